@@ -32,7 +32,7 @@ def in_memory(key: ct.Key) -> None:
     best = ct.plan(365, ct.ApproxDP(1, 1e-9), "max").best
     two = ct.ContributionBound.events(2)
     counter = ct.Counter(best.strategy, ct.ZCDP(1), key=key, name="visits", contribution=two)
-    print(counter.release(3).interval(level=0.99), ct.plan_cells((2, 8), epsilon=1).best)
+    print(counter.release(3).interval(confidence_level=0.99), ct.plan_cells((2, 8), epsilon=1).best)
     print(ct.ExpiringDP(1), ct.ExpiringZCDP(0.1), ct.plan_expiring({1: 1, 365: 3}, steps=1000))
     for event, statistics in EVENTS:
         for one in statistics:

@@ -42,7 +42,7 @@ PRIVATE = (
         ("tests/project/test_wall.py",),
     ),
     Room(
-        ("rows",),
+        ("io",),
         "what a row says, and in which window, hangs on that row alone; policies refuse it or not",
         ("tests/io/test_rows_alone.py", "tests/run/test_neighbours.py"),
     ),
@@ -103,8 +103,8 @@ DOOR = (
         ("tests/noise/test_samplers.py", "tests/noise/test_field.py"),
     ),
     Room(
-        ("numbers/design.py", "numbers/node_distribution.py",
-         "numbers/counter.py", "numbers/noise_ahead.py", "numbers/counter_state.py"),
+        ("continual/design.py", "continual/node_distribution.py",
+         "continual/counter.py", "continual/noise_cache.py", "continual/checkpoint.py"),
         "one address has one data set and one law; sums that are not exact are refused",
         ("tests/continual/test_counter.py", "tests/run/test_discovery.py"),
     ),
@@ -114,7 +114,7 @@ DOOR = (
         ("tests/continual/test_contingency.py", "tests/testing/test_tree_laws.py"),
     ),
     Room(
-        ("strategies/strategy.py", "strategies/participation.py", "laws"),
+        ("strategies/strategy.py", "strategies/participation.py", "testing"),
         "what the door believes of a strategy is a law, and each law catches a wrong example",
         ("tests/testing/test_every_claim_has_a_law.py", "tests/testing/test_strategy_laws.py"),
     ),
@@ -180,13 +180,13 @@ PROMISES = (
     ),
     Promise(
         "what one unit changes in the cells of a step",
-        "privacy/contribution.py: Contribution",
-        "privacy/contribution.py: Contribution.sensitivities",
+        "privacy/contribution.py: ContributionBound",
+        "privacy/contribution.py: ContributionBound.sensitivities",
     ),
     Promise(
         "how far a unit moves all that is measured",
-        "numbers/node_distribution.py: sensitivity_of",
-        "numbers/node_distribution.py: distribution_for",
+        "continual/node_distribution.py: sensitivity_of",
+        "continual/node_distribution.py: distribution_for",
     ),
     Promise(
         "noise as wide as a guarantee needs for such a move",
@@ -200,18 +200,18 @@ PROMISES = (
     ),
     Promise(
         "all releases about a unit together stay within a limit",
-        "privacy/filter.py: Filter",
+        "privacy/filter.py: PrivacyFilter",
         "privacy/ledger.py: Ledger.spend",
     ),
     Promise(
         "one address of noise has one data set and one law",
-        "numbers/design.py: Design.noise_field",
+        "continual/design.py: Design.noise_field",
         "noise/noise_field.py: NoiseField.run",
     ),
     Promise(
         "what leaves is an exact integer with noise, or a function of it",
-        "numbers/counter.py: Counter",
-        "numbers/counter.py: Counter._compute",
+        "continual/counter.py: Counter",
+        "continual/counter.py: Counter._compute",
     ),
     Promise(
         "a step is released once, and other data for it are refused",
@@ -225,7 +225,7 @@ PROMISES = (
     ),
     Promise(
         "a state that has forgotten what was released releases nothing",
-        "state/rollback_guard.py: Witness",
+        "state/rollback_guard.py: RollbackGuard",
         "state/stream.py: Stream._commit",
     ),
 )
@@ -249,9 +249,9 @@ RECOMPUTED = (
     "privacy/contribution.py",
     "privacy/guarantees.py",
     "privacy/calibration.py",
-    "numbers/node_distribution.py",
-    "numbers/design.py",
-    "numbers/counter.py",
+    "continual/node_distribution.py",
+    "continual/design.py",
+    "continual/counter.py",
     "noise/key.py",
     "noise/blocks.py",
     "noise/noise_field.py",
@@ -259,7 +259,7 @@ RECOMPUTED = (
 #: The same in one file.
 REFERENCE = "../../proofs/reference.py"
 #: Published numbers and descriptions alone: nothing here can hurt anybody.
-PUBLIC = ("released", "charts")
+PUBLIC = ("results", "charts")
 
 
 def files_of(room: Room) -> list[Path]:

@@ -18,9 +18,9 @@ print(time.process_time() - start)
 
 _MANY_STEPS = """
 import time
-from counton import ApproxDP, Contribution, PureDP, plan
+from counton import ApproxDP, ContributionBound, PureDP, plan
 plan(100, {guarantee})  # imports
-unit = Contribution.add_remove(steps=100)
+unit = ContributionBound.add_remove(steps=100)
 start = time.process_time()
 plan(10**6, {guarantee}, contribution=unit)
 print(time.process_time() - start)
@@ -28,9 +28,9 @@ print(time.process_time() - start)
 
 _WORST = """
 import time
-from counton import ApproxDP, Contribution, PureDP, ZCDP, plan
+from counton import ApproxDP, ContributionBound, PureDP, ZCDP, plan
 plan(100, {guarantee})  # imports
-unit = Contribution.add_remove({often})
+unit = ContributionBound.add_remove({often})
 start = time.process_time()
 plan({steps}, {guarantee}, contribution=unit)
 print(time.process_time() - start)

@@ -237,7 +237,7 @@ def _more_rows(folder: Path) -> Row:
         *("1", "--every", "1d", "--start", "2024-03-01", "--steps", str(DAYS), "--until", "newest"),
     )
     needed = [
-        process(["-m", "counton", "count", str(file), *stream, "--state", f"{file}.db"])
+        process(["-m", "counton", "release", "count", str(file), *stream, "--state", f"{file}.db"])
         for file in (few, many)
     ]
     ratio = needed[1].peak_megabytes / needed[0].peak_megabytes

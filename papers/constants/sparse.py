@@ -166,7 +166,7 @@ def _check_contribution(contribution: ContributionBound) -> None:
     if not plain or unit.relation != "add_remove":
         raise InvalidInputError(
             f"the unit is {unit}; a sparse counter protects one that counts in one step, added or "
-            f"removed: give Contribution.add_remove(per_cell=...), or use a plain counter"
+            f"removed: give ContributionBound.add_remove(per_cell=...), or use a plain counter"
         )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from services import START, RunningStatistic, job_file, rows, running
+from services import START, RunningService, job_file, rows, running
 
 BOARD: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "deploy/grafana/counton-service.json").read_text("utf-8")
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("service")]
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStatistic]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     folder = tmp_path_factory.mktemp("board")
     with running(job_file(folder, release="both")) as found:
         found.post("first", rows(0, ["home", "shop", "home"]))
@@ -51,7 +51,7 @@ def at(value: Any, selector: str) -> Any:
     return value
 
 
-def answered(service: RunningStatistic, query: dict[str, Any]) -> list[Any]:
+def answered(service: RunningService, query: dict[str, Any]) -> list[Any]:
     """Rows as the data source reads them: what columns say, under their names."""
     assert (query["type"], query["source"], query["parser"]) == ("json", "url", "backend")
     asked = {one["key"]: written_out(one["value"]) for one in query["url_options"]["params"]}
@@ -74,7 +74,7 @@ def _typed(value: Any, kind: str) -> Any:
     return datetime.fromisoformat(str(value)) if kind == "timestamp" else value
 
 
-def test_every_question_of_the_board_is_answered(service: RunningStatistic) -> None:
+def test_every_question_of_the_board_is_answered(service: RunningService) -> None:
     for panel in PANELS.values():
         (target,) = panel["targets"]
         assert answered(service, target), panel["title"]
@@ -83,7 +83,7 @@ def test_every_question_of_the_board_is_answered(service: RunningStatistic) -> N
     assert answered(service, VARIABLES["group"]["query"]["infinityQuery"]) == ["home", "shop"]
 
 
-def test_bands_are_what_the_service_publishes(service: RunningStatistic) -> None:
+def test_bands_are_what_the_service_publishes(service: RunningService) -> None:
     for title, of, prefix in (
         ("$group: running number", "totals", ""),
         ("$group: each window", "windows", "window_"),

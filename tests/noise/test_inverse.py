@@ -195,7 +195,7 @@ def test_uniform_numbers_next_to_a_threshold_are_read_to_the_end(
         source = ForcedBits(threshold + extra, bits)
         # U * 2^bits lies in [threshold + extra, threshold + extra + 1); zeros follow
         expected = value if extra <= 0 else value + 1
-        drawn = table.settle(source, BlockAddress(0, 0), zero, zero, source.sixteen())
+        drawn = table.resolve(source, BlockAddress(0, 0), zero, zero, source.sixteen())
         assert drawn.tolist() == [expected]
 
 
@@ -206,7 +206,7 @@ def test_the_far_tails_are_reached() -> None:
     bits = 16 + 128 * 3
     for uniform in (1, 2**bits - 2):
         source = ForcedBits(uniform, bits)
-        drawn = int(table.settle(source, BlockAddress(0, 0), zero, zero, source.sixteen())[0])
+        drawn = int(table.resolve(source, BlockAddress(0, 0), zero, zero, source.sixteen())[0])
         exact = mpmath.mpf(uniform) / mpmath.mpf(2) ** bits
         assert exact < true_cumulative(distribution, drawn)
         assert exact >= true_cumulative(distribution, drawn - 1)
@@ -229,7 +229,7 @@ def test_a_source_that_never_decides_is_reported() -> None:
     zero = np.zeros(1, np.uint64)
     source = Stuck(2 ** (16 + 128 * 300 - 1), 16 + 128 * 300)
     with pytest.raises(NoiseAddressError, match="32,000 bits do not decide"):
-        InverseTable(distribution).settle(source, BlockAddress(0, 0), zero, zero, source.sixteen())
+        InverseTable(distribution).resolve(source, BlockAddress(0, 0), zero, zero, source.sixteen())
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 10**6), Fraction(1, 10**400)], ids=["-6", "-400"])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from counton import Counter, Key, plan, plan_cells
 from counton.base.errors import InvalidInputError
 from counton.base.exact import figures_above
-from counton.base.strategy_names import KINDS, PAPERS
+from counton.base.strategy_names import FAMILIES, PAPERS
 from counton.continual.node_distribution import distribution_for
 from counton.planning import planner
 from counton.planning.planner import MOST_HELD
@@ -524,7 +524,7 @@ def test_a_plan_says_how_far_off_each_form_is() -> None:
 def test_the_errors_in_words_hold_at_every_step(guarantee: Guarantee) -> None:
     """The first and the last step of a tree may read one node, and steps between them many."""
     forms: list[ReleaseForm] = ["totals", "windows", "both"]
-    for steps, form, kind in itertools.product((1, 2, 22, 64), forms, [*KINDS, *PAPERS]):
+    for steps, form, kind in itertools.product((1, 2, 22, 64), forms, [*FAMILIES, *PAPERS]):
         try:
             found = plan(steps, guarantee, release=form, strategies=[kind])
         except InvalidInputError:
@@ -714,8 +714,8 @@ def test_every_kind_that_is_ranked_has_a_name_and_every_name_a_kind() -> None:
     ranked = {kind.kind.words for kind in (*planner._BOTH, *planner._WINDOWS)}
     endless = plan(None, ZCDP(1), around=100), plan(None, PureDP(1), around=100)
     ranked |= {choice.kind for each in endless for choice in each}
-    assert ranked == {kind.words for kinds in KINDS.values() for kind in kinds}
-    assert all(kind.name == name for name, kinds in KINDS.items() for kind in kinds)
+    assert ranked == {kind.words for kinds in FAMILIES.values() for kind in kinds}
+    assert all(kind.name == name for name, kinds in FAMILIES.items() for kind in kinds)
 
 
 def test_windows_as_differences_of_totals_have_the_error_of_a_difference() -> None:

@@ -84,10 +84,10 @@ def test_a_statistic_is_as_accurate_as_wanted_and_no_more(statistic: Statistic, 
     assert 0.9 < found.reached.factor <= 1
     again = plan(6, found.guarantee, simple=True, **asked)
     planned = halfwidths_of_plan(statistic, again)
-    assert max(planned[name] for name in found.reached.wanted) <= 300
+    assert max(planned[name] for name in found.reached.targets) <= 300
     worse = plan(6, less(found.guarantee), simple=True, **asked)
     halfwidths = halfwidths_of_plan(statistic, worse)
-    assert max(halfwidths[name] for name in found.reached.wanted) > 300
+    assert max(halfwidths[name] for name in found.reached.targets) > 300
 
 
 @pytest.mark.parametrize(

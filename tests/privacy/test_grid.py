@@ -65,7 +65,7 @@ def test_totals_of_counts_are_integers_only() -> None:
     assert counts.grid_total(np.uint8(7)) == 7
     assert counts.grid_total([Fraction(4), Decimal(5)]).tolist() == [4, 5]
     assert counts.grid_total([]).dtype == np.int64
-    with pytest.raises(InvalidInputError, match=r"total 2\.0 .*Contribution.values"):
+    with pytest.raises(InvalidInputError, match=r"total 2\.0 .*ContributionBound.values"):
         counts.grid_total([2.0])
     with pytest.raises(InvalidInputError, match=r"0\.5 is not a multiple"):
         counts.grid_total(Fraction(1, 2))

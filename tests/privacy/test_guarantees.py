@@ -14,7 +14,7 @@ from counton import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, PureDP
 from counton.base.errors import InvalidInputError
 from counton.privacy import Guarantee, guarantee_from_dict
 from counton.privacy.contribution import Relation
-from counton.privacy.guarantees import AgesWithData, promised_when_replaced, when_replaced
+from counton.privacy.guarantees import AgesWithData, guarantee_when_replaced, when_replaced
 from counton.run import methods
 
 
@@ -60,8 +60,8 @@ def test_saved_and_read_back_exactly(guarantee: Guarantee) -> None:
 
 @pytest.mark.parametrize("given", [PureDP(0.3), ZCDP("0.01"), ApproxDP(0.7, "1e-9")], ids=str)
 def test_what_is_promised_when_replaced_has_an_inverse(given: PureDP | ApproxDP | ZCDP) -> None:
-    assert when_replaced(promised_when_replaced(given)) == given
-    assert promised_when_replaced(when_replaced(given)) == given
+    assert when_replaced(guarantee_when_replaced(given)) == given
+    assert guarantee_when_replaced(when_replaced(given)) == given
 
 
 @pytest.mark.parametrize(

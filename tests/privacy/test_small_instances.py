@@ -327,7 +327,7 @@ def test_no_string_accepts_what_the_law_rejects() -> None:
         source: Any = Bits(np.full(2**16, (2**48 - 1) * then), then)
         blocks = np.full(2**16, value // size)
         accepted = sampler._accept(
-            source, BlockAddress(1, 0), (rows, rows), blocks, np.full(2**16, value), every
+            source, BlockAddress(1, 0), rows, rows, blocks, np.full(2**16, value), every
         )
         low, high = chance(value)
         right = [(int(string) + then << (BITS - 16)) - then < low for string in every]

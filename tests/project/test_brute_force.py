@@ -16,7 +16,7 @@ from counton.statistics.catalogue import keywords, statistic_named
 from tools import brute_force
 from tools.brute_force import (
     DOORS,
-    Exceeded,
+    ExceededError,
     try_contributions,
     try_deliveries,
     try_people,
@@ -92,7 +92,7 @@ def test_rows_that_decide_about_those_of_others_are_found(
 ) -> None:
     mistake(monkeypatch)
     monkeypatch.setattr(brute_force, "DOORS", {door: DOORS[door]._replace(nights=nights)})
-    with pytest.raises(Exceeded, match=door):
+    with pytest.raises(ExceededError, match=door):
         list(try_deliveries())
 
 
@@ -120,7 +120,7 @@ def test_of_rows_that_are_steps_a_claim_that_is_too_small_is_found(
                        entries=None)  # fmt: skip
 
     monkeypatch.setattr(brute_force, "sensitivity_of", half)
-    with pytest.raises(Exceeded, match="as promised"):
+    with pytest.raises(ExceededError, match="as promised"):
         list(try_rows())
 
 
@@ -140,7 +140,7 @@ def test_a_claim_that_is_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> 
         return replace(shift, l2_squared=shift.l2_squared * 9 // 10)
 
     monkeypatch.setattr(brute_force, "sensitivity_of", too_small)
-    with pytest.raises(Exceeded, match="squared 2-norm"):
+    with pytest.raises(ExceededError, match="squared 2-norm"):
         list(try_contributions())
 
 
@@ -153,7 +153,7 @@ def test_a_claim_for_one_step_of_events_that_are_spread_is_found(
         return calibration.sensitivity_of(strategy, said, shape)
 
     monkeypatch.setattr(brute_force, "sensitivity_of", of_one_step)
-    with pytest.raises(Exceeded, match="at most 1 of them in one step"):
+    with pytest.raises(ExceededError, match="at most 1 of them in one step"):
         list(try_contributions())
 
 
@@ -161,7 +161,7 @@ def test_a_statistic_that_claims_too_little_is_found(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         Average, "contribution", lambda *_, **__: ContributionBound.add_remove(cells=1)
     )
-    with pytest.raises(Exceeded, match="Average"):
+    with pytest.raises(ExceededError, match="Average"):
         list(try_statistics(share=0.05))
 
 
@@ -176,5 +176,5 @@ def test_a_row_more_than_is_promised_of_a_person_is_found(monkeypatch: pytest.Mo
             strategy, replace(said, most=1), shape
         ),
     )
-    with pytest.raises(Exceeded, match="people"):
+    with pytest.raises(ExceededError, match="people"):
         list(try_people(share=0.02))

@@ -16,11 +16,11 @@ ROOT = Path(__file__).parents[2]
 
 PLAN = "from counton import plan_expiring; plan = plan_expiring({24: 1})"
 TREE = (
-    "from counton import Hierarchy, Key, Running, ZCDP\n"
+    "from counton import Hierarchy, Key, RunningStatistic, ZCDP\n"
     "from counton.tables import Tree\n"
     "tree = Tree.from_leaves({'state': ['CA']}, ['state'])\n"
     "table, key = Hierarchy(tree), Key.generate()\n"
-    "counter = Running.start(table, 1, ZCDP(0.5), key=key, name='t', batched=True)\n"
+    "counter = RunningStatistic.start(table, 1, ZCDP(0.5), key=key, name='t', batched=True)\n"
     "release = counter.release_batch([('CA',)])"
 )
 

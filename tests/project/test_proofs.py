@@ -11,7 +11,7 @@ import pytest
 from tools.proof import (
     FOLDER,
     STATEMENTS,
-    Unproved,
+    UnprovedError,
     assumptions,
     check_assumptions,
     check_folder,
@@ -66,7 +66,7 @@ def test_nothing_is_left_unproved() -> None:
     ],
 )
 def test_what_is_not_proved_is_refused(text: str, word: str) -> None:
-    with pytest.raises(Unproved, match=rf"A\.v says '{word}'"):
+    with pytest.raises(UnprovedError, match=rf"A\.v says '{word}'"):
         check_words("A.v", text)
 
 
@@ -79,7 +79,7 @@ def test_assumptions_are_named_and_others_refused() -> None:
     assert assumptions(printed) == ["Classical_Prop.classic", "false"]
     assert assumptions("Closed under the global context\n") == []
     check_assumptions("a", ["Classical_Prop.classic"])
-    with pytest.raises(Unproved, match="a assumes false, which is no axiom"):
+    with pytest.raises(UnprovedError, match="a assumes false, which is no axiom"):
         check_assumptions("a", assumptions(printed))
 
 
@@ -109,7 +109,7 @@ def test_what_does_not_hold_is_found(tmp_path: Path, lemma: str, refused: str | 
     if refused is None:
         assert list(check_folder(tmp_path)) == [("b", [])]
     else:
-        with pytest.raises(Unproved, match=re.escape(refused)):
+        with pytest.raises(UnprovedError, match=re.escape(refused)):
             list(check_folder(tmp_path))
 
 

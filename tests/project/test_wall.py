@@ -170,7 +170,7 @@ def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
 LENGTHS = {
     ("run/read_journal.py: _read_found_groups", "len(names)"): "how many steps are read at a time",
     ("run/uncounted_files.py: recognise_files", "len(files.parts)"): "how many files a job names",
-    ("state/stream.py: Stream.amounts", "taken.size"): "whether there are cells",
+    ("state/stream.py: Stream.amounts", "totals.size"): "whether there are cells",
 }
 #: Calls whose arguments say how large an array is, and nothing else.
 SHAPES = {"full", "empty", "zeros", "range"}
@@ -330,13 +330,15 @@ def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
 
 
 #: Of the room of events: what says how rows are called, found and cut, and holds none.
-OF_NO_ROWS = {"__init__", "domains", "other_formats", "paths", "policies", "timestamps"}
+OF_NO_ROWS = {
+    "__init__", "declared_groups", "other_formats", "input_paths", "error_policy", "timestamps",
+}  # fmt: skip
 
 
 def test_no_public_face_names_where_rows_lie_open() -> None:
     """A `Source` is as it is while it is read: what prints, draws and writes cannot name one."""
-    rooms = {path.stem for path in (SOURCE / "rows").glob("*.py")} - OF_NO_ROWS
-    assert {"sources", "files", "databases", "tally"} <= rooms
+    rooms = {path.stem for path in (SOURCE / "io").glob("*.py")} - OF_NO_ROWS
+    assert {"sources", "files", "databases", "aggregation"} <= rooms
     assert {f"counton.io.{room}" for room in rooms} <= {*OF_FACES["forbidden_modules"]}
 
 
@@ -379,7 +381,7 @@ from rich.table import Table
 from counton.continual.html_table import html_table
 from counton.base.errors import InvalidInputError
 from counton.io.sources import Source
-from counton.io.remote_rows import Spread
+from counton.io.remote_rows import RemoteRows
 from counton.io.row_assignment import RowMapping
 from counton.io.aggregation import tally
 from counton.run.close_stream import ClosedStream, waiting_rows
@@ -389,14 +391,14 @@ from counton.run.stream_spec import StreamSpec
 from counton.base.private import open_private
 from counton.serve.log_lines import note
 from counton.state import Stream
-from counton.state.inbox import Batch, Fold
+from counton.state.inbox import Batch, InboxDrain
 from counton.state.stream_reader import JournalReader
 """
 HANDS = (
     "result: RunResult, stream: Stream, reader: JournalReader, table: Table, "
     "report: dict[str, int], "
-    "file: io.StringIO, fold: Fold, batch: Batch, source: Source, reading: RowMapping, "
-    "spread: Spread, spec: StreamSpec, read: ReadRows, steps: PlannedSteps, end: ClosedStream"
+    "file: io.StringIO, fold: InboxDrain, batch: Batch, source: Source, reading: RowMapping, "
+    "spread: RemoteRows, spec: StreamSpec, read: ReadRows, steps: PlannedSteps, end: ClosedStream"
 )
 
 

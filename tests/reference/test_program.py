@@ -272,6 +272,6 @@ def test_a_key_of_several_states_needs_its_salt(
 
 def test_a_strategy_of_another_package_needs_its_matrices() -> None:
     with pytest.raises(
-        reference.Unreadable, match="the strategy Ternary belongs to another package"
+        reference.UnreadableError, match="the strategy Ternary belongs to another package"
     ):
         reference.strategy_of({"strategy": "Ternary"})

@@ -523,7 +523,7 @@ def test_one_place_multiplies_errors_by_the_unit() -> None:
         for file in source.rglob("*.py")
         if re.search(r"terms\.units\.exact\b", file.read_text("utf-8"))
     }
-    assert reads == {"numbers/formulas.py", "state/verification.py"}
+    assert reads == {"continual/formulas.py", "state/verification.py"}
 
 
 def test_signatures_name_all_options() -> None:

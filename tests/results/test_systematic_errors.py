@@ -16,7 +16,7 @@ from counton import read
 from counton.cli.app import app
 from counton.job.saved_job import stream_name
 from counton.results.metadata import ReleaseMetadata
-from counton.results.metadata_codec import promise_of
+from counton.results.metadata_codec import guarantee_of_stream
 from counton.results.systematic_errors import systematic_errors
 from counton.results.terminal import screen_of
 from counton.run import Job, export, run
@@ -278,11 +278,11 @@ def test_every_door_says_it(what: str, option: str, tmp_path: Path) -> None:
         assert line in " ".join(text.split()), text
     assert len(lines) > 1 or what == "sum"
     counted = "by the time of each row, for 2d" if option == "revised" else "by arrival"
-    assert promise_of(again.numbers)["counted"] == counted
+    assert guarantee_of_stream(again.numbers)["counted"] == counted
     assert screen == [f"besides noise: {line}" for line in lines]
     assert (
-        promise_of(again.numbers)["systematic_errors"]
-        == promise_of(released.numbers)["systematic_errors"]
+        guarantee_of_stream(again.numbers)["systematic_errors"]
+        == guarantee_of_stream(released.numbers)["systematic_errors"]
         == page
         == lines
     )

@@ -274,8 +274,8 @@ def test_no_answer_contains_a_withdrawn_number(state: Path) -> None:
         ):
             with pytest.raises(InvalidInputError, match="step 3 of 'b' is withdrawn"):
                 ask()
-        assert found.total("b", steps="1:2").level == 0.95
-        assert found.total("a", steps="2:3").level == 0.95
+        assert found.total("b", steps="1:2").confidence_level == 0.95
+        assert found.total("a", steps="2:3").confidence_level == 0.95
 
 
 def test_a_total_that_is_withdrawn_is_in_no_answer_at_either_end(tmp_path: Path) -> None:
@@ -289,7 +289,10 @@ def test_a_total_that_is_withdrawn_is_in_no_answer_at_either_end(tmp_path: Path)
                 found.total("a", steps=steps)
         with pytest.raises(InvalidInputError, match="step 2 of 'a' is withdrawn"):
             found.sums("1d")
-        assert found.total("a", steps="1:4").level == found.total("b", steps="3:4").level
+        assert (
+            found.total("a", steps="1:4").confidence_level
+            == found.total("b", steps="3:4").confidence_level
+        )
 
 
 def test_an_old_copy_takes_no_mark(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 from patience import HANGS
 from postgresql_server import Server, new_server
-from services import RunningStatistic, copied, counted, job_file, rows, tokens_for
+from services import RunningService, copied, counted, job_file, rows, tokens_for
 
 BATCHES = 6
 
@@ -34,7 +34,7 @@ def batches_of(minute: int, chance: random.Random) -> dict[str, bytes]:
 class Client:
     """Sends batches until they are acknowledged, whatever happens to the service."""
 
-    def __init__(self, service: RunningStatistic) -> None:
+    def __init__(self, service: RunningService) -> None:
         self._service = service
         self.answers = dict[str, dict[str, object]]()
         self.repeated = 0
@@ -70,7 +70,7 @@ def main(
     state = "visits.db" if database is None else database.schema()
     file = job_file(folder, state=state, steps=minutes)
     copy = copied(file)
-    service = RunningStatistic(file, tokens_for(file))
+    service = RunningService(file, tokens_for(file))
     service.start()
     killed = 0
     databases = 0

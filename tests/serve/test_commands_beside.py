@@ -15,7 +15,7 @@ import httpx
 import pytest
 from forked_commands import forked_python
 from patience import HANGS
-from services import RunningStatistic, copied, counted, job_file, rows, running
+from services import RunningService, copied, counted, job_file, rows, running
 from state_commands import CODES, KNOWN, words_by_command
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ PAGES = ["home", "shop", "home"]
 class Load:
     """Sends batches of the second minute, one after the other, until it is stopped."""
 
-    def __init__(self, service: RunningStatistic) -> None:
+    def __init__(self, service: RunningService) -> None:
         self.service = service
         self.accepted = list[bytes]()
         self.refused: list[str] = []

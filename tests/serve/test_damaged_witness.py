@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from patience import HANGS
-from services import RunningStatistic, job_file, rows, running
+from services import RunningService, job_file, rows, running
 
 PAGES = ["home", "shop"]
 DAMAGES = [b"", b"[" * 10**5]
@@ -25,7 +25,7 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def all_is_well(service: RunningStatistic, stream: str = "visits") -> bool:
+def all_is_well(service: RunningService, stream: str = "visits") -> bool:
     shown = service.get(f"/v1/streams/{stream}/series").status_code
     return (shown, service.get("/ready").status_code) == (200, 200)
 

@@ -13,7 +13,7 @@ import httpx
 import polars as pl
 import pytest
 from patience import HANGS
-from services import PLAIN, RunningStatistic, copied, counted, job_file, rows, running, tokens_for
+from services import PLAIN, RunningService, copied, counted, job_file, rows, running, tokens_for
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +63,7 @@ def test_a_service_that_was_down_catches_up(tmp_path: Path) -> None:
     assert told == counted(file, copy, [batches], last=10)
 
 
-def connected(service: RunningStatistic) -> socket.socket:
+def connected(service: RunningService) -> socket.socket:
     return socket.create_connection(("127.0.0.1", service.port), timeout=HANGS)
 
 
@@ -76,13 +76,13 @@ def answer(place: socket.socket) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStatistic]:
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     with running(job_file(tmp_path_factory.mktemp("slow"), serve={"timeout": "2s"})) as service:
         yield service
 
 
 @pytest.mark.long
-def test_a_slow_client_is_not_waited_for(impatient: RunningStatistic) -> None:
+def test_a_slow_client_is_not_waited_for(impatient: RunningService) -> None:
     with connected(impatient) as silent, connected(impatient) as slow, connected(impatient) as half:
         half.sendall(b"GET /health HTTP/1.1\r\nHost:")
         slow.sendall(
@@ -96,7 +96,7 @@ def test_a_slow_client_is_not_waited_for(impatient: RunningStatistic) -> None:
 
 
 @pytest.mark.long
-def test_a_connection_that_is_used_is_kept(impatient: RunningStatistic) -> None:
+def test_a_connection_that_is_used_is_kept(impatient: RunningService) -> None:
     """Longer than a request may take: requests on it come one after the other, with pauses.
 
     On a busy machine a pause may be so long that the connection is closed: then another begins.
@@ -123,7 +123,7 @@ def test_a_connection_that_is_used_is_kept(impatient: RunningStatistic) -> None:
 def test_idle_connections_leave_the_work_its_descriptors(tmp_path: Path) -> None:
     """Under 256 descriptors, which 400 connections would all take: rows come in, steps go out."""
     file = job_file(tmp_path)
-    service = RunningStatistic(file, tokens_for(file))
+    service = RunningService(file, tokens_for(file))
     try:
         service.limit_open_files(256)
         service.start()
@@ -141,7 +141,7 @@ def test_idle_connections_leave_the_work_its_descriptors(tmp_path: Path) -> None
 
 def test_a_process_that_may_open_too_little_is_refused(tmp_path: Path) -> None:
     file = job_file(tmp_path)
-    service = RunningStatistic(file, tokens_for(file))
+    service = RunningService(file, tokens_for(file))
     try:
         service.limit_open_files(100)
         service.spawn()
@@ -151,7 +151,7 @@ def test_a_process_that_may_open_too_little_is_refused(tmp_path: Path) -> None:
         service.close()
 
 
-def test_floods_of_headers_are_cut_off(impatient: RunningStatistic) -> None:
+def test_floods_of_headers_are_cut_off(impatient: RunningService) -> None:
     with connected(impatient) as flood:
         flood.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n")
         with contextlib.suppress(ConnectionError):
@@ -165,7 +165,7 @@ def test_floods_of_headers_are_cut_off(impatient: RunningStatistic) -> None:
     assert impatient.get("/health").status_code == 200
 
 
-def test_lengths_that_contradict_each_other_are_refused(impatient: RunningStatistic) -> None:
+def test_lengths_that_contradict_each_other_are_refused(impatient: RunningService) -> None:
     with connected(impatient) as place:
         place.sendall(
             b"POST /v1/streams/visits/batches/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n"
@@ -184,10 +184,10 @@ def test_two_servers_share_a_database(postgres: str, tmp_path: Path) -> None:
     (other / "jobs.toml").write_text(
         file.read_text().replace('"visits.key"', f'"{tmp_path / "visits.key"}"')
     )
-    one, two = (RunningStatistic(each, tokens_for(each)) for each in (file, other / "jobs.toml"))
+    one, two = (RunningService(each, tokens_for(each)) for each in (file, other / "jobs.toml"))
     minutes: list[list[bytes]] = []
 
-    def minute(number: int, *services: RunningStatistic) -> None:
+    def minute(number: int, *services: RunningService) -> None:
         """Send rows of a minute, the same batch to all, then let it end."""
         body = rows(number, PAGES * (number + 1))
         found = [service.post(f"m{number}", body).status_code for service in services]
@@ -240,7 +240,7 @@ def test_a_server_that_does_not_see_the_witness_takes_no_rows(
         one.at(1)
         one.wait_for(1)
     homes.rename(tmp_path / "away")  # as seen from another machine
-    other = RunningStatistic(file, tokens_for(file))
+    other = RunningService(file, tokens_for(file))
     try:
         other.spawn()
         assert other.ended(HANGS)

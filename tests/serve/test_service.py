@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 from patience import HANGS
-from services import PLAIN, RunningStatistic, job_file, rows, running
+from services import PLAIN, RunningService, job_file, rows, running
 
 from counton.serve.server import listening
 
@@ -20,27 +20,27 @@ PAGES = ["home"] * 5 + ["shop"] * 3
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStatistic]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     """One service for tests that need no other: each uses batches and minutes of its own."""
     with running(job_file(tmp_path_factory.mktemp("service"))) as found:
         yield found
 
 
-def test_a_batch_is_accepted_and_its_answer_repeated(service: RunningStatistic) -> None:
+def test_a_batch_is_accepted_and_its_answer_repeated(service: RunningService) -> None:
     first, again = (service.post("repeated", rows(1, PAGES)) for _ in range(2))
     assert (first.status_code, again.status_code) == (202, 200)
     assert first.json() == again.json()
     assert first.json() == {"batch": "repeated", "rows": 8, "counted": 8, "counted_nowhere": {}}
 
 
-def test_another_batch_of_the_same_id_is_refused(service: RunningStatistic) -> None:
+def test_another_batch_of_the_same_id_is_refused(service: RunningService) -> None:
     service.post("other", rows(2, PAGES))
     other = service.post("other", rows(2, [*PAGES, "home"]))
     assert other.status_code == 409
     assert "give each batch its own id" in other.json()["detail"]
 
 
-def test_compressed_batches_are_the_same_batches(service: RunningStatistic) -> None:
+def test_compressed_batches_are_the_same_batches(service: RunningService) -> None:
     plain = rows(3, PAGES)
     first = service.post("gzip", gzip.compress(plain), **{"Content-Encoding": "gzip"})
     again = service.post("gzip", plain)
@@ -66,26 +66,26 @@ def test_compressed_batches_are_the_same_batches(service: RunningStatistic) -> N
         (b'{"time":' + b'{"a":' * 100_000, "is not a JSON object"),
     ],
 )
-def test_rows_that_the_job_refuses(service: RunningStatistic, body: bytes, says: str) -> None:
+def test_rows_that_the_job_refuses(service: RunningService, body: bytes, says: str) -> None:
     answer = service.post("refused", body)
     assert answer.status_code == 422
     assert says in answer.json()["detail"]
     assert service.post("refused", rows(4, [])).status_code == 422  # nothing was taken
 
 
-def test_bombs_are_refused(service: RunningStatistic) -> None:
+def test_bombs_are_refused(service: RunningService) -> None:
     bomb = gzip.compress(bytes(64 * 2**20))
     answer = service.post("bomb", bomb, **{"Content-Encoding": "gzip"})
     assert answer.status_code == 413, answer.text
     assert "at most 8,388,608 bytes" in answer.json()["detail"]
 
 
-def test_large_bodies_are_refused(service: RunningStatistic) -> None:
+def test_large_bodies_are_refused(service: RunningService) -> None:
     assert service.post("large", b"\n" * (9 * 2**20)).status_code == 413
     assert service.post("many", b"\n" * 600_000).status_code == 413
 
 
-def test_what_is_not_read_is_refused(service: RunningStatistic) -> None:
+def test_what_is_not_read_is_refused(service: RunningService) -> None:
     for media in ("application/json", "application/vnd.apache.arrow.stream"):
         assert service.post("one", b"{}", media).status_code == 415
     assert service.post("one", b"{}", **{"Content-Encoding": "br"}).status_code == 415
@@ -95,17 +95,17 @@ def test_what_is_not_read_is_refused(service: RunningStatistic) -> None:
 @pytest.mark.parametrize(
     "batch", ["../../etc/passwd", "a%2Fb", "%00", "a b", "-", "x" * 201, "%0a", "a%0A", "a\u00e9"]
 )
-def test_ids_that_are_no_names(service: RunningStatistic, batch: str) -> None:
+def test_ids_that_are_no_names(service: RunningService, batch: str) -> None:
     assert service.post(batch, rows(5, PAGES)).status_code in (404, 405, 422)
 
 
 @pytest.mark.parametrize("name", ["..", "%2e%2e", "visits%00", "x" * 500, "visits'--", "%ff"])
-def test_names_that_are_no_streams(service: RunningStatistic, name: str) -> None:
+def test_names_that_are_no_streams(service: RunningService, name: str) -> None:
     for path in ("", "/series", "/release"):
         assert service.get(f"/v1/streams/{name}{path}").status_code in (404, 422)
 
 
-def test_one_token_writes_and_one_reads(service: RunningStatistic) -> None:
+def test_one_token_writes_and_one_reads(service: RunningService) -> None:
     body = rows(5, PAGES)
     url = f"{service.url}/v1/streams/visits/batches/scoped"
     media = {"Content-Type": "application/x-ndjson"}
@@ -122,13 +122,13 @@ def test_one_token_writes_and_one_reads(service: RunningStatistic) -> None:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[RunningStatistic]:
+def own(tmp_path: Path) -> Iterator[RunningService]:
     """A service of one test, which sets its clock."""
     with running(job_file(tmp_path)) as found:
         yield found
 
 
-def test_a_clock_that_was_ahead_is_said(own: RunningStatistic) -> None:
+def test_a_clock_that_was_ahead_is_said(own: RunningService) -> None:
     """Else the service is silent for as long as it was ahead, and says that it is ready."""
     own.post("before", rows(0, PAGES))
     own.at(40)
@@ -156,15 +156,13 @@ def test_a_clock_that_was_ahead_is_said(own: RunningStatistic) -> None:
 
 
 @pytest.mark.parametrize("path", ["/metrics/", "/ready/", "/v1/streams/", "/openapi.json/"])
-def test_a_client_is_not_sent_to_the_host_that_it_names(
-    service: RunningStatistic, path: str
-) -> None:
+def test_a_client_is_not_sent_to_the_host_that_it_names(service: RunningService, path: str) -> None:
     answer = httpx.get(f"{service.url}{path}", headers={"Host": "elsewhere.example"}, **PLAIN)
     assert answer.status_code == 404
     assert "elsewhere" not in str(answer.headers)
 
 
-def test_reading(own: RunningStatistic) -> None:
+def test_reading(own: RunningService) -> None:
     service = own
     service.post("reading", rows(0, PAGES))
     service.at(10)
@@ -199,13 +197,13 @@ def test_answers_do_not_wait_for_the_client_to_confirm_their_heads() -> None:
         assert accepted.proto == socket.IPPROTO_TCP  # for which alone asyncio sets TCP_NODELAY
 
 
-def test_all_paths_are_described(service: RunningStatistic) -> None:
+def test_all_paths_are_described(service: RunningService) -> None:
     described = service.get("/openapi.json").json()
     assert "/v1/streams/{name}/batches/{batch}" in described["paths"]
     assert service.get("/docs").status_code == 404
 
 
-def test_the_log_holds_no_data(service: RunningStatistic) -> None:
+def test_the_log_holds_no_data(service: RunningService) -> None:
     secret = "a-name-that-nobody-may-see"
     body = json.dumps({"time": "2026-03-01T09:00:00Z", "page": secret}).encode()
     assert service.post(f"{secret}", body).status_code == 422
@@ -217,7 +215,7 @@ def test_the_log_holds_no_data(service: RunningStatistic) -> None:
     assert all(json.loads(line)["event"] for line in log.splitlines())
 
 
-def test_metrics_are_told_to_operators(service: RunningStatistic) -> None:
+def test_metrics_are_told_to_operators(service: RunningService) -> None:
     service.post("metrics", rows(20, PAGES))
     text = service.get("/metrics", "write").text
     names = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if line[0] != "#"}

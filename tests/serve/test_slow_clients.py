@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 from patience import HANGS
-from services import PLAIN, RunningStatistic, job_file, rows, running
+from services import PLAIN, RunningService, job_file, rows, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slow-clients")]
 
@@ -27,7 +27,7 @@ NEVER = {"timeout": "1h"}
 UNTOUCHED = {"counton.serve.server._IDLE_SECONDS": HANGS}
 
 
-def connected(service: RunningStatistic) -> socket.socket:
+def connected(service: RunningService) -> socket.socket:
     """A connection with a small window, so that an answer waits in the service."""
     found = socket.socket()
     found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -61,7 +61,7 @@ def answered(place: socket.socket, path: str = "/health") -> bytes:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, **more: Any) -> Iterator[RunningStatistic]:
+def serving(folder: Path, **more: Any) -> Iterator[RunningService]:
     """A service with a long release; ``more`` are settings, and changed constants by full names."""
     changed: dict[str, float] = {name: value for name, value in more.items() if "." in name}
     settings = {name: value for name, value in more.items() if "." not in name}
@@ -139,7 +139,7 @@ def test_unread_bytes_beyond_the_bound_are_dropped(tmp_path: Path) -> None:
 
 def test_idle_connection_makes_room_for_a_new_one(tmp_path: Path) -> None:
     """The one goes that has waited longest since its last answer, and not the oldest one."""
-    service = RunningStatistic(job_file(tmp_path, serve=NEVER), {}, UNTOUCHED)
+    service = RunningService(job_file(tmp_path, serve=NEVER), {}, UNTOUCHED)
     service.limit_open_files(256)  # 64 connections
     with contextlib.closing(service), contextlib.ExitStack() as opened:
         service.start()
@@ -199,7 +199,7 @@ def test_sender_that_leaves_early_is_no_error(tmp_path: Path) -> None:
         assert '"status": 400' in service.log.read_text()
 
 
-def assert_no_error(service: RunningStatistic) -> None:
+def assert_no_error(service: RunningService) -> None:
     lines = [json.loads(line) for line in service.log.read_text().splitlines()]
     assert [line for line in lines if line["level"] == "error"] == []
     assert [line for line in lines if line.get("status") == 500] == []

@@ -69,7 +69,7 @@ def test_the_bits_are_those_of_one_machine(
                 assert told(there) == expected
         (found,) = verify(str(far.state))
         assert found.right, found
-        with suppress(reference.Unreadable):
+        with suppress(reference.UnreadableError):
             assert state_by_reference(str(far.state))
     assert expected[2][1] > 10
 

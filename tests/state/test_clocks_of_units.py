@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from counton import PureDP
 from counton.base.errors import BudgetExceededError, InvalidInputError
 from counton.privacy import Ledger
-from counton.privacy.contribution import known_unit, with_clock, without_clock
+from counton.privacy.contribution import canonical_unit, with_clock, without_clock
 from counton.results.metadata import UserLevel
 from counton.results.periods import period_of
 from counton.run import Job, run
@@ -124,10 +124,10 @@ def test_clocks_are_told_apart_as_they_are_written() -> None:
     columns += ['"a, b"', "é", "e\u0301", "(UTC, time)", "'s day"]
     units = [with_clock("reader's day", "UTC", column) for column in columns]
     for one, other in itertools.product(units, units):
-        assert (known_unit(one, [other]) == other) == (one == other)
+        assert (canonical_unit(one, [other]) == other) == (one == other)
         assert without_clock(one) == "reader's day"
     assert len(set(units)) == len(columns)
-    assert known_unit("READER's Day (UTC, time)", units) == units[0]
+    assert canonical_unit("READER's Day (UTC, time)", units) == units[0]
 
 
 EVENTS = ["time,paid,who", "2024-03-01T09:00,2024-03-02T08:00,ann"]

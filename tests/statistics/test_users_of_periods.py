@@ -11,7 +11,7 @@ import pytest
 
 from counton.base.errors import InvalidInputError
 from counton.job.saved_job import stream_name
-from counton.results.metadata_codec import promise_of
+from counton.results.metadata_codec import guarantee_of_stream
 from counton.results.periods import made_of_windows, period_starts
 from counton.results.terminal import screen_of
 from counton.run import Job, export, run
@@ -130,7 +130,7 @@ def test_a_report_says_which_of_its_numbers_add_users_up(tmp_path: Path) -> None
     said = f"active: users, {ANEW} week, and all periods are added up"
     assert f"active (reach, users {ANEW} week)" in released.methods()
     assert f"besides noise: {said}" in screen_of(released.numbers).notes
-    assert said in promise_of(released.numbers)["systematic_errors"]
+    assert said in guarantee_of_stream(released.numbers)["systematic_errors"]
     assert f"{ANEW} week" in released.part("active").total("1 or more").what
 
 

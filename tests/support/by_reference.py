@@ -71,7 +71,7 @@ def state_by_reference(state: Path | str, key: keyfile.Kept = None) -> int:
 
     Raises:
         AssertionError: a value that is another one.
-        Unreadable: the reference does not compute so many steps of the strategy.
+        UnreadableError: the reference does not compute so many steps of the strategy.
     """
     database = Database(state)
     try:
@@ -127,7 +127,7 @@ def recomputed(
 
     Raises:
         AssertionError: a value that is another one.
-        Unreadable: bits that are read twice.
+        UnreadableError: bits that are read twice.
     """
     stream = reference.Stream(described(released._design), secret, matrices)
     count = len(released)

@@ -43,7 +43,7 @@ from counton.serve.service import Service
 # It looks more often than others whether there is work, and what was released, and whether a job
 # that failed can begin. A turn that nobody asks for again is over sooner, too: tests wait for it.
 serving._TICK, serving._LOOK, serving._AGAIN, serving.LASTS = 0.05, 0.1, 0.5, 1
-serving.Turn = partial(serving.Turn, lasts=serving.LASTS)
+serving.Lease = partial(serving.Lease, lasts=serving.LASTS)
 
 file, folder, changed = sys.argv[1:]
 for name, value in json.loads(changed).items():
@@ -225,7 +225,7 @@ def counted(
 PLAIN: dict[str, Any] = {"verify": False}
 
 
-class RunningStatistic:
+class RunningService:
     """A service that runs.
 
     Args:
@@ -407,9 +407,9 @@ class RunningStatistic:
 
 
 @contextlib.contextmanager
-def running(file: Path, changed: Mapping[str, float] | None = None) -> Iterator[RunningStatistic]:
-    """A service that is stopped at the end; ``changed`` is as for `RunningStatistic`."""
-    service = RunningStatistic(file, tokens_for(file), changed)
+def running(file: Path, changed: Mapping[str, float] | None = None) -> Iterator[RunningService]:
+    """A service that is stopped at the end; ``changed`` is as for `RunningService`."""
+    service = RunningService(file, tokens_for(file), changed)
     try:
         service.start()
         yield service

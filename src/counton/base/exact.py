@@ -325,13 +325,13 @@ def figures_up(value: float) -> str:
     return f"{above.normalize():,f}"
 
 
-def percent(level: float) -> str:
+def percent(confidence_level: float) -> str:
     """Format a probability in percent, so that a probability below 1 does not read as 100.
 
     >>> percent(0.95), percent(0.29), percent(1 - 1e-9)
     ('95', '29', '99.9999999')
     """
-    return f"{100 * level:.9g}"
+    return f"{100 * confidence_level:.9g}"
 
 
 def figures_above(value: float) -> str:

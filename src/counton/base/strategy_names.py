@@ -52,6 +52,6 @@ PAPERS = {
     "sqrt-paper": SQUARE_ROOT,
 }
 #: All kinds, by their names in options.
-KINDS: dict[str, tuple[StrategyFamily, ...]] = {}
+FAMILIES: dict[str, tuple[StrategyFamily, ...]] = {}
 for _kind in [member for member in globals().values() if isinstance(member, StrategyFamily)]:
-    KINDS[_kind.name] = (*KINDS.get(_kind.name, ()), _kind)
+    FAMILIES[_kind.name] = (*FAMILIES.get(_kind.name, ()), _kind)

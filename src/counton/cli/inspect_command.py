@@ -76,13 +76,13 @@ def _print_table_as_json(release: Release) -> None:
     from counton.base.literature import origin_of
     from counton.cli.print_forms import print_json
     from counton.continual.strategy_text import mechanism_sources
-    from counton.results.metadata_codec import promise_of
+    from counton.results.metadata_codec import guarantee_of_stream
 
     numbers = release.numbers
     description = numbers.definition
     public = description.public()
     facts: dict[str, Any] = {
-        **promise_of(numbers),
+        **guarantee_of_stream(numbers),
         **{fact: public[fact] for fact in ("what", "by", "value", "windows", "groups")},
         "publishes": description.release,
     }

@@ -123,7 +123,7 @@ def _refuse_impossible(
     if smallest < 0 and not unit.signed:
         remedy = (
             "a negative count: counts are at least 0; for sums that may be negative use "
-            "Contribution.values(lower, upper, resolution)"
+            "ContributionBound.values(lower, upper, resolution)"
         )
     elif smallest < 0 and unit.lower is not None and unit.lower >= 0:
         remedy = (
@@ -264,7 +264,7 @@ def _body_of(saved: bytes, form: str, source: str) -> bytes:
 
 def read_state(saved: bytes, form: str) -> dict[str, Any]:
     """Return the JSON values of a saved state."""
-    body = _body_of(saved, form, "Running.checkpoint()")
+    body = _body_of(saved, form, "RunningStatistic.checkpoint()")
     try:
         fields = json.loads(body)
     except ValueError:

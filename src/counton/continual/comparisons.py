@@ -14,7 +14,7 @@ from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, percent, quantity
 from counton.continual.design import Design, stream_cell
 from counton.continual.formulas import CellSum, Estimate, Formula, Term
-from counton.continual.intervals import check_level
+from counton.continual.intervals import check_confidence_level
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,13 @@ class Answer:
         std: standard deviation of its noise (of a ratio to first order); NaN if none describes the
             error, as for a quantile.
         lower, upper: ends of the interval; infinite if the divisor of a ratio may be 0.
-        level: least probability that the interval holds the true value; with wide Laplace noise it
-            may be lower by 0.0001. For answers requested together, that all intervals hold.
+        confidence_level: least probability that the interval holds the true value; with wide
+            Laplace noise it may be lower by 0.0001. For answers requested together, that all
+            intervals hold.
         what: what the number is, in words.
         asked: the `Estimate` behind it, from which `counton.continual.jointly` makes joint
             intervals.
-        at_once: number of answers that ``level`` is about.
+        at_once: number of answers that ``confidence_level`` is about.
         per_cent: whether the number is shown in per cent, as a share.
 
     >>> print(Answer(0.325, 0.01, 0.305, 0.345, 0.95, "home, of all groups", per_cent=True))
@@ -42,7 +43,7 @@ class Answer:
     std: float
     lower: float
     upper: float
-    level: float
+    confidence_level: float
     what: str = "combination"
     asked: Estimate | None = field(default=None, repr=False, compare=False)
     at_once: int = field(default=1, repr=False, compare=False)
@@ -92,8 +93,8 @@ class Answer:
                 f"by may be 0"
             )
         return (
-            f"{self.what}: {value}, and with probability {percent(self.level)}% between "
-            f"{lower} and {upper}"
+            f"{self.what}: {value}, and with probability {percent(self.confidence_level)}% "
+            f"between {lower} and {upper}"
         )
 
     def __str__(self) -> str:
@@ -106,13 +107,21 @@ class Answer:
 
 
 def answer(
-    estimate: Estimate, level: float = 0.95, *, at_once: int = 1, what: str = "combination"
+    estimate: Estimate,
+    confidence_level: float = 0.95,
+    *,
+    at_once: int = 1,
+    what: str = "combination",
 ) -> Answer:
-    """Return an `Answer`; ``level`` is of ``at_once`` answers together (Bonferroni)."""
-    level = check_level(level)
-    alone = check_level(1 - (1 - level) / check_integer("at_once", at_once, 1))
+    """Return an `Answer`; ``confidence_level`` is of ``at_once`` answers together (Bonferroni)."""
+    confidence_level = check_confidence_level(confidence_level)
+    alone = check_confidence_level(
+        1 - (1 - confidence_level) / check_integer("at_once", at_once, 1)
+    )
     lower, upper = estimate.interval(alone)
-    return Answer(estimate.value, estimate.std, lower, upper, level, what, estimate, at_once)
+    return Answer(
+        estimate.value, estimate.std, lower, upper, confidence_level, what, estimate, at_once
+    )
 
 
 def sum_formula(

@@ -31,7 +31,7 @@ from counton.continual.checkpoint import (
     write_checkpoint,
 )
 from counton.continual.design import Design, check_shape, design_for
-from counton.continual.node_distribution import check_addresses, promise_of
+from counton.continual.node_distribution import check_addresses, guarantee_of_stream
 from counton.continual.noise_cache import NoiseCache, NoiseStore
 from counton.continual.releases import Releases, StepRelease
 from counton.noise import Key
@@ -133,7 +133,7 @@ class Counter:
     ) -> None:
         contribution = ContributionBound.add_remove() if contribution is None else contribution
         shape = check_shape(shape)
-        guarantee = promise_of(strategy, guarantee)
+        guarantee = guarantee_of_stream(strategy, guarantee)
         if strategy.facts.reads_another:
             raise InvalidInputError(
                 f"strategy {strategy!r} only describes how the releases of another strategy are "

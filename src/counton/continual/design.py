@@ -27,7 +27,7 @@ from counton.base.distributions import (
 from counton.base.errors import InvalidInputError, StateError, StreamMismatchError
 from counton.base.exact import is_whole, quote, quoted_numbers
 from counton.continual.intervals import Errors, ErrorsOf
-from counton.continual.node_distribution import distribution_for, promise_of
+from counton.continual.node_distribution import distribution_for, guarantee_of_stream
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee, guarantee_from_dict
@@ -57,7 +57,7 @@ class Units(NamedTuple):
     """The sizes, in data units, of which exact sums, noise and released values are multiples.
 
     Attributes:
-        exact: the resolution, or 1 for counts; `DesignPart.one` for a part of a stream.
+        exact: the resolution, or 1 for counts; `DesignPart.cell_unit` for a part of a stream.
         noise, released: ``exact`` divided by a power of two.
     """
 
@@ -73,14 +73,14 @@ class DesignPart(NamedTuple):
     cells by an integer weight; its numbers are in data units, without the weight.
 
     Attributes:
-        one: change in data units of an exact sum if a cell of the stream changes by 1: the
+        cell_unit: change in data units of an exact sum if a cell of the stream changes by 1: the
             statistic's resolution divided by ``weight``.
         weight: the factor of the part's cells.
         starts: index of each group's first cell in the stream; one index if there are no groups.
         width: number of cells of a group.
     """
 
-    one: Fraction
+    cell_unit: Fraction
     weight: int
     starts: Sequence[int]
     width: int
@@ -88,7 +88,7 @@ class DesignPart(NamedTuple):
     @property
     def exact(self) -> Fraction:
         """The resolution of the part in data units, of which its exact sums are multiples."""
-        return self.one * self.weight
+        return self.cell_unit * self.weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +156,7 @@ class Design(Generic[S]):
     @cached_property
     def units(self) -> Units:
         """The sizes, in data units, of which sums, noise and released values are multiples."""
-        exact = self.contribution.resolution if self.part is None else self.part.one
+        exact = self.contribution.resolution if self.part is None else self.part.cell_unit
         exact = Fraction(1) if exact is None else exact
         facts = self.strategy.facts
         noise, released = (Fraction(2) ** b for b in (facts.lattice_bits, facts.fraction_bits))
@@ -375,7 +375,7 @@ def design_for(
     >>> design_for(Binary(31), PureDP(1), ContributionBound.add_remove()).distribution
     DiscreteLaplace(scale=Fraction(5, 1))
     """
-    promised = promise_of(strategy, guarantee)
+    promised = guarantee_of_stream(strategy, guarantee)
     distribution = distribution_for(
         strategy, counters or promised, contribution, shape
     ).distribution

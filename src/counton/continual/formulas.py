@@ -34,7 +34,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats
 from counton.base.errors import InvalidInputError
 from counton.continual.design import Design
-from counton.continual.intervals import check_level, interval_halfwidth
+from counton.continual.intervals import check_confidence_level, interval_halfwidth
 from counton.strategies import noise_variance
 from counton.strategies.joint_errors import sum_noise_variance
 from counton.strategies.strategy import window_rounding
@@ -83,8 +83,9 @@ class Estimate(ABC):
         """Standard deviation of its noise, to first order; NaN if none describes the error."""
 
     @abstractmethod
-    def interval(self, level: float) -> tuple[float, float]:
-        """Return an interval that holds the true number with probability at least ``level``."""
+    def interval(self, confidence_level: float) -> tuple[float, float]:
+        """Return an interval that holds the true number with probability at least
+        ``confidence_level``."""
 
     @property
     def formula(self) -> Formula | None:
@@ -171,17 +172,17 @@ class Formula(Estimate):
         return math.inf if std is None else std
 
     @override
-    def interval(self, level: float) -> tuple[float, float]:
+    def interval(self, confidence_level: float) -> tuple[float, float]:
         if len(self.quotients) == 1 and not (self.sums or self.products):
             ((quotient, weight),) = self.quotients
             if weight:
                 alone = Ratio(quotient.above, quotient.below, weight, self.constant)
-                return self._clip(*alone.interval(level))
-        return self.around(self.half(level))
+                return self._clip(*alone.interval(confidence_level))
+        return self.around(self.half(confidence_level))
 
-    def half(self, level: float) -> float:
+    def half(self, confidence_level: float) -> float:
         """Return the half-width of the interval of this level; infinite if a divisor may be 0."""
-        return _JointNoise([self]).half(self, check_level(level))
+        return _JointNoise([self]).half(self, check_confidence_level(confidence_level))
 
     def around(self, half: float) -> tuple[float, float]:
         """Return value - half and value + half, clipped to the bounds of the true number."""
@@ -277,12 +278,12 @@ class Ratio(Estimate):
         return abs(self.scale) * (self.above - self.below * (x / y)).std / abs(y)
 
     @override
-    def interval(self, level: float) -> tuple[float, float]:
-        low, high = self._ends(check_level(level))
+    def interval(self, confidence_level: float) -> tuple[float, float]:
+        low, high = self._ends(check_confidence_level(confidence_level))
         ends = sorted(self.scale * end + self.moved for end in (low, high))
         return self._clip(ends[0], ends[1])
 
-    def _ends(self, level: float) -> tuple[float, float]:
+    def _ends(self, confidence_level: float) -> tuple[float, float]:
         above = self.above
         below = self.below
         distribution = _JointNoise([above, below])
@@ -290,13 +291,15 @@ class Ratio(Estimate):
         y = below.raw
         if (
             not y
-            or not abs(y) > distribution.half(below, level, full=True)
+            or not abs(y) > distribution.half(below, confidence_level, full=True)
             or not math.isfinite(x / y)
         ):
             return -math.inf, math.inf
 
         def excess(r: float) -> float:
-            return abs(x - r * y) - distribution.half(above - below * r, level, full=True)
+            return abs(x - r * y) - distribution.half(
+                above - below * r, confidence_level, full=True
+            )
 
         middle = x / y
         first = distribution.first_order(above - below * middle)
@@ -372,8 +375,8 @@ class ClosedForm(Estimate):
     ) -> ClosedForm:
         """Return a number with the interval estimate - half(level) to estimate + half(level)."""
 
-        def ends(level: float) -> tuple[Any, Any]:
-            wide = half(level)
+        def ends(confidence_level: float) -> tuple[Any, Any]:
+            wide = half(confidence_level)
             return estimate - wide, estimate + wide
 
         return cls(estimate, ends, deviation, parts)
@@ -389,8 +392,8 @@ class ClosedForm(Estimate):
         return _plain(self.deviation)
 
     @override
-    def interval(self, level: float) -> tuple[Any, Any]:
-        low, high = self.ends(check_level(level))
+    def interval(self, confidence_level: float) -> tuple[Any, Any]:
+        low, high = self.ends(check_confidence_level(confidence_level))
         return _plain(low), _plain(high)
 
     @property
@@ -401,8 +404,8 @@ class ClosedForm(Estimate):
     def over(self, count: float, least: float, most: float) -> ClosedForm:
         """Divide this number by ``count`` > 0, and bound the result."""
 
-        def ends(level: float) -> tuple[float, float]:
-            low, high = (end / count for end in self.ends(level))
+        def ends(confidence_level: float) -> tuple[float, float]:
+            low, high = (end / count for end in self.ends(confidence_level))
             return max(low, least), min(high, most)
 
         def parts() -> Formula:
@@ -415,8 +418,8 @@ class ClosedForm(Estimate):
         """Select numbers of an array by any index; ``parts`` is as in the class."""
         shape = np.shape(self.estimate)
 
-        def ends(level: float) -> tuple[Any, Any]:
-            low, high = self.ends(level)
+        def ends(confidence_level: float) -> tuple[Any, Any]:
+            low, high = self.ends(confidence_level)
             return low[places], high[places]
 
         deviation = np.broadcast_to(self.deviation, shape)[places]
@@ -443,8 +446,8 @@ def join_numbers(
 
     put = below if join is None else join
 
-    def ends(level: float) -> tuple[Any, Any]:
-        pairs = [number.interval(level) for number in numbers]
+    def ends(confidence_level: float) -> tuple[Any, Any]:
+        pairs = [number.interval(confidence_level) for number in numbers]
         return put([low for low, _ in pairs]), put([high for _, high in pairs])
 
     return ClosedForm(put(values), ends, put([number.std for number in numbers]))
@@ -457,7 +460,7 @@ class TableNumbers(NamedTuple):
         about: columns that describe the rows, by name: one entry for each row.
         numbers: all numbers in one array, in order of rows.
         called: column of numbers: ``"estimate"``; or ``"value"`` for numbers without ``"std"``.
-        beside: function from the level of intervals to further columns, by name.
+        further_columns: function from the confidence level to further columns, by name.
 
     >>> both = join_numbers([Formula(2.0), Formula(3.0)])
     >>> two = TableNumbers({"name": np.array(["a", "b"])}, both)
@@ -468,36 +471,41 @@ class TableNumbers(NamedTuple):
     about: Mapping[str, NDArray[Any]]
     numbers: ClosedForm
     called: str = "estimate"
-    beside: Callable[[float], Mapping[str, NDArray[Any]]] = lambda _: {}
+    further_columns: Callable[[float], Mapping[str, NDArray[Any]]] = lambda _: {}
 
-    def columns(self, level: float) -> dict[str, NDArray[Any]]:
-        low, high = self.numbers.interval(level)
+    def columns(self, confidence_level: float) -> dict[str, NDArray[Any]]:
+        low, high = self.numbers.interval(confidence_level)
         value = self.numbers.estimate
         columns = {**self.about, self.called: value}
         if self.called == "estimate":
             std = self.numbers.std
             columns["std"] = std if np.ndim(std) else np.full(value.shape, std)
-        return {**columns, "lower": low, "upper": high, **self.beside(level)}
+        return {**columns, "lower": low, "upper": high, **self.further_columns(confidence_level)}
 
     def rows(self, places: NDArray[np.int64]) -> TableNumbers:
         about = {name: values[places] for name, values in self.about.items()}
 
-        def beside(level: float) -> dict[str, NDArray[Any]]:
-            return {name: values[places] for name, values in self.beside(level).items()}
+        def further_columns(confidence_level: float) -> dict[str, NDArray[Any]]:
+            return {
+                name: values[places]
+                for name, values in self.further_columns(confidence_level).items()
+            }
 
-        return TableNumbers(about, self.numbers.at(places), self.called, beside)
+        return TableNumbers(about, self.numbers.at(places), self.called, further_columns)
 
     @classmethod
     def below(
         cls, parts: Sequence[TableNumbers], about: Mapping[str, NDArray[Any]]
     ) -> TableNumbers:
-        """Stack tables below each other, described by ``about``, with all columns ``beside``."""
+        """Stack tables below each other, described by ``about``, with all ``further_columns``."""
 
-        def beside(level: float) -> dict[str, NDArray[Any]]:
-            tables = [part.beside(level) for part in parts]
+        def further_columns(confidence_level: float) -> dict[str, NDArray[Any]]:
+            tables = [part.further_columns(confidence_level) for part in parts]
             return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
-        return cls(about, join_numbers([part.numbers for part in parts]), parts[0].called, beside)
+        return cls(
+            about, join_numbers([part.numbers for part in parts]), parts[0].called, further_columns
+        )
 
     @classmethod
     def of_groups(cls, parts: Mapping[str, TableNumbers]) -> TableNumbers:
@@ -525,8 +533,8 @@ class PairEstimate(Estimate):
     (``over``) is multiplied by ``scale``; then ``moved`` is added.
     """
 
-    one: Estimate
-    other: Estimate
+    first: Estimate
+    second: Estimate
     over: bool = False
     scale: float = 1.0
     moved: float = 0.0
@@ -534,11 +542,11 @@ class PairEstimate(Estimate):
     @property
     @override
     def value(self) -> float:
-        first_value = self.one.value
-        other = self.other.value
+        first = self.first.value
+        second = self.second.value
         if not self.over:
-            return first_value - other
-        return self.scale * (first_value / other) + self.moved if other else math.nan
+            return first - second
+        return self.scale * (first / second) + self.moved if second else math.nan
 
     @property
     @override
@@ -546,10 +554,10 @@ class PairEstimate(Estimate):
         return math.nan
 
     @override
-    def interval(self, level: float) -> tuple[float, float]:
-        single_level = 1 - (1 - check_level(level)) / 2
-        low, high = self.one.interval(single_level)
-        least, most = self.other.interval(single_level)
+    def interval(self, confidence_level: float) -> tuple[float, float]:
+        single_level = 1 - (1 - check_confidence_level(confidence_level)) / 2
+        low, high = self.first.interval(single_level)
+        least, most = self.second.interval(single_level)
         if not self.over:
             return low - most, high - least
         if least <= 0 <= most:
@@ -615,7 +623,7 @@ class _JointNoise:
                 vectors[place][keys[part[1:]]] += weight * part.weight
         return vectors, grain
 
-    def _half(self, vectors: Sequence[Floats], level: float, full: bool) -> float:
+    def _half(self, vectors: Sequence[Floats], confidence_level: float, full: bool) -> float:
         """Return the half-width of a weighted sum of cells of several independent streams.
 
         With ``full`` it also suffices if a single draw of noise has the whole variance.
@@ -623,7 +631,10 @@ class _JointNoise:
         # The root of the sum of squares covers all tails that grow no heavier when they are added
         # up.
         return math.hypot(
-            *(n.half(v, level, full=full) for n, v in zip(self._noises, vectors, strict=True))
+            *(
+                n.half(v, confidence_level, full=full)
+                for n, v in zip(self._noises, vectors, strict=True)
+            )
         )
 
     def first_order(self, formula: Formula) -> float | None:
@@ -658,7 +669,7 @@ class _JointNoise:
             b.weight += weight * a.share
         return reads if all(math.isfinite(read.share) for read in reads.values()) else None
 
-    def half(self, formula: Formula, level: float, *, full: bool = False) -> float:
+    def half(self, formula: Formula, confidence_level: float, *, full: bool = False) -> float:
         """Return the half-width of a formula's interval; infinite if a divisor may be 0.
 
         With ``full`` it also suffices if a single draw of noise has the whole variance. Then it
@@ -666,7 +677,7 @@ class _JointNoise:
         """
         linear, grain = self._vectors(formula)
         if formula.linear:
-            return self._half(linear, level, full) + grain
+            return self._half(linear, confidence_level, full) + grain
         reads = self._read(formula)
         if reads is None:
             return math.inf
@@ -674,17 +685,17 @@ class _JointNoise:
         more = grain
         for read in reads.values():
             size = abs(read.divisor)
-            moved = self._half(read.below, level, True) + read.rounded
+            moved = self._half(read.below, confidence_level, True) + read.rounded
             if not size > moved:
                 return math.inf
             over = 1 / (1 - moved / size)
             widest = max(widest, over)
             rounded = (read.grain + abs(read.share) * read.rounded) * over / size
-            read.reach = self._half(read.off, level, True) * over / size + rounded
+            read.reach = self._half(read.off, confidence_level, True) * over / size + rounded
             more += abs(read.weight) * rounded
         for first, second, weight in formula.products:
             more += abs(weight) * reads[first].reach * reads[second].reach
-        return self._half(_with_quotients(linear, reads), level, full) * widest + more
+        return self._half(_with_quotients(linear, reads), confidence_level, full) * widest + more
 
 
 @dataclass(eq=False)
@@ -808,7 +819,7 @@ class _Noise:
     def std(self, weights: Floats) -> float:
         return float(self._design.errors.in_data_units(self._deviation(self._at_ends(weights))))
 
-    def half(self, weights: Floats, level: float, *, full: bool = False) -> float:
+    def half(self, weights: Floats, confidence_level: float, *, full: bool = False) -> float:
         """Return the half-width of a weighted sum's interval in data units, as in
         `_JointNoise.half`."""
         # The larger of two quantiles: that of a normal distribution, and that of equal nodes which
@@ -828,10 +839,10 @@ class _Noise:
             nodes = max(int(std**2 / (largest * self._node) ** 2 * (1 + 1e-9)), 1)
         heavy = 0.0
         if self._node:
-            heavy = interval_halfwidth(self._design.distribution, nodes, level) / (
+            heavy = interval_halfwidth(self._design.distribution, nodes, confidence_level) / (
                 math.sqrt(nodes) * self._node
             )
-        quantile = max(NormalDist().inv_cdf((1 + level) / 2), heavy)
+        quantile = max(NormalDist().inv_cdf((1 + confidence_level) / 2), heavy)
         # the largest rounding error of a weighted sum, in multiples of the resolution
         cell = 2.0**-self._design.strategy.facts.fraction_bits
         rounding = float((np.abs(at) * self._rounding).sum()) * cell

@@ -1,8 +1,8 @@
 """Half-widths of two-sided intervals: how far a released number may be from the true one.
 
 With a tree, the error of a release is a sum of draws of discrete distributions, and its half-width
-the smallest integer c with P(|N| <= c) >= level, for the noise N: no normal approximation. Each
-interval is about one released number.
+the smallest integer c with P(|N| <= c) >= confidence_level, for the noise N: no normal
+approximation. Each interval is about one released number.
 """
 
 from __future__ import annotations
@@ -59,8 +59,11 @@ _SERIES_ERROR = 1e-10
 _WIDE = DiscreteLaplace(Fraction(2**24))
 
 
-def interval_halfwidth(distribution: NoiseDistribution, terms: int, level: float = 0.95) -> int:
-    """Return the smallest c with P(|N| <= c) >= level, where N sums ``terms`` independent draws.
+def interval_halfwidth(
+    distribution: NoiseDistribution, terms: int, confidence_level: float = 0.95
+) -> int:
+    """Return the smallest c with P(|N| <= c) >= confidence_level, where N sums ``terms``
+    independent draws.
 
     The result is exact up to float64 (about 1e-12 in probability). Only Gaussian sums with a
     standard deviation beyond 4096 may get a larger c. The interval is never too short.
@@ -68,7 +71,7 @@ def interval_halfwidth(distribution: NoiseDistribution, terms: int, level: float
     Args:
         distribution: distribution of one draw.
         terms: number of nodes whose noise is added or subtracted.
-        level: wanted probability, above 0 and at most 1 - 1e-9.
+        confidence_level: wanted probability, above 0 and at most 1 - 1e-9.
 
     Raises:
         InvalidInputError: the level or the number of terms is out of range.
@@ -87,36 +90,39 @@ def interval_halfwidth(distribution: NoiseDistribution, terms: int, level: float
             f"the noise distribution is {untyped!r}; give a distribution such as DiscreteLaplace(5)"
         )
     counts = ((distribution, check_integer("terms", terms, 0)),)
-    return _sum_halfwidth(counts, check_level(level))
+    return _sum_halfwidth(counts, check_confidence_level(confidence_level))
 
 
 @lru_cache(maxsize=4096)
-def _sum_halfwidth(counts: tuple[tuple[NoiseDistribution, int], ...], level: float) -> int:
-    """Return the smallest c with P(|N| <= c) >= level, for a sum N of numbers of draws."""
-    return _within(dict(counts), level, 0, None)
+def _sum_halfwidth(
+    counts: tuple[tuple[NoiseDistribution, int], ...], confidence_level: float
+) -> int:
+    """Return the smallest c with P(|N| <= c) >= confidence_level, for a sum N of numbers of
+    draws."""
+    return _within(dict(counts), confidence_level, 0, None)
 
 
 def _within(
-    counts: Mapping[NoiseDistribution, int], level: float, low: int, high: int | None
+    counts: Mapping[NoiseDistribution, int], confidence_level: float, low: int, high: int | None
 ) -> int:
-    """Return the smallest c, from ``low`` to ``high``, with P(|N| <= c) >= level."""
+    """Return the smallest c, from ``low`` to ``high``, with P(|N| <= c) >= confidence_level."""
     tail = sum_tail(counts)
-    if tail(low) <= 1 - level:
+    if tail(low) <= 1 - confidence_level:
         return low
     if high is None:
         step = max(low // 16, 1)
-        while not tail(low + step) <= 1 - level:
+        while not tail(low + step) <= 1 - confidence_level:
             low = low + step
             step = 2 * step
         high = low + step
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if tail(middle) <= 1 - level else (middle, high)
+        low, high = (low, middle) if tail(middle) <= 1 - confidence_level else (middle, high)
     return high
 
 
 def _halfwidths_of_draws(
-    distribution: NoiseDistribution, numbers: NDArray[np.int64], level: float
+    distribution: NoiseDistribution, numbers: NDArray[np.int64], confidence_level: float
 ) -> NDArray[np.float64]:
     """Return the half-widths of sums of n noise draws, for each n in ``numbers``."""
     # One more draw never brings a symmetric distribution with one peak closer to 0. So half-widths
@@ -127,7 +133,7 @@ def _halfwidths_of_draws(
     if not len(several):
         return halfwidths
     halfwidths[[0, -1]] = [
-        _sum_halfwidth(((distribution, int(n)),), level) for n in several[[0, -1]]
+        _sum_halfwidth(((distribution, int(n)),), confidence_level) for n in several[[0, -1]]
     ]
     open_stretches = [(0, len(several) - 1)]
     while open_stretches:
@@ -138,7 +144,9 @@ def _halfwidths_of_draws(
             halfwidths[first:last] = low
         elif last - first > 1:
             middle = (first + last) // 2
-            halfwidths[middle] = _within({distribution: int(several[middle])}, level, low, high)
+            halfwidths[middle] = _within(
+                {distribution: int(several[middle])}, confidence_level, low, high
+            )
             open_stretches += [(first, middle), (middle, last)]
     return halfwidths[where.reshape(-1)]
 
@@ -147,7 +155,7 @@ def halfwidths(
     strategy: StreamStrategy,
     distribution: NoiseDistribution,
     steps: range | NDArray[np.int64],
-    level: float = 0.95,
+    confidence_level: float = 0.95,
 ) -> NDArray[np.float64]:
     """Return half-widths of a stream's releases at ``steps``: float64, ``(len(steps),)``.
 
@@ -163,7 +171,7 @@ def halfwidths(
     """
     stops = check_steps(strategy, steps)
     starts = stops - 1 if strategy.facts.workload == "windows" else np.zeros_like(stops)
-    return window_halfwidths(strategy, distribution, starts, stops, level)
+    return window_halfwidths(strategy, distribution, starts, stops, confidence_level)
 
 
 def window_halfwidths(
@@ -171,7 +179,7 @@ def window_halfwidths(
     distribution: NoiseDistribution,
     starts: Steps,
     stops: Steps,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     *,
     cells: int = 1,
 ) -> NDArray[np.float64]:
@@ -184,7 +192,7 @@ def window_halfwidths(
     Args:
         strategy, distribution: as for the counter.
         starts, stops: integers whose shapes broadcast.
-        level: wanted probability, above 0 and at most 1 - 1e-9.
+        confidence_level: wanted probability, above 0 and at most 1 - 1e-9.
         cells: number of cells that are added up.
 
     Raises:
@@ -206,14 +214,14 @@ def window_halfwidths(
     # together have this variance: they have heavier tails, because the true nodes are no fewer and
     # no heavier. Two widths are added: half the distance of two values of the heaviest node (the
     # whole distance if noise is narrow), and the largest rounding error of releases.
-    level = check_level(level)
+    confidence_level = check_confidence_level(confidence_level)
     cells = check_integer("cells", cells, 1)
     first, last = check_ends(strategy, starts, stops)
     shape = first.shape
     first = first.ravel()
     last = last.ravel()
     if strategy.facts.fraction_bits == 0:
-        exact = _tree_halfwidths(strategy, distribution, first, last, level, cells)
+        exact = _tree_halfwidths(strategy, distribution, first, last, confidence_level, cells)
         if exact is not None:
             return exact.reshape(shape)
     std = np.sqrt(noise_variance(strategy, distribution, last, since=first) * cells)
@@ -224,14 +232,16 @@ def window_halfwidths(
         variance = (
             std * 2.0**strategy.facts.lattice_bits / distribution.std
         ) ** 2  # as the distributions are wide
-    half = _halfwidths_of_variances(strategy, distribution, variance, std, rounding, level, full)
+    half = _halfwidths_of_variances(
+        strategy, distribution, variance, std, rounding, confidence_level, full
+    )
     alone = (first == 0) & (last == 1)
     if alone.any() and strategy.facts.lattice_bits == 0:
         counts = _distributions_in_sum(strategy, distribution, 0, 1, cells)
         if (
             counts is not None
         ):  # the first release reads one node, whose distribution is known exactly
-            half[alone] = _sum_halfwidth(counts, level)
+            half[alone] = _sum_halfwidth(counts, confidence_level)
     half[last == first] = 0.0
     return half.reshape(shape)
 
@@ -242,7 +252,7 @@ def _halfwidths_of_variances(
     variance: NDArray[np.float64],
     std: NDArray[np.float64],
     rounding: NDArray[np.float64],
-    level: float,
+    confidence_level: float,
     full: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Return half-widths for releases with fractional weights, from variances.
@@ -260,11 +270,11 @@ def _halfwidths_of_variances(
     # Equal nodes that have this variance; a float just below an integer counts as that integer.
     nodes = np.maximum(np.floor(variance / full**2 * (1 + 1e-9)), 1).astype(np.int64)
     heavy = {
-        n: _sum_halfwidth(((distribution, n),), level) / math.sqrt(n)
+        n: _sum_halfwidth(((distribution, n),), confidence_level) / math.sqrt(n)
         for n in np.unique(nodes).tolist()
     }
     scaled = np.array([heavy[n] for n in nodes.tolist()]) * np.sqrt(variance) * lattice / full
-    half = np.maximum(NormalDist().inv_cdf((1 + level) / 2) * std, scaled)
+    half = np.maximum(NormalDist().inv_cdf((1 + confidence_level) / 2) * std, scaled)
     # Nodes are whole lattice cells: sums of few of them jump while a normal distribution is smooth.
     coarse = (1.0 if distribution.variance < _NARROW else 0.5) * lattice
     cell = 2.0**-strategy.facts.fraction_bits
@@ -272,7 +282,7 @@ def _halfwidths_of_variances(
 
 
 def widest_halfwidth(
-    strategy: StreamStrategy, distribution: NoiseDistribution, level: float = 0.95
+    strategy: StreamStrategy, distribution: NoiseDistribution, confidence_level: float = 0.95
 ) -> float:
     """Return the half-width of a running total's interval at the step of largest variance.
 
@@ -284,18 +294,26 @@ def widest_halfwidth(
     >>> widest_halfwidth(Binary(7), DiscreteLaplace(Fraction(3)))
     15.0
     """
-    level = check_level(level)
+    confidence_level = check_confidence_level(confidence_level)
     variance = strategy.overall_variance("max")
     whole = strategy.facts.fraction_bits == strategy.facts.lattice_bits == 0
     if whole and not isinstance(strategy, EndlessStrategy):
-        return float(_sum_halfwidth(((distribution, math.ceil(variance * (1 - 1e-9))),), level))
+        return float(
+            _sum_halfwidth(((distribution, math.ceil(variance * (1 - 1e-9))),), confidence_level)
+        )
     std = math.sqrt(variance * distribution.variance / 4.0**strategy.facts.lattice_bits)
     ends = np.array([1, strategy.horizon or 1])
     rounding = window_rounding(strategy, np.zeros_like(ends), ends).max(keepdims=True)
     full = strategy._largest_reads(ends[:1])
     return float(
         _halfwidths_of_variances(
-            strategy, distribution, np.array([variance]), np.array([std]), rounding, level, full
+            strategy,
+            distribution,
+            np.array([variance]),
+            np.array([std]),
+            rounding,
+            confidence_level,
+            full,
         )[0]
     )
 
@@ -354,14 +372,14 @@ def _tree_halfwidths(
     distribution: NoiseDistribution,
     first: NDArray[np.int64],
     last: NDArray[np.int64],
-    level: float,
+    confidence_level: float,
     cells: int,
 ) -> NDArray[np.float64] | None:
     """Return exact half-widths of windows if nodes have weights +1 and -1 only; else None."""
     one_distribution = not isinstance(strategy, EndlessStrategy)
     if one_distribution and strategy.facts.unit_rows:
         numbers = np.rint(strategy.variance(last, since=first)).astype(np.int64)
-        return _halfwidths_of_draws(distribution, numbers * cells, level)
+        return _halfwidths_of_draws(distribution, numbers * cells, confidence_level)
     if one_distribution or not first.any():
         # If all nodes have one distribution, the variance is their number. Otherwise totals, unlike
         # differences, use nodes of the lowest levels, and the variance tells how many.
@@ -377,21 +395,21 @@ def _tree_halfwidths(
         )
         if counts is None:
             return None
-        halfwidths[i] = _sum_halfwidth(counts, level)
+        halfwidths[i] = _sum_halfwidth(counts, confidence_level)
     return halfwidths[where.reshape(-1)]
 
 
-def check_level(level: float | None, *, usual: float | None = None) -> float:
+def check_confidence_level(confidence_level: float | None, *, usual: float | None = None) -> float:
     """Return the probability of an interval, in (0, 1 - 1e-9]; None stands for ``usual``."""
-    level = usual if level is None else level
+    confidence_level = usual if confidence_level is None else confidence_level
     try:
-        number = float(level)  # type: ignore[arg-type]
+        number = float(confidence_level)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         number = math.nan
     if not 0 < number <= 1 - SMALLEST_TAIL:
         raise InvalidInputError(
-            f"level is {quote(level)}; it is the probability of an interval, and must be above 0 "
-            "and at most 1 - 1e-9: try 0.95"
+            f"confidence_level is {quote(confidence_level)}; it is the probability of an interval, "
+            "and must be above 0 and at most 1 - 1e-9: try 0.95"
         )
     return number
 
@@ -459,9 +477,12 @@ def node_reads(
 
 @lru_cache(maxsize=4096)
 def weighted_halfwidth(
-    distribution: NoiseDistribution, weights: tuple[tuple[float, int], ...], level: float = 0.95
+    distribution: NoiseDistribution,
+    weights: tuple[tuple[float, int], ...],
+    confidence_level: float = 0.95,
 ) -> float:
-    """Return c with P(|N| <= c) >= level, where N is a weighted sum of draws of ``distribution``.
+    """Return c with P(|N| <= c) >= confidence_level, where N is a weighted sum of draws of
+    ``distribution``.
 
     It is exact if all weights are equal; else never too short, and too wide by at most 1/4 of the
     largest weight or 1/128 of the standard deviation, whichever is larger.
@@ -473,18 +494,18 @@ def weighted_halfwidth(
     >>> weighted_halfwidth(distribution, ((0.75, 1), (0.25, 3)))
     0.84521484375
     """
-    level = check_level(level)
+    confidence_level = check_confidence_level(confidence_level)
     if not weights or distribution.variance == 0:
         return 0.0
     if len(weights) == 1:
-        return weights[0][0] * _sum_halfwidth(((distribution, weights[0][1]),), level)
+        return weights[0][0] * _sum_halfwidth(((distribution, weights[0][1]),), confidence_level)
     at, inside, jitter = _smooth_distribution(distribution, weights)
-    reached = inside >= level + _SERIES_ERROR
+    reached = inside >= confidence_level + _SERIES_ERROR
     if not reached.any():  # beyond float64: as one draw with all of the variance
         return (
             _std(distribution, weights)
             / distribution.std
-            * (_sum_halfwidth(((distribution, 1),), level) + 1)
+            * (_sum_halfwidth(((distribution, 1),), confidence_level) + 1)
         )
     # |N + V| <= c implies |N| <= c + jitter / 2, with V of `_smooth_distribution`.
     return float(at[int(np.argmax(reached))] + jitter / 2)
@@ -520,7 +541,7 @@ def _smooth_distribution(
 
 
 def smooth_halfwidth(
-    std: Any, distribution: NoiseDistribution, level: float = 0.95, *, draws: int = 1
+    std: Any, distribution: NoiseDistribution, confidence_level: float = 0.95, *, draws: int = 1
 ) -> Any:
     """Return half-widths for weighted sums of draws, given the sums' standard deviations.
 
@@ -535,23 +556,27 @@ def smooth_halfwidth(
     # 0.907. Half of the largest weight of a single draw, std / distribution.std, is added: draws
     # are whole numbers, so sums of few draws jump while those distributions are smooth. If noise is
     # narrow, a whole one is added to the quantile of one term as well.
-    level = check_level(level)
+    confidence_level = check_confidence_level(confidence_level)
     if distribution.variance == 0:
         return np.zeros_like(np.asarray(std, dtype=np.float64))
-    factor = NormalDist().inv_cdf((1 + level) / 2)
+    factor = NormalDist().inv_cdf((1 + confidence_level) / 2)
     if distribution.family == "laplace":
         # Sums of very many terms are as good as normal.
         few = [n * draws for n in (1, 2, 3, 4, 6) if n * draws <= _MIXED]
         factors = [
-            _sum_halfwidth(((_WIDE, n),), level) / math.sqrt(n) / _WIDE.std for n in few if n > 1
+            _sum_halfwidth(((_WIDE, n),), confidence_level) / math.sqrt(n) / _WIDE.std
+            for n in few
+            if n > 1
         ]
         if draws == 1:
-            factors.append(-math.log(1 - level) / math.sqrt(2))
+            factors.append(-math.log(1 - confidence_level) / math.sqrt(2))
         factor = max([factor, *factors])
     coarse = 0.5
     if is_narrow(distribution):
         draws_factor = (
-            _sum_halfwidth(((distribution, draws),), level) / math.sqrt(draws) / distribution.std
+            _sum_halfwidth(((distribution, draws),), confidence_level)
+            / math.sqrt(draws)
+            / distribution.std
         )
         factor = max(factor, draws_factor)
         coarse = 1.0
@@ -933,12 +958,14 @@ class Errors:
         deviation: NDArray[np.float64] = self.in_data_units(np.sqrt(variance))
         return deviation
 
-    def halfwidths(self, steps: Any, level: float = 0.95) -> NDArray[np.float64]:
+    def halfwidths(self, steps: Any, confidence_level: float = 0.95) -> NDArray[np.float64]:
         """Return the half-widths, in data units, of releases at ``steps``: ``(len(steps),)``."""
-        widths: NDArray[np.float64] = halfwidths(self.strategy, self.distribution, steps, level)
+        widths: NDArray[np.float64] = halfwidths(
+            self.strategy, self.distribution, steps, confidence_level
+        )
         return np.asarray(self.in_data_units(widths))
 
-    def halfwidth(self, step: int, level: float = 0.95) -> float:
+    def halfwidth(self, step: int, confidence_level: float = 0.95) -> float:
         """Return the half-width of the interval at one step, in data units.
 
         Raises:
@@ -949,26 +976,26 @@ class Errors:
         >>> plan(365, PureDP(1)).best.errors.halfwidth(365)
         18.66...
         """
-        return float(self.halfwidths(range(step, step + 1), level)[0])
+        return float(self.halfwidths(range(step, step + 1), confidence_level)[0])
 
     def window_halfwidths(
-        self, starts: Steps, stops: Steps, level: float = 0.95, *, cells: int = 1
+        self, starts: Steps, stops: Steps, confidence_level: float = 0.95, *, cells: int = 1
     ) -> NDArray[np.float64]:
         """Return half-widths of sums over steps and ``cells``, in data units."""
         halfwidths = window_halfwidths(
-            self.strategy, self.distribution, starts, stops, level, cells=cells
+            self.strategy, self.distribution, starts, stops, confidence_level, cells=cells
         )
         return np.asarray(self.in_data_units(halfwidths))
 
-    def cell_halfwidth(self, start: int, stop: int, level: float = 0.95) -> float:
+    def cell_halfwidth(self, start: int, stop: int, confidence_level: float = 0.95) -> float:
         """Return the half-width of one cell's interval for steps start + 1 to stop, in data units.
 
         Raises:
             InvalidInputError: the level is outside (0, 1 - 1e-9].
         """
-        asked = start, stop, level
+        asked = start, stop, confidence_level
         if asked not in self._cell_halfwidths:
-            halfwidths = self.window_halfwidths(start, stop, level)
+            halfwidths = self.window_halfwidths(start, stop, confidence_level)
             self._cell_halfwidths[asked] = float(halfwidths.reshape(-1)[0])
         return self._cell_halfwidths[asked]
 

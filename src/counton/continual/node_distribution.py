@@ -61,7 +61,7 @@ def sensitivity_of(
     return contribution.sensitivities(node_sensitivity, cells=math.prod(shape))
 
 
-def promise_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
+def guarantee_of_stream(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
     """Return the guarantee that a stream satisfies: an expiring one gets the growth and delay."""
     if not isinstance(strategy, StreamStrategy):
         raise InvalidInputError(
@@ -95,7 +95,7 @@ def distribution_for(
     >>> distribution_for(strategy, PureDP(0.5), ContributionBound.add_remove()).distribution
     DiscreteLaplace(scale=Fraction(6, 1))
     """
-    guarantee = promise_of(strategy, guarantee)
+    guarantee = guarantee_of_stream(strategy, guarantee)
     check_contribution(contribution)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
         if not contribution.in_one_step:
@@ -148,5 +148,5 @@ def check_contribution(contribution: ContributionBound) -> None:
     if not isinstance(contribution, ContributionBound):
         raise InvalidInputError(
             f"contribution is {quote(contribution)}; give what one protected unit can change, "
-            f"such as Contribution.add_remove()"
+            f"such as ContributionBound.add_remove()"
         )

@@ -33,16 +33,16 @@ class PublicNumbers:
     def contribution(self) -> ContributionBound:
         return self._design.contribution
 
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+    def table_columns(self, confidence_level: float = 0.95) -> dict[str, NDArray[Any]]:
         """Return the columns of `table` as arrays, without polars."""
         raise NotImplementedError
 
-    def table(self, level: float | None = None) -> Any:
+    def table(self, confidence_level: float | None = None) -> Any:
         """Return one row for each step and cell as a polars data frame.
 
         Columns: step, ``cell`` (or ``cell_0``, ``cell_1``, ... by axis), estimate, std, lower,
-        upper. Each interval holds its true value with probability ``level``, 0.95 unless given: one
-        alone, not all at once.
+        upper. Each interval holds its true value with probability ``confidence_level``, 0.95 unless
+        given: one alone, not all at once.
 
         Raises:
             InvalidInputError: `table_columns` refuses the level.
@@ -50,7 +50,11 @@ class PublicNumbers:
         """
         from counton.base.columns import data_frame
 
-        return data_frame(self.table_columns() if level is None else self.table_columns(level))
+        return data_frame(
+            self.table_columns()
+            if confidence_level is None
+            else self.table_columns(confidence_level)
+        )
 
     def describe(self) -> str:
         terms = self._design
@@ -109,7 +113,7 @@ class StepRelease(PublicNumbers):
     >>> from counton.strategies import Binary
     >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
     >>> release = counter.release(3)
-    >>> low, high = release.interval(level=0.95)
+    >>> low, high = release.interval(confidence_level=0.95)
     >>> high - release.value, release.guarantee
     (15, PureDP(epsilon=1))
     """
@@ -124,20 +128,21 @@ class StepRelease(PublicNumbers):
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", read_only(self.value))
 
-    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Return the ends of an interval that holds the true value with probability ``level``.
+    def interval(self, confidence_level: float = 0.95) -> tuple[Any, Any]:
+        """Return the ends of an interval that holds the true value with probability
+        ``confidence_level``.
 
         They have the stream's shape, with one interval for each cell.
         """
-        half = np.array(self._design.errors.cell_halfwidth(*self.ends, level))
+        half = np.array(self._design.errors.cell_halfwidth(*self.ends, confidence_level))
         low, high = _around(np.asarray(self.value), half)
         return (low, high) if low.ndim else (low.item(), high.item())
 
     @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+    def table_columns(self, confidence_level: float = 0.95) -> dict[str, NDArray[Any]]:
         start = {} if self.between is None else {"start": self.between[1].step}
         about = {**start, "step": self.step, **_cells(np.shape(self.value))}
-        return _columns(about, self.value, self.std, *self.interval(level))
+        return _columns(about, self.value, self.std, *self.interval(confidence_level))
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -250,17 +255,20 @@ class Releases(PublicNumbers):
         std = float(terms.errors.std(range(step, step + 1))[0])
         return StepRelease(step, value if terms.shape else value.item(), std, terms)
 
-    def interval(self, level: float = 0.95) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the ends of intervals, each with probability ``level``, shaped like ``values``."""
-        half = self._design.errors.halfwidths(self.steps, level)
+    def interval(self, confidence_level: float = 0.95) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the ends of intervals, each with probability ``confidence_level``, shaped like
+        ``values``."""
+        half = self._design.errors.halfwidths(self.steps, confidence_level)
         return _around(self.values, half.reshape(-1, *(1,) * (self.values.ndim - 1)))
 
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+    def table_columns(self, confidence_level: float = 0.95) -> dict[str, NDArray[Any]]:
         """Return the columns of `table` as arrays."""
         cells = max(math.prod(self._design.shape), 1)
         about = {"step": np.repeat(np.asarray(self.steps), cells)}
         about |= _cells(self._design.shape, len(self.steps))
-        return _columns(about, self.values, np.repeat(self.std(), cells), *self.interval(level))
+        return _columns(
+            about, self.values, np.repeat(self.std(), cells), *self.interval(confidence_level)
+        )
 
 
 def _around(values: NDArray[Any], half: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -23,7 +23,7 @@ from counton.continual.comparisons import Answer
 from counton.continual.counter import Counter
 from counton.continual.design import Design
 from counton.continual.formulas import Formula, StreamParts, parts_of
-from counton.continual.intervals import check_level
+from counton.continual.intervals import check_confidence_level
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key
 from counton.privacy import ContributionBound
 
@@ -78,13 +78,18 @@ def _known_noise(
 
 
 def narrowing_factor(
-    terms: Design, widths: NDArray[np.float64], first: int, level: float, *, windows: bool
+    terms: Design,
+    widths: NDArray[np.float64],
+    first: int,
+    confidence_level: float,
+    *,
+    windows: bool,
 ) -> float:
     """Return a factor, at most 1, of half-widths whose intervals still hold at all steps.
 
     Args:
         widths: half-widths from step ``first`` on, which hold together by the union bound.
-        level: probability that all errors of one cell are within their half-widths.
+        confidence_level: probability that all errors of one cell are within their half-widths.
         windows: whether they are counts of single windows, not totals.
     """
     steps = first + len(widths) - 1
@@ -100,24 +105,24 @@ def narrowing_factor(
             width = widths[at : at + len(noise) - begin, None]
             np.maximum(largest, (np.abs(noise[begin:]) / width).max(axis=0), out=largest)
         done += len(noise)
-    share = largest_share(largest, level)
+    share = largest_share(largest, confidence_level)
     return 1.0 if share is None else min(share, 1.0)
 
 
-def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
-    """Return the smallest simulated number below the ``level`` quantile with probability <= 10^-6.
+def largest_share(drawn: NDArray[np.float64], quantile_level: float) -> float | None:
+    """Return the smallest simulated number below the quantile with probability <= 10^-6.
 
     None: there are too few numbers.
 
     >>> largest_share(np.arange(1000.0), 0.95)
     979.0
     """
-    place = order_above_quantile(len(drawn), level)
+    place = order_above_quantile(len(drawn), quantile_level)
     return None if place is None else float(np.sort(drawn)[place - 1])
 
 
-def order_above_quantile(cells: int, level: float) -> int | None:
-    """Return the ascending rank, from 1, of the number that is above the ``level`` quantile.
+def order_above_quantile(cells: int, quantile_level: float) -> int | None:
+    """Return the ascending rank, from 1, of the number above the ``quantile_level`` quantile.
 
     It is the smallest rank whose number is below the quantile with probability at most 10^-6. None:
     there are too few numbers.
@@ -128,7 +133,7 @@ def order_above_quantile(cells: int, level: float) -> int | None:
     # The order statistic of rank k is below the quantile if k or more draws are: a binomial tail.
     from scipy.stats import binom
 
-    place = int(binom.isf(UNLUCKY, cells, level)) + 1
+    place = int(binom.isf(UNLUCKY, cells, quantile_level)) + 1
     return place if place <= cells else None
 
 
@@ -156,15 +161,15 @@ def jointly(answers: Sequence[Answer]) -> list[Answer]:
     >>> all(one.upper < two.upper for one, two in zip(apart, jointly(apart)))
     True
     """
-    levels = {answer.level for answer in answers}
+    levels = {answer.confidence_level for answer in answers}
     if len(levels) != 1 or any(answer.asked is None for answer in answers):
         raise InvalidInputError(
             f"{len(answers)} answers have different levels, {sorted(levels)}: give answers of "
             "releases with one level"
         )
     total = sum(answer.at_once for answer in answers)
-    missed = (1 - check_level(levels.pop())) / total
-    alone = check_level(1 - missed)
+    missed = (1 - check_confidence_level(levels.pop())) / total
+    alone = check_confidence_level(1 - missed)
     joint = [
         _within(answer, *answer.asked.interval(alone))
         for answer in answers
@@ -188,7 +193,9 @@ def _within(answer: Answer, lower: float, upper: float) -> Answer:
     return replace(answer, lower=lower, upper=upper)
 
 
-def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level: float) -> float:
+def joint_factor(
+    formulas: Sequence[Formula], halves: NDArray[np.float64], confidence_level: float
+) -> float:
     """Return a factor, at most 1, of half-widths whose intervals still hold together.
 
     ``formulas`` are weighted sums of released cells; ``halves`` hold by the union bound.
@@ -205,7 +212,7 @@ def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level
     for place, stream in enumerate(streams):
         errors += _errors_of(stream, draws, place)
     errors = (np.abs(errors) + grain[:, None])[some] / halves[some, None]
-    share = largest_share(errors.max(axis=0), level)
+    share = largest_share(errors.max(axis=0), confidence_level)
     return 1.0 if share is None else min(share, 1.0)
 
 

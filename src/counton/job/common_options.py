@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, dataclass_t
 from pydantic import Field
 
 from counton.base.errors import hide_secrets
-from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
+from counton.base.strategy_names import FAMILIES, PAPERS, PUBLISHED
 from counton.job import values as v
 from counton.job.model_registry import REGISTRY
 from counton.job.option_fields import (
@@ -182,7 +182,7 @@ class NoiseOptions(Section):
     scope = STREAM
 
     strategy: v.StrategyName | None = option(
-        f"Strategy: auto, {PUBLISHED}, {', '.join(KINDS)}, {', '.join(PAPERS)}, or a file "
+        f"Strategy: auto, {PUBLISHED}, {', '.join(FAMILIES)}, {', '.join(PAPERS)}, or a file "
         "mine.json. [default: auto]"
     )
     metric: Literal["mean", "max"] | None = option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from counton.base.errors import InvalidInputError, field
 from counton.base.outside_input import parse_json, read_plain
-from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
+from counton.base.strategy_names import FAMILIES, PAPERS, PUBLISHED
 from counton.windowing.options import wrong_type
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ def is_file_of(given: object) -> TypeGuard[str]:
 def check_name(strategy: object) -> None:
     """Refuse the name of a strategy that is not known."""
     named = isinstance(strategy, str) and not is_file_of(strategy)
-    if named and strategy not in ("auto", PUBLISHED, *KINDS, *PAPERS):
+    if named and strategy not in ("auto", PUBLISHED, *FAMILIES, *PAPERS):
         raise InvalidInputError(
             f"strategy {strategy!r} is not known; give auto, or one of "
-            f"{', '.join((*KINDS, PUBLISHED, *PAPERS))}, or the file of a strategy of your own, "
+            f"{', '.join((*FAMILIES, PUBLISHED, *PAPERS))}, or the file of a strategy of your own, "
             "such as mine.json"
         )
 

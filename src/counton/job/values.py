@@ -28,7 +28,7 @@ from pydantic import (
 
 from counton.base.errors import is_text
 from counton.base.lengths import LENGTH
-from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
+from counton.base.strategy_names import FAMILIES, PAPERS, PUBLISHED
 
 PathText: TypeAlias = str | os.PathLike[str]
 
@@ -370,7 +370,7 @@ _MOST_ROWS = 2**60
 #: Form of the time from the end of a window to its release.
 _DELAY = re.compile(r"\d{1,6}[smhd]")
 #: Names of strategies.
-STRATEGIES = ("auto", PUBLISHED, *KINDS, *PAPERS)
+STRATEGIES = ("auto", PUBLISHED, *FAMILIES, *PAPERS)
 #: The time at which a run begins, and the time of the newest event.
 NOW = "now"
 LATEST_ROW = "newest"

@@ -294,9 +294,10 @@ class InverseTable:
         (undecided,) = (cells == UNDECIDED).reshape(-1).nonzero()
         if len(undecided):
             at = np.divmod(undecided, tile.columns)
-            out[at] = self.settle(source, address, *tile.places(*at), sixteen[at].astype(np.uint64))
+            rows, columns = tile.places(at[0], at[1])
+            out[at] = self.resolve(source, address, rows, columns, sixteen[at].astype(np.uint64))
 
-    def settle(
+    def resolve(
         self,
         source: BlockSource,
         address: BlockAddress,
@@ -314,8 +315,14 @@ class InverseTable:
         ranks = self._floors.searchsorted(least, side="left")
         values = ranks + self.lowest
         for i in (self._floors.take(ranks) <= most).nonzero()[0]:
-            sample = int(rows[i]), int(columns[i]), int(sixteen[i])
-            values[i] = self._exact(Uniform(source, address, *sample), int(values[i]))
+            uniform = Uniform(
+                source,
+                address,
+                row=int(rows[i]),
+                column=int(columns[i]),
+                sixteen=int(sixteen[i]),
+            )
+            values[i] = self._exact(uniform, int(values[i]))
         return values
 
     def _exact(self, uniform: Uniform, start: int) -> int:
@@ -501,7 +508,8 @@ class GaussianBlockSampler(TileSampler):
         out <<= self._bits
         out |= (places & places.dtype.type((1 << self._bits) - 1)).astype(np.int64)
         if len(doubtful):
-            out[at] = self._decide(source, level, *tile.places(*at), blocks, out[at], acceptance)
+            rows, columns = tile.places(at[0], at[1])
+            out[at] = self._decide(source, level, rows, columns, blocks, out[at], acceptance)
 
     def _decide(
         self,
@@ -518,11 +526,11 @@ class GaussianBlockSampler(TileSampler):
         pending = np.arange(len(values))
         mask = np.uint64((1 << self._bits) - 1)
         for attempt in range(LAST_ATTEMPT + 1):
-            place = (rows[pending], columns[pending])
             accepted = self._accept(
                 source,
                 BlockAddress(_ACCEPT, level, attempt),
-                place,
+                rows[pending],
+                columns[pending],
                 blocks,
                 values[pending],
                 sixteen,
@@ -530,13 +538,16 @@ class GaussianBlockSampler(TileSampler):
             pending = pending[~accepted]
             if not len(pending):
                 return values
-            place = (rows[pending], columns[pending])
             retry = BlockAddress(_RETRY, level, min(attempt + 1, LAST_ATTEMPT))
-            words = source.refine(retry, *place, lane=0)
+            words = source.refine(retry, rows[pending], columns[pending], lane=0)
             sixteen = words[:, 0] >> np.uint64(48)
             first_bits = (words[:, 0] >> np.uint64(32)) & np.uint64(0xFFFF)
-            blocks = self._table.settle(
-                source, BlockAddress(_MAIN, level, retry.attempt), *place, first_bits
+            blocks = self._table.resolve(
+                source,
+                BlockAddress(_MAIN, level, retry.attempt),
+                rows[pending],
+                columns[pending],
+                first_bits,
             )
             values[pending] = blocks << self._bits | (words[:, 1] & mask).astype(np.int64)
         raise NoiseAddressError(
@@ -548,7 +559,8 @@ class GaussianBlockSampler(TileSampler):
         self,
         source: BlockSource,
         address: BlockAddress,
-        place: tuple[Words, Words],
+        rows: Words,
+        columns: Words,
         blocks: NDArray[np.int64],
         values: NDArray[np.int64],
         sixteen: Words,
@@ -558,7 +570,7 @@ class GaussianBlockSampler(TileSampler):
         V is uniform in [0, 1) with the first bits ``sixteen``; ``nearest`` is the integer of x's
         block that is nearest to 0.
         """
-        leading = leading_bits(source, address, *place, sixteen)
+        leading = leading_bits(source, address, rows, columns, sixteen)
         size = 1 << self._bits
         nearest = np.where(blocks >= 0, blocks * size, (blocks + 1) * size - 1)
         # Both factors are exact in float64 (below 2^53); the exponent is below 1 near the centre.
@@ -567,10 +579,16 @@ class GaussianBlockSampler(TileSampler):
         uniform = leading.astype(float) * 2.0**-64
         accepted: NDArray[np.bool_] = uniform < ratio
         for i in np.flatnonzero(np.abs(uniform - ratio) <= self._guard):
-            sample = int(place[0][i]), int(place[1][i]), int(sixteen[i])
+            exact_uniform = Uniform(
+                source,
+                address,
+                row=int(rows[i]),
+                column=int(columns[i]),
+                sixteen=int(sixteen[i]),
+            )
             gap = int(values[i]) ** 2 - int(nearest[i]) ** 2
             threshold = partial(exp_bracket, self._rate * gap)
-            accepted[i] = gap == 0 or Uniform(source, address, *sample).below(threshold)
+            accepted[i] = gap == 0 or exact_uniform.below(threshold)
         return accepted
 
 

@@ -57,24 +57,26 @@ class FadingPlan(Plan[Design[Expiring]]):
 
     targets: Mapping[int, float]
 
-    def halfwidth(self, step: int, level: float = 0.95) -> float:
+    def halfwidth(self, step: int, confidence_level: float = 0.95) -> float:
         """Return the half-width of the count at a step with the best design.
 
         Items that a delay leaves out are not included.
         """
-        return self.best.errors.halfwidth(step, level)
+        return self.best.errors.halfwidth(step, confidence_level)
 
-    def in_words(self, level: float = 0.95) -> str:
+    def in_words(self, confidence_level: float = 0.95) -> str:
         """Return a sentence with the largest losses by age, and the error of a total at the first,
         the last, and a worse step.
         """
         limits = " and ".join(f"{loss:g} up to age {age:,}" for age, loss in self.targets.items())
-        worst = worst_step(self.best.errors, self.steps, level)
-        halves = {step: self.halfwidth(step, level) for step in {1, self.steps, worst or 1}}
+        worst = worst_step(self.best.errors, self.steps, confidence_level)
+        halves = {
+            step: self.halfwidth(step, confidence_level) for step in {1, self.steps, worst or 1}
+        }
         delay = self.best.strategy.facts.delay
         held = f", besides what came in the newest {delay:,} steps" if delay else ""
         off = off_in_words("a total", halves, worst=worst, ends=False)
-        return f"{self.unit} at most {limits}: {off}, in {percent(level)} of 100{held}"
+        return f"{self.unit} at most {limits}: {off}, in {percent(confidence_level)} of 100{held}"
 
     @override
     def head(self, *, full: bool = False) -> list[str]:

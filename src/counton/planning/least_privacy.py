@@ -27,25 +27,25 @@ TargetWidth = Number | str | Mapping[str, Number | str]
 
 
 class ReachedHalfwidths(NamedTuple):
-    """Wanted and planned half-widths at a step, by the name of the number; "" if there is one."""
+    """Targets and planned half-widths at a step, by the name of the number; "" if there is one."""
 
     step: int
-    level: float
-    wanted: Mapping[str, float]
+    confidence_level: float
+    targets: Mapping[str, float]
     planned: Mapping[str, float]
 
     @property
     def factor(self) -> float:
-        """Largest ratio of a planned half-width to the wanted one."""
-        return max(self.planned[name] / bound for name, bound in self.wanted.items())
+        """Largest ratio of a planned half-width to its target."""
+        return max(self.planned[name] / bound for name, bound in self.targets.items())
 
     def __str__(self) -> str:
         comparisons = (
             f"{name} {figures(self.planned[name])} (at most {figures(bound)})".strip()
-            for name, bound in self.wanted.items()
+            for name, bound in self.targets.items()
         )
         return (
-            f"half-width of a {percent(self.level)}% interval at step {self.step:,}: "
+            f"half-width of a {percent(self.confidence_level)}% interval at step {self.step:,}: "
             + ", ".join(comparisons)
         )
 
@@ -91,7 +91,7 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
 
 
 def compare_halfwidths(
-    halfwidths: Mapping[str, float], bounds: Mapping[str, float], step: int, level: float
+    halfwidths: Mapping[str, float], bounds: Mapping[str, float], step: int, confidence_level: float
 ) -> ReachedHalfwidths:
     """Return planned beside wanted half-widths; the bound "" is for "count", or else for all."""
     targets: dict[str, float] = {}
@@ -108,7 +108,9 @@ def compare_halfwidths(
                 f"rows need {field('size')}, which must be public"
             )
         targets |= {name: min(bound, targets.get(name, math.inf)) for name in names}
-    return ReachedHalfwidths(step, level, targets, {name: halfwidths[name] for name in targets})
+    return ReachedHalfwidths(
+        step, confidence_level, targets, {name: halfwidths[name] for name in targets}
+    )
 
 
 def guarantee_of_loss(loss: Fraction, least: Loss, delta: Number | None = None) -> Guarantee:

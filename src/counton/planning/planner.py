@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from dataclasses import field as made
+from dataclasses import field as dataclass_field
 from functools import cached_property, lru_cache
 from importlib import import_module
 from textwrap import shorten
@@ -33,7 +33,7 @@ from typing import (
 import numpy as np
 from typing_extensions import override
 
-from counton import strategies as known
+from counton import strategies as catalogue
 from counton.base import strategy_names as names
 from counton.base.columns import TextTable, align_lines, list_in_words
 from counton.base.distributions import Family
@@ -246,7 +246,9 @@ def off_in_words(
 _MOST_SEARCHED = 2**16
 
 
-def worst_step(errors: Errors, steps: int, level: float, *, over: int | None = None) -> int | None:
+def worst_step(
+    errors: Errors, steps: int, confidence_level: float, *, over: int | None = None
+) -> int | None:
     """Return the step with the largest half-width, and of several that with the largest standard
     deviation; None if there are too many to compare.
 
@@ -261,11 +263,11 @@ def worst_step(errors: Errors, steps: int, level: float, *, over: int | None = N
         return None
     stops = np.arange(1, steps + 1)
     if over is None:
-        half = errors.halfwidths(stops, level)
+        half = errors.halfwidths(stops, confidence_level)
         std = errors.std(stops)
     else:
         starts = np.maximum(stops - over, 0)
-        half = errors.window_halfwidths(starts, stops, level)
+        half = errors.window_halfwidths(starts, stops, confidence_level)
         std = errors.window_std(starts, stops)
     return 1 + int(np.lexsort((std, half))[-1])
 
@@ -294,7 +296,9 @@ class StreamPlan(Plan[Design]):
     metric: Metric
     notes: tuple[str, ...] = ()
     reached: ReachedHalfwidths | None = None
-    own_halfwidths: Callable[..., dict[str, float]] | None = made(default=None, compare=False)
+    own_halfwidths: Callable[..., dict[str, float]] | None = dataclass_field(
+        default=None, compare=False
+    )
 
     @property
     def contribution(self) -> ContributionBound:
@@ -342,7 +346,7 @@ class StreamPlan(Plan[Design]):
         return self.best.errors.std(steps)
 
     def halfwidths(
-        self, step: int, level: float = 0.95, *, over: int | None = None
+        self, step: int, confidence_level: float = 0.95, *, over: int | None = None
     ) -> dict[str, float]:
         """Return half-widths at a step with the best design in data units, by the name of the
         number.
@@ -358,13 +362,17 @@ class StreamPlan(Plan[Design]):
         if self.own_halfwidths is not None:
             # The number of rows is stated for the last step alone.
             size = {} if step == self.steps else {"rows": None}
-            return self.own_halfwidths(self, step, level, over=over, **size)
+            return self.own_halfwidths(self, step, confidence_level, over=over, **size)
         if over is None:
-            return {"": self.best.errors.halfwidth(step, level)}
+            return {"": self.best.errors.halfwidth(step, confidence_level)}
         begin = max(step - check_integer("over", over, 1), 0)
-        return {"": float(np.ravel(self.best.errors.window_halfwidths([begin], [step], level))[0])}
+        return {
+            "": float(
+                np.ravel(self.best.errors.window_halfwidths([begin], [step], confidence_level))[0]
+            )
+        }
 
-    def halfwidth(self, step: int, level: float = 0.95, name: str = "") -> float:
+    def halfwidth(self, step: int, confidence_level: float = 0.95, name: str = "") -> float:
         """Return the half-width of one number at a step, with the best design, in data units.
 
         Raises:
@@ -374,7 +382,7 @@ class StreamPlan(Plan[Design]):
         >>> round(plan(365, PureDP(1)).halfwidth(365), 1)
         18.7
         """
-        halfwidths = self.halfwidths(step, level)
+        halfwidths = self.halfwidths(step, confidence_level)
         if name not in halfwidths:
             allowed = ", ".join(filter(None, halfwidths)) or "one number, without a name"
             raise InvalidInputError(
@@ -382,7 +390,7 @@ class StreamPlan(Plan[Design]):
             )
         return halfwidths[name]
 
-    def in_words(self, level: float = 0.95) -> str:
+    def in_words(self, confidence_level: float = 0.95) -> str:
         """Return a sentence with the errors at the first, the last, and a worse step.
 
         Up to 65,536 steps are searched for the largest error.
@@ -392,10 +400,11 @@ class StreamPlan(Plan[Design]):
         'rho = 0.5: the number of one step is off by at most 2, in 95 of 100'
         """
         last = "" if self.horizon is not None else " (there is no last step)"
-        forms = [self._off(level, over=1 if self._steps_from_totals else None)]
+        forms = [self._off(confidence_level, over=1 if self._steps_from_totals else None)]
         if self.best.errors.release == "both":
-            forms.append(self._off(level, over=1))
-        return f"{loss_of(self.guarantee)}: {'; '.join(forms)}{last}, in {percent(level)} of 100"
+            forms.append(self._off(confidence_level, over=1))
+        held = f"in {percent(confidence_level)} of 100"
+        return f"{loss_of(self.guarantee)}: {'; '.join(forms)}{last}, {held}"
 
     @property
     def _steps_from_totals(self) -> bool:
@@ -403,13 +412,13 @@ class StreamPlan(Plan[Design]):
         best = self.best
         return best.errors.release == "windows" and best.strategy.facts.workload == "totals"
 
-    def _off(self, level: float, over: int | None = None) -> str:
+    def _off(self, confidence_level: float, over: int | None = None) -> str:
         windows = over is not None or self.best.errors.release == "windows"
         counts = "a total" if self.own_halfwidths is None else "a number"
         all_numbers = "the number of one step" if windows else counts
-        worst = worst_step(self.best.errors, self.steps, level, over=over)
+        worst = worst_step(self.best.errors, self.steps, confidence_level, over=over)
         steps = {1, self.steps, worst or 1}
-        ends = {step: self.halfwidths(step, level, over=over) for step in steps}
+        ends = {step: self.halfwidths(step, confidence_level, over=over) for step in steps}
         return "; ".join(
             off_in_words(
                 f"{name} of one step" if name and windows else name or all_numbers,
@@ -580,7 +589,7 @@ def ranked_designs(
             # Noise that is too wide for this strategy may not be for another one.
             with suppress(InvalidInputError):
                 return [design(best.kind, strategy)], []
-    of_kinds = {kind.words for name in names_asked for kind in names.KINDS.get(name, ())}
+    of_kinds = {kind.words for name in names_asked for kind in names.FAMILIES.get(name, ())}
     ranks = listed is None or "auto" in names_asked
     published = names.PUBLISHED in names_asked
     norms = tuple(NORMS[family] for family in guarantee.families)
@@ -642,7 +651,7 @@ def ranked_designs(
 
 
 def _check_names(names_asked: set[str]) -> None:
-    known_names = (*names.KINDS, names.PUBLISHED, *names.PAPERS)
+    known_names = (*names.FAMILIES, names.PUBLISHED, *names.PAPERS)
     if unknown := sorted(names_asked - {"auto", *known_names}):
         raise InvalidInputError(
             f"{field('strategy', unknown[0])} is not known; give one of "
@@ -761,19 +770,19 @@ class _Question(NamedTuple):
 
 def _kary(question: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
     if question.plain:
-        return known.KAry.undominated_trees(question.horizon, question.metric, subtraction)
+        return catalogue.KAry.undominated_trees(question.horizon, question.metric, subtraction)
     return question.without_dominated(_kary_trees(question.horizon, subtraction))
 
 
 @lru_cache(maxsize=16)
-def _kary_trees(horizon: int, subtraction: bool) -> list[known.KAry]:
+def _kary_trees(horizon: int, subtraction: bool) -> list[catalogue.KAry]:
     """Return the k-ary trees to compare, cached with the norms that they have computed."""
-    return known.KAry.candidates(horizon, subtraction, of_each=3 if horizon > _LONG else 8)
+    return catalogue.KAry.candidates(horizon, subtraction, of_each=3 if horizon > _LONG else 8)
 
 
 def _smooth(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     if question.plain:
-        return known.SmoothBinary.candidates(question.horizon, of_each=1)
+        return catalogue.SmoothBinary.candidates(question.horizon, of_each=1)
     trees = _smooth_trees(question.horizon)
     if question.horizon > _LONG and question.every is None:
         # In all cases examined, the best tree for either norm had no more zeros than ones
@@ -783,10 +792,10 @@ def _smooth(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
 
 
 @lru_cache(maxsize=8)
-def _smooth_trees(horizon: int) -> list[known.SmoothBinary]:
+def _smooth_trees(horizon: int) -> list[catalogue.SmoothBinary]:
     if horizon > _LONG:
-        return known.SmoothBinary.candidates(horizon, of_each=1)
-    return known.SmoothBinary.candidates(horizon)
+        return catalogue.SmoothBinary.candidates(horizon, of_each=1)
+    return catalogue.SmoothBinary.candidates(horizon)
 
 
 def _square_root(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
@@ -795,10 +804,10 @@ def _square_root(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
             f"with Laplace noise it is not planned beyond {_LONG_SERIES:,} steps: it needs many "
             f"times the noise of a tree"
         )
-    return [known.SqrtToeplitz(question.horizon)]
+    return [catalogue.SqrtToeplitz(question.horizon)]
 
 
-class _StrategyKind(NamedTuple):
+class _FamilyCandidates(NamedTuple):
     """A kind of strategies that plans consider.
 
     Attributes:
@@ -837,17 +846,17 @@ class _StrategyKind(NamedTuple):
 
 
 #: Kinds of strategies for totals. Among equally good strategies the first is chosen.
-_BOTH: tuple[_StrategyKind, ...] = (
-    _StrategyKind(
+_BOTH: tuple[_FamilyCandidates, ...] = (
+    _FamilyCandidates(
         names.SOLVED,
         lambda question, norm: strategies_of_shape(
             question.horizon, norm, question.metric, question.release
         ),
         simple=False,
     ),
-    _StrategyKind(
+    _FamilyCandidates(
         names.LOOK_AHEAD,
-        lambda question, norm: known.LookAhead.candidates(
+        lambda question, norm: catalogue.LookAhead.candidates(
             question.horizon,
             question.metric,
             question.release,
@@ -857,74 +866,76 @@ _BOTH: tuple[_StrategyKind, ...] = (
         ),
         simple=False,
     ),
-    _StrategyKind(names.SUBTRACTING, lambda question, norm: _kary(question, subtraction=True)),
-    _StrategyKind(
+    _FamilyCandidates(names.SUBTRACTING, lambda question, norm: _kary(question, subtraction=True)),
+    _FamilyCandidates(
         names.NORMALISED,
         # With fine weights, sums of wide noise may overflow; the plan then leaves the strategy out.
         lambda question, norm: [
-            known.NormalisedSqrt(question.horizon),
-            known.NormalisedSqrt(question.horizon, 8),
+            catalogue.NormalisedSqrt(question.horizon),
+            catalogue.NormalisedSqrt(question.horizon, 8),
         ],
         norms=(2,),
         simple=False,
     ),
-    _StrategyKind(
+    _FamilyCandidates(
         names.OCTAVE,
         lambda question, norm: [
-            known.MultiscaleStrategy(question.horizon, question.metric, bits)
+            catalogue.MultiscaleStrategy(question.horizon, question.metric, bits)
             for bits in (16, 12)
             if question.horizon >= _SHORTEST_OCTAVE
         ],
         norms=(2,),
         simple=False,
     ),
-    _StrategyKind(
+    _FamilyCandidates(
         names.WHOLE_OCTAVE,
         lambda question, norm: [
-            known.MultiscaleStrategy(question.horizon, question.metric, bits, whole=True)
+            catalogue.MultiscaleStrategy(question.horizon, question.metric, bits, whole=True)
             for bits in (16, 12)
         ],
         norms=(2,),
         only_simple=True,
     ),
-    _StrategyKind(names.SQUARE_ROOT, _square_root, contends=(2,), simple=False),
-    _StrategyKind(
+    _FamilyCandidates(names.SQUARE_ROOT, _square_root, contends=(2,), simple=False),
+    _FamilyCandidates(
         names.KARY, lambda question, norm: _kary(question, subtraction=False), contends=()
     ),
-    _StrategyKind(names.SMOOTH, _smooth, contends=(), published=True),
-    _StrategyKind(
+    _FamilyCandidates(names.SMOOTH, _smooth, contends=(), published=True),
+    _FamilyCandidates(
         names.EVEN_SMOOTH,
-        lambda question, norm: [known.SmoothBinary.even(question.horizon)],
+        lambda question, norm: [catalogue.SmoothBinary.even(question.horizon)],
         contends=(),
         published=True,
     ),
-    _StrategyKind(
+    _FamilyCandidates(
         names.HONAKER,
-        lambda question, norm: [known.HonakerOnline(question.horizon)],
+        lambda question, norm: [catalogue.HonakerOnline(question.horizon)],
         simple=False,
         contends=(),
         published=True,
     ),
-    _StrategyKind(
+    _FamilyCandidates(
         names.BINARY,
-        lambda question, norm: [known.Binary(question.horizon)],
+        lambda question, norm: [catalogue.Binary(question.horizon)],
         contends=(),
         published=True,
     ),
     # Each step's count has its own noise, and totals add these up: a tree of one level. A tree of
     # one level with subtraction has as much noise, so this kind is never better.
-    _StrategyKind(
+    _FamilyCandidates(
         names.EACH_STEP,
-        lambda question, norm: [known.KAry(question.horizon, question.horizon + 1, False)],
+        lambda question, norm: [catalogue.KAry(question.horizon, question.horizon + 1, False)],
         contends=(),
         published=True,
     ),
 )
-_WINDOWS: tuple[_StrategyKind, ...] = (
-    _StrategyKind(names.INDEPENDENT, lambda question, norm: [known.Independent(question.horizon)]),
-    _StrategyKind(
+_WINDOWS: tuple[_FamilyCandidates, ...] = (
+    _FamilyCandidates(
+        names.INDEPENDENT, lambda question, norm: [catalogue.Independent(question.horizon)]
+    ),
+    _FamilyCandidates(
         names.CASCADE,
-        lambda question, norm: [known.GrowingCascade((question.horizon - 1).bit_length())],
+        lambda question, norm: [catalogue.GrowingCascade((question.horizon - 1).bit_length())],
         simple=False,
         contends=(),
         published=True,
@@ -945,9 +956,9 @@ def _endless(
     if 2 in norms:
         # With fewer bits, sums of wider noise do not overflow.
         even = _even(metric, _AROUND if around is None else around)
-        roots = tuple(known.GrowingSquareRoot(bits, even) for bits in (18, 14, 8, 4))
+        roots = tuple(catalogue.GrowingSquareRoot(bits, even) for bits in (18, 14, 8, 4))
         contenders.append(_Contenders(names.GROWING_ROOT.words, roots))
-    contenders.append(_Contenders(names.EPOCHS.words, (known.Epochs(),)))
+    contenders.append(_Contenders(names.EPOCHS.words, (catalogue.Epochs(),)))
     return tuple(contenders)
 
 
@@ -956,7 +967,7 @@ def _even(metric: Metric, around: int) -> int | None:
     """Return the best number of first nodes of `GrowingSquareRoot`; None: its default."""
 
     def error(even: int | None) -> float:
-        root = known.GrowingSquareRoot(even=even)
+        root = catalogue.GrowingSquareRoot(even=even)
         of = root.mean_variance if metric == "mean" else root.largest_variance
         return of(around)
 
@@ -970,7 +981,7 @@ def _published_contender(name: str, horizon: int | None) -> _Contenders:
         return _Contenders(name, (), f"{name}: left out, it has a last step")
     strategy: StreamStrategy
     if name == "kary-paper":  # Algorithm 2 with k = 19, which is the best in the limit
-        strategy = known.KAry(horizon, 19, subtraction=True)
+        strategy = catalogue.KAry(horizon, 19, subtraction=True)
     else:
         kind = next(family for family in _BOTH if family.kind == names.PAPERS[name])
         (strategy,) = kind.make(_Question(horizon, "mean", "totals", 1, 1, None), 2)
@@ -986,7 +997,9 @@ class _Contenders(NamedTuple):
 
 
 @lru_cache(maxsize=128)
-def _contenders(question: _Question, family: _StrategyKind, norms: tuple[Norm, ...]) -> _Contenders:
+def _contenders(
+    question: _Question, family: _FamilyCandidates, norms: tuple[Norm, ...]
+) -> _Contenders:
     members: list[StreamStrategy] = []
     note = ""
     try:
@@ -1011,7 +1024,7 @@ def _best_known(
     """Return the strategy that is known to be the best, so that none need be compared, if any."""
     if horizon == 1 and simple and release != "windows":
         # The strategies differ in how releases share noise, and there is only one release.
-        return _Contenders(names.SUBTRACTING.words, (known.KAry(1, 2),))
+        return _Contenders(names.SUBTRACTING.words, (catalogue.KAry(1, 2),))
     small = isinstance(guarantee, PureDP) and guarantee.epsilon <= _SOLVED_UP_TO
     if small and horizon >= _SOLVED_FROM and contribution.in_one_step and not simple:
         return _contenders(_Question(horizon, metric, release, 1, 1, None), _BOTH[0], (1,))
@@ -1036,7 +1049,7 @@ def candidates(
 
     Which one of a kind is best depends on the guarantee; those with another of smaller
     sensitivities in both norms and a smaller error are left out. ``compare``, ``several`` and
-    ``everything`` are as in `_StrategyKind.norms_wanted`; streams with few steps always have
+    ``everything`` are as in `_FamilyCandidates.norms_wanted`; streams with few steps always have
     ``everything``.
 
     >>> [found.kind for found in candidates(1000, simple=True)]

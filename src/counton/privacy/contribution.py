@@ -85,13 +85,13 @@ def checked_unit(unit: object, label: str = "unit") -> str:
     return word + clock
 
 
-def known_unit(unit: str, units: Iterable[str]) -> str:
+def canonical_unit(unit: str, units: Iterable[str]) -> str:
     """Return the name of a unit as ``units`` spells it; case and width of letters do not matter.
 
     A name that is not known is normalised (`checked_unit`). The time zone and column in brackets
     count letter by letter, since columns may differ in case alone.
 
-    >>> known_unit("Visitor", ["order", "visitor"]), known_unit("user", ["order"])
+    >>> canonical_unit("Visitor", ["order", "visitor"]), canonical_unit("user", ["order"])
     ('visitor', 'user')
     """
     unit = checked_unit(unit)
@@ -190,11 +190,11 @@ def is_part(unit: str, of: str) -> bool:
     >>> is_part("reader's day", "reader's week"), is_part("reader's week", "reader's month")
     (True, False)
     """
-    if known_unit(unit, [of]) == of:
+    if canonical_unit(unit, [of]) == of:
         return True
     match = _PART.search(unit)
     other = _PART.search(of)
-    if known_unit(base_unit(unit), [base_unit(of)]) != base_unit(of) or match is None:
+    if canonical_unit(base_unit(unit), [base_unit(of)]) != base_unit(of) or match is None:
         return False
     return other is None or (match[2] == other[2] and _lies_within(match[1], other[1]))
 

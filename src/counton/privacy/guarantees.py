@@ -357,7 +357,7 @@ def when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZC
     return ApproxDP(_CHANGES * guarantee.epsilon, delta)
 
 
-def promised_when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZCDP:
+def guarantee_when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZCDP:
     """Return the guarantee for units added or removed that implies one for units replaced.
 
     The inverse of `when_replaced`. If delta would be below 1e-300, the result is pure.

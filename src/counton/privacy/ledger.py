@@ -15,11 +15,11 @@ from counton.privacy.contribution import (
     ANY_UNIT,
     Relation,
     base_unit,
+    canonical_unit,
     check_relation,
     checked_unit,
     clock_of,
     is_part,
-    known_unit,
     states_period,
     without_clock,
 )
@@ -31,7 +31,7 @@ from counton.privacy.guarantees import (
     Guarantee,
     PureDP,
     guarantee_from_dict,
-    promised_when_replaced,
+    guarantee_when_replaced,
     when_replaced,
 )
 
@@ -235,7 +235,7 @@ class Ledger:
 
     def _spend(self, entry: LedgerEntry, known_as: str) -> None:
         """Add an entry to the total of its unit, ``known_as``, or raise `BudgetExceededError`."""
-        entry = self._spelt_as_known(entry)
+        entry = self._with_canonical_unit(entry)
         unit = self.unit or entry.unit
         known_as = unit if self.unit is None else known_as
         account = self._accounts.get(known_as) or self._open_account([entry])
@@ -316,7 +316,7 @@ class Ledger:
             raise InvalidInputError(_replacement_refusal(unit or "unit", "what remains"))
         rest = account.filter.remaining(kind)
         if rest is not None and account.relation == "replace" and relation == "add_remove":
-            rest = promised_when_replaced(rest)
+            rest = guarantee_when_replaced(rest)
         return rest
 
     def to_dict(self) -> dict[str, Any]:
@@ -384,7 +384,7 @@ class Ledger:
         if parts and not self._spends:
             self.unit = self._with_clock_of(parts[0])
         for number, entry in enumerate(entries):  # each in the spelling of the first
-            entries[number] = entry = self._spelt_as_known(entry, words)
+            entries[number] = entry = self._with_canonical_unit(entry, words)
             words.setdefault(entry.unit)
         for entry in entries:
             unit = self.unit or entry.unit
@@ -393,7 +393,7 @@ class Ledger:
                 self._accounts[unit] = self._open_account(same)
             self._enter(entry)
 
-    def _spelt_as_known(
+    def _with_canonical_unit(
         self, entry: LedgerEntry, words: Iterable[str] | None = None
     ) -> LedgerEntry:
         """Return an entry with its unit's name spelt as in ``words``, or as in the totals.
@@ -401,7 +401,7 @@ class Ledger:
         Raises `InvalidInputError` if the limit is about a unit that this entry does not protect.
         """
         units = [*([] if self.unit is None else [self.unit]), *(words or self._accounts)]
-        entry = entry._replace(unit=known_unit(entry.unit, units))
+        entry = entry._replace(unit=canonical_unit(entry.unit, units))
         if self.unit is None or is_part(self.unit, entry.unit):
             return entry
         less = "less" if is_part(entry.unit, self.unit) else "something else"
@@ -437,11 +437,13 @@ class Ledger:
             )
         if unit is None or self.unit is not None:
             return next(iter(accounts.values()), None)
-        account_unit = known_unit(unit, accounts)
+        account_unit = canonical_unit(unit, accounts)
         if account_unit not in accounts:
             short = {account: without_clock(account) for account in accounts}
             alike = [
-                account for account in short if short[account] == known_unit(unit, short.values())
+                account
+                for account in short
+                if short[account] == canonical_unit(unit, short.values())
             ]
             if len(alike) > 1:
                 raise InvalidInputError(
@@ -547,7 +549,7 @@ class Ledger:
         requested = entry.guarantee
         by = account.relation
         same = entry.relation == by and not self._is_of_whole(entry, by)
-        rest = remaining if same else promised_when_replaced(remaining)
+        rest = remaining if same else guarantee_when_replaced(remaining)
         largest: Guarantee = rest
         if isinstance(requested, AgesWithData):
             largest = self._guarantee_by_age(requested, rest)
@@ -626,7 +628,7 @@ def totals(spends: Iterable[LedgerEntry]) -> dict[str, tuple[Relation, Limit | N
     """
     units: dict[str, list[LedgerEntry]] = {}
     for entry in map(_check_spend, spends):
-        units.setdefault(known_unit(entry.unit, units), []).append(entry)
+        units.setdefault(canonical_unit(entry.unit, units), []).append(entry)
     return {unit: _total(entries) for unit, entries in units.items()}
 
 

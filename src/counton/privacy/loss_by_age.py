@@ -319,7 +319,7 @@ class AbsoluteCosts:
         for weight in weights[1:]:
             self.whole.append(min(weight, 2 * self.whole[-1]))
 
-    def costs_given(self, level: int, label: float) -> Costs:
+    def conditional_costs(self, level: int, label: float) -> Costs:
         """Return the cost of giving an interval this label, by label of its parent: shape (2, 1).
 
         It is |parent's label - label| times the weight of the level.
@@ -378,7 +378,7 @@ class QuadraticCosts:
             both = 2 * self.whole[-1]
             self.whole.append(both / (1 + variance * both))
 
-    def costs_given(self, level: int, label: float) -> Costs:
+    def conditional_costs(self, level: int, label: float) -> Costs:
         """Return the cost of giving an interval this label, as coefficients of shape (3, 1).
 
         It is (parent's label - label)^2 / variance of the level.
@@ -482,7 +482,7 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
     The shifts change the sums at the ``length`` >= 1 released positions from the item on by 1, and
     no earlier ones. The result is slightly more only if the search had to round.
     """
-    leaf = kind.costs_given(0, 1.0)
+    leaf = kind.conditional_costs(0, 1.0)
     if length == 1:
         return float(kind.at_zero(leaf)[0])
     window = _Window(length, highest)
@@ -627,7 +627,7 @@ def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np
     bounds: dict[tuple[int, int], NDArray[np.float64]] = {}
     for level in reversed(range(min(window.top + 1, window.highest))):
         # One column for each label of the parent, so that all of them climb together.
-        fixed = np.hstack([kind.costs_given(level + 1, label) for label in kind.labels])
+        fixed = np.hstack([kind.conditional_costs(level + 1, label) for label in kind.labels])
         moves = kind.at_labels(fixed).T
         root = kind.at_zero(fixed)
         ones = kind.at_labels(kind.uniform(level, ones=True))

@@ -164,7 +164,7 @@ def _float_cells(numbers: NDArray[np.float64], resolution: Fraction | None) -> N
             numbers,
             "total",
             "a float, but counts are integers: pass integers, or give bounds and a resolution "
-            "with Contribution.values",
+            "with ContributionBound.values",
         )
         return numbers.astype(np.int64)  # only empty arrays reach this line
     cells = numbers / float(resolution)

@@ -135,7 +135,7 @@ def facts_in(path: Path) -> dict[str, Any] | None:
     return dict(parse_json(beside.read_bytes()))
 
 
-def promise_of(released: ReleaseData) -> dict[str, Any]:
+def guarantee_of_stream(released: ReleaseData) -> dict[str, Any]:
     """Return the guarantee, a part of `facts_of`."""
     definition = released.definition
     once = None if definition.cut.goes_on else definition.what
@@ -153,7 +153,7 @@ def promise_of(released: ReleaseData) -> dict[str, Any]:
 
 def facts_of(released: ReleaseData) -> dict[str, Any]:
     """Return the guarantee and the description in a file, as JSON values."""
-    facts = promise_of(released) | released.facts()
+    facts = guarantee_of_stream(released) | released.facts()
     if isinstance(released.published, Releases) or released.design.part is not None:
         return facts  # rows are not enough for `counton.read` to restore it
     definition = released.definition

@@ -23,7 +23,7 @@ from counton.base.errors import InvalidInputError, field
 from counton.base.exact import some_of, suggest
 from counton.continual import Design, Releases
 from counton.continual.formulas import Estimate, Formula, TableNumbers, Term
-from counton.continual.intervals import check_level
+from counton.continual.intervals import check_confidence_level
 from counton.continual.table_request import TableRequest
 from counton.results.display import EVERYTHING, DisplaySelection
 from counton.results.metadata import ReleaseMetadata
@@ -147,7 +147,7 @@ class ReleaseData:
         else:
             published = StatisticResults.of(definition.statistic, readable, values)
         return cls(
-            *(definition, terms, steps, published, check_level(level)),
+            *(definition, terms, steps, published, check_confidence_level(level)),
             shown=shown,
             since=since,
             there=there,
@@ -371,7 +371,7 @@ class ReleaseData:
 
     def at(self, level: float) -> Self:
         """Return the numbers with another level; see `Release.at`."""
-        return replace(self, level=check_level(level), together=None)
+        return replace(self, level=check_confidence_level(level), together=None)
 
     @cached_property
     def totals(self) -> Series | None:

@@ -26,7 +26,7 @@ from counton.base.errors import (
 from counton.base.exact import quote
 from counton.base.outside_input import structure_of
 from counton.continual.design import Design
-from counton.continual.intervals import check_level
+from counton.continual.intervals import check_confidence_level
 from counton.results.display import DisplaySelection, with_shown_groups
 from counton.results.metadata import ReleaseMetadata
 from counton.results.metadata_codec import FORMAT, MOST_CELLS, TABLES, facts_in, unpack
@@ -101,7 +101,7 @@ def read(
     >>> read("visits.parquet").table().equals(run.table())
     True
     """
-    level = None if level is None else check_level(level)
+    level = None if level is None else check_confidence_level(level)
     if any(one.__module__.startswith("pyspark.sql.") for one in type(source).__mro__):
         from counton.results.spark_frames import rows_of
 
@@ -150,7 +150,7 @@ def _release_of(file: _File, level: float | None) -> ReleaseData:
     described = file.described
     terms = Design.from_dict(described["terms"])
     definition = ReleaseMetadata.of(terms, described)
-    level = check_level(described["level"] if level is None else level)
+    level = check_confidence_level(described["level"] if level is None else level)
     last = file.last() or int(described.get("steps", 0))
     horizon = terms.strategy.horizon
     if horizon is not None and last > horizon:

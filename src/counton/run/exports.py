@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from counton.base.columns import ADDED, REVISED, WHEN
 from counton.base.errors import InvalidInputError, StateRolledBackError, StreamMismatchError
 from counton.base.errors import field as option_name
-from counton.continual.intervals import LEVEL, check_level
+from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.results.display import DisplaySelection
 from counton.results.metadata import ReleaseMetadata
-from counton.results.metadata_codec import TABLES, promise_of
+from counton.results.metadata_codec import TABLES, guarantee_of_stream
 from counton.results.periods import groups_named
 from counton.results.release import Release
 from counton.results.release_data import ReleaseData
@@ -105,7 +105,7 @@ def export(
     >>> chosen.table().select("step", "group").rows(), chosen.numbers.level
     ([(2, 'b'), (3, 'b')], 0.9)
     """
-    level = None if level is None else check_level(level)
+    level = None if level is None else check_confidence_level(level)
     path = None if out is None else check_export_path(out, state)
     public = read_public(state, name=name, level=level)
     if public is not None:
@@ -268,7 +268,7 @@ def methods(
     >>> print(methods("s.db")["visits"].partition(". ")[0])
     The total 'visits' so far was published 3 times
     """
-    level = None if level is None else check_level(level)
+    level = None if level is None else check_confidence_level(level)
     if not isinstance(state, Store):
         with Store(state) as store:
             return methods(store, name, level=level, full=full)
@@ -354,7 +354,7 @@ def publish(
     3
     """
     if level is not None:
-        level = check_level(level)
+        level = check_confidence_level(level)
         if remove:
             raise InvalidInputError(
                 f"{option_name('level', level)} is for published numbers, and "
@@ -420,7 +420,7 @@ def publish_new(
             "level": numbers.level,
             "step": source.step,
             "shown": json.dumps([_shown_facts(numbers, spec.remembered_display), *spec.notes]),
-            "description": json.dumps(promise_of(numbers)),
+            "description": json.dumps(guarantee_of_stream(numbers)),
         }
         steps = sql_view.begin(connection, row, spec.terms.windowing.windows.lags)
         size = max(1, _ROWS_AT_A_TIME // max(1, numbers.last_rows().height)) if steps else 1

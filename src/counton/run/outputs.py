@@ -8,7 +8,7 @@ from pathlib import Path
 
 from counton.base.errors import CountonError, InvalidInputError
 from counton.base.errors import field as option_name
-from counton.continual.intervals import LEVEL, check_level
+from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.io.input_paths import event_paths, is_file, refuse_among_events
 from counton.io.sources import Source
 from counton.job.common_options import Job
@@ -39,7 +39,7 @@ def check_outputs(
         InvalidInputError: the stream cannot have it.
     """
     description = spec.description()
-    check_shown(options.display, description, check_level(level, usual=LEVEL))
+    check_shown(options.display, description, check_confidence_level(level, usual=LEVEL))
     width = outputs.chart_form.get("width")
     if width is not None:
         from counton.charts.style import check_width

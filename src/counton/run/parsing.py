@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
-from counton.continual.intervals import LEVEL, check_level
+from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.io.error_policy import MOST as MOST_BAD_ROWS
 from counton.io.error_policy import Policies
 from counton.io.input_paths import moments_named
@@ -387,7 +387,7 @@ def parse_accuracy(job: Job) -> WantedAccuracy | None:
         least=job.least or "epsilon",
         delta=cast("Any", job.delta),
         expected_rows=job.size,
-        level=check_level(job.level, usual=LEVEL),
+        level=check_confidence_level(job.level, usual=LEVEL),
         over=job.value_of("over"),
     )
 

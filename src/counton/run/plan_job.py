@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from counton.base.errors import CountonError, hide_secrets
-from counton.continual.intervals import LEVEL, check_level
+from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.io.input_paths import NoFilesError, event_paths
 from counton.io.sources import EventFrame, Source
 from counton.job.common_options import Job
@@ -294,7 +294,7 @@ def _plan_of(prepared: PreparedRun, size: int | None) -> PlannedJob:
     job = prepared.job
     assert job.state is not None, "a prepared job has a state"
     display = prepared.options.display
-    level = check_level(job.level, usual=LEVEL)
+    level = check_confidence_level(job.level, usual=LEVEL)
     if size is None:
         size = job.size
     stated_windows = None if isinstance(spec.terms.windowing, SingleTable) else job.steps

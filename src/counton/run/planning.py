@@ -13,7 +13,7 @@ from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.lengths import has_same_length
-from counton.base.strategy_names import KINDS, PAPERS
+from counton.base.strategy_names import FAMILIES, PAPERS
 from counton.continual import Design
 from counton.continual.node_distribution import distribution_for
 from counton.job.common_options import Job
@@ -338,7 +338,7 @@ def _best_strategy(
         return _own_strategy(terms, series, contribution, shape)
     name = terms.strategy
     sums_of_draws = isinstance(terms.groups, Discovered)  # thresholds follow from such noise
-    for kind in (PAPERS[name],) if name in PAPERS else KINDS.get(name, ()):
+    for kind in (PAPERS[name],) if name in PAPERS else FAMILIES.get(name, ()):
         if kind.windows != (series == "windows"):
             made_for = "single windows" if kind.windows else "totals"
             raise InvalidInputError(

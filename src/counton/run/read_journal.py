@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from counton.base.private import open_private
-from counton.continual.intervals import LEVEL, check_level
+from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.results.display import DisplaySelection, with_shown_groups
 from counton.results.metadata import ReleaseMetadata
 from counton.results.release import Release
@@ -49,7 +49,9 @@ def read_release(
         display = spec.remembered_display
     if level is None:
         level = spec.remembered_level
-    numbers = _read_numbers(stream, spec, display, check_level(level, usual=LEVEL), steps)
+    numbers = _read_numbers(
+        stream, spec, display, check_confidence_level(level, usual=LEVEL), steps
+    )
     notes = public_notes(spec)
     if notes:
         numbers = replace(numbers, notes=(*numbers.notes, *notes))

@@ -33,7 +33,7 @@ from counton.job.option_fields import (
 from counton.job.statistics import TopKJob, model_of
 from counton.job.values import QUARANTINE
 from counton.privacy import ContributionBound
-from counton.privacy.contribution import known_unit, without_clock
+from counton.privacy.contribution import canonical_unit, without_clock
 from counton.results.display import DisplaySelection
 from counton.results.metadata import ReleaseMetadata, RowsLeftOut, statistic_kept
 from counton.results.window_notes import WindowNote
@@ -441,7 +441,7 @@ def differences(spec: StreamSpec, job: Job) -> list[Difference]:
     if job.statistic != statistic:
         return [Difference("statistic", job.statistic, statistic)]
     here = normal_form(spec.fill_job(job))
-    unit = known_unit(str(here.unit), [str(spec.job.unit)])  # case does not matter
+    unit = canonical_unit(str(here.unit), [str(spec.job.unit)])  # case does not matter
     here = here.with_options(unit=unit)
     names = names_in_scope(type(job), STREAM)
     if "discover" in (here.value_of("unknown"), spec.job.value_of("unknown")):

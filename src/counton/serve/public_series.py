@@ -18,9 +18,9 @@ import polars as pl
 from counton.base.columns import ADDED
 from counton.base.errors import InvalidInputError, StateError, field
 from counton.base.exact import figures_above
-from counton.continual.intervals import LEVEL, check_level
+from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.continual.strategy_text import strategy_in_words
-from counton.privacy.contribution import known_unit
+from counton.privacy.contribution import canonical_unit
 from counton.results.metadata import ReleaseMetadata
 from counton.results.metadata_codec import facts_of
 from counton.results.release_data import ReleaseData
@@ -218,7 +218,7 @@ class Journal:
         counted = spec.unit_in_ledger
         remaining = None if ledger is None else ledger.remaining(unit=counted)
         totals = self._store.totals
-        _, spent = totals.get(known_unit(counted, totals), (None, None))
+        _, spent = totals.get(canonical_unit(counted, totals), (None, None))
         columns: list[str] = []
         if self.step:
             columns = self.rows(last=1).page().table.columns
@@ -275,7 +275,7 @@ class Journal:
     @property
     def level(self) -> float:
         """Probability of intervals by default: that of the stream's last job."""
-        return check_level(self.spec.remembered_level, usual=LEVEL)
+        return check_confidence_level(self.spec.remembered_level, usual=LEVEL)
 
     def read(self, level: float | None = None) -> ReleaseData:
         """Read all released numbers.
@@ -284,7 +284,7 @@ class Journal:
             InvalidInputError: the level is out of range, or nothing is released yet.
             StateError: the state is an old copy.
         """
-        level = check_level(self.level if level is None else level)
+        level = check_confidence_level(self.level if level is None else level)
         if not self.step:
             due = self.due(1)
             raise InvalidInputError(

@@ -12,7 +12,7 @@ from fastapi import APIRouter, HTTPException, Path, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from counton.base.errors import InvalidInputError, field
-from counton.continual.intervals import check_level
+from counton.continual.intervals import check_confidence_level
 from counton.run.output_files import escape_formulas
 from counton.serve.access import Access
 from counton.serve.answers import LongAnswers
@@ -156,7 +156,7 @@ def router(
         this one, and null on the last one. CSV has all rows.
         """
         journal = of(name)
-        level = check_level(journal.level if level is None else level)
+        level = check_confidence_level(journal.level if level is None else level)
         groups = group or ()
         is_long = journal.has_many_rows(groups, start, until, last, page)
         if format == "csv":

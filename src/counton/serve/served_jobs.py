@@ -21,7 +21,7 @@ from counton.base.errors import (
     field,
 )
 from counton.base.private import Private, open_private
-from counton.continual.intervals import LEVEL, check_level
+from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.io.row_assignment import RowMapping
 from counton.io.sources import EventFrame, Rows, Source, unreadable_errors
 from counton.job.common_options import Job
@@ -196,7 +196,7 @@ def serve_job(name: str, job: Job) -> ServedJob:
             columns = columns_of(kept).names
         if kept is not None and kept.last_step is not None:  # no run goes on with it
             options = parse_run(kept.fill_job(job), kept.terms)
-            level = check_level(job.level, usual=LEVEL)
+            level = check_confidence_level(job.level, usual=LEVEL)
             check_shown(options.display, kept.description(), level)
             spec = kept
         else:

@@ -26,7 +26,7 @@ from counton.privacy.contribution import (
     ANY_UNIT,
     Relation,
     base_unit,
-    known_unit,
+    canonical_unit,
     states_period,
     with_clock,
 )
@@ -386,7 +386,9 @@ def unit_word(
     if stated_unit is None:
         word = words[0] if words else base_unit(default)
     else:
-        word = known_unit(base_unit(stated_unit), [base_unit(spent.unit) for spent in spent_units])
+        word = canonical_unit(
+            base_unit(stated_unit), [base_unit(spent.unit) for spent in spent_units]
+        )
     if ANY_UNIT in words and word not in words:
         first = next(spent.name for spent in alike if spent.unit == ANY_UNIT)
         raise InvalidInputError(

@@ -26,7 +26,7 @@ from counton.base.errors import InvalidInputError
 from counton.base.exact import in_parts, quote, some_of, suggest
 from counton.continual.formulas import ClosedForm, Estimate
 from counton.continual.intervals import (
-    check_level,
+    check_confidence_level,
     interval_halfwidth,
     is_narrow,
     smooth_halfwidth,
@@ -110,7 +110,7 @@ class GridResult(StatisticResult):
         # wide by at most a quarter of an atom or 1/128 of the standard deviation. In all other
         # cases, and if that distribution takes too long, they come from the standard deviation,
         # with a margin for all that it leaves open.
-        level = check_level(level)
+        level = check_confidence_level(level)
         grid = self.statistic.grid
         terms = self.release._design
         distribution = terms.distribution

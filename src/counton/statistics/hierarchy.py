@@ -26,7 +26,7 @@ from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInputError, field
 from counton.base.exact import in_parts, quote
 from counton.continual.formulas import ClosedForm, Estimate, Formula, TableNumbers
-from counton.continual.intervals import check_level, smooth_halfwidth
+from counton.continual.intervals import check_confidence_level, smooth_halfwidth
 from counton.continual.table_request import EVERY_ROW, TableRequest
 from counton.privacy import ZCDP, ContributionBound
 from counton.privacy.contribution import Relation
@@ -123,10 +123,13 @@ class HierarchyResult(StatisticResult):
     def _halves(self, std: Floats, level: float) -> Floats:
         if self.cells.one_draw:
             distribution = self.cells.design.distribution
-            half = smooth_halfwidth(std, distribution, check_level(level)) + 2.0**-self._bits
+            half = (
+                smooth_halfwidth(std, distribution, check_confidence_level(level))
+                + 2.0**-self._bits
+            )
             return np.asarray(half, np.float64)
         read = 1 + sum(int(part.max(initial=0)) for part in self.statistic.tree.children)
-        return self.cells.halfwidths(std, check_level(level), read) + self._grain
+        return self.cells.halfwidths(std, check_confidence_level(level), read) + self._grain
 
     def level_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """Return the names, estimate, std, lower and upper of one level.

@@ -77,7 +77,9 @@ class RangesResult(GridResult):
         about = {self.statistic.name: place[0] if self.statistic.numbered else names}
         running, std = self.boxes(np.zeros_like(place), place + 1)
         so_far = {"running_total": running, "running_total_std": std}
-        return TableNumbers(about, self.of_boxes(place, place + 1), beside=lambda _: so_far)
+        return TableNumbers(
+            about, self.of_boxes(place, place + 1), further_columns=lambda _: so_far
+        )
 
 
 class Ranges(GridCells):

@@ -118,7 +118,8 @@ class RunningStatistic:
         self._whole = True  # releases, exact state and step agree
         self._turn = OneAtATime(
             f"statistic {self.design.name!r}",
-            elsewhere="hand it over by Running.checkpoint() and Running.resume(saved, key=key)",
+            elsewhere="hand it over by RunningStatistic.checkpoint() and "
+            "RunningStatistic.resume(saved, key=key)",
         )
 
     @property
@@ -408,7 +409,8 @@ class RunningStatistic:
     def __reduce__(self) -> NoReturn:
         raise InvalidInputError(
             "running statistics cannot be copied or pickled, because a copy would release other "
-            "data with equal noise: use Running.checkpoint() and Running.resume(saved, key=key)"
+            "data with equal noise: use RunningStatistic.checkpoint() and "
+            "RunningStatistic.resume(saved, key=key)"
         )
 
 

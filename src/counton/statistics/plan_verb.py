@@ -187,11 +187,11 @@ def _within(
 ) -> StreamPlan:
     """Return the plan with the smallest epsilon or rho that keeps half-widths."""
     from counton.base.exact import check_integer
-    from counton.continual.intervals import check_level
+    from counton.continual.intervals import check_confidence_level
     from counton.planning.least_privacy import bounds_of, compare_halfwidths, least_guarantee
 
     size = None if size is None else check_integer("size", size, 1, 2**60)
-    level = check_level(level)
+    level = check_confidence_level(level)
     bounds = bounds_of(within, size)
     if least not in ("epsilon", "rho"):
         raise InvalidInputError(f"{field('least', least)} must be 'epsilon' or 'rho'")

@@ -23,7 +23,7 @@ from counton.base.errors import InvalidInputError, field
 from counton.base.exact import check_integer, exact, quote
 from counton.continual.comparisons import Answer, answer
 from counton.continual.formulas import ClosedForm, Estimate, TableNumbers
-from counton.continual.intervals import check_level
+from counton.continual.intervals import check_confidence_level
 from counton.continual.table_request import EVERY_ROW, TableRequest
 from counton.privacy import ContributionBound, value_grid
 from counton.privacy.contribution import Relation
@@ -139,7 +139,7 @@ class QuantilesResult(StatisticResult):
         # too many. Each test leaves the true cell out with probability at most (1 - level) / 2;
         # other cells do not matter.
         statistic = self.statistic
-        level = check_level(level)
+        level = check_confidence_level(level)
         part = _checked_share(share)
         excess = self._below - part * self._below[-1]
         half = self._halves(statistic.excess_variance(part), level)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.continual.formulas import ClosedForm, TableNumbers
-from counton.continual.intervals import SMALLEST_TAIL, check_level
+from counton.continual.intervals import SMALLEST_TAIL, check_confidence_level
 
 #: Values are compared in blocks of this size to find a bound on the largest ones.
 _BLOCK = 128
@@ -195,7 +195,7 @@ def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumb
 
     about = {"rank": np.arange(1, len(shown.names) + 1), "group": np.array(shown.names, np.str_)}
     numbers = ClosedForm(shown.values, ends, std)
-    return TableNumbers(about, numbers, beside=lambda level: {"sure": at(level).sure})
+    return TableNumbers(about, numbers, further_columns=lambda level: {"sure": at(level).sure})
 
 
 def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
@@ -213,7 +213,7 @@ def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
     [0.999949, 0.994877]
     """
     groups = check_integer("groups", groups, 1)
-    level = check_level(level)
+    level = check_confidence_level(level)
     k = min(check_integer("k", k, 1), groups)
     if k == groups:
         both = level ** (1 / groups)

@@ -121,12 +121,12 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
         raise InvalidInputError(
             f"strategy is {quote(kind_name)}, which is not known; known are {', '.join(names)}"
         )
-    from counton.strategies.lines import KINDS
+    from counton.strategies.lines import SAVED_NAMES
 
     untyped = {}
     for parameter, value in description.items():
         # Some strategies have another strategy as a parameter, which is rebuilt too.
         named = value.get("strategy") if isinstance(value, Mapping) else None
-        other = named not in KINDS and stream_strategy_named(named) is not None
+        other = named not in SAVED_NAMES and stream_strategy_named(named) is not None
         untyped[parameter] = strategy_from_dict(value) if other else value
     return built_from(kind, untyped)

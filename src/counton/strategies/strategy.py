@@ -947,7 +947,7 @@ def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
     return strategy
 
 
-def stated_kind(description: Any, known_names: Sequence[str], where: str = "") -> str:
+def saved_strategy_name(description: Any, known_names: Sequence[str], where: str = "") -> str:
     """Return the name of a strategy in its ``to_dict``, if ``known_names`` has it."""
     kind = description.get("strategy") if isinstance(description, Mapping) else description
     if isinstance(kind, str) and kind in known_names:

@@ -7,10 +7,10 @@ from importlib import import_module
 from typing import Any
 
 from counton.strategies.lines.line_strategy import LineStrategy
-from counton.strategies.strategy import built_from, stated_kind
+from counton.strategies.strategy import built_from, saved_strategy_name
 
 #: Names of strategies for lines in descriptions.
-KINDS = ("Dense", "Haar", "Hats", "Nodes", "SquareRoot")
+SAVED_NAMES = ("Dense", "Haar", "Hats", "Nodes", "SquareRoot")
 
 
 def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
@@ -23,6 +23,6 @@ def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
     >>> line_strategy_from_dict(Haar.cascade(4).to_dict()) == Haar.cascade(4)
     True
     """
-    named = stated_kind(description, KINDS, " for lines")
+    named = saved_strategy_name(description, SAVED_NAMES, " for lines")
     kind: type[LineStrategy] = getattr(import_module("counton.tables"), named)
     return built_from(kind, description)

@@ -32,7 +32,7 @@ def sensitivity_of_cells(strategy: TableStrategy, contribution: ContributionBoun
     if contribution.resolution is not None:
         raise InvalidInputError(
             "the contribution has values that are clipped, but hierarchies and ranges contain "
-            "counts: use Contribution.add_remove or Contribution.replace"
+            "counts: use ContributionBound.add_remove or ContributionBound.replace"
         )
     if not contribution.acts_once:
         raise InvalidInputError(

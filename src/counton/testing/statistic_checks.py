@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from counton import strategies as known
+from counton import strategies as catalogue
 from counton.base.arrays import Integers
 from counton.base.distributions import Sensitivity
 from counton.base.errors import CountonError, InvalidInputError
@@ -305,7 +305,7 @@ def _check_neighbours(
     falls = contribution.signed or bool((whole >= 0).all())
     require(falls, "a cell is negative, but contribution() has signed=False")
     claims: list[tuple[StreamStrategy, Integers, Sensitivity]] = []
-    for tried in (known.Binary(steps), Independent(steps)):
+    for tried in (catalogue.Binary(steps), Independent(steps)):
         bound = sensitivity_of(tried, contribution, statistic.cells)
         claims.append((tried, np.asarray(matrices(tried)[1], np.int64), bound))
     for who, other in near:
@@ -414,7 +414,7 @@ def one_release(this: Any, batches: Batches) -> tuple[Any, StepRelease, Any]:
     cell_changes(this, batches)
     last = len(batches)
     counter = Counter(
-        known.Binary(last),
+        catalogue.Binary(last),
         PureDP(1),
         key=Key.generate(),
         name="a law",

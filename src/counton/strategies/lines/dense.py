@@ -14,14 +14,14 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text, one_thread
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, without_mask
-from counton.strategies.lines.least_squares import NormalEquations, OwnCells
+from counton.strategies.lines.least_squares import CellwiseLine, NormalEquations
 from counton.strategies.lines.scaled_root import scaled_root
 from counton.strategies.strategy import LARGEST_DENSE, Norm
 
 _LARGEST_SQUARED = 2.0**60
 
 
-class Dense(OwnCells):
+class Dense(CellwiseLine):
     """A strategy for a line of cells, with any integer measurement matrix C of full column rank.
 
     Cells are estimated by least squares.
@@ -121,7 +121,7 @@ class Dense(OwnCells):
         shape = check_integer("measurements", measurements, 1, 2**32), cells
         if formula is not None:
             return cls.by_formula(cells, formula)
-        return cast("Self", _last_read(cls, matrix, shape, str(name)))
+        return cast("Self", _cached_dense(cls, matrix, shape, str(name)))
 
     @cached_property
     @one_thread()
@@ -385,6 +385,6 @@ def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
 
 
 @lru_cache(maxsize=1)
-def _last_read(kind: type[Dense], matrix: str, shape: tuple[int, int], name: str) -> Dense:
+def _cached_dense(kind: type[Dense], matrix: str, shape: tuple[int, int], name: str) -> Dense:
     """Return the strategy whose matrix is the text ``matrix``; the last result is cached."""
     return kind(integers_from_text(matrix, shape), name)

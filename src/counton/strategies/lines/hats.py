@@ -30,7 +30,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, check_integers, check_sequence, shorten
-from counton.strategies.lines.least_squares import NormalEquations, OwnCells
+from counton.strategies.lines.least_squares import CellwiseLine, NormalEquations
 from counton.strategies.participation import Norm, check_norm
 
 #: Largest number of cells, and of fraction bits of weights, so that columns stay far below 2^63.
@@ -57,7 +57,7 @@ class _Level(NamedTuple):
     first: int  # index of its first hat among all hats
 
 
-class Hats(OwnCells):
+class Hats(CellwiseLine):
     """A strategy that measures single cells and, on several levels, sums weighted by hats.
 
     A hat has the weight ``amplitude`` at its knot, falls linearly to 0 at the next knot on either

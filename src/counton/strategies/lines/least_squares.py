@@ -73,7 +73,7 @@ class IntegerEquations:
     """
 
     def __init__(
-        self, line: OwnCells, factor: int, diagonal: Integers, equations: NormalEquations
+        self, line: CellwiseLine, factor: int, diagonal: Integers, equations: NormalEquations
     ) -> None:
         self._line = line
         self._factor = factor
@@ -226,7 +226,7 @@ class IntegerEquations:
 
 
 def modulo_prime(
-    line: OwnCells, factor: int, rows: Integers, weights: Integers, cells: Integers
+    line: CellwiseLine, factor: int, rows: Integers, weights: Integers, cells: Integers
 ) -> Integers:
     """Return factor H^T rows + weights * cells modulo 2^31 - 1: shape (vectors, cells)."""
     residues = line.under(rows % _PRIME) % _PRIME * (factor % _PRIME) % _PRIME
@@ -247,7 +247,7 @@ def _multiples(residual: Integers, further: Integers) -> Floats:
     return np.where(multiples > _PRIME // 2, multiples - _PRIME, multiples).astype(np.float64)
 
 
-class OwnCells(LineStrategy):
+class CellwiseLine(LineStrategy):
     """A strategy for a line whose matrix has a row for each single cell, and rows H over several.
 
     Attributes:

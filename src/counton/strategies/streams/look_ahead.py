@@ -76,7 +76,7 @@ class _Place(NamedTuple):
         node: index of the node that contains the step.
         parent: index of its parent; 0 on the highest level.
         part: the fraction of its estimate that is in the release.
-        own: variance of its subtree estimate.
+        own_variance: variance of its subtree estimate.
         whole: that of each earlier node of the family.
         read: summed variances of the earlier nodes, plus ``part`` times its own.
         spread: summed variances of the family; infinite on the highest level.
@@ -86,7 +86,7 @@ class _Place(NamedTuple):
     node: Integers
     parent: Integers
     part: Floats
-    own: Floats
+    own_variance: Floats
     whole: float
     read: Floats
     spread: float | Floats
@@ -95,8 +95,8 @@ class _Place(NamedTuple):
     @property
     def alone(self) -> Floats:
         """Variance that the nodes of this level add to the release at each step."""
-        left = self.read - self.part * self.own
-        return np.asarray(left + self.own * self.part**2 - self.read**2 / self.spread)
+        left = self.read - self.part * self.own_variance
+        return np.asarray(left + self.own_variance * self.part**2 - self.read**2 / self.spread)
 
 
 class _Rows(Reader):
@@ -365,12 +365,14 @@ class LookAhead(StreamStrategy):
             differ = last_place.node - first_place.node
             apart = (
                 first_place.whole * ((1 - first_place.part) ** 2 + differ - 1)
-                + last_place.own * last_place.part**2
+                + last_place.own_variance * last_place.part**2
             )
             total = total + np.where(
                 first_place.parent == last_place.parent,
                 np.where(
-                    differ == 0, last_place.own * (last_place.part - first_place.part) ** 2, apart
+                    differ == 0,
+                    last_place.own_variance * (last_place.part - first_place.part) ** 2,
+                    apart,
                 )
                 - (last_place.read - first_place.read) ** 2 / last_place.spread,
                 first_place.alone + last_place.alone,

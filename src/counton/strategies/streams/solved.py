@@ -42,9 +42,9 @@ from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, quote
 from counton.strategies.lines import line_of_blocks
 from counton.strategies.lines.least_squares import (
+    CellwiseLine,
     IntegerEquations,
     NormalEquations,
-    OwnCells,
     modulo_prime,
 )
 from counton.strategies.participation import Schedule, Structure, check_norm
@@ -129,14 +129,14 @@ class LeastSquaresStrategy(StreamStrategy):
 
     def __init__(
         self,
-        line: OwnCells,
+        line: CellwiseLine,
         radices: Sequence[int] = (),
         shares: Sequence[int] = (),
         norm: Norm = 1,
         horizon: int | None = None,
     ) -> None:
         norm = check_norm(norm)
-        if not isinstance(line, OwnCells):
+        if not isinstance(line, CellwiseLine):
             raise InvalidInputError(
                 f"line is {quote(line)}; give a line strategy such as Hats or Dense"
             )
@@ -275,7 +275,7 @@ class LeastSquaresStrategy(StreamStrategy):
             )
         inner = 2.0**INNER_BITS if self.radices else 1.0
         factor, weights, bits = self._equation_weights
-        sums, singles, inverse = self._blocks_known
+        sums, singles, inverse = self._block_variances
         reach = _REACH * distribution.std
         # The trees' estimates of blocks, and the solution's sums, in the units in which they are
         # stored.
@@ -569,7 +569,7 @@ class LeastSquaresStrategy(StreamStrategy):
     # ---------------------------------------------------------------------------- variances
 
     @cached_property
-    def _blocks_known(self) -> tuple[Floats, Floats, Floats]:
+    def _block_variances(self) -> tuple[Floats, Floats, Floats]:
         """Variances of the totals of 0, 1, ... blocks, and of each; 1 / weight^2 of each."""
         scale = 4.0**self.facts.lattice_bits
         equations = self._equations
@@ -581,7 +581,7 @@ class LeastSquaresStrategy(StreamStrategy):
 
     def _variance_at(self, steps: Integers) -> Floats:
         block, place = np.divmod(steps - 1, self._block)
-        sums, singles, inverse = self._blocks_known
+        sums, singles, inverse = self._block_variances
         if not self.radices:
             return np.asarray(sums[steps])
         part = (place + 1) / self._block
@@ -601,7 +601,7 @@ class LeastSquaresStrategy(StreamStrategy):
         equations = self._equations
         variances = equations.range_variance(first / self._block, last / self._block) * scale
         if self.radices:
-            inverse = np.concatenate([[0.0], self._blocks_known[2]])
+            inverse = np.concatenate([[0.0], self._block_variances[2]])
             variances = variances + self._tree.contrasts(first - 1, last - 1, inverse)
         return np.asarray(np.where(first == last, 0.0, variances))
 
@@ -616,7 +616,7 @@ class LeastSquaresStrategy(StreamStrategy):
         variance = float(right @ self._equations.solve(right[None])[0]) / self._tree.unit**2
         variance *= 4.0**self.facts.lattice_bits
         if self.radices:
-            inverse = np.concatenate([[0.0], self._blocks_known[2]])
+            inverse = np.concatenate([[0.0], self._block_variances[2]])
             order = np.argsort(stops)
             width = self._tree.widths[-1]
             at = stops[order] - 1
@@ -648,7 +648,7 @@ class LeastSquaresStrategy(StreamStrategy):
             return float(variance.max() if metric == "max" else math.fsum(variance) / self.horizon)
         if metric == "max":
             return self._largest()
-        sums, singles, inverse = self._blocks_known
+        sums, singles, inverse = self._block_variances
         part, inside = self._places
         whole = self.horizon // self._block
         after = float(part.mean())
@@ -718,7 +718,7 @@ class LeastSquaresStrategy(StreamStrategy):
     def _largest(self) -> float:
         # Blocks are searched in decreasing order of a bound on their variances, until no other
         # block can exceed the largest variance found.
-        sums, singles, inverse = self._blocks_known
+        sums, singles, inverse = self._block_variances
         part, inside = self._places
         edges = np.unique(np.linspace(0, self._block, 257).astype(np.int64))
         tops = np.maximum.reduceat(inside, edges[:-1])
@@ -740,7 +740,7 @@ class LeastSquaresStrategy(StreamStrategy):
         # Blocks differ only in their weights.
         if self.horizon <= _CHUNK:
             return super().overall_variance(metric, "windows")
-        _, singles, inverse = self._blocks_known
+        _, singles, inverse = self._block_variances
         if not self.radices:
             return float(singles.max() if metric == "max" else singles.mean())
         places = np.arange(self._block)
@@ -763,7 +763,7 @@ class LeastSquaresStrategy(StreamStrategy):
             return 0.5
         root, per_start = self._tree.rounding
         # The squares of the weights of blocks' estimates in a release are part of its variance.
-        sums, _, inverse = self._blocks_known
+        sums, _, inverse = self._block_variances
         squares = float(sums.max()) / (float(inverse.min()) * float(self._tree.variance))
         in_totals = math.sqrt(self.line.cells * squares) * root + 0.5 * 2.0 ** (INNER_BITS - _OUTER)
         return (

@@ -265,7 +265,7 @@ class WindowVersions(StreamStrategy):
         # measurements by column a minus column b of C'; the last row stays. The norms of all rows
         # add up.
         single = self.inner.l1_sensitivity()
-        return single + self.corrections * self._taken_back.l1 if self.corrections else single
+        return single + self.corrections * self._retraction_norms.l1 if self.corrections else single
 
     def squared_sensitivity(self) -> Fraction:
         """Return a proven bound of the squared 2-norm of a unit's change, with its corrections."""
@@ -274,13 +274,13 @@ class WindowVersions(StreamStrategy):
         # further correction adds a square, and twice its inner products with all others.
         if not self.corrections:
             return self.inner.squared_sensitivity()
-        changes = self._taken_back
+        changes = self._retraction_norms
         count = self.corrections
         more = (count - 1) * changes.square + (count * (count + 1) - 2) * changes.product
         return changes.once + more
 
     @cached_property
-    def _taken_back(self) -> _TakenBack:
+    def _retraction_norms(self) -> _RetractionNorms:
         """Largest changes by a row that is taken back at a later lag, over all pairs of lags."""
         unit = 1 << self.facts.lattice_bits
         versions = self.lags + 1
@@ -307,7 +307,7 @@ class WindowVersions(StreamStrategy):
             meets = np.maximum(highest - later, later - lowest)
             product = max(product, int(np.triu(meets).max()))
         once = max(alone, int(squares.max()) + square)  # in one window, or in two
-        return _TakenBack(
+        return _RetractionNorms(
             Fraction(l1, unit), *(Fraction(bound, unit**2) for bound in (square, product, once))
         )
 
@@ -574,7 +574,7 @@ class AsOf(StreamStrategy):
         return self.windows.versions_noise(field, steps, self.lags(steps).tolist())
 
 
-class _TakenBack(NamedTuple):
+class _RetractionNorms(NamedTuple):
     """How far a row moves a window's measurements, at most, if it is taken back later.
 
     It arrives at a lag a, and is taken back at a later lag b. Each value is the largest over all a

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from counton.base.lazy import attach
-from counton.strategies.strategy import built_from, exported_classes, stated_kind
+from counton.strategies.strategy import built_from, exported_classes, saved_strategy_name
 
 if TYPE_CHECKING:
     from counton.training.strategies.banded import (
@@ -50,4 +50,6 @@ def training_strategy_from_dict(description: Mapping[str, Any]) -> TrainingStrat
     True
     """
     kinds = {kind.saved_name: kind for kind in public_training_strategies()}
-    return built_from(kinds[stated_kind(description, list(kinds), " for training")], description)
+    return built_from(
+        kinds[saved_strategy_name(description, list(kinds), " for training")], description
+    )
