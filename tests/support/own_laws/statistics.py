@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from counton import ZCDP, Key, PureDP, RunningStatistic, distributions
+from counton import ZCDP, Key, PureDP, RunningStatistic, testing
 from counton import strategies as known
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInputError
@@ -39,7 +39,7 @@ def check_statistic(
     statistic: Statistic, batches: Batches, *, unit_of: Callable[[Any], Hashable] | None = None
 ) -> None:
     """A statistic keeps the laws of `counton.testing`, and what is said of it besides is right."""
-    distributions.check_statistic(statistic, batches, unit_of=unit_of)
+    testing.check_statistic(statistic, batches, unit_of=unit_of)
     for promise in (PureDP(1), ZCDP(Fraction(1, 2))):
         one: Any = statistic.resolve_parameters(promise, len(batches))
         _check_texts(one)
