@@ -31,8 +31,8 @@ from programs import run_program
 from telling import tells
 
 from counton import Counter, PureDP
-from counton.base.columns import html
 from counton.base.private import Private, open_private
+from counton.continual.html_table import html_table
 from counton.run import Job, RunResult, run
 from counton.run.opened_state import OpenedState
 from counton.run.output_files import write_table
@@ -358,7 +358,7 @@ MISTAKES = {
     "the page": "found = {step: sums for step, sums in reader.observed_blocks()}",
     "a row of the page": "row: dict[str, float] = {'estimate': stream.amounts.largest}",
     "methods": "words = 'of ' + result.counts + ' rows'",
-    "a notebook": "page = html('rows', stream.observed_blocks()[1])",
+    "a notebook": "page = html_table('rows', stream.observed_blocks()[1])",
     "an export": "names: list[str] = list(reader.labels())",
     "tables of SQL": "rows: list[int] = [part.period for part in stream.marks('user')]",
     "a message": "raise InvalidInputError(result.counts)",
@@ -378,7 +378,7 @@ import csv, io, json
 import numpy as np, polars as pl
 from matplotlib.figure import Figure
 from rich.table import Table
-from counton.base.columns import html
+from counton.continual.html_table import html_table
 from counton.base.errors import InvalidInputError
 from counton.io.sources import Source
 from counton.io.remote_rows import RemoteRows
@@ -612,7 +612,7 @@ SHOWS: dict[str, Callable[[Any], str]] = {
     "a chart": in_a_chart,
     "a chart's title": on_a_title,
     "the page": on_the_page,
-    "a notebook": lambda closed: html("rows", {"rows": np.array([closed], object)}),
+    "a notebook": lambda closed: html_table("rows", {"rows": np.array([closed], object)}),
     "tables of SQL": in_sql,
     "a message of what is wrong": lambda closed: repr(ValueError(closed)),
     "a log": in_a_log,

@@ -137,7 +137,7 @@ def test_rows_removed_in_another_transaction_are_lost_or_counted_twice(
         def remove() -> None:
             if fold is not None:
                 with inbox._database.transaction(write=True) as connection:
-                    inbox.take(connection, fold)
+                    inbox.remove(connection, fold)
 
         if early:
             remove()
@@ -164,7 +164,7 @@ def test_a_server_that_was_paused_counts_nothing_that_another_one_has_counted(
         for minute in range(2):
             assert service.post(f"b{minute}", [visit(minute + 0.1)]).status_code == 202
             if stale is None:
-                stale = inbox.fold("visits", lambda came: came + 1, 2**62)
+                stale = inbox.drain("visits", lambda came: came + 1, 2**62)
                 assert stale is not None
                 service.at(0.5)
             with pytest.raises(ConcurrentWriterError, match="another process has taken the rows"):

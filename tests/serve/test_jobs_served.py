@@ -577,13 +577,13 @@ def test_what_comes_while_the_last_window_is_released_is_refused(tmp_path: Path)
             return found
 
         def folded(*given: Any) -> Any:
-            found = Inbox.fold(inbox, *given)
+            found = Inbox.drain(inbox, *given)
             post("folded")
             return found
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(releasing, "run", busy)
-            patch.setattr(inbox, "fold", folded)
+            patch.setattr(inbox, "drain", folded)
             for half in (119.5, 119.9, 120, 120.1):
                 post("now")
                 service.at(half / 60)
@@ -725,7 +725,7 @@ def test_what_waits_holds_moments_whatever_their_texts(tmp_path: Path) -> None:
     with inside(tmp_path, **EXACT, timezone="Asia/Tokyo") as service:
         service.at(-540)  # nine o'clock in Tokyo
         service.post("a", [{"time": text, "page": "home"} for text in texts])
-        fold = service.service.state_of("visits").inbox.fold("visits", lambda us: us + 1, 2**62)
+        fold = service.service.state_of("visits").inbox.drain("visits", lambda us: us + 1, 2**62)
         assert fold is not None
         (waiting,) = unpack_rows(fold.bodies)
         assert waiting.frame().collect_schema()["time"] == pl.Datetime("us", "UTC")

@@ -33,13 +33,13 @@ def batch(id: str, body: bytes = b"rows", stream: str = "visits", arrived: int =
 
 def fold_of(inbox: Inbox, by: int = 1000) -> InboxDrain | None:
     """The next fold, of ten microseconds each."""
-    return inbox.fold("visits", lambda arrived: arrived // 10 * 10 + 10, by)
+    return inbox.drain("visits", lambda arrived: arrived // 10 * 10 + 10, by)
 
 
 def take(inbox: Inbox, fold: InboxDrain) -> None:
     """In a transaction that counts nothing."""
     with inbox._database.transaction(write=True) as connection:
-        inbox.take(connection, fold)
+        inbox.remove(connection, fold)
 
 
 def test_a_batch_is_accepted_once(state: str) -> None:
@@ -180,7 +180,7 @@ def test_a_server_that_is_paused_holds_up_no_other(
             return arrived // 10 * 10 + 10
 
         with pytest.raises(StateError, match="idle-in-transaction"):
-            paused.fold("visits", pause, 1000)
+            paused.drain("visits", pause, 1000)
         again = fold_of(paused)  # it goes on, and has what the other has
         assert again is not None
         assert found[0] is not None
@@ -241,7 +241,7 @@ def test_fold_of_damaged_rows_is_refused(state: str, change: str) -> None:
             connection.execute(f"UPDATE counton_inbox_waiting SET {change}", **given)  # noqa: S608
         name = "others" if "stream_id" in change else "visits"
         with pytest.raises(StateError, match=r"counton_inbox_waiting\) do not fit"):
-            inbox.fold(name, lambda arrived: arrived + 10, 1000)
+            inbox.drain(name, lambda arrived: arrived + 10, 1000)
 
 
 @pytest.mark.parametrize("column", ["fold", "arrived"])
@@ -265,7 +265,7 @@ def test_fold_of_rows_that_came_at_an_impossible_time_is_refused(arrived: int, s
     with Inbox(state) as inbox:
         inbox.put([batch("a", arrived=arrived)])
         with pytest.raises(StateError, match="microseconds after 1970"):
-            inbox.fold("visits", lambda came: came + 1, 2**62 + 1)
+            inbox.drain("visits", lambda came: came + 1, 2**62 + 1)
 
 
 @pytest.mark.parametrize("change", ["stream_id = 77", "arrived = 4611686018427387904"])

@@ -1,11 +1,10 @@
-"""Tables of plain columns: written out as text, as HTML and as data frames."""
+"""Tables of plain columns: written out as text and as data frames."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from html import escape
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInputError
 from counton.base.exact import figures, quantity
 from counton.base.lazy import require
-from counton.base.outside_input import shown_name
 
 #: Codes of values that are missing, and of values that are not among the declared ones.
 MISSING = -1
@@ -81,22 +79,6 @@ def data_frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
     import polars as pl
 
     return pl.DataFrame(list(rows), infer_schema_length=None)
-
-
-def html(words: str, columns: Mapping[str, NDArray[Any]], rows: int = 8) -> str:
-    """Format a text and the first rows of a table as HTML for a notebook."""
-    head = "".join(f"<th>{escape(shown_name(name))}</th>" for name in columns)
-    shown = readable({name: values[:rows].tolist() for name, values in columns.items()})
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(shown_name(value))}</td>" for value in row) + "</tr>"
-        for row in zip(*shown, strict=True)
-    )
-    rows_left = max((len(values) for values in columns.values()), default=0) - rows
-    more = f"<p>and {rows_left:,} more rows</p>" if rows_left > 0 else ""
-    return (
-        f"<div><pre>{escape(words)}</pre><table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table>{more}</div>"
-    )
 
 
 #: Endings of the names of columns whose numbers are shown only as precisely as their noise allows.

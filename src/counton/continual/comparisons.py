@@ -101,9 +101,9 @@ class Answer:
         return self.describe()
 
     def _repr_html_(self) -> str:
-        from counton.base.columns import html
+        from counton.continual.html_table import html_table
 
-        return html(self.describe(), self.table_columns())
+        return html_table(self.describe(), self.table_columns())
 
 
 def answer(

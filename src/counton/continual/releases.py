@@ -84,9 +84,9 @@ class PublicNumbers:
         return ()
 
     def _repr_html_(self) -> str:
-        from counton.base.columns import html
+        from counton.continual.html_table import html_table
 
-        return html(self.describe(), self.table_columns())
+        return html_table(self.describe(), self.table_columns())
 
 
 def noise_in_words(stds: NDArray[np.float64]) -> str:

@@ -209,12 +209,12 @@ class Plan(Generic[D]):
         return f"<{type(self).__name__} of {len(self)} choices, {self.guarantee!r}, best {best!r}>"
 
     def _repr_html_(self) -> str:
-        from counton.base.columns import html
+        from counton.continual.html_table import html_table
 
         rows = self.rows()
         names = ("rank", *(self.brief or self.shown))
         columns = {name: np.array([row[name] for row in rows]) for name in names}
-        return html("\n".join(self.head()), columns, _BRIEF)
+        return html_table("\n".join(self.head()), columns, _BRIEF)
 
 
 def off_in_words(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
-from counton.base.columns import align_lines, html
+from counton.base.columns import align_lines
 from counton.base.errors import InvalidInputError, field
 from counton.base.exact import percent
 from counton.base.lazy import require
@@ -19,6 +19,7 @@ from counton.base.outside_input import shown_name
 from counton.continual import Design, Releases, StepRelease
 from counton.continual.comparisons import Answer, answer
 from counton.continual.formulas import Estimate, Ratio, difference, shifted_ratio
+from counton.continual.html_table import html_table
 from counton.continual.releases import noise_in_words
 from counton.results.display import ChartOptions
 from counton.results.metadata import counted_anew
@@ -583,7 +584,7 @@ class Release:
     def _repr_html_(self) -> str:
         words = self.describe()
         if not self.numbers.steps:
-            return html(words, {})
+            return html_table(words, {})
         return page(self.numbers, words, self.figures if self.numbers.drawable else dict)
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from counton.base.columns import WHEN, TextTable, html, list_in_words, readable
+from counton.base.columns import WHEN, TextTable, list_in_words, readable
 from counton.base.exact import percent, quantity, text
+from counton.continual.html_table import html_table
 from counton.results.series import Series
 from counton.results.systematic_errors import systematic_errors
 from counton.results.text import statistic_in_words
@@ -258,7 +259,7 @@ def page(released: ReleaseData, words: str, figures: Callable[[], Mapping[str, F
         words += f"\nat {end:%Y-%m-%d %H:%M} ({end.tzinfo})"
     shown = table.drop(WHEN, strict=False)  # it is above them
     columns = {name: shown[name].to_numpy() for name in shown.columns}
-    return html(words, columns, _ROWS) + _charts(figures)
+    return html_table(words, columns, _ROWS) + _charts(figures)
 
 
 def _charts(figures: Callable[[], Mapping[str, Figure]]) -> str:

@@ -758,6 +758,7 @@ def publish_again(stream: Stream) -> None:
     """Publish the new steps of a stream that is published in its own state; else nothing."""
     from counton.state import sql_view
 
+    stream.record_release()
     with stream.database.transaction(write=False) as connection:
         row = sql_view.find_row(connection, stream.name)
     if row is None:

@@ -122,8 +122,9 @@ def _with_moments(frame: pl.DataFrame, us: pl.Series, served: ServedJob) -> pl.D
 class UnderWay:
     """Times of arrival of batches that have been received, but are not yet committed.
 
-    A fold of batches that are counted together waits for all that arrived earlier. So the time that
-    it takes to check one sender's rows does not decide which rows of others are counted together.
+    A drain of batches that are counted together waits for all that arrived earlier. So the time
+    that it takes to check one sender's rows does not decide which rows of others are counted
+    together.
     """
 
     def __init__(self, clock: Clock) -> None:

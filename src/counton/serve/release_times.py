@@ -1,6 +1,6 @@
 """Releases at their time: rows are counted, and windows that have ended are released.
 
-A fold is a set of batches that are counted together. Only times of arrival decide which: time is
+A drain is a set of batches that are counted together. Only times of arrival decide which: time is
 divided at fixed multiples of an interval, and when windows are due. The number of rows, their
 content and the duration of a run do not matter: if people are protected, the rows of a run decide
 together which of a user's rows count, and one user must not decide that for another.
@@ -120,7 +120,7 @@ class Releaser:
         served: the job.
         store: the state.
         inbox: the batches that wait.
-        every: length of a fold in seconds.
+        every: length of a drain in seconds.
         under_way: batches that are not committed yet.
         stopping: event after which no further run begins; None: never.
 
@@ -193,29 +193,29 @@ class Releaser:
         return False
 
     def _work(self) -> bool:
-        """Count each complete fold after the windows that were due before it are released."""
+        """Count each complete drain after the windows that were due before it are released."""
         past = self._under_way.past(self.name)
         released = False
-        while (fold := self._inbox.fold(self.name, self._cut, past)) is not None:
-            # The last window waits until no more batches are taken, whatever is folded before.
-            released |= self._release(min(fold.first, self.last - 1))
+        while (drain := self._inbox.drain(self.name, self._cut, past)) is not None:
+            # The last window waits until no more batches are taken, whatever is drained before.
+            released |= self._release(min(drain.first, self.last - 1))
             if self._stopping.is_set():
                 return released
-            us = min(self._cut(fold.last), self.last - 1)
-            released |= self._run(fold, us)
+            us = min(self._cut(drain.last), self.last - 1)
+            released |= self._run(drain, us)
         if past >= self.last and self._due(past) and not self._inbox.close_stream(self.name):
             past = self.last - 1  # another server has taken a batch that came in time
         return self._release(past) or released
 
     def _cut(self, us: int) -> int:
-        """Return the end of the fold of ``us``: the next multiple, or when a window is due."""
+        """Return the end of the drain of ``us``: the next multiple, or when a window is due."""
         windows = self._served.windows
-        fold = (us // self._every + 1) * self._every
+        drain_end = (us // self._every + 1) * self._every
         ended = windows.ended_by(us - self._served.release_delay)
         if ended >= self.windows:
-            return fold
+            return drain_end
         end = int(windows.ends(range(ended + 1, ended + 2))[0])
-        return min(fold, end + self._served.release_delay)
+        return min(drain_end, end + self._served.release_delay)
 
     def _release(self, us: int) -> bool:
         """Release the windows due at ``us``, some in each run; return whether there was one."""
@@ -240,11 +240,11 @@ class Releaser:
             numbers *= _FOUND_GROUPS
         return min(max(_RUN_NUMBERS // max(numbers, 1), 1), _RUN_WINDOWS)
 
-    def _run(self, fold: InboxDrain | None, us: int) -> bool:
-        """Count a fold, and release the windows due; return whether a step was released."""
+    def _run(self, drain: InboxDrain | None, us: int) -> bool:
+        """Count a drain, and release the windows due; return whether a step was released."""
         began = monotonic()
-        parts = [] if fold is None else unpack_rows(fold.bodies)
-        take_batches = None if fold is None else partial(self._inbox.take, fold=fold)
+        parts = [] if drain is None else unpack_rows(drain.bodies)
+        take_batches = None if drain is None else partial(self._inbox.remove, drain=drain)
         result = run(self._served, parts, moment(us), also=take_batches)
         self._step = result.after
         self.seconds = monotonic() - began

@@ -1,15 +1,15 @@
 """The inbox of a state: batches of rows that were sent to a service and wait to be counted.
 
 A batch is committed before its sender gets an answer. The inbox lies in the state's database and is
-as secret as the state. Waiting batches are put together into a *fold*, a group that one run counts.
-A run that was killed gets the same fold again, with the same rows. The transaction that counts a
-fold also removes its rows, so each row stays until it is counted, and is never counted again.
-Nothing is kept of a counted fold. Ids and digests of batches stay for a time, so that a batch that
-is sent again is recognised.
+as secret as the state. Waiting batches are put together into a *drain*, a group that one run
+counts. A run that was killed gets the same drain again, with the same rows. The transaction that
+counts a drain also removes its rows, so each row stays until it is counted, and is never counted
+again. Nothing is kept of a counted drain. Ids and digests of batches stay for a time, so that a
+batch that is sent again is recognised.
 
-Only the times of arrival, which are kept with the batches, decide which batches share a fold. A
+Only the times of arrival, which are kept with the batches, decide which batches share a drain. A
 closed stream takes no more batches. The transaction that would commit a batch decides this, so no
-batch is acknowledged after the last fold.
+batch is acknowledged after the last drain.
 
 Batches may fill a fixed part of the largest sums that the stream can hold
 (`counton.base.exact.MOST_SENT`), so that a run can always count what was acknowledged. The
@@ -37,9 +37,9 @@ from counton.state.sql import Connection
 #: Longest id of a batch.
 LONGEST_ID = schema.LONGEST_NAME
 
-#: SQL conditions: all waiting batches of a stream, and those in one fold.
+#: SQL conditions: all waiting batches of a stream, and those in one drain.
 _WAITING = "FROM counton_inbox_waiting WHERE stream_id = :stream"
-_FOLDED = f"{_WAITING} AND fold = :fold"
+_DRAINED = f"{_WAITING} AND fold = :fold"
 
 
 @name_alone
@@ -91,8 +91,8 @@ class InboxDrain(NamedTuple):
 
     Attributes:
         stream: name of the stream.
-        number: number of the fold; a later fold may get the same number.
-        digest: digest of everything in the fold.
+        number: number of the drain; a later drain may get the same number.
+        digest: digest of everything in the drain.
         batches: numbers of its batches in the inbox.
         bodies: encoded rows, batch by batch.
         first, last: arrival of its first and last batch, in microseconds since 1970.
@@ -137,12 +137,13 @@ class Inbox(Closing):
     >>> with Inbox("visits.db") as inbox:
     ...     batch = Batch("visits", "one", b"digest", 0, {"rows": 3}, 3, Private(b"rows"))
     ...     [verdict.what for verdict in inbox.put([batch]) + inbox.put([batch])]
-    ...     fold = inbox.fold("visits", lambda arrived: arrived + 10, by=20)
-    ...     again = inbox.fold("visits", lambda arrived: arrived + 10, by=20)
-    ...     fold.bodies, again.digest == fold.digest
+    ...     drain = inbox.drain("visits", lambda arrived: arrived + 10, by=20)
+    ...     again = inbox.drain("visits", lambda arrived: arrived + 10, by=20)
+    ...     drain.bodies, again.digest == drain.digest
     ...     with Stream.open("visits.db", "visits") as stream:
-    ...         stream.take(Private(CommitInput()), lambda connection: inbox.take(connection, fold))
-    ...     inbox.fold("visits", lambda arrived: arrived + 10, by=20) is None
+    ...         remove = lambda connection: inbox.remove(connection, drain)
+    ...         stream.take(Private(CommitInput()), remove)
+    ...     inbox.drain("visits", lambda arrived: arrived + 10, by=20) is None
     ['accepted', 'known']
     ((Private[bytes],), True)
     True
@@ -288,19 +289,20 @@ class Inbox(Closing):
                 position_of(connection, self._database, name, witness)
             yield connection
 
-    def fold(self, stream: str, end: Callable[[int], int], by: int) -> InboxDrain | None:
-        """Return the next fold, a group of batches to count together; None if no fold has ended. A
-        fold that an earlier call returned and nobody counted comes first.
+    def drain(self, stream: str, end: Callable[[int], int], by: int) -> InboxDrain | None:
+        """Return the next drain, a group of batches to count together; None if no drain has ended.
+        A
+        drain that an earlier call returned and nobody counted comes first.
 
         Args:
-            end: maps a batch's time of arrival, in microseconds, to the end of its fold; batches
-                that arrive at this end or later go into later folds. The result must depend on that
-                time alone.
-            by: current time in microseconds; folds that end after it are not returned yet.
+            end: maps a batch's time of arrival, in microseconds, to the end of its drain; batches
+                that arrive at this end or later go into later drains. The result must depend on
+                that time alone.
+            by: current time in microseconds; drains that end after it are not returned yet.
         """
         waiting = reading("what waits in the inbox (table counton_inbox_waiting)")
         with self._database.transaction(write=True) as connection, waiting:
-            connection.lock(_FOLDING)  # otherwise rows of another server's fold may join this one
+            connection.lock(_DRAINING)  # otherwise rows of another server's drain may join this one
             mine = {"stream": self._stream(connection, stream)}
             # By its name the type of the column is checked.
             number = connection.value(f"SELECT min(fold) AS fold {_WAITING}", **mine)
@@ -319,7 +321,7 @@ class Inbox(Closing):
                     **mine,
                     fold=number,
                 )
-            sql = f"SELECT id, digest, rows, body, arrived, checksum {_FOLDED} ORDER BY id"
+            sql = f"SELECT id, digest, rows, body, arrived, checksum {_DRAINED} ORDER BY id"
             stored = connection.rows(sql, stream=mine["stream"], fold=number)
             rows = [_undamaged(row, mine["stream"]) for row in stored]
         return InboxDrain(
@@ -357,18 +359,18 @@ class Inbox(Closing):
             cached = self._ended[stream_id] = epoch, is_ended
         return cached[1]
 
-    def take(self, connection: Connection, fold: InboxDrain) -> None:
-        """Remove a fold's rows from the inbox in ``connection``, the transaction that counts them.
+    def remove(self, connection: Connection, drain: InboxDrain) -> None:
+        """Remove a drain's rows from the inbox in ``connection``, the transaction that counts them.
 
         Raises:
-            ConcurrentWriterError: the fold was counted or changed meanwhile; nothing may be ...
+            ConcurrentWriterError: the drain was counted or changed meanwhile; nothing may be ...
         """
-        mine = {"stream": self._stream(connection, fold.stream), "fold": fold.number}
-        rows = connection.rows(f"SELECT digest {_FOLDED} ORDER BY id", **mine)
-        if _digest(row.digest for row in rows) != fold.digest:
-            raise _taken_by_another(fold)
-        if connection.execute(f"DELETE {_FOLDED}", **mine).rowcount != len(fold.batches):
-            raise _taken_by_another(fold)  # another process took them meanwhile
+        mine = {"stream": self._stream(connection, drain.stream), "fold": drain.number}
+        rows = connection.rows(f"SELECT digest {_DRAINED} ORDER BY id", **mine)
+        if _digest(row.digest for row in rows) != drain.digest:
+            raise _taken_by_another(drain)
+        if connection.execute(f"DELETE {_DRAINED}", **mine).rowcount != len(drain.batches):
+            raise _taken_by_another(drain)  # another process took them meanwhile
 
     def drop_waiting(self, stream: str) -> int:
         """Delete an ended stream's waiting batches; return their number of rows, never counted."""
@@ -438,9 +440,9 @@ _ENTER = (
 
 #: Lock of PostgreSQL under which the tables are made.
 _MAKING = schema.APPLICATION_ID + 1
-#: Lock of PostgreSQL under which rows are put into a fold. Without it, a server that was paused
-#: just before would add rows to a fold that another server is counting.
-_FOLDING = schema.APPLICATION_ID + 3
+#: Lock of PostgreSQL under which rows are put into a drain. Without it, a server that was paused
+#: just before would add rows to a drain that another server is counting.
+_DRAINING = schema.APPLICATION_ID + 3
 #: Lock of PostgreSQL that all who commit batches share, and that closing a stream takes alone.
 _CLOSING = schema.APPLICATION_ID + 4
 #: Lock of PostgreSQL, one for each stream, under which streams are filled.
@@ -459,9 +461,9 @@ def _digest(batches: Iterable[bytes]) -> bytes:
     return hashlib.sha256(b"".join(map(bytes, batches))).digest()
 
 
-def _taken_by_another(fold: InboxDrain) -> ConcurrentWriterError:
+def _taken_by_another(drain: InboxDrain) -> ConcurrentWriterError:
     return ConcurrentWriterError(
-        f"another process has taken the rows of stream {fold.stream!r} that this one was about to "
+        f"another process has taken the rows of stream {drain.stream!r} that this one was about to "
         "count, so nothing was counted here: end one of the two"
     )
 

@@ -123,10 +123,9 @@ class Stream(JournalReader, Closing):
         super().__init__(database, row, counter.design, details, key)
         self._sealed = contents
         self._stored_details = str(row.details)
-        self._shown = True  # `database` lets the last release be shown
         self._ready: Counter | None = counter
         self._drawing: Counter | None = None  # the counter of the last release
-        self._record_release()
+        self.record_release()
 
     @classmethod
     def create(
@@ -305,7 +304,6 @@ class Stream(JournalReader, Closing):
                 f"this object of stream {self.name!r} is closed: open the stream again with "
                 "Stream.open"
             )
-        self._record_release()  # the last release is recorded before it is shown
         return self._database
 
     @property
@@ -392,7 +390,7 @@ class Stream(JournalReader, Closing):
             if revealed.inputs is not None:
                 return self._release(revealed, None, also)
             self._commit(self._counter(), [], revealed, also)
-            self._record_release()
+            self.record_release()
             return None
 
     @property
@@ -421,6 +419,7 @@ class Stream(JournalReader, Closing):
         """
         facts = stream_rows.Facts.of(dict(details))
         with self._turn.take():
+            self.record_release()
             with self.database.transaction(write=True) as connection:
                 row = self._lock_row(connection, "*")
                 facts.write(connection, self._row.id, self._stored_details)
@@ -452,9 +451,16 @@ class Stream(JournalReader, Closing):
     def __repr__(self) -> str:
         return f"Stream(name={self.name!r}, step={self.step})"
 
-    def _record_release(self, digest: str | None = None) -> None:
-        """Record the last release, of this digest, in the witness; None: if a killed process left
-        it out.
+    @override
+    def record_release(self) -> None:
+        """Have the rollback guard record the last release, unless this writer has done so."""
+        self._record_digest(None)
+
+    def _record_digest(self, digest: str | None) -> None:
+        """Have the rollback guard record the last release.
+
+        Args:
+            digest: digest of the release; None: read it, if a killed process did not record it.
         """
         step = self.step
         at = self._noted._replace(step=step, forgotten=self._forgotten)
@@ -470,6 +476,7 @@ class Stream(JournalReader, Closing):
     def _counter(self) -> Counter:
         """Return the counter at the last commit, rebuilt after a failed release."""
         with self._turn.lock:
+            self.record_release()
             database = self.database
             if self._ready is None:
                 with database.transaction(write=False) as connection:
@@ -557,7 +564,7 @@ class Stream(JournalReader, Closing):
         self.step = counter.step
         self.design = counter.design
         if rows:
-            self._record_release(digest)
+            self._record_digest(digest)
             self._last_std = {self.step: float(std[-1])}
         return releases
 

@@ -70,7 +70,8 @@ class JournalReader:
         self._row = row
         self._kept = key
         self._details = dict(details)
-        self._shown = False
+        #: Whether the rollback guard has recorded the last release.
+        self._is_recorded = False
         #: Lists of the rows that decide what counts, checked against the seal.
         self._contents: SealedContents | None = None
 
@@ -83,6 +84,16 @@ class JournalReader:
     def details(self) -> dict[str, Any]:
         """Current public facts of the stream, such as its options, as JSON values by name."""
         return dict(self._details)
+
+    def record_release(self) -> None:
+        """Have the rollback guard record the last release, which comes before it is shown.
+
+        Raises:
+            StateError: the release cannot be recorded, or another release of its step is recorded.
+        """
+        if not self._is_recorded:
+            confirm_release(self._database, self.name)
+            self._is_recorded = True
 
     @cached_property
     def statistic(self) -> Statistic | None:
@@ -102,9 +113,7 @@ class JournalReader:
         Raises:
             InvalidInputError: the steps are not all released.
         """
-        if not self._shown:
-            confirm_release(self._database, self.name)
-            self._shown = True
+        self.record_release()
         terms = self.design
         step = self.step
         start = check_integer("start", start, 0)
