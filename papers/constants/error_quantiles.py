@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, figures
-from counton.continual.intervals import check_level
+from counton.continual.intervals import check_confidence_level
 from counton.noise import NoiseField
 from counton.strategies import StreamStrategy
 
@@ -95,7 +95,7 @@ def largest_error_of_totals(
     if not 0 < probability < 1:
         raise InvalidInputError(f"probability is {probability}; it must be between 0 and 1")
     runs = check_integer("runs", runs, 1, 2**16)
-    level = check_level(level)
+    level = check_confidence_level(level)
     unit = 2.0**-strategy.facts.fraction_bits
     said = f"{strategy!r} {distribution!r}".encode()
     every = []

@@ -40,7 +40,7 @@ from counton.base.distributions import DiscreteGaussian, Sensitivity, distributi
 from counton.base.errors import InvalidInputError, SumOverflowError, field
 from counton.base.exact import check_integer, exact, float_below
 from counton.continual.design import check_name
-from counton.continual.intervals import check_level
+from counton.continual.intervals import check_confidence_level
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
@@ -547,7 +547,7 @@ class LocalEstimate:
     def _missed(self, level: float) -> float:
         """What is left to fail of noisy vectors, from which messages may depart."""
         departs = self.protocol.departs
-        left = 1 - check_level(level) - departs
+        left = 1 - check_confidence_level(level) - departs
         if left <= 0:
             raise InvalidInputError(
                 f"level is {level}; messages depart from noisy vectors by up to {departs} in total "

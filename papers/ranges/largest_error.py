@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, figures
-from counton.continual.intervals import check_level
+from counton.continual.intervals import check_confidence_level
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.planning.ranges_plan import CellsDesign
@@ -82,7 +82,7 @@ def expected_largest_error(
     True
     """
     every = [*largest_errors(choice, workload, runs=runs, key=key)]
-    return mean_with_interval(every, check_level(level))
+    return mean_with_interval(every, check_confidence_level(level))
 
 
 def mean_with_interval(every: ArrayLike, level: float) -> LargestError:

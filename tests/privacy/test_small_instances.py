@@ -281,7 +281,7 @@ def test_bits_around_each_threshold_decide_as_the_law_says(distribution: str, th
         source: Any = Bits([leading & (2**48 - 1)], then)
         place = np.zeros(1, np.uint64)
         first = np.array([leading >> 48], np.uint64)
-        value = int(table.settle(source, BlockAddress(0, 0), place, place, first)[0])
+        value = int(table.resolve(source, BlockAddress(0, 0), place, place, first)[0])
         number = Fraction(leading + then, 2**64)  # or next to nothing less
         assert cumulative(value - 1)[0] <= number, (floor, apart)
         assert number <= cumulative(value)[1], (floor, apart)

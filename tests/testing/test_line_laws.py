@@ -16,7 +16,7 @@ from counton.strategies import Norm
 from counton.strategies.lines.line_strategy import LATTICE_BITS
 from counton.tables import AllRanges, LineStrategy, public_line_strategies
 from counton.tables.line_catalogue import NAMES, build
-from counton.tables.saved_lines import KINDS
+from counton.tables.saved_lines import SAVED_NAMES
 
 SIZES = (1, 2, 3, 4, 5, 8, 11, 16, 27, 33)
 
@@ -47,6 +47,6 @@ def defined_in_the_package() -> Iterator[type[LineStrategy]]:
 
 def test_no_strategy_is_forgotten() -> None:
     assert set(public_line_strategies()) == set(defined_in_the_package())
-    assert {cls.saved_name for cls in public_line_strategies()} == set(KINDS)
+    assert {cls.saved_name for cls in public_line_strategies()} == set(SAVED_NAMES)
     for cls in public_line_strategies():
         assert {type(strategy) for strategy in cls.examples(5)} == {cls}

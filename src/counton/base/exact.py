@@ -305,9 +305,9 @@ def figures(value: float) -> str:
     """
     if not math.isfinite(value) or not value:
         return f"{value:g}"
-    places = 0 if abs(value) >= 10_000 else max(0, 3 - math.floor(math.log10(abs(value))))
-    text = f"{value:,.{places}f}"
-    return text.rstrip("0").rstrip(".") if places else text
+    decimals = 0 if abs(value) >= 10_000 else max(0, 3 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if decimals else text
 
 
 def figures_up(value: float) -> str:
@@ -318,8 +318,8 @@ def figures_up(value: float) -> str:
     """
     if not math.isfinite(value) or not value:
         return f"{value:g}"
-    places = 0 if abs(value) >= 10_000 else max(0, 3 - math.floor(math.log10(abs(value))))
-    step = Decimal(1).scaleb(-places)
+    decimals = 0 if abs(value) >= 10_000 else max(0, 3 - math.floor(math.log10(abs(value))))
+    step = Decimal(1).scaleb(-decimals)
     # digits of a float beyond the twelfth are rounding
     above = (Decimal(f"{value:.12g}") / step).to_integral_value(ROUND_CEILING) * step
     return f"{above.normalize():,f}"
@@ -392,9 +392,9 @@ def without_mask(values: Any, name: str, depth: int = _DEEPEST) -> Any:
     ):
         return values
     if not _PLAIN.issuperset(map(type, parts)):
-        for place, part in enumerate(parts, 1):
+        for index, part in enumerate(parts, 1):
             if type(part) not in _PLAIN:
-                without_mask(part, f"element {place:,} of {name}", depth - 1)
+                without_mask(part, f"element {index:,} of {name}", depth - 1)
     return values
 
 

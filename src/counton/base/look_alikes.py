@@ -56,8 +56,8 @@ def look_alike(name: str, names: Iterable[str]) -> str | None:
         names: The names to compare; only the first 100,000 are.
     """
     name_skeleton = skeleton(name)
-    for place, other in enumerate(names):
-        if place == _MOST:
+    for index, other in enumerate(names):
+        if index == _MOST:
             return None
         if other != name and skeleton(other) == name_skeleton:
             return other

@@ -136,9 +136,9 @@ def _refuse_impossible(
     else:
         return
     wrong = totals < 0 if smallest < 0 else totals > 0
-    place = tuple(int(i) for i in np.argwhere(wrong)[0])
-    value = unit.from_grid(totals[place]).item()
-    raise InvalidInputError(f"input {value} at step {done.step + 1 + place[0]} is {remedy}")
+    index = tuple(int(i) for i in np.argwhere(wrong)[0])
+    value = unit.from_grid(totals[index]).item()
+    raise InvalidInputError(f"input {value} at step {done.step + 1 + index[0]} is {remedy}")
 
 
 def _refuse_overflow(

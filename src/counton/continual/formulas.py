@@ -594,10 +594,10 @@ class _JointNoise:
     def __init__(self, formulas: Sequence[Formula]) -> None:
         streams: list[tuple[Design, dict[tuple[int, int, int], int]]] = []
         for cell_sum in _sums(formulas):
-            place = _place(streams, cell_sum.design)
-            if place == len(streams):
+            index = _stream_index(streams, cell_sum.design)
+            if index == len(streams):
                 streams.append((cell_sum.design, {}))
-            keys = streams[place][1]
+            keys = streams[index][1]
             for part in cell_sum.parts:
                 keys.setdefault(part[1:], len(keys))
         self._noises = [_Noise(terms, list(keys)) for terms, keys in streams]
@@ -612,15 +612,15 @@ class _JointNoise:
         vectors = [np.zeros(len(keys)) for _, keys in self._streams]
         grain = 0.0
         for cell_sum, weight in formula.sums:
-            place = _place(self._streams, cell_sum.design)
-            keys = self._streams[place][1]
+            index = _stream_index(self._streams, cell_sum.design)
+            keys = self._streams[index][1]
             grain = grain + abs(weight) * cell_sum.grain
             for part in cell_sum.parts:
                 if not math.isfinite(part.weight):
                     raise InvalidInputError(
                         f"the weight of a cell is {part.weight}; give finite numbers"
                     )
-                vectors[place][keys[part[1:]]] += weight * part.weight
+                vectors[index][keys[part[1:]]] += weight * part.weight
         return vectors, grain
 
     def _half(self, vectors: Sequence[Floats], confidence_level: float, full: bool) -> float:
@@ -728,23 +728,23 @@ def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -
     """Return a formula's derivative by each cell: its weight to first order, for each stream."""
     vectors = list(linear)
     for read in reads.values():
-        for place, off in enumerate(read.off):
-            vectors[place] = vectors[place] + read.weight * off / read.divisor
+        for index, off in enumerate(read.off):
+            vectors[index] = vectors[index] + read.weight * off / read.divisor
     return vectors
 
 
-def _place(streams: Sequence[tuple[Design, object]], terms: Design) -> int:
+def _stream_index(streams: Sequence[tuple[Design, object]], terms: Design) -> int:
     """Return the place of a design's stream; ``len(streams)`` if it is not in the list.
 
     Statistics of a report are of one stream. Designs without an identity, as of a plan, are of one
     stream if they are equal.
     """
-    for place, (design, _) in enumerate(streams):
+    for index, (design, _) in enumerate(streams):
         if design is terms or design == terms:
-            return place
+            return index
         same = design.noise_id is not None and design.noise_id == terms.noise_id
         if same and design.units.exact == terms.units.exact:
-            return place
+            return index
     return len(streams)
 
 
@@ -770,11 +770,11 @@ class _Noise:
         self._design = terms
         strategy = terms.strategy
         ends = sorted({end for start, stop, *_ in keys for end in (start, stop)} - {0})
-        place = {end: number for number, end in enumerate(ends)}
+        index_of = {end: number for number, end in enumerate(ends)}
         cells = {cell: number for number, cell in enumerate(sorted({key[2] for key in keys}))}
         self._rows = np.array([cells[key[2]] for key in keys], np.int64)
-        self._starts = np.array([place.get(key[0], -1) for key in keys], np.int64)
-        self._stops = np.array([place.get(key[1], -1) for key in keys], np.int64)
+        self._starts = np.array([index_of.get(key[0], -1) for key in keys], np.int64)
+        self._stops = np.array([index_of.get(key[1], -1) for key in keys], np.int64)
         self._shape = len(cells), len(ends)
         at = self._ends = np.array(ends, dtype=np.int64)
         self._rounding = np.zeros(len(at))
@@ -879,12 +879,12 @@ def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np
     for number, formula in enumerate(formulas):
         for cell_sum, weight in formula.sums:
             grain[number] += abs(weight) * cell_sum.grain
-            if (place := _place(streams, cell_sum.design)) == len(streams):
+            if (index := _stream_index(streams, cell_sum.design)) == len(streams):
                 streams.append((cell_sum.design, []))
             for part in cell_sum.parts:
                 contribution = weight * part.weight
-                streams[place][1].append((number, part.cell, part.stop, contribution))
-                streams[place][1].append((number, part.cell, part.start, -contribution))
+                streams[index][1].append((number, part.cell, part.stop, contribution))
+                streams[index][1].append((number, part.cell, part.start, -contribution))
     streams_parts = []
     for terms, rows in streams:
         rows = [row for row in rows if row[2]]  # the total of step 0 is 0

@@ -389,9 +389,9 @@ def _tree_halfwidths(
         ends = np.stack([first, last])
         _, some, where = np.unique(ends, axis=1, return_index=True, return_inverse=True)
     halfwidths = np.empty(len(some))
-    for i, place in enumerate(some.tolist()):
+    for i, index in enumerate(some.tolist()):
         counts = _distributions_in_sum(
-            strategy, distribution, int(first[place]), int(last[place]), cells
+            strategy, distribution, int(first[index]), int(last[index]), cells
         )
         if counts is None:
             return None

@@ -282,10 +282,10 @@ def _around(values: NDArray[Any], half: NDArray[np.float64]) -> tuple[NDArray[An
 
 def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, NDArray[Any]]:
     """Return the indices of all cells, a column for each axis, repeated ``times`` times."""
-    places = [np.tile(place.ravel(), times) for place in np.indices(shape)]
-    if len(places) == 1:
-        return {"cell": places[0]}
-    return {f"cell_{axis}": place for axis, place in enumerate(places)}
+    indices = [np.tile(index.ravel(), times) for index in np.indices(shape)]
+    if len(indices) == 1:
+        return {"cell": indices[0]}
+    return {f"cell_{axis}": index for axis, index in enumerate(indices)}
 
 
 def _columns(

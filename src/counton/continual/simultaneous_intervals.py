@@ -117,8 +117,8 @@ def largest_share(drawn: NDArray[np.float64], quantile_level: float) -> float | 
     >>> largest_share(np.arange(1000.0), 0.95)
     979.0
     """
-    place = order_above_quantile(len(drawn), quantile_level)
-    return None if place is None else float(np.sort(drawn)[place - 1])
+    rank = order_above_quantile(len(drawn), quantile_level)
+    return None if rank is None else float(np.sort(drawn)[rank - 1])
 
 
 def order_above_quantile(cells: int, quantile_level: float) -> int | None:
@@ -133,8 +133,8 @@ def order_above_quantile(cells: int, quantile_level: float) -> int | None:
     # The order statistic of rank k is below the quantile if k or more draws are: a binomial tail.
     from scipy.stats import binom
 
-    place = int(binom.isf(UNLUCKY, cells, quantile_level)) + 1
-    return place if place <= cells else None
+    rank = int(binom.isf(UNLUCKY, cells, quantile_level)) + 1
+    return rank if rank <= cells else None
 
 
 def jointly(answers: Sequence[Answer]) -> list[Answer]:
@@ -177,15 +177,15 @@ def jointly(answers: Sequence[Answer]) -> list[Answer]:
     ]
     formulas = [answer.asked.formula for answer in answers if answer.asked is not None]
     linear = {
-        place: formula
-        for place, (answer, formula) in enumerate(zip(answers, formulas, strict=True))
+        index: formula
+        for index, (answer, formula) in enumerate(zip(answers, formulas, strict=True))
         if formula is not None and formula.linear and answer.at_once == 1
     }
     if len(linear) > 1:
         halves = np.array([answer.half(alone) for answer in linear.values()])
         halves *= joint_factor([*linear.values()], halves, 1 - missed * len(linear))
-        for (place, answer), half in zip(linear.items(), halves.tolist(), strict=True):
-            joint[place] = _within(answers[place], *answer.around(half))
+        for (index, answer), half in zip(linear.items(), halves.tolist(), strict=True):
+            joint[index] = _within(answers[index], *answer.around(half))
     return joint
 
 
@@ -209,8 +209,8 @@ def joint_factor(
     if draws < _FEWEST or not some.any():
         return 1.0
     errors = np.zeros((len(formulas), draws))
-    for place, stream in enumerate(streams):
-        errors += _errors_of(stream, draws, place)
+    for index, stream in enumerate(streams):
+        errors += _errors_of(stream, draws, index)
     errors = (np.abs(errors) + grain[:, None])[some] / halves[some, None]
     share = largest_share(errors.max(axis=0), confidence_level)
     return 1.0 if share is None else min(share, 1.0)
@@ -218,14 +218,14 @@ def joint_factor(
 
 def _errors_of(stream: StreamParts, draws: int, seed: int) -> NDArray[np.float64]:
     """Simulate the errors of formulas on one stream: ``(formulas, draws)``; ``seed`` is public."""
-    places_of_ends = {end: place for place, end in enumerate(stream.ends.tolist())}
+    index_of_end = {end: index for index, end in enumerate(stream.ends.tolist())}
     count = len(stream.cells)
     steps = int(stream.ends.max(initial=0))
     errors = np.zeros((stream.weights.shape[0], draws))
     totals = _known_noise(stream.design, count * draws, steps, seed, windows=False)
     for step, totals_of_step in enumerate(chain.from_iterable(totals), 1):
-        if step in places_of_ends:
-            errors += stream.weights[:, :, places_of_ends[step]] @ totals_of_step.reshape(
+        if step in index_of_end:
+            errors += stream.weights[:, :, index_of_end[step]] @ totals_of_step.reshape(
                 count, draws
             )
     return errors

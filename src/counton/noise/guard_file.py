@@ -169,8 +169,8 @@ class GuardFile:
                 before = _text(entries)
             room = b" " * (len(_text([*others, latest])) - len(before))
             # Rewrite the same bytes where they fit: an error shows that the file cannot be written.
-            data, place = (room, len(before)) if room else (before[-1:], len(before) - 1)
-            if os.pwrite(descriptor, data, place) != len(data):
+            data, offset = (room, len(before)) if room else (before[-1:], len(before) - 1)
+            if os.pwrite(descriptor, data, offset) != len(data):
                 os.ftruncate(descriptor, len(before))
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -504,9 +504,9 @@ class GaussianBlockSampler(TileSampler):
         acceptance = sixteen[at].astype(np.uint64)
         blocks = out[at]
         wide = "<u2" if self._bits <= 16 else "<u8"
-        places = source.words_of_tile(BlockAddress(_OFFSET, level), tile, wide)
+        offsets = source.words_of_tile(BlockAddress(_OFFSET, level), tile, wide)
         out <<= self._bits
-        out |= (places & places.dtype.type((1 << self._bits) - 1)).astype(np.int64)
+        out |= (offsets & offsets.dtype.type((1 << self._bits) - 1)).astype(np.int64)
         if len(doubtful):
             rows, columns = tile.places(at[0], at[1])
             out[at] = self._decide(source, level, rows, columns, blocks, out[at], acceptance)

@@ -143,9 +143,9 @@ class Space:
         tried = list(delays)
         for step in _FINER:
             near = [best[1] + n * step for n in range(-4, 5)]
-            place = bisect_left(tried, best[2])
-            low = tried[max(place - 1, 0)]
-            high = tried[min(place + 1, len(tried) - 1)]
+            index = bisect_left(tried, best[2])
+            low = tried[max(index - 1, 0)]
+            high = tried[min(index + 1, len(tried) - 1)]
             between = range(low, high + 1, max((high - low) // 8, 1))
             tried = sorted({low, best[2], high, *between})
             best = min(

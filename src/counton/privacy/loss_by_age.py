@@ -201,8 +201,8 @@ def smooth_loss(expiry: Expiry, length: int, highest: int) -> Fraction:
 
 
 def _rounded_up(loss: float) -> Fraction:
-    places = 12 - math.frexp(loss)[1] * 3 // 10  # about twelve significant digits, rounded up
-    unit = Fraction(10**places if places >= 0 else Fraction(1, 10**-places))
+    decimals = 12 - math.frexp(loss)[1] * 3 // 10  # about twelve significant digits, rounded up
+    unit = Fraction(10**decimals if decimals >= 0 else Fraction(1, 10**-decimals))
     return math.ceil(Fraction(loss) * (1 + Fraction(1, 10**12)) * unit) / unit
 
 

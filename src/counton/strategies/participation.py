@@ -796,10 +796,10 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
     bent = (_bends(left), _bends(right)) if len(left) > _FEW else ([], [])
     if 0 < 2 * (len(bent[0]) + len(bent[1])) < len(left):
         total = np.full(count, impossible, right.dtype)
-        for longer, other, places in ((left, right, bent[0]), (right, left, bent[1])):
-            for place in places:
-                sums = total[place : place + len(other)]
-                np.maximum(sums, other[: len(sums)] + longer[place], out=sums)
+        for longer, other, bends in ((left, right, bent[0]), (right, left, bent[1])):
+            for bend in bends:
+                sums = total[bend : bend + len(other)]
+                np.maximum(sums, other[: len(sums)] + longer[bend], out=sums)
         return total
     padded = np.full(len(left) - 1 + max(count, len(right)), impossible, right.dtype)
     padded[len(left) - 1 : len(left) - 1 + len(right)] = right
@@ -890,7 +890,7 @@ def written_out(strategy: _StepNodes) -> Integers:
         }
         for step in range(1, horizon + 1)
     ]
-    nodes = {node: place for place, node in enumerate(sorted(set().union(*columns)))}
+    nodes = {node: index for index, node in enumerate(sorted(set().union(*columns)))}
     weights = np.zeros((len(nodes), horizon), object)
     for step, column in enumerate(columns):
         weights[[nodes[node] for node in column], step] = list(column.values())
@@ -989,8 +989,8 @@ def _sums_of_next(numbers: Integers, count: int) -> Integers:
     [3, 6, 4]
     """
     total = np.concatenate([np.zeros(1, numbers.dtype), np.cumsum(numbers)])
-    places = np.arange(len(numbers))
-    return np.asarray(total[np.minimum(places + count, len(numbers))] - total[:-1])
+    indices = np.arange(len(numbers))
+    return np.asarray(total[np.minimum(indices + count, len(numbers))] - total[:-1])
 
 
 def _sums_of_squares(numbers: Integers, count: int) -> Integers:
@@ -1021,19 +1021,19 @@ def _windows(node: Integers, k: int, norm: Norm) -> Integers:
     [[9, 4, 2, 4, 4, 1]]
     """
     width = node.shape[1]
-    places = np.arange(width)
+    offsets = np.arange(width)
     held = node >= 0
-    stop = np.minimum(places + k, width)
+    stop = np.minimum(offsets + k, width)
     total = np.zeros((len(node), width + 1), np.int64)
     if norm == 1:
         np.cumsum(held, axis=1, out=total[:, 1:])
         return np.asarray(total.take(stop, axis=1) - total[:, :-1])
     change = np.ones(total.shape, bool)
     change[:, 1:-1] = node[:, 1:] != node[:, :-1]
-    begins = np.maximum.accumulate(np.where(change[:, :-1], places, 0), axis=1)
+    begins = np.maximum.accumulate(np.where(change[:, :-1], offsets, 0), axis=1)
     # 1 + 3 + 5 + .. is a square: the sum over all places of a run up to one place.
-    np.cumsum((2 * (places - begins) + 1) * held, axis=1, out=total[:, 1:])
-    ends = np.where(change[:, 1:], places + 1, width)
+    np.cumsum((2 * (offsets - begins) + 1) * held, axis=1, out=total[:, 1:])
+    ends = np.where(change[:, 1:], offsets + 1, width)
     first_end = np.minimum(np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1], stop)
-    first = ((first_end - places) * held) ** 2
+    first = ((first_end - offsets) * held) ** 2
     return np.asarray(first + total.take(stop, axis=1) - np.take_along_axis(total, first_end, 1))

@@ -323,11 +323,11 @@ class StreamStrategy(Strategy):
         """
         rows = [self.row(step) for step in range(1, steps + 1)]
         nodes = sorted({node[:2] for row in rows for node in row})
-        place = {node: i for i, node in enumerate(nodes)}
+        index_of = {node: i for i, node in enumerate(nodes)}
         weights = np.zeros((steps, len(nodes)))
         for i, row in enumerate(rows):
             for node in row:
-                weights[i, place[node[:2]]] += float(node.weight)
+                weights[i, index_of[node[:2]]] += float(node.weight)
         return nodes, weights
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
@@ -703,7 +703,7 @@ def matrices(
         return _float_matrices(strategy, columns)
     rows = [strategy.row(step) for step in range(1, steps + 1)]
     nodes = sorted({node[:2] for entries in (*rows, *columns) for node in entries})
-    place = {node: i for i, node in enumerate(nodes)}
+    index_of = {node: i for i, node in enumerate(nodes)}
     integral = all(
         isinstance(node.weight, int) for entries in (*rows, *columns) for node in entries
     )
@@ -712,9 +712,9 @@ def matrices(
     enters = np.zeros((len(nodes), steps), dtype)
     for i, (row, column) in enumerate(zip(rows, columns, strict=True)):
         for node in row:
-            reads[i, place[node[:2]]] += node.weight
+            reads[i, index_of[node[:2]]] += node.weight
         for node in column:
-            enters[place[node[:2]], i] += node.weight
+            enters[index_of[node[:2]], i] += node.weight
     return reads, enters
 
 
@@ -725,13 +725,13 @@ def _float_matrices(
     row_nodes, row_weights = strategy._float_rows(len(columns))
     column_nodes = {node[:2] for entries in columns for node in entries}
     nodes = sorted({*row_nodes, *column_nodes})
-    place = {node: i for i, node in enumerate(nodes)}
+    index_of = {node: i for i, node in enumerate(nodes)}
     reads = np.zeros((len(columns), len(nodes)))
-    reads[:, [place[node] for node in row_nodes]] = row_weights
+    reads[:, [index_of[node] for node in row_nodes]] = row_weights
     enters = np.zeros((len(nodes), len(columns)))
     for i, column in enumerate(columns):
         for node in column:
-            enters[place[node[:2]], i] += float(node.weight)
+            enters[index_of[node[:2]], i] += float(node.weight)
     return reads, enters
 
 
@@ -788,7 +788,7 @@ def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Inte
     True
     """
     reads: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    for place, step in enumerate(steps):
+    for row_number, step in enumerate(steps):
         for level, index, weight in strategy.row(step):
             if not isinstance(weight, int):
                 raise InvalidInputError(
@@ -796,14 +796,14 @@ def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Inte
                     "number; its class must then define the method noise(), which says how noise "
                     "is rounded"
                 )
-            reads[level].append((index, place, weight))
+            reads[level].append((index, row_number, weight))
     out = np.zeros((len(steps), *field.shape), np.int64)
     for level, entries in reads.items():
-        index, place, weight = np.array(entries).T
+        index, row_number, weight = np.array(entries).T
         nodes, at = np.unique(index, return_inverse=True)
         runs = [run.tolist() for run in np.split(nodes, np.flatnonzero(np.diff(nodes) > 1) + 1)]
         drawn = np.concatenate([field.run(level, range(run[0], run[-1] + 1)) for run in runs])
-        np.add.at(out, place, weight.reshape(-1, *[1] * len(field.shape)) * drawn[at])
+        np.add.at(out, row_number, weight.reshape(-1, *[1] * len(field.shape)) * drawn[at])
     return out
 
 

@@ -195,9 +195,9 @@ class Grid(TableStrategy):
         if not low.shape[1]:
             return [], np.zeros(0, np.int64)
         sides: list[list[dict[float, int]]] = []
-        places = []
+        codes_by_axis = []
         for axis, first, last in zip(self.axes, low, high, strict=True):
-            ends, place = np.unique(np.stack([first, last]), axis=1, return_inverse=True)
+            ends, codes = np.unique(np.stack([first, last]), axis=1, return_inverse=True)
             room = max(axis.cells, ends.shape[1]) * axis.measurements
             if room > _MOST_READ:
                 return None
@@ -210,8 +210,8 @@ class Grid(TableStrategy):
                 for start, stop in ends.T.tolist()
             ]
             sides.append([dict(read) for read in places_of_reads])
-            places.append(np.array(kinds)[place.reshape(-1)])
-        combined, which = np.unique(np.stack(places), axis=1, return_inverse=True)
+            codes_by_axis.append(np.array(kinds)[codes.reshape(-1)])
+        combined, which = np.unique(np.stack(codes_by_axis), axis=1, return_inverse=True)
         parts = [
             [side[i] for side, i in zip(sides, kind, strict=True)] for kind in combined.T.tolist()
         ]

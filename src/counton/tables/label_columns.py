@@ -103,8 +103,8 @@ def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
         ) from error
     values = np.empty(len(distinct), dtype=object)
     values[:] = distinct
-    place = {value: code for code, value in enumerate(values.tolist())}
-    codes[~missing] = [place[value] for value in kept.tolist()]
+    code_of = {value: code for code, value in enumerate(values.tolist())}
+    codes[~missing] = [code_of[value] for value in kept.tolist()]
     return codes, values
 
 

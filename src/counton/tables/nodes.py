@@ -253,9 +253,9 @@ def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Flo
         trees.add(_complete_radices(cells, ()))  # the root has all cells as children
     weighed = [(*_weigh(workload, radices, norm), radices) for radices in sorted(trees)]
     error, weights, radices = min(weighed, key=lambda entry: entry[0])
-    for place in range(min(2, len(radices) - 1)):
+    for index in range(min(2, len(radices) - 1)):
         for radix in branching:
-            changed = _complete_radices(cells, (*radices[:place], radix, *radices[place + 1 : -1]))
+            changed = _complete_radices(cells, (*radices[:index], radix, *radices[index + 1 : -1]))
             other, others = _weigh(workload, changed, norm)
             if other < error:
                 error = other

@@ -160,8 +160,8 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
         # Inside the line they depend on the relative position of a cell, near the ends on the
         # number of cells to the end.
         coarse = _fixed_point(type(workload)(_COARSE))[1]
-        places = (np.arange(cells) + 0.5) / cells * _COARSE - 0.5
-        finer = np.interp(places, np.arange(_COARSE), coarse)
+        positions = (np.arange(cells) + 0.5) / cells * _COARSE - 0.5
+        finer = np.interp(positions, np.arange(_COARSE), coarse)
         finer[:_EDGE] = coarse[:_EDGE] * (finer[_EDGE] / coarse[_EDGE])
         finer[-_EDGE:] = coarse[-_EDGE:] * (finer[-_EDGE - 1] / coarse[-_EDGE - 1])
         multipliers = finer / finer.sum()

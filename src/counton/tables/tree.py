@@ -165,15 +165,15 @@ class Tree:
 
     @cached_property
     def _places(self) -> dict[Path, tuple[int, int]]:
-        places: dict[Path, tuple[int, int]] = {(): (0, 0)}
+        addresses: dict[Path, tuple[int, int]] = {(): (0, 0)}
         above: list[Path] = [()]
         for depth, (parent, label) in enumerate(zip(self.parents, self.labels, strict=True), 1):
             above = [
                 (*above[p], name) for p, name in zip(parent.tolist(), label.tolist(), strict=True)
             ]
             for node, path in enumerate(above):
-                places[path] = depth, node
-        return places
+                addresses[path] = depth, node
+        return addresses
 
     def find(self, path: Any) -> tuple[int, int]:
         """Return the level of the node at ``path``, and its index there.

@@ -111,12 +111,12 @@ class TreeDistribution:
         """
         complete = self.complete[level]
         last = self.last[level]
-        parent, place = np.divmod(node, radix)
+        parent, rank = np.divmod(node, radix)
         final = counts[level + 1] - 1
         children = counts[level] - final * radix
         total = np.where(parent < final, radix * complete, (children - 1) * complete + last)
         weight = np.where(node == counts[level] - 1, last, complete)
-        before = place * complete
+        before = rank * complete
         covered = before + weight * share
         square = before + weight * share**2 - covered**2 / total
         beyond = node >= counts[level]  # the prefix ends with the tree: all children are covered

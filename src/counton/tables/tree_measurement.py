@@ -115,9 +115,9 @@ class Measuring:
             if node_weight and size == 2:
                 weights[begin] = share / node_weight * (1.0 if node == first else -1.0)
             elif node_weight and size > 2:
-                for place in range(size):
-                    weights[begin + place] = (
-                        share / node_weight * ((first + place == node) - 1 / size)
+                for rank in range(size):
+                    weights[begin + rank] = (
+                        share / node_weight * ((first + rank == node) - 1 / size)
                     )
             share = share / size
             node = parent

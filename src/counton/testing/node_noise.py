@@ -75,8 +75,8 @@ class ShiftedNoise:
         shifted_nodes = of_level if len(of_level) <= len(nodes) else nodes
         for node in shifted_nodes:
             if node in nodes and node in of_level:
-                for place, shift in of_level[node].items():
-                    flat[node - nodes.start, place] += shift
+                for coordinate, shift in of_level[node].items():
+                    flat[node - nodes.start, coordinate] += shift
         return values
 
 

@@ -38,7 +38,7 @@ _RUNS: tuple[tuple[Run, ...], ...] = (
 def matrix_of(strategy: StreamStrategy) -> Integers:
     """Return the matrix C of at most 64 steps, ``(nodes, steps)``, in units of 2^-lattice_bits."""
     columns = columns_in_order(strategy, count_steps(strategy, None))[:_WRITTEN_OUT]
-    nodes = {node: place for place, node in enumerate(sorted(set().union(*columns)))}
+    nodes = {node: index for index, node in enumerate(sorted(set().union(*columns)))}
     largest = sum(abs(weight) for column in columns for weight in column.values())
     matrix = np.zeros((len(nodes), len(columns)), np.int64 if largest < 2**30 else object)
     for item, column in enumerate(columns):

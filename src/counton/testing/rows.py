@@ -202,10 +202,10 @@ def reads_of(strategy: StreamStrategy, count: int) -> Reads:
     """
     rows = rows_by_step(strategy, count)
     nodes = sorted(set().union(*rows.values()))
-    place = {node: i for i, node in enumerate(nodes)}
+    index_of = {node: i for i, node in enumerate(nodes)}
     weights = np.zeros((1 + len(rows), len(nodes)))
     for i, row in enumerate(rows.values(), 1):
-        weights[i, [place[node] for node in row]] = [float(weight) for weight in row.values()]
+        weights[i, [index_of[node] for node in row]] = [float(weight) for weight in row.values()]
     steps = np.array([0, *rows])
     if strategy.facts.workload == "windows":
         together = [0, *(i for i, step in enumerate(steps.tolist()) if i == step > 0)]

@@ -116,14 +116,14 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
     if isinstance(statistic, NamedCells):
         numbers = list(map(statistic.name_of, range(min(math.prod(statistic.cells), NAMES))))
         place_of = statistic.cell
-    for place, name in enumerate([*numbers][:NAMES] if [*numbers] != [None] else ()):
+    for cell, name in enumerate([*numbers][:NAMES] if [*numbers] != [None] else ()):
         try:
             number = place_of(name)
         except InvalidInputError:
             break  # asked for in another way, as a pair of nodes
         require(
-            number == place,
-            f"name_of({place}) is the name of cell {number}: names and cells must belong "
+            number == cell,
+            f"name_of({cell}) is the name of cell {number}: names and cells must belong "
             "together one to one",
         )
     require_description(statistic.sources, None)
@@ -189,10 +189,18 @@ def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
         "must count by itself",
     )
     if inner_of(statistic) is statistic:
-        _rows_added(tallied, batches, whole)
+        _check_single_rows(tallied, batches, whole)
 
 
-def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
+def _check_single_rows(statistic: Any, batches: Batches, whole: Integers) -> None:
+    """Check what an accumulator statistic states of single rows; ``whole`` has the cells of all."""
+    codes = _check_encoding(statistic, batches)
+    adds = _check_entries(statistic, codes)
+    _check_measure(statistic, adds, whole)
+
+
+def _check_encoding(statistic: Any, batches: Batches) -> Integers:
+    """Return the codes of all rows."""
     events = [event for batch in batches for event in batch]
     columns = columns_of(statistic, events)
     codes = np.asarray(statistic.encode(*columns))
@@ -201,21 +209,26 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
         f"encode() must return one code for each row, but returns the shape {codes.shape}",
     )
     require(codes.dtype == np.int64, f"encode() must return int64, but returns {codes.dtype}")
+    return codes
+
+
+def _check_entries(statistic: Any, codes: Integers) -> Integers:
+    """Return what each row adds to each sum: shape (rows, sums)."""
     least, most = statistic.row_bounds()
-    if not all(isinstance(place, int) for place, _ in statistic.entries(codes)):
-        codes = codes[codes >= 0]  # codes below 0 have no place
+    if not all(isinstance(accumulator, int) for accumulator, _ in statistic.entries(codes)):
+        codes = codes[codes >= 0]  # codes below 0 have no sum
     rows = np.arange(len(codes))
     pairs = statistic.entries(codes)
-    adds = np.zeros((len(codes), statistic.places), np.int64)
-    for place, amount in pairs:
-        places = np.broadcast_to(place, codes.shape)
-        is_place = (places >= 0) & (places < statistic.places)
+    adds = np.zeros((len(codes), statistic.n_accumulators), np.int64)
+    for accumulator, amount in pairs:
+        accumulators = np.broadcast_to(accumulator, codes.shape)
+        is_numbered = (accumulators >= 0) & (accumulators < statistic.n_accumulators)
         require(
-            is_place.all(),
-            f"entries() names the sum {places[~is_place][:1]}, but sums are numbered from 0 to "
-            "places - 1",
+            is_numbered.all(),
+            f"entries() names the sum {accumulators[~is_numbered][:1]}, but sums are numbered from "
+            "0 to n_accumulators - 1",
         )
-        np.add.at(adds, (rows, places), amount)
+        np.add.at(adds, (rows, accumulators), amount)
         amounts = np.broadcast_to(amount, codes.shape)
         within = (amounts >= least) & (amounts <= most)
         complaint = (
@@ -230,9 +243,18 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
             counts_single_rows,
             "counts_rows is True, but entries() does not add exactly 1 to one sum for each row",
         )
-    _check_codes(statistic, codes, [place for place, _ in pairs if not isinstance(place, int)])
-    units = np.eye(statistic.places, dtype=np.int64)
-    measured = statistic.measure(units).reshape(statistic.places, -1)
+    _check_codes(
+        statistic,
+        codes,
+        [accumulator for accumulator, _ in pairs if not isinstance(accumulator, int)],
+    )
+    return adds
+
+
+def _check_measure(statistic: Any, adds: Integers, whole: Integers) -> None:
+    """Check the measurements of single rows, of which ``adds`` has the sums."""
+    units = np.eye(statistic.n_accumulators, dtype=np.int64)
+    measured = statistic.measure(units).reshape(statistic.n_accumulators, -1)
     additive = not statistic.additive or np.array_equal(measured, units)
     require(additive, "additive is True, but measure() does not return the sums themselves")
     measurements = statistic.measure(units if statistic.counts_rows else adds)
@@ -254,12 +276,12 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     rows_alone = [(sums, np.abs(sums).astype(np.float64)) for sums in (*adds, adds.sum(axis=0))]
     for sums, sizes in rows_alone:
         cells = statistic.measure(sums[None])
-        most_told = statistic.largest_measured(sizes)
+        most_claimed = statistic.largest_measured(sizes)
         complaint = (
-            f"largest_measured() returns {most_told:g}, but measure() gives a larger cell for "
+            f"largest_measured() returns {most_claimed:g}, but measure() gives a larger cell for "
             "these rows; return an upper bound"
         )
-        require(int(np.abs(cells).max(initial=0)) <= most_told, complaint)
+        require(int(np.abs(cells).max(initial=0)) <= most_claimed, complaint)
     complaint = (
         "counts_units and counts_rows are both True, but a row counts either by its value or once: "
         "set one of them to False"
@@ -346,16 +368,16 @@ def _beyond(contribution: ContributionBound, change: Integers) -> str | None:
     return f"changes a cell by {size}" if size > contribution.per_cell else None
 
 
-def _check_codes(statistic: Any, codes: Integers, places: Sequence[Any]) -> None:
-    """Check that codes of rows, and places of the sums that they change, lie within stated ranges.
+def _check_codes(statistic: Any, codes: Integers, accumulators: Sequence[Any]) -> None:
+    """Check that codes of rows, and indices of the sums that they change, lie within their ranges.
 
-    ``places`` has an array for each sum that a row changes.
+    ``accumulators`` has an array for each sum that a row changes.
     """
     spans = statistic.spans
     require(
-        len(spans) == len(places),
-        f"entries() chooses {len(places)} sums for each row, but spans states {spans}; state a "
-        "range for each",
+        len(spans) == len(accumulators),
+        f"entries() chooses {len(accumulators)} sums for each row, but spans states {spans}; state "
+        "a range for each",
     )
     low, high = statistic.code_bounds()
     within = (codes >= low) & (codes <= high)
@@ -363,10 +385,10 @@ def _check_codes(statistic: Any, codes: Integers, places: Sequence[Any]) -> None
         within.all(),
         f"encode() returns the code {codes[~within][:1]}, which is outside of code_bounds()",
     )
-    if not places:
+    if not accumulators:
         return
-    for place, span in zip(places, spans, strict=True):
-        chosen = (place >= span.start) & (place < span.stop)
+    for accumulator, span in zip(accumulators, spans, strict=True):
+        chosen = (accumulator >= span.start) & (accumulator < span.stop)
         require(
             bool(np.all(chosen)),
             f"entries() chooses sums outside of the range {span} that spans states for them",
@@ -465,8 +487,8 @@ def _column(values: Any, part: Any) -> Any:
         return np.asarray(values, np.float64)
     if not part.labels:
         return np.array(values, dtype=object)
-    place = {None: -1, **{label: place for place, label in enumerate(part.labels)}}
-    return np.array([place.get(value, -2) for value in values], np.int64)
+    code_of = {None: -1, **{label: code for code, label in enumerate(part.labels)}}
+    return np.array([code_of.get(value, -2) for value in values], np.int64)
 
 
 def _without(
@@ -475,8 +497,8 @@ def _without(
     """Yield, for each unit, its name and the batches without it."""
     if unit_of is None:
         for step, batch in enumerate(batches):
-            for place, event in enumerate(batch):
-                remaining = [*batch[:place], *batch[place + 1 :]]
+            for index, event in enumerate(batch):
+                remaining = [*batch[:index], *batch[index + 1 :]]
                 yield f"event {event!r}", [*batches[:step], remaining, *batches[step + 1 :]]
         return
     units = dict.fromkeys(unit_of(event) for batch in batches for event in batch)
@@ -491,9 +513,9 @@ def _replacements(batches: Batches) -> Iterator[tuple[str, Batches]]:
     """Yield all replacements of one event by another, in words, and the batches."""
     events = [event for batch in batches for event in batch]
     for step, batch in enumerate(batches):
-        for place, event in enumerate(batch):
+        for index, event in enumerate(batch):
             for other in events:
-                new = [*batch[:place], other, *batch[place + 1 :]]
+                new = [*batch[:index], other, *batch[index + 1 :]]
                 words = f"event {event!r}, replaced by {other!r},"
                 yield words, [*batches[:step], new, *batches[step + 1 :]]
 

@@ -190,12 +190,12 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
         )
     if is_integral(strategy):
         rows = rows_by_step(strategy, count)
-        place = {node: i for i, node in enumerate(sorted(set().union(*rows.values(), *columns)))}
-        reads = np.zeros((count, len(place)))
-        enters = np.zeros((len(place), count))
+        index_of = {node: i for i, node in enumerate(sorted(set().union(*rows.values(), *columns)))}
+        reads = np.zeros((count, len(index_of)))
+        enters = np.zeros((len(index_of), count))
         for (step, row), column in zip(rows.items(), columns, strict=True):
-            reads[step - 1, [place[node] for node in row]] = [int(w) for w in row.values()]
-            enters[[place[node] for node in column], step - 1] = list(column.values())
+            reads[step - 1, [index_of[node] for node in row]] = [int(w) for w in row.values()]
+            enters[[index_of[node] for node in column], step - 1] = list(column.values())
         if count <= _ALL_MATRICES:
             built = matrices(strategy, count)
             for matrix, other in zip(built, (reads, enters), strict=True):
@@ -263,7 +263,7 @@ def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
     table = HashedNoise(spread=1000 * largest_entry(strategy, count))
     whole = strategy.noise(table, range(1, count + 1))
     for item in sorted({2, count // 2, count} & set(range(2, count + 1))):
-        shifts = {node: 1 + 2 * place for place, node in enumerate(sorted(columns[item - 1]))}
+        shifts = {node: 1 + 2 * index for index, node in enumerate(sorted(columns[item - 1]))}
         moved = strategy.noise(ShiftedNoise(table, shifts), range(1, item))
         same = np.array_equal(moved, whole[: item - 1])
         require(
@@ -571,13 +571,13 @@ def check_shift(
         for chosen in at_once:
             shifts: dict[Address, dict[int, int]] = {}
             expected = np.zeros((count, max(size, 1)), np.int64)
-            for place, item in enumerate(chosen):
+            for coordinate, item in enumerate(chosen):
                 column = lattice_units(strategy, column_until(strategy, item, count))
                 for node, weight in column.items():
-                    shifts.setdefault(node, {})[place] = difference * weight
+                    shifts.setdefault(node, {})[coordinate] = difference * weight
                 counted = item - 1 + strategy.facts.delay
                 last = None if strategy.facts.workload == "totals" else counted + 1
-                expected[counted:last, place] = difference << strategy.facts.fraction_bits
+                expected[counted:last, coordinate] = difference << strategy.facts.fraction_bits
             moved = strategy.noise(ShiftedNoise(table, shifts), window) - before
             wrong = (moved.reshape(count, -1) != expected).any(axis=0)
             item = chosen[min(int(np.argmax(wrong)), len(chosen) - 1)]

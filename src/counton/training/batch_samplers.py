@@ -99,10 +99,10 @@ def check_people(values: object, examples: int) -> list[str]:
             f"people are given for {len(names)} examples, but there are {examples}: give one for "
             "each"
         )
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         if not is_whole(name) and not (isinstance(name, str) and name.strip()):
             raise InvalidInputError(
-                f"people has no whole number or text for example {place}, but a value of type "
+                f"people has no whole number or text for example {index}, but a value of type "
                 f"{type(name).__name__}: give each example its value, because one that is missing "
                 "would be a unit of its own"
             )

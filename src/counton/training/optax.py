@@ -268,8 +268,8 @@ def _as_numbers(run: Any) -> Any:
             "can record: begin another run under another name"
         )
     words = np.zeros((_ROWS, 5), np.uint32)
-    for place, (first, text) in enumerate(rows):
-        words[place] = [first, *np.frombuffer(bytes.fromhex(text), "<u4").tolist()]
+    for index, (first, text) in enumerate(rows):
+        words[index] = [first, *np.frombuffer(bytes.fromhex(text), "<u4").tolist()]
     return words
 
 
@@ -323,10 +323,10 @@ def _digest(arrays: list[Any]) -> Any:
     import jax.numpy as jnp
 
     total = jnp.zeros(2, jnp.uint32)
-    for place, array in enumerate(arrays):
+    for index, array in enumerate(arrays):
         wide = array if array.dtype.itemsize == 8 else array.astype(jnp.float32)
         bits = jax.lax.bitcast_convert_type(wide, jnp.uint32).reshape(-1)
-        at = jax.lax.iota(jnp.uint32, len(bits)) + jnp.uint32(place * 0x9E3779B9 % 2**32)
+        at = jax.lax.iota(jnp.uint32, len(bits)) + jnp.uint32(index * 0x9E3779B9 % 2**32)
         for number, factor in enumerate((0x85EBCA6B, 0xC2B2AE35)):
             mixed = (at ^ (at >> 15)) * jnp.uint32(factor)
             weights = (mixed ^ (mixed >> 13)) | jnp.uint32(1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from counton import ZCDP, Key, PureDP, RunningStatistic, distributions
+from counton import ZCDP, Key, PureDP, RunningStatistic, testing
 from counton import strategies as known
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInputError
@@ -39,7 +39,7 @@ def check_statistic(
     statistic: Statistic, batches: Batches, *, unit_of: Callable[[Any], Hashable] | None = None
 ) -> None:
     """A statistic keeps the laws of `counton.testing`, and what is said of it besides is right."""
-    distributions.check_statistic(statistic, batches, unit_of=unit_of)
+    testing.check_statistic(statistic, batches, unit_of=unit_of)
     for promise in (PureDP(1), ZCDP(Fraction(1, 2))):
         one: Any = statistic.resolve_parameters(promise, len(batches))
         _check_texts(one)
@@ -115,9 +115,11 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
         require(mine == its, f"{name} is {mine}, but for a row of {inner} it is {its}")
     added = str(statistic.entries(codes)) == str(inner.entries(codes))
     require(added, "entries() adds a row to sums that do not belong to its group")
-    many = len(groups) * inner.places
-    require(statistic.places == many, f"there must be {many} places, those of all groups")
-    sums = np.arange(2 * statistic.places, dtype=np.int64).reshape(2, -1) ** 2 % 97
+    many = len(groups) * inner.n_accumulators
+    require(
+        statistic.n_accumulators == many, f"there must be {many} accumulators, those of all groups"
+    )
+    sums = np.arange(2 * statistic.n_accumulators, dtype=np.int64).reshape(2, -1) ** 2 % 97
     found = statistic.measure(sums)
     parts = np.split(sums, len(groups), axis=1)
     measured = np.stack([inner.measure(part) for part in parts], axis=1)

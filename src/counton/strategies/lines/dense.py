@@ -250,13 +250,13 @@ class Dense(CellwiseLine):
 
 def _split(matrix: Integers) -> tuple[Integers, Integers]:
     diagonal = np.zeros(matrix.shape[1], np.int64)
-    place = np.full(len(diagonal), -1)
+    row_of_cell = np.full(len(diagonal), -1)
     for row in np.flatnonzero((matrix != 0).sum(axis=1) == 1).tolist():
         cell = int(np.flatnonzero(matrix[row])[0])
         if matrix[row, cell] > diagonal[cell]:
             diagonal[cell] = matrix[row, cell]
-            place[cell] = row
-    return np.delete(matrix, place[place >= 0], axis=0), diagonal
+            row_of_cell[cell] = row
+    return np.delete(matrix, row_of_cell[row_of_cell >= 0], axis=0), diagonal
 
 
 class _DenseEquations(NormalEquations):
@@ -376,12 +376,12 @@ def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
 
     Only the highest digits, of ``bits`` bits each, may be negative.
     """
-    place = 0
+    shift = 0
     total = _bits(numbers)
-    while place + bits < total:
-        yield place, ((numbers >> place) & ((1 << bits) - 1)).astype(np.float64)
-        place += bits
-    yield place, (numbers >> place).astype(np.float64)
+    while shift + bits < total:
+        yield shift, ((numbers >> shift) & ((1 << bits) - 1)).astype(np.float64)
+        shift += bits
+    yield shift, (numbers >> shift).astype(np.float64)
 
 
 @lru_cache(maxsize=1)

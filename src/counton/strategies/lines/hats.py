@@ -190,18 +190,18 @@ class Hats(CellwiseLine):
         spent = np.zeros(self.cells, np.int64)
         for level in self._levels:
             spent += (level.falls**self.norm) + (level.rises**self.norm)
-        left: Integers = unit**self.norm - spent
-        if left.min() < 1:
-            worst = int(np.argmin(left))
+        remaining: Integers = unit**self.norm - spent
+        if remaining.min() < 1:
+            worst = int(np.argmin(remaining))
             raise InvalidInputError(
                 f"the measurements of cell {worst} use {int(spent[worst])} of the "
                 f"{unit**self.norm} that a column may have, and leave nothing for the cell "
                 "itself: give smaller amplitudes"
             )
         if self.norm == 1:
-            return left
-        root = np.sqrt(left.astype(np.float64)).astype(np.int64)  # exact or one too large
-        return np.asarray(np.maximum(root - (root**2 > left), 1))
+            return remaining
+        root = np.sqrt(remaining.astype(np.float64)).astype(np.int64)  # exact or one too large
+        return np.asarray(np.maximum(root - (root**2 > remaining), 1))
 
     # ----------------------------------------------------------------- what is measured
 

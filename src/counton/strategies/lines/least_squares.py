@@ -136,7 +136,7 @@ class IntegerEquations:
         # The result is floor(2^bits s + offset) for each sum s. Digits are added to u until every
         # result is certain.
         residual = right
-        places = 0
+        binary_places = 0
         further: Integers | None = None  # the residual modulo the prime, if needed
         prefixes = np.empty(right.shape, np.int64)
         lines = np.arange(len(right))
@@ -153,8 +153,8 @@ class IntegerEquations:
             more = room - 2 - math.ceil(math.log2(max(error, 2.0**-60)))
             more = min(more, _BITS - 2 - math.ceil(math.log2(size)))
             # 2^more times 1/2, the rounding boundary, stays within int64 on any grid.
-            more = min(more, _DIGIT_BITS if places else _BITS + min(bits, 0))
-            least = 1 if places else max(bits, 0) + 2
+            more = min(more, _DIGIT_BITS if binary_places else _BITS + min(bits, 0))
+            least = 1 if binary_places else max(bits, 0) + 2
             while more >= least:
                 whole = np.rint(digit * 2.0**more)
                 remainder = float(np.abs(real * 2.0**more - self._times(whole)).max())
@@ -164,7 +164,7 @@ class IntegerEquations:
                 by = math.ceil(math.log2(most)) - room + 2
                 more = max(least, more - by) if more > least else least - 1
             if more < least:
-                if further is None and not places and self._room > room:
+                if further is None and not binary_places and self._room > room:
                     further = further_right()
                     continue
                 raise SumOverflowError(
@@ -184,39 +184,40 @@ class IntegerEquations:
             largest = float(np.abs(real).max())
             norms = np.sqrt((real**2) @ (1.0 / self._floor)) * _RESERVE
             sums_of_digits = np.cumsum(digits, axis=1)
-            if not places:
-                places = more
+            if not binary_places:
+                binary_places = more
                 doubt = np.minimum(norms.max() * self._prefixes + 2, 2.0**61).astype(np.int64)
-                sums_of_digits += boundary(places - bits)
-                low = (sums_of_digits - doubt) >> (places - bits)
+                sums_of_digits += boundary(binary_places - bits)
+                low = (sums_of_digits - doubt) >> (binary_places - bits)
                 prefixes[...] = low
                 open_line, open_cell = np.nonzero(
-                    low != (sums_of_digits + doubt) >> (places - bits)
+                    low != (sums_of_digits + doubt) >> (binary_places - bits)
                 )
-                at = sums_of_digits[open_line, open_cell] - boundary(places - bits)
+                at = sums_of_digits[open_line, open_cell] - boundary(binary_places - bits)
                 totals = at.tolist()
             else:
-                places += more
+                binary_places += more
                 row = np.searchsorted(lines, open_line)
                 doubts = np.ceil(norms[row] * self._prefixes[open_cell]) + 2
-                moved = boundary(places - bits)
+                moved = boundary(binary_places - bits)
                 still = []
                 added = sums_of_digits[row, open_cell].tolist()
-                for place, (before, also, by) in enumerate(
+                for index, (before, also, by) in enumerate(
                     zip(totals, added, doubts.tolist(), strict=True)
                 ):
                     total = (before << more) + also
                     low_one, high_one = (
-                        (total + moved + sign * int(by)) >> (places - bits) for sign in (-1, 1)
+                        (total + moved + sign * int(by)) >> (binary_places - bits)
+                        for sign in (-1, 1)
                     )
-                    totals[place] = total
+                    totals[index] = total
                     if low_one == high_one:
-                        prefixes[open_line[place], open_cell[place]] = low_one
+                        prefixes[open_line[index], open_cell[index]] = low_one
                     else:
-                        still.append(place)
+                        still.append(index)
                 open_line = open_line[still]
                 open_cell = open_cell[still]
-                totals = [totals[place] for place in still]
+                totals = [totals[index] for index in still]
             keep = np.isin(lines, open_line)
             lines = lines[keep]
             residual = residual[keep]

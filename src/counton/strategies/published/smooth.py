@@ -293,10 +293,10 @@ class SmoothBinary(StreamStrategy):
             (read,) = ones[first].nonzero()
             if len(read):
                 leaf = unrank(self.height, self.zeros, int(ranks[first[read[0]]]))
-                place = self._place(leaf, bit)
+                index = self._place(leaf, bit)
                 for at in range(0, len(read), size):  # what is drawn stays in the cache
                     rows = read[at : at + size]
-                    drawn = field.run(bit, range(place + at, place + at + len(rows)))
+                    drawn = field.run(bit, range(index + at, index + at + len(rows)))
                     if math.prod(field.shape) >= WIDE:  # one by one, they need no copies
                         for row, more in zip(rows.tolist(), drawn, strict=True):
                             sums[row] += more

@@ -241,21 +241,21 @@ class BlockTree:
         part = self._of_children[-1] / (1 << _WEIGHT_BITS)
         return (1 - part) / self.shares[-1] if self.top and self.shares[-1] else 0.0
 
-    def _along(self, place: Integers) -> Iterator[tuple[Integers, Floats, float]]:
-        """Yield by level the node among siblings, complete part and variance at ``place``."""
-        part = np.ones(place.shape)
+    def _along(self, offset: Integers) -> Iterator[tuple[Integers, Floats, float]]:
+        """Yield by level the node among siblings, complete part and variance at ``offset``."""
+        part = np.ones(offset.shape)
         for level, radix in enumerate(self.radices):
-            child = place // self.widths[level] % radix
+            child = offset // self.widths[level] % radix
             yield child, part, float(self.variances[level])
             part = (child + part) / radix
 
-    def contrast(self, place: Integers) -> Floats:
-        """Return the variance that nodes inside a block add to the releases at ``place``.
+    def contrast(self, offset: Integers) -> Floats:
+        """Return the variance that nodes inside a block add to the releases at ``offset``.
 
         It is without the noise of totals, in units of one node's variance for a block of weight 1.
         """
-        total = np.zeros(place.shape)
-        for radix, (child, part, variance) in zip(self.radices, self._along(place), strict=True):
+        total = np.zeros(offset.shape)
+        for radix, (child, part, variance) in zip(self.radices, self._along(offset), strict=True):
             total += variance * (child + part**2 - (child + part) ** 2 / radix)
         return total
 

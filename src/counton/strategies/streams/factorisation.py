@@ -92,14 +92,14 @@ class Factorisation(LeastSquaresStrategy):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[Self]:
-        place = np.arange(horizon)
-        lag = place[:, None] - place[None, :]
+        positions = np.arange(horizon)
+        lag = positions[:, None] - positions[None, :]
         root = np.where(lag < 0, 0.0, 1 / np.sqrt(1.0 + 3 * np.abs(lag)))
-        waves = np.tril(np.sin(1.0 + place[:, None] * 3 + place[None, :] ** 2), -1) / 2
-        pairs = np.eye(horizon) - 0.375 * ((lag == 1) & (place[:, None] % 2 == 1))
+        waves = np.tril(np.sin(1.0 + positions[:, None] * 3 + positions[None, :] ** 2), -1) / 2
+        pairs = np.eye(horizon) - 0.375 * ((lag == 1) & (positions[:, None] % 2 == 1))
         examples = [cls(pairs)]
         if horizon <= 32:  # exact rows with long numbers are slow
-            examples += [cls(root, 10), cls(waves + np.diag(0.8 + place % 3 / 3), 8)]
+            examples += [cls(root, 10), cls(waves + np.diag(0.8 + positions % 3 / 3), 8)]
         if horizon <= 8:
             examples.append(cls(np.vstack([np.eye(horizon), np.full((1, horizon), 0.3)]), 6))
         return tuple(examples)
@@ -135,11 +135,11 @@ class Factorisation(LeastSquaresStrategy):
                 read += weights[at + k] * int(entries[k])
             weights[at] = (1 - read) / int(entries[0])
         alone = self.line.own > 0  # a row over one cell is that cell's own: its node has level 1
-        place = np.where(alone, np.arange(self.horizon), np.cumsum(~alone) - 1).tolist()
+        index_of = np.where(alone, np.arange(self.horizon), np.cumsum(~alone) - 1).tolist()
         scale = 1 << self.facts.lattice_bits
         return tuple(
             sorted(
-                Node(int(alone[at]), place[at], weight * scale)
+                Node(int(alone[at]), index_of[at], weight * scale)
                 for at, weight in enumerate(weights)
                 if weight
             )

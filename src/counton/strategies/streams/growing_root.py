@@ -269,11 +269,11 @@ class _Beginning(NormalisedSqrt):
         d = self.shares
         q = self.widths
         differences = np.empty(len(starts))
-        for place, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
+        for index, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
             within = np.zeros(stop)
             within[: stop - start] = d[start:stop][::-1]
             read = convolve(within, a[:stop], stop)[::-1]
-            differences[place] = float((read**2 * q[:stop]).sum())
+            differences[index] = float((read**2 * q[:stop]).sum())
         return differences
 
 

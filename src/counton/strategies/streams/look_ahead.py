@@ -66,7 +66,7 @@ LARGEST_WEIGHT = 2**20
 _REACH = 2**7
 
 
-class _Place(NamedTuple):
+class _LevelNodes(NamedTuple):
     """The nodes of one level, as far as the variances of releases depend on them, by step.
 
     A family is all children of one node. A subtree estimate combines the measurements of a node and
@@ -95,8 +95,10 @@ class _Place(NamedTuple):
     @property
     def alone(self) -> Floats:
         """Variance that the nodes of this level add to the release at each step."""
-        left = self.read - self.part * self.own_variance
-        return np.asarray(left + self.own_variance * self.part**2 - self.read**2 / self.spread)
+        read_of_others = self.read - self.part * self.own_variance
+        return np.asarray(
+            read_of_others + self.own_variance * self.part**2 - self.read**2 / self.spread
+        )
 
 
 class _Rows(Reader):
@@ -379,7 +381,7 @@ class LookAhead(StreamStrategy):
             )
         return total
 
-    def _along(self, ends: Integers) -> Iterator[_Place]:
+    def _along(self, ends: Integers) -> Iterator[_LevelNodes]:
         """Yield, from the lowest level, what the variances of the releases at ``ends`` need."""
         trees = self._trees
         unit = float(self.weights[0]) ** 2
@@ -391,13 +393,15 @@ class LookAhead(StreamStrategy):
             own_variances = np.where(node == trees.counts[level] - 1, tail, whole)
             if level == self.height - 1:
                 read = node * whole + part * own_variances
-                yield _Place(node, 0 * node, part, own_variances, whole, read, math.inf, excess)
+                yield _LevelNodes(
+                    node, 0 * node, part, own_variances, whole, read, math.inf, excess
+                )
                 return
             parent = node // self.radices[level]
             is_last = parent == trees.counts[level + 1] - 1
             spread = np.where(is_last, *(unit * float(s) for s in trees.spreads[level][::-1]))
             read = (node - parent * self.radices[level]) * whole + part * own_variances
-            yield _Place(node, parent, part, own_variances, whole, read, spread, excess)
+            yield _LevelNodes(node, parent, part, own_variances, whole, read, spread, excess)
             above = np.where(is_last, *(unit * float(v) for v in trees.variances[level + 1][::-1]))
             node = parent
             part = read / spread

@@ -88,9 +88,9 @@ def _moments(
     share = rest / (rest + (count - 1) * width)
     p = (width + 1) / (2 * width)
     pp = (width + 1) * (2 * width + 1) / (6 * width * width)
-    left = (count - 2) / 2
-    first = variance * (left + p)
-    second = variance**2 * ((count - 2) * (2 * count - 3) / 6 + 2 * left * p + pp)
+    mean_before = (count - 2) / 2
+    first = variance * (mean_before + p)
+    second = variance**2 * ((count - 2) * (2 * count - 3) / 6 + 2 * mean_before * p + pp)
     all_left = variance * (count - 1)
     first_of_last = all_left + tail * first_moment
     second_of_last = all_left**2 + 2 * all_left * tail * first_moment + tail**2 * second_moment
@@ -301,10 +301,10 @@ class _Search:
                     radices = list(best[1])
                     for group, step in way:
                         # Make one of several radices larger or smaller, and keep them alike.
-                        places = groups[group]
-                        values = [radices[place] for place in places]
+                        levels_of_radix = groups[group]
+                        values = [radices[level] for level in levels_of_radix]
                         extreme = min(values) if step > 0 else max(values)
-                        radices[places[values.index(extreme)]] += step
+                        radices[levels_of_radix[values.index(extreme)]] += step
                     if min(radices) < 2 or not self.fits(radices):
                         break
                     candidate = self.improve_weights(tuple(radices), best[2], rounds=4)

@@ -207,10 +207,10 @@ class NormalisedSqrt(RootStrategy):
         a = self.inverse
         d = self.shares
         variances = np.empty(len(s))
-        for place, (start, stop) in enumerate(zip(s.tolist(), t.tolist(), strict=True)):
+        for index, (start, stop) in enumerate(zip(s.tolist(), t.tolist(), strict=True)):
             within = np.zeros(stop)
             within[: stop - start] = d[start:stop][::-1]
-            variances[place] = float((convolve(within, a[:stop], stop) ** 2).sum())
+            variances[index] = float((convolve(within, a[:stop], stop) ** 2).sum())
         return variances
 
 

@@ -210,14 +210,14 @@ class OctaveColumns:
         """
         if level == 0:
             return np.where(np.arange(nodes.start, nodes.stop) >= step, self._unit, 0)
-        place = np.arange(nodes.start, nodes.stop) - (step >> level)
+        distance = np.arange(nodes.start, nodes.stop) - (step >> level)
         if level < LOWEST:
             table = tables().lowest[step % (1 << LOWEST), level - 1]
         else:
             table = tables().inside[(step >> (level - CHOOSING)) % (1 << CHOOSING)]
         table = _round_bits(table, TABLE_BITS - self._bits)
-        inside = table[np.clip(place + REACH - 1, 0, 2 * REACH - 1)]
-        return np.where(place > REACH, self._unit, np.where(place <= -REACH, 0, inside))
+        inside = table[np.clip(distance + REACH - 1, 0, 2 * REACH - 1)]
+        return np.where(distance > REACH, self._unit, np.where(distance <= -REACH, 0, inside))
 
     def _below(self, level: int, step: int, nodes: range | None = None) -> tuple[range, Integers]:
         """Return the nodes around a step on a level below ``upper``, and its column's entries.
@@ -660,7 +660,7 @@ class MultiscaleStrategy(StreamStrategy):
         whole = start
         last = start
         missing = [start] if read == _STEP else [start, start]  # step 0, and for differences step 1
-        places = [0] if read == _STEP else [0, 1]
+        indices = [0] if read == _STEP else [0, 1]
         total = 0.0
         climbs = [climb / 16.0 for climb in CLIMB]
         for level in range(len(self._grid.nodes)):
@@ -674,15 +674,15 @@ class MultiscaleStrategy(StreamStrategy):
                 diagonal = np.diag(whole)
                 total += sum(diagonal[k] * level_variances[k : k + end].sum() for k in range(5))
                 total += float(np.diag(last) @ level_variances[end:])
-                for place, moment in zip(places, missing, strict=True):
-                    total -= float(np.diag(moment) @ level_variances[place : place + 5])
+                for index, moment in zip(indices, missing, strict=True):
+                    total -= float(np.diag(moment) @ level_variances[index : index + 5])
             even, odd = (climb @ whole @ climb.T for climb in climbs)
             climb = climbs[end & 1]
             last = climb @ last @ climb.T + (even if end & 1 else 0.0)
-            for k, place in enumerate(places):
-                climb = climbs[place & 1]
+            for k, index in enumerate(indices):
+                climb = climbs[index & 1]
                 missing[k] = climb @ missing[k] @ climb.T
-            places = [place >> 1 for place in places]
+            indices = [index >> 1 for index in indices]
             whole = even + odd
         return float(total)
 

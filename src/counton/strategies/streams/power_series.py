@@ -120,17 +120,17 @@ def convolve_modulo(x: Integers, y: Integers, count: int) -> Integers:
     total = np.zeros(count, dtype=np.int64)
     pending: list[NDArray[np.complex128]] = []
     digits = balanced_digits(y[:count], bits, of_y)
-    for place in range(len(digits) + of_x - 1):
-        if place * bits >= 64:
+    for power in range(len(digits) + of_x - 1):
+        if power * bits >= 64:
             break
-        if place < len(digits):
-            spectrum = np.fft.rfft(digits[place], length)
+        if power < len(digits):
+            spectrum = np.fft.rfft(digits[power], length)
             products = [s * spectrum for s in spectra]
             pending = [a + b for a, b in zip(pending, products, strict=False)] + products[
                 len(pending) :
             ]
         coefficients = np.rint(np.fft.irfft(pending.pop(0), length)[:count]).astype(np.int64)
-        total += coefficients << (place * bits)
+        total += coefficients << (power * bits)
     return total
 
 
@@ -144,7 +144,7 @@ def exact_convolution(x: Integers, z: Integers) -> list[int]:
     """
     count = len(z)
     result = [0] * len(z)
-    for place, digit in enumerate(balanced_digits(z, 21, 3)):
+    for power, digit in enumerate(balanced_digits(z, 21, 3)):
         if not digit.any():
             continue
         modulo = convolve_modulo(x[:count], digit, count)
@@ -152,7 +152,7 @@ def exact_convolution(x: Integers, z: Integers) -> list[int]:
         # Both agree to within 2^62, so the multiple of 2^64 between them is certain.
         wraps = np.rint((near - modulo) * 2.0**-64)
         exact = ((int(w) << 64) + int(m) for w, m in zip(wraps, modulo, strict=True))
-        result = [r + (e << 21 * place) for r, e in zip(result, exact, strict=True)]
+        result = [r + (e << 21 * power) for r, e in zip(result, exact, strict=True)]
     return result
 
 

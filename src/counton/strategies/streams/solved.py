@@ -489,9 +489,9 @@ class LeastSquaresStrategy(StreamStrategy):
     def row(self, step: int) -> tuple[Node, ...]:
         """Return the nodes whose noise is in the release, for up to 256 cells."""
         at = check_step(self, step) - 1
-        block, place = divmod(at, self._block)
+        block, offset = divmod(at, self._block)
         sums, determinant = self._inverse_prefixes
-        part = Fraction(place + 1, self._block)
+        part = Fraction(offset + 1, self._block)
         variance = self._tree.variance
         unit = self._tree.unit
         # G^-1 times the weights of blocks' totals in the release, times the determinant
@@ -524,9 +524,9 @@ class LeastSquaresStrategy(StreamStrategy):
 
         cells = self.line.cells
         at = np.arange(steps)
-        block, place = np.divmod(at, self._block)
+        block, offset = np.divmod(at, self._block)
         right = np.tri(cells + 1, cells, -1)[block]  # the weights of blocks' totals in a release
-        right[at, block] = (place + 1) / self._block
+        right[at, block] = (offset + 1) / self._block
         measured = np.zeros((cells, self.line.rows))
         for cell in range(cells):
             for line_row, weight in self.line.rows_of(cell):
@@ -580,12 +580,12 @@ class LeastSquaresStrategy(StreamStrategy):
         return sums, singles, inverse
 
     def _variance_at(self, steps: Integers) -> Floats:
-        block, place = np.divmod(steps - 1, self._block)
+        block, offset = np.divmod(steps - 1, self._block)
         sums, singles, inverse = self._block_variances
         if not self.radices:
             return np.asarray(sums[steps])
-        part = (place + 1) / self._block
-        inside = self._tree.contrast(place) * inverse[block]
+        part = (offset + 1) / self._block
+        inside = self._tree.contrast(offset) * inverse[block]
         between = (1 - part) * sums[block] + part * sums[block + 1]
         return np.asarray(between - part * (1 - part) * singles[block] + inside)
 
@@ -743,9 +743,9 @@ class LeastSquaresStrategy(StreamStrategy):
         _, singles, inverse = self._block_variances
         if not self.radices:
             return float(singles.max() if metric == "max" else singles.mean())
-        places = np.arange(self._block)
+        offsets = np.arange(self._block)
         whole, rest = divmod(self.horizon, self._block)
-        inside = self._tree.contrasts(places - 1, places, np.array([0.0, 1.0]))
+        inside = self._tree.contrasts(offsets - 1, offsets, np.array([0.0, 1.0]))
         shared = singles / self._block**2
         if metric == "max":
             blocks = shared[:whole] + inverse[:whole] * inside.max()

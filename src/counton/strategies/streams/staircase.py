@@ -64,10 +64,10 @@ class Staircase:
         """Return a bound on the error of s = z / ((1 - x) c) in the first steps, in units of z."""
         # With b = 1 / ((1 - x) c) and r = 1 - 1/n, the sum of b_0 .. b_(n-1) is at most r^-n b(r) =
         # r^-n / ((1 - r) c(r)), and c(r) is at least r^n times the sum of c_0 .. c_(n-1).
-        place = min((steps - 1) // self._stride, len(self._sums) - 1)
+        index = min((steps - 1) // self._stride, len(self._sums) - 1)
         # A lower bound of that sum: all coefficients between two multiples of the stride are
         # counted as the second one.
-        least = self._stride * float(self._sums[place] - self._sums[0]) + 2.0**self.bits
+        least = self._stride * float(self._sums[index] - self._sums[0]) + 2.0**self.bits
         ratio = (1 - 1 / max(steps, 2)) ** (-2 * max(steps, 2))
         units = min(4.0 * steps, 4.04 * ratio * steps * 2.0**self.bits / least)
         return units * 2.0**-self.point

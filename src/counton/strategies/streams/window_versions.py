@@ -227,8 +227,8 @@ class WindowVersions(StreamStrategy):
             whole = whole.reshape(len(windows), width, *field.shape)
             some[...] = np.moveaxis(whole, 1, 0)[inside.start : inside.stop]
             return noise
-        for place, start in enumerate(starts):
-            some[:, place] = field.run(level, range(start + inside.start, start + inside.stop))
+        for index, start in enumerate(starts):
+            some[:, index] = field.run(level, range(start + inside.start, start + inside.stop))
         return noise
 
     def column(self, step: int) -> tuple[Node, ...]:
@@ -366,8 +366,8 @@ class WindowVersions(StreamStrategy):
     def versions_noise(self, field: NodeNoise, steps: range, lags: Sequence[int]) -> Integers:
         """Return the noise of one version of each of some windows, each at its own lag."""
         noise = np.empty((len(steps), *field.shape), np.int64)
-        for place, (window, lag) in enumerate(zip(steps, lags, strict=True)):
-            noise[place] = self.lag_noise(field, window, range(lag, lag + 1))[0]
+        for index, (window, lag) in enumerate(zip(steps, lags, strict=True)):
+            noise[index] = self.lag_noise(field, window, range(lag, lag + 1))[0]
         return noise
 
     @override
@@ -394,9 +394,9 @@ class WindowVersions(StreamStrategy):
             ]
             lags = range(lag_ranges[-1].start, lag_ranges[0].stop)
             noise = self._versions(field, some, lags)
-            for place, (window, own_lags) in enumerate(zip(some, lag_ranges, strict=True)):
+            for index, (window, own_lags) in enumerate(zip(some, lag_ranges, strict=True)):
                 at = np.arange(own_lags.start, own_lags.stop)
-                noise_by_night[window + at - nights.start, at] = noise[at - lags.start, place]
+                noise_by_night[window + at - nights.start, at] = noise[at - lags.start, index]
         return np.moveaxis(noise_by_night, 1, -1)
 
 
