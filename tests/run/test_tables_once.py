@@ -238,7 +238,7 @@ def test_it_needs_no_end(job: Job) -> None:
 
 def test_the_limit_is_kept(job: Job) -> None:
     with Store(str(job.state), create=True) as store:
-        store.set_limit(PureDP(1))
+        store.set_budget(PureDP(1))
     with pytest.raises(BudgetExceededError):
         run(job)
     assert numbers(job.having(epsilon="0.9"))
