@@ -27,8 +27,8 @@ def test_windows_that_have_ended_are_released_with_their_running_totals(place: A
     assert place.estimates() == TOTALS
     table = pl.read_parquet(out)
     assert table.columns == [
-        *("step", "window_start", "window_end", "group"),
-        *("estimate", "std", "lower", "upper"),
+        *("window_index", "window_start", "window_end", "series", "group"),
+        *("estimate", "noise_std", "lower", "upper", "confidence_level"),
     ]
     assert table["group"].to_list() == ["a", "b"] * 3
     assert table["window_end"][5].isoformat() == "2013-01-01T03:00:00+00:00"
@@ -299,7 +299,10 @@ def test_json_is_one_object_and_nothing_else(place: Any) -> None:
     report = json.loads(done.out)
     assert (report["released"], report["new"], report["until_from_data"]) == (3, 3, True)
     assert report["guarantee"] == {"guarantee": "pure", "epsilon": "100"}
-    assert report["last"]["groups"][0] == {"group": "a", "estimate": 3, "lower": 3, "upper": 3}
+    first = report["last"]["rows"][0]
+    assert [first[name] for name in ("series", "group", "estimate", "lower", "upper")] == [
+        "cumulative", "a", 3, 3, 3,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -370,9 +373,9 @@ def test_windows_totals_or_both_are_released_as_asked(place: Any) -> None:
     out = place.folder / "out.parquet"
     done = place.count(events, "--release", "both", "--out", str(out), "--json")
     last = json.loads(done.out)["last"]
-    assert [row["estimate"] for row in last["groups"]] == TOTALS[-1]
-    assert [row["window_estimate"] for row in last["groups"]] == [0, 0]
-    assert pl.read_parquet(out)["window_estimate"].to_list() == [1, 1, 2, 0, 0, 0]
+    assert [row["estimate"] for row in last["rows"]] == [*TOTALS[-1], 0, 0]
+    windows = pl.read_parquet(out).filter(series="per-window")
+    assert windows["estimate"].to_list() == [1, 1, 2, 0, 0, 0]
     words = _flat(place.count(events).out)
     assert "estimate 95% interval in this window 95% interval" in words
     assert "The noise of a window's own number has the standard deviation" in place.shown()
@@ -413,7 +416,7 @@ def test_count_of_many_groups_shows_the_first_and_writes_all(place: Any) -> None
     assert "the first 20 of 45 groups: a table (--out) has them all" in done.out
     assert len(out.read_text().splitlines()) == 46
     everything = json.loads(place("release", "count", events, *place.again, "--json").out)
-    assert [row["estimate"] for row in everything["last"]["groups"]] == list(range(45))
+    assert [row["estimate"] for row in everything["last"]["rows"]] == list(range(45))
 
 
 @pytest.mark.parametrize("dangling", [False, True])

@@ -43,7 +43,7 @@ def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> No
     place("release", "count", place.write("e.csv", ROWS), *place.again, "--out", out).fine()
     assert place.estimates() == [[0, 0], [0, 0], [1, 1], [2, 1]]
     table = pl.read_parquet(out)
-    assert table["std"].to_list()[:4] == [0] * 4
+    assert table["noise_std"].to_list()[:4] == [0] * 4
     lag = (table["window_end"] - table["counted_until"]).dt.total_hours()
     assert lag.to_list() == [1, 1, 2, 2, 2, 2, 2, 2]  # before the stream nothing can be counted
     report = json.loads(

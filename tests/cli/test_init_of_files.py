@@ -442,4 +442,4 @@ def test_init_after_its_questions_makes_a_job_that_protects_a_period_of_each_per
     rows = pl.read_csv(visits).with_columns(day=pl.col("time").str.head(10))
     daily = rows.group_by("day", "visitor").len().with_columns(pl.col("len").clip(upper_bound=10))
     wanted = daily.group_by("day").agg(pl.col("len").sum()).sort("day")["len"].to_list()
-    assert released["window_estimate"].to_list() == wanted[:30]
+    assert released["estimate"].to_list() == wanted[:30]

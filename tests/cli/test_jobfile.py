@@ -84,8 +84,8 @@ def test_the_command_runs_all_and_reports_each(file: Path, place: Any) -> None:
     reports = json.loads(done.out)["jobs"]
     assert [reports[name]["released"] for name in ("visits", "paid")] == [3, 3]
     written = pl.read_csv(file.parent / "visits.csv")
-    last = written.filter(pl.col("step") == 3)["estimate"].to_list()
-    assert last == [row["estimate"] for row in reports["visits"]["last"]["groups"]]
+    last = written.filter(pl.col("window_index") == 3)["estimate"].to_list()
+    assert last == [row["estimate"] for row in reports["visits"]["last"]["rows"]]
     file.write_text(FILE.replace('"home", "shop"', '"home"') + '\n[jobs.more]\nname = "more"\n')
     done = place("run", str(file), "--json")
     assert done.code == 2

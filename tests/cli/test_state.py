@@ -290,8 +290,8 @@ def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
     distributions = [stream["terms"]["law"] for stream in (counts, means)]
     assert all(Fraction(distribution["grid"]) < 1 for distribution in distributions)
     assert Fraction(distributions[0]["scale"]) < 100
-    (told,) = [row for row in json.loads(done.out)["last"]["rows"] if row["name"] == "count"]
-    assert means["last"]["std"] == pytest.approx(told["std"])
+    (told,) = [row for row in json.loads(done.out)["last"]["rows"] if row["measure"] == "count"]
+    assert means["last"]["std"] == pytest.approx(told["noise_std"])
     assert "number of values" in means["last"]["of"]
     for asked in (("verify", state), ("verify", state, "--json")):
         said = place(*asked).out

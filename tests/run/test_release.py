@@ -42,7 +42,7 @@ PAIRS = ["north / true", "north / false", "south / true", "south / false"]
 
 
 def totals(table: pl.DataFrame) -> dict[str, int]:
-    last = table.filter(pl.col("step") == table["step"].max())
+    last = table.filter(pl.col("window_index") == table["window_index"].max())
     return dict(zip(last["group"], last["estimate"].round().cast(pl.Int64), strict=True))
 
 

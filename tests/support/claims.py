@@ -506,16 +506,17 @@ def _(match: re.Match[str], truth: Truth) -> None:
             require(match[end] is None or close(match[end], number, 0.05), match)
         require((match["low"] is None) == (max(stds) - min(stds) < 0.05 * max(stds)), match)
     rows = truth.released.numbers.last_rows()
-    prefix = "" if "lower" in rows.columns and match["what"] == "a total" else "window_"
-    prefix = prefix if f"{prefix}lower" in rows.columns else ""
-    half = half_width(rows, prefix)
+    if rows["series"].n_unique() > 1:
+        series = "cumulative" if match["what"] == "a total" else "per-window"
+        rows = rows.filter(series=series)
+    half = half_width(rows)
     require(close(match["margin"], half, 0.05), match)
     require(1.2 < half / float(match["std"].replace(",", "")) < 4, match)
 
 
-def half_width(rows: pl.DataFrame, prefix: str = "") -> float:
+def half_width(rows: pl.DataFrame) -> float:
     """Half of the length of the longest interval."""
-    ends = rows.select(upper=f"{prefix}upper", lower=f"{prefix}lower").to_numpy()
+    ends = rows.select("upper", "lower").to_numpy()
     return float((ends[:, 0] - ends[:, 1]).max()) / 2
 
 
@@ -527,18 +528,18 @@ def numbers_by_name(truth: Truth) -> dict[str, tuple[float | None, float]]:
     )
     found: dict[str, tuple[float | None, float]] = {}
     for row in rows.iter_rows(named=True):
-        name = str(row.get("name") or row.get("level") or "")
-        if row.get("share") is not None:
-            name = "median" if row["share"] == 0.5 else f"{row['share']:g} quantile"
+        name = str(row.get("measure") or row.get("tree_level") or "")
+        if row.get("quantile") is not None:
+            name = "median" if row["quantile"] == 0.5 else f"{row['quantile']:g} quantile"
         if row.get("statistic"):
-            name = f"{row['statistic']} {'' if name == 'all' else name}".strip()
+            name = f"{row['statistic']} {name}".strip()
         if columns:
             name = " x ".join(one for one in columns if row[one] is not None) or "total"
-        value = row.get("estimate", row.get("value"))
+        value = row["estimate"]
         margin = max(value - row["lower"], row["upper"] - value)
         std, most = found.get(name, (None, 0.0))
-        if row.get("std") is not None:
-            std = max(std or 0.0, row["std"])
+        if row.get("noise_std") is not None:
+            std = max(std or 0.0, row["noise_std"])
         found[name] = std, max(most, margin)
     return found
 
@@ -962,9 +963,10 @@ def _(match: re.Match[str], truth: Truth) -> None:
         named = {"when first published": halves[-1], "when final": halves[0]}
     else:
         rows = numbers.last_rows()
-        for prefix, name in (("", "so far"), ("window_", "in each hour")):
-            if f"{prefix}upper" in rows.columns:
-                named[name] = half_width(rows, prefix)
+        for series, name in (("cumulative", "so far"), ("per-window", "in each hour")):
+            rows_of_series = rows.filter(series=series)
+            if rows_of_series.height:
+                named[name] = half_width(rows_of_series)
     if len(named) == 1:
         named = {"": next(iter(named.values()))}
     check_named(match["margins"], named, match)

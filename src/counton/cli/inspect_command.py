@@ -67,7 +67,7 @@ class _Steps:
 def _steps_of(numbers: ReleaseData) -> _Steps:
     if not numbers.definition.cut.goes_on:
         return _Steps(())
-    return _Steps(tuple(numbers.table()["step"].unique().sort().to_list()))
+    return _Steps(tuple(numbers.table()["window_index"].unique().sort().to_list()))
 
 
 def _print_table_as_json(release: Release) -> None:

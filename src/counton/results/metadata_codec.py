@@ -62,7 +62,7 @@ def unpack(packed: Mapping[str, Any], shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 #: Format version of the description in a file.
-FORMAT = 3
+FORMAT = 4
 
 #: Endings of tables.
 TABLES = (".parquet", ".csv", ".json")
@@ -114,7 +114,7 @@ def about(
         "terms": {"guarantee": guarantee.to_dict(), "contribution": unit.to_dict()},
         "strategy": repr(terms.strategy),
         "noise": noise,
-        "level": level,
+        "confidence_level": level,
         "written_by": software(),
     }
 
@@ -159,7 +159,7 @@ def facts_of(released: ReleaseData) -> dict[str, Any]:
     definition = released.definition
     since = released.since
     found = {"format": FORMAT, "terms": released.design.public(), **definition.public()}
-    found["level"] = released.level
+    found["confidence_level"] = released.level
     if definition.statistic.additive:
         found["steps"] = released.steps.stop - 1
     if released.revisions is not None:  # they have all groups that were shown at any time

@@ -241,10 +241,10 @@ def reach_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float
     With ``margins``, columns of a contingency table, a number is named by those by which it counts,
     such as "sex x smokes"; the sum of all is "total".
     """
-    value = next((name for name in ("estimate", "value") if name in rows.columns), None)
-    if value is None or not {"lower", "upper"} <= {*rows.columns}:
+    if not {"estimate", "lower", "upper"} <= {*rows.columns}:
         return {}
-    far = pl.max_horizontal(pl.col(value) - pl.col("lower"), pl.col("upper") - pl.col(value))
+    estimate = pl.col("estimate")
+    far = pl.max_horizontal(estimate - pl.col("lower"), pl.col("upper") - estimate)
     # ends are sums, whose last digits are not exact
     return _largest_by_name(rows, far.cast(pl.Float64).round_sig_figs(_DIGITS), margins)
 
@@ -255,9 +255,9 @@ def deviations_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, 
     It is infinite if it is not known, as that of the mean of few values: an approximation that is
     larger than the margin of error says nothing about a number between bounds.
     """
-    if "std" not in rows.columns:
+    if "noise_std" not in rows.columns:
         return {}
-    found = _largest_by_name(rows, pl.col("std").cast(pl.Float64), margins)
+    found = _largest_by_name(rows, pl.col("noise_std").cast(pl.Float64), margins)
     most = reach_of(rows, margins)
     return {
         name: std if std <= most.get(name, math.inf) else math.inf for name, std in found.items()
@@ -271,8 +271,10 @@ def _largest_by_name(
     if margins:
         kept = [pl.when(pl.col(name).is_not_null()).then(pl.lit(name)) for name in margins]
         by = pl.concat_str(kept, separator=" x ", ignore_nulls=True)
-        rows = rows.with_columns(name=pl.when(by == "").then(pl.lit("total")).otherwise(by))
-    names = [name for name in ("statistic", "name", "level", "share") if name in rows.columns]
+        rows = rows.with_columns(measure=pl.when(by == "").then(pl.lit("total")).otherwise(by))
+    names = [
+        name for name in ("statistic", "measure", "tree_level", "quantile") if name in rows.columns
+    ]
     found = rows.select(*names, far=number).drop_nulls("far").drop_nans("far")
     if not names or not found.height:
         return {"": max(found["far"])} if found.height else {}

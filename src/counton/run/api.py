@@ -92,7 +92,7 @@ def release(
     ...     "state": "visits.db",
     ... }
     >>> views = release("count", visits, **stream)
-    >>> views.table().select("step", "group").rows()
+    >>> views.table().select("window_index", "group").rows()
     [(1, 'home'), (1, 'shop'), (2, 'home'), (2, 'shop')]
     >>> print(views.describe())
     count: 2 windows of 1d released
@@ -110,7 +110,7 @@ def release(
     besides noise: a row that came after its day was published does not count
     >>> paid = release(Average(0, 200, resolution=1), visits, value="paid", name="paid", **stream)
     >>> paid.table().columns[3:]
-    ['group', 'name', 'estimate', 'std', 'lower', 'upper']
+    ['series', 'group', 'measure', 'estimate', 'noise_std', 'lower', 'upper', 'confidence_level']
     """
     stated = cast("dict[str, Any]", more)
     if "what" in stated:
