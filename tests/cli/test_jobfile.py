@@ -482,7 +482,7 @@ def test_a_limit_that_no_job_fits_lets_none_run(file: Path, place: Any) -> None:
         with Store(state) as store:
             released = () if code else ("paid", "visits")
             assert store.streams == released
-            assert tuple(sorted(spend.name for spend in store.spends)) == released
+            assert tuple(sorted(spend.name for spend in store.entries)) == released
         assert table.exists() == (code == 0)
 
 

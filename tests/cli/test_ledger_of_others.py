@@ -40,7 +40,7 @@ def test_it_counts_under_the_limit(place: Any, tmp_path: Path) -> None:
     quiet = place.plain("ledger", str(state), "--warn-at", ".51").fine()
     assert "survey of 2023  pure differential privacy with epsilon = 0.5" in quiet.out
     with Store(state) as store:
-        assert [one.name for one in store.spends] == ["survey of 2023"]
+        assert [one.name for one in store.entries] == ["survey of 2023"]
         with pytest.raises(InvalidInputError, match="is not the name of a unit"):
             store.add_spend("x", PureDP(1), unit=" ")
 

@@ -360,7 +360,7 @@ MISTAKES = {
     "methods": "words = 'of ' + result.counts + ' rows'",
     "a notebook": "page = html_table('rows', stream.observed_blocks()[1])",
     "an export": "names: list[str] = list(reader.labels())",
-    "tables of SQL": "rows: list[int] = [part.period for part in stream.marks('user')]",
+    "tables of SQL": "rows: list[int] = [part.period for part in stream.digest_sets('user')]",
     "a message": "raise InvalidInputError(result.counts)",
     "logs": "note('released', rows=len(stream.labels()))",
     "what waits": "body: bytes = fold.bodies[0]",
@@ -452,7 +452,7 @@ def closed_in(outcome: Reached) -> list[Private[Any]]:
     """What a face can reach of a run that is exact."""
     stream = outcome.stream
     found = [outcome.result.counts, stream.observed_blocks(), stream.amounts]
-    return [*found, stream.labels(), stream.marks("user")]
+    return [*found, stream.labels(), stream.digest_sets("user")]
 
 
 def test_all_that_is_exact_of_a_run_is_closed(outcome: Reached) -> None:

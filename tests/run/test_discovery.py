@@ -222,7 +222,7 @@ def test_groups_are_shown_from_their_threshold_on_and_for_ever(tmp_path: Path) -
         assert isinstance(discovery, Discovery)
         released = outcome.read()
         least = discovery.thresholds(design_of(outcome), released.steps)
-        entry = Store(tmp_path / "visits.db").spends
+        entry = Store(tmp_path / "visits.db").entries
     assert released.numbers.since == {"home": 1, "shop": 1}
     rows = released.table()
     assert rows.filter(pl.col("window_index") >= 1).height == 24

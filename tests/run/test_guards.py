@@ -97,7 +97,7 @@ class TestUnits:
         assert ledger.remaining(unit="strasse") == PureDP("0.25")
         again = Ledger(PureDP(2))
         again.enter_all(
-            [entry._replace(unit=unit) for entry in ledger.spends for unit in ("A", "a", "b")]
+            [entry._replace(unit=unit) for entry in ledger.entries for unit in ("A", "a", "b")]
         )
         assert list(again.units) == ["A", "b"]
 

@@ -485,8 +485,8 @@ def test_what_is_forgotten_makes_no_room(per: str, tmp_path: Path) -> None:
     runs = ("03-02", rows[:2]), ("04-25", rows[2:3]), ("04-26", rows[3:])
     assert totals(tmp_path, options, *runs) == ([[2, 0]] * 3, (0, 0, 1))
     with Stream.open(tmp_path / "s.db", "count") as stream:
-        assert [*open_private(stream.marks("id"))] == []
-        assert len([*open_private(stream.marks("user"))]) == (
+        assert [*open_private(stream.digest_sets("id"))] == []
+        assert len([*open_private(stream.digest_sets("user"))]) == (
             per == "1mo"
         )  # March ended 25 days before
 
@@ -561,7 +561,7 @@ def test_merged_parts_know_what_the_parts_knew(tmp_path: Path) -> None:
     totals(tmp_path, options, *runs)
     with Stream.open(tmp_path / "s.db", "count") as stream:
         for kind in ("user", "id"):
-            parts = list(open_private(stream.marks(kind)))
+            parts = list(open_private(stream.digest_sets(kind)))
             assert len(parts) <= 8
             assert sum(len(part.digests) for part in parts) == 12
     released, notes = totals(tmp_path, options, ("03-03", rows))
@@ -615,7 +615,7 @@ def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:
         totals(tmp_path, {**events, "unit": "visitor's day"}, ("03-02", FLOOD))
     totals(tmp_path, events, ("03-02", FLOOD))
     with Store(tmp_path / "s.db") as store:
-        assert [spend.unit for spend in store.spends] == ["visitor's day (UTC, time)", "event"]
+        assert [spend.unit for spend in store.entries] == ["visitor's day (UTC, time)", "event"]
 
 
 def test_the_secret_goes_with_the_key(tmp_path: Path) -> None:

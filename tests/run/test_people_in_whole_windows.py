@@ -205,7 +205,7 @@ def test_a_covered_window_of_people_takes_no_late_row_and_texts_say_so(tmp_path:
 
 
 def _users(stream: Stream) -> Any:
-    return [one for part in open_private(stream.marks("user")) for one in part.digests]
+    return [one for part in open_private(stream.digest_sets("user")) for one in part.digests]
 
 
 def test_more_than_most_is_not_replaced(tmp_path: Path) -> None:

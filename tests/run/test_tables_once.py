@@ -96,7 +96,7 @@ def test_other_rows_change_nothing_and_the_operator_is_told(job: Job, tmp_path: 
     assert numbers(job.having(events=written(tmp_path, ROWS[::-1]))) == first
     assert numbers(Job(job.statistic, job.events, job.state, key=job.key)) == first
     with Store(str(job.state)) as store:
-        assert len(store.spends) == 1
+        assert len(store.entries) == 1
 
 
 @pytest.mark.parametrize(

@@ -338,7 +338,7 @@ def test_a_job_beyond_the_limit_of_its_state_stops_no_other(tmp_path: Path) -> N
     ):
         assert words in str(error)
     with Store(tmp_path / "bad.db") as store:
-        assert (store.streams, store.spends) == ((), ())
+        assert (store.streams, store.entries) == ((), ())
 
 
 def test_a_key_or_a_domain_that_is_a_state_is_not_opened_and_stops_no_other(

@@ -390,7 +390,7 @@ def test_users_are_bounded_over_all_batches(tmp_path: Path) -> None:
         text = service("GET", "/metrics", "write").text
         assert 'counton_run_over_total{stream="visits"} 4.0\n' in text
     with Stream.open(tmp_path / "visits.db", "visits", key=tmp_path / "visits.key") as stream:
-        marks = list(open_private(stream.marks("user")))
+        marks = list(open_private(stream.digest_sets("user")))
         assert sum(len(part.digests) for part in marks) == 4
 
 

@@ -354,7 +354,7 @@ def killed_at(state: str, name: str, deadly: int) -> str:
 def kept_in(state: str) -> tuple[list[str], str]:
     """Streams of a state and who spent last; closed, since SQLite does not survive a fork."""
     with Store(state) as store:
-        return [*store.streams], store.spends[-1].name
+        return [*store.streams], store.entries[-1].name
 
 
 def release_line(state: str, name: str, salt: int) -> str:

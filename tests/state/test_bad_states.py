@@ -296,7 +296,7 @@ def test_a_row_of_the_journal_that_was_altered(
 def test_arrivals_that_cannot_be_are_refused(used: Path, change_to: str) -> None:
     change(used, f"UPDATE counton_streams SET {change_to}")  # noqa: S608
     with Store(used) as store, pytest.raises(StateError, match="the state was altered"):
-        store.arrivals("visits")
+        store.late_row_stats("visits")
 
 
 def test_open_with_a_damaged_last_release_is_refused(used: Path, key: Key) -> None:

@@ -41,7 +41,7 @@ def build(state: Path) -> None:
                 observed={night: INPUTS[night], night + 1: INPUTS[night] + 7},
                 sources=[f"file {night}", f"name {night}"],
                 remembered=DigestChange(SECRET, [users(night, 3, 8 + night)]),
-                arrivals=LateRowStats(5 * night, night),
+                late_row_stats=LateRowStats(5 * night, night),
             )
             stream.take(Private(addition))
 
@@ -145,7 +145,7 @@ def test_altered_contents_are_refused_when_read(tmp_path: Path, table: SealedTab
     assert f"table {table.name}) is not what was written" in found.problems[0]
     with Stream.open(tmp_path / "s.db", "s", key=KEY) as stream:
         reads: dict[str, Callable[[], Any]] = {
-            "counton_marks": lambda: [*open_private(stream.marks("user"))],
+            "counton_marks": lambda: [*open_private(stream.digest_sets("user"))],
             "counton_observed": lambda: [*open_private(stream.observed_blocks())],
             "counton_sources": lambda: [stream.has_source(f"file {n}") for n in range(9)],
         }
@@ -274,7 +274,7 @@ def test_reader_sees_what_another_process_has_written_meanwhile(state: str) -> N
         )
         assert reader.has_source("a")
         assert reader.secret() == SECRET
-        assert [part.digests.tolist() for part in open_private(reader.marks("user"))] == [[5]]
+        assert [part.digests.tolist() for part in open_private(reader.digest_sets("user"))] == [[5]]
 
 
 def test_writer_that_was_taken_over_is_told_so_when_it_reads(state: str) -> None:
@@ -286,7 +286,7 @@ def test_writer_that_was_taken_over_is_told_so_when_it_reads(state: str) -> None
         with pytest.raises(
             ConcurrentWriterError, match="another process has released in stream 's'"
         ):
-            [*open_private(former.marks("user"))]
+            [*open_private(former.digest_sets("user"))]
 
 
 def test_failed_commit_leaves_the_lists_of_the_writer(
@@ -339,7 +339,7 @@ def test_wrong_seals_do_not_notice_what_the_tests_above_alter(
     write_rows(tmp_path / "s.db", MARKS, rows)
     assert all(one.right for one in verify(tmp_path / "s.db", key=KEY))
     with Stream.open(tmp_path / "s.db", "s", key=KEY) as stream:
-        found: Callable[[], Any] = lambda: open_private(stream.marks("user"))  # noqa: E731
+        found: Callable[[], Any] = lambda: open_private(stream.digest_sets("user"))  # noqa: E731
         assert [part.digests.tolist() for part in found()] == [[1], [1]]
 
 

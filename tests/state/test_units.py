@@ -84,7 +84,7 @@ def test_what_a_limit_is_about_is_not_passed_by_another_word(
     with Store(file) as store:
         found = store.ledger
         assert found is not None
-        assert len(found.spends) == 1
+        assert len(found.entries) == 1
         assert found.cost() == PureDP("0.7")
         assert store.streams == ("first",)
     assert count(file, "rest", **{**of_readers, "epsilon": "0.3"}) == "reader"

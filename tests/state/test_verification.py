@@ -14,8 +14,7 @@ from counton import ZCDP, ApproxDP, ContributionBound, ExpiringDP, Key, PureDP, 
 from counton.base.errors import InvalidInputError, NoiseKeyError, StateError
 from counton.base.private import Private
 from counton.noise import NoiseField
-from counton.state import Store, verify
-from counton.state import dedup as marks
+from counton.state import Store, dedup, verify
 from counton.state.commit_input import CommitInput
 from counton.strategies import (
     Binary,
@@ -191,9 +190,9 @@ GROUPS = {"groups": ["home", "shop"], "start": "2024-03-01", "release": "totals"
 
 def sealed(state: Path) -> None:
     """A stream with details that knows users and a file."""
-    part = marks.DigestSet("user", 0, np.array([3, 8], np.uint64))
+    part = dedup.DigestSet("user", 0, np.array([3, 8], np.uint64))
     with Stream.create(state, "s", KAry(20, 4), PureDP(1), shape=(2,), details=GROUPS) as stream:
-        change = marks.DigestChange(marks.Secret(bytes(range(32))), [part])
+        change = dedup.DigestChange(dedup.Secret(bytes(range(32))), [part])
         inputs = np.array([[1, 2], [3, 4]])
         stream.take(Private(CommitInput(inputs, remembered=change, sources=["file"])))
 

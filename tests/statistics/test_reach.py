@@ -335,7 +335,7 @@ def test_rows_of_users_are_remembered_until_their_period_is_over(tmp_path: Path)
 def kept(state: Path) -> Counter[str]:
     """How many rows a state knows of each user, by digests; the most of one is called "ann"."""
     with Stream.open(state, "reach") as stream:
-        digests = [one.digests for one in open_private(stream.marks("user"))]
+        digests = [one.digests for one in open_private(stream.digest_sets("user"))]
     numbers = np.unique(np.concatenate(digests), return_counts=True)[1]
     return Counter({"ann": int(numbers.sum())})
 

@@ -348,7 +348,7 @@ def published_once(
                 said.append(f"{type(error).__name__}: {refusal[:40]}")
         if state.exists():
             with Store(state) as store:
-                said.append(str(store.spends))
+                said.append(str(store.entries))
             said.append(_all_words(state, folder))
     return Published(said, changes, contribution)
 

@@ -163,7 +163,7 @@ class Ledger:
         self._spends: list[LedgerEntry] = []
 
     def __repr__(self) -> str:
-        return f"Ledger({self.budget!r}, {len(self.spends):,} entries)"
+        return f"Ledger({self.budget!r}, {len(self.entries):,} entries)"
 
     def __str__(self) -> str:
         return self.describe()
@@ -171,7 +171,7 @@ class Ledger:
     def describe(self) -> str:
         """Return the budget, the spent budget and the rest, in words."""
         lines = [f"budget: {self.budget}"]
-        lines += [f"{entry.name}: {entry.guarantee}" for entry in self.spends]
+        lines += [f"{entry.name}: {entry.guarantee}" for entry in self.entries]
         if self.unit is not None:
             lines[0] += f", about one {self.unit}"
         for unit in self.units:
@@ -180,7 +180,7 @@ class Ledger:
         return "\n".join(lines)
 
     @property
-    def spends(self) -> tuple[LedgerEntry, ...]:
+    def entries(self) -> tuple[LedgerEntry, ...]:
         """All entries, in the order in which they were added."""
         return tuple(self._spends)
 

@@ -44,7 +44,7 @@ def late_rows_for_operator(store: Store, name: str) -> tuple[int, int]:
     Raises:
         StateError: there is no such stream.
     """
-    arrived, late = open_private(store.arrivals(name))
+    arrived, late = open_private(store.late_row_stats(name))
     return arrived, late
 
 

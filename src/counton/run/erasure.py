@@ -42,7 +42,7 @@ from counton.state.backup import compact
 from counton.state.commit_input import CommitInput
 from counton.state.dedup import DigestChange, DigestSet, Secret, merge
 from counton.state.inbox import waiting_batches
-from counton.state.keys import Kept as KeySource
+from counton.state.keys import KeySource
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import LATE_DAYS, microseconds, moment
 
@@ -420,4 +420,4 @@ def _secret_of(stream: Stream) -> Secret:
 
 
 def _users_of(stream: Stream) -> list[DigestSet]:
-    return list(open_private(stream.marks("user")))
+    return list(open_private(stream.digest_sets("user")))

@@ -43,7 +43,7 @@ from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.options import check_text
 
 if TYPE_CHECKING:
-    from counton.state.keys import Kept as KeySource
+    from counton.state.keys import KeySource
 
 #: Largest number of rows that are made at once.
 _ROWS_AT_A_TIME = 2**18

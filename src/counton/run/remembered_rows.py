@@ -124,20 +124,20 @@ class RememberedRows:
         refused = [pl.DataFrame(schema=_REFUSED)]
         nothing = iter(())
         last_closed: int | None = None
-        for kept in nothing if stream is None else open_private(stream.marks(CLOSED)):
+        for kept in nothing if stream is None else open_private(stream.digest_sets(CLOSED)):
             last_closed = kept.period if last_closed is None else max(last_closed, kept.period)
         per = terms.unit.rule.per
         first = FirstOpen.after(released, terms.windowing.windows, per, last_closed)
-        for kept in nothing if stream is None else open_private(stream.marks(REFUSED)):
+        for kept in nothing if stream is None else open_private(stream.digest_sets(REFUSED)):
             period = pl.lit(kept.period, pl.Int64)
             refused.append(pl.DataFrame({"bucket": kept.digests}).with_columns(last_period=period))
         if terms.unit.user_column is not None:
-            for kept in nothing if stream is None else open_private(stream.marks("user")):
+            for kept in nothing if stream is None else open_private(stream.digest_sets("user")):
                 sets["user", kept.period] += 1
                 if kept.period >= first.period:
                     users.append(_users_of(kept, facts_kept(terms)))
         if terms.id_column is not None:
-            for kept in nothing if stream is None else open_private(stream.marks("id")):
+            for kept in nothing if stream is None else open_private(stream.digest_sets("id")):
                 sets["id", kept.period] += 1
                 day = pl.lit(kept.period, pl.Int64)
                 ids.append(pl.DataFrame({"id": kept.digests}).with_columns(day=day))

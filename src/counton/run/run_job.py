@@ -626,8 +626,8 @@ def plan_steps(
     )
     span = Span(prepared.windows, released, max(ended.last, released))
     kept = kept_totals(stream, rows.touched(), measurement)
-    arrivals = LateRowStats() if stream is None else open_private(stream.arrivals)
-    steps = PlannedSteps.of(rows, kept, span, measurement, arrivals)
+    late_row_stats = LateRowStats() if stream is None else open_private(stream.late_row_stats)
+    steps = PlannedSteps.of(rows, kept, span, measurement, late_row_stats)
     _refuse_missing_rows(prepared, steps.missing)
     _refuse_inexact(spec, steps, stream)
     return steps

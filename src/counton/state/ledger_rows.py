@@ -271,7 +271,7 @@ def with_entry(connection: Connection, entry: LedgerEntry) -> Ledger | None:
     return present
 
 
-def enter(connection: Connection, entry: LedgerEntry) -> None:
+def record_spend(connection: Connection, entry: LedgerEntry) -> None:
     """Enter the guarantee of a new stream or table in the ledger, or what another program has
     spent.
 

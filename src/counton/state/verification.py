@@ -90,7 +90,7 @@ def verify(
     state: str | os.PathLike[str],
     name: str | None = None,
     *,
-    key: keyfile.Kept = None,
+    key: keyfile.KeySource = None,
     witness: str | os.PathLike[str] | None = None,
 ) -> tuple[Verification, ...]:
     """Recompute every released value of a state, and compare. Nothing is changed.
@@ -216,7 +216,9 @@ def _forgotten_releases(
         yield Verification(name, "forgotten", 0, (), (problem,), old_copy=True)
 
 
-def _fitting(database: Database, row: Any, key: keyfile.Kept) -> Key | NoiseKeyError | StateError:
+def _fitting(
+    database: Database, row: Any, key: keyfile.KeySource
+) -> Key | NoiseKeyError | StateError:
     """Return a stream's key; or the error that it is another one, or that the row is damaged."""
     try:
         check_row(row)
