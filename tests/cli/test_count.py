@@ -89,13 +89,12 @@ def test_a_run_that_releases_nothing_names_no_file_and_no_window(place: Any) -> 
 def test_the_output_says_what_is_protected(place: Any) -> None:
     """In one sentence where it is counted, and the rest of it by `show`."""
     counted = place.count(place.write("e.csv", EVENTS), "--unit", "visit", "--epsilon", "1").out
-    promise = (
-        "promise: one visit more or less makes no output more than 2.719 times as likely or as "
-        "unlikely (epsilon = 1); people are not protected: a person with 100 visits loses 100 "
-        "times the epsilon"
+    privacy = (
+        "privacy: epsilon = 1 for each visit; users are not protected: a user with 100 visits "
+        "loses 100 times the epsilon"
     )
-    assert promise in _flat(counted)
-    assert f"the rest: counton methods {place.state} --full" in counted
+    assert privacy in _flat(counted)
+    assert f"details: counton methods {place.state} --full" in counted
     assert len(counted.splitlines()) <= 15
 
 
@@ -112,12 +111,12 @@ def test_late_rows_count_at_the_next_release_and_only_the_operator_hears_how_man
     out = ("--append", "--out", str(place.folder / "out.parquet"))
     done = place("release", "count", place.write("late.csv", late), *place.again, *out)
     assert place.estimates() == [*TOTALS, [3, 4]]  # 1 of hour 4 and 2 late ones
-    assert "exact, not to be published: rows that arrived late" in done.err
+    assert "confidential: rows that arrived late" in done.err
     assert "counted at step 4: 2\n" in done.err
     assert "arrived" not in done.out
     assert "--watermark 3h waits for them, and a new stream with --revise 3h counts" in done.err
     told = place("inspect", str(place.state)).err
-    assert told.strip() == "exact, not to be published: count: 2 of 8 rows came late, 25.0%"
+    assert told.strip() == "confidential: count: 2 of 8 rows came late, 25.0%"
     done = place("release", "count", place.write("more.csv", ["05:00,b"]), *place.again, *out)
     assert place.estimates() == [*TOTALS, [3, 4], [4, 4]]
     assert done.err == ""
@@ -323,7 +322,7 @@ def test_names_of_undeclared_groups_are_told_to_the_operator_alone(
     events = place.write("e.csv", [*EVENTS, *(f"00:30,{name}" for name in names)])
     done = place.count(events, *stated).fine()
     said = f"{rows}: 5 (most often 'secret@post', 2; 'w', 1; 'x', 1)"
-    assert f"exact, not to be published: {said}\n" in done.err
+    assert f"confidential: {said}\n" in done.err
     assert "most often" not in done.out
     again = json.loads(place.count(events, "--json").out)  # a run that has nothing new
     assert again["not_private"]["notes"] == [f"{rows}: 5"]

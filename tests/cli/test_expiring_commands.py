@@ -23,7 +23,7 @@ def test_counting_needs_no_number_of_steps(place: Any) -> None:
     ).fine()
     assert "Released 4 new windows (1 to 4)." in done.out
     loss = "epsilon 200 after an hour, 500 after a day"
-    assert f"slowly as it gets older ({loss}" in " ".join(done.out.split())
+    assert f"privacy: {loss}" in " ".join(done.out.split())
     assert place.estimates() == [[1, 1], [2, 1], [2, 1], [3, 1]]
     shown = place.shown()
     assert "expiring differential privacy with epsilon = 100" in shown

@@ -41,7 +41,7 @@ def read(path: Path) -> pl.DataFrame:
 def test_a_table_is_that_of_the_run_byte_for_byte(counted: Any) -> None:
     out = counted.folder / "again.parquet"
     done = counted("export", str(counted.state), "--out", str(out)).fine()
-    assert "promise: one event more or less makes no output more than" in " ".join(done.out.split())
+    assert "privacy: epsilon = 100 for each event" in " ".join(done.out.split())
     assert out.read_bytes() == (counted.folder / "run.parquet").read_bytes()
 
 

@@ -208,7 +208,7 @@ def test_a_unit_with_its_period_is_the_unit(loans: Any) -> None:
     people = (*NEW, "--user", "reader_id", "--most", "3", "--per", "1d")
     done = loans.plain("release", "count", "loans.csv", *people, "--unit", "reader's day")
     assert done.code == 0, done.err
-    assert "one reader's day more" in done.out
+    assert "for each reader's day" in done.out
     assert "day's day" not in done.out
     again = loans.plain(
         "release", "count", "loans.csv", "--until", "newest", "--unit", "reader's day"

@@ -64,7 +64,7 @@ def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
     assert all(f"\n{level} " in plan.out for level in ("total", "state", "county"))
     shown = " ".join(desk("methods", str(desk.path("state.db")), "--full").out.split())
     assert "one inhabitant, which counts in one of 4 leaves, and" in shown
-    assert "one inhabitant more or less changes what is released" in " ".join(done.out.split())
+    assert "for each inhabitant" in " ".join(done.out.split())
     read: Any = {"csv": pl.read_csv, "parquet": pl.read_parquet, "json": pl.read_json}
     table = read[out.split(".")[1]](desk.path(out))
     assert table.columns == [
@@ -154,7 +154,7 @@ def test_bad_leaves_are_refused(desk: Desk, text: str, message: str) -> None:
 def test_ranges_of_a_line(desk: Desk) -> None:
     words = ["--epsilon", "20", "--label", "hour", "--domain", "00,01,02,03", "--unit", "visit"]
     done = desk.ranges(*words, "--ask", "0:2,1:4").fine()
-    assert "one visit more or less" in " ".join(done.out.split())
+    assert "for each visit" in " ".join(done.out.split())
     assert "Released 4 cells." in done.out
     asked = pl.read_csv(desk.path("out.csv"))
     assert asked.select("from_cell", "to_before").rows() == [(0, 2), (1, 4)]

@@ -363,9 +363,7 @@ def test_what_is_protected_and_planned_stands_there_in_words(watched: Page) -> N
     said, people, budget = (texts(page, place)[0] for place in ("#protected", "#people", "#budget"))
     assert said == about["protects"]
     assert "whether one visit is there" in said
-    assert (
-        people == "People are not protected: a person with 100 visits loses 100 times the epsilon."
-    )
+    assert people == "Users are not protected: a user with 100 visits loses 100 times the epsilon."
     assert about["budget"]["spent"] in budget
     lines = [one.rstrip(".").lower() for one in texts(page, "#besides li")]
     assert lines == about["systematic_errors"]

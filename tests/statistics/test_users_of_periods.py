@@ -129,7 +129,7 @@ def test_a_report_says_which_of_its_numbers_add_users_up(tmp_path: Path) -> None
         released = outcome.read()
     said = f"active: users, {ANEW} week, and all periods are added up"
     assert f"active (reach, users {ANEW} week)" in released.methods()
-    assert f"besides noise: {said}" in screen_of(released.numbers).notes
+    assert f"not in the intervals: {said}" in screen_of(released.numbers).notes
     assert said in guarantee_of_stream(released.numbers)["systematic_errors"]
     assert f"{ANEW} week" in released.part("active").total("1 or more").what
 

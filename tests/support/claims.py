@@ -416,16 +416,14 @@ def loss_of(units: int, truth: Truth) -> str:
     return f"{units:,} times the epsilon{more}"
 
 
-@sentence(
-    r"(?P<begin>P|p)eople are not protected: a person with 100 events loses (?P<loss>[^.\n;]+)"
-)
+@sentence(r"(?P<begin>U|u)sers are not protected: a user with 100 events loses (?P<loss>[^.\n;]+)")
 def _(match: re.Match[str], truth: Truth) -> None:
     require(truth.unit == "event", match)
     require(match["loss"] == loss_of(100, truth), match)
 
 
 @sentence(
-    r"[Ee]ach (?P<unit>user's \w+) is protected by itself: somebody with 10 of these loses "
+    r"[Ee]ach (?P<unit>user's \w+) is protected alone: a user with 10 of these loses "
     r"(?P<loss>[^.\n;]+)"
 )
 def _(match: re.Match[str], truth: Truth) -> None:
@@ -628,7 +626,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
         require(float(number.replace(",", "")) >= 1, match)
 
 
-@sentence(r"Besides noise: (?P<lines>[^\n]+?)\.(?=\n|$| The method)")
+@sentence(r"The intervals do not include: (?P<lines>[^\n]+?)\.(?=\n|$| The method)")
 def _(match: re.Match[str], truth: Truth) -> None:
     check_besides(match["lines"], truth, match)
 
@@ -946,7 +944,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
 @sentence(
     r"With a probability of 95% each, noise changes (?P<newest>the newest numbers|the numbers) "
     r"by at "
-    r"most (?P<margins>[^\n]+?)\.(?= Besides| The method)"
+    r"most (?P<margins>[^\n]+?)\.(?= The intervals| The method)"
 )
 def _(match: re.Match[str], truth: Truth) -> None:
     stream = not truth.is_once and not truth.lags
@@ -991,10 +989,12 @@ def check_description(text: str, truth: Truth) -> int:
     for line in lines:
         check_line(line, truth)
     expected = sum(1 for _ in expected_besides(truth))
-    first = [place for place, line in enumerate(lines) if line.startswith("besides noise: ")]
+    first = [place for place, line in enumerate(lines) if line.startswith("not in the intervals: ")]
     assert len(first) == min(expected, 1), text
     if first:
-        told = "; ".join(one.strip().removeprefix("besides noise: ") for one in lines[first[0] :])
+        told = "; ".join(
+            one.strip().removeprefix("not in the intervals: ") for one in lines[first[0] :]
+        )
         check_besides(told, truth, re.match(".*", told, re.DOTALL))  # type: ignore[arg-type]
     return len(lines)
 
@@ -1021,7 +1021,7 @@ def check_line(line: str, truth: Truth) -> None:
         require(not truth.is_once, match)
         if truth.has_matrices and not truth.is_correlated:
             require(rest == CALIBRATION, match)
-    elif name == "besides noise" or any(
+    elif name == "not in the intervals" or any(
         re.fullmatch(one, line.strip()) for one in expected_besides(truth)
     ):
         pass  # together, in `check_description`
@@ -1046,12 +1046,14 @@ def check_loss(text: str, truth: Truth, match: re.Match[str]) -> None:
 def check_promise_line(line: str, truth: Truth) -> None:
     """Check the line of `show` and of the screen on the guarantee."""
     match = re.fullmatch(
-        r"promise: (?P<meaning>.+?) \((?P<loss>[^()]+(?:\([^()]+\))?)\)(?P<rest>;.*)?", line
+        r"privacy: (?P<loss>[^;]+?) for each (?P<unit>[^;]+?)(?: that is replaced by another)?"
+        r"(?P<rest>;.*)?",
+        line,
     )
     assert match is not None, line
     if truth.form == "expire":
         return
-    require(match["meaning"] == expected_meaning(truth, UNITS[truth.unit]), match)
+    require(match["unit"] == UNITS[truth.unit], match)
     require(match["loss"] == expected_guarantee(truth).partition(" with ")[2], match)
     if match["rest"]:
         check_text(match["rest"][1:].strip(), truth)

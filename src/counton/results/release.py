@@ -32,10 +32,10 @@ from counton.results.text import (
     deviations_of,
     error_in_words,
     far_in_words,
+    guarantee_in_words,
     in_words,
     methods_of,
     notes_as_sentences,
-    promise_in_words,
     reach_of,
 )
 from counton.results.window_notes import with_notes
@@ -578,8 +578,8 @@ class Release:
                 *filter(None, [screen.heading.lstrip("\n")]),
                 *numbers,
                 *screen.notes,
-                f"promise: {promise_in_words(released.definition)}",
-                f"the account of the promise: describe(){kept}",
+                f"privacy: {guarantee_in_words(released.definition)}",
+                f"details: describe(){kept}",
             ]
         )
 

@@ -103,7 +103,7 @@ def _below(released: ReleaseData) -> list[str]:
     beside = systematic_errors(released.definition)
     return [
         *(f"note: {note}" for note in released.notes),
-        *(f"besides noise: {line}" for line in beside),
+        *(f"not in the intervals: {line}" for line in beside),
     ]
 
 

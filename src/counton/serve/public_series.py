@@ -28,8 +28,8 @@ from counton.results.series import finite
 from counton.results.systematic_errors import systematic_errors
 from counton.results.text import (
     measured_in,
-    people_note,
     protection_in_words,
+    users_note_of,
 )
 from counton.run.planned_accuracy import halfwidths_at, last_step
 from counton.run.read_journal import public_notes, read_release
@@ -227,11 +227,11 @@ class Journal:
             "description": [
                 f"{description.guarantee}, {description.guarantee.scope}",
                 description.guarantee.meaning_for(unit),
-                *filter(None, [people_note(description)]),
+                *filter(None, [users_note_of(description)]),
                 strategy_in_words(description.strategy, description.cut.noun),
             ],
             "protects": protection_in_words(description),
-            "people": people_note(description),
+            "people": users_note_of(description),
             "systematic_errors": [
                 *public_notes(spec),
                 *systematic_errors(description),
