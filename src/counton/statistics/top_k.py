@@ -80,7 +80,8 @@ class TopK(AccumulatorStatistic):
     >>> key = Key.generate()
     >>> airports = TopK(["JFK", "LGA", "EWR"], k=2)
     >>> counter = RunningStatistic.start(airports, 24, ZCDP(2), key=key, name="to")
-    >>> ranking = counter.release_many(["JFK"] * 20 + ["EWR"] * 4)[-1].ranking(confidence_level=0.999999)
+    >>> result = counter.release_many(["JFK"] * 20 + ["EWR"] * 4)[-1]
+    >>> ranking = result.ranking(confidence_level=0.999999)
     >>> len(ranking.names), ranking.names[0], bool(ranking.lower[0] < 20 < ranking.upper[0])
     (2, 'JFK', True)
     """
