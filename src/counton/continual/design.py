@@ -113,12 +113,14 @@ class Design(Generic[S]):
             unknown, as for a plan.
         part: where the cells of a part lie in the stream; None: the whole stream.
         errors_of: the numbers to which the errors refer; the stream does not depend on it.
-        kind: the kind of strategy in a plan; the stream does not depend on it.
+        strategy_family: the family of the strategy in a plan; the stream does not depend on it.
 
     >>> from counton import PureDP, plan
     >>> best = plan(365, PureDP(1)).best
-    >>> best.kind, best.family, round(best.errors.mean_std, 1), round(best.errors.max_std)
-    ('solved', 'laplace', 7.9, 9)
+    >>> best.strategy_family, best.family
+    ('solved', 'laplace')
+    >>> round(best.errors.mean_std, 1), round(best.errors.max_std)
+    (7.9, 9)
     """
 
     name: str = "planned"
@@ -132,7 +134,7 @@ class Design(Generic[S]):
     noise_id: str | None = None
     part: DesignPart | None = None
     errors_of: ErrorsOf = field(default=ErrorsOf(), repr=False)
-    kind: str = field(default="", compare=False, repr=False)
+    strategy_family: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_name(self.name)
