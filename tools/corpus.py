@@ -146,8 +146,8 @@ def build(folder: Path) -> None:
     (folder / "witness").mkdir()
     with _nobody():
         with Store(folder / "state.db", create=True) as store:
-            store.set_limit(ApproxDP(1000, "1/100"))
-            store.set_limit(ApproxDP(500, "1/100"))
+            store.set_budget(ApproxDP(1000, "1/100"))
+            store.set_budget(ApproxDP(500, "1/100"))
             store.add_spend("survey of 2023", PureDP("1/2"), unit="order")
         for night in range(1, NIGHTS + 1):
             write_rows(folder, night)

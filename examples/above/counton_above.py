@@ -38,7 +38,7 @@ class Above(AccumulatorStatistic):
 
     # The private half: what rows change, and what one unit changes at most.
     cells = ()
-    places = 1
+    n_accumulators = 1
 
     def contribution(self, *, batched: bool = False) -> ContributionBound:
         """One event counts in one cell by at most 1."""

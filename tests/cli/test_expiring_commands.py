@@ -77,18 +77,18 @@ def test_bad_options_are_refused_and_nothing_is_made(
 
 def test_a_limit_counts_endless_streams_at_an_age(place: Any) -> None:
     place("release", "count", place.write("e.csv", ROWS), *forever(place, "--delay", "2"))
-    done = place("ledger", str(place.state), "--limit-epsilon", "500")
+    done = place("ledger", str(place.state), "--budget-epsilon", "500")
     assert done.code != 0
-    assert "--limit-age" in done.err
-    done = place("ledger", str(place.state), "--limit-epsilon", "299", "--limit-age", "5")
+    assert "--budget-age" in done.err
+    done = place("ledger", str(place.state), "--budget-epsilon", "299", "--budget-age", "5")
     assert done.code != 0  # ages 2..5: 1, 2, 2 and 3 times 100
-    done = place("ledger", str(place.state), "--limit-epsilon", "300", "--limit-age", "5").fine()
+    done = place("ledger", str(place.state), "--budget-epsilon", "300", "--budget-age", "5").fine()
     assert "for events up to 5 windows old" in done.out
     assert "remaining: nothing" in done.out
     assert json.loads(place("ledger", str(place.state), "--json").out)["age"] == 5
     assert (
-        "describes a limit of the ledger"
-        in place("ledger", str(place.state), "--limit-age", "5").err
+        "describes a budget of the ledger"
+        in place("ledger", str(place.state), "--budget-age", "5").err
     )
 
 
@@ -101,14 +101,14 @@ def test_ages_are_read_in_steps() -> None:
 
 def test_the_ledger_says_what_an_expiring_stream_counts_as(place: Any) -> None:
     place("release", "count", place.write("e.csv", ROWS), *forever(place, "--delay", "2"))
-    limit = ("--limit-epsilon", "5000", "--limit-age", "100")
-    shown = " ".join(place("ledger", str(place.state), *limit).out.split())
+    budget = ("--budget-epsilon", "5000", "--budget-age", "100")
+    shown = " ".join(place("ledger", str(place.state), *budget).out.split())
     assert "counts at age 100 as" in shown
     spent = json.loads(place("ledger", str(place.state), "--json").out)
     (entry,) = spent["spent"]
     left = float(spent["remaining"]["epsilon"])
     assert float(entry["counts_as"]["epsilon"]) == 5000 - left > 100
-    young = "--limit-epsilon", "9", "--limit-age", "1", "--raise"
+    young = "--budget-epsilon", "9", "--budget-age", "1", "--raise"
     assert place("ledger", str(place.state), *young).code == 0
     (early,) = json.loads(place("ledger", str(place.state), "--json").out)["spent"]
     assert early["counts_as"] is None

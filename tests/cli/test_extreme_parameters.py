@@ -87,7 +87,7 @@ def test_every_budget_is_planned_entered_and_released_at_one_go(
 ) -> None:
     for more in (("--steps", "1000"), ("--around", "1000")):
         check(desk, "plan", *more, *budget)
-    limit = [word.replace("--", "--limit-") for word in budget]
+    limit = [word.replace("--", "--budget-") for word in budget]
     check(desk, "ledger", "zz.db", *limit)
     leaves = ("leaves.csv", "--levels", "page,user", "--domain", "places.csv", "--counts", "n")
     check(desk, "release", "hierarchy", *leaves, *budget, "--state", "zz.db", "--out", "o.csv")

@@ -81,10 +81,10 @@ def test_a_missing_folder_is_the_states_and_not_the_keys(place: Any) -> None:
     ("words", "code"),
     [
         ([], 2),
-        (["--limit-epsilon", "-1"], 2),
-        (["--limit-epsilon", "1", "--limit-age", "-2"], 2),
-        (["--limit-epsilon", "1", "--limit-approximate-delta", "2"], 2),
-        (["--limit-relation", "replace"], 2),
+        (["--budget-epsilon", "-1"], 2),
+        (["--budget-epsilon", "1", "--budget-age", "-2"], 2),
+        (["--budget-epsilon", "1", "--budget-approximate-delta", "2"], 2),
+        (["--budget-relation", "replace"], 2),
     ],
 )
 def test_no_state_is_made_without_a_limit_that_can_be_set(

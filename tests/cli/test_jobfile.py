@@ -436,11 +436,11 @@ def test_every_option_is_a_key_of_the_schema() -> None:
 def test_a_place_to_publish_holds_for_all_jobs(file: Path, place: Any) -> None:
     more = '\n[publish]\nto = "public.db"\n'
     file.write_text(FILE + more)
-    place("ledger", str(file.parent / "v.db"), "--limit-epsilon", "1")
+    place("ledger", str(file.parent / "v.db"), "--budget-epsilon", "1")
     done = place("run", str(file)).fine()
     assert done.out.count("published 3 new steps, 3 in all, in ") == 2
     ledger = json.loads(place("ledger", str(file.parent / "v.db"), "--json").out)
-    assert (ledger["limit"]["epsilon"], ledger["remaining"]) == ("1", None)
+    assert (ledger["budget"]["epsilon"], ledger["remaining"]) == ("1", None)
     with closing(sqlite3.connect(file.parent / "public.db")) as public, public:
         names = {row[0] for row in public.execute("SELECT stream FROM counton_releases")}
     assert names == {"visits", "paid"}
@@ -449,7 +449,7 @@ def test_a_place_to_publish_holds_for_all_jobs(file: Path, place: Any) -> None:
     file.write_text(FILE + more + '[jobs.third]\nepsilon = "0.1"\n')
     assert place("run", str(file), "--only", "third").code == 4  # the limit holds
     for wrong, words in (
-        ("[limit]\nepsilon = 2\n", "sets no limit; remove the section"),
+        ("[limit]\nepsilon = 2\n", "sets no budget; remove the section"),
         ("[publish]\nwhom = 3\n", "has no option 'whom'"),
         ("[publish]\n", "does not name the database"),
         ('[publish]\nto = "mysql://h/d"\n', "'to' in .publish. of .* is a 'mysql' address"),
@@ -468,15 +468,15 @@ def test_a_limit_that_no_job_fits_lets_none_run(file: Path, place: Any) -> None:
         state = file.parent / f"{about}.db"
         table = file.parent / f"{about}.csv"
         file.write_text(jobs.replace("v.db", state.name).replace("visits.csv", table.name))
-        whom = [] if about is None else ["--limit-unit", about]
-        assert place("ledger", str(state), "--limit-epsilon", "9", *whom).code == 0
+        whom = [] if about is None else ["--budget-unit", about]
+        assert place("ledger", str(state), "--budget-epsilon", "9", *whom).code == 0
         for door in ("plan", "run"):
             done = place(door, str(file))
             assert done.code == code, (about, done.err)
             for name in ("visits", "paid") if code else ():
                 assert (
-                    f"job {name}: release {name!r} protects one event, but the limit of this "
-                    f"ledger is about one {about}: that is something else, so this limit cannot "
+                    f"job {name}: release {name!r} protects one event, but the budget of this "
+                    f"ledger is about one {about}: that is something else, so this budget cannot "
                     f"count the release; protect one {about}, or use another ledger"
                 ) in " ".join(done.err.split())
         with Store(state) as store:
@@ -491,7 +491,7 @@ def test_a_limit_has_its_clock_also_on_the_second_night(file: Path, place: Any) 
     job = FILE.partition("[jobs.paid]")[0] + 'user = "who"\nmost = 2\nper = "1d"\n'
     file.write_text(job)
     state = str(file.parent / "v.db")
-    place("ledger", state, "--limit-epsilon", "9", "--limit-unit", "reader's day")
+    place("ledger", state, "--budget-epsilon", "9", "--budget-unit", "reader's day")
     for _ in range(2):
         place("run", str(file)).fine()
     about = json.loads(place("ledger", state, "--json").out)["about"]

@@ -1,4 +1,4 @@
-"""What other programs spent counts in the ledger for good; a share of the limit is warned of."""
+"""What other programs spent counts in the ledger for good; a share of the budget is warned of."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ SURVEY = ["--add", "survey of 2023", "--epsilon", "0.5", "--unit", "reader"]
 def test_it_counts_under_the_limit(place: Any, tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     assert (
-        place.plain("ledger", str(state), "--limit-epsilon", "1", "--limit-unit", "reader").code
+        place.plain("ledger", str(state), "--budget-epsilon", "1", "--budget-unit", "reader").code
         == 0
     )
     done = place.plain("ledger", str(state), *SURVEY, "--warn-at", ".5", "--json")
@@ -35,7 +35,7 @@ def test_it_counts_under_the_limit(place: Any, tmp_path: Path) -> None:
     more = place.plain(
         "ledger", str(state), "--add", "more", "--epsilon", "0.6", "--unit", "reader"
     ).refused(4)
-    assert "limit-epsilon" not in more
+    assert "budget-epsilon" not in more
     assert "give at most --epsilon 0.5" in more
     quiet = place.plain("ledger", str(state), "--warn-at", ".51").fine()
     assert "survey of 2023  pure differential privacy with epsilon = 0.5" in quiet.out
@@ -47,12 +47,12 @@ def test_it_counts_under_the_limit(place: Any, tmp_path: Path) -> None:
 
 def test_it_warns_from_the_share_that_is_stated(place: Any, tmp_path: Path) -> None:
     state = tmp_path / "s.db"
-    assert place.plain("ledger", str(state), "--limit-epsilon", "1").code == 0
+    assert place.plain("ledger", str(state), "--budget-epsilon", "1").code == 0
     contribution = ContributionBound.add_remove(unit="reader")
     Stream.create(state, "visits", Binary(9), PureDP("0.4"), contribution=contribution).close()
     warned = place.plain("ledger", str(state), *SURVEY, "--warn-at", ".9")
     assert (warned.code, warned.err) == (10, "")
-    assert "90% of the limit is spent: --warn-at 0.9 is reached" in warned.out
+    assert "90% of the budget is spent: --warn-at 0.9 is reached" in warned.out
 
 
 def test_a_share_of_no_limit_is_refused_before_an_entry(place: Any, tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_share_of_no_limit_is_refused_before_an_entry(place: Any, tmp_path: Pa
     assert "does not exist" in place.plain("ledger", state, *SURVEY, *warn).refused()
     place.plain("ledger", state, *SURVEY).fine()
     told = place.plain("ledger", state, "--add", "another", *SURVEY[2:], *warn).refused()
-    assert "has no limit; set a limit with --limit-epsilon or --limit-rho" in told
+    assert "has no budget; set a budget with --budget-epsilon or --budget-rho" in told
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_a_share_of_no_limit_is_refused_before_an_entry(place: Any, tmp_path: Pa
         ),
         (["--epsilon", "1"], "--epsilon 1 describes a loss to add to the ledger"),
         (
-            ["--warn-at", "80", "--limit-epsilon", "1"],
-            "--warn-at 80.0 is not a share of the limit; give a number above 0",
+            ["--warn-at", "80", "--budget-epsilon", "1"],
+            "--warn-at 80.0 is not a share of the budget; give a number above 0",
         ),
         (["--add", "", "--epsilon", "1", "--unit", "x"], "name is ''"),
     ],

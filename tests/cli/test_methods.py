@@ -132,7 +132,7 @@ def test_rows_left_out_and_values_clipped_are_said(place: Any) -> None:
 
 
 def test_a_state_that_has_released_nothing_says_so(place: Any) -> None:
-    place("ledger", str(place.state), "--limit-epsilon", "3")
+    place("ledger", str(place.state), "--budget-epsilon", "3")
     said = place("methods", str(place.state)).refused()
     assert "released nothing yet" in said
 

@@ -97,7 +97,7 @@ def test_two_jobs_that_write_one_file_are_refused_as_by_a_run(place: Workplace, 
 
 def test_what_cannot_be_planned_fails_alone(place: Workplace, file: Path) -> None:
     file.write_text(FILE + '[jobs.more]\nname = "more"\nepsilon = 3\n[jobs.none]\nevery = "1x"\n')
-    place.plain("ledger", str(place.folder / "visits.db"), "--limit-epsilon", "4")
+    place.plain("ledger", str(place.folder / "visits.db"), "--budget-epsilon", "4")
     done = place.plain("plan", str(file))
     assert done.code == 4  # of the first that failed
     assert "counton: job none: " in done.err
@@ -151,7 +151,7 @@ def test_a_plan_refuses_what_a_run_refuses(place: Workplace, file: Path, wrong: 
     (place.folder / "missing").mkdir()
     (place.folder / "missing" / "e.csv").write_text(ROWS)
     if WRONG[wrong] == 4:
-        place.plain("ledger", str(place.folder / "visits.db"), "--limit-epsilon", "4")
+        place.plain("ledger", str(place.folder / "visits.db"), "--budget-epsilon", "4")
     before = {path.name for path in place.folder.iterdir()}
     planned = place.plain("plan", str(file))
     assert {path.name for path in place.folder.iterdir()} == before
@@ -166,7 +166,7 @@ def test_a_plan_looks_at_the_state_that_is_there(place: Workplace, file: Path) -
     (place.folder / "missing").mkdir()
     (place.folder / "missing" / "e.csv").write_text(ROWS)
     file.write_text(text)
-    place.plain("ledger", str(place.folder / "visits.db"), "--limit-epsilon", "4")
+    place.plain("ledger", str(place.folder / "visits.db"), "--budget-epsilon", "4")
     before = json.loads(place.plain("plan", str(file), "--json").out)
     assert place.plain("run", str(file)).code == 0
     # What is entered is not counted a second time, and need not be stated a second time.
@@ -208,7 +208,7 @@ def test_a_job_is_refused_for_the_unit_of_another_job_of_its_file(
     (place.folder / "missing").mkdir()
     (place.folder / "missing" / "e.csv").write_text(ROWS)
     if exists:
-        place.plain("ledger", str(place.folder / "visits.db"), "--limit-epsilon", "4")
+        place.plain("ledger", str(place.folder / "visits.db"), "--budget-epsilon", "4")
     planned = place.plain("plan", str(file))
     jobs = json.loads(place.plain("plan", str(file), "--json").out)["jobs"]
     assert "error" not in jobs["visits"]

@@ -32,7 +32,7 @@ def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
     assert "Nothing new to release" in third.out
     shown = place("inspect", str(place.state))
     assert "stream count" in shown.out
-    spent = json.loads(place("ledger", str(place.state), "--limit-epsilon", "150", "--json").out)
+    spent = json.loads(place("ledger", str(place.state), "--budget-epsilon", "150", "--json").out)
     assert spent["remaining"] == {"guarantee": "pure", "epsilon": "50"}
     refused = place(
         "release", "count", events, *place.new(), "--name", "another", "--key", f"{key}2"
@@ -62,7 +62,7 @@ epsilon = 1
     place.write("e.csv", ROWS)
     before = json.loads(place.plain("plan", str(file), "--json").out)
     assert place.plain("inspect", str(place.state)).code != 0  # there is no table yet
-    assert place.plain("ledger", str(place.state), "--limit-epsilon", "3").code == 0
+    assert place.plain("ledger", str(place.state), "--budget-epsilon", "3").code == 0
     assert place.plain("run", str(file)).code == 0
     after = json.loads(place.plain("plan", str(file), "--json").out)
     assert after == before

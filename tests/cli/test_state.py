@@ -56,7 +56,7 @@ def test_a_stated_key_file_is_made_and_used(place: Any) -> None:
 def test_a_key_file_is_not_left_behind_by_a_stream_that_could_not_begin(
     place: Any, events: str
 ) -> None:
-    place("ledger", str(place.state), "--limit-epsilon", "100")
+    place("ledger", str(place.state), "--budget-epsilon", "100")
     key = place.folder / "my.key"
     assert place("release", "count", events, *place.new(name="s", key=str(key))).code == 4
     assert not key.exists()
@@ -111,7 +111,7 @@ def test_ledger_counts_units_apart(place: Any, events: str) -> None:
         "release", "count", events, *place.new(name="second", unit="departure", epsilon="50")
     ).fine()
     done = place(
-        "ledger", str(place.state), "--limit-epsilon", "100", "--limit-relation", "add_remove"
+        "ledger", str(place.state), "--budget-epsilon", "100", "--budget-relation", "add_remove"
     )
     assert "remaining for one event added or removed: nothing" in done.out
     left = "remaining for one departure added or removed: pure differential privacy with epsilon = "
@@ -121,44 +121,44 @@ def test_ledger_counts_units_apart(place: Any, events: str) -> None:
     report = json.loads(place("ledger", str(place.state), "--json").out)
     assert [entry["unit"] for entry in report["spent"]] == ["event", "departure"]
     assert report["remaining"] is None
-    refused = place("ledger", str(place.state), "--limit-relation", "replace")
-    assert "--limit-relation replace describes a limit of the ledger" in refused.err
+    refused = place("ledger", str(place.state), "--budget-relation", "replace")
+    assert "--budget-relation replace describes a budget of the ledger" in refused.err
     refused = place(
-        "ledger", str(place.state), "--limit-epsilon", "200", "--limit-relation", "swap"
+        "ledger", str(place.state), "--budget-epsilon", "200", "--budget-relation", "swap"
     )
     assert "relation is 'swap'" in refused.err
 
 
 def test_a_limit_says_what_it_is_about(place: Any) -> None:
     rows = place.write("r.csv", ["00:10,a,ann", "01:30,b,bob"], "time,group,reader")
-    limit = "ledger", str(place.state), "--limit-epsilon", "100"
-    assert place(*limit, "--limit-unit", "reader").code == 0
+    budget = "ledger", str(place.state), "--budget-epsilon", "100"
+    assert place(*budget, "--budget-unit", "reader").code == 0
     people = "--user", "reader", "--most", "2"
     done = place("release", "count", rows, *place.new(epsilon="40"), *people).fine()
     assert "one reader more or less" in place.shown()
     for more in ((), ("--unit", "visit"), (*people, "--per", "1mo"), (*people, "--unit", "person")):
         done = place("release", "count", rows, *place.new(name="b", epsilon="40"), *more)
         assert done.code == 2
-        assert "the limit of this ledger is about one reader" in done.err
+        assert "the budget of this ledger is about one reader" in done.err
     said = place("ledger", str(place.state)).out
     assert "for one reader; a release that protects only a period (--per) is refused" in " ".join(
         said.split()
     )
     assert json.loads(place("ledger", str(place.state), "--json").out)["about"] == "reader"
-    refused = place("ledger", str(place.state), "--limit-unit", "reader")
-    assert "--limit-unit reader describes a limit of the ledger" in refused.err
-    refused = place(*limit, "--limit-unit", "reader's day")
+    refused = place("ledger", str(place.state), "--budget-unit", "reader")
+    assert "--budget-unit reader describes a budget of the ledger" in refused.err
+    refused = place(*budget, "--budget-unit", "reader's day")
     assert "about one reader's day, which allows more" in refused.err
     # A reader protects more than what it is about then.
-    place(*limit, "--limit-unit", "reader's day", "--raise").fine()
+    place(*budget, "--budget-unit", "reader's day", "--raise").fine()
     assert "epsilon = 80" in " ".join(place("ledger", str(place.state)).out.split())
-    refused = place(*limit, "--limit-unit", "visitor")
-    assert "'count' protects one reader, but the limit of this ledger is about" in refused.err
+    refused = place(*budget, "--budget-unit", "visitor")
+    assert "'count' protects one reader, but the budget of this ledger is about" in refused.err
 
 
 def test_without_one_every_release_says_which_totals_there_are(place: Any) -> None:
     rows = place.write("r.csv", ["00:10,a,ann", "01:30,b,bob"], "time,group,reader")
-    assert place("ledger", str(place.state), "--limit-epsilon", "100").code == 0
+    assert place("ledger", str(place.state), "--budget-epsilon", "100").code == 0
     people = "--user", "reader", "--most", "2"
     done = place("release", "count", rows, *place.new(epsilon="70"), *people, "--unit", "reader")
     assert "apart" not in done.out
@@ -177,78 +177,78 @@ def test_without_one_every_release_says_which_totals_there_are(place: Any) -> No
 
 
 def test_ledger_shares_out_the_delta_of_a_limit(place: Any, events: str) -> None:
-    limit = ("--limit-epsilon", "200", "--limit-delta", "1e-6")
-    assert place("ledger", str(place.state), *limit, "--limit-approximate-delta", "0").code == 0
+    budget = ("--budget-epsilon", "200", "--budget-delta", "1e-6")
+    assert place("ledger", str(place.state), *budget, "--budget-approximate-delta", "0").code == 0
     shown = " ".join(place("ledger", str(place.state)).out.split())
     assert "remaining: pure differential privacy with epsilon = " in shown
-    assert place("ledger", str(place.state), *limit).code == 2
-    assert place("ledger", str(place.state), *limit, "--raise").code == 0
+    assert place("ledger", str(place.state), *budget).code == 2
+    assert place("ledger", str(place.state), *budget, "--raise").code == 0
     shown = " ".join(place("ledger", str(place.state)).out.split())
     assert "and delta = 2.5e-7" in shown
 
 
 def test_ledger_lists_what_was_spent_and_what_remains(place: Any, events: str) -> None:
     told = place("ledger", str(place.state))
-    assert "limit: none" in told.out
+    assert "budget: none" in told.out
     assert "total for one event added or removed: pure differential privacy" in told.out
     units = json.loads(place("ledger", str(place.state), "--json").out)["units"]
     assert units["event"]["spent"]["guarantee"] == "pure"
-    done = place("ledger", str(place.state), "--limit-epsilon", "100.5", "--json")
+    done = place("ledger", str(place.state), "--budget-epsilon", "100.5", "--json")
     report = json.loads(done.out)
     (entry,) = report["spent"]
     assert (entry["name"], entry["relation"], entry["epsilon"]) == ("count", "add_remove", "100")
     assert report["units"]["event"]["spent"]["epsilon"] == entry["epsilon"]
     assert report["remaining"]["epsilon"] == "0.5"
-    done = place("ledger", str(place.state), "--limit-epsilon", "1")
+    done = place("ledger", str(place.state), "--budget-epsilon", "1")
     assert done.code == 4
     assert "epsilon = 100.5" in place("ledger", str(place.state)).out
 
 
 def test_a_limit_is_raised_with_a_word_and_a_note(place: Any, events: str) -> None:
-    """As where 1.6 of 2 were spent, and the limit became 5 without one."""
+    """As where 1.6 of 2 were spent, and the budget became 5 without one."""
     ledger = "ledger", str(place.state)
-    assert place(*ledger, "--limit-epsilon", "100").code == 0  # as much as is spent
-    for more in (("--limit-epsilon", "100.5"), ("--limit-rho", "5000"),
-                 ("--limit-epsilon", "100", "--limit-age", "3"),
-                 ("--limit-epsilon", "100", "--limit-relation", "replace")):  # fmt: skip
+    assert place(*ledger, "--budget-epsilon", "100").code == 0  # as much as is spent
+    for more in (("--budget-epsilon", "100.5"), ("--budget-rho", "5000"),
+                 ("--budget-epsilon", "100", "--budget-age", "3"),
+                 ("--budget-epsilon", "100", "--budget-relation", "replace")):  # fmt: skip
         refused = place(*ledger, *more)
         assert (refused.code, refused.out) == (2 if "replace" not in more else refused.code, "")
-    assert "give --raise; the ledger then notes" in place(*ledger, "--limit-epsilon", "101").err
-    assert json.loads(place(*ledger, "--json").out)["limit"]["epsilon"] == "100"
-    assert place(*ledger, "--limit-epsilon", "150", "--raise").code == 0
-    assert place(*ledger, "--limit-epsilon", "120").code == 0  # a lower one needs no word
-    assert place(*ledger, "--limit-epsilon", "120", "--raise").code == 0  # and nothing is noted
+    assert "give --raise; the ledger then notes" in place(*ledger, "--budget-epsilon", "101").err
+    assert json.loads(place(*ledger, "--json").out)["budget"]["epsilon"] == "100"
+    assert place(*ledger, "--budget-epsilon", "150", "--raise").code == 0
+    assert place(*ledger, "--budget-epsilon", "120").code == 0  # a lower one needs no word
+    assert place(*ledger, "--budget-epsilon", "120", "--raise").code == 0  # and nothing is noted
     found = json.loads(place(*ledger, "--json").out)
-    first, raised, lowered = found["limit_changes"]
+    first, raised, lowered = found["budget_changes"]
     assert (first["before"], first["terms"]["limit"]["epsilon"]) == (None, "100")
     assert [raised[at]["limit"]["epsilon"] for at in ("before", "terms")] == ["100", "150"]
     assert lowered["before"] == raised["terms"]
-    assert all(one["user"] and one["host"] for one in found["limit_changes"])
-    times = [one["time"] for one in found["limit_changes"]] + [found["spent"][0]["entered"]]
+    assert all(one["user"] and one["host"] for one in found["budget_changes"])
+    times = [one["time"] for one in found["budget_changes"]] + [found["spent"][0]["entered"]]
     assert all(datetime.fromisoformat(time).utcoffset() == timedelta(0) for time in times)
     history = json.loads(place(*ledger, "--history", "--json").out)["history"]
-    limits = [one for one in history if one["name"] is None]
-    assert [one["event"] for one in limits] == ["limit set", "limit raised", "limit lowered"]
-    assert limits == found["limit_changes"]
-    assert all((one["user"], one["host"]) == (raised["user"], raised["host"]) for one in limits)
+    budgets = [one for one in history if one["name"] is None]
+    assert [one["event"] for one in budgets] == ["budget set", "budget raised", "budget lowered"]
+    assert budgets == found["budget_changes"]
+    assert all((one["user"], one["host"]) == (raised["user"], raised["host"]) for one in budgets)
     (entry,) = (one for one in history if one["name"] == "count")
     assert (entry["event"], entry["time"], entry["user"]) == ("spent", times[-1], raised["user"])
     assert [one["time"] for one in history] == sorted(one["time"] for one in history)
     assert "history" not in found
     shown = [
-        line for line in place(*ledger, "--history").out.splitlines() if "limit raised" in line
+        line for line in place(*ledger, "--history").out.splitlines() if "budget raised" in line
     ]
-    assert shown[0].startswith(limits[1]["time"][:19].replace("T", " "))
+    assert shown[0].startswith(budgets[1]["time"][:19].replace("T", " "))
     assert shown[0].endswith(f"{raised['user']} at {raised['host']}")
     said = " ".join(place(*ledger).out.split())
     amounts = "from pure differential privacy with epsilon = 100 to pure differential privacy with"
     assert f"raised {amounts} epsilon = 150, by {raised['user']} at {raised['host']} on" in said
-    assert "limit lowered from" in said
+    assert "budget lowered from" in said
 
 
 def test_a_refusal_tells_the_option_that_fits(place: Any, events: str) -> None:
     """Typed as it stands it is taken, by the command and by a job file."""
-    assert place("ledger", str(place.state), "--limit-epsilon", "100.25").code == 0
+    assert place("ledger", str(place.state), "--budget-epsilon", "100.25").code == 0
     said = place("release", "count", events, *place.new(name="second", epsilon="1")).refused(4)
     assert "release 'second' asks for pure differential privacy with epsilon = 1;" in said
     assert "epsilon = 0.25 is left: give at most --epsilon 0.25" in said
@@ -259,7 +259,7 @@ def test_a_refusal_tells_the_option_that_fits(place: Any, events: str) -> None:
     file.write_text(file.read_text().replace("second", "third"))
     said = place("run", str(file)).refused(4)
     assert "release 'third' asks for" in said
-    assert "nothing is left: raise the limit" in said
+    assert "nothing is left: raise the budget" in said
 
 
 def test_a_key_of_other_tools_is_a_key(place: Any) -> None:

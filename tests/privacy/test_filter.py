@@ -1,4 +1,4 @@
-"""No way of choosing guarantees by earlier outputs loses more than the limit.
+"""No way of choosing guarantees by earlier outputs loses more than the budget.
 
 The loss of an analyst who chooses freely is computed exactly: each guarantee is given by the
 mechanism that loses most, randomised response, so that the log-likelihood ratio of what was seen
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from some_cases import long
 
 from counton.base.errors import InvalidInputError
-from counton.privacy import ZCDP, ApproxDP, Ledger, Limit, PureDP
+from counton.privacy import ZCDP, AddableGuarantee, ApproxDP, Ledger, PureDP
 from counton.privacy.concentrated import rho_within
 from counton.privacy.filter import PrivacyFilter, RenyiOrder
 
@@ -32,7 +32,7 @@ def lost(losses: Losses, epsilon: float) -> Losses:
     return np.asarray(np.maximum(0.0, -np.expm1(np.minimum(0.0, epsilon - losses))))
 
 
-def delta_of_luck(start: PrivacyFilter | Ledger, limit: ApproxDP, steps: int) -> float:
+def delta_of_luck(start: PrivacyFilter | Ledger, budget: ApproxDP, steps: int) -> float:
     """True delta of many small releases and, at the best moment, all that remains at one go.
 
     What remains is one pure guarantee, and one of ApproxDP that tells everything with its delta.
@@ -41,7 +41,7 @@ def delta_of_luck(start: PrivacyFilter | Ledger, limit: ApproxDP, steps: int) ->
     whole = start.remaining(ZCDP)
     assert isinstance(whole, ZCDP)
     rho = whole.rho / steps
-    rest = [float(limit.epsilon)]
+    rest = [float(budget.epsilon)]
     told = [0.0]
     for _ in range(steps):
         if isinstance(spent, Ledger):
@@ -54,7 +54,7 @@ def delta_of_luck(start: PrivacyFilter | Ledger, limit: ApproxDP, steps: int) ->
         told.append(float(left.delta) if isinstance(left, ApproxDP) else 0.0)
     # epsilon^2 / 2 concentrated
     small = math.sqrt(2 * rho)
-    epsilon = float(limit.epsilon)
+    epsilon = float(budget.epsilon)
 
     def finished(losses: Losses, step: int) -> Losses:
         chance = 1 / (1 + math.exp(-rest[step]))
@@ -81,29 +81,29 @@ def test_the_analyst_who_waits_for_luck_stays_within_the_limit(
     """Many small releases; when luck was good, all that remains as one pure one.
 
     A total that is the least over all orders after each spend accepts every path, and this analyst
-    then loses 1.7 and 1.9 times the limit's delta.
+    then loses 1.7 and 1.9 times the budget's delta.
     """
-    limit = ApproxDP(epsilon, delta)
-    assert delta_of_luck(Ledger(limit), limit, steps) <= limit.delta
+    budget = ApproxDP(epsilon, delta)
+    assert delta_of_luck(Ledger(budget), budget, steps) <= budget.delta
 
 
 @pytest.mark.parametrize(("steps", "times"), [(100, Fraction(21, 20)), long(200, Fraction(13, 10))])
 def test_each_order_needs_a_share_of_its_own(steps: int, times: Fraction) -> None:
     """The test above would notice a filter that gives all delta to each of its orders."""
-    limit = ApproxDP(5, 0.01)
-    sound = PrivacyFilter.start(limit, approximate_delta=0)
-    assert delta_of_luck(sound, limit, steps) <= limit.delta
-    orders = [RenyiOrder.within(limit, one.order, limit.delta) for one in sound.orders]
+    budget = ApproxDP(5, 0.01)
+    sound = PrivacyFilter.start(budget, approximate_delta=0)
+    assert delta_of_luck(sound, budget, steps) <= budget.delta
+    orders = [RenyiOrder.within(budget, one.order, budget.delta) for one in sound.orders]
     unsound = sound._replace(orders=tuple(orders))
-    assert delta_of_luck(unsound, limit, steps) > times * limit.delta
+    assert delta_of_luck(unsound, budget, steps) > times * budget.delta
 
 
 def test_approximate_guarantees_need_a_share_of_their_own() -> None:
-    limit = ApproxDP(5, 0.01)
-    sound = PrivacyFilter.start(limit, approximate_delta=limit.delta / 2)
-    assert delta_of_luck(sound, limit, 100) <= limit.delta
-    unsound = sound._replace(approximate_delta=limit.delta)
-    assert delta_of_luck(unsound, limit, 100) > Fraction(11, 10) * limit.delta
+    budget = ApproxDP(5, 0.01)
+    sound = PrivacyFilter.start(budget, approximate_delta=budget.delta / 2)
+    assert delta_of_luck(sound, budget, 100) <= budget.delta
+    unsound = sound._replace(approximate_delta=budget.delta)
+    assert delta_of_luck(unsound, budget, 100) > Fraction(11, 10) * budget.delta
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Way:
     With probability ``told`` (under the data that are there) the secret itself comes out.
     """
 
-    guarantee: Limit
+    guarantee: AddableGuarantee
     multiple: int
     told: float = 0.0
 
@@ -124,7 +124,7 @@ def worst_delta(start: PrivacyFilter, menu: Sequence[Way], unit: float, most: in
     The acceptance of a filter depends on how often each way was taken, so these counts and the loss
     are all there is to know. No way is taken more than ``most`` times.
     """
-    epsilon = float(start.limit.epsilon)  # type: ignore[union-attr]
+    epsilon = float(start.budget.epsilon)  # type: ignore[union-attr]
     reach = most * sum(way.multiple for way in menu)
     stop = lost(unit * np.arange(-reach, reach + 1), epsilon)
 
@@ -179,19 +179,19 @@ def test_no_analyst_loses_more_than_the_limit(
     first: int,
 ) -> None:
     unit = round(epsilon / parts, 6)
-    limit = ApproxDP(epsilon, delta)
+    budget = ApproxDP(epsilon, delta)
     menu = [
         Way(PureDP(pure * unit), pure),
         Way(ZCDP((small * unit) ** 2 / 2), small),
         Way(ApproxDP(unit, round(delta / 4, 9)), 1, round(delta / 4, 9)),
     ]
-    stated = None if share is None else share * limit.delta
-    start = PrivacyFilter.start(limit, [menu[first].guarantee], stated)
+    stated = None if share is None else share * budget.delta
+    start = PrivacyFilter.start(budget, [menu[first].guarantee], stated)
     assert worst_delta(start, menu, unit, most) <= delta * (1 + 1e-9)
 
 
 def test_what_a_limit_promises_is_used() -> None:
-    """The exact analyst above is not blind: alone, each kind comes near what the limit allows."""
+    """The exact analyst above is not blind: alone, each kind comes near what the budget allows."""
     told = ApproxDP(0.1, 0.01)
     start = PrivacyFilter.start(ApproxDP(1, 0.05), [told])
     assert worst_delta(start, [Way(told, 1, 0.01)], 0.1, 9) > 0.049 * 0.99
@@ -207,18 +207,18 @@ def test_many_small_releases_lose_little_to_the_filter(
     epsilon: str, delta: str, least: float
 ) -> None:
     """Against somebody who fixes all of them beforehand."""
-    limit = ApproxDP(epsilon, delta)
-    allowed = Ledger(limit).remaining(ZCDP)
+    budget = ApproxDP(epsilon, delta)
+    allowed = Ledger(budget).remaining(ZCDP)
     assert isinstance(allowed, ZCDP)
-    assert least < allowed.rho / rho_within(limit.epsilon, limit.delta) < 1
+    assert least < allowed.rho / rho_within(budget.epsilon, budget.delta) < 1
 
 
 def test_the_order_of_spends_does_not_matter() -> None:
-    spends: list[Limit] = [
+    spends: list[AddableGuarantee] = [
         PureDP(0.1), ZCDP(0.001), ApproxDP(0.05, 1e-8), PureDP("1/3"), ZCDP("0.0007"),
     ]  # fmt: skip
-    for limit in (ApproxDP(1, 1e-6), ApproxDP(20, 0.01)):
-        start = PrivacyFilter.start(limit)
+    for budget in (ApproxDP(1, 1e-6), ApproxDP(20, 0.01)):
+        start = PrivacyFilter.start(budget)
         ends = set()
         for way in permutations(spends):
             end = start
@@ -240,7 +240,7 @@ guarantees = st.one_of(
 )
 
 
-def smaller(guarantee: Limit, part: Fraction) -> Limit:
+def smaller(guarantee: AddableGuarantee, part: Fraction) -> AddableGuarantee:
     if isinstance(guarantee, ZCDP):
         return ZCDP(guarantee.rho * part)
     if isinstance(guarantee, PureDP):
@@ -251,11 +251,11 @@ def smaller(guarantee: Limit, part: Fraction) -> Limit:
 @settings(max_examples=30)
 @given(st.lists(guarantees, max_size=6), st.fractions("1/10", 1), st.data())
 def test_less_fits_where_more_does(
-    spends: list[Limit], part: Fraction, data: st.DataObject
+    spends: list[AddableGuarantee], part: Fraction, data: st.DataObject
 ) -> None:
     """With less spent, or less asked for, what was accepted is accepted."""
-    limit = data.draw(st.sampled_from([ApproxDP(1, 1e-6), ApproxDP(6, 1e-3), ApproxDP(3, 0.2)]))
-    whole = fewer = lesser = PrivacyFilter.start(limit)
+    budget = data.draw(st.sampled_from([ApproxDP(1, 1e-6), ApproxDP(6, 1e-3), ApproxDP(3, 0.2)]))
+    whole = fewer = lesser = PrivacyFilter.start(budget)
     left_out = data.draw(st.integers(0, 5))
     for number, guarantee in enumerate(spends):
         whole = whole.after(guarantee)
@@ -281,16 +281,16 @@ def test_pure_guarantees_lose_nothing(epsilons: list[Fraction]) -> None:
 
 def test_orders_are_whole_numbers_and_others_are_refused() -> None:
     """Between whole orders the divergence may exceed alpha rho."""
-    limit = ApproxDP(1, "1e-6")
-    opened = PrivacyFilter.start(limit)
+    budget = ApproxDP(1, "1e-6")
+    opened = PrivacyFilter.start(budget)
     assert opened.orders
     assert all(one.order.denominator == 1 and one.order >= 2 for one in opened.orders)
     saved = opened.to_dict()
     assert opened.after(ZCDP(1)).losses == tuple(one.order for one in opened.orders)
-    rest = PrivacyFilter.from_dict(limit, saved).remaining(ZCDP)
+    rest = PrivacyFilter.from_dict(budget, saved).remaining(ZCDP)
     assert rest is not None
-    assert PrivacyFilter.from_dict(limit, saved).after(rest).within
+    assert PrivacyFilter.from_dict(budget, saved).after(rest).within
     for order in ("43/2", "1"):
         saved["orders"][0]["order"] = order
         with pytest.raises(InvalidInputError, match="belong to an order 2, 3"):
-            PrivacyFilter.from_dict(limit, saved)
+            PrivacyFilter.from_dict(budget, saved)

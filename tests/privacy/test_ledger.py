@@ -1,4 +1,4 @@
-"""Budgets add up exactly, convert by proved bounds only, and end at the limit."""
+"""Budgets add up exactly, convert by proved bounds only, and end at the budget."""
 
 import itertools
 import json
@@ -14,12 +14,12 @@ import pytest
 from counton.base.errors import BudgetExceededError, InvalidInputError
 from counton.privacy import (
     ZCDP,
+    AddableGuarantee,
     ApproxDP,
     ExpiringDP,
     Guarantee,
     Ledger,
     LedgerEntry,
-    Limit,
     PureDP,
 )
 from counton.privacy.concentrated import rho_within
@@ -97,9 +97,9 @@ def test_basic_composition_of_approximate_guarantees() -> None:
     assert whole.remaining() is None
 
 
-@pytest.mark.parametrize("limit", [ApproxDP(1, 1e-6), PureDP(1)])
-def test_pure_guarantees_alone_need_no_delta_and_lose_nothing(limit: Limit) -> None:
-    ledger = Ledger(limit)
+@pytest.mark.parametrize("budget", [ApproxDP(1, 1e-6), PureDP(1)])
+def test_pure_guarantees_alone_need_no_delta_and_lose_nothing(budget: AddableGuarantee) -> None:
+    ledger = Ledger(budget)
     ledger.spend("a", PureDP(0.25))
     assert ledger.cost() == PureDP(0.25)
     rest = ledger.remaining(PureDP)
@@ -179,22 +179,22 @@ def test_delta_of_approximate_guarantees_has_a_share_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("kind", [PureDP, ApproxDP, ZCDP, None])
-@pytest.mark.parametrize("limit", [ApproxDP(1, 1e-6), ApproxDP(5, 0.01), PureDP(1), ZCDP(1)])
+@pytest.mark.parametrize("budget", [ApproxDP(1, 1e-6), ApproxDP(5, 0.01), PureDP(1), ZCDP(1)])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 def test_what_remains_can_be_spent_and_hardly_more(
-    limit: Limit, kind: Any, relation: Relation
+    budget: AddableGuarantee, kind: Any, relation: Relation
 ) -> None:
     first: list[Guarantee] = [PureDP("0.02"), ZCDP("0.003"), ApproxDP("0.1", 1e-9)]
     for guarantee in first:
-        ledger = Ledger(limit, relation="replace")
+        ledger = Ledger(budget, relation="replace")
         try:
             ledger.spend("first", guarantee)
-        except InvalidInputError:  # not every limit counts every guarantee
+        except InvalidInputError:  # not every budget counts every guarantee
             continue
         left = ledger.remaining(kind, relation=relation)
         if left is None:
             continue
-        over: Limit
+        over: AddableGuarantee
         if isinstance(left, ZCDP):
             over = ZCDP(left.rho * Fraction(1001, 1000))
         else:
@@ -204,10 +204,10 @@ def test_what_remains_can_be_spent_and_hardly_more(
         ledger.spend("rest", left, relation=relation)
 
 
-@pytest.mark.parametrize("limit", [ApproxDP(1, 1e-6), PureDP(1), ZCDP(1)])
-def test_sums_of_thousands_of_digits_are_told_briefly(limit: Limit) -> None:
+@pytest.mark.parametrize("budget", [ApproxDP(1, 1e-6), PureDP(1), ZCDP(1)])
+def test_sums_of_thousands_of_digits_are_told_briefly(budget: AddableGuarantee) -> None:
     """Rounded towards what is true: never less spent, never more remaining."""
-    ledger = Ledger(limit)
+    ledger = Ledger(budget)
     total = Fraction(0)
     for number in range(1, 400):
         part = Fraction(1, 10**5 + number)
@@ -229,13 +229,13 @@ def test_sums_of_thousands_of_digits_are_told_briefly(limit: Limit) -> None:
 def test_limits_at_the_ends_of_what_numbers_can_say(
     epsilon: str, delta: str, relation: Relation | None
 ) -> None:
-    limit = ApproxDP(epsilon, delta)
+    budget = ApproxDP(epsilon, delta)
     for kind in (PureDP, ApproxDP, ZCDP):
         for asked in (relation or "add_remove", "add_remove"):
-            left = Ledger(limit, relation=relation).remaining(kind, relation=asked)
+            left = Ledger(budget, relation=relation).remaining(kind, relation=asked)
             if left is None:
                 continue
-            ledger = Ledger(limit, relation=relation)
+            ledger = Ledger(budget, relation=relation)
             ledger.spend("all", left, relation=asked)
             again = Ledger.from_dict(json.loads(json.dumps(ledger.to_dict())))
             assert again.cost() == ledger.cost()
@@ -384,7 +384,7 @@ def test_the_total_is_an_upper_bound_of_the_true_loss() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "guarantee"),
+    ("budget", "guarantee"),
     [
         (PureDP(1), ApproxDP(0.1, 1e-9)),
         (PureDP(1), ZCDP(0.01)),
@@ -392,8 +392,8 @@ def test_the_total_is_an_upper_bound_of_the_true_loss() -> None:
         (ZCDP(1), "everything"),
     ],
 )
-def test_what_cannot_be_expressed_is_refused_by_name(limit: Any, guarantee: Any) -> None:
-    ledger = Ledger(limit)
+def test_what_cannot_be_expressed_is_refused_by_name(budget: Any, guarantee: Any) -> None:
+    ledger = Ledger(budget)
     with pytest.raises(InvalidInputError, match="release 'visits' asks for"):
         ledger.spend("visits", guarantee)
     assert ledger.spends == ()
@@ -433,7 +433,7 @@ def test_ages_are_numbers_of_steps(age: Any) -> None:
 
 
 def test_limits_must_be_addable() -> None:
-    with pytest.raises(InvalidInputError, match="limit of a ledger"):
+    with pytest.raises(InvalidInputError, match="budget of a ledger"):
         Ledger(Weakening())  # type: ignore[arg-type]
 
 
@@ -448,7 +448,7 @@ def test_what_the_limit_fixed_is_saved_with_it() -> None:
         one["order"] = str(Fraction(one["order"]) * 2)
     assert Ledger.from_dict(saved).remaining(ZCDP) != ledger.remaining(ZCDP)
     orders[0]["delta"] = "1e-6"
-    with pytest.raises(InvalidInputError, match="at most the limit's delta"):
+    with pytest.raises(InvalidInputError, match="at most the budget's delta"):
         Ledger.from_dict(saved)
 
 
@@ -483,7 +483,7 @@ def test_altered_ledgers_are_refused() -> None:
     ],
 )
 def test_a_total_without_a_limit_is_that_of_a_limit_which_just_holds(
-    guarantees: tuple[Guarantee, ...], total: Limit | None
+    guarantees: tuple[Guarantee, ...], total: AddableGuarantee | None
 ) -> None:
     spends = [LedgerEntry(f"s{number}", one, "visit") for number, one in enumerate(guarantees)]
     told = totals([*spends, LedgerEntry("other", PureDP(7), "order", "replace")])

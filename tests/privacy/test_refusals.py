@@ -8,12 +8,12 @@ import pytest
 
 from counton import ZCDP, ApproxDP, ContributionBound, ExpiringDP, PureDP
 from counton.base.errors import BudgetExceededError
-from counton.privacy import Guarantee, Ledger, Limit
+from counton.privacy import AddableGuarantee, Guarantee, Ledger
 from counton.privacy.contribution import Relation
 from counton.strategies import Expiring
 
 #: Limits, and what is spent of them before.
-BEFORE: list[tuple[Limit, list[Guarantee]]] = [
+BEFORE: list[tuple[AddableGuarantee, list[Guarantee]]] = [
     (PureDP(1), [PureDP("1/3")]),
     (PureDP(1), []),
     (ZCDP(1), [PureDP("1/3"), ZCDP("0.1")]),
@@ -39,8 +39,8 @@ def guarantee_of(given: dict[str, Any]) -> Guarantee:
     return ApproxDP(epsilon, given["delta"]) if "delta" in given else PureDP(epsilon)
 
 
-def spent(limit: Limit, before: list[Guarantee], relation: Relation) -> Ledger:
-    ledger = Ledger(limit)
+def spent(budget: AddableGuarantee, before: list[Guarantee], relation: Relation) -> Ledger:
+    ledger = Ledger(budget)
     for number, guarantee in enumerate(before):
         ledger.spend(f"stream {number}", guarantee, relation=relation)
     return ledger
@@ -48,37 +48,37 @@ def spent(limit: Limit, before: list[Guarantee], relation: Relation) -> Ledger:
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("asked", ASKED, ids=str)
-@pytest.mark.parametrize(("limit", "before"), BEFORE, ids=str)
+@pytest.mark.parametrize(("budget", "before"), BEFORE, ids=str)
 def test_what_a_refusal_tells_to_give_fits_and_little_more_does_not(
-    limit: Limit, before: list[Guarantee], asked: Guarantee, relation: Relation
+    budget: AddableGuarantee, before: list[Guarantee], asked: Guarantee, relation: Relation
 ) -> None:
-    if not isinstance(limit, ApproxDP) and not isinstance(asked, PureDP | type(limit)):
-        return  # refused for another reason: no such limit covers it
+    if not isinstance(budget, ApproxDP) and not isinstance(asked, PureDP | type(budget)):
+        return  # refused for another reason: no such budget covers it
     with pytest.raises(BudgetExceededError, match="release 'clicks' asks for ") as refused:
-        spent(limit, before, relation).spend("clicks", asked)
+        spent(budget, before, relation).spend("clicks", asked)
     message = str(refused.value)
     assert f"asks for {asked}" in message
-    assert f"the limit is {limit} for one unit" in message
+    assert f"the budget is {budget} for one unit" in message
     assert re.search(r"of which .* is spent and .* is left: ", message)
     given = told(refused.value)
     if not given:
         assert "reserved" in message  # what is left is of another kind
         return
     fits = guarantee_of(given)
-    spent(limit, before, relation).spend("clicks", fits)
+    spent(budget, before, relation).spend("clicks", fits)
     assert all(len(number) <= 12 for number in given.values())
     loss = "rho" if "rho" in given else "epsilon"
     more = guarantee_of({**given, loss: Fraction(given[loss]) * Fraction(10001, 10000)})
     with pytest.raises(BudgetExceededError):
-        spent(limit, before, relation).spend("clicks", more)
+        spent(budget, before, relation).spend("clicks", more)
 
 
 def test_a_word_that_forgets_what_is_spent_would_be_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Against the whole limit instead of what is left: the test above fails."""
+    """Against the whole budget instead of what is left: the test above fails."""
     monkeypatch.setattr(
-        Ledger, "_fitting", lambda self, entry, account, left: self.limit, raising=True
+        Ledger, "_fitting", lambda self, entry, account, left: self.budget, raising=True
     )
     with pytest.raises(BudgetExceededError) as refused:
         spent(PureDP(1), [PureDP("1/3")], "add_remove").spend("clicks", PureDP(1))
@@ -99,7 +99,7 @@ def test_a_guarantee_that_weakens_is_told_how_small_to_begin() -> None:
 
 def test_where_nothing_is_left_nothing_is_told() -> None:
     ledger = spent(PureDP(1), [PureDP(1)], "add_remove")
-    with pytest.raises(BudgetExceededError, match=r"nothing is left: raise the limit$") as refused:
+    with pytest.raises(BudgetExceededError, match=r"nothing is left: raise the budget$") as refused:
         ledger.spend("clicks", PureDP("0.001"))
     assert told(refused.value) == {}
 
@@ -114,7 +114,7 @@ def test_a_state_refuses_before_it_reads_a_row(tmp_path: Any) -> None:
 
     state = tmp_path / "visits.db"
     with Store(state, create=True) as store:
-        store.set_limit(PureDP(1))
+        store.set_budget(PureDP(1))
     unit = ContributionBound.add_remove(unit="event")
     Stream.create(state, "first", Binary(9), PureDP("0.75"), contribution=unit).close()
     job = Job(

@@ -24,7 +24,7 @@ from counton.noise.samplers import (
     InverseTable,
     SignedGeometric,
 )
-from counton.privacy import ZCDP, ApproxDP, Limit, PureDP
+from counton.privacy import ZCDP, AddableGuarantee, ApproxDP, PureDP
 from counton.privacy.filter import PrivacyFilter, RenyiOrder
 from counton.strategies.streams.block_tree import _quotients
 from counton.strategies.streams.octave import _round_bits
@@ -37,7 +37,7 @@ UNIT = Fraction("0.69314718056")
 class Way(NamedTuple):
     """A guarantee that may be asked for: coins with odds 2^k, after telling all with ``told``."""
 
-    guarantee: Limit
+    guarantee: AddableGuarantee
     k: int
     told: Fraction = Fraction(0)
 
@@ -89,11 +89,11 @@ def ways_of(delta: Fraction) -> list[Way]:
 def test_no_choice_passes_an_approximate_limit(
     units: int, delta: Fraction, share: Fraction | None
 ) -> None:
-    limit = ApproxDP(units * UNIT, delta)
+    budget = ApproxDP(units * UNIT, delta)
     ways = ways_of(delta)
     for first in ways:
         start = PrivacyFilter.start(
-            limit, [first.guarantee], None if share is None else share * delta
+            budget, [first.guarantee], None if share is None else share * delta
         )
         assert most_lost(start, units, ways, most=4) <= delta
 
@@ -110,15 +110,15 @@ def test_no_choice_passes_a_pure_limit(units: int) -> None:
 
 def test_filters_that_are_wrong_are_found() -> None:
     delta = Fraction(1, 4)
-    limit = ApproxDP(3 * UNIT, delta)
+    budget = ApproxDP(3 * UNIT, delta)
     ways = ways_of(delta)
-    start = PrivacyFilter.start(limit, [ways[2].guarantee])
+    start = PrivacyFilter.start(budget, [ways[2].guarantee])
     assert most_lost(start, 3, ways, most=6) <= delta
     free = start._replace(approximate_delta=Fraction(2))  # deltas of guarantees cost nothing
     assert most_lost(free, 3, ways, most=6) > delta
     whole = tuple(one._replace(loss=2 * one.loss) for one in start.orders)
     assert most_lost(start._replace(orders=whole), 3, ways, most=6) > delta
-    orders = tuple(RenyiOrder.within(limit, one.order, one.delta) for one in start.orders)
+    orders = tuple(RenyiOrder.within(budget, one.order, one.delta) for one in start.orders)
     assert orders == start.orders
 
 

@@ -152,7 +152,7 @@ def cells_of(report: Report, rng: np.random.Generator) -> Any:
     said = said[said >= 0]  # a region has only some of the cities
     for digit in report.rank_digits:
         said[: ROWS // 5] += digit.unit
-    sums = np.zeros((1, report.places), np.int64)
+    sums = np.zeros((1, report.n_accumulators), np.int64)
     for place, amount in report.entries(said):
         np.add.at(sums[0], np.broadcast_to(place, said.shape), np.broadcast_to(amount, said.shape))
     return report.measure(sums)[0]
@@ -221,7 +221,7 @@ def quantiles_planned_and_released(folder: Path, keys: int) -> tuple[dict[str, f
     report = planned.description.statistic
     assert isinstance(report, Report)
     said = report.encode(np.arange(ROWS) * 101 // ROWS)  # spread evenly, as the plan supposes
-    sums = np.zeros((1, report.places), np.int64)
+    sums = np.zeros((1, report.n_accumulators), np.int64)
     for place, amount in report.entries(said):
         np.add.at(sums[0], np.broadcast_to(place, said.shape), np.broadcast_to(amount, said.shape))
     cells = report.measure(sums)[0]

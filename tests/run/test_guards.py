@@ -71,7 +71,7 @@ class TestUnits:
     def test_case_and_width_make_no_other_unit(self, tmp_path: Path, word: str) -> None:
         state = tmp_path / "state.db"
         with Store(state, create=True) as store:
-            store.set_limit(PureDP(1))
+            store.set_budget(PureDP(1))
 
         def spend(name: str, unit: str) -> None:
             one = ContributionBound.add_remove(unit=unit)

@@ -163,7 +163,7 @@ def test_a_file_of_jobs_opens_a_state_once_before_them_and_once_for_each(
         """
     )
     with Store(str(request_.state), create=True) as store:
-        store.set_limit(PureDP(2))
+        store.set_budget(PureDP(2))
 
     def run_night(until: str) -> None:
         words = ["run", str(file), "--until", until]
@@ -190,7 +190,7 @@ def test_a_refused_run_does_not_take_a_stream_from_its_writer(request_: Job) -> 
 def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
     """The rows of a job are called events; whoever says nothing afterwards means them."""
     with Store(str(request_.state), create=True) as store:
-        store.set_limit(PureDP(1))
+        store.set_budget(PureDP(1))
     run(request_.having(epsilon=1)).close()
     with pytest.raises(BudgetExceededError, match="one event"):
         kept_line([1, 2, 3], request_.state)
@@ -199,7 +199,7 @@ def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
         with pytest.raises(BudgetExceededError, match="one event"):
             run(other.having(unit=unit))
     with Store(str(request_.state)) as store:
-        store.set_limit(PureDP(2), allow_raise=True)
+        store.set_budget(PureDP(2), allow_raise=True)
     with run(other.having(unit=" event ")) as outcome:
         assert outcome.spec.description().unit == design_of(outcome).contribution.unit == "event"
     run(other.having(unit="event\n")).close()

@@ -134,7 +134,7 @@ UNITS = ["event", "event", "user", "event"]
 def limit_all(jobs: dict[str, Job], limit: PureDP) -> None:
     for job in jobs.values():
         with Store(str(job.state), create=True) as store:
-            store.set_limit(limit)
+            store.set_budget(limit)
 
 
 def test_limits_hold_by_state_and_unit(tmp_path: Path) -> None:

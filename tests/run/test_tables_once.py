@@ -238,7 +238,7 @@ def test_it_needs_no_end(job: Job) -> None:
 
 def test_the_limit_is_kept(job: Job) -> None:
     with Store(str(job.state), create=True) as store:
-        store.set_limit(PureDP(1))
+        store.set_budget(PureDP(1))
     with pytest.raises(BudgetExceededError):
         run(job)
     assert numbers(job.having(epsilon="0.9"))
@@ -295,8 +295,8 @@ def test_what_targets_cost(tmp_path: Path) -> None:
 
 def check_moved(statistic: Any) -> None:
     """No event moves what is measured by more than is claimed; where none is replaced, by that."""
-    cells = statistic.measure(np.eye(statistic.places, dtype=np.int64))
-    columns = cells.reshape(statistic.places, -1).astype(object)
+    cells = statistic.measure(np.eye(statistic.n_accumulators, dtype=np.int64))
+    columns = cells.reshape(statistic.n_accumulators, -1).astype(object)
     moves = [*columns]
     if statistic.neighbours == "replace":  # into another cell, or away
         moves += [one - other for one, other in itertools.combinations(columns, 2)]

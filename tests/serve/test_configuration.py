@@ -128,7 +128,7 @@ def test_limits_are_set_by_the_ledger_and_publishing_is_for_runs(tmp_path: Path)
     file.write_text(f"{text}\n[publish]\nto = 'public.db'\n")
     assert "a service answers readers itself" in refused(file)
     file.write_text(f"{text}\n[limit]\nepsilon = 0.5\n")
-    assert "set the limit of the state by counton ledger" in refused(file)
+    assert "set the budget of the state by counton ledger" in refused(file)
 
 
 def test_a_file_is_served_by_one_process(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_a_job_that_meets_a_defect_stops_no_other(
 
 def test_a_job_beyond_the_limit_of_its_state_stops_no_other(tmp_path: Path) -> None:
     with Store(tmp_path / "bad.db", create=True) as store:
-        store.set_limit(PureDP("0.5"))
+        store.set_budget(PureDP("0.5"))
     service = served_by(job_file(tmp_path, jobs={"visits": {}, "bad": {"state": "bad.db"}}))
     service.close()
     assert ([*service.served], [*service.failed]) == (["visits"], ["bad"])
@@ -333,7 +333,7 @@ def test_a_job_beyond_the_limit_of_its_state_stops_no_other(tmp_path: Path) -> N
     assert isinstance(error, BudgetExceededError)
     for words in (
         "job 'bad': release 'bad' asks for pure differential privacy with epsilon = 1; ",
-        "the limit is pure differential privacy with epsilon = 0.5 for one visit ",
+        "the budget is pure differential privacy with epsilon = 0.5 for one visit ",
         "give at most epsilon 0.5",
     ):
         assert words in str(error)

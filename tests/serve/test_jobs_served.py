@@ -710,7 +710,7 @@ def test_what_all_jobs_of_a_state_spend_is_told_by_each(tmp_path: Path) -> None:
 def test_a_budget_is_told(tmp_path: Path) -> None:
     file = job_file(tmp_path, epsilon=1)
     with Store(tmp_path / "visits.db", create=True) as store:
-        store.set_limit(PureDP(4))
+        store.set_budget(PureDP(4))
     service = Inside(file)
     with closing(service.service):
         budget = service("GET", "/v1/streams/visits").json()["budget"]

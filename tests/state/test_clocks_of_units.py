@@ -83,7 +83,7 @@ STREAMS = [(clock, most) for clock in [*SUBJECTS, Clock("UTC", 1, None)] for mos
 
 
 def losses(words: Callable[[str], str]) -> dict[Clock, tuple[float, float]]:
-    """By the subject of a limit: what its ledger adds up to, and what one unit loses at most.
+    """By the subject of a budget: what its ledger adds up to, and what one unit loses at most.
 
     All streams that the ledger takes are released together, each with epsilon = 1.
     """
@@ -161,7 +161,7 @@ def test_a_limit_about_a_period_is_by_one_clock(
     state = events.with_name("state.db")
     word = UserLevel(1, per).of("reader")
     with Store(state, create=True) as store:
-        store.set_limit(PureDP(1), unit=word)
+        store.set_budget(PureDP(1), unit=word)
     more: dict[str, Any] = {"per": per}
     assert count(events, "first", **more) == word
     refused = f"'second' protects one {word} .*about one {word} .UTC, time.: that is a period by an"
@@ -187,4 +187,4 @@ def test_without_a_subject_periods_by_two_clocks_have_two_totals(events: Path) -
             "reader's day (Asia/Kolkata, time)",
         ]
         with pytest.raises(InvalidInputError, match="that is a period by another clock"):
-            store.set_limit(PureDP(5), unit="reader's day")
+            store.set_budget(PureDP(5), unit="reader's day")

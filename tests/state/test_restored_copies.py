@@ -158,7 +158,7 @@ def test_the_limit_holds_whatever_is_put_back(file: Path) -> None:
             stream.release(1)
 
     with Store(file, create=True) as store:
-        store.set_limit(PureDP(1))
+        store.set_budget(PureDP(1))
     spend("first", "0.1")
     old = file.read_bytes()
     spend("second", "0.9")
@@ -185,7 +185,7 @@ def test_two_streams_created_in_two_copies(file: Path) -> None:
 
 def test_an_empty_state_is_put_back(file: Path) -> None:
     with Store(file, create=True) as store:
-        store.set_limit(PureDP(2))
+        store.set_budget(PureDP(2))
     old = file.read_bytes()
     _stream(file, "first")
     put_back(file, old)
@@ -320,7 +320,7 @@ def test_an_equal_step_with_another_digest_is_refused(tmp_path: Path) -> None:
 def test_a_limit_is_exceeded_by_nobody_else(file: Path) -> None:
     """The gate is no second ledger: what is not forgotten is refused by the limit alone."""
     with Store(file, create=True) as store:
-        store.set_limit(ZCDP(1))
+        store.set_budget(ZCDP(1))
     with Stream.create(file, "first", Binary(8), ZCDP("0.6")) as stream:
         stream.release(1)
     with pytest.raises(BudgetExceededError):

@@ -1,4 +1,4 @@
-"""A database knows what its streams have spent together, and keeps to its limit."""
+"""A database knows what its streams have spent together, and keeps to its budget."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -28,23 +28,23 @@ def test_streams_are_entered_and_the_limit_holds(state: str, key: Key) -> None:
     with Store(state, create=True) as store:
         assert store.ledger is None
         assert store.streams == ()
-        store.set_limit(PureDP(1))
+        store.set_budget(PureDP(1))
         create(state, "a", PureDP(0.3), key)
         create(state, "b", PureDP(0.7), key)
         assert store.ledger is not None
         assert store.ledger.remaining() is None
-        with pytest.raises(BudgetExceededError, match=r"'c' asks for .* the limit is pure"):
+        with pytest.raises(BudgetExceededError, match=r"'c' asks for .* the budget is pure"):
             create(state, "c", PureDP(0.001), key)
         assert store.streams == ("a", "b")
         assert store.spends == (LedgerEntry("a", PureDP(0.3)), LedgerEntry("b", PureDP(0.7)))
         with pytest.raises(
             InvalidInputError, match=r"would become .* = 1.001.*, or give allow_raise"
         ):
-            store.set_limit(PureDP(1.001))
-        store.set_limit(PureDP(1.001), allow_raise=True)
+            store.set_budget(PureDP(1.001))
+        store.set_budget(PureDP(1.001), allow_raise=True)
         create(state, "c", PureDP(0.001), key)
         described = state_summary(state)
-    assert described["limit"] == PureDP(1.001).to_dict()
+    assert described["budget"] == PureDP(1.001).to_dict()
     assert [entry["name"] for entry in described["ledger"]] == ["a", "b", "c"]
 
 
@@ -63,21 +63,21 @@ def test_a_limit_below_what_is_spent_is_refused(state: str, key: Key) -> None:
         with pytest.raises(
             BudgetExceededError, match=r"was not set, because more is spent.*'a'.*'b'"
         ):
-            store.set_limit(ZCDP(0.3))
-        with pytest.raises(InvalidInputError, match="which a limit of"):
-            store.set_limit(PureDP(100))
+            store.set_budget(ZCDP(0.3))
+        with pytest.raises(InvalidInputError, match="which a budget of"):
+            store.set_budget(PureDP(100))
         assert store.ledger is None
-        store.set_limit(ApproxDP(6, 1e-9))
-        store.set_limit(ZCDP(0.4), allow_raise=True)
+        store.set_budget(ApproxDP(6, 1e-9))
+        store.set_budget(ZCDP(0.4), allow_raise=True)
         assert store.ledger is not None
         assert store.ledger.cost() == ZCDP(0.25 + 0.5**2 / 2)
-        store.set_limit(None, allow_raise=True)
+        store.set_budget(None, allow_raise=True)
         assert store.ledger is None
 
 
 def test_what_a_limit_fixed_is_kept_with_it(state: str, key: Key) -> None:
     with Store(state, create=True) as store:
-        store.set_limit(ApproxDP(1, 1e-6))
+        store.set_budget(ApproxDP(1, 1e-6))
         create(state, "a", ZCDP(0.01), key)
         assert store.ledger is not None
         terms = store.ledger.terms()
@@ -88,7 +88,7 @@ def test_what_a_limit_fixed_is_kept_with_it(state: str, key: Key) -> None:
         assert store.ledger.terms() == terms
         with pytest.raises(BudgetExceededError, match="nothing is left"):
             create(state, "c", ZCDP("1e-9"), key)
-        store.set_limit(ApproxDP(3, 1e-6), approximate_delta=0, allow_raise=True)
+        store.set_budget(ApproxDP(3, 1e-6), approximate_delta=0, allow_raise=True)
         assert store.ledger.terms()["units"]["unit"]["approximate_delta"] == "0"
         with pytest.raises(BudgetExceededError):
             create(state, "c", ApproxDP(0.1, 1e-9), key)
@@ -96,7 +96,7 @@ def test_what_a_limit_fixed_is_kept_with_it(state: str, key: Key) -> None:
 
 def test_neighbours_are_kept_and_counted(state: str, key: Key) -> None:
     with Store(state, create=True) as store:
-        store.set_limit(PureDP(1))
+        store.set_budget(PureDP(1))
         replaced = ContributionBound.replace()
         Stream.create(state, "a", Binary(10), PureDP(0.5), key=key, contribution=replaced).close()
         with pytest.raises(BudgetExceededError, match="for one unit replaced counts as"):
@@ -106,13 +106,13 @@ def test_neighbours_are_kept_and_counted(state: str, key: Key) -> None:
         assert store.ledger is not None
         assert store.ledger.remaining() is None
         with pytest.raises(InvalidInputError, match="does not hide whether it is there"):
-            store.set_limit(PureDP(5), relation="add_remove")
-        assert store.ledger.limit == PureDP(1)
+            store.set_budget(PureDP(5), relation="add_remove")
+        assert store.ledger.budget == PureDP(1)
 
 
 def test_units_of_streams_are_counted_apart(state: str, key: Key) -> None:
     with Store(state, create=True) as store:
-        store.set_limit(PureDP(1))
+        store.set_budget(PureDP(1))
         for name, unit in (("a", "visit"), ("b", "visitor")):
             counted = ContributionBound.add_remove(unit=unit)
             Stream.create(
@@ -129,14 +129,14 @@ def test_a_limit_set_late_knows_what_was_spent(state: str, key: Key) -> None:
     create(state, "a", ApproxDP(0.5, 4e-7), key)
     create(state, "b", ZCDP(0.002), key)
     with Store(state) as store:
-        store.set_limit(ApproxDP(2, 1e-6))
+        store.set_budget(ApproxDP(2, 1e-6))
         assert store.ledger is not None
         assert store.ledger.terms()["units"]["unit"]["approximate_delta"] == "4e-7"
 
 
 def test_a_refused_stream_leaves_no_key(file: str) -> None:
     with Store(file, create=True) as store:
-        store.set_limit(PureDP(1))
+        store.set_budget(PureDP(1))
     with pytest.raises(BudgetExceededError):
         Stream.create(file, "a", Binary(10), PureDP(2))
     Stream.create(file, "a", Binary(10), PureDP(1)).close()
@@ -145,7 +145,7 @@ def test_a_refused_stream_leaves_no_key(file: str) -> None:
 
 def test_creations_at_the_same_time_stay_within_the_limit(state: str, key: Key) -> None:
     with Store(state, create=True) as store:
-        store.set_limit(PureDP(1))
+        store.set_budget(PureDP(1))
 
         def attempt(number: int) -> bool:
             try:
@@ -185,7 +185,7 @@ def test_a_file_that_a_faster_process_made_serves_as_well(
 
     monkeypatch.setattr(sqlite_file, "check", late)
     with Store(other) as store:
-        store.set_limit(PureDP(1))
+        store.set_budget(PureDP(1))
 
 
 def _shown_as(file: Path, contribution: ContributionBound | None, name: str) -> str:
@@ -200,7 +200,7 @@ def _shown_as(file: Path, contribution: ContributionBound | None, name: str) -> 
 
 def test_who_names_no_unit_counts_by_the_one_of_the_state(file: Path) -> None:
     with Store(file, create=True) as store:
-        store.set_limit(PureDP(1))
+        store.set_budget(PureDP(1))
     assert _shown_as(file, ContributionBound.add_remove(unit="visitor"), "a") == "visitor"
     assert _shown_as(file, None, "b") == "visitor"
     tables = [
@@ -246,7 +246,7 @@ def test_a_unit_is_not_named_after_others_that_nobody_named(file: Path) -> None:
 
 def test_a_stream_without_a_last_step_is_charged_once_and_for_ever(file: Path, key: Key) -> None:
     with Store(file, create=True) as store:
-        store.set_limit(PureDP(1))
+        store.set_budget(PureDP(1))
     with Stream.create(file, "visits", Epochs(), PureDP(1), key=key) as stream:
         first = stream.release_many([1] * 300)
     with Stream.open(file, "visits", key=key) as stream:

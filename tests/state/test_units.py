@@ -43,7 +43,7 @@ def test_statistics_of_events_take_the_word_of_the_state(file: Path, statistic: 
 
 def test_a_spent_limit_holds_for_statistics_too(file: Path) -> None:
     with Store(file, create=True) as store:
-        store.set_limit(PureDP(1))
+        store.set_budget(PureDP(1))
     count(file, "orders", unit="order")
     for statistic in OF_EVENTS:
         with pytest.raises(BudgetExceededError, match="for one order added"):
@@ -60,7 +60,7 @@ def test_another_word_is_stated(file: Path) -> None:
         keep(file, "which", Average(0, 10, 1))
 
 
-#: What may not pass by a limit about readers, once 0.7 of it is spent for them: how the rows are
+#: What may not pass by a budget about readers, once 0.7 of it is spent for them: how the rows are
 #: protected, what for, and what that is called.
 LESS: list[tuple[dict[str, Any], str, str]] = [
     ({"user": "cookie", "most": 2, "unit": "person"}, "0.3", "person"),
@@ -75,10 +75,10 @@ def test_what_a_limit_is_about_is_not_passed_by_another_word(
     how: dict[str, Any], epsilon: str, unit: str, file: Path
 ) -> None:
     with Store(file, create=True) as store:
-        store.set_limit(PureDP(1), unit="reader")
+        store.set_budget(PureDP(1), unit="reader")
     of_readers = {"user": "cookie", "most": 2, "epsilon": "0.7"}
     assert count(file, "first", **of_readers) == "reader"  # nobody has to say so
-    words = f"'less' protects one {unit}, but the limit of this ledger is about one reader"
+    words = f"'less' protects one {unit}, but the budget of this ledger is about one reader"
     with pytest.raises(InvalidInputError, match=words):
         count(file, "less", **how, epsilon=epsilon)
     with Store(file) as store:
@@ -92,50 +92,50 @@ def test_what_a_limit_is_about_is_not_passed_by_another_word(
 
 def test_an_event_is_not_called_as_what_a_limit_is_about(file: Path) -> None:
     with Store(file, create=True) as store:
-        store.set_limit(PureDP(1), unit="reader")
+        store.set_budget(PureDP(1), unit="reader")
     with pytest.raises(
-        InvalidInputError, match="'reader' means one user in the release 'limit of the led"
+        InvalidInputError, match="'reader' means one user in the release 'budget of the led"
     ):
         count(file, "events", unit="Reader")
 
 
 def test_a_limit_keeps_its_unit_when_only_its_number_changes(file: Path) -> None:
     with Store(file, create=True) as store:
-        store.set_limit(PureDP(2), unit="reader")
-        store.set_limit(PureDP(1))
-        store.set_limit(PureDP(3), allow_raise=True)
+        store.set_budget(PureDP(2), unit="reader")
+        store.set_budget(PureDP(1))
+        store.set_budget(PureDP(3), allow_raise=True)
         assert [one.event for one in store.ledger_history] == [
-            "limit set", "limit lowered", "limit raised"
+            "budget set", "budget lowered", "budget raised"
         ]  # fmt: skip
         assert [(one.terms or {}).get("unit") for one in store.ledger_history] == ["reader"] * 3
         assert store.ledger is not None
-        assert (store.ledger.limit, store.ledger.unit) == (PureDP(3), "reader")
+        assert (store.ledger.budget, store.ledger.unit) == (PureDP(3), "reader")
     with pytest.raises(
-        InvalidInputError, match="protects one event, but the limit of this ledger is"
+        InvalidInputError, match="protects one event, but the budget of this ledger is"
     ):
         count(file, "events")
     with Store(file) as store:
         with pytest.raises(InvalidInputError, match="or give allow_raise"):
-            store.set_limit(PureDP(3), unit="")
-        store.set_limit(PureDP(3), unit="", allow_raise=True)
+            store.set_budget(PureDP(3), unit="")
+        store.set_budget(PureDP(3), unit="", allow_raise=True)
     assert count(file, "events") == "event"
 
 
 def test_the_first_release_says_whether_a_limit_is_of_rows_or_of_users(file: Path) -> None:
-    """A limit of moves holds for rows called so; a row without the name never spends it."""
+    """A budget of moves holds for rows called so; a row without the name never spends it."""
     with Store(file, create=True) as store:
-        store.set_limit(PureDP(1))
-        store.set_limit(PureDP(1), unit="move")
+        store.set_budget(PureDP(1))
+        store.set_budget(PureDP(1), unit="move")
         first, second = store.ledger_history
-        assert (first.event, second.event) == ("limit set", "limit narrowed")
+        assert (first.event, second.event) == ("budget set", "budget narrowed")
         assert " from " not in second.in_words()
     with pytest.raises(
-        InvalidInputError, match="protects one event, but the limit of this ledger is"
+        InvalidInputError, match="protects one event, but the budget of this ledger is"
     ):
         count(file, "unnamed")
     assert count(file, "rows", unit="Move", epsilon="0.7") == "move"
     with pytest.raises(
-        InvalidInputError, match="'move' means one event in the release 'limit of the"
+        InvalidInputError, match="'move' means one event in the release 'budget of the"
     ):
         count(file, "people", unit="move", user="cookie", most=2)
     assert count(file, "rest", epsilon="0.3") == "move"

@@ -48,7 +48,7 @@ def test_boxes_are_unbiased_and_as_certain_as_they_say(
 ) -> None:
     """Each box is a linear function of what is measured: its row, written out."""
     this = statistic.resolve_parameters(PROMISES[norm])
-    count = this.places
+    count = this.n_accumulators
     rows = this.measure(np.eye(count, dtype=np.int64)).reshape(count, -1).astype(float)
     back = np.array(
         [this.grid.estimate(row.reshape(this.cells)).ravel() for row in np.eye(rows.shape[1])]

@@ -59,7 +59,7 @@ def test_estimates_are_unbiased_and_as_certain_as_they_say(norm: Any) -> None:
         PROMISES[norm]
     )
     measuring = statistic.measuring
-    count = statistic.places
+    count = statistic.n_accumulators
     leaves = np.eye(count, dtype=np.int64)
     through = measuring.estimates(measuring.cells(leaves))
     for found, exact in zip(through, measuring.node_sums(leaves), strict=True):

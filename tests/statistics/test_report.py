@@ -318,7 +318,7 @@ def test_rows_that_cannot_be_counted_are_refused_and_change_nothing() -> None:
 def test_weights_do_not_make_sums_wrap() -> None:
     told = {**daily().resolve_parameters(PureDP(1), 4).parameters}
     told["weights"] = dict.fromkeys(told["weights"], 2**34)
-    sums = np.full((1, daily().places), 2**30, np.int64)
+    sums = np.full((1, daily().n_accumulators), 2**30, np.int64)
     with pytest.raises(SumOverflowError, match="may reach"):
         Report(**told).measure(sums)
 

@@ -24,7 +24,7 @@ class Above(AccumulatorStatistic):
 
     parts = (Part("value"),)
     counts_rows = True
-    places = 2
+    n_accumulators = 2
 
     def __init__(self, threshold: int = 60) -> None:
         self.threshold = threshold

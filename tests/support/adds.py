@@ -12,7 +12,7 @@ from counton.statistics.accumulator_statistic import Part
 class Grid:
     """Values as a function puts them on a grid, in one place."""
 
-    places = 1
+    n_accumulators = 1
     counts_rows = False
     parts = (Part("value"),)
 

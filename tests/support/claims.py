@@ -106,7 +106,7 @@ class Truth:
         if len(rows) > _MOST_CODES:  # the largest ones, and many others
             chosen = np.random.default_rng(5).integers(low, high + 1, _MOST_CODES).tolist()
             rows = [low, high, *chosen]
-        sums = np.zeros((len(rows), statistic.places), np.int64)
+        sums = np.zeros((len(rows), statistic.n_accumulators), np.int64)
         for place, code in enumerate(rows):
             for cell, amount in statistic.entries(code):
                 sums[place, cell] += amount

@@ -231,7 +231,7 @@ class ConcurrentWriterError(CountonError):
 
 
 class BudgetExceededError(CountonError):
-    """A stream would spend more privacy than the ledger's limit leaves."""
+    """A stream would spend more privacy than the ledger's budget leaves."""
 
 
 _Init = TypeVar("_Init", bound=Callable[..., None])

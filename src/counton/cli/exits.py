@@ -47,7 +47,7 @@ MEANINGS = {
     ExitCode.ERROR: "an unexpected failure: a file that cannot be written, or a defect",
     ExitCode.INVALID_INPUT: "an option, a name or the data is not allowed; nothing was released",
     ExitCode.CORRUPT_STATE: "the state is damaged, altered or of another version of counton",
-    ExitCode.BUDGET_EXCEEDED: "the limit of the privacy budget would be exceeded",
+    ExitCode.BUDGET_EXCEEDED: "the privacy budget of the state would be exceeded",
     ExitCode.CONCURRENT_WRITER: "another process works on the stream; try again when it has ended",
     ExitCode.NOISE_KEY: (
         "the key is missing, badly protected, not the stream's own, or cannot be written"

@@ -15,7 +15,7 @@ from counton.cli.exits import ExitCode
 
 if TYPE_CHECKING:
     from counton.cli.print_forms import Console
-    from counton.privacy import Guarantee, Ledger, LedgerEntry, Limit
+    from counton.privacy import AddableGuarantee, Guarantee, Ledger, LedgerEntry
     from counton.privacy.contribution import Relation
     from counton.state import Store
     from counton.state.ledger_rows import LedgerEvent
@@ -32,18 +32,18 @@ _OPTIONS_OF_ADD = {
 
 @dataclass(frozen=True)
 class BudgetOptions:
-    """The limit that a command sets, if it sets one.
+    """The budget that a command sets, if it sets one.
 
     Attributes:
-        guarantee: the limit; None: no limit is set.
+        guarantee: the budget; None: no budget is set.
         age: it holds for events up to this many windows old.
         approximate_delta: the part of delta for guarantees with a delta of their own.
         relation: what is protected of every unit.
-        unit: whom the limit protects.
-        allow_raise: whether the limit may be raised.
+        unit: whom the budget protects.
+        allow_raise: whether the budget may be raised.
     """
 
-    guarantee: Limit | None
+    guarantee: AddableGuarantee | None
     age: int | None
     approximate_delta: str | None
     relation: str | None
@@ -56,44 +56,48 @@ class OtherProgram:
     """What another program spent, as ``--add`` states it."""
 
     name: str
-    guarantee: Limit
+    guarantee: AddableGuarantee
     unit: str
     relation: Relation
 
 
-@click.command("ledger", cls=TwoPageCommand, example=["counton ledger visits.db --limit-epsilon 3"])
+@click.command(
+    "ledger", cls=TwoPageCommand, example=["counton ledger visits.db --budget-epsilon 3"]
+)
 @click.argument("state", help="SQLite file or database URL that keeps the streams. It is secret.")
 @option(
-    "--limit-epsilon",
+    "--budget-epsilon",
     "epsilon",
     is_in_short_help=True,
     help="Most epsilon that all streams of the state may spend together.",
 )
-@option("--limit-delta", "delta", help="With --limit-epsilon: limit of delta.")
-@option("--limit-rho", "rho", help="Limit of rho (zero-concentrated privacy), instead of epsilon.")
+@option("--budget-delta", "delta", help="With --budget-epsilon: budget of delta.")
 @option(
-    "--limit-age",
+    "--budget-rho", "rho", help="Budget of rho (zero-concentrated privacy), instead of epsilon."
+)
+@option(
+    "--budget-age",
     "age",
     type=int,
     metavar="N",
-    help="For streams with --expire: the limit holds for events up to this many windows old.",
+    help="For streams with --expire: the budget holds for events up to this many windows old.",
 )
 @option(
-    "--limit-approximate-delta",
+    "--budget-approximate-delta",
     "approximate_delta",
-    help="With --limit-delta: the part of it that guarantees with a delta of their own may spend.",
+    help="With --budget-delta: the part of it that guarantees with a delta of their own may spend.",
 )
 @option(
-    "--limit-relation",
+    "--budget-relation",
     "relation",
     help="What is protected of every unit: add_remove (whether its rows are there) or replace "
     "(what its rows hold). [default: as in the first release]",
 )
 @option(
-    "--limit-unit",
+    "--budget-unit",
     "unit",
     is_in_short_help=True,
-    help="Whom the limit protects: reader, with all rows of a reader for ever, or \"reader's "
+    help="Whom the budget protects: reader, with all rows of a reader for ever, or \"reader's "
     'month", with the rows of one month (--per 1mo; for a year --per 12mo). A release that '
     "protects less is refused. [default: the unit of each release, each unit apart]",
 )
@@ -102,7 +106,7 @@ class OtherProgram:
     "allow_raise",
     is_flag=True,
     is_in_short_help=True,
-    help="Needed for each change of a limit but a lower one; the ledger notes who made it, and "
+    help="Needed for each change of a budget but a lower one; the ledger notes who made it, and "
     "when.",
 )
 @option(
@@ -132,14 +136,14 @@ class OtherProgram:
     "--history",
     is_flag=True,
     is_in_short_help=True,
-    help="Show all entries and all changes of the limit by time, with users.",
+    help="Show all entries and all changes of the budget by time, with users.",
 )
 @option(
     "--warn-at",
     type=float,
     metavar="NUMBER",
     is_in_short_help=True,
-    help="End with exit code 10 if at least this share of the limit is spent, as in .8.",
+    help="End with exit code 10 if at least this share of the budget is spent, as in .8.",
 )
 @option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")
 def ledger(
@@ -164,12 +168,12 @@ def ledger(
 ) -> None:
     """Show the privacy loss of all streams of a state, and set its budget.
 
-    A new stream that would exceed the limit is refused. Set the limit before anything is released:
-    the state may be new.
+    A new stream that would exceed the budget is refused. Set the budget before anything is
+    released: the state may be new.
     """
     from counton.privacy.guarantees import guarantee_from
 
-    limit = BudgetOptions(
+    budget = BudgetOptions(
         guarantee_from(epsilon, delta, rho),
         age=age,
         approximate_delta=approximate_delta,
@@ -177,13 +181,13 @@ def ledger(
         unit=unit,
         allow_raise=allow_raise,
     )
-    _check_limit(limit)
+    _check_budget(budget)
     _check_share(warn_at)
     with _naming_options_of_add():
         spent_elsewhere = _other_program(
             add, add_epsilon, add_delta, add_rho, add_unit, add_relation
         )
-    with _opened(state, limit, spent_elsewhere, warn_at) as store:
+    with _opened(state, budget, spent_elsewhere, warn_at) as store:
         report = LedgerReport.of(store, with_history=history)
     is_alarm = warn_at is not None and report.share is not None and report.share >= warn_at
     if as_json:
@@ -196,36 +200,36 @@ def ledger(
 
             console = Console()
             console.write_line(
-                f"{report.share:.0%} of the limit is spent: --warn-at {warn_at:g} is reached"
+                f"{report.share:.0%} of the budget is spent: --warn-at {warn_at:g} is reached"
             )
     if is_alarm:
         raise SystemExit(int(ExitCode.BUDGET_WARNING))
 
 
 # ------------------------------------------------------------------- what the options state
-def _check_limit(limit: BudgetOptions) -> None:
-    """Refuse a limit that no ledger takes, before a state is made for it."""
+def _check_budget(budget: BudgetOptions) -> None:
+    """Refuse a budget that no ledger takes, before a state is made for it."""
     from counton.privacy import Ledger
 
-    if limit.guarantee is not None:
+    if budget.guarantee is not None:
         Ledger(
-            limit.guarantee,
-            age=limit.age,
-            approximate_delta=limit.approximate_delta,
-            relation=cast("Relation | None", limit.relation),
-            unit=limit.unit or None,
+            budget.guarantee,
+            age=budget.age,
+            approximate_delta=budget.approximate_delta,
+            relation=cast("Relation | None", budget.relation),
+            unit=budget.unit or None,
         )
         return
     described = {
-        "age": limit.age,
-        "approximate_delta": limit.approximate_delta,
-        "relation": limit.relation,
-        "unit": limit.unit,
+        "age": budget.age,
+        "approximate_delta": budget.approximate_delta,
+        "relation": budget.relation,
+        "unit": budget.unit,
     }
     for name, value in described.items():
         if value is not None:
             raise InvalidInputError(
-                f"{field(name, value)} describes a limit of the ledger, and no limit is given; "
+                f"{field(name, value)} describes a budget of the ledger, and no budget is given; "
                 f"give {field('epsilon')} or {field('rho')} too"
             )
 
@@ -233,7 +237,7 @@ def _check_limit(limit: BudgetOptions) -> None:
 def _check_share(warn_at: float | None) -> None:
     if warn_at is not None and not 0 < warn_at <= 1:
         raise InvalidInputError(
-            f"{field('warn_at', warn_at)} is not a share of the limit; give a number above 0 and "
+            f"{field('warn_at', warn_at)} is not a share of the budget; give a number above 0 and "
             "at most 1, such as 0.8"
         )
 
@@ -281,29 +285,29 @@ def _other_program(
 
 @contextmanager
 def _opened(
-    state: str, limit: BudgetOptions, spent_elsewhere: OtherProgram | None, warn_at: float | None
+    state: str, budget: BudgetOptions, spent_elsewhere: OtherProgram | None, warn_at: float | None
 ) -> Iterator[Store]:
-    """Open a state, enter the limit and the loss of another program, and yield the state.
+    """Open a state, enter the budget and the loss of another program, and yield the state.
 
-    The state may be new, since a limit is set before the first release.
+    The state may be new, since a budget is set before the first release.
     """
     from counton.state import Store
 
-    may_be_new = limit.guarantee is not None or (spent_elsewhere is not None and warn_at is None)
+    may_be_new = budget.guarantee is not None or (spent_elsewhere is not None and warn_at is None)
     with Store(state, create=may_be_new) as store:
-        if limit.guarantee is not None:
-            store.set_limit(
-                limit.guarantee,
-                age=limit.age,
-                approximate_delta=limit.approximate_delta,
-                relation=cast("Relation | None", limit.relation),
-                unit=limit.unit,
-                allow_raise=limit.allow_raise,
+        if budget.guarantee is not None:
+            store.set_budget(
+                budget.guarantee,
+                age=budget.age,
+                approximate_delta=budget.approximate_delta,
+                relation=cast("Relation | None", budget.relation),
+                unit=budget.unit,
+                allow_raise=budget.allow_raise,
             )
         elif warn_at is not None and store.ledger is None:
             raise InvalidInputError(
-                f"{field('warn_at', warn_at)} is a share of the limit, but {state} has no limit; "
-                f"set a limit with {field('epsilon')} or {field('rho')}"
+                f"{field('warn_at', warn_at)} is a share of the budget, but {state} has no budget; "
+                f"set a budget with {field('epsilon')} or {field('rho')}"
             )
         if spent_elsewhere is not None:
             with _naming_options_of_add():
@@ -324,7 +328,7 @@ class ShownEntry:
     Attributes:
         spend: name, guarantee and protected unit of a release.
         entered: time of the entry, ISO 8601 in UTC.
-        counts_as: guarantee that counts against the limit; None: nothing yet.
+        counts_as: guarantee that counts against the budget; None: nothing yet.
     """
 
     spend: LedgerEntry
@@ -337,17 +341,17 @@ class LedgerReport:
     """What a ledger holds.
 
     Attributes:
-        limit: the limit, with what counts against it; None: no limit is set.
+        budget: the budget, with what counts against it; None: no budget is set.
         entries: all entries.
         totals: by protected unit, its kind of neighbours and the total loss.
-        changes: changes of the limit.
+        changes: changes of the budget.
         history: all events; None if they are not wanted.
-        share: largest fraction of the limit that is spent for any unit; None without a limit.
+        share: largest fraction of the budget that is spent for any unit; None without a budget.
     """
 
-    limit: Ledger | None
+    budget: Ledger | None
     entries: Sequence[ShownEntry]
-    totals: Mapping[str, tuple[Relation, Limit | None]]
+    totals: Mapping[str, tuple[Relation, AddableGuarantee | None]]
     changes: Sequence[LedgerEvent]
     history: Sequence[LedgerEvent] | None
     share: float | None
@@ -355,23 +359,23 @@ class LedgerReport:
     @classmethod
     def of(cls, store: Store, *, with_history: bool) -> LedgerReport:
         """Return the report of a state's ledger."""
-        limit = store.ledger
+        budget = store.ledger
         events = store.ledger_history
         return cls(
-            limit=limit,
-            entries=_entries(store, limit),
+            budget=budget,
+            entries=_entries(store, budget),
             totals=store.totals,
             changes=[event for event in events if event.name is None],
             history=events if with_history else None,
-            share=None if limit is None else _share_spent(limit),
+            share=None if budget is None else _share_spent(budget),
         )
 
 
-def _entries(store: Store, limit: Ledger | None) -> list[ShownEntry]:
+def _entries(store: Store, budget: Ledger | None) -> list[ShownEntry]:
     spends = store.spends
     costs: list[Guarantee | None] = [spend.guarantee for spend in spends]
-    if limit is not None:
-        costs = [cost for _, cost in limit.entries_with_costs()]
+    if budget is not None:
+        costs = [cost for _, cost in budget.entries_with_costs()]
     return [
         ShownEntry(spend, entered, cost)
         for spend, entered, cost in zip(spends, store.entry_times, costs, strict=True)
@@ -379,8 +383,8 @@ def _entries(store: Store, limit: Ledger | None) -> list[ShownEntry]:
 
 
 def _share_spent(ledger: Ledger) -> float:
-    """Return the largest fraction of the limit's epsilon or rho that is spent for any unit."""
-    loss, most = next(iter(ledger.limit.losses.items()))
+    """Return the largest fraction of the budget's epsilon or rho that is spent for any unit."""
+    loss, most = next(iter(ledger.budget.losses.items()))
     shares = [0.0]
     for unit in ledger.units:
         cost = ledger.cost(unit=unit)
@@ -389,9 +393,9 @@ def _share_spent(ledger: Ledger) -> float:
     return max(shares)
 
 
-def _remaining(ledger: Ledger) -> dict[str, Limit | None]:
-    """Return what is left of the limit for each unit; before the first entry all of it."""
-    return {unit: ledger.remaining(unit=unit) for unit in ledger.units} or {"": ledger.limit}
+def _remaining(ledger: Ledger) -> dict[str, AddableGuarantee | None]:
+    """Return what is left of the budget for each unit; before the first entry all of it."""
+    return {unit: ledger.remaining(unit=unit) for unit in ledger.units} or {"": ledger.budget}
 
 
 # -------------------------------------------------------------------------------------- as text
@@ -409,15 +413,15 @@ def _print_report(report: LedgerReport) -> None:
     for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
     console.write_table(table)
-    console.write_line(f"limit: {_limit_in_words(report.limit)}")
+    console.write_line(f"budget: {_budget_in_words(report.budget)}")
     later_changes = report.changes[1:] if report.history is None else ()
     for change in later_changes:
         when = f"on {change.time[:10]} at {change.time[11:16]} UTC"
         console.write_line(f"{change.in_words()}, by {change.user} at {change.host} {when}")
-    if report.limit is None:
+    if report.budget is None:
         print_totals(console, report.totals)
     else:
-        _print_remaining(console, report.limit)
+        _print_remaining(console, report.budget)
 
 
 def _entry_columns(report: LedgerReport) -> dict[str, list[str]]:
@@ -434,9 +438,9 @@ def _entry_columns(report: LedgerReport) -> dict[str, list[str]]:
         columns["for one"] = [
             f"{entry.spend.unit} {NEIGHBOURS[entry.spend.relation]}" for entry in entries
         ]
-    limit = report.limit
-    if limit is not None and any(entry.counts_as != entry.spend.guarantee for entry in entries):
-        at_age = f" at age {limit.age:,}" if limit.age else ""
+    budget = report.budget
+    if budget is not None and any(entry.counts_as != entry.spend.guarantee for entry in entries):
+        at_age = f" at age {budget.age:,}" if budget.age else ""
         columns[f"counts{at_age} as"] = [str(entry.counts_as or "nothing yet") for entry in entries]
     return columns
 
@@ -450,13 +454,13 @@ def _event_columns(history: Sequence[LedgerEvent]) -> dict[str, list[str]]:
     }
 
 
-def _limit_in_words(ledger: Ledger | None) -> str:
+def _budget_in_words(ledger: Ledger | None) -> str:
     from counton.privacy.contribution import base_unit
     from counton.privacy.ledger import NEIGHBOURS
 
     if ledger is None:
         return "none"
-    words = str(ledger.limit)
+    words = str(ledger.budget)
     if ledger.unit is not None:
         condition = (
             "each release must protect this time or a longer one (--per), else it is refused"
@@ -473,7 +477,7 @@ def _limit_in_words(ledger: Ledger | None) -> str:
 
 
 def _print_remaining(console: Console, ledger: Ledger) -> None:
-    """Print what is left of the limit, for each unit."""
+    """Print what is left of the budget, for each unit."""
     from counton.privacy.ledger import APART, NEIGHBOURS
 
     remaining = _remaining(ledger)
@@ -490,16 +494,16 @@ def _print_remaining(console: Console, ledger: Ledger) -> None:
 def _print_json(state: str, report: LedgerReport, warned: Mapping[str, bool]) -> None:
     from counton.cli.print_forms import print_json
 
-    limit = report.limit
+    budget = report.budget
     values: dict[str, Any] = {
         "state": state,
         "share": report.share,
         **warned,
         "spent": [_entry_to_dict(entry) for entry in report.entries],
-        "limit": None if limit is None else limit.limit.to_dict(),
-        "about": None if limit is None else limit.unit,
-        "age": None if limit is None else limit.age,
-        "limit_changes": [change._asdict() for change in report.changes],
+        "budget": None if budget is None else budget.budget.to_dict(),
+        "about": None if budget is None else budget.unit,
+        "age": None if budget is None else budget.age,
+        "budget_changes": [change._asdict() for change in report.changes],
     }
     if report.history is not None:
         values["history"] = [event._asdict() for event in report.history]
@@ -514,18 +518,19 @@ def _entry_to_dict(entry: ShownEntry) -> dict[str, Any]:
 
 
 def _remaining_to_dict(report: LedgerReport) -> dict[str, Any]:
-    """Return what is left of the limit, and for each unit its kind of neighbours, what is spent and
+    """Return what is left of the budget, and for each unit its kind of neighbours, what is spent
+    and
     what is left.
     """
-    limit = report.limit
+    budget = report.budget
     units: dict[str, dict[str, Any]] = {}
     for unit, (relation, spent) in report.totals.items():
         units[unit] = {"relation": relation, "spent": _to_dict(spent)}
-        if limit is not None:
-            units[unit]["remaining"] = _to_dict(limit.remaining(unit=unit))
+        if budget is not None:
+            units[unit]["remaining"] = _to_dict(budget.remaining(unit=unit))
     remaining: dict[str, Any] | None = None
-    if limit is not None:
-        rests = list(_remaining(limit).values())
+    if budget is not None:
+        rests = list(_remaining(budget).values())
         remaining = _to_dict(rests[0]) if len(rests) == 1 else None
     return {"remaining": remaining, "units": units}
 

@@ -16,7 +16,7 @@ from counton.strategies import Expiring
 
 if TYPE_CHECKING:
     from counton.cli.print_forms import Console
-    from counton.privacy import Limit
+    from counton.privacy import AddableGuarantee
     from counton.privacy.contribution import Relation
 
 #: Days in a year on average.
@@ -60,21 +60,23 @@ def loss_by_age(description: ReleaseMetadata) -> str | None:
     bound = guarantee.bound_to(strategy)
     parts = []
     for name, age in named_ages(description.cut.every).items():
-        limit = bound.at_age(age)
-        loss = 0 if limit is None else sum(limit.losses.values())
+        at_age = bound.at_age(age)
+        loss = 0 if at_age is None else sum(at_age.losses.values())
         parts.append(f"{float(loss):.3g} after {name}")
     return f"{next(iter(bound.losses))} {', '.join(parts)}"
 
 
-def print_totals(console: Console, totals: Mapping[str, tuple[Relation, Limit | None]]) -> None:
-    """Print the privacy loss of all streams together, for a state without a limit.
+def print_totals(
+    console: Console, totals: Mapping[str, tuple[Relation, AddableGuarantee | None]]
+) -> None:
+    """Print the privacy loss of all streams together, for a state without a budget.
 
     Args:
         console: where to print.
         totals: by protected unit, its kind of neighbours and its total loss.
     """
     for unit, (relation, total) in totals.items():
-        words = "no one sum; against a limit (--limit-epsilon and --limit-delta) they add up"
+        words = "no one sum; against a budget (--budget-epsilon and --budget-delta) they add up"
         if total is not None:
             words = str(total)
         console.write_line(f"total for one {unit} {NEIGHBOURS[relation]}: {words}")

@@ -323,7 +323,7 @@ def _by_place(cells: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
             span = next(spans)
             radix //= len(span)
             at = span.start + pl.col("cell") % across // radix % len(span)
-        at = (group * adds.places + at).alias("group")
+        at = (group * adds.n_accumulators + at).alias("group")
         total = "rows" if adds.counts_rows else f"total {number}"
         parts.append(cells.select("step", at, "rows", total=total))
     if len(parts) == 1:

@@ -59,16 +59,16 @@ class Adds(Protocol):
         """Values that the statistic reads."""
 
     @property
-    def places(self) -> int:
-        """Number of exact sums ("places") of each group."""
+    def n_accumulators(self) -> int:
+        """Number of exact sums of each group."""
 
     @property
     def counts_rows(self) -> bool:
-        """True if every row adds 1 to exactly one place."""
+        """True if every row adds 1 to exactly one accumulator."""
 
     @property
     def spans(self) -> Sequence[range]:
-        """Ranges of places; a row adds to at most one of each, as its values decide."""
+        """Ranges of accumulators; a row adds to at most one of each, as its values decide."""
 
     def encode(self, *parts: Any) -> NDArray[np.int64]:
         """Encode each row's values as one integer."""

@@ -20,7 +20,7 @@ _Model = TypeVar("_Model", bound=Section)
 
 #: All tables that a job file may have.
 TABLES = ("defaults", "jobs", "report", "serve", "publish")
-#: A table of earlier versions, which set no limit any more.
+#: A table of earlier versions, which sets no budget any more.
 _LIMIT = "limit"
 #: A reference to a variable of the environment; and a text that begins like one.
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -115,8 +115,8 @@ def _parse_file(file: Path) -> dict[str, Any]:
 def _refuse_unknown_tables(tables: Mapping[str, Any], file: Path) -> None:
     if _LIMIT in tables:
         raise InvalidInputError(
-            f"[{_LIMIT}] of {str(file)!r} sets no limit; remove the section, and set the limit of "
-            "the state by counton ledger"
+            f"[{_LIMIT}] of {str(file)!r} sets no budget; remove the section, and set the budget "
+            f"of the state by counton ledger"
         )
     unknown = [name for name in tables if name not in TABLES]
     if unknown:

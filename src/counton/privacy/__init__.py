@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from counton.privacy.contribution import ContributionBound as ContributionBound
     from counton.privacy.expiration import ExpiringDP as ExpiringDP
     from counton.privacy.expiration import ExpiringZCDP as ExpiringZCDP
-    from counton.privacy.filter import Limit as Limit
+    from counton.privacy.filter import AddableGuarantee as AddableGuarantee
     from counton.privacy.guarantees import ZCDP as ZCDP
     from counton.privacy.guarantees import ApproxDP as ApproxDP
     from counton.privacy.guarantees import Guarantee as Guarantee

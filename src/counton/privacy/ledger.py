@@ -1,4 +1,4 @@
-"""The ledger: it adds up privacy loss of releases of the same data, and enforces a limit."""
+"""The ledger: it adds up privacy loss of releases of the same data, and enforces a budget."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from counton.privacy.contribution import (
     states_period,
     without_clock,
 )
-from counton.privacy.filter import Limit, PrivacyFilter
+from counton.privacy.filter import AddableGuarantee, PrivacyFilter
 from counton.privacy.guarantees import (
     ZCDP,
     AgesWithData,
@@ -85,19 +85,20 @@ class _Account(NamedTuple):
     relation: Relation
     filter: PrivacyFilter
 
-    def after(self, counted: Limit | None) -> _Account:
+    def after(self, counted: AddableGuarantee | None) -> _Account:
         """Return the account after one more guarantee, for units of this relation."""
         return self if counted is None else _Account(self.relation, self.filter.after(counted))
 
 
 class Ledger:
-    """The account of releases of the same data: a limit, and the privacy loss spent so far.
+    """The account of releases of the same data: a budget, and the privacy loss spent so far.
 
-    The limit holds even if earlier releases decide the next guarantee, and if streams run at the
+    The budget holds even if earlier releases decide the next guarantee, and if streams run at the
     same time (`counton.privacy.filter` states how guarantees are added up). Call `spend` before a
     stream's first release: the guarantee for all its releases is spent at once.
 
-    **Units.** Each kind of protected unit has a total of its own, with the whole limit: a guarantee
+    **Units.** Each kind of protected unit has a total of its own, with the whole budget: a
+    guarantee
     for a visit is none for a visitor. With ``unit`` the ledger has one total, and refuses a release
     that does not protect this unit. A release that protects a reader counts for a reader's day as
     if the day were replaced (`counton.privacy.contribution.is_part`). Periods are counted by a
@@ -110,18 +111,18 @@ class Ledger:
     not hide whether a unit is there.
 
     Args:
-        limit: the guarantee that all releases together must keep.
+        budget: the guarantee that all releases together must keep.
         age: the age in steps at which guarantees that weaken with age are counted: the total holds
             for data of this age or younger. Of steps of several lengths, the shortest count.
         relation: "add_remove" or "replace" for all units; None: the first entry of each decides.
-        approximate_delta: for a limit of ApproxDP, the part of delta for ApproxDP guarantees; the
+        approximate_delta: for a budget of ApproxDP, the part of delta for ApproxDP guarantees; the
             rest converts others. None: all of it if the first entry is ApproxDP, else a quarter.
-        unit: the unit that the limit protects, such as "reader's month"; None: each kind has a
+        unit: the unit that the budget protects, such as "reader's month"; None: each kind has a
             total. Once a clock is decided, it is part of the name: "reader's month (UTC, time)".
 
     Raises:
-        InvalidInputError: the limit is not PureDP, ApproxDP or ZCDP, the age is negative, the ...
-            is unknown, or the share exceeds the limit's delta.
+        InvalidInputError: the budget is not PureDP, ApproxDP or ZCDP, the age is negative, the ...
+            is unknown, or the share exceeds the budget's delta.
 
     >>> ledger = Ledger(PureDP(1))
     >>> for hour in range(10):
@@ -132,28 +133,28 @@ class Ledger:
 
     def __init__(
         self,
-        limit: Limit,
+        budget: AddableGuarantee,
         *,
         age: int | None = None,
         relation: Relation | None = None,
         approximate_delta: Number | None = None,
         unit: str | None = None,
     ) -> None:
-        if not isinstance(limit, (PureDP, ApproxDP, ZCDP)):
+        if not isinstance(budget, (PureDP, ApproxDP, ZCDP)):
             raise InvalidInputError(
-                f"limit of a ledger is {limit!r}; give PureDP, ApproxDP or ZCDP"
+                f"budget of a ledger is {budget!r}; give PureDP, ApproxDP or ZCDP"
             )
         if relation is not None:
             check_relation("relation", relation)
-        PrivacyFilter.start(limit, (), approximate_delta)
-        self.limit = limit
+        PrivacyFilter.start(budget, (), approximate_delta)
+        self.budget = budget
         self.age = None if age is None else checked_age(age)
         self.relation = relation
         self.unit = None if unit is None else checked_unit(unit, "unit of the ledger")
         if self.unit == ANY_UNIT:
             raise InvalidInputError(
                 f"unit of the ledger is {self.unit!r}, which is not the name of a unit: give the "
-                "unit that the limit protects, such as 'reader'"
+                "unit that the budget protects, such as 'reader'"
             )
         self.approximate_delta = (
             None if approximate_delta is None else exact(approximate_delta, "approximate_delta")
@@ -162,14 +163,14 @@ class Ledger:
         self._spends: list[LedgerEntry] = []
 
     def __repr__(self) -> str:
-        return f"Ledger({self.limit!r}, {len(self.spends):,} entries)"
+        return f"Ledger({self.budget!r}, {len(self.spends):,} entries)"
 
     def __str__(self) -> str:
         return self.describe()
 
     def describe(self) -> str:
-        """Return the limit, the spent budget and the rest, in words."""
-        lines = [f"limit: {self.limit}"]
+        """Return the budget, the spent budget and the rest, in words."""
+        lines = [f"budget: {self.budget}"]
         lines += [f"{entry.name}: {entry.guarantee}" for entry in self.spends]
         if self.unit is not None:
             lines[0] += f", about one {self.unit}"
@@ -196,7 +197,7 @@ class Ledger:
         unit: str = "unit",
         relation: Relation = "add_remove",
     ) -> None:
-        """Record that release ``name`` spends ``guarantee``, if the limit allows it.
+        """Record that release ``name`` spends ``guarantee``, if the budget allows it.
 
         Call it before the first release. If a name spends again, the guarantees add up.
 
@@ -207,8 +208,8 @@ class Ledger:
             relation: "add_remove" or "replace".
 
         Raises:
-            BudgetExceededError: the total would exceed the limit; nothing is recorded.
-            InvalidInputError: the guarantee cannot be counted against this limit.
+            BudgetExceededError: the total would exceed the budget; nothing is recorded.
+            InvalidInputError: the guarantee cannot be counted against this budget.
 
         >>> ledger = Ledger(PureDP(1))
         >>> ledger.spend("visits", PureDP(0.5), relation="replace")
@@ -217,7 +218,7 @@ class Ledger:
         ...
         counton.base.errors.BudgetExceededError: release 'sales' asks for pure differential ...
         epsilon = 0.5, which for one unit replaced counts as pure differential privacy with
-        epsilon = 1; the limit is pure differential privacy with epsilon = 1 for one unit replaced,
+        epsilon = 1; the budget is pure differential privacy with epsilon = 1 for one unit replaced,
         of which pure differential privacy with epsilon = 0.5 is spent and pure differential privacy
         with epsilon = 0.5 is left: give at most epsilon=0.25
         """
@@ -248,7 +249,7 @@ class Ledger:
         self._accounts[unit] = after
 
     def _with_clock_of(self, entry: LedgerEntry) -> str | None:
-        """Return the unit of the limit, with the clock that ``entry`` is the first to name."""
+        """Return the unit of the budget, with the clock that ``entry`` is the first to name."""
         about = self.unit
         clock = clock_of(entry.unit)
         if about is None or not states_period(about) or clock_of(about) or not clock:
@@ -258,7 +259,7 @@ class Ledger:
         timed = f"{about} {clock}"
         return timed if is_part(timed, entry.unit) else about
 
-    def entries_with_costs(self) -> tuple[tuple[LedgerEntry, Limit | None], ...]:
+    def entries_with_costs(self) -> tuple[tuple[LedgerEntry, AddableGuarantee | None], ...]:
         """Return all entries, each with the guarantee that it adds to the total of its unit.
 
         It depends on the total's relation and on the ledger's age; None: it has no loss yet.
@@ -268,10 +269,10 @@ class Ledger:
             for entry in self._spends
         )
 
-    def cost(self, *, unit: str | None = None) -> Limit | None:
+    def cost(self, *, unit: str | None = None) -> AddableGuarantee | None:
         """Return the total of all entries, as a guarantee; None: nothing is spent.
 
-        For a limit of ApproxDP the total is PureDP if it needs no delta; otherwise its delta
+        For a budget of ApproxDP the total is PureDP if it needs no delta; otherwise its delta
         includes all that is reserved for converting other guarantees. Guarantees that weaken with
         age may cost nothing yet at the ledger's age.
 
@@ -286,15 +287,15 @@ class Ledger:
 
     def remaining(
         self,
-        kind: type[Limit] | None = None,
+        kind: type[AddableGuarantee] | None = None,
         *,
         unit: str | None = None,
         relation: Relation | None = None,
-    ) -> Limit | None:
-        """Return the largest guarantee known to fit in the rest of the limit; None if none fits.
+    ) -> AddableGuarantee | None:
+        """Return the largest guarantee known to fit in the rest of the budget; None if none fits.
 
         Args:
-            kind: PureDP, ApproxDP or ZCDP, if a limit of ApproxDP allows several.
+            kind: PureDP, ApproxDP or ZCDP, if a budget of ApproxDP allows several.
             unit: the kind of unit; needed if the ledger has several.
             relation: that of the next release; None: the ledger's own.
 
@@ -309,9 +310,11 @@ class Ledger:
         """
         account = self._account(unit)
         if account is None:
-            first = ZCDP(1) if kind is ZCDP else self.limit
+            first = ZCDP(1) if kind is ZCDP else self.budget
             by = self.relation or relation or "add_remove"
-            account = _Account(by, PrivacyFilter.start(self.limit, [first], self.approximate_delta))
+            account = _Account(
+                by, PrivacyFilter.start(self.budget, [first], self.approximate_delta)
+            )
         if relation == "replace" and account.relation == "add_remove":
             raise InvalidInputError(_replacement_refusal(unit or "unit", "what remains"))
         rest = account.filter.remaining(kind)
@@ -320,11 +323,11 @@ class Ledger:
         return rest
 
     def to_dict(self) -> dict[str, Any]:
-        """Return limit, rules and entries as JSON values, for `from_dict`."""
+        """Return budget, rules and entries as JSON values, for `from_dict`."""
         return {**self.terms(), "spends": [entry.to_dict() for entry in self._spends]}
 
     def terms(self) -> dict[str, Any]:
-        """Return the limit and all rules of the ledger, without its entries, as JSON values.
+        """Return the budget and all rules of the ledger, without its entries, as JSON values.
 
         First entries fix some rules: the relation of each kind of unit, the Renyi orders and the
         shares of delta.
@@ -332,7 +335,7 @@ class Ledger:
         share = self.approximate_delta
         return {
             **({} if self.unit is None else {"unit": self.unit}),
-            "limit": self.limit.to_dict(),
+            "limit": self.budget.to_dict(),
             "age": self.age,
             "relation": self.relation,
             "approximate_delta": None if share is None else text(share),
@@ -345,10 +348,10 @@ class Ledger:
 
         Raises:
             InvalidInputError: a value is missing or invalid.
-            BudgetExceededError: the entries exceed the limit.
+            BudgetExceededError: the entries exceed the budget.
         """
         try:
-            limit: Any = guarantee_from_dict(saved["limit"])
+            budget: Any = guarantee_from_dict(saved["limit"])
             age, relation, share = (saved[key] for key in ("age", "relation", "approximate_delta"))
             entries = [LedgerEntry.from_dict(entry) for entry in saved["spends"]]
             fixed = dict(saved["units"])
@@ -358,25 +361,25 @@ class Ledger:
                 f"the saved ledger cannot be read ({error!r}): restore it from a copy"
             ) from error
         terms = {"age": age, "relation": relation, "approximate_delta": share, "unit": about}
-        ledger = cls(limit, **terms)
-        ledger._accounts = _accounts_of(ledger.limit, fixed)
+        ledger = cls(budget, **terms)
+        ledger._accounts = _accounts_of(ledger.budget, fixed)
         try:
             ledger.enter_all(entries)
         except BudgetExceededError as error:
             raise BudgetExceededError(
-                f"the saved ledger was altered, since it breaks its own limit ({error}): restore "
+                f"the saved ledger was altered, since it breaks its own budget ({error}): restore "
                 "it from a copy"
             ) from error
         return ledger
 
     def enter_all(self, entries: Iterable[LedgerEntry]) -> None:
-        """Spend several entries together, such as those made before a limit was set.
+        """Spend several entries together, such as those made before a budget was set.
 
         They decide together the rules of a kind of unit that has no entry yet.
 
         Raises:
-            BudgetExceededError: the total exceeds the limit; do not use the ledger afterwards.
-            InvalidInputError: a guarantee cannot be counted against this limit.
+            BudgetExceededError: the total exceeds the budget; do not use the ledger afterwards.
+            InvalidInputError: a guarantee cannot be counted against this budget.
         """
         entries = [_check_spend(entry) for entry in entries]
         words = dict.fromkeys(self._accounts)
@@ -398,7 +401,7 @@ class Ledger:
     ) -> LedgerEntry:
         """Return an entry with its unit's name spelt as in ``words``, or as in the totals.
 
-        Raises `InvalidInputError` if the limit is about a unit that this entry does not protect.
+        Raises `InvalidInputError` if the budget is about a unit that this entry does not protect.
         """
         units = [*([] if self.unit is None else [self.unit]), *(words or self._accounts)]
         entry = entry._replace(unit=canonical_unit(entry.unit, units))
@@ -412,8 +415,8 @@ class Ledger:
             less = "a period by another clock, of which one meets several of the other"
             remedy = f"count by that time zone and column, protect one {base_unit(self.unit)}"
         raise InvalidInputError(
-            f"release {entry.name!r} protects one {entry.unit}, but the limit of this ledger is "
-            f"about one {self.unit}: that is {less}, so this limit cannot count the release; "
+            f"release {entry.name!r} protects one {entry.unit}, but the budget of this ledger is "
+            f"about one {self.unit}: that is {less}, so this budget cannot count the release; "
             f"{remedy}, or use another ledger"
         )
 
@@ -424,7 +427,7 @@ class Ledger:
         counted = [self._cost_of_entry(entry, relation) for entry in entries]
         guarantees = [guarantee for guarantee in counted if guarantee is not None]
         return _Account(
-            relation, PrivacyFilter.start(self.limit, guarantees, self.approximate_delta)
+            relation, PrivacyFilter.start(self.budget, guarantees, self.approximate_delta)
         )
 
     def _account(self, unit: str | None) -> _Account | None:
@@ -453,7 +456,7 @@ class Ledger:
             account_unit = next(iter(alike), account_unit)
         return accounts.get(account_unit)
 
-    def _cost_of_entry(self, entry: LedgerEntry, relation: Relation) -> Limit | None:
+    def _cost_of_entry(self, entry: LedgerEntry, relation: Relation) -> AddableGuarantee | None:
         """Return what an entry adds to a total of this relation; None: it has no loss yet."""
         guarantee: object = entry.guarantee
         if isinstance(guarantee, AgesWithData):
@@ -461,7 +464,7 @@ class Ledger:
                 raise InvalidInputError(
                     f"release {entry.name!r} asks for {guarantee}, which weakens as data ages and "
                     f"can be added to other guarantees only at a fixed age: give {field('age')} of "
-                    "the limit"
+                    "the budget"
                 )
             guarantee = guarantee.at_age(self.age)
         if guarantee is None:
@@ -471,13 +474,13 @@ class Ledger:
                 f"release {entry.name!r} asks for {guarantee}, which a ledger cannot add up: give "
                 "PureDP, ApproxDP or ZCDP"
             )
-        addable = isinstance(guarantee, (PureDP, type(self.limit)))
-        if not addable and not isinstance(self.limit, ApproxDP):
+        addable = isinstance(guarantee, (PureDP, type(self.budget)))
+        if not addable and not isinstance(self.budget, ApproxDP):
             raise InvalidInputError(
-                f"release {entry.name!r} asks for {guarantee}, which a limit of {self.limit} never "
-                "covers, however large: give "
-                f"{'PureDP or ZCDP' if isinstance(self.limit, ZCDP) else 'PureDP'}, or give the "
-                "ledger a limit of ApproxDP"
+                f"release {entry.name!r} asks for {guarantee}, which a budget of {self.budget} "
+                f"never covers, however large: give "
+                f"{'PureDP or ZCDP' if isinstance(self.budget, ZCDP) else 'PureDP'}, or give the "
+                "ledger a budget of ApproxDP"
             )
         if entry.relation == relation and not self._is_of_whole(entry, relation):
             return guarantee
@@ -489,7 +492,9 @@ class Ledger:
         """Return whether the guarantee is of a larger unit and has to be converted."""
         return relation == "add_remove" and self.unit not in (None, entry.unit)
 
-    def _refusal(self, entry: LedgerEntry, counted: Limit | None, account: _Account) -> str:
+    def _refusal(
+        self, entry: LedgerEntry, counted: AddableGuarantee | None, account: _Account
+    ) -> str:
         """Return the message of `BudgetExceededError`: the request, its cost and the rest."""
         request = str(entry.guarantee)
         ways = []
@@ -510,7 +515,7 @@ class Ledger:
         remaining = account.filter.remaining(None if counted is None else type(counted))
         spent = account.filter.cost
         return (
-            f"release {entry.name!r} asks for {request}; the limit is {self.limit} for one "
+            f"release {entry.name!r} asks for {request}; the budget is {self.budget} for one "
             f"{unit} {NEIGHBOURS[account.relation]}, of which "
             f"{'nothing' if spent is None else spent} is spent and "
             f"{'nothing' if remaining is None else remaining} is left: "
@@ -518,21 +523,25 @@ class Ledger:
         )
 
     def _remedy(
-        self, entry: LedgerEntry, counted: Limit | None, account: _Account, remaining: Limit | None
+        self,
+        entry: LedgerEntry,
+        counted: AddableGuarantee | None,
+        account: _Account,
+        remaining: AddableGuarantee | None,
     ) -> str:
         shares = account.filter
         share = field("approximate_delta")
-        shared = isinstance(self.limit, ApproxDP)
+        shared = isinstance(self.budget, ApproxDP)
         if remaining is None and shared and not shares.orders and shares.remaining() is not None:
             return (
                 "its delta is reserved for ApproxDP guarantees; ask for PureDP or ApproxDP, or set "
-                f"the limit with {share} below {text(shares.approximate_delta)}"
+                f"the budget with {share} below {text(shares.approximate_delta)}"
             )
         if remaining is None:
-            return "raise the limit"
+            return "raise the budget"
         fits = self._fitting(entry, account, remaining)
         if fits is None:
-            return "ask for less, or raise the limit"
+            return "ask for less, or raise the budget"
         options = [field(name, text(value)) for name, value in fits.losses.items()]
         remedy = f"give at most {' '.join(options)}"
         if isinstance(entry.guarantee, ApproxDP) and not isinstance(fits, ApproxDP):
@@ -544,7 +553,9 @@ class Ledger:
             )
         return remedy
 
-    def _fitting(self, entry: LedgerEntry, account: _Account, remaining: Limit) -> Guarantee | None:
+    def _fitting(
+        self, entry: LedgerEntry, account: _Account, remaining: AddableGuarantee
+    ) -> Guarantee | None:
         """Return the largest such guarantee of few digits that fits in ``remaining``, or None."""
         requested = entry.guarantee
         by = account.relation
@@ -564,7 +575,7 @@ class Ledger:
         counted = self._cost_of_entry(entry._replace(guarantee=guarantee), account.relation)
         return guarantee if counted is None or account.filter.after(counted).within else None
 
-    def _guarantee_by_age(self, requested: AgesWithData, rest: Limit) -> Guarantee:
+    def _guarantee_by_age(self, requested: AgesWithData, rest: AddableGuarantee) -> Guarantee:
         """Return ``requested`` with less loss, so that at ``self.age`` it loses ``rest``."""
         assert self.age is not None
         guarantee = cast("Guarantee", requested)
@@ -599,7 +610,7 @@ def _fixed_terms(accounts: Mapping[str, _Account]) -> dict[str, Any]:
     }
 
 
-def _accounts_of(limit: Limit, fixed: Mapping[str, Any]) -> dict[str, _Account]:
+def _accounts_of(budget: AddableGuarantee, fixed: Mapping[str, Any]) -> dict[str, _Account]:
     """Rebuild accounts, with nothing spent, from the values of `_fixed_terms`."""
     accounts = {}
     for unit, saved in fixed.items():
@@ -608,16 +619,16 @@ def _accounts_of(limit: Limit, fixed: Mapping[str, Any]) -> dict[str, _Account]:
                 f"the saved ledger cannot be read ({saved!r} of unit {unit!r}): restore it from a "
                 "copy"
             )
-        accounts[unit] = _Account(saved["relation"], PrivacyFilter.from_dict(limit, dict(saved)))
+        accounts[unit] = _Account(saved["relation"], PrivacyFilter.from_dict(budget, dict(saved)))
     return accounts
 
 
-def totals(spends: Iterable[LedgerEntry]) -> dict[str, tuple[Relation, Limit | None]]:
-    """Return the total privacy loss of all releases, for each kind of unit; no limit is enforced.
+def totals(spends: Iterable[LedgerEntry]) -> dict[str, tuple[Relation, AddableGuarantee | None]]:
+    """Return the total privacy loss of all releases, for each kind of unit; no budget is enforced.
 
     Guarantees add up by basic composition; if some are zero-concentrated, pure ones are converted
     to rho first. The sum holds if no guarantee was chosen after seeing earlier releases; otherwise
-    set a limit beforehand, with `Ledger`.
+    set a budget beforehand, with `Ledger`.
 
     A total is None if some guarantees weaken with age, or if there are both zero-concentrated and
     approximate ones.
@@ -636,7 +647,7 @@ def totals(spends: Iterable[LedgerEntry]) -> dict[str, tuple[Relation, Limit | N
 APART: Final = "units are counted apart, and the total of one unit says nothing about another unit"
 
 
-def totals_in_words(totals: Mapping[str, tuple[Relation, Limit | None]]) -> list[str]:
+def totals_in_words(totals: Mapping[str, tuple[Relation, AddableGuarantee | None]]) -> list[str]:
     """Return a line for each total, and a line of caution; nothing if there are fewer than two."""
     if len(totals) < 2:
         return []
@@ -647,7 +658,7 @@ def totals_in_words(totals: Mapping[str, tuple[Relation, Limit | None]]) -> list
     return [*lines, f"{APART}; they do not add up to one promise"]
 
 
-def _total(entries: list[LedgerEntry]) -> tuple[Relation, Limit | None]:
+def _total(entries: list[LedgerEntry]) -> tuple[Relation, AddableGuarantee | None]:
     replaced = any(entry.relation == "replace" for entry in entries)
     relation: Relation = "replace" if replaced else "add_remove"
     if not all(isinstance(entry.guarantee, PureDP | ApproxDP | ZCDP) for entry in entries):
@@ -660,7 +671,7 @@ def _total(entries: list[LedgerEntry]) -> tuple[Relation, Limit | None]:
         loss_filter = PrivacyFilter.start(ApproxDP(1, _HALF), approximate_delta=_HALF)
     total = _Account(relation, loss_filter)
     for entry in entries:
-        guarantee = cast("Limit", entry.guarantee)
+        guarantee = cast("AddableGuarantee", entry.guarantee)
         total = total.after(guarantee if entry.relation == relation else when_replaced(guarantee))
     try:
         return relation, total.filter.cost

@@ -142,7 +142,7 @@ def _share_of(spec: StreamSpec, bounds: SumBounds, sums: pl.DataFrame) -> float:
     of_group = inner_of(spec.accumulator_statistic)
     sizes = pl.col("total").cast(pl.Float64).abs().sum()
     of_cells: list[float] = sums.group_by("cell").agg(sizes)["total"].to_list()
-    of_places = place_sums(sums, spec.terms.group_statistic.places)
+    of_places = place_sums(sums, spec.terms.group_statistic.n_accumulators)
     return max(
         max(of_cells, default=0.0) / bounds.largest,
         of_group.largest_measured(of_places) / bounds.largest,

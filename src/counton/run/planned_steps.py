@@ -98,8 +98,8 @@ class Measurement(NamedTuple):
         only_rows = of_group.counts_rows or (not of_group.parts and not of_group.rank_digits)
         return cls(
             statistic,
-            sums_of_group=of_group.places,
-            sums=of_group.places * (groups or 1),
+            sums_of_group=of_group.n_accumulators,
+            sums=of_group.n_accumulators * (groups or 1),
             shape=(groups or 1,) if is_of_each_group else shape_of(statistic, groups),
             is_of_each_group=is_of_each_group,
             sums_of_row=len(of_group.entries(_total)),

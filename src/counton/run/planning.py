@@ -251,7 +251,7 @@ def _with_discovery(job: Job, terms: StreamTerms, statistic: AccumulatorStatisti
     assert isinstance(terms.loss, ApproxDP)
     compared = ONE_CELL
     if statistic.row_total is not None:
-        compared = ComparedCells(statistic.places, statistic.row_total)
+        compared = ComparedCells(statistic.n_accumulators, statistic.row_total)
     cells = Discovery.of(
         strategy,
         distribution,

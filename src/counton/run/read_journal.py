@@ -130,7 +130,7 @@ def _read_found_groups(
     names = open_private(stream.labels())
     design = stream.design
     compared = description.cells.compared
-    sums_of_group = compared.places
+    sums_of_group = compared.n_cells
     steps = range(1, stream.step + 1)
     size = max(
         1,

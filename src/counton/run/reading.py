@@ -138,7 +138,7 @@ def _row_numbers(
     groups = spec.terms.groups
     has_other_rows = False
     if isinstance(groups, Declared) and groups.other is not None:
-        places = counted.cells["group"] // spec.terms.group_statistic.places
+        places = counted.cells["group"] // spec.terms.group_statistic.n_accumulators
         has_other_rows = bool((places == len(groups.declared)).any())
     number = 0
     names: list[tuple[str, int]] = []

@@ -74,7 +74,7 @@ def checked_batch(
     sums = counted.cells.rename({"group": "cell"})
     of_cells = sums.group_by("cell").agg(pl.col("total").cast(pl.Float64).abs().sum())
     largest: Any = of_cells["total"].max()
-    of_places = place_sums(sums, spec.terms.group_statistic.places)
+    of_places = place_sums(sums, spec.terms.group_statistic.n_accumulators)
     refuse_inexact(spec, AddedSums(int(largest or 0), of_places), Amounts(0, 0.0))
     # Late rows are released with the next window that is due.
     due = now - served.release_delay

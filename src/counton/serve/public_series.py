@@ -241,7 +241,7 @@ class Journal:
             "budget": {
                 "unit": unit,
                 "spent": None if spent is None else str(spent),
-                "limit": None if ledger is None else str(ledger.limit),
+                "budget": None if ledger is None else str(ledger.budget),
                 "left": None if remaining is None else str(remaining),
             },
             "columns": columns,
@@ -259,7 +259,7 @@ class Journal:
         return ", ".join(errors)
 
     def budget_left(self) -> float | None:
-        """Return the fraction of the unit's privacy limit that is left, if there is a limit."""
+        """Return the fraction of the unit's privacy budget that is left, if there is a budget."""
         ledger = self._store.ledger
         if ledger is None:
             return None
@@ -267,7 +267,7 @@ class Journal:
         if remaining is None:
             return 0.0
         for name in ("rho", "epsilon"):
-            whole = getattr(ledger.limit, name, None)
+            whole = getattr(ledger.budget, name, None)
             if whole:
                 return float(getattr(remaining, name)) / float(whole)
         return None

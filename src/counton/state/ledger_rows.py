@@ -1,8 +1,8 @@
-"""The privacy ledger of a state as database rows: what releases have spent, and the limit; and the
+"""The privacy ledger of a state as database rows: what releases have spent, and the budget; and the
 names of protected units, one rule for streams, statistics and tables of a state.
 
 A ledger adds up spending for each name of a unit, so the same people under two names could lose
-twice the limit. To prevent this, a new release inherits the name that the state has, in its
+twice the budget. To prevent this, a new release inherits the name that the state has, in its
 spelling; another name must be stated. One name never stands for both an event and a user.
 """
 
@@ -21,7 +21,7 @@ from textwrap import shorten
 from typing import Any, NamedTuple
 
 from counton.base.errors import BudgetExceededError, InvalidInputError, field
-from counton.privacy import Ledger, LedgerEntry, Limit, guarantee_from_dict
+from counton.privacy import AddableGuarantee, Ledger, LedgerEntry, guarantee_from_dict
 from counton.privacy.contribution import (
     ANY_UNIT,
     Relation,
@@ -43,7 +43,7 @@ def spend_of(row: Any) -> LedgerEntry:
     return LedgerEntry.from_dict({**json.loads(row.guarantee), **kept})
 
 
-#: Names of the terms that define a limit.
+#: Names of the terms that define a budget.
 _STATED = ("limit", "age", "relation", "approximate_delta", "unit")
 
 
@@ -64,8 +64,9 @@ def stamp(column: str) -> dict[str, str]:
     return {column: time, "who": user_name, "host": socket.gethostname() or "unknown"}
 
 
-def limit_in_words(record: Mapping[str, Any] | None) -> str:
-    """Describe the terms of a limit (JSON values, as in `LedgerEvent`) in words; None is "none"."""
+def budget_in_words(record: Mapping[str, Any] | None) -> str:
+    """Describe the terms of a budget (JSON values, as in `LedgerEvent`) in words; None is
+    "none"."""
     if record is None:
         return "none"
     words = str(guarantee_from_dict(record["limit"]))
@@ -88,19 +89,19 @@ def entry_times(connection: Connection) -> tuple[str, ...]:
 
 class LedgerEvent(NamedTuple):
     """An event in the history of a ledger (the record of spent privacy loss): the entry of a
-    stream's guarantee, or a change of the ledger's limit.
+    stream's guarantee, or a change of the ledger's budget.
 
     Attributes:
         time: time of the event, ISO 8601 in UTC.
-        event: ``spent``, ``limit set``, ``limit raised``, ``limit lowered``, ``limit narrowed``
-            (only to one unit), or ``limit removed``.
-        name: name of the stream or table that spends; None for a limit.
-        terms: guarantee, unit and relation of an entry, or the terms of a limit, as JSON values
-            (``limit``, ``age``, ``relation``, ``approximate_delta``, ``unit``); None if the limit
+        event: ``spent``, ``budget set``, ``budget raised``, ``budget lowered``, ``budget narrowed``
+            (only to one unit), or ``budget removed``.
+        name: name of the stream or table that spends; None for a budget.
+        terms: guarantee, unit and relation of an entry, or the terms of a budget, as JSON values
+            (``limit``, ``age``, ``relation``, ``approximate_delta``, ``unit``); None if the budget
             was removed.
         user: operating system's name of the user who did this.
         host: name of the machine on which this was done.
-        before: terms of the former limit; None if there was none.
+        before: terms of the former budget; None if there was none.
     """
 
     time: str
@@ -116,26 +117,26 @@ class LedgerEvent(NamedTuple):
 
         >>> one, two = ({"limit": {"guarantee": "pure", "epsilon": each}} for each in "12")
         >>> time, about = "2024-03-01T09:30:00+00:00", {**two, "unit": "reader"}
-        >>> print(LedgerEvent(time, "limit raised", terms=about, before=one).in_words())
-        limit raised from pure differential privacy with epsilon = 1 to pure differential privacy
+        >>> print(LedgerEvent(time, "budget raised", terms=about, before=one).in_words())
+        budget raised from pure differential privacy with epsilon = 1 to pure differential privacy
         with epsilon = 2, about one reader
         """
         if self.name is None:
-            old = self.before is not None and self.event != "limit narrowed"
-            before = f" from {limit_in_words(self.before)}" if old else ""
-            return f"{self.event}{before} to {limit_in_words(self.terms)}"
+            old = self.before is not None and self.event != "budget narrowed"
+            before = f" from {budget_in_words(self.before)}" if old else ""
+            return f"{self.event}{before} to {budget_in_words(self.terms)}"
         spend = LedgerEntry.from_dict(self.terms or {})
         return f"{self.event} by {self.name!r}: {spend.guarantee}, {spend.unit}"
 
 
 def history(connection: Connection) -> tuple[LedgerEvent, ...]:
-    """Return all entries and changes of the limit by time; in one second, changes come first."""
+    """Return all entries and changes of the budget by time; in one second, changes come first."""
     events = []
     with reading("the ledger"):
         for row in connection.rows("SELECT * FROM counton_limits ORDER BY id"):
             before, after = (text and json.loads(text) for text in (row.before, row.after))
-            for limit in (before, after):
-                limit_in_words(limit)  # refuses malformed terms
+            for budget in (before, after):
+                budget_in_words(budget)  # refuses malformed terms
             if before is None or after is None:
                 verb = "set" if before is None else "removed"
             elif before["limit"] == after["limit"] and not row.higher:
@@ -145,7 +146,7 @@ def history(connection: Connection) -> tuple[LedgerEvent, ...]:
             events.append(
                 LedgerEvent(
                     time=row.time,
-                    event=f"limit {verb}",
+                    event=f"budget {verb}",
                     terms=after,
                     user=row.who,
                     host=row.host,
@@ -167,15 +168,15 @@ def history(connection: Connection) -> tuple[LedgerEvent, ...]:
     return tuple(sorted(events, key=lambda event: event.time))
 
 
-def _limit_terms(bound: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the terms of a limit as JSON values; None if there is no limit."""
+def _budget_terms(bound: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the terms of a budget as JSON values; None if there is no budget."""
     if bound is None:
         return None
     return {name: bound[name] for name in _STATED if bound.get(name) is not None}
 
 
 def _is_higher(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> bool:
-    """Return False only if the limits differ in numbers alone, none of which is larger."""
+    """Return False only if the budgets differ in numbers alone, none of which is larger."""
     if after is None or before["limit"]["guarantee"] != after["limit"]["guarantee"]:
         return True
     if any(
@@ -188,22 +189,22 @@ def _is_higher(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> bo
     return any(Fraction(after["limit"][name]) > Fraction(before["limit"][name]) for name in numbers)
 
 
-def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: bool) -> None:
-    """Replace the state's privacy limit by that of ``proposed``, and record the change.
+def set_budget(connection: Connection, proposed: Ledger | None, *, allow_raise: bool) -> None:
+    """Replace the state's privacy budget by that of ``proposed``, and record the change.
 
     Raises:
-        InvalidInputError: the new limit allows more, and ``allow_raise`` is False.
+        InvalidInputError: the new budget allows more, and ``allow_raise`` is False.
     """
-    before = _limit_terms(terms(connection))
-    after = None if proposed is None else _limit_terms(proposed.terms())
+    before = _budget_terms(terms(connection))
+    after = None if proposed is None else _budget_terms(proposed.terms())
     if before == after:
         return
     higher = before is not None and _is_higher(before, after)
     if higher and not allow_raise:
         raise InvalidInputError(
-            f"the limit is {limit_in_words(before)}, and would become {limit_in_words(after)}, "
+            f"the budget is {budget_in_words(before)}, and would become {budget_in_words(after)}, "
             "which allows more than was promised, or something else, when the first release was "
-            f"made: leave the limit as it is, or give {field('allow_raise', True)}; the ledger "
+            f"made: leave the budget as it is, or give {field('allow_raise', True)}; the ledger "
             "then notes the change with time, user and host"
         )
     write_terms(connection, proposed)
@@ -227,14 +228,14 @@ def entries(connection: Connection) -> tuple[LedgerEntry, ...]:
 
 
 def terms(connection: Connection) -> dict[str, Any] | None:
-    """Return the limit and its terms as JSON values; None without a limit."""
+    """Return the budget and its terms as JSON values; None without a budget."""
     saved = connection.value("SELECT budget_limit FROM counton_database")
-    with reading("the ledger's limit"):
+    with reading("the ledger's budget"):
         return None if saved is None else dict(json.loads(saved))
 
 
 def ledger(connection: Connection) -> Ledger | None:
-    """Return the ledger; None if there is no limit."""
+    """Return the ledger; None if there is no budget."""
     bound = terms(connection)
     if bound is None:
         return None
@@ -242,11 +243,11 @@ def ledger(connection: Connection) -> Ledger | None:
         spends = [entry.to_dict() for entry in entries(connection)]
         try:
             return Ledger.from_dict({**bound, "spends": spends})
-        except BudgetExceededError as error:  # no entry is made beyond the limit
+        except BudgetExceededError as error:  # no entry is made beyond the budget
             raise ValueError(str(error)) from error
 
 
-def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
+def totals(connection: Connection) -> dict[str, tuple[Relation, AddableGuarantee | None]]:
     """Return the relation of neighbours and the total privacy loss, by unit."""
     privacy_ledger = ledger(connection)
     if privacy_ledger is None:
@@ -258,11 +259,11 @@ def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
 
 
 def with_entry(connection: Connection, entry: LedgerEntry) -> Ledger | None:
-    """Return the ledger with one more entry, unwritten; None if there is no limit.
+    """Return the ledger with one more entry, unwritten; None if there is no budget.
 
     Raises:
-        BudgetExceededError: the limit does not allow it.
-        InvalidInputError: the entry's kind of guarantee cannot be counted against the limit.
+        BudgetExceededError: the budget does not allow it.
+        InvalidInputError: the entry's kind of guarantee cannot be counted against the budget.
     """
     present = ledger(connection)
     if present is not None:
@@ -275,9 +276,9 @@ def enter(connection: Connection, entry: LedgerEntry) -> None:
     spent.
 
     Raises:
-        BudgetExceededError: the limit does not allow it.
+        BudgetExceededError: the budget does not allow it.
         InvalidInputError: another entry has this name, or the guarantee cannot be counted ...
-            limit.
+            budget.
     """
     if any(existing.name == entry.name for existing in entries(connection)):
         raise InvalidInputError(
@@ -293,11 +294,11 @@ def enter(connection: Connection, entry: LedgerEntry) -> None:
 
 
 def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool) -> Ledger:
-    """Return a ledger with the limit of ``proposed`` and all existing spending, unwritten.
+    """Return a ledger with the budget of ``proposed`` and all existing spending, unwritten.
 
     Raises:
-        BudgetExceededError: more than the new limit is spent already.
-        InvalidInputError: earlier spending cannot be counted against this kind of limit.
+        BudgetExceededError: more than the new budget is spent already.
+        InvalidInputError: earlier spending cannot be counted against this kind of budget.
     """
     before = terms(connection)
     if keep_unit and proposed.unit is None and before is not None:
@@ -308,21 +309,21 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool) ->
     except BudgetExceededError as error:
         spent = "; ".join(f"{entry.name!r} {entry.guarantee}" for entry in existing)
         raise BudgetExceededError(
-            f"the limit of {proposed.limit} was not set, because more is spent already and cannot "
-            f"be taken back ({shorten(spent, 300, placeholder=' ...')}): set a larger limit"
+            f"the budget of {proposed.budget} was not set, because more is spent already and "
+            f"cannot be taken back ({shorten(spent, 300, placeholder=' ...')}): set a larger budget"
         ) from error
     return proposed
 
 
 def write_terms(connection: Connection, present: Ledger | None) -> None:
-    """Store the limit of ``present`` with its terms; None removes it."""
+    """Store the budget of ``present`` with its terms; None removes it."""
     text = None if present is None else json.dumps(present.terms(), sort_keys=True)
     connection.execute("UPDATE counton_database SET budget_limit = :text", text=text)
 
 
-#: Kind of a limit's unit that the first release with this name decides: rows or users.
+#: Kind of a budget's unit that the first release with this name decides: rows or users.
 OPEN = "row or user"
-#: Names of a limit's unit that stand for people.
+#: Names of a budget's unit that stand for people.
 _PEOPLE = re.compile(
     "borrower|citizen|client|customer|employee|guest|household|human|individual|inhabitant|member|"
     "passenger|patient|people|person|pupil|reader|resident|student|subscriber|user|visitor|worker",
@@ -337,7 +338,7 @@ class SpentUnit(NamedTuple):
         name: name of the stream or table.
         unit: name of the unit, such as "reader".
         kind: kind of unit with this name: "event" (any row), "user", "edge" or "letter"; `OPEN`
-            for a limit whose name no release has yet; None if unknown.
+            for a budget whose name no release has yet; None if unknown.
     """
 
     name: str
@@ -371,7 +372,7 @@ def unit_word(
     counton.base.errors.InvalidInputError: 'visitor' means one user in the release 'visits' of ...
     """
     spent_units = list(spent_units)
-    # Unless its name is stated, a release of rows is none of what a limit names.
+    # Unless its name is stated, a release of rows is none of what a budget names.
     inherited = (kind, None, OPEN) if kind == "user" else (kind, None)
     alike = [spent for spent in spent_units if kind is None or spent.kind in inherited]
     whole = default if stated_unit is None else stated_unit
@@ -393,7 +394,7 @@ def unit_word(
         first = next(spent.name for spent in alike if spent.unit == ANY_UNIT)
         raise InvalidInputError(
             f"unit is {word + suffix!r}, but the unit of {first!r} in this state has no name, so "
-            "the same people could be counted in two totals, each up to the limit: call the unit "
+            "the same people could be counted in two totals, each up to the budget: call the unit "
             f"{ANY_UNIT!r} here too, or use another state"
         )
     for spent in spent_units:
@@ -474,7 +475,7 @@ def record_in(details: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def known_in(connection: Connection) -> list[SpentUnit]:
-    """Return the limit's protected unit, then those of the ledger's entries in order."""
+    """Return the budget's protected unit, then those of the ledger's entries in order."""
     kinds: dict[str, str | None] = {}
     with reading("what the streams protect"):
         for row in public_rows(connection):
@@ -482,22 +483,22 @@ def known_in(connection: Connection) -> list[SpentUnit]:
             kinds[row.name] = kind_of(saved, record_in(json.loads(row.details)))
     rows = connection.rows("SELECT name, unit FROM counton_ledger ORDER BY id")
     units = [SpentUnit(name, unit, kinds.get(name)) for name, unit in rows]
-    limit = connection.value("SELECT budget_limit FROM counton_database")
-    with reading("the ledger's limit"):
-        about = None if limit is None else json.loads(limit).get("unit")
-    return units if about is None else [of_limit(about, units), *units]
+    budget = connection.value("SELECT budget_limit FROM counton_database")
+    with reading("the ledger's budget"):
+        about = None if budget is None else json.loads(budget).get("unit")
+    return units if about is None else [unit_of_budget(about, units), *units]
 
 
-def of_limit(about: str, released: Iterable[SpentUnit] = ()) -> SpentUnit:
-    """Return the unit that a limit protects.
+def unit_of_budget(about: str, released: Iterable[SpentUnit] = ()) -> SpentUnit:
+    """Return the unit that a budget protects.
 
     The unit's name is ``about``. Its kind is the name itself for "event", "edge" or "letter", and
     "user" for a word for people or a period of somebody. For any other name the kind is that of the
     first unit in ``released`` with this name, or `OPEN` if there is none.
 
-    >>> [of_limit(about).kind for about in ("move", "Person", "move's week", "event")]
+    >>> [unit_of_budget(about).kind for about in ("move", "Person", "move's week", "event")]
     ['row or user', 'user', 'user', 'event']
-    >>> of_limit("move", [SpentUnit("moves", "move", "event")]).kind
+    >>> unit_of_budget("move", [SpentUnit("moves", "move", "event")]).kind
     'event'
     """
     word = base_unit(about)
@@ -508,4 +509,4 @@ def of_limit(about: str, released: Iterable[SpentUnit] = ()) -> SpentUnit:
     else:
         kinds = (spent.kind for spent in released if spent.kind and base_unit(spent.unit) == word)
         kind = next(kinds, OPEN)
-    return SpentUnit("limit of the ledger", about, kind)
+    return SpentUnit("budget of the ledger", about, kind)

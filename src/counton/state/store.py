@@ -1,4 +1,4 @@
-"""A state database as a whole: its streams, the privacy that they have spent, and its limit."""
+"""A state database as a whole: its streams, the privacy that they have spent, and its budget."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from counton.base.errors import InvalidInputError, StateError, field
 from counton.base.exact import Number
 from counton.base.private import Private
 from counton.continual import Design
-from counton.privacy import Ledger, LedgerEntry, Limit
+from counton.privacy import AddableGuarantee, Ledger, LedgerEntry
 from counton.privacy.contribution import Relation
 from counton.state import journal, schema, stream_rows
 from counton.state import keys as keyfile
@@ -36,7 +36,7 @@ class Store(Closing):
     >>> from counton import PureDP, Stream
     >>> from counton.strategies import Binary
     >>> with Store("visits.db", create=True) as store:
-    ...     store.set_limit(PureDP(1))
+    ...     store.set_budget(PureDP(1))
     ...     Stream.create("visits.db", "visits", Binary(horizon=100), PureDP(0.75)).close()
     ...     print(store.streams, store.ledger.remaining())
     ('visits',) pure differential privacy with epsilon = 0.25
@@ -170,58 +170,58 @@ class Store(Closing):
 
     @property
     def ledger_history(self) -> tuple[LedgerEvent, ...]:
-        """All entries of the ledger and changes of the limit by time, with user and host.
+        """All entries of the ledger and changes of the budget by time, with user and host.
 
         Each entry and change names its user and host.
 
         >>> from counton import PureDP
         >>> with Store("visits.db", create=True) as store:
-        ...     store.set_limit(PureDP(1))
+        ...     store.set_budget(PureDP(1))
         ...     store.add_spend("survey of 2023", PureDP("1/2"), unit="reader")
         ...     for event in store.ledger_history:
         ...         print(event.in_words())
-        limit set to pure differential privacy with epsilon = 1
+        budget set to pure differential privacy with epsilon = 1
         spent by 'survey of 2023': pure differential privacy with epsilon = 0.5, reader
         """
         return self._read(books.history)
 
     @property
     def ledger(self) -> Ledger | None:
-        """A copy of the ledger, which can compute what is left; None if there is no limit."""
+        """A copy of the ledger, which can compute what is left; None if there is no budget."""
         return self._read(books.ledger)
 
     @property
-    def totals(self) -> dict[str, tuple[Relation, Limit | None]]:
+    def totals(self) -> dict[str, tuple[Relation, AddableGuarantee | None]]:
         """Total privacy loss for each kind of protected unit.
 
         Returns:
             For each kind of unit: how its neighbouring datasets differ, and the total loss.
 
-            With a limit, losses are added up by the rules of the limit's kind of guarantee
-            (`Ledger`). If the limit names an age of data at which no loss counts yet, the total is
+            With a budget, losses are added up by the rules of the budget's kind of guarantee
+            (`Ledger`). If the budget names an age of data at which no loss counts yet, the total is
             None.
 
-            Without a limit, losses are added up by `counton.privacy.ledger.totals`. If the
+            Without a budget, losses are added up by `counton.privacy.ledger.totals`. If the
             guarantees cannot be added, the total is None.
         """
         return self._read(books.totals)
 
     def refuse_beyond(self, entry: LedgerEntry) -> None:
         """Refuse a new stream (``entry`` has its guarantee) if its privacy loss goes beyond the
-        limit, before its rows are read.
+        budget, before its rows are read.
 
         ``Stream.create`` checks again when it makes the entry.
 
         Raises:
-            BudgetExceededError: the remaining part of the limit does not cover the guarantee.
-            InvalidInputError: this kind of guarantee cannot be counted against the limit.
+            BudgetExceededError: the remaining part of the budget does not cover the guarantee.
+            InvalidInputError: this kind of guarantee cannot be counted against the budget.
         """
         with self.database.transaction(write=False) as connection:
             books.with_entry(connection, entry)
 
-    def set_limit(
+    def set_budget(
         self,
-        limit: Limit | None,
+        budget: AddableGuarantee | None,
         *,
         age: int | None = None,
         relation: Relation | None = None,
@@ -229,36 +229,36 @@ class Store(Closing):
         unit: str | None = None,
         allow_raise: bool = False,
     ) -> None:
-        """Set the most that all releases of the database may spend together; None: no limit.
+        """Set the most that all releases of the database may spend together; None: no budget.
 
-        Set it before anything is released. The theorem on limits (privacy filters) does not cover a
-        limit that is chosen or changed after looking at releases. All spending still counts in
+        Set it before anything is released. The theorem on budgets (privacy filters) does not cover
+        a budget that is chosen or changed after looking at releases. All spending still counts in
         full. The database notes each change (`ledger_history`).
 
         Args:
-            limit: PureDP, ApproxDP or ZCDP.
+            budget: PureDP, ApproxDP or ZCDP.
             age: for guarantees that weaken with the age of data: the age, in steps, for which their
                 loss is counted.
             relation: how neighbouring datasets differ, for all units; None keeps, for each unit,
                 the relation of its first entry in the ledger.
-            approximate_delta: the part of a limit's delta for ApproxDP guarantees; see
+            approximate_delta: the part of a budget's delta for ApproxDP guarantees; see
                 `counton.privacy.Ledger`.
-            unit: kind of unit that the limit protects, such as "reader" or "reader's month":
+            unit: kind of unit that the budget protects, such as "reader" or "reader's month":
                 streams that protect less are refused from then on. None keeps the former kind. If
                 there was none, or for an empty text, each kind of unit has a total of its own.
-            allow_raise: allow a change that may raise the limit. Without this permission only
+            allow_raise: allow a change that may raise the budget. Without this permission only
                 smaller numbers of the same kind of guarantee are accepted, because another kind,
-                unit or age, or no limit, may allow more.
+                unit or age, or no budget, may allow more.
 
         Raises:
-            BudgetExceededError: the existing streams have spent more; the limit stays as it was.
+            BudgetExceededError: the existing streams have spent more; the budget stays as it was.
             InvalidInputError: the guarantees of the existing streams cannot be counted against ...
-                of limit; or the limit would be raised without permission.
+                of budget; or the budget would be raised without permission.
         """
         proposed = None
-        if limit is not None:
+        if budget is not None:
             proposed = Ledger(
-                limit,
+                budget,
                 age=age,
                 relation=relation,
                 approximate_delta=approximate_delta,
@@ -268,12 +268,12 @@ class Store(Closing):
             books.lock(connection)
             if proposed is not None:
                 proposed = books.enter_known(connection, proposed, keep_unit=unit is None)
-            books.set_limit(connection, proposed, allow_raise=allow_raise)
+            books.set_budget(connection, proposed, allow_raise=allow_raise)
 
     def add_spend(
         self,
         name: str,
-        guarantee: Limit,
+        guarantee: AddableGuarantee,
         *,
         unit: str,
         relation: Relation = "add_remove",
@@ -292,9 +292,9 @@ class Store(Closing):
             relation: how neighbouring datasets differ.
 
         Raises:
-            BudgetExceededError: the limit does not cover it; nothing is entered.
+            BudgetExceededError: the budget does not cover it; nothing is entered.
             InvalidInputError: the name is in use or is not allowed; the unit or the guarantee ...
-                counted against the limit.
+                counted against the budget.
 
         >>> from counton import PureDP
         >>> with Store("visits.db", create=True) as store:
@@ -319,7 +319,7 @@ class Store(Closing):
             return {
                 "state": self.database.label,
                 "format": schema.FORMAT,
-                "limit": None if terms is None else terms["limit"],
+                "budget": None if terms is None else terms["limit"],
                 "ledger": [
                     {**entry.to_dict(), "entered": time}
                     for entry, time in zip(

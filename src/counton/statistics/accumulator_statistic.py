@@ -70,7 +70,7 @@ class AccumulatorStatistic(Statistic):
     and by how much. `measure` converts the sums linearly to cells.
 
     Attributes:
-        places: number of sums over rows.
+        n_accumulators: number of sums over rows.
         parts: the values of an event.
         counts_rows: True if every row changes one sum by 1.
         asks: its numbers, if they are only the "count", "sum" and "mean" of one column, so that
@@ -83,7 +83,7 @@ class AccumulatorStatistic(Statistic):
     """
 
     ordered = False
-    places: int
+    n_accumulators: int
     parts: tuple[Part, ...] = ()
     counts_rows: bool = False
     asks: ClassVar[tuple[str, ...]] = ()
@@ -118,7 +118,7 @@ class AccumulatorStatistic(Statistic):
 
     def code_bounds(self) -> tuple[int, int]:
         """Return the smallest and the largest code of rows that count."""
-        return (0, self.places - 1) if self.spans else self.row_bounds()
+        return (0, self.n_accumulators - 1) if self.spans else self.row_bounds()
 
     @property
     def largest_entry(self) -> int:
@@ -128,11 +128,11 @@ class AccumulatorStatistic(Statistic):
         return 1
 
     def total_of_sums(self, sums: Floats) -> float:
-        """Return the total of the sums, ``(places,)``, which must not exceed `most_counted`."""
+        """Return the total of the sums of one step, which must not exceed `most_counted`."""
         return float(sums.sum())
 
     def largest_measured(self, sums: Floats) -> float:
-        """Return a bound on every cell, given bounds on the sums, ``(places,)``."""
+        """Return a bound on every cell, given bounds on the sums, ``(n_accumulators,)``."""
         return float(sums.sum()) * self.largest_entry
 
     @abstractmethod
@@ -161,15 +161,17 @@ class AccumulatorStatistic(Statistic):
         There is one for each pair of `entries` whose index depends on the row. A row with a
         negative code changes none.
         """
-        chosen = [place for place, _ in self.entries(np.zeros(1, np.int64))]
-        return tuple(range(self.places) for place in chosen if not isinstance(place, int))
+        chosen = [accumulator for accumulator, _ in self.entries(np.zeros(1, np.int64))]
+        return tuple(
+            range(self.n_accumulators) for accumulator in chosen if not isinstance(accumulator, int)
+        )
 
     def row_bounds(self) -> tuple[int, int]:
         """Return a row's smallest and largest amount in a sum, in multiples of the resolution."""
         return 1, 1
 
     def measure(self, sums: Integers) -> Integers:
-        """Convert sums, ``(steps, places)``, to ``(steps, *cells)``, exactly and linearly."""
+        """Convert sums, a row for each step, to ``(steps, *cells)``, exactly and linearly."""
         return sums.reshape(len(sums), *self.cells)
 
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
@@ -204,7 +206,7 @@ class UsersByRank(AccumulatorStatistic):
 
     @override
     def code_bounds(self) -> tuple[int, int]:
-        return 1, 2**self.places
+        return 1, 2**self.n_accumulators
 
     @override
     def row_bounds(self) -> tuple[int, int]:
@@ -212,7 +214,10 @@ class UsersByRank(AccumulatorStatistic):
 
     @override
     def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
-        return [(place, (code - 1) // 2**place % 2) for place in range(self.places)]
+        return [
+            (accumulator, (code - 1) // 2**accumulator % 2)
+            for accumulator in range(self.n_accumulators)
+        ]
 
 
 class Sums(Exact):
@@ -233,17 +238,20 @@ class Sums(Exact):
                 f"an event belongs to no cell of {statistic!r}: give it a cell that is listed, or "
                 "leave the event out"
             )
-        sums = np.zeros((steps, statistic.places), np.int64)
+        sums = np.zeros((steps, statistic.n_accumulators), np.int64)
         ends = np.concatenate([[0], stops])
-        for place, amount in statistic.entries(codes):
-            if isinstance(place, int):
+        for accumulator, amount in statistic.entries(codes):
+            if isinstance(accumulator, int):
                 if isinstance(amount, int):
-                    sums[:, place] += event_counts * amount
+                    sums[:, accumulator] += event_counts * amount
                     continue
                 running = np.concatenate([[0], np.cumsum(amount)])  # may wrap; differences do not
-                sums[:, place] += running[ends[1:]] - running[ends[:-1]]
+                sums[:, accumulator] += running[ends[1:]] - running[ends[:-1]]
             else:
-                cell = np.repeat(np.arange(steps), event_counts) * statistic.places + place
+                cell = (
+                    np.repeat(np.arange(steps), event_counts) * statistic.n_accumulators
+                    + accumulator
+                )
                 np.add.at(sums.reshape(-1), cell, amount)
         return statistic.measure(sums)
 

@@ -108,7 +108,7 @@ class Average(ClippedValues):
         self._call_units(unit)
         self._clip(lower, upper, resolution, "replace")
         self.number = None if number is None else check_integer("number", number, 1, 2**40)
-        self.places = 2 if number is None else 1
+        self.n_accumulators = 2 if number is None else 1
         self.ordered = number is not None  # the number of values is checked at each step
         self.row_total = self.width if number is None else None
         self.known_beforehand = ("sum", "count") if number is None else None

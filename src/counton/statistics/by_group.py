@@ -125,7 +125,7 @@ class Grouped(AccumulatorStatistic):
             )
         self.inner = inner
         self.groups = distinct_names(groups, "groups are")
-        self.places = len(self.groups) * inner.places
+        self.n_accumulators = len(self.groups) * inner.n_accumulators
         self.counts_rows = inner.counts_rows
         self.counts_units = inner.counts_units
         self.parts = (Part("by", "label"), *inner.parts)
@@ -211,7 +211,7 @@ class Grouped(AccumulatorStatistic):
     def measure(self, sums: Integers) -> Integers:
         steps = len(sums)
         count = len(self.groups)
-        cells = self.inner.measure(sums.reshape(steps * count, self.inner.places))
+        cells = self.inner.measure(sums.reshape(steps * count, self.inner.n_accumulators))
         return cells.reshape(steps, count, *self.inner.cells)
 
     @override

@@ -23,7 +23,7 @@ from counton.statistics.statistic import Events
 class _SumOfRows(AccumulatorStatistic):
     """Base class of `Count` and `Sum`, whose released numbers are themselves sums over rows."""
 
-    places = 1
+    n_accumulators = 1
     shows = ()
     additive = True
     finds = True

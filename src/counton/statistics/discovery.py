@@ -70,20 +70,20 @@ class ComparedCells(NamedTuple):
     """The cells of a group whose sum decides whether the group is shown.
 
     Attributes:
-        places: number of cells of a group.
+        n_cells: number of cells of a group.
         row: how much every row adds to their sum.
 
     >>> ComparedCells(2, 60).of_groups(np.array([[20, 40, 60, 0]])).tolist()
     [[60, 60]]
     """
 
-    places: int = 1
+    n_cells: int = 1
     row: int = 1
 
     def of_groups(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return each group's sum; ``values`` has the shape ``(steps, groups * places, ...)``."""
+        """Return each group's sum; ``values`` has the shape ``(steps, groups * n_cells, ...)``."""
         steps, _, *versions = values.shape
-        return np.asarray(values.reshape(steps, -1, self.places, *versions).sum(axis=2))
+        return np.asarray(values.reshape(steps, -1, self.n_cells, *versions).sum(axis=2))
 
 
 #: A group of one cell, which counts its rows.
@@ -194,7 +194,7 @@ class Discovery:
         several = contribution.most is not None or contribution.pattern is not None
         once = contribution.once == "group" or not several
         change = 1 if once else groups
-        counts = draws(strategy, distribution, steps, compared.places)
+        counts = draws(strategy, distribution, steps, compared.n_cells)
         low = 0
         high = 64
         while groups * delta_bound(distribution, counts, high * _GRAIN) > delta:
@@ -225,7 +225,7 @@ class Discovery:
 
     def in_words(self, unit: str) -> str | None:
         """Describe the threshold, and the delta for groups with rows of one ``unit`` only."""
-        number = "estimate" if self.compared.places == 1 else "estimated number of rows"
+        number = "estimate" if self.compared.n_cells == 1 else "estimated number of rows"
         return (
             f"found in the events; a group is shown once its {number} reaches {self.change:,} "
             f"plus {float(Fraction(self.margin)):.2f} standard deviations; a group with only one "
@@ -252,9 +252,9 @@ class Discovery:
         # The unit raises a group's sum by change * row at most, so noise must reach the rest.
         assert isinstance(terms.distribution, DiscreteLaplace)
         last = terms.strategy.horizon or 1
-        places, row = self.compared
+        n_cells, row = self.compared
         variance = compared_variance(terms.strategy, terms.distribution, range(1, last + 1))
-        number = places * np.rint(variance / float(terms.distribution.variance)).astype(np.int64)
+        number = n_cells * np.rint(variance / float(terms.distribution.variance)).astype(np.int64)
         rest = self.thresholds(terms, range(1, last + 1)) - self.change * row
         tail = _tail_of(terms.distribution)
         total = 0.0
@@ -274,8 +274,8 @@ class Discovery:
         """
         assert isinstance(terms.distribution, DiscreteLaplace)
         versions = terms.strategy.facts.versions
-        places, row = self.compared
-        variance = places * compared_variance(terms.strategy, terms.distribution, steps)
+        n_cells, row = self.compared
+        variance = n_cells * compared_variance(terms.strategy, terms.distribution, steps)
         thresholds = np.asarray(
             self.change * row + _above(variance, Fraction(self.margin)), np.int64
         )
@@ -322,11 +322,11 @@ def compared_variance(
 
 
 def draws(
-    strategy: StreamStrategy, distribution: DiscreteLaplace, steps: int, places: int = 1
+    strategy: StreamStrategy, distribution: DiscreteLaplace, steps: int, n_cells: int = 1
 ) -> Mapping[int, int]:
     """Return how many released counts of a group have noise of n draws, by n.
 
-    A count is the sum of ``places`` cells. Each version of a window's count is one of its own.
+    A count is the sum of ``n_cells`` cells. Each version of a window's count is one of its own.
 
     >>> from counton.strategies import Binary, WindowVersions
     >>> draws(Binary(7), DiscreteLaplace(Fraction(3)), 7)
@@ -347,7 +347,7 @@ def draws(
         np.rint(variance / float(distribution.variance)), return_counts=True
     )
     releases = releases * alike
-    number = places * number.astype(int)
+    number = n_cells * number.astype(int)
     return dict(zip(number.tolist(), releases.tolist(), strict=True))
 
 

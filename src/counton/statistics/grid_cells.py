@@ -193,11 +193,11 @@ class GridCells(TableStatistic):
                 raise InvalidInputError(f"a label of {name!r} is empty: give it a name")
         self.shape = tuple(map(len, self.columns.values()))
         self.size = f"{' x '.join(f'{cells:,}' for cells in self.shape)} cells"
-        self.places = math.prod(self.shape)
-        if self.places > _MOST_CELLS:
+        self.n_accumulators = math.prod(self.shape)
+        if self.n_accumulators > _MOST_CELLS:
             raise InvalidInputError(
-                f"there are {self.places:,} cells, and at most {_MOST_CELLS:,} are possible: take "
-                "fewer columns or labels"
+                f"there are {self.n_accumulators:,} cells, and at most {_MOST_CELLS:,} are "
+                "possible: take fewer columns or labels"
             )
         self._protect(neighbours, unit, counts)
         self._measurement = Grid.from_dict(grid) if isinstance(grid, Mapping) else grid
@@ -238,7 +238,7 @@ class GridCells(TableStatistic):
     def contribution(self, *, batched: bool = False) -> ContributionBound:
         return self._contribution_of(
             sensitivity_of_cells(self.grid, ContributionBound(self.neighbours, 1, 1)),
-            f"which counts in one of {self.places:,} cells, which are measured together",
+            f"which counts in one of {self.n_accumulators:,} cells, which are measured together",
         )
 
     @cached_property
@@ -274,7 +274,7 @@ class GridCells(TableStatistic):
             is_listed &= codes >= 0
             place = place * size + np.maximum(codes, 0)
         if self.counts:
-            place += np.asarray(parts[-1], np.float64).astype(np.int64) * self.places
+            place += np.asarray(parts[-1], np.float64).astype(np.int64) * self.n_accumulators
         return np.where(is_listed, place, -1)
 
     @override

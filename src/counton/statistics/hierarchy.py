@@ -233,11 +233,11 @@ class Hierarchy(TableStatistic):
                 "name nodes by texts: give all nodes texts as names"
             )
         refuse_added(self.tree.levels[1:], "level")
-        self.places = sum(map(len, self.tree.leaves))
-        if self.places > _MOST_LEAVES:
+        self.n_accumulators = sum(map(len, self.tree.leaves))
+        if self.n_accumulators > _MOST_LEAVES:
             raise InvalidInputError(
-                f"the tree has {self.places:,} leaves, and at most {_MOST_LEAVES:,} are possible: "
-                "release a tree with fewer leaves"
+                f"the tree has {self.n_accumulators:,} leaves, and at most {_MOST_LEAVES:,} are "
+                "possible: release a tree with fewer leaves"
             )
         wanted_variances(self.tree, targets, relative=True)  # refuses invalid targets
         self.targets = None if targets is None else {k: float(std) for k, std in targets.items()}
@@ -347,7 +347,7 @@ class Hierarchy(TableStatistic):
         # The words are part of the address of the noise: other words would draw other noise.
         return self._contribution_of(
             sensitivity_of_cells(self.measuring.strategy, ContributionBound(self.neighbours, 1, 1)),
-            f"which counts in one of {self.places:,} leaves, and in all that is above it",
+            f"which counts in one of {self.n_accumulators:,} leaves, and in all that is above it",
         )
 
     @cached_property
@@ -411,7 +411,7 @@ class Hierarchy(TableStatistic):
         begins = np.cumsum([0, *self.tree.sizes])
         numbers = np.full(begins[-1], -1, np.int64)
         leaves = [begin + at for begin, at in zip(begins, self.tree.leaves, strict=False)]
-        numbers[np.concatenate(leaves)] = np.arange(self.places)
+        numbers[np.concatenate(leaves)] = np.arange(self.n_accumulators)
         return numbers, begins
 
     @override
@@ -441,7 +441,7 @@ class Hierarchy(TableStatistic):
         if not self.counts:
             return leaf
         counted = np.asarray(parts[-1], np.float64).astype(np.int64)
-        return np.where(leaf < 0, -1, counted * self.places + leaf)
+        return np.where(leaf < 0, -1, counted * self.n_accumulators + leaf)
 
     @override
     def gives(self, place: int | None) -> Mapping[str, Any]:

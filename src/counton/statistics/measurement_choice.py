@@ -144,11 +144,11 @@ class TableStatistic(AccumulatorStatistic):
     def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
         if not self.counts:
             return [(code, 1)]
-        return [(code % self.places, code // self.places)]
+        return [(code % self.n_accumulators, code // self.n_accumulators)]
 
     @override
     def code_bounds(self) -> tuple[int, int]:
-        return 0, self.places * (_MOST_COUNTED * self.counts + 1) - 1
+        return 0, self.n_accumulators * (_MOST_COUNTED * self.counts + 1) - 1
 
     @override
     def row_bounds(self) -> tuple[int, int]:

@@ -207,7 +207,7 @@ class MomentsResult(StatisticResult):
         return np.asarray(self.cells.values, np.float64) / self.statistic.grid**2
 
     def _sum(self, place: int) -> _Dual:
-        slopes = np.zeros(self.statistic.places)
+        slopes = np.zeros(self.statistic.n_accumulators)
         slopes[place] = 1.0
         return _Dual(float(self._sums[place]), slopes)
 
@@ -405,7 +405,7 @@ class Moments(AccumulatorStatistic):
         self.half: Floats = (bounds[:, 1] - bounds[:, 0]) / 2
         count = len(self.names)
         self.pairs = [*combinations(range(count), 2)]
-        self.places = 1 + 2 * count + len(self.pairs)
+        self.n_accumulators = 1 + 2 * count + len(self.pairs)
 
     @property
     @override
@@ -420,7 +420,7 @@ class Moments(AccumulatorStatistic):
     @property
     @override
     def cells(self) -> tuple[int, ...]:
-        return (self.places,)
+        return (self.n_accumulators,)
 
     @override
     def contribution(self, *, batched: bool = False) -> ContributionBound:

@@ -112,7 +112,7 @@ class QuantilesResult(StatisticResult):
     def _between(self, low: float | None, high: float | None) -> ClosedForm:
         statistic = self.statistic
         first = 0 if low is None else statistic.edge(low)
-        last = statistic.places if high is None else statistic.edge(high)
+        last = statistic.n_accumulators if high is None else statistic.edge(high)
         if first >= last:
             raise InvalidInputError(f"low is {low!r} and high is {high!r}: low must be below high")
         variance = statistic.line.variance(np.array([first]), np.array([last]))
@@ -145,7 +145,7 @@ class QuantilesResult(StatisticResult):
         half = self._halves(statistic.excess_variance(part), level)
         # The first possible cell; the very first if there is none, so that none is left out.
         first = int(np.argmax(excess[1:] >= -half[1:]))
-        last = statistic.places - int(np.argmax((excess[:-1] < half[:-1])[::-1]))
+        last = statistic.n_accumulators - int(np.argmax((excess[:-1] < half[:-1])[::-1]))
         value = self._estimate(part)
         lower = min(value, float(statistic.edges[first]), float(statistic.edges[last]))
         upper = max(value, float(statistic.edges[first]), float(statistic.edges[last]))
@@ -176,7 +176,7 @@ class QuantilesResult(StatisticResult):
         if (whole := self.monotone[-1]) <= 0:
             return None
         place = int(np.searchsorted(self.monotone, share * whole)) - 1
-        return min(max(place, 0), self.statistic.places - 1)
+        return min(max(place, 0), self.statistic.n_accumulators - 1)
 
     def _estimate(self, share: float) -> float:
         """Return the quantile by inverting `monotone`, linearly within a cell."""
@@ -271,22 +271,22 @@ class Quantiles(TableStatistic):
         unit: str | None = None,
     ) -> None:
         self.edges = ends = _edges_of(edges, lower, upper, cells)
-        self.places = len(ends) - 1
-        self.size = f"quantiles over {self.places:,} cells"
+        self.n_accumulators = len(ends) - 1
+        self.size = f"quantiles over {self.n_accumulators:,} cells"
         self.shares = _SHARES if shares is None else checked_shares(shares)
         self._protect(neighbours, unit)
         self._named: str | None = None
         if isinstance(line, str):
-            names = [name for name in NAMES if serves(name, Prefixes(self.places), 1, 1)]
+            names = [name for name in NAMES if serves(name, Prefixes(self.n_accumulators), 1, 1)]
             self._named = line
             if line not in names:
                 raise InvalidInputError(f"line is {line!r}; give one of {', '.join(names)}")
         elif line is not None:
             strategy = line_strategy_from_dict(line) if isinstance(line, Mapping) else line
-            if strategy.cells != self.places:
+            if strategy.cells != self.n_accumulators:
                 raise InvalidInputError(
                     f"line is made for {strategy.cells:,} cells, but the edges make "
-                    f"{self.places:,} cells: build it for that number"
+                    f"{self.n_accumulators:,} cells: build it for that number"
                 )
             self._measurement = strategy
 
@@ -303,7 +303,7 @@ class Quantiles(TableStatistic):
         return {**parameters, **self._parameters_of("counts", "neighbours", "unit")}
 
     def __repr__(self) -> str:
-        cells = f"{self.places:,} cells from {self.edges[0]:g} to {self.edges[-1]:g}"
+        cells = f"{self.n_accumulators:,} cells from {self.edges[0]:g} to {self.edges[-1]:g}"
         measurement = "" if self._measurement is None else f", {self._measurement.name}"
         return f"Quantiles({cells}{measurement})"
 
@@ -321,7 +321,7 @@ class Quantiles(TableStatistic):
 
     @override
     def _choose(self, norm: Norm, horizon: int | None = None) -> LineStrategy:
-        workload = Prefixes(self.places)
+        workload = Prefixes(self.n_accumulators)
         return line_over_time(workload, norm, self._named, self.neighbours, _line_sensitivity)
 
     @override
@@ -333,7 +333,8 @@ class Quantiles(TableStatistic):
     def contribution(self, *, batched: bool = False) -> ContributionBound:
         return self._contribution_of(
             _line_sensitivity(self.line, self.neighbours),
-            f"whose value counts in one of {self.places:,} cells, which are measured together",
+            f"whose value counts in one of {self.n_accumulators:,} cells, which are measured "
+            "together",
         )
 
     @override
@@ -374,14 +375,16 @@ class Quantiles(TableStatistic):
     def encode(self, *parts: Any) -> Integers:
         """Return the cell of each value: int64."""
         places = np.searchsorted(self.edges, parts[0], "right") - 1
-        return np.asarray(np.clip(places, 0, self.places - 1), np.int64)
+        return np.asarray(np.clip(places, 0, self.n_accumulators - 1), np.int64)
 
     @override
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
         if rows is None:
             return None
-        per_cell, remainder = divmod(rows, self.places)
-        before = remainder * np.arange(self.places + 1, dtype=np.int64) // self.places
+        per_cell, remainder = divmod(rows, self.n_accumulators)
+        before = (
+            remainder * np.arange(self.n_accumulators + 1, dtype=np.int64) // self.n_accumulators
+        )
         even = per_cell + np.diff(before)
         return np.asarray(self.measure(even[None, :])[0], np.int64)
 
@@ -421,10 +424,10 @@ class Quantiles(TableStatistic):
     @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
         """Variances of the numbers below, and at or above, each edge, for sums of variance 1."""
-        ends = np.arange(self.places + 1)
+        ends = np.arange(self.n_accumulators + 1)
         nothing = [0.0]
-        below = self.line.variance(np.zeros(self.places, np.int64), ends[1:])
-        above = self.line.variance(ends[:-1], np.full(self.places, self.places))
+        below = self.line.variance(np.zeros(self.n_accumulators, np.int64), ends[1:])
+        above = self.line.variance(ends[:-1], np.full(self.n_accumulators, self.n_accumulators))
         return np.concatenate([nothing, below]), np.concatenate([above, nothing])
 
 

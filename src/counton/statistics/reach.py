@@ -85,7 +85,7 @@ class Reach(UsersByRank):
                 f"whole numbers from 1 to {_MOST_ROWS:,}, as in 1,5,100"
             )
         self.at_least = self.counted_ranks = tuple(thresholds)
-        self.places = len(self.at_least)
+        self.n_accumulators = len(self.at_least)
         self._call_units(unit, "user")
 
     @property

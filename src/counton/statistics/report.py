@@ -266,7 +266,9 @@ class Report(AccumulatorStatistic):
         self.most = check_integer("most", most, 1, 2**20)
         self._call_units(unit)
         self.weights = None if weights is None else whole_weights(weights, self.measured_ones)
-        self.places = sum(statistic.places for statistic in self.measured_ones.values())
+        self.n_accumulators = sum(
+            statistic.n_accumulators for statistic in self.measured_ones.values()
+        )
         most = self.code_bounds()[1]
         if most >= _MOST_CODES or math.prod(map(len, self.spans)) >= _MOST_CODES // 2**20:
             raise InvalidInputError(
@@ -405,9 +407,10 @@ class Report(AccumulatorStatistic):
         return _slices(self.measured_ones, sizes)
 
     @cached_property
-    def _place_ranges(self) -> dict[str, slice]:
+    def _accumulator_ranges(self) -> dict[str, slice]:
         return _slices(
-            self.measured_ones, [statistic.places for statistic in self.measured_ones.values()]
+            self.measured_ones,
+            [statistic.n_accumulators for statistic in self.measured_ones.values()],
         )
 
     @property
@@ -611,7 +614,7 @@ class Report(AccumulatorStatistic):
             part_code: Any = statistic.code_bounds()[0]
             if (digit := self._digits.get(name)) is not None:
                 part_code = (code - self._base) // digit.unit % digit.size + digit.low
-            start = self._place_ranges[name].start
+            start = self._accumulator_ranges[name].start
             entries += [(place + start, amount) for place, amount in statistic.entries(part_code)]
         return entries
 
@@ -620,7 +623,7 @@ class Report(AccumulatorStatistic):
     def spans(self) -> tuple[range, ...]:
         return tuple(
             range(places.start + span.start, places.start + span.stop)
-            for name, places in self._place_ranges.items()
+            for name, places in self._accumulator_ranges.items()
             for span in self.statistics[name].spans
         )
 
@@ -640,7 +643,7 @@ class Report(AccumulatorStatistic):
     @override
     def total_of_sums(self, sums: Floats) -> float:
         totals = [
-            statistic.total_of_sums(sums[self._place_ranges[name]])
+            statistic.total_of_sums(sums[self._accumulator_ranges[name]])
             for name, statistic in self.measured_ones.items()
             if statistic.most_counted(0.0, 0.0) < math.inf
         ]
@@ -649,7 +652,7 @@ class Report(AccumulatorStatistic):
     @override
     def largest_measured(self, sums: Floats) -> float:
         return max(
-            self.weight(name) * statistic.largest_measured(sums[self._place_ranges[name]])
+            self.weight(name) * statistic.largest_measured(sums[self._accumulator_ranges[name]])
             for name, statistic in self.measured_ones.items()
         )
 
@@ -672,7 +675,7 @@ class Report(AccumulatorStatistic):
             ),
         )
         parts = [
-            statistic.measure(sums[:, self._place_ranges[name]]).reshape(len(sums), -1)
+            statistic.measure(sums[:, self._accumulator_ranges[name]]).reshape(len(sums), -1)
             * self.weight(name)
             for name, statistic in self.measured_ones.items()
         ]

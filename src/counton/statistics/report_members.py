@@ -38,7 +38,7 @@ class FirstRows(UsersByRank):
     phrase = "number of distinct users"
     additive = True
     counted_ranks = (1,)
-    places = 1
+    n_accumulators = 1
 
     def __init__(self, *, unit: str | None = None) -> None:
         self._call_units(unit)
@@ -87,7 +87,7 @@ class GroupedRows(Grouped):
 
     @override
     def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
-        start = code // self._size * self.inner.places
+        start = code // self._size * self.inner.n_accumulators
         inner_code: Any = self._low
         if self._size > 1:
             inner_code = code % self._size + inner_code
@@ -99,14 +99,14 @@ class GroupedRows(Grouped):
     def total_of_sums(self, sums: Floats) -> float:
         return max(
             self.inner.total_of_sums(group_sums)
-            for group_sums in sums.reshape(-1, self.inner.places)
+            for group_sums in sums.reshape(-1, self.inner.n_accumulators)
         )
 
     @override
     def largest_measured(self, sums: Floats) -> float:
         return max(
             self.inner.largest_measured(group_sums)
-            for group_sums in sums.reshape(-1, self.inner.places)
+            for group_sums in sums.reshape(-1, self.inner.n_accumulators)
         )
 
     @override
@@ -143,7 +143,7 @@ def norms_of_people(statistic: AccumulatorStatistic, most: int) -> tuple[int, in
     l1, l2_squared = norms_of(statistic)
     if not statistic.counted_ranks:
         return scaled_norms(l1, l2_squared, by=most)
-    cells = min(most, statistic.places)  # each cell changes by 1, at most once
+    cells = min(most, statistic.n_accumulators)  # each cell changes by 1, at most once
     return cells, cells
 
 

@@ -111,7 +111,7 @@ class TopK(AccumulatorStatistic):
                 f"a group is {quote(wrong[0])}, which has the character NUL in its name: remove it"
             )
         self.declares = self.groups
-        self.places, self.parts = len(self.groups), (Part("by", "label", self.groups),)
+        self.n_accumulators, self.parts = len(self.groups), (Part("by", "label", self.groups),)
         self._place = {group: cell for cell, group in enumerate(self.groups)}
         self.k = check_integer("k", k, 1)
         self._call_units(unit)
@@ -224,8 +224,8 @@ class _Sets(Sums):
         cells = np.array(list(chain(*places)), np.int64)
         sums = []
         for first, last in pairwise(ends.tolist()):
-            sums.append(np.bincount(cells[first:last], minlength=statistic.places))
-        return np.array(sums, np.int64).reshape(len(stops), statistic.places)
+            sums.append(np.bincount(cells[first:last], minlength=statistic.n_accumulators))
+        return np.array(sums, np.int64).reshape(len(stops), statistic.n_accumulators)
 
 
 def with_top(statistic: S, top: int) -> S:

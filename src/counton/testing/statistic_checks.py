@@ -219,14 +219,14 @@ def _check_entries(statistic: Any, codes: Integers) -> Integers:
         codes = codes[codes >= 0]  # codes below 0 have no sum
     rows = np.arange(len(codes))
     pairs = statistic.entries(codes)
-    adds = np.zeros((len(codes), statistic.places), np.int64)
+    adds = np.zeros((len(codes), statistic.n_accumulators), np.int64)
     for accumulator, amount in pairs:
         accumulators = np.broadcast_to(accumulator, codes.shape)
-        is_numbered = (accumulators >= 0) & (accumulators < statistic.places)
+        is_numbered = (accumulators >= 0) & (accumulators < statistic.n_accumulators)
         require(
             is_numbered.all(),
             f"entries() names the sum {accumulators[~is_numbered][:1]}, but sums are numbered from "
-            "0 to places - 1",
+            "0 to n_accumulators - 1",
         )
         np.add.at(adds, (rows, accumulators), amount)
         amounts = np.broadcast_to(amount, codes.shape)
@@ -253,8 +253,8 @@ def _check_entries(statistic: Any, codes: Integers) -> Integers:
 
 def _check_measure(statistic: Any, adds: Integers, whole: Integers) -> None:
     """Check the measurements of single rows, of which ``adds`` has the sums."""
-    units = np.eye(statistic.places, dtype=np.int64)
-    measured = statistic.measure(units).reshape(statistic.places, -1)
+    units = np.eye(statistic.n_accumulators, dtype=np.int64)
+    measured = statistic.measure(units).reshape(statistic.n_accumulators, -1)
     additive = not statistic.additive or np.array_equal(measured, units)
     require(additive, "additive is True, but measure() does not return the sums themselves")
     measurements = statistic.measure(units if statistic.counts_rows else adds)

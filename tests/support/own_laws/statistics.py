@@ -115,9 +115,11 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
         require(mine == its, f"{name} is {mine}, but for a row of {inner} it is {its}")
     added = str(statistic.entries(codes)) == str(inner.entries(codes))
     require(added, "entries() adds a row to sums that do not belong to its group")
-    many = len(groups) * inner.places
-    require(statistic.places == many, f"there must be {many} places, those of all groups")
-    sums = np.arange(2 * statistic.places, dtype=np.int64).reshape(2, -1) ** 2 % 97
+    many = len(groups) * inner.n_accumulators
+    require(
+        statistic.n_accumulators == many, f"there must be {many} accumulators, those of all groups"
+    )
+    sums = np.arange(2 * statistic.n_accumulators, dtype=np.int64).reshape(2, -1) ** 2 % 97
     found = statistic.measure(sums)
     parts = np.split(sums, len(groups), axis=1)
     measured = np.stack([inner.measure(part) for part in parts], axis=1)

@@ -208,9 +208,9 @@ class App {
     say("#guarantee", [`${stream.protected}: ${scoped}`, meaning].filter(Boolean).map(sentence).join(" "));
     const besides = (stream.systematic_errors ?? []).map((one) => element("li", { textContent: sentence(one) }));
     find("#besides").replaceChildren(...besides);
-    const { spent, limit, left } = stream.budget;
-    const words = `Spent by all series together: ${spent ?? (limit === null ? "no one sum" : "nothing yet")}. `;
-    say("#budget", words + (limit === null ? "No limit was set." : `Limit: ${limit}. Left: ${left ?? "nothing"}.`));
+    const { spent, budget, left } = stream.budget;
+    const words = `Spent by all series together: ${spent ?? (budget === null ? "no one sum" : "nothing yet")}. `;
+    say("#budget", words + (budget === null ? "No budget was set." : `Budget: ${budget}. Left: ${left ?? "nothing"}.`));
   }
 
   /** The newest number of each line, to choose the one that is shown. Rows stay: none moves under a finger. */

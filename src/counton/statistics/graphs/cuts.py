@@ -286,7 +286,7 @@ class _Weights(Exact):
             weights = statistic.bounds.to_grid(np.array(listed, object) if listed else []).tolist()
         else:
             weights = [1] * len(cells)
-        steps = self._step + 1 + np.searchsorted(stops, edges.places, side="right")
+        steps = self._step + 1 + np.searchsorted(stops, edges.event_indexes, side="right")
         before = self._step, self.largest, cells.tolist()
         for cell, step, weight in zip(cells.tolist(), steps.tolist(), weights, strict=True):
             self._enter(cell, step, weight)

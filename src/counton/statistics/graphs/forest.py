@@ -176,7 +176,7 @@ class _Forest(Exact):
             raise
         self._grow()
         changes = np.zeros(len(stops), np.int64)
-        steps = np.searchsorted(stops, edges.places, side="right").tolist()
+        steps = np.searchsorted(stops, edges.event_indexes, side="right").tolist()
         for key, units, step in zip(keys_of(edges.ends).tolist(), weights, steps, strict=True):
             if key not in self._seen:
                 entered.append(key)

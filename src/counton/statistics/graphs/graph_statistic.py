@@ -92,12 +92,12 @@ class GraphStatistic(Statistic):
 
 
 class EdgeRows(NamedTuple):
-    """Checked events: numbers of the two nodes, ``(edges, 2)``, places of the edges among the
+    """Checked events: numbers of the two nodes, ``(edges, 2)``, indexes of the edges among the
     events, and the values after the nodes.
     """
 
     ends: NDArray[np.int64]
-    places: NDArray[np.int64]
+    event_indexes: NDArray[np.int64]
     rest: list[Any]
 
 
@@ -259,7 +259,7 @@ class Graph(Exact):
             edges = self._nodes.read(events)
             first = list(self._statistic.counts_without_edges(len(self._nodes)))
             is_large = len(edges.ends) >= max(_MANY, self._size // _PART)
-            steps = np.searchsorted(stops, edges.places, side="right")
+            steps = np.searchsorted(stops, edges.event_indexes, side="right")
             if is_large:
                 changes, undone = self._take_many(edges, steps, len(stops))
             else:
