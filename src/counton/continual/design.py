@@ -184,9 +184,9 @@ class Design(Generic[S]):
         # These are strategies that are not causal, under (epsilon, delta), and for Laplace noise
         # under rho. Their noise was once calibrated to a step fixed beforehand, whose loss differs
         # from that of a step chosen later.
-        promised = self.counters or self.guarantee
-        apart = isinstance(promised, ApproxDP) or (
-            isinstance(promised, ZCDP) and self.distribution.family == "laplace"
+        guarantee = self.counters or self.guarantee
+        apart = isinstance(guarantee, ApproxDP) or (
+            isinstance(guarantee, ZCDP) and self.distribution.family == "laplace"
         )
         return _SEEN if apart and not self.strategy.facts.causal else FORMAT
 
@@ -377,14 +377,14 @@ def design_for(
     >>> design_for(Binary(31), PureDP(1), ContributionBound.add_remove()).distribution
     DiscreteLaplace(scale=Fraction(5, 1))
     """
-    promised = guarantee_of_stream(strategy, guarantee)
+    bound_guarantee = guarantee_of_stream(strategy, guarantee)
     distribution = distribution_for(
-        strategy, counters or promised, contribution, shape
+        strategy, counters or bound_guarantee, contribution, shape
     ).distribution
     strategy._check_distribution(distribution)
     return Design(
         strategy=strategy,
-        guarantee=promised,
+        guarantee=bound_guarantee,
         contribution=contribution,
         shape=shape,
         distribution=distribution,
