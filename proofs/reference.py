@@ -1750,13 +1750,15 @@ class Table:
         self.values: dict[str, dict[int, int | float]] = {}
         self.cells = {name: cell for cell, name in enumerate(description["groups"] or ["all"])}
         if "cells" not in description:
+            present = {row.get("series") for row in rows}
+            wanted = "per-window" if windows and "per-window" in present else "cumulative"
             for row in rows:
-                name = "window_estimate" if windows and "window_estimate" in row else "estimate"
-                value = row[name]
+                if len(present) > 1 and row.get("series") != wanted:
+                    continue
                 name = str(row.get("group", row.get("cell", "all")))
-                self.values.setdefault(name, {})[row.get("step", 1)] = value
+                self.values.setdefault(name, {})[row.get("window_index", 1)] = row["estimate"]
             return
-        steps = sorted({row["step"] for row in rows if "step" in row}) or [1]
+        steps = sorted({row["window_index"] for row in rows if "window_index" in row}) or [1]
         packed = zlib.decompress(base64.b64decode(description["cells"]["data"]))
         moved = struct.unpack(f"<{len(packed) // 8}q", packed)
         size = len(moved) // len(steps)

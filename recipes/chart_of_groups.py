@@ -20,33 +20,30 @@ mpl.use("Agg")
 from matplotlib.figure import Figure
 
 #: Columns that are no name of a row.
-_NO_NAMES = ("step", "window_start", "window_end", "counted_until", "as_of", "lag", "final", "over")
-_NUMBERS = ("estimate", "window_estimate", "value")
+_NO_NAMES = ("window_start", "window_end", "counted_until", "as_of", "series", "is_final", "note")
 MOST = 40
 
 
 def chart(release: counton.Release) -> Figure:
     """Draw the rows of the last step, at most the 40 largest."""
     table = release.table()
-    if "step" in table.columns:
-        table = table.filter(pl.col("step") == table["step"].max())
-    number = next(one for one in _NUMBERS if one in table.columns)
-    ends = [number.replace("estimate", end) if "estimate" in number else end
-            for end in ("lower", "upper")]  # fmt: skip
+    if "window_index" in table.columns:
+        table = table.filter(pl.col("window_index") == table["window_index"].max())
+        table = table.filter(series=table["series"][0])
     words = [
         name
         for name, kind in table.schema.items()
         if name not in _NO_NAMES and not kind.is_numeric()
     ]
-    rows = table.sort(number, descending=True, nulls_last=True).head(MOST)
+    rows = table.sort("estimate", descending=True, nulls_last=True).head(MOST)
     names = [
         " ".join(str(one) for one in row if one is not None) for row in rows.select(words).rows()
     ]
     places = np.arange(rows.height)
     figure = Figure(figsize=(7.5, 1 + 0.25 * rows.height), layout="constrained")
     axes = figure.subplots()
-    axes.barh(places, rows[number].to_numpy(), color="#0072B2", alpha=0.6)
-    axes.hlines(places, rows[ends[0]].to_numpy(), rows[ends[1]].to_numpy(), color="#222222")
+    axes.barh(places, rows["estimate"].to_numpy(), color="#0072B2", alpha=0.6)
+    axes.hlines(places, rows["lower"].to_numpy(), rows["upper"].to_numpy(), color="#222222")
     axes.set_yticks(places, names or None)
     axes.invert_yaxis()
     axes.set_title(release.describe().splitlines()[0], loc="left", size=9)

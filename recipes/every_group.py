@@ -41,7 +41,7 @@ def changes(
 ) -> pl.DataFrame:
     """Return by how much each group has in ``steps`` more than in ``other_steps``, largest first.
 
-    ``sure``: this change is certainly the largest of all, up or down.
+    ``is_certain``: this change is certainly the largest of all, up or down.
     """
     names = groups_of(release)
     alone = release.at(release.numbers.level ** (1 / len(names)))
@@ -51,14 +51,14 @@ def changes(
     least = [max(one.lower, -one.upper, 0.0) for one in found]
     most = [max(abs(one.lower), abs(one.upper)) for one in found]
     others = [max([*most[:at], *most[at + 1 :]], default=0.0) for at in range(len(names))]
-    sure = [one > other for one, other in zip(least, others, strict=True)]
-    table = _table(names, found).with_columns(sure=pl.Series(sure, dtype=pl.Boolean))
+    is_certain = [one > other for one, other in zip(least, others, strict=True)]
+    table = _table(names, found).with_columns(is_certain=pl.Series(is_certain, dtype=pl.Boolean))
     return table.sort(pl.col("estimate").abs(), descending=True, maintain_order=True)
 
 
 def _table(names: list[str], answers: list[Answer]) -> pl.DataFrame:
     rows = [(one.value, one.std, one.lower, one.upper) for one in answers]
-    columns = ["estimate", "std", "lower", "upper"]
+    columns = ["estimate", "noise_std", "lower", "upper"]
     table = pl.DataFrame(rows, dict.fromkeys(columns, pl.Float64), orient="row")
     return table.select(pl.Series("group", names), *columns)
 

@@ -21,14 +21,17 @@ _ENDS = ("estimate", "lower", "upper")
 def go_on_from(old: counton.Release, new: counton.Release) -> pl.DataFrame:
     """Return the table of ``new`` with the last totals of ``old`` added."""
     level = min(old.numbers.level, new.numbers.level)
-    before, after = (one.at((1 + level) / 2).table() for one in (old, new))
+    before, after = (
+        release.at((1 + level) / 2).table().filter(series="cumulative") for release in (old, new)
+    )
     if set(before["group"]) != set(after["group"]):
         raise SystemExit("the files have different groups: give files of the same groups")
-    last = before.filter(pl.col("step") == before["step"].max())
-    both = after.join(last.select("group", "std", *_ENDS), on="group", suffix="_before")
+    last = before.filter(pl.col("window_index") == before["window_index"].max())
+    both = after.join(last.select("group", "noise_std", *_ENDS), on="group", suffix="_before")
     return both.with_columns(
         *(pl.col(name) + pl.col(f"{name}_before") for name in _ENDS),
-        std=(pl.col("std") ** 2 + pl.col("std_before") ** 2).sqrt(),
+        noise_std=(pl.col("noise_std") ** 2 + pl.col("noise_std_before") ** 2).sqrt(),
+        confidence_level=pl.lit(level),
     ).select(after.columns)
 
 

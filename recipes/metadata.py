@@ -16,13 +16,9 @@ from typing import Any
 import polars as pl
 
 import counton
+from counton.base.table_schema import COLUMNS
 
-_WORDS = {
-    "estimate": "released number: the exact one with noise",
-    "std": "standard deviation of the noise",
-    "lower": "lower end of the interval",
-    "upper": "upper end of the interval",
-}
+_MEANINGS = {column.name: column.meaning for column in COLUMNS}
 
 
 def datatype(dtype: pl.DataType) -> str:
@@ -31,6 +27,8 @@ def datatype(dtype: pl.DataType) -> str:
         return "integer"
     if dtype.is_float():
         return "double"
+    if dtype == pl.Boolean:
+        return "boolean"
     return "dateTimeStamp" if isinstance(dtype, pl.Datetime) else "string"
 
 
@@ -41,7 +39,7 @@ def csvw(release: counton.Release, name: str, title: str) -> dict[str, Any]:
             "name": column,
             "titles": column,
             "datatype": datatype(dtype),
-            "dc:description": _WORDS.get(column.removeprefix("window_"), f"{column} of the row"),
+            "dc:description": _MEANINGS.get(column, f"{column} of the row"),
         }
         for column, dtype in release.table().schema.items()
     ]

@@ -28,9 +28,9 @@ def methods(release: counton.Release, what: str) -> str:
     contribution = design.contribution
     unit = f"«{_UNITS.get(contribution.unit, contribution.unit)}»"
     difference = _RELATIONS[contribution.relation].format(unit=unit)
-    column = "window_estimate" if "window_estimate" in table.columns else "estimate"
-    ends = table[column.replace("estimate", "upper")], table[column.replace("estimate", "lower")]
-    half = float((ends[0] - ends[1]).max()) / 2  # type: ignore[arg-type]
+    if "series" in table.columns:
+        table = table.filter(series=table["series"].to_list()[-1])
+    half = float((table["upper"] - table["lower"]).max()) / 2  # type: ignore[arg-type]
     return (
         f"{what} wurden bisher {number(len(release.steps))} Mal veröffentlicht. Rauschen "
         f"begrenzt, wie gut jemand erkennen kann, {difference} ({design.guarantee}). Mit einer "

@@ -20,18 +20,18 @@ LENGTHS = {"hour": "1h", "weekday": "1d"}
 
 def pattern(release: counton.Release, by: str, group: str = "all") -> pl.DataFrame:
     """Return a row for each ``hour`` (0 to 23) or ``weekday``: how many there are, the average,
-    its std and its interval.
+    the std of its noise and its interval.
 
     Raises:
         InvalidInputError: there is no such group, or the windows are longer than ``by``.
     """
     length = LENGTHS[by]
     start = pl.col("window_start")
-    windows = release.only(groups=[group]).table().sort("step")
+    windows = release.only(groups=[group]).table().sort("window_index")
     occurrences = (
         windows.group_by(begin=start.dt.truncate(length), maintain_order=True)
-        .agg(first=pl.col("step").min(), last=pl.col("step").max(), since=start.min(),
-             until=pl.col("window_end").max())
+        .agg(first=pl.col("window_index").min(), last=pl.col("window_index").max(),
+             since=start.min(), until=pl.col("window_end").max())
         .filter(since=pl.col("begin"), until=pl.col("begin").dt.offset_by(length))
     )  # fmt: skip
     begin = pl.col("begin")
@@ -42,7 +42,7 @@ def pattern(release: counton.Release, by: str, group: str = "all") -> pl.DataFra
         answers = [release.total(group, steps=range(first, last + 1)) for first, last in steps]
         numbers = [one.asked for one in answers]
         mean = sum(numbers[1:], numbers[0]) / len(numbers)
-        half = mean.half(answers[0].level)
+        half = mean.half(answers[0].confidence_level)
         found.append(
             (name, len(numbers), mean.value, mean.std, mean.value - half, mean.value + half)
         )
@@ -50,7 +50,7 @@ def pattern(release: counton.Release, by: str, group: str = "all") -> pl.DataFra
         raise InvalidInputError(
             f"the windows cover no {LENGTHS[by]} completely: give a file of shorter windows"
         )
-    columns = [by, "times", "estimate", "std", "lower", "upper"]
+    columns = [by, "times", "estimate", "noise_std", "lower", "upper"]
     return pl.DataFrame(found, columns, orient="row")
 
 

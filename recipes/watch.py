@@ -101,13 +101,10 @@ def watch(table: pl.DataFrame, false_alarms: float) -> tuple[pl.DataFrame, bool]
         table: the table of a release, as `counton.Release.table` returns it.
         false_alarms: expected number of false alarms in a year, of all groups together.
     """
-    if "window_estimate" not in table.columns and "final" not in table.columns:
-        raise SystemExit("the file has no windows of equal noise; release with --release windows")
-    number = "window_estimate" if "window_estimate" in table.columns else "estimate"
-    if "final" in table.columns:
-        table = table.filter("final")
-    elif "estimate" in table.columns:
+    if "cumulative" in table["series"]:
         raise SystemExit("windows as differences of totals share noise; use --release windows")
+    if "is_final" in table.columns:
+        table = table.filter("is_final")
     groups = table.partition_by("group", as_dict=True, maintain_order=True)
     rows = []
     newest = False
@@ -118,7 +115,7 @@ def watch(table: pl.DataFrame, false_alarms: float) -> tuple[pl.DataFrame, bool]
         if len(own) <= season + LEARN:
             raise SystemExit(f"{season + LEARN} windows show what is usual; wait for more")
         limit = threshold_for(false_alarms * days / 365.25 / len(groups))
-        for place, value in alarms(residuals(own[number].to_numpy(), season), limit):
+        for place, value in alarms(residuals(own["estimate"].to_numpy(), season), limit):
             at = place + season + LEARN
             rows.append((begins[at], group, "increase" if value > 0 else "decrease", value, limit))
             newest |= at == len(own) - 1

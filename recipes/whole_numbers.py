@@ -93,6 +93,6 @@ if __name__ == "__main__":
     if given.nonnegative and given.total is not None and given.total < 0:
         parser.error(f"--total is {given.total}: with --nonnegative, give a total of at least 0")
     released = counton.read(given.file).table()
-    if "step" in released.columns:
-        released = released.filter(pl.col("step") == pl.col("step").max())
+    if "window_index" in released.columns:
+        released = released.filter(pl.col("window_index") == pl.col("window_index").max())
     whole_table(released, given.nonnegative, given.total).write_csv(given.out)

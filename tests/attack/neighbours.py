@@ -245,7 +245,7 @@ def _of_groups(without: pl.DataFrame, with_it: pl.DataFrame) -> np.ndarray[Any, 
     """
     one, other = (
         {(step, group): float(value) for step, group, value in table.select(
-            "step", "group", "estimate").rows()}
+            "window_index", "group", "estimate").rows()}
         for table in (without, with_it)
     )  # fmt: skip
     groups = sorted({group for _, group in one.keys() & other.keys()})

@@ -66,7 +66,7 @@ def test_a_bar_stands_on_its_window(tmp_path: Path, every: str, until: int) -> N
         assert day_number(start) < low < high < day_number(stop)
         assert high - low > 0.8 * (day_number(stop) - day_number(start))
     tall = [bar.get_height() for bar in axes.patches]
-    assert tall == pytest.approx(table["window_estimate"].to_list())
+    assert tall == pytest.approx(table["estimate"].to_list())
     assert axes.get_xlim() == pytest.approx((day_number(local[0][0]), day_number(local[1][-1])))
 
 

@@ -41,7 +41,15 @@ def test_a_contingency_table_has_every_margin_in_declared_order(desk: Desk) -> N
     done = desk.contingency().fine()
     assert "Released 2 x 2 cells." in done.out
     table = desk.table()
-    assert table.columns == ["smokes", "sex", "estimate", "std", "lower", "upper"]
+    assert table.columns == [
+        "smokes",
+        "sex",
+        "estimate",
+        "noise_std",
+        "lower",
+        "upper",
+        "confidence_level",
+    ]
     assert table.select("smokes", "sex").rows() == [
         (None, None), ("yes", None), ("no", None), (None, "m"), (None, "f"),
         ("yes", "m"), ("yes", "f"), ("no", "m"), ("no", "f"),

@@ -27,8 +27,8 @@ def test_windows_that_have_ended_are_released_with_their_running_totals(place: A
     assert place.estimates() == TOTALS
     table = pl.read_parquet(out)
     assert table.columns == [
-        *("step", "window_start", "window_end", "group"),
-        *("estimate", "std", "lower", "upper"),
+        *("window_index", "window_start", "window_end", "series", "group"),
+        *("estimate", "noise_std", "lower", "upper", "confidence_level"),
     ]
     assert table["group"].to_list() == ["a", "b"] * 3
     assert table["window_end"][5].isoformat() == "2013-01-01T03:00:00+00:00"
@@ -89,13 +89,12 @@ def test_a_run_that_releases_nothing_names_no_file_and_no_window(place: Any) -> 
 def test_the_output_says_what_is_protected(place: Any) -> None:
     """In one sentence where it is counted, and the rest of it by `show`."""
     counted = place.count(place.write("e.csv", EVENTS), "--unit", "visit", "--epsilon", "1").out
-    promise = (
-        "promise: one visit more or less makes no output more than 2.719 times as likely or as "
-        "unlikely (epsilon = 1); people are not protected: a person with 100 visits loses 100 "
-        "times the epsilon"
+    privacy = (
+        "privacy: epsilon = 1 for each visit; users are not protected: a user with 100 visits "
+        "loses 100 times the epsilon"
     )
-    assert promise in _flat(counted)
-    assert f"the rest: counton methods {place.state} --full" in counted
+    assert privacy in _flat(counted)
+    assert f"details: counton methods {place.state} --full" in counted
     assert len(counted.splitlines()) <= 15
 
 
@@ -112,12 +111,12 @@ def test_late_rows_count_at_the_next_release_and_only_the_operator_hears_how_man
     out = ("--append", "--out", str(place.folder / "out.parquet"))
     done = place("release", "count", place.write("late.csv", late), *place.again, *out)
     assert place.estimates() == [*TOTALS, [3, 4]]  # 1 of hour 4 and 2 late ones
-    assert "exact, not to be published: rows that arrived late" in done.err
+    assert "confidential: rows that arrived late" in done.err
     assert "counted at step 4: 2\n" in done.err
     assert "arrived" not in done.out
     assert "--watermark 3h waits for them, and a new stream with --revise 3h counts" in done.err
     told = place("inspect", str(place.state)).err
-    assert told.strip() == "exact, not to be published: count: 2 of 8 rows came late, 25.0%"
+    assert told.strip() == "confidential: count: 2 of 8 rows came late, 25.0%"
     done = place("release", "count", place.write("more.csv", ["05:00,b"]), *place.again, *out)
     assert place.estimates() == [*TOTALS, [3, 4], [4, 4]]
     assert done.err == ""
@@ -299,7 +298,10 @@ def test_json_is_one_object_and_nothing_else(place: Any) -> None:
     report = json.loads(done.out)
     assert (report["released"], report["new"], report["until_from_data"]) == (3, 3, True)
     assert report["guarantee"] == {"guarantee": "pure", "epsilon": "100"}
-    assert report["last"]["groups"][0] == {"group": "a", "estimate": 3, "lower": 3, "upper": 3}
+    first = report["last"]["rows"][0]
+    assert [first[name] for name in ("series", "group", "estimate", "lower", "upper")] == [
+        "cumulative", "a", 3, 3, 3,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -320,7 +322,7 @@ def test_names_of_undeclared_groups_are_told_to_the_operator_alone(
     events = place.write("e.csv", [*EVENTS, *(f"00:30,{name}" for name in names)])
     done = place.count(events, *stated).fine()
     said = f"{rows}: 5 (most often 'secret@post', 2; 'w', 1; 'x', 1)"
-    assert f"exact, not to be published: {said}\n" in done.err
+    assert f"confidential: {said}\n" in done.err
     assert "most often" not in done.out
     again = json.loads(place.count(events, "--json").out)  # a run that has nothing new
     assert again["not_private"]["notes"] == [f"{rows}: 5"]
@@ -370,9 +372,9 @@ def test_windows_totals_or_both_are_released_as_asked(place: Any) -> None:
     out = place.folder / "out.parquet"
     done = place.count(events, "--release", "both", "--out", str(out), "--json")
     last = json.loads(done.out)["last"]
-    assert [row["estimate"] for row in last["groups"]] == TOTALS[-1]
-    assert [row["window_estimate"] for row in last["groups"]] == [0, 0]
-    assert pl.read_parquet(out)["window_estimate"].to_list() == [1, 1, 2, 0, 0, 0]
+    assert [row["estimate"] for row in last["rows"]] == [*TOTALS[-1], 0, 0]
+    windows = pl.read_parquet(out).filter(series="per-window")
+    assert windows["estimate"].to_list() == [1, 1, 2, 0, 0, 0]
     words = _flat(place.count(events).out)
     assert "estimate 95% interval in this window 95% interval" in words
     assert "The noise of a window's own number has the standard deviation" in place.shown()
@@ -413,7 +415,7 @@ def test_count_of_many_groups_shows_the_first_and_writes_all(place: Any) -> None
     assert "the first 20 of 45 groups: a table (--out) has them all" in done.out
     assert len(out.read_text().splitlines()) == 46
     everything = json.loads(place("release", "count", events, *place.again, "--json").out)
-    assert [row["estimate"] for row in everything["last"]["groups"]] == list(range(45))
+    assert [row["estimate"] for row in everything["last"]["rows"]] == list(range(45))
 
 
 @pytest.mark.parametrize("dangling", [False, True])

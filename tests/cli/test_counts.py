@@ -39,7 +39,7 @@ def words(place: Any, **more: str | None) -> list[str]:
 def released(file: Path) -> dict[tuple[str, str], int]:
     found = counton.read(file).table()
     days = found["window_start"].dt.strftime("%d")
-    return dict(zip(zip(days, found["group"], strict=True), found["window_estimate"], strict=True))
+    return dict(zip(zip(days, found["group"], strict=True), found["estimate"], strict=True))
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "jsonl"])
@@ -64,12 +64,12 @@ def test_a_frame_with_counts_is_the_same_job(place: Any) -> None:
     frame = pl.read_csv(table(place.folder))
     said = {**STREAM, "steps": 9, "domain": ["bridge", "mill"], "epsilon": 100}
     by_name = release("count", frame, state=place.state, **said)
-    assert by_name.table()["window_estimate"].to_list() == [*EXACT.values()]
+    assert by_name.table()["estimate"].to_list() == [*EXACT.values()]
     del said["counts"]
     as_object = release(
         Count(counts=True), frame, value="passages", state=place.folder / "two.db", **said
     )
-    assert as_object.table()["window_estimate"].to_list() == [*EXACT.values()]
+    assert as_object.table()["estimate"].to_list() == [*EXACT.values()]
     # By name it is the same stream, and spends nothing more; another column is another one.
     again = release("count", frame, counts="passages", state=place.folder / "two.db", **said)
     assert again.table().equals(as_object.table())

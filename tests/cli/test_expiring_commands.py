@@ -23,7 +23,7 @@ def test_counting_needs_no_number_of_steps(place: Any) -> None:
     ).fine()
     assert "Released 4 new windows (1 to 4)." in done.out
     loss = "epsilon 200 after an hour, 500 after a day"
-    assert f"slowly as it gets older ({loss}" in " ".join(done.out.split())
+    assert f"privacy: {loss}" in " ".join(done.out.split())
     assert place.estimates() == [[1, 1], [2, 1], [2, 1], [3, 1]]
     shown = place.shown()
     assert "expiring differential privacy with epsilon = 100" in shown
@@ -43,7 +43,7 @@ def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> No
     place("release", "count", place.write("e.csv", ROWS), *place.again, "--out", out).fine()
     assert place.estimates() == [[0, 0], [0, 0], [1, 1], [2, 1]]
     table = pl.read_parquet(out)
-    assert table["std"].to_list()[:4] == [0] * 4
+    assert table["noise_std"].to_list()[:4] == [0] * 4
     lag = (table["window_end"] - table["counted_until"]).dt.total_hours()
     assert lag.to_list() == [1, 1, 2, 2, 2, 2, 2, 2]  # before the stream nothing can be counted
     report = json.loads(

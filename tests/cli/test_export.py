@@ -41,7 +41,7 @@ def read(path: Path) -> pl.DataFrame:
 def test_a_table_is_that_of_the_run_byte_for_byte(counted: Any) -> None:
     out = counted.folder / "again.parquet"
     done = counted("export", str(counted.state), "--out", str(out)).fine()
-    assert "promise: one event more or less makes no output more than" in " ".join(done.out.split())
+    assert "privacy: epsilon = 100 for each event" in " ".join(done.out.split())
     assert out.read_bytes() == (counted.folder / "run.parquet").read_bytes()
 
 
@@ -49,7 +49,15 @@ def test_a_table_is_that_of_the_run_byte_for_byte(counted: Any) -> None:
 def test_every_format_holds_the_numbers_and_what_they_promise(counted: Any, ending: str) -> None:
     out = counted.folder / f"table{ending}"
     assert counted("export", str(counted.state), "--out", str(out)).code == 0
-    columns = ["step", "group", "estimate", "std", "lower", "upper"]
+    columns = [
+        "window_index",
+        "group",
+        "estimate",
+        "noise_std",
+        "lower",
+        "upper",
+        "confidence_level",
+    ]
     whole = pl.read_parquet(counted.folder / "run.parquet")
     assert read(out).select(columns).equals(whole.select(columns))
     beside = out.with_name(out.name + ".json")
@@ -59,28 +67,28 @@ def test_every_format_holds_the_numbers_and_what_they_promise(counted: Any, endi
     else:
         facts = json.loads(beside.read_text())
     assert facts["guarantee"] == "pure differential privacy with epsilon = 100"
-    assert (facts["unit"], facts["level"], facts["name"]) == ("event", 0.95, "count")
+    assert (facts["unit"], facts["confidence_level"], facts["name"]) == ("event", 0.95, "count")
     assert "horizon=6" in facts["strategy"]
 
 
 def test_any_steps_any_groups_and_any_level(counted: Any) -> None:
-    middle = pl.col("step").is_between(2, 3)
+    middle = pl.col("window_index").is_between(2, 3)
     whole = pl.read_parquet(counted.folder / "run.parquet")
     cases: list[tuple[dict[str, Any], pl.Expr]] = [
         ({"steps": "2:3"}, middle),
-        ({"steps": ":2"}, pl.col("step") <= 2),
-        ({"steps": "4:"}, pl.col("step") == 4),
+        ({"steps": ":2"}, pl.col("window_index") <= 2),
+        ({"steps": "4:"}, pl.col("window_index") == 4),
         (
             {"steps": range(2, 4), "groups": ["b"]},
-            (pl.col("group") == "b") & pl.col("step").is_between(2, 3),
+            (pl.col("group") == "b") & pl.col("window_index").is_between(2, 3),
         ),
         (
             {"steps": "2013-01-01T01:00:2013-01-01T03:00"},
-            pl.col("step").is_between(2, 3),
+            pl.col("window_index").is_between(2, 3),
         ),
         (
             {"steps": "2013-01-01T00:30:", "groups": "a"},
-            (pl.col("step") > 1) & (pl.col("group") == "a"),
+            (pl.col("window_index") > 1) & (pl.col("group") == "a"),
         ),
     ]
     for options, kept in cases:
@@ -97,7 +105,15 @@ def test_a_reader_disturbs_no_writer(tmp_path: Path) -> None:
     with Stream.create(state, "visits", Binary(30), PureDP(1), shape=(2,)) as stream:
         stream.release_many([[1, 2], [3, 4], [5, 6]])
         found = export(state, steps="2:3", level=0.9)
-        assert found.table().columns == ["step", "cell", "estimate", "std", "lower", "upper"]
+        assert found.table().columns == [
+            "window_index",
+            "cell",
+            "estimate",
+            "noise_std",
+            "lower",
+            "upper",
+            "confidence_level",
+        ]
         assert found.table()["estimate"].to_list() == stream.releases(2).values.ravel().tolist()
         assert stream.release([7, 8]).step == 4
         with pytest.raises(InvalidInputError, match=r"was not made from events|a chart shows"):

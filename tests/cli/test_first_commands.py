@@ -208,7 +208,7 @@ def test_a_unit_with_its_period_is_the_unit(loans: Any) -> None:
     people = (*NEW, "--user", "reader_id", "--most", "3", "--per", "1d")
     done = loans.plain("release", "count", "loans.csv", *people, "--unit", "reader's day")
     assert done.code == 0, done.err
-    assert "one reader's day more" in done.out
+    assert "for each reader's day" in done.out
     assert "day's day" not in done.out
     again = loans.plain(
         "release", "count", "loans.csv", "--until", "newest", "--unit", "reader's day"
@@ -285,7 +285,7 @@ def test_a_level_that_equals_the_default_is_stated(loans: Any) -> None:
 
 
 def test_the_numbers_asked_for_come_before_others_on_a_screen() -> None:
-    rows = {"group": [*"abcdefgh"] * 3, "name": [*["sum"] * 8, *["count"] * 8, *["mean"] * 8]}
+    rows = {"group": [*"abcdefgh"] * 3, "measure": [*["sum"] * 8, *["count"] * 8, *["mean"] * 8]}
     table = pl.DataFrame({**rows, "estimate": [float(number) for number in range(24, 0, -1)]})
     shown, said = shown_rows(table, ["mean"])
     assert [row[1] for row in shown.rows] == ["mean"] * 8 + ["sum"] * 8 + ["count"] * 4

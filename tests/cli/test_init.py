@@ -114,7 +114,7 @@ def test_the_written_job_runs_night_by_night_whatever_a_file_holds(
         written(night)
         ran = place.plain("run", "nightly.toml", "--until", f"2024-03-0{night + 2}").fine()
         assert "Released 1 new window" in ran.out
-    counts = pl.read_csv("visits.released.csv")["window_estimate"].to_list()
+    counts = pl.read_csv("visits.released.csv")["estimate"].to_list()
     assert counts == [3, 2, 1]  # at epsilon 100 noise is 0 but once in e^100 times
 
 
@@ -235,7 +235,7 @@ def test_a_file_of_counts_gets_a_job_that_adds_them_up(
     assert (job["counts"], job["unit"], "user" in job) == ("count", "passage", False)
     ran = place.plain("run", "nightly.toml", "--until", "2024-03-03T06:00").fine()
     assert "number of passages" in ran.out
-    assert pl.read_csv("passages.released.csv")["window_estimate"].to_list()[::2] == [17, 4]
+    assert pl.read_csv("passages.released.csv")["estimate"].to_list()[::2] == [17, 4]
 
 
 def test_a_job_file_that_is_there_stays(loans: Path, init: Callable[..., Result]) -> None:

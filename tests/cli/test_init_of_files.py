@@ -378,7 +378,7 @@ def test_init_of_rows_of_totals_warns_and_counts_them_in_no_group_unasked(
     words += ["--start", "2024-03-01", "--until", "newest", "--epsilon", "50"]
     job, said = job_of_file("visits.csv", written("day,region", rows), *words)
     assert [key for key, value in job.items() if value == ""] == ["other"]
-    assert f"exact, not to be published: column 'region' has rows called {total!r}" in said
+    assert f"confidential: column 'region' has rows called {total!r}" in said
     assert "leaves empty: other" in place.plain("run", "nightly.toml").refused()
     text = Path("nightly.toml").read_text("utf-8")
     assert "also a row of totals; without this line such a row stops the run" in text
@@ -442,4 +442,4 @@ def test_init_after_its_questions_makes_a_job_that_protects_a_period_of_each_per
     rows = pl.read_csv(visits).with_columns(day=pl.col("time").str.head(10))
     daily = rows.group_by("day", "visitor").len().with_columns(pl.col("len").clip(upper_bound=10))
     wanted = daily.group_by("day").agg(pl.col("len").sum()).sort("day")["len"].to_list()
-    assert released["window_estimate"].to_list() == wanted[:30]
+    assert released["estimate"].to_list() == wanted[:30]

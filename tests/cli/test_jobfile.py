@@ -84,8 +84,8 @@ def test_the_command_runs_all_and_reports_each(file: Path, place: Any) -> None:
     reports = json.loads(done.out)["jobs"]
     assert [reports[name]["released"] for name in ("visits", "paid")] == [3, 3]
     written = pl.read_csv(file.parent / "visits.csv")
-    last = written.filter(pl.col("step") == 3)["estimate"].to_list()
-    assert last == [row["estimate"] for row in reports["visits"]["last"]["groups"]]
+    last = written.filter(pl.col("window_index") == 3)["estimate"].to_list()
+    assert last == [row["estimate"] for row in reports["visits"]["last"]["rows"]]
     file.write_text(FILE.replace('"home", "shop"', '"home"') + '\n[jobs.more]\nname = "more"\n')
     done = place("run", str(file), "--json")
     assert done.code == 2
@@ -365,7 +365,7 @@ def test_notes_name_their_job_and_bad_rows_are_told_once(file: Path, place: Any)
     first = place("run", str(file), "--only", "visits").fine()
     said = first.err.splitlines()
     assert all(line.startswith("job visits: ") for line in said if line[:1] != " ")
-    assert "job visits: exact, not to be published: rows that cannot be read, set aside: 1" in said
+    assert "job visits: confidential: rows that cannot be read, set aside: 1" in said
     again = place("run", str(file), "--only", "visits")
     assert "set aside" not in again.err
     events.write_text(ROWS + "soon,home,3\nlater,home,4\n")
@@ -556,7 +556,7 @@ def test_a_dry_run_reads_and_writes_nothing(
     before = contents()
     said = place("run", str(file), "--dry-run").fine()
     assert "visits: would begin a stream and release 3 windows; epsilon = 0.5" in said.out
-    assert said.err.splitlines()[0] == "exact, not to be published: job visits: rows read: 3"
+    assert said.err.splitlines()[0] == "confidential: job visits: rows read: 3"
     found = json.loads(place("run", str(file), "--dry-run", "--json").out)["jobs"]
     assert contents() == before
     assert found["visits"]["would_release"] == 3

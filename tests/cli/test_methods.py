@@ -67,7 +67,7 @@ def test_a_state_says_what_a_publication_needs_of_each_release(place: Any) -> No
     wanted = [
         *("The ", "The unit of privacy", "The guarantee is", "The guarantee holds", "The noise")
     ]
-    wanted += ["Besides noise: a row", "Noise is", "Not"]
+    wanted += ["The intervals do not include: a row", "Noise is", "Not"]
     for paragraph, begins in zip(paragraphs, wanted, strict=True):
         assert paragraph.startswith(begins)
         assert "\n" not in paragraph
@@ -121,8 +121,8 @@ def test_rows_left_out_and_values_clipped_are_said(place: Any) -> None:
     )
     said = place("methods", str(place.state), "--full").out
     assert (
-        "Besides noise: counted by arrival: a row that came after its hour was published is in"
-        in short
+        "The intervals do not include: counted by arrival: a row that came after its hour was "
+        "published is in" in short
     )
     for line in lines:
         assert line in short

@@ -44,7 +44,7 @@ def test_any_factorisation_is_the_strategy_of_a_stream(
         assert outcome.spec.strategy == mine
         assert outcome.spec.facts()["record"]["strategy"] == "own"
         released = outcome.read().table()
-        stds = released.filter(group="home")["std"].to_numpy()
+        stds = released.filter(group="home")["noise_std"].to_numpy()
     promised = counton.plan(STEPS, counton.PureDP(1), strategies=[mine]).best.errors.std([1, 2, 3])
     np.testing.assert_allclose(stds, promised, rtol=1e-3)
     assert job.state is not None

@@ -11,12 +11,23 @@ import pytest
 from databases import rows_in
 
 from counton import PureDP, Stream
+from counton.results.series import finite
 from counton.run import Job, export, methods, publish, run
 from counton.strategies import Binary
 
 Contents = Callable[[], dict[str, bytes]]
 ROWS = ["00:10,a", "00:20,b", "01:10,a", "02:30,a", "03:30,b", "04:05,b"]
-COLUMNS = ["step", "window_start", "window_end", "group", "estimate", "std", "lower", "upper"]
+COLUMNS = [
+    "window_index",
+    "window_start",
+    "window_end",
+    "group",
+    "estimate",
+    "noise_std",
+    "lower",
+    "upper",
+    "confidence_level",
+]
 
 
 def rows(file: Path, query: str) -> list[tuple[Any, ...]]:
@@ -30,8 +41,8 @@ def rows(file: Path, query: str) -> list[tuple[Any, ...]]:
 def view(file: Path) -> list[tuple[Any, ...]]:
     return rows(
         file,
-        'SELECT step, window_start, window_end, "group", estimate, std, lower, upper '
-        'FROM counton_releases ORDER BY step, "group"',
+        'SELECT window_index, window_start, window_end, "group", estimate, noise_std, lower, '
+        'upper, confidence_level FROM counton_releases ORDER BY window_index, "group"',
     )
 
 
@@ -39,7 +50,7 @@ def exported(state: Any, **options: Any) -> list[tuple[Any, ...]]:
     table = export(state, **options).table()
     times = [pl.col(name).dt.to_string("%Y-%m-%dT%H:%M:%SZ") for name in COLUMNS[1:3]]
     shown = table.with_columns(times).select(*COLUMNS)
-    return shown.sort("step", "group").rows()
+    return shown.sort("window_index", "group").rows()
 
 
 def test_the_view_holds_what_the_table_says_and_grows_with_the_stream(place: Any) -> None:
@@ -87,7 +98,7 @@ def test_nothing_exact_and_nothing_secret_is_published(place: Any) -> None:
     assert checkpoint[:60] not in kept
 
 
-def test_windows_and_totals_have_columns_of_their_own(tmp_path: Path) -> None:
+def test_windows_and_totals_have_rows_of_their_own(tmp_path: Path) -> None:
     events = tmp_path / "e.csv"
     events.write_text("time\n2024-03-01T09:00\n2024-03-02T09:00\n2024-03-04T10:15\n")
     for release in ("windows", "both"):
@@ -101,14 +112,13 @@ def test_windows_and_totals_have_columns_of_their_own(tmp_path: Path) -> None:
         publish(state, out)
         found = rows(
             out,
-            "SELECT estimate, window_estimate, window_std, window_lower, window_upper "
-            "FROM counton_releases ORDER BY step",
+            "SELECT series, estimate, noise_std, lower, upper, confidence_level "
+            "FROM counton_published_rows ORDER BY window_index, row",
         )
         table = export(state).table()
-        names = [f"window_{name}" for name in ("estimate", "std", "lower", "upper")]
-        assert [row[1:] for row in found] == table.select(names).rows()
-        totals = table["estimate"].to_list() if release == "both" else [None] * 3
-        assert [row[0] for row in found] == totals
+        names = ("series", "estimate", "noise_std", "lower", "upper", "confidence_level")
+        assert found == table.select(names).rows()
+        assert len(found) == (6 if release == "both" else 3)
 
 
 BAD = [
@@ -148,7 +158,7 @@ def test_streams_of_one_name_and_old_copies_are_refused(place: Any) -> None:
     assert (done.code, "another stream 'count' is published there" in done.err) == (2, True)
     connection = sqlite3.connect(out)
     with connection:
-        connection.execute("UPDATE counton_published_streams SET step = 9")
+        connection.execute("UPDATE counton_published_streams SET last_window = 9")
     connection.close()
     done = place("publish", str(place.state), "--to", str(out))
     assert (done.code, "the state is an old copy; restore the newest copy" in done.err) == (7, True)
@@ -162,7 +172,7 @@ def test_tables_of_an_earlier_version_are_refused_with_what_to_do(place: Any) ->
     connection = sqlite3.connect(out)
     with connection:
         connection.execute("DROP VIEW counton_releases")
-        connection.execute("ALTER TABLE counton_published_rows DROP COLUMN note")
+        connection.execute("ALTER TABLE counton_published_rows DROP COLUMN series")
     connection.close()
     done = place("publish", str(place.state), "--to", str(out))
     said = "an earlier version of counton made them; publish to another database (--to)"
@@ -236,18 +246,17 @@ def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, withi
     def published_is_written() -> None:
         table = pl.read_parquet(out)
         times = [pl.col(name).dt.to_string("%Y-%m-%dT%H:%M:%SZ") for name in COLUMNS[1:3]]
-        told = table.with_columns(*times, pl.col("share").cast(pl.String))
-        columns = ["step", "window_start", "window_end", "share", "value", "lower", "upper"]
+        told = table.with_columns(times)
+        columns = [*COLUMNS[:3], "quantile", "estimate", "lower", "upper"]
         query = (
-            'SELECT step, window_start, window_end, "group", estimate, lower, upper '
-            "FROM counton_releases ORDER BY step, 4"
+            f"SELECT {', '.join(columns)} FROM counton_published_rows ORDER BY window_index, row"  # noqa: S608 - columns
         )
-        assert rows(to or state, query) == told.select(columns).sort("step", "share").rows()
+        assert rows(to or state, query) == told.select(columns).rows()
 
     job("2024-03-05", over=2, shares="0.5", level=0.8)
     published_is_written()
-    assert rows(to or state, "SELECT DISTINCT level FROM counton_releases") == [(0.8,)]
-    assert rows(to or state, "SELECT min(step) FROM counton_releases") == [(2,)]
+    assert rows(to or state, "SELECT DISTINCT confidence_level FROM counton_releases") == [(0.8,)]
+    assert rows(to or state, "SELECT min(window_index) FROM counton_releases") == [(2,)]
     assert "With a probability of 80% each" in methods(state)["quantiles_of_paid"]
     job("2024-03-06")  # nothing is said of it
     published_is_written()
@@ -340,56 +349,11 @@ def publishable(name: str, form: str, folder: Path) -> Job:
         if form != "last one" or name not in ("count", "sum")
     ],
 )
-def test_publish_puts_numbers_of_a_window_into_the_same_columns(
-    tmp_path: Path, name: str, form: str
-) -> None:
+def test_publish_writes_the_numbers_of_each_window(tmp_path: Path, name: str, form: str) -> None:
     run(publishable(name, form, tmp_path)).close()
     publish(tmp_path / "s.db", tmp_path / "out.db")
     table = export(tmp_path / "s.db").table()
-    numbers = ("window_estimate", "estimate", "value")
-    (number,) = (column for column in numbers if column in table.columns)
-    found = rows(
-        tmp_path / "out.db",
-        "SELECT window_estimate, window_lower, window_upper, estimate, std, lower, upper "
-        "FROM counton_releases ORDER BY step",
-    )
-    prefix = "window_" if number == "window_estimate" else ""
-    columns = [number, f"{prefix}lower", f"{prefix}upper"]
-    assert sorted(row[:3] for row in found) == sorted(table.select(columns).rows())
-    assert {row[3:] for row in found} == {(None, None, None, None)}
-
-
-@pytest.mark.parametrize("name", ["average", "quantiles", "reach"])
-def test_publish_keeps_totals_in_the_columns_without_a_prefix(tmp_path: Path, name: str) -> None:
-    run(publishable(name, "totals", tmp_path)).close()
-    publish(tmp_path / "s.db", tmp_path / "out.db")
-    query = "SELECT count(estimate), count(lower), count(window_estimate) FROM counton_releases"
-    ((estimates, ends, of_windows),) = rows(tmp_path / "out.db", query)
-    assert (estimates, of_windows) == (ends, 0)
-    assert estimates >= 4
-
-
-def test_publish_moves_numbers_of_windows_that_were_in_other_columns(tmp_path: Path) -> None:
-    job = publishable("average", "windows", tmp_path)
-    out = tmp_path / "out.db"
-    run(job.with_options(until="2024-03-03")).close()
-    publish(tmp_path / "s.db", out)
-    connection = sqlite3.connect(out)
-    with connection:  # as they were published by an earlier version
-        connection.execute(
-            "UPDATE counton_published_rows SET estimate = window_estimate, std = window_std, "
-            "lower = window_lower, upper = window_upper"
-        )
-        connection.execute(
-            "UPDATE counton_published_rows SET window_estimate = NULL, window_std = NULL, "
-            "window_lower = NULL, window_upper = NULL"
-        )
-        connection.execute(
-            "UPDATE counton_published_streams SET shown = replace(shown, ?, '')",
-            (', "own_windows": true',),
-        )
-    connection.close()
-    run(job).close()
-    publish(tmp_path / "s.db", out)
-    query = "SELECT count(estimate), count(window_estimate) FROM counton_releases"
-    assert rows(out, query) == [(0, 12)]
+    names = ("series", "estimate", "noise_std", "lower", "upper", "confidence_level")
+    query = f"SELECT {', '.join(names)} FROM counton_published_rows ORDER BY window_index, row"  # noqa: S608
+    assert rows(tmp_path / "out.db", query) == finite(table).select(names).rows()
+    assert set(table["series"]) == {"per-window"}

@@ -97,8 +97,8 @@ def test_show_has_the_last_numbers_in_twelve_lines(place: Any, events: str) -> N
     (strategy,) = [line for line in lines if line.startswith("strategy: ")]
     # Noise of one window alone is the Laplace mechanism, whose authors are named.
     assert strategy.startswith("strategy: noise for each window, with Laplace noise; C. Dwork")
-    assert "promise: one event more or less makes no output more than" in shown
-    account = "; the account of each promise: counton methods --full\n"
+    assert "privacy: epsilon = 100 for each event" in shown
+    account = "; details of each guarantee: counton methods --full\n"
     assert shown.endswith(f", file format {FORMAT}{account}")
     with Stream.create(place.folder / "fed.db", "fed", Binary(9), PureDP(1)) as fed:
         (last,) = fed.release_many([3]).values
@@ -290,8 +290,8 @@ def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
     distributions = [stream["terms"]["law"] for stream in (counts, means)]
     assert all(Fraction(distribution["grid"]) < 1 for distribution in distributions)
     assert Fraction(distributions[0]["scale"]) < 100
-    (told,) = [row for row in json.loads(done.out)["last"]["rows"] if row["name"] == "count"]
-    assert means["last"]["std"] == pytest.approx(told["std"])
+    (told,) = [row for row in json.loads(done.out)["last"]["rows"] if row["measure"] == "count"]
+    assert means["last"]["std"] == pytest.approx(told["noise_std"])
     assert "number of values" in means["last"]["of"]
     for asked in (("verify", state), ("verify", state, "--json")):
         said = place(*asked).out

@@ -1,6 +1,7 @@
 """The commands for statistics: each with options of its own, what is released stays released."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from counton.results.series import finite
 ROWS = ["00:10,JFK,ann,5,true", "01:10,LGA,bob,-3,1", "01:20,JFK,ann,70,no", "03:20,JFK,cy,7,yes"]
 HEADER = "time,to,user,delay,comes"
 TOP = ("release", "top-k")
+
+#: Columns that say which window is meant.
+WHEN = ("window_index", "window_start", "window_end")
 
 
 def windows(place: Any, **changed: str | None) -> list[str]:
@@ -80,7 +84,7 @@ def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) 
     file = place.write("e.csv", [*often, "01:30,rare"])
     words = [*TOP, file, *windows(place, by="group", epsilon="10", delta="1e-9")]
     rows = rows_of(place, *words, "--unknown", "discover", "--until", "2013-01-01T02:00")
-    assert [(row["rank"], row["group"], row["sure"]) for row in rows] == [
+    assert [(row["rank"], row["group"], row["is_certain"]) for row in rows] == [
         (1, "a", True),
         (2, "b", True),
     ]
@@ -103,11 +107,11 @@ def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) 
     words += ["--name", "few", "--out", str(out)]
     assert rows_of(place, *words) == []
     assert "no group is large enough to be shown yet" in place(*words).out
-    assert pl.read_csv(out).columns[:4] == ["step", "window_start", "window_end", "rank"]
+    assert pl.read_csv(out).columns[:5] == [*WHEN, "series", "rank"]
 
 
 def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -> None:
-    assert finite(pl.DataFrame({"std": [1.0, float("inf")]}))["std"].to_list() == [1, None]
+    assert finite(pl.DataFrame({"noise_std": [1.0, math.inf]}))["noise_std"].to_list() == [1, None]
     words = ["release", "quantiles", events, "--value", "delay", *windows(place), "--edges"]
     (median,) = rows_of(place, *words, "0,6,60,80", "--shares", "0.5", "--over", "2")
     assert median["lower"] <= 60 <= median["upper"]

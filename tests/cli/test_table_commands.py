@@ -64,14 +64,25 @@ def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
     assert all(f"\n{level} " in plan.out for level in ("total", "state", "county"))
     shown = " ".join(desk("methods", str(desk.path("state.db")), "--full").out.split())
     assert "one inhabitant, which counts in one of 4 leaves, and" in shown
-    assert "one inhabitant more or less changes what is released" in " ".join(done.out.split())
+    assert "for each inhabitant" in " ".join(done.out.split())
     read: Any = {"csv": pl.read_csv, "parquet": pl.read_parquet, "json": pl.read_json}
     table = read[out.split(".")[1]](desk.path(out))
-    assert table.columns == ["level", "state", "county", "estimate", "std", "lower", "upper"]
-    by = dict(table.group_by("level").agg(pl.len()).rows())
+    assert table.columns == [
+        "tree_level",
+        "state",
+        "county",
+        "estimate",
+        "noise_std",
+        "lower",
+        "upper",
+        "confidence_level",
+    ]
+    by = dict(table.group_by("tree_level").agg(pl.len()).rows())
     assert by == {"total": 1, "state": 3, "county": 3}
-    states = table.filter(pl.col("level") == "state")
-    assert states["estimate"].sum() == table.filter(pl.col("level") == "total")["estimate"].item()
+    states = table.filter(pl.col("tree_level") == "state")
+    assert (
+        states["estimate"].sum() == table.filter(pl.col("tree_level") == "total")["estimate"].item()
+    )
     assert states.filter(pl.col("state") == "NY")["estimate"].item() == pytest.approx(700, abs=9)
 
 
@@ -143,17 +154,26 @@ def test_bad_leaves_are_refused(desk: Desk, text: str, message: str) -> None:
 def test_ranges_of_a_line(desk: Desk) -> None:
     words = ["--epsilon", "20", "--label", "hour", "--domain", "00,01,02,03", "--unit", "visit"]
     done = desk.ranges(*words, "--ask", "0:2,1:4").fine()
-    assert "one visit more or less" in " ".join(done.out.split())
+    assert "for each visit" in " ".join(done.out.split())
     assert "Released 4 cells." in done.out
     asked = pl.read_csv(desk.path("out.csv"))
     assert asked.select("from_cell", "to_before").rows() == [(0, 2), (1, 4)]
     done = desk.ranges(*words, "--name", "whole", out="whole.csv")
     table = pl.read_csv(desk.path("whole.csv"), schema_overrides={"hour": pl.String})
-    names = ["hour", "estimate", "std", "lower", "upper", "running_total", "running_total_std"]
+    names = [
+        "hour",
+        "measure",
+        "estimate",
+        "noise_std",
+        "lower",
+        "upper",
+        "confidence_level",
+    ]
     assert table.columns == names
-    assert table["hour"].to_list() == ["00", "01", "02", "03"]
-    assert table["estimate"].sum() == table["running_total"][3]
-    assert table["running_total"][3] == pytest.approx(26, abs=4)
+    assert table["hour"].to_list() == ["00", "01", "02", "03"] * 2
+    totals = table.filter(measure="running total")["estimate"]
+    assert table.filter(measure="cell")["estimate"].sum() == totals[3]
+    assert totals[3] == pytest.approx(26, abs=4)
     report = json.loads(desk.ranges(*words, "--json").out)
     assert (report["once"], report["new"], report["released"]) == (True, 0, 1)
     (_, second) = report["last"]["rows"]
@@ -203,6 +223,7 @@ def test_labels_are_public_and_come_from_no_private_file(desk: Desk) -> None:
     assert not desk.rest()
     desk.ranges("--rho", "100000", "--label", "hour", "--domain", "04,03,02,01,00").fine()
     table = pl.read_csv(desk.path("out.csv"), schema_overrides={"hour": pl.String})
+    table = table.filter(measure="cell")
     assert table["hour"].to_list() == ["04", "03", "02", "01", "00"]
     assert table["estimate"].round(0).to_list() == [0, 4, 17, 0, 5]
 

@@ -48,7 +48,7 @@ CELLS = ("--domain", "a,b")
     ids=" ".join,
 )
 def test_every_door_says_that_people_are_not_protected(place: Any, asked: tuple[str, ...]) -> None:
-    words = "people are not protected: a person with 100 visits loses 100 times the epsilon"
+    words = "users are not protected: a user with 100 visits loses 100 times the epsilon"
     what = 2
     (place.folder / "groups.csv").write_text("group\na\nb\n")
     rows = ["00:10,a,x,1", "02:00,b,y,1"]
@@ -70,10 +70,7 @@ def test_every_door_says_that_people_are_not_protected(place: Any, asked: tuple[
 
 
 def test_every_door_says_that_the_losses_of_days_add_up(place: Any, events: str) -> None:
-    words = (
-        "each who's day is protected by itself: somebody with 10 of these loses 10 times the "
-        "epsilon"
-    )
+    words = "each who's day is protected alone: a user with 10 of these loses 10 times the epsilon"
     state = str(place.state)
     out = str(place.folder / "out.csv")
     line = ("--user", "who", "--most", "2", "--per", "1d", *LINE[:-1], "who", "--epsilon", "1")
@@ -161,7 +158,7 @@ def test_somebody_with_several_periods_loses_the_square_of_their_number(
     people = ("--user", "who", "--most", "2", "--per", "1d")
     new = place.new(epsilon=None, rho="1")
     assert place("release", "count", events, *new, *people).code == 0
-    assert "somebody with 10 of these loses 100 times the rho" in place.shown()
+    assert "a user with 10 of these loses 100 times the rho" in place.shown()
 
 
 def test_what_an_id_protects_is_said_with_its_limits(place: Any) -> None:

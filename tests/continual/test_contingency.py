@@ -50,8 +50,10 @@ def test_margins_agree_with_each_other_and_with_the_truth(guarantee: Any, equal:
             ]
             assert sum(reading[cell] for cell in parts) == estimate
             truth = sum(counted[cell] for cell in parts)
-            assert abs(truth - estimate) < 9 * margin["std"][row]
-    stds = {tuple(columns): reading.margin(*columns)["std"][0] for columns in margins(reading)}
+            assert abs(truth - estimate) < 9 * margin["noise_std"][row]
+    stds = {
+        tuple(columns): reading.margin(*columns)["noise_std"][0] for columns in margins(reading)
+    }
     if equal:
         assert np.ptp(list(stds.values())) == pytest.approx(0, abs=1e-9)
     else:

@@ -182,7 +182,7 @@ def of_places(events: Any, guarantee: Any = None, key: Key = KEY, **changed: Any
 def test_tables_of_levels() -> None:
     reading = of_places([(("NY", "Kings"), 700), (("DC",), 90)])
     states = reading.level_columns("state")
-    assert list(states) == ["state", "estimate", "std", "lower", "upper"]
+    assert list(states) == ["state", "estimate", "noise_std", "lower", "upper", "confidence_level"]
     assert states["state"].tolist() == ["CA", "NY", "DC"]  # as declared
     counties = reading.level_columns("county")
     assert (counties["state"][0], counties["county"][0]) == ("CA", "Kings")
@@ -190,7 +190,7 @@ def test_tables_of_levels() -> None:
     assert states["estimate"].sum() == reading.total
     assert reading["DC"] == pytest.approx(90, abs=9)
     assert "which counts in one of 4 leaves, and in all that is above it" in str(reading)
-    assert reading.std(("NY", "Kings")) == pytest.approx(states["std"][0], rel=1e-5)
+    assert reading.std(("NY", "Kings")) == pytest.approx(states["noise_std"][0], rel=1e-5)
 
 
 def test_rounding_favours_no_sibling() -> None:

@@ -106,18 +106,31 @@ def test_tables_have_a_row_for_each_step_and_cell() -> None:
         counter = counter_of(Binary(20), PureDP(1), shape=shape, contribution=unit)
         releases = counter.release_many(np.ones((5, *shape)))
         table = releases.table()
-        assert table.columns == ["step", *names, "estimate", "std", "lower", "upper"]
-        assert table["step"].to_list() == np.repeat(range(1, 6), math.prod(shape)).tolist()
+        assert table.columns == [
+            "window_index",
+            *names,
+            "estimate",
+            "noise_std",
+            "lower",
+            "upper",
+            "confidence_level",
+        ]
+        assert table["window_index"].to_list() == np.repeat(range(1, 6), math.prod(shape)).tolist()
         if shape == (2, 3):
-            picked = table.filter(step=3, cell_0=1, cell_1=2)
+            picked = table.filter(window_index=3, cell_0=1, cell_1=2)
             assert picked["estimate"].item() == releases.values[2, 1, 2]
-        assert (table["upper"] - table["lower"] > 2 * table["std"]).all()
+        assert (table["upper"] - table["lower"] > 2 * table["noise_std"]).all()
         release = counter.release(np.ones(shape) if shape else 1.0)
         assert release.table().columns == table.columns
         low, high = release.interval()
         assert np.shape(low) == np.shape(high) == shape
         window = releases[4].since(releases[1])
-        assert window.table().columns == ["start", "step", *names, *table.columns[-4:]]
+        assert window.table().columns == [
+            "window_index",
+            "first_window",
+            *names,
+            *table.columns[-5:],
+        ]
 
 
 def test_notebooks_show_guarantee_unit_and_escaped_names() -> None:

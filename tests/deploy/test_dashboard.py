@@ -142,14 +142,14 @@ def test_variables_offer_streams_and_their_groups(published: Any) -> None:
 @pytest.mark.parametrize("group", GROUPS)
 def test_bands_are_what_was_released(group: str, published: Any) -> None:
     tables, reader = published
-    for title, prefix, stream in (
-        ("$group: running number", "", "visits"),
-        ("$group: each window", "window_", "visits"),
-        ("$group: each window", "window_", "windows"),
+    for title, series, stream in (
+        ("$group: running number", "cumulative", "visits"),
+        ("$group: each window", "per-window", "visits"),
+        ("$group: each window", "per-window", "windows"),
     ):
-        wanted = [f"{prefix}{name}" for name in ("estimate", "lower", "upper")]
+        wanted = ["estimate", "lower", "upper"]
         names, rows = answer(reader, asked(title), stream=[stream], group=[group])
-        table = tables[stream].filter(tables[stream]["group"] == group)
+        table = tables[stream].filter(group=group, series=series)
         assert names == ["time", *wanted]
         assert [row[1:] for row in rows] == table.select(wanted).rows()
         assert len(rows) == 6
@@ -162,20 +162,19 @@ def test_bands_are_what_was_released(group: str, published: Any) -> None:
 @pytest.mark.slow
 def test_newest_numbers_are_those_of_the_last_step(published: Any) -> None:
     tables, reader = published
-    for stream, prefix in (("visits", ""), ("windows", "window_")):
+    for stream in ("visits", "windows"):
         names, rows = answer(reader, asked("Newest numbers"), stream=[stream], group=GROUPS)
-        assert names == ["group", "estimate", "lower", "upper", "std"]
-        last = tables[stream].filter(tables[stream]["step"] == 6)
-        wanted = ["group", *(f"{prefix}{name}" for name in names[1:])]
-        assert sorted(rows) == sorted(last.select(wanted).rows())
-        assert [row[1] for row in rows] == sorted((row[1] for row in rows), reverse=True)
+        assert names == ["group", "series", "estimate", "lower", "upper", "noise_std"]
+        last = tables[stream].filter(tables[stream]["window_index"] == 6)
+        assert sorted(rows) == sorted(last.select(names).rows())
+        assert [row[2] for row in rows] == sorted((row[2] for row in rows), reverse=True)
     _, groups = answer(reader, VARIABLES["group"]["query"], stream=["seconds"])
     found = answer(
         reader, asked("Newest numbers"), stream=["seconds"], group=[name for (name,) in groups]
     )[1]
-    last = tables["seconds"].filter(tables["seconds"]["step"] == 6)
+    last = tables["seconds"].filter(tables["seconds"]["window_index"] == 6)
     assert len(groups) == len(found) == last.height
-    assert sorted(row[1] for row in found) == sorted(last["estimate"])
+    assert sorted(row[2] for row in found) == sorted(last["estimate"])
 
 
 @pytest.mark.slow

@@ -84,19 +84,19 @@ def test_every_question_of_the_board_is_answered(service: RunningService) -> Non
 
 
 def test_bands_are_what_the_service_publishes(service: RunningService) -> None:
-    for title, of, prefix in (
-        ("$group: running number", "totals", ""),
-        ("$group: each window", "windows", "window_"),
+    for title, series in (
+        ("$group: running number", "cumulative"),
+        ("$group: each window", "per-window"),
     ):
         panel = PANELS[title]
         found = answered(service, panel["targets"][0])
-        published = service.series(group="home", of=of)
-        assert [row[f"{prefix}estimate"] for row in found] == [one["estimate"] for one in published]
+        published = service.series(group="home", series=series)
+        assert [row["estimate"] for row in found] == [one["estimate"] for one in published]
         assert [row["time"] for row in found] == [
             START + timedelta(minutes=minute) for minute in (1, 2, 3)
         ]
         low, up = (each["matcher"]["options"] for each in panel["fieldConfig"]["overrides"])
-        assert {low, up, "time", f"{prefix}estimate"} == found[0].keys()
+        assert {low, up, "time", "estimate"} == found[0].keys()
 
 
 def test_panels_ask_the_chosen_service() -> None:

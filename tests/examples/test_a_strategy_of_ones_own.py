@@ -100,7 +100,7 @@ def test_a_page_watches_it(installed: Path) -> None:
         assert service.post("first", rows).status_code == 202
         service.at(61)
         (row,) = service("GET", "/v1/streams/visits/series", "read").json()["rows"]
-        assert row["std"] == pytest.approx(2 * 2**0.5, rel=0.02)
+        assert row["noise_std"] == pytest.approx(2 * 2**0.5, rel=0.02)
         assert service("GET", "/v1/streams/visits/release", "read").status_code == 200
     finally:
         service.service.close()

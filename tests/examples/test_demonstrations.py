@@ -33,8 +33,8 @@ def test_the_demonstration_counts_all_departures_once(
     error = joined["estimate"] - joined["count"]
     assert joined.height == 16
     # Under a new key each time: even of a single Laplace noise, one of 10^8 draws is farther off.
-    assert (error.abs() < 14 * joined["std"]).all()
-    bound = 8 * float(np.linalg.norm(joined["std"]))
+    assert (error.abs() < 14 * joined["noise_std"]).all()
+    bound = 8 * float(np.linalg.norm(joined["noise_std"]))
     assert abs(float(error.sum())) < bound < 500  # fewer than on a day
     assert (folder / "chart.png").stat().st_size > 50_000
     assert last["window_end"][0].isoformat() == "2014-01-01T00:00:00-05:00"

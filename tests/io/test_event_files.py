@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInputError, SumOverflowError
 from counton.base.private import open_private
 from counton.io import files
-from counton.io.aggregation import Aggregates, tally
+from counton.io.aggregation import Aggregates, sum_rows
 from counton.io.declared_groups import read_domain, refuse_long_terms
 from counton.io.files import EventFile, open_source
 from counton.io.row_assignment import Columns, RowMapping
@@ -57,7 +57,7 @@ def read(
 ) -> Aggregates:
     source = events if isinstance(events, Source) else open_source(events)
     domain = None if columns.group is None else domain
-    return open_private(tally(source, RowMapping(columns, windows, **options), domain))
+    return open_private(sum_rows(source, RowMapping(columns, windows, **options), domain))
 
 
 def dense(found: Aggregates) -> list[list[int]]:
@@ -547,7 +547,7 @@ def test_names_of_columns_are_shown_short_and_readable() -> None:
 
 def test_who_watches_is_told_of_all_rows() -> None:
     seen: list[int] = []
-    tally(open_source(FRAME), RowMapping(COLUMNS, WINDOWS), ("a", "b"), watch=seen.append)
+    sum_rows(open_source(FRAME), RowMapping(COLUMNS, WINDOWS), ("a", "b"), watch=seen.append)
     assert sum(seen) == 6
 
 

@@ -14,7 +14,7 @@ from in_turn import in_turn
 
 from counton.base.errors import InvalidInputError
 from counton.base.private import open_private
-from counton.io.aggregation import tally
+from counton.io.aggregation import sum_rows
 from counton.io.error_policy import Policies, Problem
 from counton.io.files import open_source
 from counton.io.row_assignment import Columns, RowMapping
@@ -108,20 +108,20 @@ def readers(role: str, folder: Path) -> Iterator[tuple[str, Any]]:
             reading = RowMapping(
                 columns, WINDOWS, policies=policies, time_format=time_format, **more
             )
-            return open_private(tally(source, reading, domain)).rows
+            return open_private(sum_rows(source, reading, domain)).rows
 
         return read
 
     for unknown in ("drop", "refuse"):
         if unknown == "drop" or role == "time":
-            yield "tally", added(Columns("time", "what"), ("a", "1"), unknown=unknown)
+            yield "sum_rows", added(Columns("time", "what"), ("a", "1"), unknown=unknown)
     yield "other", added(Columns("time", "what"), ("a", "z"), other="z", unknown="drop")
     yield "sum", added(Columns("time", value="value"), None, adds=Grid(clipped))
     yield "users", added(Columns("time", user="what", id="value"), None)
     if role == "time":
         read = added(Columns("time"), None)
         for one in ("epoch", "epoch_ms", "epoch_ns", "%Y %j"):
-            yield f"tally {one}", lambda source, one=one: read(source, one)
+            yield f"sum_rows {one}", lambda source, one=one: read(source, one)
 
 
 def told(read: Any, source: Source) -> Any:
@@ -170,7 +170,7 @@ def test_what_is_set_aside_is_shown_as_it_is_stored(tmp_path: Path) -> None:
     policies = Policies(tmp_path / "bad.csv", 100)
     source = file_of("date", [DAY, 2**31 - 1], "time", tmp_path / "e.parquet")
     found = open_private(
-        tally(source, RowMapping(Columns("time"), WINDOWS, policies=policies), None)
+        sum_rows(source, RowMapping(Columns("time"), WINDOWS, policies=policies), None)
     )
     assert (found.rows, found.quarantined) == (2, 1)
     assert (

@@ -220,13 +220,16 @@ def test_numbers_move_and_are_the_released_ones(watched: Page) -> None:
     # Read before it is asked for, since more is released meanwhile.
     written = history(page)
     newest = texts(page, "#newest tbody td")
-    for of in ("totals", "windows"):
-        released = watched.api(f"streams/visits/series?last=10000&of={of}")["rows"]
+    for series in ("cumulative", "per-window"):
+        released = watched.api(f"streams/visits/series?last=10000&series={series}")["rows"]
         told = [shown(row) for row in released if row["group"] == "shop"]
-        assert ",".join(one[1] for one in reversed(written)) in ",".join(told), of
-        rows = [[shown(row) for row in released if row["step"] == step] for step in range(1, 10000)]
+        assert ",".join(one[1] for one in reversed(written)) in ",".join(told), series
+        rows = [
+            [shown(row) for row in released if row["window_index"] == step]
+            for step in range(1, 10000)
+        ]
         assert newest in rows
-        if of == "totals":
+        if series == "cumulative":
             page.get_by_role("radio", name="Windows").check()
             watched.drawn("visits")
             assert texts(page, "#chart-title") == ["In each window: shop"]
@@ -265,9 +268,9 @@ def test_notes_stand_beside_their_windows(served: str, browser: Any) -> None:
 def _with_a_note(route: Any) -> None:
     """Answer as a service does whose newest window has a note."""
     told = route.fetch().json()
-    newest = max(row["step"] for row in told["rows"])
+    newest = max(row["window_index"] for row in told["rows"])
     for row in told["rows"]:
-        row["note"] = "counter broken" if row["step"] == newest else None
+        row["note"] = "counter broken" if row["window_index"] == newest else None
     route.fulfill(json=told)
 
 
@@ -289,8 +292,8 @@ def test_a_withdrawn_newest_window_hides_nothing(watched: Page, stream: str) -> 
 def _without_the_newest(route: Any) -> None:
     """Answer as a service does whose newest window was withdrawn."""
     told = route.fetch().json()
-    newest = max((row["step"] for row in told["rows"]), default=0)
-    told["rows"] = [row for row in told["rows"] if row["step"] < newest]
+    newest = max((row["window_index"] for row in told["rows"]), default=0)
+    told["rows"] = [row for row in told["rows"] if row["window_index"] < newest]
     route.fulfill(json=told)
 
 
@@ -360,9 +363,7 @@ def test_what_is_protected_and_planned_stands_there_in_words(watched: Page) -> N
     said, people, budget = (texts(page, place)[0] for place in ("#protected", "#people", "#budget"))
     assert said == about["protects"]
     assert "whether one visit is there" in said
-    assert (
-        people == "People are not protected: a person with 100 visits loses 100 times the epsilon."
-    )
+    assert people == "Users are not protected: a user with 100 visits loses 100 times the epsilon."
     assert about["budget"]["spent"] in budget
     lines = [one.rstrip(".").lower() for one in texts(page, "#besides li")]
     assert lines == about["systematic_errors"]
@@ -384,12 +385,14 @@ def test_downloads_are_what_was_released(watched: Page) -> None:
             page.get_by_role("link", name=form.upper()).click()
         read[form] = Path(waiting.value.path()).read_bytes()
     rows = json.loads(read["json"])["rows"]
-    again = watched.api(f"streams/visits/series?of=totals&last={10_000}")["rows"]
-    facts = ("step", "group", "estimate", "lower", "upper")
+    again = watched.api(f"streams/visits/series?series=cumulative&last={10_000}")["rows"]
+    facts = ("window_index", "group", "estimate", "lower", "upper")
     for row, same in zip(rows, again, strict=False):
         assert [row[fact] for fact in facts] == [same[fact] for fact in facts]
     lines = list(csv.DictReader(io.StringIO(read["csv"].decode())))
-    assert [int(line["step"]) for line in lines] == [row["step"] for row in rows][: len(lines)]
+    assert [int(line["window_index"]) for line in lines] == [row["window_index"] for row in rows][
+        : len(lines)
+    ]
 
 
 @pytest.mark.parametrize("width", [360, 390])
@@ -521,18 +524,25 @@ def test_numbers_are_written_as_elsewhere(watched: Page) -> None:
 
 def test_lines_are_named_by_what_is_no_measure(watched: Page) -> None:
     module = watched.open("visits").evaluate(FORMATS)
-    when = {"step": 3, "window_start": "2026-01-01T00:00Z", "window_end": "2026-01-01T01:00Z"}
-    numbers = {"estimate": 5.0, "std": 1.0, "lower": 3, "upper": 7}
+    when = {
+        "window_index": 3,
+        "series": "cumulative",
+        "window_start": "2026-01-01T00:00Z",
+        "window_end": "2026-01-01T01:00Z",
+    }
+    numbers = {
+        "estimate": 5.0, "noise_std": 1.0, "lower": 3, "upper": 7, "confidence_level": 0.95,
+    }  # fmt: skip
     for columns, name in (
         ({"group": "home"}, "home"),
         ({}, "all"),
-        ({"group": "home", "name": "mean"}, "home · mean"),
-        ({"rank": 1, "group": "home", "sure": True}, "home"),
+        ({"group": "home", "measure": "mean"}, "home · mean"),
+        ({"rank": 1, "group": "home", "is_certain": True}, "home"),
         ({"degree": 4}, "degree 4"),
-        ({"share": 0.5}, "median"),
-        ({"share": 0.9}, "90% below"),
-        ({"level": "city", "country": "DK", "city": None}, "city · DK"),
-        ({"age": 30, "running_total": 9, "running_total_std": 1.5}, "age 30"),
+        ({"quantile": 0.5}, "median"),
+        ({"quantile": 0.9}, "90% below"),
+        ({"tree_level": "city", "country": "DK", "city": None}, "city · DK"),
+        ({"age": 30, "measure": "running total"}, "age 30 · running total"),
     ):
         found = watched.page.evaluate(
             "async ([module, row]) => (await import(module)).nameOf(row)",

@@ -270,11 +270,23 @@ def released(case: Night, folder: Path) -> list[str]:
         counton("run", "jobs.toml")
     with (folder / "out.csv").open(newline="") as file:
         table = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    return [" ".join(_digits(row[name]) for name in SHOWN if name in row) for row in table]
+    return [*_shown(table)]
 
 
-#: Columns that hold what was released, and how sure that is.
-SHOWN = ("estimate", "lower", "upper", "window_estimate", "window_lower", "window_upper")
+def _shown(table: list[dict[str, str]]) -> Iterator[str]:
+    """What was released in each window and group: estimate and interval, of each series."""
+    windows = iter([row for row in table if row.get("series") == "per-window"])
+    several = any(row.get("series") == "cumulative" for row in table)
+    for row in table:
+        if row.get("measure") == "running total":
+            continue
+        names = ("lower", "upper") if row.get("quantile") else ("estimate", "lower", "upper")
+        if not several or row["series"] == "cumulative":
+            numbers = [_digits(row[name]) for name in names]
+            window = next(windows, None) if several else None
+            if window is not None:
+                numbers += [_digits(window[name]) for name in names]
+            yield " ".join(numbers)
 
 
 def _digits(text: str) -> str:

@@ -102,7 +102,7 @@ class Program:
         with pytest.MonkeyPatch.context() as patched:
             patched.setenv("XDG_STATE_HOME", self.env["XDG_STATE_HOME"])
             export(state, self.folder / "visits.out.csv")
-        found = counton.read(self.folder / "visits.out.csv").table()["step"].to_list()
+        found = counton.read(self.folder / "visits.out.csv").table()["window_index"].to_list()
         assert found == [*range(1, len(found) + 1)]
         return len(found)
 

@@ -113,7 +113,7 @@ def test_pipx_installs_the_wheel_and_the_command_counts_in_an_empty_home(
     truth = events["page"].value_counts()
     last = table.tail(2).join(truth, left_on="group", right_on="page")
     assert (table.height, last.height) == (8 * 2, 2)
-    assert ((last["estimate"] - last["count"]).abs() < 20 * last["std"]).all()
+    assert ((last["estimate"] - last["count"]).abs() < 20 * last["noise_std"]).all()
     assert (home / "chart.png").stat().st_size > 20_000
     assert "Nothing new to release" in call(*asked, home=home)
 

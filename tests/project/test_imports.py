@@ -184,12 +184,12 @@ MODULES = {
 HINTED = (
     {"planning.lower_bounds", "planning.planner"},
     {"job.messages", "job.option_fields"},
-    {"rows.remote_rows", "rows.tally"},
+    {"io.remote_rows", "io.aggregation"},
     {
         f"statistics.{name}"
         for name in [
             "statistic", "count", "catalogue", "event_steps", "by_group", "statistic_plan",
-            "planned_halfwidths", "readings", "live_statistic", "accumulator_statistic",
+            "planned_halfwidths", "results", "live_statistic", "accumulator_statistic",
         ]
     },
 )  # fmt: skip

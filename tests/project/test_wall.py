@@ -365,7 +365,7 @@ MISTAKES = {
     "logs": "note('released', rows=len(stream.labels()))",
     "what waits": "body: bytes = fold.bodies[0]",
     "rows of a batch": "sent: bytes = batch.body",
-    "new rows": "total = sum(tally(source, reading))",
+    "new rows": "total = sum(sum_rows(source, reading))",
     "rows of a cluster": "height = spread.some(reading, pl.lit(True), 9).height",
     "rows that waited": "report['rows'] = end.dropped",
     "a sum of rows that waited": "rows: int = end.dropped + 1",
@@ -383,7 +383,7 @@ from counton.base.errors import InvalidInputError
 from counton.io.sources import Source
 from counton.io.remote_rows import RemoteRows
 from counton.io.row_assignment import RowMapping
-from counton.io.aggregation import tally
+from counton.io.aggregation import sum_rows
 from counton.run.close_stream import ClosedStream, waiting_rows
 from counton.run.planned_steps import PlannedSteps
 from counton.run.run_job import ReadRows, RunResult

@@ -39,7 +39,8 @@ def test_shares_hold_for_all_groups_together(of: str | None, tmp_path: Path) -> 
     table = SHARES(found, steps="1:2", of=of)
     alone = [found.share(page, steps="1:2", of=of, at_once=3) for page in PAGES]
     assert table["group"].to_list() == PAGES
-    for name in ("std", "lower", "upper"):
+    assert table["noise_std"].to_list() == [one.std for one in alone]
+    for name in ("lower", "upper"):
         assert table[name].to_list() == [getattr(one, name) for one in alone]
     assert table["estimate"].to_list() == [one.value for one in alone]
 
@@ -49,11 +50,11 @@ def test_the_largest_change_is_found_with_one_band_for_all_groups(tmp_path: Path
     table = CHANGES(found, "2:2", "1:1")
     assert sorted(table["group"][:2].to_list()) == ["home", "shop"]
     assert table["group"][2] == "far"
-    assert not table["sure"].any()  # one falls by as much as the other rises
+    assert not table["is_certain"].any()  # one falls by as much as the other rises
     alone = found.at(0.95 ** (1 / 3)).difference("far", "far", steps="2:2", other_steps="1:1")
     assert table.filter(group="far").select("lower", "upper").row(0) == alone.interval()
     pair = found.only(groups=["home", "far"])
-    assert CHANGES(pair, "2:2", "1:1").select("group", "sure").rows() == [
+    assert CHANGES(pair, "2:2", "1:1").select("group", "is_certain").rows() == [
         ("home", True), ("far", False),
     ]  # fmt: skip
 

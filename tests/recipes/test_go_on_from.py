@@ -27,9 +27,11 @@ def test_the_last_totals_are_added_with_their_variance(tmp_path: Path) -> None:
     done = subprocess.run([forked_python(), str(RECIPE), *files], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     both = pl.read_csv(io.StringIO(done.stdout))
-    last = old.table().filter(pl.col("step") == 2)
+    last = old.table().filter(pl.col("window_index") == 2)
     for row, own in zip(both.rows(named=True), new.table().rows(named=True), strict=True):
         (before,) = last.filter(pl.col("group") == row["group"]).rows(named=True)
         assert row["estimate"] == own["estimate"] + before["estimate"]
-        assert row["std"] == pytest.approx((own["std"] ** 2 + before["std"] ** 2) ** 0.5)
+        assert row["noise_std"] == pytest.approx(
+            (own["noise_std"] ** 2 + before["noise_std"] ** 2) ** 0.5
+        )
         assert row["lower"] < own["lower"] + before["lower"] < row["estimate"] < row["upper"]

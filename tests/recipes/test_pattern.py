@@ -33,17 +33,24 @@ def released(tmp_path: Path, every: str = "1h", hours: int = 29 * 24) -> Any:
 
 def test_days_of_the_week_are_averages_of_sums_of_days(tmp_path: Path) -> None:
     found = released(tmp_path).only(range(30, 600))
-    days = found.sums("1d").filter("whole", pl.col("first_step") >= 30, group="home")
+    days = found.sums("1d").filter("is_complete", pl.col("first_window") >= 30, group="home")
     table = PATTERN(found, "weekday", "home")
-    assert table.columns == ["weekday", "times", "estimate", "std", "lower", "upper"]
+    assert table.columns == [
+        "weekday",
+        "times",
+        "estimate",
+        "noise_std",
+        "lower",
+        "upper",
+    ]
     assert table.height == 7
     for name, times, estimate, std, lower, upper in table.iter_rows():
         own = days.filter(pl.col("window_start").dt.strftime("%A") == name)
         assert times == own.height
-        assert estimate == pytest.approx(own["sum"].mean())
+        assert estimate == pytest.approx(own["estimate"].mean())
         parts = [
             found.total("home", steps=range(first, last + 1)).asked
-            for first, last in own.select("first_step", "last_step").iter_rows()
+            for first, last in own.select("first_window", "last_window").iter_rows()
         ]
         together = sum(parts[1:], parts[0]) / times
         half = together.half(0.95)
@@ -56,7 +63,7 @@ def test_hours_are_those_of_the_local_clock(tmp_path: Path) -> None:
     assert table["hour"].to_list() == [*range(24)]
     times = dict(table.select("hour", "times").iter_rows())
     assert times[2] == times[1] - 1  # on 31 March there is none
-    off = (table["estimate"] - 2) / table["std"]  # 2 of 3 rows are of home: 2 an hour
+    off = (table["estimate"] - 2) / table["noise_std"]  # 2 of 3 rows are of home: 2 an hour
     assert off.abs().max() < 6
 
 

@@ -41,11 +41,11 @@ def test_a_hierarchy_adds_up(more: tuple[str, ...], tmp_path: Path) -> None:
         "hierarchy", rows, rho=0.05, state=tmp_path / "s.db", unit="person", out=file, **asked
     ).table()
     table = made_whole(file, *more)
-    total, states = (table.filter(level=name) for name in ("total", "state"))
+    total, states = (table.filter(tree_level=name) for name in ("total", "state"))
     assert table["estimate"].dtype == pl.Int64
     assert states["estimate"].sum() == total["estimate"].item()
     for state in ("CA", "NY"):
-        inside = table.filter(level="county", state=state)
+        inside = table.filter(tree_level="county", state=state)
         assert inside["estimate"].sum() == sum_below(states, state=state)
     if more:
         assert (table["estimate"] >= 0).all()
@@ -75,7 +75,7 @@ def test_all_margins_of_a_contingency_table_add_up(tmp_path: Path) -> None:
 
 def of_numbers(labels: dict[str, list[Any]], estimates: list[float], off: float) -> pl.DataFrame:
     near = np.array(estimates)
-    bounds = {"std": [off] * len(near), "lower": near - off, "upper": near + off}
+    bounds = {"noise_std": [off] * len(near), "lower": near - off, "upper": near + off}
     return pl.DataFrame({**labels, "estimate": estimates, **bounds})
 
 

@@ -201,13 +201,19 @@ CASES: dict[str, tuple[Callable[[Path], None], int, str]] = {
     ),
     "a step of a thousand digits": (
         altered(
-            "out.json", lambda text: re.sub('"step": ?1', f'"step": {"1" * 1000}', text, count=1)
+            "out.json",
+            lambda text: re.sub(
+                '"window_index": ?1', f'"window_index": {"1" * 1000}', text, count=1
+            ),
         ),
         2,
         "has step 1111111111111111111111111111111111111111..., but the stream has the steps 1 to 5",
     ),
     "a step before the first": (
-        altered("out.json", lambda text: re.sub('"step": ?1', '"step": 0', text, count=1)),
+        altered(
+            "out.json",
+            lambda text: re.sub('"window_index": ?1', '"window_index": 0', text, count=1),
+        ),
         2,
         "has step 0, but the stream has the steps 1 to 5",
     ),

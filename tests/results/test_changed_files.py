@@ -108,7 +108,7 @@ def count(folders: Path, tmp_path: Path) -> dict[str, Any]:
         ("1e25", "conversion"),
         ("10000000000000000000000000", "conversion"),
         ("nan", "conversion"),
-        ("-1", "steps count from 1"),
+        ("-1", "window_index counts from 1"),
         ("9" * 5000, "cannot be read as a released table"),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_step_that_no_stream_has_is_refused(
 ) -> None:
     file = tmp_path / "t.csv"
     lines = file.read_text().splitlines()
-    at = lines[0].split(",").index("step")
+    at = lines[0].split(",").index("window_index")
     row = lines[-1].split(",")
     row[at] = step
     file.write_text("\n".join([*lines, ",".join(row)]))
@@ -128,7 +128,7 @@ def test_a_step_that_no_stream_has_is_refused(
 
 def test_a_far_step_of_a_long_stream_takes_no_memory(count: dict[str, Any], tmp_path: Path) -> None:
     count["description"]["terms"]["strategy"] = {"strategy": "Binary", "horizon": 2**40 - 1}
-    rows = pl.read_parquet(tmp_path / "t.parquet").tail(1).with_columns(step=pl.lit(10**9))
+    rows = pl.read_parquet(tmp_path / "t.parquet").tail(1).with_columns(window_index=pl.lit(10**9))
     rows.write_parquet(tmp_path / "t.parquet", metadata={"counton": json.dumps(count)})
     assert "at most 16,777,216 can be read" in python(tmp_path / "t.parquet").stdout
 
@@ -172,7 +172,9 @@ def test_json_that_lies_deep_is_refused(count: dict[str, Any], tmp_path: Path, o
 def test_an_integer_of_thousands_of_digits_is_refused(
     count: dict[str, Any], tmp_path: Path
 ) -> None:
-    text = json.dumps(count).replace('"level": 0.95', f'"level": {"9" * 5000}')
+    text = json.dumps(count).replace(
+        '"confidence_level": 0.95', f'"confidence_level": {"9" * 5000}'
+    )
     (tmp_path / "t.csv.json").write_text(text)
     with pytest.raises(InvalidInputError, match=r"t\.csv.* integer string conversion"):
         read(tmp_path / "t.csv")

@@ -94,7 +94,7 @@ def test_every_clause_of_a_release_is_true(tmp_path: Path, what: str, form: str,
         shown = CliRunner().invoke(app, ["inspect", str(job.state)])
         assert shown.exit_code == 0, shown.output
         lines = shown.output.splitlines()
-        (promise,) = (line for line in lines if line.startswith("promise: "))
+        (promise,) = (line for line in lines if line.startswith("privacy: "))
         check_promise_line(promise, truth)
         strategies = [line for line in lines if line.startswith("strategy: ")]
         assert len(strategies) == (form != "once")

@@ -16,7 +16,7 @@ from .test_files import made, released
 def test_a_table_without_its_description_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
     released(made("count by group", tmp_path, out=out))
-    pl.read_parquet(out).filter(pl.col("step") > 3).write_parquet(tmp_path / "cut.parquet")
+    pl.read_parquet(out).filter(pl.col("window_index") > 3).write_parquet(tmp_path / "cut.parquet")
     with pytest.raises(
         InvalidInputError, match="cut that one by counton export \\(steps, groups\\)"
     ):
@@ -30,8 +30,12 @@ def test_the_description_is_in_the_schema_that_pandas_and_pyarrow_keep(tmp_path:
     own = released(made("both", tmp_path, out=out))
     facts = pl.read_parquet_metadata(out)["counton"]
     kept = json.dumps({"counton": facts})
-    pl.read_parquet(out).filter(pl.col("step") > 3).write_parquet(cut, metadata={"counton": facts})
+    pl.read_parquet(out).filter(pl.col("window_index") > 3).write_parquet(
+        cut, metadata={"counton": facts}
+    )
     own_rows = own.only(range(4, 11)).table()
     assert read(cut).table().equals(own_rows)
-    pl.read_parquet(out).filter(pl.col("step") > 3).write_parquet(cut, metadata={ATTRS: kept})
+    pl.read_parquet(out).filter(pl.col("window_index") > 3).write_parquet(
+        cut, metadata={ATTRS: kept}
+    )
     assert read(cut).table().equals(own_rows)

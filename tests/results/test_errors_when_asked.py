@@ -44,7 +44,7 @@ def test_errors_asked_late_are_of_the_release_s_own_steps(
     released(tmp_path, 12, **stream)
     assert first.table().equals(asked_at_once)
     design = first.numbers.design
-    assert first.table()["std"].to_list() == design.errors.std(range(1, 6)).tolist()
+    assert first.table()["noise_std"].to_list() == design.errors.std(range(1, 6)).tolist()
     expected = halfwidths(design.strategy, design.distribution, range(1, 6)).tolist()
     width = first.table().select((pl.col("upper") - pl.col("lower")) / 2).to_series()
     assert width.to_list() == expected

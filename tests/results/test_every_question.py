@@ -197,8 +197,6 @@ def covariance(kind: str, distribution: Any) -> Floats:
 
 #: So many names of a statistic are asked about.
 MOST = 2
-#: What tables call their numbers.
-VALUES = ("estimate", "window_estimate", "value", "sum")
 Rows = tuple[Floats, Floats, Floats]  # values, standard deviations, half-widths at `LEVEL`
 
 
@@ -210,11 +208,10 @@ def of_answers(*found: Answer) -> Rows:
 
 
 def of_table(table: pl.DataFrame) -> Rows:
-    if "std" not in table.columns:
+    if table["noise_std"].is_null().all():
         raise InvalidInputError("a table without errors")
-    value = next(name for name in VALUES if name in table.columns)
     found = [table[name].cast(pl.Float64).fill_null(math.nan).to_numpy()
-             for name in (value, "std", "lower", "upper")]  # fmt: skip
+             for name in ("estimate", "noise_std", "lower", "upper")]  # fmt: skip
     return found[0], found[1], (found[3] - found[2]) / 2
 
 
@@ -248,7 +245,11 @@ def names_of(found: Release) -> list[Name]:
     last = found.table(found.steps[-1:])
     if found.numbers.statistic.additive:
         return [Name(found.numbers.groups[0], found.numbers.groups[-1], None)]
-    about = [name for name in labels_of(last) if name not in ("step", "rank")]
+    about = [
+        name
+        for name in labels_of(last)
+        if name not in ("window_index", "series", "rank", "first_window", "last_window")
+    ]
     names = []
     for row in last.select(about).rows():
         names += ["/".join(map(str, row)), " ".join(map(str, row)), *map(str, row)]

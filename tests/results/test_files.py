@@ -195,10 +195,10 @@ def test_rows_that_people_cut_or_shuffled_are_answered_and_others_said(tmp_path:
     rows = pl.read_csv(out)
     rows.sample(fraction=1, shuffle=True, seed=1).write_csv(out)
     assert read(out).table().equals(own.table())
-    rows.filter(pl.col("step").is_between(3, 6) & (pl.col("group") != "far")).write_csv(out)
+    rows.filter(pl.col("window_index").is_between(3, 6) & (pl.col("group") != "far")).write_csv(out)
     found = read(out)
     assert found.numbers.groups == ("home", "shop")
-    there = own.table().filter(pl.col("step").is_between(3, 6) & (pl.col("group") != "far"))
+    there = own.table().filter(pl.col("window_index").is_between(3, 6) & (pl.col("group") != "far"))
     assert found.table().equals(there)
     assert found.difference("home", "shop", steps="4:6") == own.difference(
         "home", "shop", steps="4:6"
@@ -207,7 +207,7 @@ def test_rows_that_people_cut_or_shuffled_are_answered_and_others_said(tmp_path:
         found.difference("home", "shop", steps="3:6")
     with pytest.raises(InvalidInputError, match="'far'"):
         found.difference("home", "far", steps="4:6")
-    rows.filter((pl.col("step") != 4) | (pl.col("group") != "shop")).write_csv(out)
+    rows.filter((pl.col("window_index") != 4) | (pl.col("group") != "shop")).write_csv(out)
     found = read(out)
     assert found.table().height == own.table().height - 1
     assert found.difference("home", "far") == own.difference("home", "far")
@@ -220,7 +220,7 @@ def test_a_chart_has_no_number_where_a_row_was_left_out(name: str, tmp_path: Pat
     out = tmp_path / "t.csv"
     own = released(made(name, tmp_path, out=out))
     rows = pl.read_csv(out)
-    rows.filter((pl.col("step") != 4) | (pl.col("group") != "shop")).write_csv(out)
+    rows.filter((pl.col("window_index") != 4) | (pl.col("group") != "shop")).write_csv(out)
     found = read(out)
     drawn = (
         [] if name == "windows" else [(totals_curves(found.numbers), totals_curves(own.numbers))]
@@ -239,7 +239,7 @@ def test_numbers_of_steps_that_were_left_out_are_refused_by_name(name: str, tmp_
     out = tmp_path / "t.csv"
     own = released(made(name, tmp_path, out=out))
     rows = pl.read_csv(out)
-    gone = pl.col("step").is_in([1, 2, 5]) & (pl.col("group") == "shop")
+    gone = pl.col("window_index").is_in([1, 2, 5]) & (pl.col("group") == "shop")
     rows.filter(~gone).write_csv(out)
     found = read(out)
     kinds = [kind for kind in ("totals", "windows") if getattr(own.numbers, kind) is not None]
@@ -256,7 +256,7 @@ def test_numbers_of_steps_that_were_left_out_are_refused_by_name(name: str, tmp_
     for mine, theirs in zip(found.numbers._last_series, own.numbers._last_series, strict=True):
         assert (mine is None) == (theirs is None)
         assert mine is None or theirs is None or (mine.estimates == theirs.estimates).all()
-    rows.filter(pl.col("step") != 10).write_csv(out)
+    rows.filter(pl.col("window_index") != 10).write_csv(out)
     cut = read(out)
     for kind in kinds:
         assert (
@@ -318,7 +318,7 @@ def test_what_cannot_be_read_is_refused_in_words(tmp_path: Path) -> None:
         description = facts["description"] | {"format": other}
         beside.write_text(json.dumps(facts | {"description": description}))
         with pytest.raises(
-            StateError, match=f"format {other}; this version reads format 3.*wrote it"
+            StateError, match=f"format {other}; this version reads format 4.*wrote it"
         ):
             read(out)
     beside.unlink()
@@ -342,7 +342,7 @@ def test_a_description_holds_nothing_exact(name: str, tmp_path: Path) -> None:
     released(made(name, tmp_path, out=out))
     described = json.loads(pl.read_parquet_metadata(out)["counton"])["description"]
     known = {"format", "terms", "what", "by", "value", "windows", "groups", "unit", "people",
-             "release", "metric", "discovery", "level", "since", "steps", "shown",
+             "release", "metric", "discovery", "confidence_level", "since", "steps", "shown",
              "cells", "changes"}  # fmt: skip
     assert set(described) <= known
     text = json.dumps(described)
@@ -357,16 +357,17 @@ def test_noise_is_told_in_data_units(name: str, tmp_path: Path) -> None:
     released(made(name, tmp_path, out=out))
     facts = json.loads(pl.read_parquet_metadata(out)["counton"])
     rows = pl.read_parquet(out)
-    last = rows.filter(pl.col("step") == rows["step"].max())
-    assert facts["noise"]["step"] == last["step"][0]
-    assert facts["noise"]["std"] == last["std"][0]
+    last = rows.filter(pl.col("window_index") == rows["window_index"].max())
+    assert facts["noise"]["step"] == last["window_index"][0]
+    assert facts["noise"]["std"] == last["noise_std"][0]
     assert set(facts["noise"]) == {"family", "reads", "std", "step"}
     assert "law" not in facts["terms"]
     distribution = facts["description"]["terms"]["law"]
     (width,) = [
         Fraction(distribution[name]) for name in ("scale", "sigma_squared") if name in distribution
     ]
-    assert float(width) < 4 * last["std"][0] ** 2  # no units of 2^-16, which are thousands of it
+    # no units of 2^-16, which are thousands of it
+    assert float(width) < 4 * last["noise_std"][0] ** 2
     assert 0 < Fraction(distribution["grid"]) <= 1
 
 
@@ -378,7 +379,7 @@ def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
     job = made("quantiles", tmp_path, out=out, over=1, shares="0.5", level=0.9)
     released(job)
     written = pl.read_parquet(out)
-    assert written["over"].unique().to_list() == [1]
+    assert written["n_windows"].unique().to_list() == [1]
     found = export(str(job.state))
     assert found.table().equals(written)
     assert found.numbers.level == 0.9

@@ -75,7 +75,7 @@ def test_a_number_that_may_change_is_one_so_far(tmp_path: Path) -> None:
     more: dict[str, Any] = {"revise": "1d", "append": True, "steps": None}
     found = release("count", FRAME, state=tmp_path / "s.db", **DAYS | more)
     (table,) = screen_of(found.numbers).tables
-    assert [row[-1] for row in table.rows] == ["final", "so far"]
+    assert [row[-1] for row in table.rows] == ["final", "provisional"]
 
 
 def test_shown_rows_of_a_long_table_are_its_first() -> None:

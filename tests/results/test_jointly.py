@@ -54,7 +54,7 @@ def test_a_band_holds_all_steps_of_a_group(release: str, loss: dict[str, Any]) -
     bands = [found.only(groups=[group]).band() for group in found.numbers.groups[:1]]
     half = (bands[0]["upper"] - bands[0]["lower"]).to_numpy() / 2
     table = found.numbers.plain_table()
-    each = half[table["step"].to_numpy() - 1]
+    each = half[table["window_index"].to_numpy() - 1]
     joint = table.with_columns(lower=table["estimate"] - each, upper=table["estimate"] + each)
     share = held(joint)
     assert LEVEL - BAND < share < LEVEL + 0.025 + BAND  # what a sample leaves open makes it wider

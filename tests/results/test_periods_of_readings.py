@@ -39,8 +39,17 @@ BY_PAGE: dict[str, Any] = {"by": "page", "domain": ["home", "shop"]}
 def test_averages_of_a_month_are_those_of_its_rows(tmp_path: Path) -> None:
     found = released(AVERAGE, tmp_path, value="paid", **BY_PAGE).sums("1mo")
     assert found.columns == [
-        *("window_start", "window_end", "first_step", "last_step", "whole"),
-        *("group", "name", "estimate", "std", "lower", "upper"),
+        *("window_start", "window_end", "first_window", "last_window"),
+        *(
+            "group",
+            "measure",
+            "estimate",
+            "noise_std",
+            "lower",
+            "upper",
+            "confidence_level",
+            "is_complete",
+        ),
     ]
     expected = []
     for start, stop in MONTHS:
@@ -48,8 +57,11 @@ def test_averages_of_a_month_are_those_of_its_rows(tmp_path: Path) -> None:
             own = PAID[4 * start : 4 * stop][PAGE[4 * start : 4 * stop] == page]
             for name, value in (("mean", own.mean()), ("sum", own.sum()), ("count", len(own))):
                 expected.append((start + 1, stop, page, name, pytest.approx(value, abs=0.01)))
-    assert found.select("first_step", "last_step", "group", "name", "estimate").rows() == expected
-    assert not found["whole"].any()
+    assert (
+        found.select("first_window", "last_window", "group", "measure", "estimate").rows()
+        == expected
+    )
+    assert not found["is_complete"].any()
     assert found["window_end"].dt.strftime("%Y-%m-%d").unique().sort().to_list() == [
         "2024-03-01",
         "2024-03-08",
@@ -57,28 +69,25 @@ def test_averages_of_a_month_are_those_of_its_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statistic", "more", "cells"),
+    ("statistic", "more"),
     [
-        (Contingency({"page": ["home", "shop"]}), {"columns": "page"}, "estimate"),
-        (Moments({"paid": (0, 8)}), {"columns": "paid"}, "estimate"),
-        (Quantiles([0, 3, 6, 9]), {"value": "paid"}, "value"),
+        (Contingency({"page": ["home", "shop"]}), {"columns": "page"}),
+        (Moments({"paid": (0, 8)}), {"columns": "paid"}),
+        (Quantiles([0, 3, 6, 9]), {"value": "paid"}),
         (
             Report(
                 {"n": Count(), "paid": AVERAGE, "at": Contingency({"page": ["home", "shop"]})},
                 columns={"paid": "paid"},
             ),
             {},
-            "estimate",
         ),
     ],
     ids=lambda one: type(one).__name__,
 )
-def test_a_period_says_what_its_rows_alone_would(
-    statistic: Any, more: Any, cells: str, tmp_path: Path
-) -> None:
+def test_a_period_says_what_its_rows_alone_would(statistic: Any, more: Any, tmp_path: Path) -> None:
     """Of nearly no noise: the second period, against a stream that begins with it."""
     whole = released(statistic, tmp_path, 1e7, **more)
-    found = whole.sums("1mo").filter(pl.col("first_step") == 4)
+    found = whole.sums("1mo").filter(pl.col("first_window") == 4)
     march = [place for place, time in enumerate(TIMES) if time.month == 3]
     rows = pl.DataFrame(
         {"at": [str(TIMES[p]) for p in march], "page": PAGE[march], "paid": PAID[march]}
@@ -88,26 +97,30 @@ def test_a_period_says_what_its_rows_alone_would(
         guarantee=PureDP(1e7), state=str(tmp_path / "alone.db"), **more,
     ).table()  # fmt: skip
     assert found.height == alone.height > 0
-    assert found[cells].to_list() == pytest.approx(alone[cells].to_list(), abs=0.02, nan_ok=True)
+    assert found["estimate"].to_list() == pytest.approx(
+        alone["estimate"].to_list(), abs=0.02, nan_ok=True
+    )
 
 
 def test_the_intervals_are_of_the_noise_between_two_releases(tmp_path: Path) -> None:
     whole = released(AVERAGE, tmp_path, 1, value="paid")
     found = whole.sums("1mo")
-    for row in found.filter(pl.col("name") == "count").iter_rows(named=True):
-        start = row["first_step"] - 1
-        stop = row["last_step"]
+    for row in found.filter(pl.col("measure") == "count").iter_rows(named=True):
+        start = row["first_window"] - 1
+        stop = row["last_window"]
         unit = (
             whole.numbers.design.errors.std(range(1, 2))[0]
-            / whole.table().filter(pl.col("name") == "count", pl.col("step") == 1)["std"].item()
+            / whole.table()
+            .filter(pl.col("measure") == "count", pl.col("window_index") == 1)["noise_std"]
+            .item()
         )
-        assert row["std"] == pytest.approx(
+        assert row["noise_std"] == pytest.approx(
             whole.numbers.design.errors.window_std(start, stop) / unit
         )
         week = whole.numbers.number_of("count", range(start + 1, stop + 1))
         assert row["estimate"] == pytest.approx(week.value)
-    each_day = whole.sums("1d").filter(pl.col("name") == "sum")
-    total = whole.numbers.last_rows().filter(pl.col("name") == "sum")["estimate"].item()
+    each_day = whole.sums("1d").filter(pl.col("measure") == "sum")
+    total = whole.numbers.last_rows().filter(pl.col("measure") == "sum")["estimate"].item()
     assert each_day["estimate"].sum() == pytest.approx(total)
     assert each_day.height == DAYS
 
@@ -121,7 +134,7 @@ def test_a_file_says_the_same_and_of_a_cut_file_what_is_left(tmp_path: Path) -> 
     kept = [line for line in lines if ",shop," not in line and ",mean," not in line]
     (tmp_path / "o.csv").write_text("\n".join(kept) + "\n")
     cut = counton.read(str(tmp_path / "o.csv")).sums("1mo")
-    left = (pl.col("group") == "home") & (pl.col("name") != "mean")
+    left = (pl.col("group") == "home") & (pl.col("measure") != "mean")
     assert cut.equals(whole.sums("1mo").filter(left))
 
 

@@ -33,7 +33,7 @@ def test_places_of_names_are_those_of_each(count: int) -> None:
 def test_a_share_looks_for_no_group_by_itself(
     visits: Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = visits.table().filter(pl.col("step") == 2)["estimate"]
+    found = visits.table().filter(pl.col("window_index") == 2)["estimate"]
     expected = found[3] / found.sum()
     looked = []
 

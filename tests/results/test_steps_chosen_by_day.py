@@ -83,4 +83,4 @@ def test_every_question_takes_days(tmp_path: Path) -> None:
         found.difference("a", "b", steps=wrong)
     assert found.share("a", steps="1") == found.share("a", steps="1:1")
     table = export(state, steps="2024-03-02:2024-03-03").table()
-    assert table["step"].unique().sort().to_list() == [2, 3]
+    assert table["window_index"].unique().sort().to_list() == [2, 3]

@@ -279,7 +279,7 @@ def test_every_door_says_it(what: str, option: str, tmp_path: Path) -> None:
     assert len(lines) > 1 or what == "sum"
     counted = "by the time of each row, for 2d" if option == "revised" else "by arrival"
     assert guarantee_of_stream(again.numbers)["counted"] == counted
-    assert screen == [f"besides noise: {line}" for line in lines]
+    assert screen == [f"not in the intervals: {line}" for line in lines]
     assert (
         guarantee_of_stream(again.numbers)["systematic_errors"]
         == guarantee_of_stream(released.numbers)["systematic_errors"]

@@ -104,7 +104,11 @@ def test_page_of_a_revised_stream_marks_provisional_numbers(
     page, found = exported("revised")
     head, *rows = rows_of(page)
     assert head == ["day", "page", "estimate", "95% interval", "state"]
-    final = found.table().sort("step", descending=True, maintain_order=True)["final"].to_list()
+    final = (
+        found.table()
+        .sort("window_index", descending=True, maintain_order=True)["is_final"]
+        .to_list()
+    )
     assert [row[-1] for row in rows] == ["final" if one else "provisional" for one in final]
     assert page.count('<tr class="provisional">') == final.count(False) == 4
     assert "<p>Provisional numbers may change until 2 days after the end of their day.</p>" in page

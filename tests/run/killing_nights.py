@@ -85,11 +85,11 @@ def exports(chance: random.Random, nights: int) -> list[tuple[int, list[str]]]:
 def take_for_many() -> None:
     """Do with two hundred groups what is done with millions: noise some at a time."""
     for module, name, most in (
-        ("numbers.noise_ahead", "_CELLS", 64),
-        ("numbers.noise_ahead", "_KEPT_STEPS", 7),
-        ("numbers.noise_ahead", "_WORTH_KEEPING", 1),
-        ("rows.tally", "MANY_GROUPS", 100),
-        ("frame.groups", "BLOCK", 64),
+        ("continual.noise_cache", "_CELLS", 64),
+        ("continual.noise_cache", "_KEPT_STEPS", 7),
+        ("continual.noise_cache", "_WORTH_KEEPING", 1),
+        ("io.aggregation", "MANY_GROUPS", 100),
+        ("windowing.groups", "BLOCK", 64),
     ):
         found = importlib.import_module(f"counton.{module}")
         assert hasattr(found, name)

@@ -123,7 +123,7 @@ def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path)
     with run(later) as outcome:
         assert outcome.after == 4
         shown = outcome.read().table()
-    assert shown.filter(pl.col("step") <= 3).select(before.columns).equals(before)
+    assert shown.filter(pl.col("window_index") <= 3).select(before.columns).equals(before)
 
 
 @pytest.mark.parametrize("name", TALLIED)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from counton import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, PureDP, release
 from counton.base.errors import InvalidInputError
 from counton.cli.app import app
-from counton.io.aggregation import tally
+from counton.io.aggregation import sum_rows
 from counton.io.sources import Source
 from counton.privacy.guarantees import Guarantee
 from counton.results.terminal import screen_of
@@ -150,9 +150,9 @@ def test_of_a_folder_of_new_events_only_new_files_are_read(
 
     def noting(source: Source, *arguments: Any, **more: Any) -> Any:
         read.extend(Path(part.name).name for part in source.parts)
-        return tally(source, *arguments, **more)
+        return sum_rows(source, *arguments, **more)
 
-    monkeypatch.setattr("counton.run.reading.tally", noting)
+    monkeypatch.setattr("counton.run.reading.sum_rows", noting)
     for night, rows in enumerate((ROWS[:20], ROWS[20:30], ROWS[30:])):
         rows.write_csv(folder / f"{night}.csv")
         latest = release("count", folder, **NEW, state=state, append=True)

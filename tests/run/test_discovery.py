@@ -225,7 +225,7 @@ def test_groups_are_shown_from_their_threshold_on_and_for_ever(tmp_path: Path) -
         entry = Store(tmp_path / "visits.db").spends
     assert released.numbers.since == {"home": 1, "shop": 1}
     rows = released.table()
-    assert rows.filter(pl.col("step") >= 1).height == 24
+    assert rows.filter(pl.col("window_index") >= 1).height == 24
     with pytest.raises(InvalidInputError, match="groups that were found in the data"):
         released.sums("1d")
     exact = np.cumsum(np.full(12, 150))
@@ -261,7 +261,7 @@ def test_later_groups_come_after_earlier_ones_and_not_before_their_step(tmp_path
     late = [(START + timedelta(days=5, minutes=m), "aaa", "x") for m in range(500)]
     early = [(START + timedelta(days=0, minutes=m), "zzz", "x") for m in range(3)]
     found = table(asked(tmp_path, sorted(rows + late + early)))
-    since = dict(found.group_by("group").agg(pl.min("step")).rows())
+    since = dict(found.group_by("group").agg(pl.min("window_index")).rows())
     assert since["aaa"] == 6
     assert "zzz" not in since
     assert found.filter(step=12)["group"].to_list()[-1] == "aaa"
@@ -322,7 +322,7 @@ def test_some_steps_of_a_ranking_are_those_steps(tmp_path: Path) -> None:
     with run(asked(tmp_path, visits(), what="top-k")) as outcome:
         found = outcome.read()
     own = found.table()
-    some = own.filter(pl.col("step").is_between(3, 5))
+    some = own.filter(pl.col("window_index").is_between(3, 5))
     assert found.only(range(3, 6)).table().equals(some)
     assert found.table(range(3, 6)).equals(some)
     assert export(tmp_path / "visits.db", steps="3:5").table().equals(some)
@@ -337,7 +337,7 @@ def test_one_unit_shifts_what_others_bring_and_nothing_else(tmp_path: Path, one_
     ]
     without = table(asked(first, others))
     given = table(asked(second, sorted(others + unit)))
-    more = (pl.col("group") == "home") & (pl.col("step") >= 2)
+    more = (pl.col("group") == "home") & (pl.col("window_index") >= 2)
     assert given.equals(without.with_columns(pl.col("estimate", "lower", "upper") + more))
 
 
@@ -427,7 +427,7 @@ def test_users_bring_no_more_groups_than_rows_that_count(tmp_path: Path) -> None
     )
     with run(more) as outcome:
         assert labels_of(outcome) == labels
-        assert outcome.read().table().filter(pl.col("step") <= 12).equals(again)
+        assert outcome.read().table().filter(pl.col("window_index") <= 12).equals(again)
 
 
 @pytest.mark.parametrize("more", [{}, {"per": "1d"}, {"distinct": True}, {"first": True}])
@@ -441,7 +441,7 @@ def test_which_rows_of_a_unit_count_is_not_for_others_to_say(
         folder = tmp_path / name
         folder.mkdir()
         terms = {"epsilon": 100, "user": "visitor", "most": 1, **more}
-        last = table(asked(folder, rows + others, **terms)).filter(pl.col("step") == 3)
+        last = table(asked(folder, rows + others, **terms)).filter(pl.col("window_index") == 3)
         seen.append(dict(last.select("group", "estimate").rows()))
     assert set(seen[0]) == set(seen[1]) == {"x"}
     assert abs(seen[0]["x"] - 40) <= 1
@@ -458,7 +458,7 @@ def test_what_was_released_earlier_knows_no_later_group(tmp_path: Path) -> None:
         assert early.numbers.groups == tuple(
             group for group in released.numbers.groups if group != "late"
         )
-        assert early.table().equals(released.table().filter(pl.col("step") < 6))
+        assert early.table().equals(released.table().filter(pl.col("window_index") < 6))
         assert early.figures()
 
 

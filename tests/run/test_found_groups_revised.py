@@ -121,20 +121,26 @@ def test_a_group_is_shown_from_the_night_on_that_finds_it(tmp_path: Path) -> Non
     for night, rows in enumerate(some_nights(), 1):
         found = night_of(tmp_path, rows, night)
         table = found.table()
-        shown.append(table.filter(group="shop")["step"].to_list())
+        shown.append(table.filter(group="shop")["window_index"].to_list())
         assert set(table["group"]) == {"home", *["shop"] * (night > 2)}
     assert shown == [[], [], [1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6]]
     versions = found.versions().filter(group="shop")
-    assert (versions["step"] + versions["lag"]).min() == 3
+    assert (versions["window_index"] + versions["lag_windows"]).min() == 3
     assert versions.height == 3 * 4
     assert found.versions().filter(group="home").height == 1 + 2 + 3 * 4
     exact = {day: 50 if 2 <= day <= 5 else 0 for day in range(1, 7)}
-    newest = dict(table.filter(group="shop").select("step", "estimate").rows())
+    newest = dict(table.filter(group="shop").select("window_index", "estimate").rows())
     assert all(abs(newest[day] - exact[day]) < 8 for day in exact)
-    by_then = found.versions().filter(pl.col("step") + pl.col("lag") <= 2)
+    by_then = found.versions().filter(pl.col("window_index") + pl.col("lag_windows") <= 2)
     assert by_then["group"].unique().to_list() == ["home"]
     only = found.only(groups=["shop"]).versions()
-    assert only.filter(pl.col("step") + pl.col("lag") <= 3)["step"].to_list() == [1, 2, 3]
+    assert only.filter(pl.col("window_index") + pl.col("lag_windows") <= 3)[
+        "window_index"
+    ].to_list() == [
+        1,
+        2,
+        3,
+    ]
 
 
 def test_a_group_found_late_begins_with_the_windows_of_that_night(tmp_path: Path) -> None:
@@ -142,7 +148,7 @@ def test_a_group_found_late_begins_with_the_windows_of_that_night(tmp_path: Path
         rows = rows_of(night, "home", 60) + (rows_of(night, "new", 60) if night > 5 else [])
         found = night_of(tmp_path, rows, night)
     assert found.numbers.since == {"home": 1, "new": 6}
-    assert found.table().filter(group="new")["step"].to_list() == [4, 5, 6, 7]
+    assert found.table().filter(group="new")["window_index"].to_list() == [4, 5, 6, 7]
     assert found.only(range(1, 4)).numbers.groups == ("home",)
     assert found.numbers.left_out() == (0, 0)
 

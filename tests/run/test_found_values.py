@@ -190,7 +190,7 @@ def test_numbers_are_those_of_the_group_and_are_read_back(
     for night, rows in enumerate([*some_nights(), []], 1):
         own = night_of(tmp_path, rows, night, what, revise=revise, **VALUES)
         table = own.table()
-        shown.append(table.filter(group="shop")["step"].unique().sort().to_list())
+        shown.append(table.filter(group="shop")["window_index"].unique().sort().to_list())
         if night % 3:
             continue
         place = tmp_path / f"out{night}.{('csv', 'parquet')[night % 2]}"
@@ -203,11 +203,11 @@ def test_numbers_are_those_of_the_group_and_are_read_back(
     first = [] if revise is None else [1, 2]
     assert shown == [[], [], *([*first, *range(3, night + 1)] for night in range(3, 7))]
     names = ("mean", "sum", "count") if what == "average" else ("sum", "count")
-    assert set(table["name"]) == set(names)
+    assert set(table["measure"]) == set(names)
     exact = {"mean": -20, "sum": -1600, "count": 80} if revise else {"sum": -4800, "count": 240}
     step = 3 if revise else 5
     for name, lower, upper in (
-        table.filter(group="shop", step=step).select("name", "lower", "upper").rows()
+        table.filter(group="shop", window_index=step).select("measure", "lower", "upper").rows()
     ):
         assert name not in exact or lower - 30 <= exact[name] <= upper + 30
     only = own.only(range(1, 3))
@@ -216,7 +216,7 @@ def test_numbers_are_those_of_the_group_and_are_read_back(
     with pytest.raises(InvalidInputError, match="found in the data are each shown only"):
         own.total("home", of="sum")
     if revise:
-        by_then = own.versions().filter(pl.col("step") + pl.col("lag") <= 2)
+        by_then = own.versions().filter(pl.col("window_index") + pl.col("lag_windows") <= 2)
         assert set(by_then["group"]) == {"home"}
 
 
@@ -227,7 +227,9 @@ def test_windows_are_shown_each_by_itself(tmp_path: Path) -> None:
     for night, rows in enumerate([*some_nights(), []], 1):
         found = night_of(tmp_path, rows, night, "average", **told)
     assert found.numbers.since == {"home": 1, "shop": 3}
-    counts = found.table().filter(group="shop", name="count").select("step", "lower", "upper")
+    counts = (
+        found.table().filter(group="shop", measure="count").select("window_index", "lower", "upper")
+    )
     exact = {3: 80, 4: 80, 5: 80, 6: 0}
     assert [step for step, *_ in counts.rows()] == [*exact]
     assert all(low - 3 <= exact[step] <= high + 3 for step, low, high in counts.rows())
@@ -249,7 +251,7 @@ def test_sums_from_0_on_cost_no_noise_for_the_number_of_rows(tmp_path: Path) -> 
         folder.mkdir()
         rows = rows_of(1, "home", [20.0] * 80)
         table = night_of(folder, rows, 1, "sum", **{**told, **more}).table()
-        stds.append(float(table["std"][0]))
+        stds.append(float(table["noise_std"][0]))
     assert stds[0] == stds[1]
 
 

@@ -222,7 +222,10 @@ def test_a_table_made_in_parts_is_the_table_made_at_once(
             2, whole.height
         )
         assert (
-            part.numbers.lazy().filter(pl.col("step") == 3).collect().equals(whole.filter(step=3))
+            part.numbers.lazy()
+            .filter(pl.col("window_index") == 3)
+            .collect()
+            .equals(whole.filter(step=3))
         )
         for kind in ("parquet", "csv", "json"):
             write_table(part.numbers.lazy(), tmp_path / f"parts.{kind}")

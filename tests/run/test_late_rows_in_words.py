@@ -50,10 +50,10 @@ def test_margin_of_revised_numbers_is_that_of_their_noise(published: Release) ->
         text,
     )
     assert margin is not None, text
-    newest = published.table().filter(pl.col("lag") == 0)["estimate"].to_numpy()
+    newest = published.table().filter(pl.col("lag_windows") == 0)["estimate"].to_numpy()
     counted = ROWS - LATE
     assert np.mean(np.abs(newest - counted) <= float(margin[1])) > 0.93
-    final = published.table().filter("final")["estimate"].to_numpy()
+    final = published.table().filter("is_final")["estimate"].to_numpy()
     assert np.mean(np.abs(final - ROWS) <= float(margin[2])) > 0.93
     # Late rows move a number further: no sentence may say that it is within the margin of the
     # final truth.
@@ -66,13 +66,13 @@ def test_margin_of_revised_numbers_is_that_of_their_noise(published: Release) ->
 
 def test_sums_of_revised_windows_say_which_are_final(published: Release) -> None:
     days = published.sums("1d")
-    assert days.columns[-1] == "final"
-    final = days.group_by("first_step").agg(pl.col("final").unique()).sort("first_step")
-    assert final["final"].to_list() == [[True], [True], [False], [False]]
+    assert days.columns[-1] == "is_final"
+    final = days.group_by("first_window").agg(pl.col("is_final").unique()).sort("first_window")
+    assert final["is_final"].to_list() == [[True], [True], [False], [False]]
     week = published.sums("1w")
-    assert not week["final"].any()
+    assert not week["is_final"].any()
     two = published.only(range(1, 3)).sums("1d")
-    assert two["final"].all()
+    assert two["is_final"].all()
 
 
 def test_sums_of_windows_with_notes_have_their_notes(published: Release, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_sums_of_windows_with_notes_have_their_notes(published: Release, tmp_pat
     annotate(state, "2024-03-05", "counter broken", group="g001")
     annotate(state, "2024-03-06", "a holiday")
     week = export(state).sums("1w")
-    assert week.columns[-2:] == ["final", "note"]
+    assert week.columns[-2:] == ["is_final", "note"]
     notes = dict(week.select("group", "note").rows())
     assert notes["g000"] == "a holiday"
     assert notes["g001"] == "counter broken; a holiday"
@@ -98,6 +98,6 @@ def test_sums_of_a_statistic_have_finality_and_notes(tmp_path: Path) -> None:
     )  # fmt: skip
     run(job).close()
     annotate(tmp_path / "s.db", "2024-03-05", "counter broken")
-    days = export(tmp_path / "s.db").sums("1d").filter(name="mean")
-    assert days["final"].to_list() == [True, True, True, False]
+    days = export(tmp_path / "s.db").sums("1d").filter(measure="mean")
+    assert days["is_final"].to_list() == [True, True, True, False]
     assert days["note"].to_list() == [None, "counter broken", None, None]

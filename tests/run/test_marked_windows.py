@@ -47,7 +47,7 @@ def job(state: Path, until: int, **more: Any) -> Job:
 def notes(table: pl.DataFrame) -> dict[tuple[int, str], str]:
     return {
         (step, group): note
-        for step, group, note in table.select("step", "group", "note").rows()
+        for step, group, note in table.select("window_index", "group", "note").rows()
         if note is not None
     }
 
@@ -74,7 +74,7 @@ def test_a_note_is_published_and_hollow_in_charts(state: Path) -> None:
     annotate(state, "2024-03-02", "counter broken", group="b")
     publish(state, to=state.parent / "p.db")
     with closing(sqlite3.connect(state.parent / "p.db")) as database:
-        said = 'SELECT step, "group", note FROM counton_releases WHERE note IS NOT NULL'
+        said = 'SELECT window_index, "group", note FROM counton_releases WHERE note IS NOT NULL'
         assert database.execute(said).fetchall() == [(2, "b", "counter broken")]
         said = "SELECT description FROM counton_published_streams"
         assert "2 March 2024, b: counter broken" in database.execute(said).fetchone()[0]
@@ -106,7 +106,7 @@ def test_the_history_of_a_window_has_its_note(state: Path, group: str | None) ->
         read(exported(state))
         .versions()
         .filter(pl.col("note") == "counter broken")
-        .select("step", "group")
+        .select("window_index", "group")
     )
     assert set(noted.rows()) == {(2, one) for one in (group or "ab")}
     assert noted.height == 2 * len(group or "ab")
@@ -118,20 +118,20 @@ def test_a_withdrawn_number_is_in_no_later_table(state: Path) -> None:
     annotate(state, "2024-03-02", "counter broken", group="b", withdraw=True)
     publish(state, to)
     with closing(sqlite3.connect(to)) as public:
-        said = "SELECT count(*) FROM counton_releases WHERE step = 2 AND \"group\" = 'b'"
+        said = "SELECT count(*) FROM counton_releases WHERE window_index = 2 AND \"group\" = 'b'"
         assert public.execute(said).fetchone() == (0,)
     out = state.parent / "t.csv"
     export(state, out)
-    rows = pl.read_csv(out).select("step", "group").rows()
+    rows = pl.read_csv(out).select("window_index", "group").rows()
     assert (2, "b") not in rows
     assert len(rows) == 5
     assert "2 March 2024, b, withdrawn: counter broken" in read(out).methods()
-    if "lag" in pl.read_csv(out).columns:
+    if "lag_windows" in pl.read_csv(out).columns:
         revisions = read(out).numbers.revisions
         assert revisions is not None
         assert [revisions.values[1, 1, 0], revisions.values[2, 1, 1]] == [0, 0]
         versions = read(out).versions()
-        assert versions.filter(step=2, group="b").is_empty()
+        assert versions.filter(window_index=2, group="b").is_empty()
         assert versions.height == 8
     with run(job(state, 4)) as outcome:
         assert outcome.read().table().height == 7
@@ -148,9 +148,9 @@ def test_a_withdrawn_number_is_in_no_later_table(state: Path) -> None:
 def check_withdrawn(released: Release, step: int, group: str | None, nights: int) -> None:
     """Check that a released table has all numbers but the withdrawn ones of one window."""
     gone = {(step, one) for one in ("ab" if group is None else group)}
-    rows = set(released.table().select("step", "group").rows())
+    rows = set(released.table().select("window_index", "group").rows())
     assert rows == {(one, name) for one in range(1, nights + 1) for name in "ab"} - gone
-    versions = released.versions().select("step", "group").rows()
+    versions = released.versions().select("window_index", "group").rows()
     assert gone.isdisjoint(versions)
     assert "counter broken" in str(released)
 
@@ -161,10 +161,10 @@ def test_withdrawn_number_of_last_step_is_not_shown(state: Path) -> None:
         for released in (outcome.read(), read(exported(state))):
             lines = str(released).splitlines()
             (shown,) = (line for line in lines if "withdrawn" in line and line[:4] != "note")
-            assert set(shown.split()) <= {"3", "March", "2024", "b", "withdrawn", "so", "far"}
-            rows = {row.pop("group"): row for row in released.numbers.last_numbers()["groups"]}
-            assert set(rows["b"].values()) == {None}
-            assert None not in rows["a"].values()
+            assert set(shown.split()) <= {"3", "March", "2024", "b", "withdrawn", "provisional"}
+            for row in released.numbers.last_numbers()["rows"]:
+                hidden = [row[name] for name in ("estimate", "noise_std", "lower", "upper")]
+                assert all((number is None) == (row["group"] == "b") for number in hidden)
 
 
 @pytest.mark.parametrize("group", [None, "b"])
@@ -239,10 +239,10 @@ def test_a_number_that_is_marked_while_a_run_reads_its_rows_stays_marked(tmp_pat
         annotate(state, "2024-03-02", "counter broken", withdraw=True)
 
     with run(job(state, 3), before_commit=mark_a_window) as outcome:
-        assert 2 not in outcome.read().table()["step"].to_list()
-        assert 2 not in outcome.release.table()["step"].to_list()
+        assert 2 not in outcome.read().table()["window_index"].to_list()
+        assert 2 not in outcome.release.table()["window_index"].to_list()
     assert set(notes(read_again(state)).values()) == set()
-    assert 2 not in read_again(state)["step"].to_list()
+    assert 2 not in read_again(state)["window_index"].to_list()
 
 
 def test_a_service_shows_no_number_that_was_withdrawn_since_it_read_it(tmp_path: Path) -> None:
@@ -250,11 +250,11 @@ def test_a_service_shows_no_number_that_was_withdrawn_since_it_read_it(tmp_path:
     run(job(state, 3, **KINDS["windows"])).close()
     with Store(state) as store:
         journal = Journal(store, stream_name(job(state, 3)))
-        assert 2 in journal.page().table["step"].to_list()
+        assert 2 in journal.page().table["window_index"].to_list()
         annotate(state, "2024-03-03", "a holiday")
         annotate(state, "2024-03-02", "counter broken", withdraw=True)
         journal.refresh()
-        assert 2 not in journal.page().table["step"].to_list()
+        assert 2 not in journal.page().table["window_index"].to_list()
         assert notes(journal.page().table) == {(3, "a"): "a holiday", (3, "b"): "a holiday"}
         assert "2 March 2024, withdrawn: counter broken" in journal.describe()["systematic_errors"]
 

@@ -18,20 +18,21 @@ from counton.statistics.catalogue import keywords
 
 def halfwidths(table: pl.DataFrame) -> dict[str, float]:
     """The largest half-width of the last step, by what a row is of."""
-    if "step" in table.columns:
-        table = table.filter(pl.col("step") == table["step"].max())
+    if "window_index" in table.columns:
+        table = table.filter(pl.col("window_index") == table["window_index"].max())
     found: dict[str, float] = {}
     for row in table.iter_rows(named=True):
-        name = str(row.get("name") or row.get("level") or "")
+        name = str(row.get("measure") or row.get("tree_level") or "")
         if "statistic" in row:  # of a report
-            name = f"{row['statistic']} {'' if name == 'all' else name}".strip()
-        if "page" in row and "user" in row and "level" not in row:  # a margin
+            names = (row["statistic"], row.get("group"), row.get("measure"), row.get("quantile"))
+            name = " ".join(str(part) for part in names if part is not None)
+        if name in ("cell", "running total"):
+            name = "" if name == "cell" else "not planned"
+        if "page" in row and "user" in row and "tree_level" not in row:  # a margin
             name = ", ".join(one for one in ("page", "user") if row[one] is not None) or "total"
-        if "upper" in row:
-            found[name] = max(found.get(name, 0.0), (row["upper"] - row["lower"]) / 2)
-        if "window_lower" in row:
-            half = (row["window_upper"] - row["window_lower"]) / 2
-            found["in each window"] = max(found.get("in each window", 0.0), half)
+        if row.get("series") == "per-window" and not name:
+            name = "in each window"
+        found[name] = max(found.get(name, 0.0), (row["upper"] - row["lower"]) / 2)
     return found
 
 
@@ -94,7 +95,7 @@ def test_windows_that_are_revised_are_planned_as_they_are_released(
     assert planned.steps == (1, 2)
     with run(job) as outcome:
         table = outcome.read().table()
-    released = halfwidths(table.filter("final"))
+    released = halfwidths(table.filter("is_final"))
     for one in planned.numbers:
         half = max(released.values()) if one.what in ("", "in each window") else released[one.what]
         assert one.halfwidths[-1] == pytest.approx(half, rel=0.01)

@@ -77,16 +77,19 @@ def job_of(statistic: str, form: str, folder: Path) -> Job:
 def released_halfwidths(table: pl.DataFrame, step: int) -> dict[str, float]:
     """The mean half-width of each number of a step, over its groups."""
     halves: dict[str, list[float]] = {}
-    for row in table.filter(pl.col("step") == step).iter_rows(named=True):
-        name = str(row.get("name") or row.get("level") or "")
-        if row.get("share") is not None:
-            name = f"quantile {row['share']:g}"
+    for row in table.filter(pl.col("window_index") == step).iter_rows(named=True):
+        name = str(row.get("measure") or row.get("tree_level") or "")
+        if row.get("quantile") is not None:
+            name = f"quantile {row['quantile']:g}"
         if row.get("statistic"):
-            name = f"{row['statistic']} {'' if name == 'all' else name}".strip()
-        for prefix, number in (("", name), ("window_", "in each window")):
-            if f"{prefix}upper" in row:
-                half = (row[f"{prefix}upper"] - row[f"{prefix}lower"]) / 2
-                halves.setdefault(number, []).append(half)
+            names = (row["statistic"], row.get("group"), row.get("measure"), row.get("quantile"))
+            name = " ".join(str(part) for part in names if part is not None)
+        if name == "running total":
+            continue
+        name = name.removeprefix("cell")
+        if row["series"] == "per-window" and not name:
+            name = "in each window"
+        halves.setdefault(name, []).append((row["upper"] - row["lower"]) / 2)
     return {name: sum(each) / len(each) for name, each in halves.items()}
 
 

@@ -42,7 +42,7 @@ PAIRS = ["north / true", "north / false", "south / true", "south / false"]
 
 
 def totals(table: pl.DataFrame) -> dict[str, int]:
-    last = table.filter(pl.col("step") == table["step"].max())
+    last = table.filter(pl.col("window_index") == table["window_index"].max())
     return dict(zip(last["group"], last["estimate"].round().cast(pl.Int64), strict=True))
 
 
@@ -311,8 +311,8 @@ def test_python_and_commands_say_one_promise_and_who_is_left_out(tmp_path: Path)
     state = tmp_path / "s.db"
     out = tmp_path / "t.csv"
     found = release("count", ROWS, state=state, out=out, **own)
-    promise = next(line for line in str(found).splitlines() if line.startswith("promise: "))
-    assert "people are not protected" in promise
+    promise = next(line for line in str(found).splitlines() if line.startswith("privacy: "))
+    assert "users are not protected" in promise
     for place in (state, out):
         shown = CliRunner().invoke(app, ["inspect", str(place)])
         assert promise in shown.output.splitlines()

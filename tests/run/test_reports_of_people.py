@@ -104,7 +104,7 @@ def test_people_and_their_groups_are_counted_once(tmp_path: Path) -> None:
     last = {name: one.table() for name, one in ((n, released.part(n)) for n in MIXED.statistics)}
     assert last["users"]["estimate"][-1] == pytest.approx(people, abs=0.1)
     pairs = {(one["who"], one["region"]) for one in rows}
-    by_region = last["users by region"].filter(pl.col("step") == 5)
+    by_region = last["users by region"].filter(pl.col("window_index") == 5)
     for region, number in by_region.select("group", "estimate").rows():
         assert number == pytest.approx(sum(pair[1] == region for pair in pairs), abs=0.1)
     all_rows, _, whole = changes(

@@ -64,7 +64,7 @@ def test_all_that_is_written_comes_back(what: str, options: dict[str, Any], tmp_
     found = export(state)
     table = found.table()
     versions = found.versions()
-    assert {"as_of", "lag", "final"} <= set(table.columns)
+    assert {"as_of", "lag_windows", "is_final"} <= set(table.columns)
     assert versions.height > table.height
     for ending in ("csv", "parquet", "json"):
         file = tmp_path / f"t.{ending}"
@@ -80,9 +80,9 @@ def test_all_that_is_written_comes_back(what: str, options: dict[str, Any], tmp_
 def test_rows_for_dashboards_are_the_newest(tmp_path: Path) -> None:
     state = nights(tmp_path, "count", **BY)
     table = export(state).table()
-    said = 'SELECT step, "group", window_estimate, window_std FROM counton_releases ORDER BY 1, 2'
+    said = 'SELECT window_index, "group", estimate, noise_std FROM counton_releases ORDER BY 1, 2'
     with closing(sqlite3.connect(tmp_path / "public.db")) as connection, connection:
         rows = connection.execute(said).fetchall()
     connection.close()
-    assert [row[:3] for row in rows] == table.select("step", "group", "estimate").rows()
-    assert [row[3] for row in rows] == pytest.approx(table["std"].to_list())
+    assert [row[:3] for row in rows] == table.select("window_index", "group", "estimate").rows()
+    assert [row[3] for row in rows] == pytest.approx(table["noise_std"].to_list())

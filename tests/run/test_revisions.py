@@ -278,7 +278,7 @@ def test_a_window_may_be_final_after_most_of_a_year(tmp_path: Path) -> None:
         append=True, until="2024-03-02", guarantee=PureDP(1), state=tmp_path / "s.db",
     )  # fmt: skip
     table = found.table()
-    assert table["lag"].to_list() == [0]
+    assert table["lag_windows"].to_list() == [0]
     assert table["upper"][0] - table["lower"][0] < 20
 
 
@@ -294,8 +294,8 @@ def test_what_was_known_when(tmp_path: Path) -> None:
     assert found is not None
     table = found.table()
     versions = found.versions()
-    assert table["lag"].to_list()[::2] == [2, 2, 2, 2, 1, 0]
-    assert table["final"].to_list()[::2] == [True, True, True, True, False, False]
+    assert table["lag_windows"].to_list()[::2] == [2, 2, 2, 2, 1, 0]
+    assert table["is_final"].to_list()[::2] == [True, True, True, True, False, False]
     assert versions.height == 2 * (3 * 4 + 2 + 1)
-    newest = versions.group_by("step", "group", maintain_order=True).last()
+    newest = versions.group_by("window_index", "group", maintain_order=True).last()
     assert newest.select(table.columns).equals(table)

@@ -231,7 +231,7 @@ def frees_closed_slots(
 ) -> Slots:
     """A mistake: a slot is free again once its window is closed."""
     found = compare_slots(slots, snapshot, covered, max_corrections)
-    return found._replace(kept=found.kept.filter(pl.col("step") >= covered.start))
+    return found._replace(kept=found.kept.filter(pl.col("window_index") >= covered.start))
 
 
 @pytest.mark.parametrize("wrong", [chooses_anew, frees_closed_slots])

@@ -76,7 +76,7 @@ def test_all_rows_are_released_once_and_no_column_tells_of_time(job: Job) -> Non
         assert not outcome.spec.description().cut.goes_on
         assert outcome.spec.description().strategy.horizon == 1
         shown = outcome.read().table()
-        assert not {"step", "window_start", "window_end"} & {*shown.columns}
+        assert not {"window_index", "window_start", "window_end"} & {*shown.columns}
     assert all(one.right for one in verify(str(job.state), key=job.key))
 
 
@@ -210,8 +210,17 @@ def test_a_private_frame_is_no_public_list(timed: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize("what", TABLES)
 def test_no_column_is_called_as_one_that_the_table_adds(what: str, tmp_path: Path) -> None:
     """Released tables lacked it, or had other numbers under its name."""
-    own = {"hierarchy": ("level",), "ranges": ("running_total", "running_total_std")}
-    for name in ("estimate", "std", "step", "window_start", "window_end", *own.get(what, ())):
+    own = {"hierarchy": ("tree_level",), "ranges": ("measure",)}
+    for name in (
+        "estimate",
+        "noise_std",
+        "note",
+        "series",
+        "window_index",
+        "window_start",
+        "window_end",
+        *own.get(what, ()),
+    ):
         tables: dict[str, dict[str, Any]] = {
             "hierarchy": {"levels": name, "domain": {name: ["N", "S"]}},
             "ranges": {"label": name, "domain": "N,S"},
@@ -269,7 +278,8 @@ def test_it_is_published_for_sql(job: Job) -> None:
     assert publish(str(job.state), key=job.key).after == 1
     with closing(sqlite3.connect(str(job.state))) as database:
         found = database.execute(
-            'select "group", round(estimate), window_end from counton_releases'
+            'select "group", round(estimate), window_end from counton_releases '
+            "where measure is not 'running total'"
         ).fetchall()
     assert [estimate for _, estimate, _ in found] == WHOLE[job.statistic]
     assert {end for *_, end in found} == {None}
@@ -281,14 +291,16 @@ def test_what_targets_cost(tmp_path: Path) -> None:
     with run(wanted) as outcome:
         shown = outcome.read().table()
         rho: Any = outcome.spec.description().guarantee
-        stds = shown.group_by("level", maintain_order=True).agg(pl.col("std").max())["std"]
+        stds = shown.group_by("tree_level", maintain_order=True).agg(pl.col("noise_std").max())[
+            "noise_std"
+        ]
         assert stds.to_list() == pytest.approx([20, 20, 40], rel=1e-5)
         assert (stds <= np.array([20, 20, 40]) * (1 + 1e-12)).all()
     with run(wanted.having(name="people", user="who", most=3)) as outcome:
         people: Any = outcome.spec.description().guarantee
         assert people.rho == 9 * rho.rho
         assert planned_job(wanted).spend.guarantee == rho
-        assert outcome.read().table()["std"].to_list() == shown["std"].to_list()
+        assert outcome.read().table()["noise_std"].to_list() == shown["noise_std"].to_list()
     with pytest.raises(InvalidInputError, match="needs epsilon or rho"):
         run(wanted.having(name="none", target=None))
 

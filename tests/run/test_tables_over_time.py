@@ -54,7 +54,17 @@ def test_all_levels_are_released_after_each_window(tmp_path: Path) -> None:
     with run(months(tmp_path)) as outcome:
         assert nodes(outcome) == [[3, 2, 1, 2, 0], [5, 3, 2, 2, 1]]
         table = outcome.read().table()
-        assert table.columns[3:] == ["level", "region", "city", "estimate", "std", "lower", "upper"]
+        assert table.columns[3:] == [
+            "series",
+            "tree_level",
+            "region",
+            "city",
+            "estimate",
+            "noise_std",
+            "lower",
+            "upper",
+            "confidence_level",
+        ]
         last = outcome.read(shown=DisplaySelection(over=1)).table()
         assert last["estimate"].tail(5).round().to_list() == [2, 1, 1, 0, 1]
         whole = [Fraction(one) for one in table["estimate"].to_list()]
@@ -187,8 +197,13 @@ def other(folder: Path, what: str, **more: Any) -> Job:
 def whole(outcome: RunResult, shown: DisplaySelection | None = None) -> list[tuple[Any, ...]]:
     """The last step: names, and estimates as whole numbers."""
     table = outcome.read(shown=shown).table()
-    last = table.filter(step=outcome.after).drop("step", "window_start", "window_end")
-    names = [name for name in last.columns if name not in ("std", "lower", "upper")]
+    last = table.filter(window_index=outcome.after)
+    last = last.drop("window_index", "window_start", "window_end", "series")
+    names = [
+        name
+        for name in last.columns
+        if name not in ("noise_std", "lower", "upper", "confidence_level")
+    ]
     return last.select(pl.col(names[:-1]), pl.col(names[-1]).round().cast(pl.Int64)).rows()
 
 
@@ -199,7 +214,9 @@ def test_lines_are_released_after_each_window(tmp_path: Path) -> None:
         asked = whole(outcome, DisplaySelection(("0:3", "3:5")))
         assert asked == [(0, 3, 3), (3, 5, 2)]
         table = outcome.read().table()
-        assert table["running_total"].to_list()[-1] == sum(table["estimate"].to_list()[-5:])
+        last = table.filter(window_index=outcome.after)
+        cells = last.filter(measure="cell")["estimate"]
+        assert last.filter(measure="running total")["estimate"][-1] == cells.sum()
         with pytest.raises(InvalidInputError, match="is not an interval"):
             outcome.read(shown=DisplaySelection(("x",)))
     with run(Job("ranges", job.events, job.state, key=job.key, until="2024-04-01")) as outcome:
@@ -228,8 +245,8 @@ def test_several_columns_of_numbers_are_added_up(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"columns": "region,city", "bounds": "0:16,0:64", "epsilon": 1e5}
     job = other(tmp_path, "moments", **asked).having(events=written(tmp_path, rows))
     with run(job) as outcome:
-        table = outcome.read().table().filter(step=2)
-        found = dict(zip(table["name"], table["estimate"], strict=True))
+        table = outcome.read().table().filter(window_index=2)
+        found = dict(zip(table["measure"], table["estimate"], strict=True))
     assert found["count"] == pytest.approx(3, abs=0.01)
     assert found["mean city"] == pytest.approx(18, abs=0.1)
     assert found["covariance region city"] == pytest.approx(32, abs=0.5)
@@ -293,35 +310,31 @@ def test_tables_are_published_by_the_names_of_their_cells(tmp_path: Path) -> Non
         run(job).close()
         publish(tmp_path / "s.db", name=name)
         with closing(sqlite3.connect(tmp_path / "s.db")) as database:
-            numbers = "window_estimate" if name == "revised" else "estimate"
-            asked = (
-                'select "group", round(NUMBERS) from counton_releases where stream = ? and step = 2'
-            )
-            found[name] = dict(
-                database.execute(asked.replace("NUMBERS", numbers), (name,)).fetchall()
-            )
+            asked = """
+                select "group", measure, round(estimate) from counton_releases
+                where stream = ? and window_index = 2
+            """
+            found[name] = {
+                (group, measure): number
+                for group, measure, number in database.execute(asked, (name,))
+            }
     assert found.pop("revised").keys() == found["average"].keys()
-    assert found["hierarchy"] == {"total": 5, "region N": 3, "region S": 2, "city N a": 2,
-                                  "city N b": 1}  # fmt: skip
-    assert found["ranges"] == dict.fromkeys("12345", 1)
-    assert (found["contingency"]["total"], found["contingency"]["region N, who u1"]) == (5, 2)
-    assert found["average"] == {"N mean": 2, "N sum": 7, "N count": 3, "S mean": 4, "S sum": 8,
-                                "S count": 2}  # fmt: skip
+    assert found["hierarchy"] == {("all", None): 5, ("N", None): 3, ("S", None): 2,
+                                  ("N / a", None): 2, ("N / b", None): 1}  # fmt: skip
+    assert [found["ranges"][cell, "cell"] for cell in "12345"] == [1] * 5
+    assert found["ranges"]["5", "running total"] == 5
+    assert found["contingency"]["total", None] == 5
+    assert found["contingency"]["region N, who u1", None] == 2
+    assert found["average"] == {("N", "mean"): 2, ("N", "sum"): 7, ("N", "count"): 3,
+                                ("S", "mean"): 4, ("S", "sum"): 8, ("S", "count"): 2}  # fmt: skip
 
 
-@pytest.mark.parametrize("columns", ["final,running_total", "over,window_std", "note,window_note"])
+@pytest.mark.parametrize("columns", ["final,running_total", "over,window_std"])
 def test_columns_with_names_of_released_numbers(columns: str, tmp_path: Path) -> None:
     one, two = columns.split(",")
     job = other(tmp_path, "contingency", columns=columns, domain=f"{one}=N,S;{two}=a,b")
     text = (tmp_path / "e.csv").read_text().replace("region,city", columns)
     (tmp_path / "e.csv").write_text(text.replace("S,,", "S,a,"))
-    adding: dict[str, Any] = {"final": {"revise": "1mo"}, "over": {"over": 1}}
-    if one in adding:
-        with pytest.raises(
-            InvalidInputError, match=f"is called '{one}', and the released table needs"
-        ):
-            run(job.having(**adding[one]))
-        assert not (tmp_path / "s.db").exists()
     run(job).close()
     place = str(tmp_path / "s.db")
     before = export(place).table()
@@ -343,4 +356,4 @@ def test_a_number_may_be_called_as_a_revised_number_is(tmp_path: Path) -> None:
     job = other(tmp_path, "moments", columns="lag", bounds="0:5", revise="1mo")
     (tmp_path / "e.csv").write_text((tmp_path / "e.csv").read_text().replace("number", "lag"))
     with run(job) as outcome:
-        assert "mean lag" in outcome.read().table()["name"].to_list()
+        assert "mean lag" in outcome.read().table()["measure"].to_list()

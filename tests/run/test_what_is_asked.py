@@ -45,13 +45,11 @@ def released(request: Job) -> Release:
 def test_both_are_one_release_seen_twice(year: Job) -> None:
     totals = released(year.having(name="totals")).table()
     table = released(year.having(release="both")).table()
-    assert totals.columns[4:] == ["estimate", "std", "lower", "upper"]
-    assert table.columns[4:] == [
-        *("estimate", "std", "lower", "upper"),
-        *("window_estimate", "window_std", "window_lower", "window_upper"),
-    ]
-    by_group = table.with_columns(sums=pl.col("window_estimate").cum_sum().over("group"))
-    assert by_group["sums"].to_list() == by_group["estimate"].to_list()
+    assert totals.columns == table.columns
+    assert table["series"].unique(maintain_order=True).to_list() == ["cumulative", "per-window"]
+    windows = table.filter(series="per-window")
+    sums = windows.select(pl.col("estimate").cum_sum().over("group"))
+    assert sums["estimate"].equals(table.filter(series="cumulative")["estimate"])
 
 
 @pytest.mark.parametrize("release", ["totals", "windows", "both"])
@@ -65,9 +63,9 @@ def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: 
     for every, count in (("1d", 366), ("1w", 53), ("1mo", 12), ("3mo", 4)):
         sums = found.sums(every)
         assert sums.height == 2 * count
-        assert sums.filter(group="a")["sum"].sum() == last[0]
-        assert sums.filter(group="b")["sum"].sum() == last[1]
-        assert sums["whole"].to_list() == ([True] * 2 * (count - (every == "1w"))) + (
+        assert sums.filter(group="a")["estimate"].sum() == last[0]
+        assert sums.filter(group="b")["estimate"].sum() == last[1]
+        assert sums["is_complete"].to_list() == ([True] * 2 * (count - (every == "1w"))) + (
             [False] * 2 if every == "1w" else []
         )
         starts = sums.filter(group="a")["window_start"]
@@ -77,7 +75,7 @@ def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: 
         if "mo" in every:
             assert (starts.dt.day() == 1).all()
     days = found.sums("1d").filter(group="a")
-    change = days.filter(pl.col("last_step") - pl.col("first_step") != 23)
+    change = days.filter(pl.col("last_window") - pl.col("first_window") != 23)
     assert change["window_start"].dt.strftime("%m-%d").to_list() == ["03-31", "10-27"]
 
 
@@ -85,24 +83,26 @@ def test_a_sum_has_the_deviation_of_the_releases_it_reads(year: Job) -> None:
     found = released(year.having(release="both"))
     months = found.sums("1mo").filter(group="a")
     for row in months.iter_rows(named=True):
-        start = row["first_step"] - 1
-        stop = row["last_step"]
-        assert row["std"] == pytest.approx(
+        start = row["first_window"] - 1
+        stop = row["last_window"]
+        assert row["noise_std"] == pytest.approx(
             found.numbers.design.errors.window_std(start, stop), rel=1e-12
         )
-        rows = found.table().filter(pl.col("step").is_between(start + 1, stop), group="a")
-        assert row["sum"] == rows["window_estimate"].sum()
-        assert row["lower"] <= row["sum"] <= row["upper"]
+        rows = found.table().filter(
+            pl.col("window_index").is_between(start + 1, stop), group="a", series="per-window"
+        )
+        assert row["estimate"] == rows["estimate"].sum()
+        assert row["lower"] <= row["estimate"] <= row["upper"]
 
 
 def test_periods_at_the_ends_say_that_they_are_not_whole() -> None:
     windows = Windows(datetime(2024, 1, 31, 22, tzinfo=BERLIN), "1h", 100, "Europe/Berlin")
     months = periods_of(windows, "1mo", 26)
     assert months.edges.tolist() == [0, 2, 26]
-    assert months.whole.tolist() == [False, False]
+    assert months.is_complete.tolist() == [False, False]
     days = periods_of(windows, "1d", 26)
     assert days.edges.tolist() == [0, 2, 26]
-    assert days.whole.tolist() == [False, True]
+    assert days.is_complete.tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -134,12 +134,11 @@ def test_periods_follow_clocks_that_jump_at_midnight() -> None:
 def test_windows_alone_have_one_draw_of_noise_each(year: Job) -> None:
     alone = released(year.having(release="windows"))
     assert alone.numbers.design.strategy == Independent(8784)
-    assert alone.table().columns[4:] == [
-        *("window_estimate", "window_std", "window_lower", "window_upper"),
-    ]
-    assert set(alone.table()["window_std"]) == {alone.numbers.design.distribution.std}
+    assert set(alone.table()["series"]) == {"per-window"}
+    assert set(alone.table()["noise_std"]) == {alone.numbers.design.distribution.std}
     both = released(year.having(name="both", release="both")).table()
-    assert (both["window_std"] > 1.3 * alone.numbers.design.distribution.std).all()
+    both = both.filter(series="per-window")
+    assert (both["noise_std"] > 1.3 * alone.numbers.design.distribution.std).all()
     with pytest.raises(
         InvalidInputError, match="strategy=kary is made for totals, and does not go with"
     ):
@@ -193,7 +192,9 @@ def test_a_long_series_of_windows_is_drawn_by_day(year: Job) -> None:
     found = released(year.having(release="windows"))
     curves, every = window_curves(found.numbers)
     assert every == "1d"
-    assert curves.estimates[:, 0].tolist() == found.sums("1d").filter(group="a")["sum"].to_list()
+    assert (
+        curves.estimates[:, 0].tolist() == found.sums("1d").filter(group="a")["estimate"].to_list()
+    )
     assert window_curves(found.numbers, most=60)[1] == "1w"
     few, every = window_curves(replace(found.numbers, steps=range(1, 51)), most=50)
     assert (every, len(few.times)) == ("1h", 50)

@@ -220,7 +220,7 @@ def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
         assert "job 'old': stream 'older' has ended at step 2" in said
         service.at(4)
         answer = service("GET", "/v1/streams/older/series")
-        assert [row["step"] for row in answer.json()["rows"]] == [1, 1, 2, 2]
+        assert [row["window_index"] for row in answer.json()["rows"]] == [1, 1, 2, 2]
         assert service("GET", "/v1/streams/older").json()["next_release"] is None
         again = service("POST", url, "write", content=body, headers=media)
         assert again.status_code == 200  # it was counted

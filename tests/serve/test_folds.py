@@ -111,7 +111,7 @@ def killed_everywhere(
             break
     assert deaths > 6 * len(parts) or numbers != EVERY_PLACE
     service.at(minute + 1)
-    windows = service.rows(of="windows", group="home")
+    windows = service.rows(series="per-window", group="home")
     return [round(row["estimate"]) for row in windows], sent
 
 
@@ -172,7 +172,7 @@ def test_a_server_that_was_paused_counts_nothing_that_another_one_has_counted(
             if minute:
                 assert inbox.load("visits").batches == 1
             service.at(minute + 1)
-        windows = service.rows(of="windows", group="home")
+        windows = service.rows(series="per-window", group="home")
         assert [round(row["estimate"]) for row in windows] == [1, 1]
 
 
@@ -311,7 +311,7 @@ def test_a_service_forgets_people_as_its_job_says(tmp_path: Path) -> None:
             with closing(sqlite3.connect(tmp_path / "visits.db")) as state:
                 known = state.execute("SELECT period FROM counton_marks WHERE kind = 'user'")
                 assert len({*known}) == 1  # today's alone
-        rows = service.rows(of="windows", group="home")
+        rows = service.rows(series="per-window", group="home")
         assert [round(row["estimate"]) for row in rows] == [2, 2, 2, 2]
 
 
@@ -339,7 +339,7 @@ def forget_ann(service: Inside, wait: float) -> None:
 
 
 def counts_of_days(service: Inside) -> list[int]:
-    return [round(row["estimate"]) for row in service.rows(of="windows", group="home")]
+    return [round(row["estimate"]) for row in service.rows(series="per-window", group="home")]
 
 
 def test_somebody_is_forgotten_while_a_service_runs(

@@ -39,7 +39,7 @@ def test_rows_count_in_their_windows_and_late_ones_at_the_next_release(tmp_path:
         assert [row["estimate"] for row in service.rows()] == [2, 1]
         service.post("c", [visit(0.8), visit(1.6)])
         service.at(3)
-        assert [row["estimate"] for row in service.rows(of="windows", last=1)] == [3, 0]
+        assert [row["estimate"] for row in service.rows(series="per-window", last=1)] == [3, 0]
         text = service("GET", "/metrics", "write").text
         assert 'counton_run_late_total{stream="visits"} 1.0\n' in text
         assert 'counton_rows_total{outcome="accepted",stream="visits"} 6.0\n' in text
@@ -338,7 +338,7 @@ def test_a_client_that_refuses_gzip_gets_none(
         ({"from": "9" * 65}, "from: String should have at most 64 characters"),
         ({"group": "cellar"}, "cellar"),
         ({"from": "soon"}, "soon"),
-        ({"of": "sums"}, "of: "),
+        ({"series": "sums"}, "series: "),
         ({"level": "nan"}, "level: "),
     ],
 )
@@ -440,11 +440,11 @@ def test_every_kind_of_tallied_statistic_is_served(
         assert answer.status_code == 202, answer.text
         service.at(2)
         told = service.rows()
-        assert {row["step"] for row in told} == {1, 2}
+        assert {row["window_index"] for row in told} == {1, 2}
         about = service("GET", "/v1/streams/visits").json()
         assert about["columns"] == list(told[0])
         assert about["what"]
-        assert service.rows(last=1)[0]["step"] == 2
+        assert service.rows(last=1)[0]["window_index"] == 2
         assert service("GET", "/v1/streams/visits/release").json()["rows"]
 
 
@@ -494,7 +494,7 @@ def test_which_rows_count_hangs_on_no_other_users_rows(tmp_path: Path) -> None:
                     service.post(f"b{number}", kept)
                 service.at(number / 2)
             service.at(4)
-            found.append([row["estimate"] for row in service.rows(of="windows")])
+            found.append([row["estimate"] for row in service.rows(series="per-window")])
     changed = [abs(one - other) for one, other in zip(*found, strict=True)]
     assert 0 < sum(changed) <= 3
 
@@ -637,7 +637,7 @@ def test_a_stream_without_a_stated_end_takes_rows_up_to_the_last_step_of_its_str
         answer = service.post("b", [visit(4.5)])
         assert answer.status_code == 410
         assert "the last of the 3 windows of the stream was due at" in answer.text
-        assert service.rows(last=1, group="home")[0]["step"] == 3
+        assert service.rows(last=1, group="home")[0]["window_index"] == 3
         assert round(service.rows(last=1, group="home")[0]["estimate"]) == 2
         assert service.service.why_not_ready is None
         assert service("GET", "/v1/streams/visits").json()["next_release"] is None
@@ -730,7 +730,10 @@ def test_what_waits_holds_moments_whatever_their_texts(tmp_path: Path) -> None:
         (waiting,) = unpack_rows(fold.bodies)
         assert waiting.frame().collect_schema()["time"] == pl.Datetime("us", "UTC")
         service.at(-538)
-        assert [row["estimate"] for row in service.rows(group="home", of="windows")] == [1, 2]
+        assert [row["estimate"] for row in service.rows(group="home", series="per-window")] == [
+            1,
+            2,
+        ]
 
 
 def test_a_time_that_is_a_name_too_keeps_its_text(tmp_path: Path) -> None:

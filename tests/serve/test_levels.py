@@ -9,8 +9,8 @@ from urllib.parse import urljoin
 import pytest
 from inside import Inside, inside, visit
 
-from counton.base.columns import ADDED
 from counton.base.distributions import distribution_from_dict
+from counton.base.table_schema import ESTIMATE
 from counton.run.exports import export
 
 AVERAGE = {"statistic": "average", "value": "spent", "lower": 0, "upper": 10, "resolution": 0.5}
@@ -39,12 +39,12 @@ def test_every_path_has_the_level_of_the_files(
         whole = asked(service, "/release")
         series = asked(service, "/series")
         for told in (asked(service, ""), whole, series):
-            assert told["level"] == level
+            assert told["confidence_level"] == level
         ends = [(row["lower"], row["upper"]) for row in written]
         assert [(row["lower"], row["upper"]) for row in whole["rows"]] == ends
         assert [(row["lower"], row["upper"]) for row in series["rows"]] == ends
-        wide = asked(service, "/series", level=0.99)
-        assert wide["level"] == 0.99
+        wide = asked(service, "/series", confidence_level=0.99)
+        assert wide["confidence_level"] == 0.99
         assert wide["rows"] != series["rows"]
 
 
@@ -57,9 +57,9 @@ def test_answers_before_the_first_release_are_as_afterwards(
         before = asked(service, "/series")
         refused = service("GET", unknown)
         columns = service("GET", "/v1/streams/visits/series?format=csv").text.strip().split(",")
-        assert {"step", "window_start", *ADDED} <= {*columns}
+        assert {"window_index", "window_start", "series", *ESTIMATE} <= {*columns}
         assert before["rows"] == asked(service, "/series", group="home")["rows"] == []
-        assert before["level"] == asked(service, "")["level"] == 0.8
+        assert before["confidence_level"] == asked(service, "")["confidence_level"] == 0.8
         service.at(2)
         journal = service.service.journals["visits"]
         empty = journal.page(until="2000-01-01").table
@@ -86,4 +86,4 @@ def test_no_path_tells_noise_in_units_of_its_own(tmp_path: Path, job: dict[str, 
         assert Fraction(distribution["grid"]) * 2**terms.strategy.facts.lattice_bits == 1
         assert Fraction(distribution["scale"]) < 100
         last = asked(service, "/series", last=1)["rows"][-1]  # of an average: the count
-        assert asked(service, "/release")["noise"]["std"] == pytest.approx(last["std"])
+        assert asked(service, "/release")["noise"]["std"] == pytest.approx(last["noise_std"])

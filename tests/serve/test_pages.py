@@ -87,7 +87,9 @@ def test_page_that_ends_within_a_step_is_continued_there(
     with inside(tmp_path, domain=GROUPS) as service:
         service.at(2)
         found = all_pages(service)
-        assert [[(row["step"], row["group"]) for row in page["rows"]] for page in found] == [
+        assert [
+            [(row["window_index"], row["group"]) for row in page["rows"]] for page in found
+        ] == [
             [(1, "home"), (1, "shop")],
             [(1, "news"), (1, "about")],
             [(1, "help"), (2, "home")],
@@ -104,13 +106,18 @@ def test_pages_keep_groups_level_and_the_last_step_of_the_first_page(
     monkeypatch.setattr(pages, "PAGE_ROWS", 3)
     with inside(tmp_path, domain=["home", "a&b=c", "ü/x"], release="both") as service:
         service.at(3)
-        query = {"group": ["a&b=c", "ü/x"], "level": 0.5, "of": "windows", "last": 2}
+        query = {
+            "group": ["a&b=c", "ü/x"],
+            "confidence_level": 0.5,
+            "series": "per-window",
+            "last": 2,
+        }
         first = asked(service, SERIES, **query)
         service.at(5)  # two more steps are released before the next page is asked for
         second = asked(service, f"/v1/streams/visits/{first['next']}")
         assert second["next"] is None
-        assert second["level"] == 0.5
-        rows = [(row["step"], row["group"]) for row in first["rows"] + second["rows"]]
+        assert second["confidence_level"] == 0.5
+        rows = [(row["window_index"], row["group"]) for row in first["rows"] + second["rows"]]
         assert rows == [(step, group) for step in (2, 3) for group in ("a&b=c", "ü/x")]
 
 
@@ -162,17 +169,22 @@ def test_series_computed_of_a_withdrawn_number_lacks_it(tmp_path: Path, release:
             tmp_path / "visits.db", "2026-03-01T09:02", "a wrong file", withdraw=True, group="home"
         )
         service.work()
-        other = "windows" if release == "totals" else "totals"
+        released, other = "cumulative", "per-window"
+        if release == "windows":
+            released, other = other, released
         steps = {
-            (of, group): [row["step"] for row in asked(service, SERIES, of=of, group=group)["rows"]]
-            for of in (release, other)
+            (series, group): [
+                row["window_index"]
+                for row in asked(service, SERIES, series=series, group=group)["rows"]
+            ]
+            for series in (released, other)
             for group in ("home", "shop")
         }
         every = [1, 2, 3, 4, 5]
         without = [1, 2, 5] if release == "totals" else [1, 2]
         assert steps == {
-            (release, "home"): [1, 2, 4, 5],
-            (release, "shop"): every,
+            (released, "home"): [1, 2, 4, 5],
+            (released, "shop"): every,
             (other, "home"): without,
             (other, "shop"): every,
         }
@@ -201,7 +213,7 @@ def test_skipped_rows_beyond_a_step_skip_no_row_of_the_next(tmp_path: Path) -> N
     with inside(tmp_path) as service:
         service.at(2)
         rows = asked(service, SERIES, page=str(Position(1, 5, 2)))["rows"]
-        assert [row["step"] for row in rows] == [2, 2]
+        assert [row["window_index"] for row in rows] == [2, 2]
 
 
 @pytest.mark.parametrize("job", JOBS, ids=str)
@@ -269,7 +281,7 @@ def test_journal_is_read_once_for_all_levels_of_a_step(
         service.at(3)
         widths = set()
         for level in (0.5, 0.9, 0.95, 0.99, None):
-            query = {} if level is None else {"level": level}
+            query = {} if level is None else {"confidence_level": level}
             row = asked(service, SERIES, last=1, **query)["rows"][0]
             widths.add(row["upper"] - row["lower"])
         assert len(widths) == 4

@@ -173,18 +173,22 @@ def test_reading(own: RunningService) -> None:
     assert stream["next_release"] == "2026-03-01T09:11:00+00:00"
     assert service.get("/v1/streams/visits").json()["budget"]["left"] is None
     shop = service.series(group="shop", last=3)
-    assert [(row["step"], row["group"]) for row in shop] == [(8, "shop"), (9, "shop"), (10, "shop")]
+    assert [(row["window_index"], row["group"]) for row in shop] == [
+        (8, "shop"),
+        (9, "shop"),
+        (10, "shop"),
+    ]
     cut = service.series(**{"from": "2026-03-01T09:02", "to": "2026-03-01T09:04"}, group="home")
-    assert [row["step"] for row in cut] == [3, 4]
-    windows = service.series(of="windows", group="home")
-    totals = service.series(of="totals", group="home")
+    assert [row["window_index"] for row in cut] == [3, 4]
+    windows = service.series(series="per-window", group="home")
+    totals = service.series(series="cumulative", group="home")
     assert sum(row["estimate"] for row in windows) == pytest.approx(totals[-1]["estimate"])
-    wide = service.series(level=0.999)
+    wide = service.series(confidence_level=0.999)
     assert wide[0]["upper"] > service.series()[0]["upper"]
     assert service.series(group="shop", last=3) == shop
     service.at(12)
     service.wait_for(12)
-    assert [row["step"] for row in service.series(group="shop", last=3)] == [10, 11, 12]
+    assert [row["window_index"] for row in service.series(group="shop", last=3)] == [10, 11, 12]
 
 
 def test_answers_do_not_wait_for_the_client_to_confirm_their_heads() -> None:

@@ -175,7 +175,7 @@ def test_half_sent_bodies_lock_out_no_sender(tmp_path: Path) -> None:
         assert status == 202
 
 
-@pytest.mark.parametrize("path", [f"{SERIES}?of=windows", RELEASE, f"{SERIES}?format=csv"])
+@pytest.mark.parametrize("path", [f"{SERIES}?series=per-window", RELEASE, f"{SERIES}?format=csv"])
 def test_reader_that_leaves_early_is_no_error(tmp_path: Path, path: str) -> None:
     with serving(tmp_path, **NEVER) as service:
         for _ in range(5):

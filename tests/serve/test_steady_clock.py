@@ -150,7 +150,7 @@ def test_service_ends_no_window_while_its_clock_has_jumped(checked: Inside) -> N
     # Rows are taken meanwhile, and counted at their time.
     assert service.post("b", [visit(1.1)]).status_code == 202
     pass_by(service, 1)
-    assert [row["estimate"] for row in service.rows(group="home", of="windows")] == [1, 1]
+    assert [row["estimate"] for row in service.rows(group="home", series="per-window")] == [1, 1]
     service.time -= timedelta(days=400)
     pass_by(service, 1)
     assert service.service.journals["visits"].step == 3
@@ -220,7 +220,7 @@ def test_release_of_many_windows_ends_when_the_service_stops(
         service.service.stopping.clear()
         service.at(20)
         assert service.service.journals["visits"].step == 20
-        counts = [row["estimate"] for row in service.rows(group="home", of="windows")]
+        counts = [row["estimate"] for row in service.rows(group="home", series="per-window")]
         assert sum(counts) == 1
 
 

@@ -21,19 +21,21 @@ import pyarrow.parquet as pq  # noqa: E402
 
 def by_pyarrow(whole: Path, cut: Path) -> None:
     rows = pq.read_table(whole)
-    rows = rows.filter(pc.and_(pc.greater(rows["step"], 2), pc.equal(rows["group"], "shop")))
+    rows = rows.filter(
+        pc.and_(pc.greater(rows["window_index"], 2), pc.equal(rows["group"], "shop"))
+    )
     pq.write_table(rows, cut)
 
 
 def by_a_dataset(whole: Path, cut: Path) -> None:
-    wanted = (pc.field("step") > 2) & (pc.field("group") == "shop")
+    wanted = (pc.field("window_index") > 2) & (pc.field("group") == "shop")
     pq.write_table(ds.dataset(whole).to_table(filter=wanted), cut)
 
 
 def by_pandas(whole: Path, cut: Path) -> None:
     rows = pd.read_parquet(whole)
-    rows = rows[(rows.step > 2) & (rows["group"] == "shop")].reset_index(drop=True)
-    rows.sort_values("step", ascending=False).drop(columns="window_start").to_parquet(cut)
+    rows = rows[(rows.window_index > 2) & (rows["group"] == "shop")].reset_index(drop=True)
+    rows.sort_values("window_index", ascending=False).drop(columns="window_start").to_parquet(cut)
 
 
 TOOLS: list[Callable[[Path, Path], None]] = [by_pyarrow, by_a_dataset, by_pandas]

@@ -64,7 +64,7 @@ def test_a_folder_of_parquet_is_kept_by_overwriting_steps(tmp_path: Path, spark:
             new = released.only(range(before + 1, released.steps.stop))
             for _ in range(2):
                 frame = new.to_spark(spark)
-                frame.write.partitionBy("step").mode("overwrite").parquet(place)
+                frame.write.partitionBy("window_index").mode("overwrite").parquet(place)
             before = released.steps.stop - 1
         assert counton.read(spark.read.parquet(place)).table().equals(released.table())
     finally:

@@ -22,5 +22,5 @@ def test_examples_run(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatc
     for block in blocks:
         # The session of the tests, which is there already.
         exec(compile(block, str(PAGE), "exec"), names)
-    assert pl.read_parquet(tmp_path / "visits.parquet")["step"].to_list() == [1, 1, 2, 2]
-    assert pl.read_parquet(tmp_path / "streamed.parquet")["step"].to_list() == [1, 1]
+    assert pl.read_parquet(tmp_path / "visits.parquet")["window_index"].to_list() == [1, 1, 2, 2]
+    assert pl.read_parquet(tmp_path / "streamed.parquet")["window_index"].to_list() == [1, 1]

@@ -91,10 +91,10 @@ def test_a_query_releases_what_runs_over_new_events_do(
             with run(here.having(events=part)) as outcome:
                 expected = outcome.read().table()
     assert found.equals(expected)
-    steps = early["step"].unique().implode()
+    steps = early["window_index"].unique().implode()
     if name != "found":  # of which more are shown later
-        assert found.filter(pl.col("step").is_in(steps)).equals(early)
-    assert "id" in JOBS[name][1] or found["step"].max() > 15  # type: ignore[operator]
+        assert found.filter(pl.col("window_index").is_in(steps)).equals(early)
+    assert "id" in JOBS[name][1] or found["window_index"].max() > 15  # type: ignore[operator]
 
 
 def test_a_batch_that_runs_again_changes_nothing(tmp_path: Path, spark: Any) -> None:
@@ -240,4 +240,4 @@ def test_released_values_land_once_in_postgresql(
         expected = outcome.read().table()
     query = 'SELECT step, "group", estimate FROM counton_releases ORDER BY step, "group"'
     found = [tuple(row.values()) for row in rows_in(postgres, query)]
-    assert found == expected.select("step", "group", "estimate").rows()
+    assert found == expected.select("window_index", "group", "estimate").rows()

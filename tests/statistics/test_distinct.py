@@ -90,7 +90,7 @@ def test_new_users_are_a_difference_and_old_ones_expire() -> None:
     readings: Any = running.release_batches([1, 2, 1, 3], [1, 2, 4, 4])
     assert [reading["users"] for reading in readings] == [1, 2, 3, 3]
     second = readings[3].since(readings[1])
-    assert (second["users"], second.table_columns()["start"].tolist()) == (1, [2])
+    assert (second["users"], second.table_columns()["first_window"].tolist()) == (1, [3])
     noisy = started(statistic, guarantee=ZCDP(1), strategy=Binary(9)).release_many([1, 2, 1, 3])
     # The release at 4 reads another node than that at 2.
     assert noisy[3].since(noisy[1]).std() == pytest.approx(noisy[3].std() * np.sqrt(2))

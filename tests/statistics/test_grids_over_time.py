@@ -91,7 +91,7 @@ def test_what_is_published_adds_up_over_cells_and_over_time(
                 assert sum(parts) == one
         else:
             assert Fraction(reading["a", "c"]) + Fraction(reading["c", None]) == one
-            assert Fraction(reading.table_columns()["running_total"][-1]) == one
+            assert Fraction(reading.table_columns()["estimate"][-1]) == one
     for cell in cells:
         assert sum(Fraction(window[cell]) for window in windows) == Fraction(steps[3][cell])
     low, high = steps[3].interval(cells[0], 0.99)
@@ -135,7 +135,7 @@ def test_rows_are_told_by_their_labels() -> None:
         ),
         (lambda: Ranges(HOURS, grid=Ranges(["x"])._choose(1)), "build it for these"),
         (lambda: Contingency({}), "from each column to its labels"),
-        (lambda: Contingency({"std": ["a"]}), "rename the column"),
+        (lambda: Contingency({"noise_std": ["a"]}), "rename the column"),
         (lambda: Contingency({str(n): ["a", "b"] for n in range(13)}), "at most 1,000,000"),
         (lambda: Ranges(HOURS).interval_of("3:9"), "is not within the"),
         (lambda: Ranges(HOURS).interval_of("c"), "is not an interval"),

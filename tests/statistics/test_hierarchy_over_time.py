@@ -105,7 +105,7 @@ def test_intervals_and_tables_are_those_of_nodes() -> None:
     low, high = reading.interval("N", 0.99)
     assert low < 50 < high
     columns = reading.table_columns()
-    assert columns["level"].tolist() == ["total", *["region"] * 4, *["city"] * 6]
+    assert columns["tree_level"].tolist() == ["total", *["region"] * 4, *["city"] * 6]
     assert columns["estimate"][0] == reading.total
     with pytest.raises(InvalidInputError, match="is not in the domain"):
         reading["Q"]

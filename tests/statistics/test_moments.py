@@ -77,7 +77,7 @@ def test_what_is_read_is_what_rows_say_but_for_noise(columns: int) -> None:
         low, high = reading.interval(name)
         assert low - 1e-9 <= true <= high + 1e-9
         assert high - low < 0.02
-    assert reading.table_columns()["name"].tolist()[0] == "count"
+    assert reading.table_columns()["measure"].tolist()[0] == "count"
 
 
 def test_values_are_clipped_and_put_on_the_grid() -> None:
@@ -124,7 +124,7 @@ def test_little_is_said_where_little_is_known() -> None:
     assert reading.interval(("variance", "y")) == (0, 16)
     assert reading.interval(("covariance", "x", "y")) == (-8, 8)
     table = reading.table_columns()
-    assert len(table["name"]) == 1 + 2 + 2 + 1
+    assert len(table["measure"]) == 1 + 2 + 2 + 1
     assert -1 <= reading["mean", "x"] <= 3
     assert reading.std(("mean", "x")) > 0
 

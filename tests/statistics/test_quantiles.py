@@ -105,7 +105,7 @@ def test_intervals_hold_as_often_as_they_say(guarantee: Any, strategy: Any, most
     for reading in simulated(running, exact, 3, runs):
         columns = reading.table_columns(level, shares)
         held += (columns["lower"] <= truth) & (truth < columns["upper"])
-        near += np.abs(columns["value"] - truth) < 15
+        near += np.abs(columns["estimate"] - truth) < 15
     spread = 4 * np.sqrt(level * (1 - level) / runs)
     assert held.min() / runs >= level - spread
     assert held.min() / runs <= most

@@ -344,13 +344,13 @@ def test_a_band_is_a_difference_with_the_noise_of_both(tmp_path: Path) -> None:
     way = {"at_least": "1,2,4", "per": "1w", **BY, "most": 2}
     with run(job(way, tmp_path / "s.db", nights(0)[0], 1, epsilon=1)) as outcome:
         read: Any = outcome.read()
-        table = read.table().filter(pl.col("step") == 7, pl.col("group") == "a")
+        table = read.table().filter(pl.col("window_index") == 7, pl.col("group") == "a")
         reading = read.reading.of("a")
-    by_name = {row["name"]: row for row in table.iter_rows(named=True)}
+    by_name = {row["measure"]: row for row in table.iter_rows(named=True)}
     assert [*by_name] == ["1 or more", "2 or more", "4 or more", "1", "2 to 3"]
     more, fewer, band = (by_name[name] for name in ("2 or more", "4 or more", "2 to 3"))
     assert band["estimate"] == more["estimate"] - fewer["estimate"]
-    assert band["std"] == pytest.approx(2**0.5 * more["std"])
+    assert band["noise_std"] == pytest.approx(2**0.5 * more["noise_std"])
     assert more["upper"] - more["lower"] < band["upper"] - band["lower"]
     first, second = (reading.number_of(name) for name in ("2 or more", "4 or more"))
     assert reading.interval("2 to 3") == (first.formula - second.formula).interval(0.95)

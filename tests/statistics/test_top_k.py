@@ -209,7 +209,7 @@ def test_a_table_of_ranks_and_of_a_window() -> None:
     columns = readings[7].table_columns()
     assert columns["group"].tolist() == ["c", "a"]
     assert columns["estimate"].tolist() == [4, 2]
-    assert columns["sure"].tolist() == [True, True]
+    assert columns["is_certain"].tolist() == [True, True]
     assert readings[7].ranking().others == ("b",)
     window: Any = readings[7].since(readings[3])
     assert window.ranking().names[0] == "c"

@@ -74,9 +74,9 @@ def test_numbers_are_of_the_period(per: str, zone: str, tmp_path: Path) -> None:
         assert outcome.spec.description().release == "periods"
         table = outcome.read().table()
     truth = rows_by(per, frame)
-    for row in table.filter(pl.col("name").str.ends_with("more")).iter_rows(named=True):
+    for row in table.filter(pl.col("measure").str.ends_with("more")).iter_rows(named=True):
         day = (row["window_end"] - timedelta(seconds=1)).date()
-        wanted = truth.get((day, row["name"]))
+        wanted = truth.get((day, row["measure"]))
         if wanted is not None:
             assert round(row["estimate"]) == wanted, row
         assert row["window_start"] == max(
@@ -129,7 +129,7 @@ def test_a_report_says_which_of_its_numbers_add_users_up(tmp_path: Path) -> None
         released = outcome.read()
     said = f"active: users, {ANEW} week, and all periods are added up"
     assert f"active (reach, users {ANEW} week)" in released.methods()
-    assert f"besides noise: {said}" in screen_of(released.numbers).notes
+    assert f"not in the intervals: {said}" in screen_of(released.numbers).notes
     assert said in guarantee_of_stream(released.numbers)["systematic_errors"]
     assert f"{ANEW} week" in released.part("active").total("1 or more").what
 
@@ -179,7 +179,7 @@ def test_a_plan_says_how_far_off_the_numbers_of_periods_are(tmp_path: Path) -> N
     with run(asked) as outcome:
         table = outcome.read().table()
     for step, place in ((1, 0), (20, 1), (40, 2)):
-        row = table.filter(pl.col("step") == step, pl.col("name") == "1 or more")
+        row = table.filter(pl.col("window_index") == step, pl.col("measure") == "1 or more")
         half = (row["upper"] - row["lower"]).item() / 2
         assert half == pytest.approx(planned["1 or more"][place], abs=0.51)
 

@@ -120,7 +120,7 @@ def change_rows(chance: random.Random, rows: pl.DataFrame) -> pl.DataFrame:
     if kind == 0:
         return rows.drop(name)
     if kind == 1:
-        return rows.rename({name: chance.choice(("x", "step", "group", "estimate"))})
+        return rows.rename({name: chance.choice(("x", "window_index", "group", "estimate"))})
     if kind == 2:
         return rows.sample(fraction=1.5, with_replacement=True, seed=chance.randrange(99))
     if kind == 3:

@@ -416,16 +416,14 @@ def loss_of(units: int, truth: Truth) -> str:
     return f"{units:,} times the epsilon{more}"
 
 
-@sentence(
-    r"(?P<begin>P|p)eople are not protected: a person with 100 events loses (?P<loss>[^.\n;]+)"
-)
+@sentence(r"(?P<begin>U|u)sers are not protected: a user with 100 events loses (?P<loss>[^.\n;]+)")
 def _(match: re.Match[str], truth: Truth) -> None:
     require(truth.unit == "event", match)
     require(match["loss"] == loss_of(100, truth), match)
 
 
 @sentence(
-    r"[Ee]ach (?P<unit>user's \w+) is protected by itself: somebody with 10 of these loses "
+    r"[Ee]ach (?P<unit>user's \w+) is protected alone: a user with 10 of these loses "
     r"(?P<loss>[^.\n;]+)"
 )
 def _(match: re.Match[str], truth: Truth) -> None:
@@ -506,16 +504,17 @@ def _(match: re.Match[str], truth: Truth) -> None:
             require(match[end] is None or close(match[end], number, 0.05), match)
         require((match["low"] is None) == (max(stds) - min(stds) < 0.05 * max(stds)), match)
     rows = truth.released.numbers.last_rows()
-    prefix = "" if "lower" in rows.columns and match["what"] == "a total" else "window_"
-    prefix = prefix if f"{prefix}lower" in rows.columns else ""
-    half = half_width(rows, prefix)
+    if rows["series"].n_unique() > 1:
+        series = "cumulative" if match["what"] == "a total" else "per-window"
+        rows = rows.filter(series=series)
+    half = half_width(rows)
     require(close(match["margin"], half, 0.05), match)
     require(1.2 < half / float(match["std"].replace(",", "")) < 4, match)
 
 
-def half_width(rows: pl.DataFrame, prefix: str = "") -> float:
+def half_width(rows: pl.DataFrame) -> float:
     """Half of the length of the longest interval."""
-    ends = rows.select(upper=f"{prefix}upper", lower=f"{prefix}lower").to_numpy()
+    ends = rows.select("upper", "lower").to_numpy()
     return float((ends[:, 0] - ends[:, 1]).max()) / 2
 
 
@@ -527,18 +526,18 @@ def numbers_by_name(truth: Truth) -> dict[str, tuple[float | None, float]]:
     )
     found: dict[str, tuple[float | None, float]] = {}
     for row in rows.iter_rows(named=True):
-        name = str(row.get("name") or row.get("level") or "")
-        if row.get("share") is not None:
-            name = "median" if row["share"] == 0.5 else f"{row['share']:g} quantile"
+        name = str(row.get("measure") or row.get("tree_level") or "")
+        if row.get("quantile") is not None:
+            name = "median" if row["quantile"] == 0.5 else f"{row['quantile']:g} quantile"
         if row.get("statistic"):
-            name = f"{row['statistic']} {'' if name == 'all' else name}".strip()
+            name = f"{row['statistic']} {name}".strip()
         if columns:
             name = " x ".join(one for one in columns if row[one] is not None) or "total"
-        value = row.get("estimate", row.get("value"))
+        value = row["estimate"]
         margin = max(value - row["lower"], row["upper"] - value)
         std, most = found.get(name, (None, 0.0))
-        if row.get("std") is not None:
-            std = max(std or 0.0, row["std"])
+        if row.get("noise_std") is not None:
+            std = max(std or 0.0, row["noise_std"])
         found[name] = std, max(most, margin)
     return found
 
@@ -627,7 +626,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
         require(float(number.replace(",", "")) >= 1, match)
 
 
-@sentence(r"Besides noise: (?P<lines>[^\n]+?)\.(?=\n|$| The method)")
+@sentence(r"The intervals do not include: (?P<lines>[^\n]+?)\.(?=\n|$| The method)")
 def _(match: re.Match[str], truth: Truth) -> None:
     check_besides(match["lines"], truth, match)
 
@@ -945,7 +944,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
 @sentence(
     r"With a probability of 95% each, noise changes (?P<newest>the newest numbers|the numbers) "
     r"by at "
-    r"most (?P<margins>[^\n]+?)\.(?= Besides| The method)"
+    r"most (?P<margins>[^\n]+?)\.(?= The intervals| The method)"
 )
 def _(match: re.Match[str], truth: Truth) -> None:
     stream = not truth.is_once and not truth.lags
@@ -962,9 +961,10 @@ def _(match: re.Match[str], truth: Truth) -> None:
         named = {"when first published": halves[-1], "when final": halves[0]}
     else:
         rows = numbers.last_rows()
-        for prefix, name in (("", "so far"), ("window_", "in each hour")):
-            if f"{prefix}upper" in rows.columns:
-                named[name] = half_width(rows, prefix)
+        for series, name in (("cumulative", "so far"), ("per-window", "in each hour")):
+            rows_of_series = rows.filter(series=series)
+            if rows_of_series.height:
+                named[name] = half_width(rows_of_series)
     if len(named) == 1:
         named = {"": next(iter(named.values()))}
     check_named(match["margins"], named, match)
@@ -989,10 +989,12 @@ def check_description(text: str, truth: Truth) -> int:
     for line in lines:
         check_line(line, truth)
     expected = sum(1 for _ in expected_besides(truth))
-    first = [place for place, line in enumerate(lines) if line.startswith("besides noise: ")]
+    first = [place for place, line in enumerate(lines) if line.startswith("not in the intervals: ")]
     assert len(first) == min(expected, 1), text
     if first:
-        told = "; ".join(one.strip().removeprefix("besides noise: ") for one in lines[first[0] :])
+        told = "; ".join(
+            one.strip().removeprefix("not in the intervals: ") for one in lines[first[0] :]
+        )
         check_besides(told, truth, re.match(".*", told, re.DOTALL))  # type: ignore[arg-type]
     return len(lines)
 
@@ -1019,7 +1021,7 @@ def check_line(line: str, truth: Truth) -> None:
         require(not truth.is_once, match)
         if truth.has_matrices and not truth.is_correlated:
             require(rest == CALIBRATION, match)
-    elif name == "besides noise" or any(
+    elif name == "not in the intervals" or any(
         re.fullmatch(one, line.strip()) for one in expected_besides(truth)
     ):
         pass  # together, in `check_description`
@@ -1044,12 +1046,14 @@ def check_loss(text: str, truth: Truth, match: re.Match[str]) -> None:
 def check_promise_line(line: str, truth: Truth) -> None:
     """Check the line of `show` and of the screen on the guarantee."""
     match = re.fullmatch(
-        r"promise: (?P<meaning>.+?) \((?P<loss>[^()]+(?:\([^()]+\))?)\)(?P<rest>;.*)?", line
+        r"privacy: (?P<loss>[^;]+?) for each (?P<unit>[^;]+?)(?: that is replaced by another)?"
+        r"(?P<rest>;.*)?",
+        line,
     )
     assert match is not None, line
     if truth.form == "expire":
         return
-    require(match["meaning"] == expected_meaning(truth, UNITS[truth.unit]), match)
+    require(match["unit"] == UNITS[truth.unit], match)
     require(match["loss"] == expected_guarantee(truth).partition(" with ")[2], match)
     if match["rest"]:
         check_text(match["rest"][1:].strip(), truth)

@@ -127,9 +127,9 @@ def _pages(rows: Sequence[Row]) -> Numbers:
 def _report(rows: Sequence[Row]) -> Numbers:
     tips = _quantiles([row.tip for row in rows], TIP_EDGES)
     return {
-        ("rows", "all"): len(rows),
+        ("rows",): len(rows),
         **{("paid", *name): value for name, value in _mean(rows).items()},
-        **{("tips", str(share)): value for (share,), value in tips.items()},
+        **{("tips", share): value for (share,), value in tips.items()},
     }
 
 

@@ -216,7 +216,17 @@ def _all_words(state: Path, folder: str) -> str:
 
 
 #: Columns of tables in which no row of data shows.
-PUBLIC = ("step", "window_start", "window_end", "group", "name", "edge", "share", "rank")
+PUBLIC = (
+    "window_index",
+    "window_start",
+    "window_end",
+    "series",
+    "group",
+    "measure",
+    "edge",
+    "quantile",
+    "rank",
+)
 
 
 def both(
@@ -307,7 +317,7 @@ ONCE: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 ONCE_PEOPLE = tuple(people for people in PEOPLE if "per" not in people)
 #: Columns of tables that hold what is released; all others must not differ.
-NUMBERS = {"estimate", "lower", "upper", "running_total"}
+NUMBERS = {"estimate", "lower", "upper"}
 
 
 def published_once(

@@ -82,7 +82,7 @@ def test_a_tree_may_be_one_node() -> None:
         ({"total": [1, 2]}, ["total"], "rename the column"),
         ({1: [1, 2]}, [1], "give names of columns"),
         ({"a": [[1], None]}, ["a"], "labels must be plain values"),
-        ({"std": [1, 2]}, ["std"], "released table needs this name"),
+        ({"noise_std": [1, 2]}, ["noise_std"], "released table needs this name"),
         ({"a": [None, "x"]}, ["a"], "has no a"),
         (
             {"a": ["x", "x"], "b": [None, "y"], "c": ["z", "z"]},

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInputError
 from counton.base.exact import figures, quantity
 from counton.base.lazy import require
 
@@ -20,11 +19,6 @@ OUTSIDE = -2
 
 #: Separator between the values of several columns of groups, in the label of a group.
 BETWEEN = " / "
-#: Columns that released tables add to the caller's columns; `WHEN` is added to tables of many
-#: steps, `REVISED` to those of windows that are published anew.
-ADDED = ("estimate", "std", "lower", "upper")
-WHEN = ("step", "window_start", "window_end")
-REVISED = ("as_of", "lag", "final")
 
 
 class TextTable(NamedTuple):
@@ -49,16 +43,6 @@ def align_lines(table: TextTable) -> list[str]:
     return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
-def refuse_added(names: Sequence[str], *more: str) -> None:
-    """Refuse names of columns that a released table, or ``more``, needs for its own columns."""
-    for name in names:
-        if name in (*ADDED, *WHEN, *more):
-            raise InvalidInputError(
-                f"a column of the events is called {name!r}, and the released table needs this "
-                "name for a column of its own: rename the column of the events"
-            )
-
-
 def data_frame(columns: Mapping[str, NDArray[Any]]) -> Any:
     """Return a table as a polars data frame."""
     require("polars")
@@ -81,33 +65,36 @@ def data_frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
     return pl.DataFrame(list(rows), infer_schema_length=None)
 
 
-#: Endings of the names of columns whose numbers are shown only as precisely as their noise allows.
-_NOISY = (*ADDED, "value", "sum")
+#: Columns whose numbers are shown only as precisely as their noise allows.
+_NOISY = ("estimate", "noise_std", "lower", "upper")
 
 
-def errors_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    """Return approximate standard deviations for each column of noisy numbers, by column name.
+def errors_of(columns: Mapping[str, Sequence[Any]]) -> list[float | None]:
+    """Return the approximate standard deviation of each row's noise; None if it is not known.
 
-    Those of ``x_value`` are ``x_std``, else ``std``, else a quarter of ``x_lower`` to ``x_upper``.
+    It is ``noise_std`` or, where this is empty, a quarter of the interval.
 
-    >>> errors_of({"value": [3.25], "lower": [2], "upper": [4]})["value"], errors_of({"step": [1]})
-    ([0.5], {})
+    Args:
+        columns: The columns of a released table.
+
+    >>> errors_of({"estimate": [3.25], "noise_std": [None], "lower": [2], "upper": [4]})
+    [0.5]
     """
-    errors: dict[str, list[Any]] = {}
-    for name in columns:
-        kind = next((ending for ending in _NOISY if name.endswith(ending)), None)
-        if kind is None:
-            continue
-        prefix = name.removesuffix(kind)
-        stds = next(
-            (columns[column] for column in (f"{prefix}std", "std") if column in columns), None
-        )
-        ends = [columns.get(f"{prefix}{end}") for end in ("lower", "upper")]
-        if stds is not None:
-            errors[name] = [*stds]
-        elif ends[0] is not None and ends[1] is not None:
-            pairs = zip(ends[0], ends[1], strict=True)
-            errors[name] = [None if None in pair else (pair[1] - pair[0]) / 4 for pair in pairs]
+    n_rows = max((len(values) for values in columns.values()), default=0)
+    nothing = [None] * n_rows
+    errors: list[float | None] = []
+    for std, lower, upper in zip(
+        columns.get("noise_std", nothing),
+        columns.get("lower", nothing),
+        columns.get("upper", nothing),
+        strict=True,
+    ):
+        if std is not None and math.isfinite(std):
+            errors.append(std)
+        elif lower is None or upper is None:
+            errors.append(None)
+        else:
+            errors.append((upper - lower) / 4)
     return errors
 
 
@@ -118,28 +105,29 @@ def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
     difference of two consecutive totals is exactly the number of the window between them.
     """
     errors = errors_of(columns)
-    cells = []
+    texts = []
     for name, values in columns.items():
-        stds = errors.get(name, [None] * len(values))
-        cells.append(
-            [
-                quantity(value, std, isinstance(value, int))
-                if all(
-                    isinstance(number, int | float) and math.isfinite(number)
-                    for number in (value, std)
-                )
-                else _cell_text(value)
-                for value, std in zip(values, stds, strict=True)
-            ]
-        )
-    return cells
+        if name in _NOISY:
+            pairs = zip(values, errors, strict=True)
+            texts.append([_number_text(value, error) for value, error in pairs])
+        else:
+            texts.append([_cell_text(value) for value in values])
+    return texts
+
+
+def _number_text(value: Any, error: float | None) -> str:
+    """Format a noisy number with the digits that its error leaves; None: it is not known."""
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    if not is_number or error is None or not math.isfinite(error):
+        return _cell_text(value)
+    return quantity(value, error, isinstance(value, int))
 
 
 def _cell_text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
-        return "yes" if value else ""
+        return "true" if value else "false"
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, datetime):

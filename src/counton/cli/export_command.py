@@ -118,7 +118,7 @@ def _print_release(released: ReleaseData, written: str) -> None:
     """
     from counton.cli.print_forms import Console
     from counton.results.terminal import text_table
-    from counton.results.text import promise_in_words
+    from counton.results.text import guarantee_in_words
 
     console = Console()
     description = released.definition
@@ -127,7 +127,7 @@ def _print_release(released: ReleaseData, written: str) -> None:
     if not description.cut.goes_on:
         contents = f"{description.what}, released at one go"
     console.write_line(f"{released.design.name}: {contents}", bold=True)
-    console.write_line(f"promise: {promise_in_words(description)}")
+    console.write_line(f"privacy: {guarantee_in_words(description)}")
     console.write_line(f"intervals: {100 * released.level:g}%, for one number at a time")
     for note in released.facts().get("notes", ()):
         console.write_line(f"note: {note}")

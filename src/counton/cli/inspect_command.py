@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from counton.results.release_data import ReleaseData
     from counton.state import Store
 
-#: Where the account of a promise is: who is protected, from whom, and at what cost.
-_ACCOUNT = "the account of each promise: counton methods --full"
+#: Where the account of a guarantee is: who is protected, from whom, and with which loss.
+_ACCOUNT = "details of each guarantee: counton methods --full"
 #: Largest number of rows of the last step in JSON.
 _ROWS = 20
 #: Most characters of a program's values.
@@ -36,7 +36,7 @@ def inspect(state: str, name: str | None, as_json: bool) -> None:
     """Show what a state or a released table holds: last numbers, guarantees, strategies.
 
     Shows no secrets and needs no key. A released table carries all that is public about its stream.
-    The account of each promise: counton methods --full.
+    Details of each guarantee: counton methods --full.
     """
     from counton.results.release_files import read_public
 
@@ -67,7 +67,7 @@ class _Steps:
 def _steps_of(numbers: ReleaseData) -> _Steps:
     if not numbers.definition.cut.goes_on:
         return _Steps(())
-    return _Steps(tuple(numbers.table()["step"].unique().sort().to_list()))
+    return _Steps(tuple(numbers.table()["window_index"].unique().sort().to_list()))
 
 
 def _print_table_as_json(release: Release) -> None:
@@ -236,7 +236,7 @@ def _print_program_stream(
         of = f" of {last['of']}" if last.get("of") else ""
         console.write_line(f"error: standard deviation {figures(last['std'])}{of}")
     protected = design.contribution.describe(stream["details"].get("unit"))
-    console.write_line(f"promise: {protected} ({design.guarantee.loss_in_words})")
+    console.write_line(f"privacy: {protected} ({design.guarantee.loss_in_words})")
     console.write_line(f"strategy: {_strategy_line(design)}")
 
 
@@ -247,7 +247,8 @@ def _print_job_stream(
     description: ReleaseMetadata,
     numbers: ReleaseData | None,
 ) -> None:
-    """Print a stream's last numbers, why they differ from the truth besides noise, its promise and
+    """Print a stream's last numbers, why they differ from the truth besides noise, its guarantee
+    and
     its strategy.
     """
     from counton.cli.privacy_words import privacy_line
@@ -264,7 +265,7 @@ def _print_job_stream(
             console.write_line(f"{screen.left_out}: counton export has them all")
         for note in screen.notes:
             console.write_line(note)
-    console.write_line(f"promise: {privacy_line(description)}")
+    console.write_line(f"privacy: {privacy_line(description)}")
     if description.cut.goes_on:
         console.write_line(f"strategy: {_strategy_line(design, description.cut.noun)}")
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from counton.state import Store
 
 #: Beginning of exact numbers, which go to standard error.
-CONFIDENTIAL = "exact, not to be published"
+CONFIDENTIAL = "confidential"
 #: A guarantee with a larger epsilon or rho protects almost nothing.
 MOST_LOSS = 20
 

@@ -11,7 +11,7 @@ from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.guarantees import AgesWithData
 from counton.privacy.ledger import APART, NEIGHBOURS
 from counton.results.metadata import ReleaseMetadata
-from counton.results.text import promise_in_words
+from counton.results.text import guarantee_in_words
 from counton.strategies import Expiring
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def privacy_line(description: ReleaseMetadata) -> str:
     loss = None
     if isinstance(description.guarantee, AgesWithData):
         loss = loss_by_age(description)
-    return promise_in_words(description, loss)
+    return guarantee_in_words(description, loss)
 
 
 def named_ages(every: str) -> dict[str, int]:

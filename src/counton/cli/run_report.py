@@ -12,7 +12,7 @@ from counton.base.outside_input import read_plain
 from counton.job.common_options import Job
 from counton.privacy.guarantees import plural
 from counton.results.systematic_errors import systematic_errors
-from counton.results.text import people_note
+from counton.results.text import users_note_of
 from counton.run.input_notes import differing_rows_note, number_missing
 from counton.run.row_numbers import RowNumbers
 from counton.run.run_job import RunResult
@@ -376,7 +376,7 @@ def json_report(
         "until": None if result.is_single_table else windows.at(result.until),
         "until_from_data": result.options.until == "newest",
         "protected": description.contribution.describe(description.unit),
-        "people": people_note(description),
+        "people": users_note_of(description),
         "systematic_errors": systematic_errors(description),
         "unit": description.unit,
         "contribution": description.contribution.to_dict(),

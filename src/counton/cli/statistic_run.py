@@ -167,10 +167,10 @@ def print_result(console: Console, result: RunResult) -> None:
     for note in (*screen.notes, *time_remarks(result)):
         console.write_line(note)
     for line in result.spent:
-        console.write_line(f"spent: {line}")
-    console.write_line(f"promise: {privacy_line(result.spec.description())}")
+        console.write_line(f"privacy loss: {line}")
+    console.write_line(f"privacy: {privacy_line(result.spec.description())}")
     state = shlex.quote(hide_secrets(str(result.job.state)))
-    console.write_line(f"the rest: counton methods {state} --full")
+    console.write_line(f"details: counton methods {state} --full")
     if result.before == 0 and has_default_state(
         result.job.state, result.job.events, append=result.job.append
     ):

@@ -53,13 +53,14 @@ class Answer:
         return self.lower, self.upper
 
     def table_columns(self) -> dict[str, NDArray[Any]]:
-        """Return a table of one row as arrays, by column: what, estimate, std, lower, upper."""
+        """Return a table of one row as arrays, by column: ``measure`` says what is estimated."""
         return {
-            "what": np.array([self.what]),
+            "measure": np.array([self.what]),
             "estimate": np.array([self.value]),
-            "std": np.array([self.std]),
+            "noise_std": np.array([self.std]),
             "lower": np.array([self.lower]),
             "upper": np.array([self.upper]),
+            "confidence_level": np.array([self.confidence_level]),
         }
 
     def table(self) -> Any:

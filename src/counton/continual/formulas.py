@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats
+from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInputError
 from counton.continual.design import Design
 from counton.continual.intervals import check_confidence_level, interval_halfwidth
@@ -459,28 +460,31 @@ class TableNumbers(NamedTuple):
     Attributes:
         about: columns that describe the rows, by name: one entry for each row.
         numbers: all numbers in one array, in order of rows.
-        called: column of numbers: ``"estimate"``; or ``"value"`` for numbers without ``"std"``.
         further_columns: function from the confidence level to further columns, by name.
 
     >>> both = join_numbers([Formula(2.0), Formula(3.0)])
-    >>> two = TableNumbers({"name": np.array(["a", "b"])}, both)
+    >>> two = TableNumbers({"measure": np.array(["a", "b"])}, both)
     >>> {name: column.tolist() for name, column in two.columns(0.9).items()}["upper"]
     [2.0, 3.0]
     """
 
     about: Mapping[str, NDArray[Any]]
     numbers: ClosedForm
-    called: str = "estimate"
     further_columns: Callable[[float], Mapping[str, NDArray[Any]]] = lambda _: {}
 
     def columns(self, confidence_level: float) -> dict[str, NDArray[Any]]:
         low, high = self.numbers.interval(confidence_level)
-        value = self.numbers.estimate
-        columns = {**self.about, self.called: value}
-        if self.called == "estimate":
-            std = self.numbers.std
-            columns["std"] = std if np.ndim(std) else np.full(value.shape, std)
-        return {**columns, "lower": low, "upper": high, **self.further_columns(confidence_level)}
+        estimate = self.numbers.estimate
+        std = self.numbers.std
+        return {
+            **self.about,
+            "estimate": estimate,
+            "noise_std": std if np.ndim(std) else np.full(estimate.shape, std),
+            "lower": low,
+            "upper": high,
+            "confidence_level": np.full(estimate.shape, float(confidence_level)),
+            **self.further_columns(confidence_level),
+        }
 
     def rows(self, places: NDArray[np.int64]) -> TableNumbers:
         about = {name: values[places] for name, values in self.about.items()}
@@ -491,7 +495,7 @@ class TableNumbers(NamedTuple):
                 for name, values in self.further_columns(confidence_level).items()
             }
 
-        return TableNumbers(about, self.numbers.at(places), self.called, further_columns)
+        return TableNumbers(about, self.numbers.at(places), further_columns)
 
     @classmethod
     def below(
@@ -503,19 +507,29 @@ class TableNumbers(NamedTuple):
             tables = [part.further_columns(confidence_level) for part in parts]
             return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
-        return cls(
-            about, join_numbers([part.numbers for part in parts]), parts[0].called, further_columns
-        )
+        return cls(about, join_numbers([part.numbers for part in parts]), further_columns)
 
     @classmethod
     def of_groups(cls, parts: Mapping[str, TableNumbers]) -> TableNumbers:
-        """Stack the tables of several groups below each other, with a column "group" in front."""
-        tables = [*parts.values()]
-        rows = [np.size(part.numbers.value) for part in tables]
-        about = {"group": np.repeat(np.array([*parts]), rows)}
-        names = tables[0].about
-        about |= {name: np.concatenate([part.about[name] for part in tables]) for name in names}
-        return cls.below(tables, about)
+        """Stack the tables of several groups below each other, with a column "group" in front.
+
+        Groups within these groups are named by both.
+        """
+        each = [*parts.values()]
+        rows = [np.size(part.numbers.value) for part in each]
+        groups = np.repeat(np.array([*parts]), rows)
+        names = each[0].about
+        about = {name: np.concatenate([part.about[name] for part in each]) for name in names}
+        inner_groups = about.pop("group", None)
+        if inner_groups is not None:
+            groups = np.array(
+                [
+                    group if inner_group is None else f"{group}{BETWEEN}{inner_group}"
+                    for group, inner_group in zip(groups, inner_groups, strict=True)
+                ],
+                dtype=object,
+            )
+        return cls.below(each, {"group": groups, **about})
 
 
 def _plain(number: Any) -> Any:

@@ -40,9 +40,9 @@ class PublicNumbers:
     def table(self, confidence_level: float | None = None) -> Any:
         """Return one row for each step and cell as a polars data frame.
 
-        Columns: step, ``cell`` (or ``cell_0``, ``cell_1``, ... by axis), estimate, std, lower,
-        upper. Each interval holds its true value with probability ``confidence_level``, 0.95 unless
-        given: one alone, not all at once.
+        Columns: window_index, ``cell`` (or ``cell_0``, ``cell_1``, ... by axis), estimate,
+        noise_std, lower, upper, confidence_level. Each interval holds its true value with
+        probability ``confidence_level``, 0.95 unless given: one alone, not all at once.
 
         Raises:
             InvalidInputError: `table_columns` refuses the level.
@@ -74,7 +74,7 @@ class PublicNumbers:
         """
         from counton.continual.methods import methods
 
-        stds = self.table_columns().get("std", np.zeros(0))
+        stds = self.table_columns().get("noise_std", np.zeros(0))
         errors = [noise_in_words(stds)] if len(stds) else []
         return methods(self._design, errors=errors, sources=self._sources)
 
@@ -140,9 +140,10 @@ class StepRelease(PublicNumbers):
 
     @override
     def table_columns(self, confidence_level: float = 0.95) -> dict[str, NDArray[Any]]:
-        start = {} if self.between is None else {"start": self.between[1].step}
-        about = {**start, "step": self.step, **_cells(np.shape(self.value))}
-        return _columns(about, self.value, self.std, *self.interval(confidence_level))
+        first = {} if self.between is None else {"first_window": self.between[1].step + 1}
+        about = {"window_index": self.step, **first, **_cells(np.shape(self.value))}
+        interval = self.interval(confidence_level)
+        return _columns(about, self.value, self.std, interval, confidence_level)
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -264,11 +265,11 @@ class Releases(PublicNumbers):
     def table_columns(self, confidence_level: float = 0.95) -> dict[str, NDArray[Any]]:
         """Return the columns of `table` as arrays."""
         cells = max(math.prod(self._design.shape), 1)
-        about = {"step": np.repeat(np.asarray(self.steps), cells)}
+        about = {"window_index": np.repeat(np.asarray(self.steps), cells)}
         about |= _cells(self._design.shape, len(self.steps))
-        return _columns(
-            about, self.values, np.repeat(self.std(), cells), *self.interval(confidence_level)
-        )
+        std = np.repeat(self.std(), cells)
+        interval = self.interval(confidence_level)
+        return _columns(about, self.values, std, interval, confidence_level)
 
 
 def _around(values: NDArray[Any], half: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -289,15 +290,16 @@ def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, NDArray[Any]]:
 
 
 def _columns(
-    about: Mapping[str, Any], value: Any, std: Any, low: Any, high: Any
+    about: Mapping[str, Any], value: Any, std: Any, interval: tuple[Any, Any], level: float
 ) -> dict[str, NDArray[Any]]:
-    """Return a table as arrays: the columns ``about``, estimate, std, lower, upper."""
+    """Return a table as arrays: the columns ``about``, and those of estimate and interval."""
     estimate = np.ravel(value)
     columns = {name: np.full(estimate.shape, value) for name, value in about.items()}
     return {
         **columns,
         "estimate": estimate,
-        "std": np.full(estimate.shape, std),
-        "lower": np.ravel(low),
-        "upper": np.ravel(high),
+        "noise_std": np.full(estimate.shape, std),
+        "lower": np.ravel(interval[0]),
+        "upper": np.ravel(interval[1]),
+        "confidence_level": np.full(estimate.shape, float(level)),
     }

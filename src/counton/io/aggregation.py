@@ -44,7 +44,7 @@ MANY_CELLS = 2**22
 
 
 def cells_of(
-    rows: Rows, reading: RowMapping, domain: Sequence[str] | None, alike: pl.DataFrame | None = None
+    rows: Rows, mapping: RowMapping, domain: Sequence[str] | None, alike: pl.DataFrame | None = None
 ) -> pl.DataFrame:
     """Add up one part's rows by window, group and place; `sum_cells` adds up parts.
 
@@ -57,7 +57,7 @@ def cells_of(
         ``rows`` and ``us`` (newest time). If rows add other amounts than 1, ``total N`` (int64,
         modulo 2^64) and the sum of absolute values ``magnitude N`` (float64) for each place N.
     """
-    marked = assign_part(rows, reading)
+    marked = assign_part(rows, mapping)
     number = None
     if alike is not None:
         marked = marked.collect().hstack(alike).lazy()
@@ -65,19 +65,19 @@ def cells_of(
         if "newest" in alike.columns:
             us = pl.when(pl.col("us") > NO_MOMENT).then("newest").otherwise("us")
             marked = marked.with_columns(us=us)
-    return _cells_of(marked, reading, domain, number)
+    return _cells_of(marked, mapping, domain, number)
 
 
 def _cells_of(
     marked: pl.LazyFrame,
-    reading: RowMapping,
+    mapping: RowMapping,
     domain: Sequence[str] | None,
     number: pl.Expr | None = None,
 ) -> pl.DataFrame:
-    if reading.unknown == "discover":
-        cells = _add(marked, pl.col("step"), reading.adds, newest=True, by=["group"], number=number)
+    if mapping.unknown == "discover":
+        cells = _add(marked, pl.col("step"), mapping.adds, newest=True, by=["group"], number=number)
     else:
-        cells = sums_by_cell(marked, domain, reading.adds, newest=True, number=number)
+        cells = sums_by_cell(marked, domain, mapping.adds, newest=True, number=number)
         cells = cells.with_columns(group=pl.lit(None, pl.String))
     sums = [name for name in cells.collect_schema().names() if name not in ("cell", "group")]
     return cells.select("cell", "group", *sums).collect()
@@ -108,24 +108,24 @@ def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> p
     return sum_cells([placed.with_columns(cell=cell, group=pl.lit(None, pl.String)).drop("place")])
 
 
-def labels_of(cells: pl.DataFrame, reading: RowMapping) -> pl.DataFrame:
+def labels_of(cells: pl.DataFrame, mapping: RowMapping) -> pl.DataFrame:
     """Return the labels of groups within the windows, and the first window of each."""
-    labelled = cells.select("group", step=pl.col("cell") // cells_across(reading.adds)).filter(
-        pl.col("step").is_between(1, reading.windows.steps), pl.col("group").is_not_null()
+    labelled = cells.select("group", step=pl.col("cell") // cells_across(mapping.adds)).filter(
+        pl.col("step").is_between(1, mapping.windows.steps), pl.col("group").is_not_null()
     )
     return labelled.group_by("group").agg(pl.col("step").min())
 
 
-def pick_rows(rows: Rows, reading: RowMapping, condition: pl.Expr) -> pl.DataFrame:
+def pick_rows(rows: Rows, mapping: RowMapping, condition: pl.Expr) -> pl.DataFrame:
     """Return original rows by an expression over the columns of `assign_rows`."""
     row_numbers = (
-        assign_part(rows, reading)
+        assign_part(rows, mapping)
         .with_row_index("row")
         .filter(condition)
         .select("row")
         .collect()["row"]
     )
-    names = rows.of_file(reading.columns.names)
+    names = rows.of_file(mapping.columns.names)
     number = row_number_name(names)
     numbered = (
         rows.scan(names).with_row_index(number).filter(pl.col(number).is_in(row_numbers.implode()))
@@ -134,23 +134,23 @@ def pick_rows(rows: Rows, reading: RowMapping, condition: pl.Expr) -> pl.DataFra
 
 
 def candidates(
-    rows: Rows, reading: RowMapping, domain: Sequence[str] | None
+    rows: Rows, mapping: RowMapping, domain: Sequence[str] | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return one part's rows that could count, and the sums of all its rows from `cells_of`.
 
     The first lie within the windows, with a known group (its position in ``domain``) and values.
     """
-    frame = assign_part(rows, reading).collect()
-    could = pl.col("step").is_between(1, reading.windows.steps)
-    if reading.columns.group is not None:
+    frame = assign_part(rows, mapping).collect()
+    could = pl.col("step").is_between(1, mapping.windows.steps)
+    if mapping.columns.group is not None:
         could &= pl.col("group").is_not_null()
-    if reading.adds is not None and by_row(reading.adds):
+    if mapping.adds is not None and by_row(mapping.adds):
         could &= pl.col("total") >= 0
     kept_rows = frame
-    if reading.columns.group is not None and domain is not None:
+    if mapping.columns.group is not None and domain is not None:
         place = pl.col("group").cast(pl.Enum(list(domain)), strict=False).to_physical()
         kept_rows = frame.with_columns(group=place.cast(pl.UInt32))
-    return kept_rows.filter(could), _cells_of(frame.lazy(), reading, domain)
+    return kept_rows.filter(could), _cells_of(frame.lazy(), mapping, domain)
 
 
 def sums_by_cell(
@@ -180,7 +180,7 @@ def _place(rows: pl.LazyFrame, domain: Sequence[str]) -> pl.LazyFrame:
 
 def sums_by_label(
     rows: pl.LazyFrame,
-    reading: RowMapping,
+    mapping: RowMapping,
     domain: Sequence[str] | None,
     source: Source,
     *,
@@ -192,14 +192,14 @@ def sums_by_label(
     of which are held. ``raw``: rows have labels in place of one value (`assign_rows`).
     """
     # With many groups, the positions of all rows would also need a table larger than the names.
-    adds = reading.adds
+    adds = mapping.adds
     by = [] if domain is None else ["group"]
     if raw:
         # Equal rows are counted first, so that each distinct row is encoded only once.
         labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
         aggregates = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
         equal = rows.group_by(pl.col("step").alias("cell"), *by, *labels).agg(aggregates)
-        alike = with_total(collect(source, equal), reading).lazy()
+        alike = with_total(collect(source, equal), mapping).lazy()
         number = pl.col("rows")
         sums = _add(alike, pl.col("cell"), adds, newest=True, by=by, number=number).collect()
     else:
@@ -381,9 +381,9 @@ class Aggregates:
     windows_with_rows: ArrayLike = ()
 
 
-def tally(
+def sum_rows(
     source: Source,
-    reading: RowMapping,
+    mapping: RowMapping,
     domain: Sequence[str] | None = None,
     *,
     bound: RowHolder | None = None,
@@ -402,8 +402,8 @@ def tally(
         SumOverflowError: the sum of one cell is too large.
     """
     width = 1 if domain is None else len(domain) + 1
-    across = cells_across(reading.adds)
-    sums = _by_cell(source, reading, domain, bound, watch, marked)
+    across = cells_across(mapping.adds)
+    sums = _by_cell(source, mapping, domain, bound, watch, marked)
     sizes = [name for name in sums.columns if name.startswith("magnitude")]
     most = sums.select(pl.col(sizes).max().fill_null(0.0)).row(0) if sizes else ()
     exact = [name for name, size in zip(sizes, most, strict=True) if size < _LARGEST_CELL]
@@ -412,12 +412,7 @@ def tally(
     skipped = 0
     quarantined = 0
     if sums.height and sums["cell"][0] < 0:
-        if isinstance(source, RemoteRows):
-            bad = sums.filter(pl.col("cell") < 0)
-            problem = bad.select(problem=-(pl.col("cell") // (width * across)), rows="rows")
-            skipped, quarantined = set_bad_rows_aside_elsewhere(source, reading, problem)
-        else:
-            skipped, quarantined = set_bad_rows_aside(source, reading)
+        skipped, quarantined = _set_bad_rows_aside(source, mapping, sums, width * across)
         sums = sums.filter(pl.col("cell") >= 0)
     cells = sums["cell"].to_numpy()
     counts = sums["rows"].to_numpy()
@@ -431,9 +426,9 @@ def tally(
     if domain is not None:
         outside |= groups_of == len(domain)
     unknown = int(counts[outside].sum())
-    if unknown and reading.unknown == "refuse":
-        raise unknown_groups(source, reading, domain or ())
-    within = slice(*np.searchsorted(steps, (1, reading.windows.steps + 1)))  # they are sorted
+    if unknown and mapping.unknown == "refuse":
+        raise unknown_groups(source, mapping, domain or ())
+    within = slice(*np.searchsorted(steps, (1, mapping.windows.steps + 1)))  # they are sorted
     early = slice(within.start)
     late = slice(within.stop, None)
     if unknown:
@@ -441,25 +436,13 @@ def tally(
     counted = counts > 0
     large = (sums[name].to_numpy()[counted] for name in {*sizes} - {*exact})
     largest = max((column.max(initial=0) for column in large), default=0.0)
-    are_counts = any(part.kind == "count" for part in parts_of_columns(reading))
-    refuse_overflow(
-        float(largest),
-        _LARGEST_CELL - 1,
-        lambda: (
-            f"the counts of one window and group add up to {largest:.3g}; at most 2^61 is exact: "
-            "correct rows with too large a count, or count in larger units, such as thousands"
-            if are_counts
-            else f"the values of one window and group add up to {largest:.3g} times the "
-            "resolution; at most 2^61 times is allowed: give a coarser resolution or narrower "
-            "bounds"
-        ),
-    )
+    _refuse_large_sum(float(largest), mapping)
     parted = sums.with_columns(pl.Series("step", steps), pl.Series("group", groups_of))[within]
     if not counted[within].all():
         parted = parted.filter(counted[within])
     return Private(
         Aggregates(
-            cells=_by_place(parted, reading.adds),
+            cells=_by_place(parted, mapping.adds),
             newest=None if not sums.height else int(sums["us"].max()),  # type: ignore[arg-type]
             rows=rows_read,
             before=int(counts[early].sum()),
@@ -474,38 +457,71 @@ def tally(
     )
 
 
+def _set_bad_rows_aside(
+    source: Source, mapping: RowMapping, sums: pl.DataFrame, cells_of_step: int
+) -> tuple[int, int]:
+    """Set unreadable rows aside, which were summed in cells below 0.
+
+    Returns:
+        Number of rows that were skipped, and of those that were written to the quarantine file.
+    """
+    if not isinstance(source, RemoteRows):
+        return set_bad_rows_aside(source, mapping)
+    bad = sums.filter(pl.col("cell") < 0)
+    problems = bad.select(problem=-(pl.col("cell") // cells_of_step), rows="rows")
+    return set_bad_rows_aside_elsewhere(source, mapping, problems)
+
+
+def _refuse_large_sum(largest: float, mapping: RowMapping) -> None:
+    """Refuse sums of one window and group that could exceed the exact range."""
+
+    def explain() -> str:
+        if any(part.kind == "count" for part in parts_of_columns(mapping)):
+            return (
+                f"the counts of one window and group add up to {largest:.3g}; at most 2^61 is "
+                "exact: correct rows with too large a count, or count in larger units, such as "
+                "thousands"
+            )
+        return (
+            f"the values of one window and group add up to {largest:.3g} times the resolution; at "
+            "most 2^61 times is allowed: give a coarser resolution or narrower bounds"
+        )
+
+    refuse_overflow(largest, _LARGEST_CELL - 1, explain)
+
+
 def _by_cell(
     source: Source,
-    reading: RowMapping,
+    mapping: RowMapping,
     domain: Sequence[str] | None,
     bound: RowHolder | None,
     watch: Callable[[int], None] | None,
     marked: pl.DataFrame | None,
 ) -> pl.DataFrame:
     """Return the sums of all rows of a local or remote source."""
-    adding = partial(sums_by_cell, domain=domain, adds=reading.adds, newest=True)
-    kinds = {part.kind for part in parts_of_columns(reading)}
+    adding = partial(sums_by_cell, domain=domain, adds=mapping.adds, newest=True)
+    kinds = {part.kind for part in parts_of_columns(mapping)}
     groups = len(domain or ())
     if marked is not None and groups > MANY_GROUPS:
-        return sums_by_label(marked.lazy(), reading, domain, source)
+        return sums_by_label(marked.lazy(), mapping, domain, source)
     if marked is not None:
         return adding(marked.lazy()).collect(engine="in-memory")
     if isinstance(source, RemoteRows):
         if bound is not None:
-            for piece in open_private(source.assign_rows(reading, domain)):
+            for piece in open_private(source.assign_rows(mapping, domain)):
                 bound.take(bound.select(piece.lazy()).collect())
-        return open_private(source.cells(reading, domain))
+        return open_private(source.cells(mapping, domain))
     # In short windows a group has few rows, and its label would be held nearly once for each.
     labels = kinds == {"label"}
-    dense = labels or reading.windows.whole_days or reading.windows.steps * groups <= MANY_CELLS
-    is_sparse = groups > MANY_GROUPS or (dense and reading.unknown != "drop")
+    dense = labels or mapping.windows.whole_days or mapping.windows.steps * groups <= MANY_CELLS
+    is_sparse = groups > MANY_GROUPS or (dense and mapping.unknown != "drop")
     # Rows that are counts are added up before: their labels are as many as they.
     by_label = (
         is_sparse and bound is None and "count" not in kinds and (domain is not None or labels)
     )
-    rows = assign_rows(source, reading, watch, raw_labels=by_label and labels)
+    rows = assign_rows(source, mapping, watch, raw_labels=by_label and labels)
     if by_label:
-        return sums_by_label(rows, reading, domain, source, raw=labels)
+        return sums_by_label(rows, mapping, domain, source, raw=labels)
     if bound is None:
         return collect(source, adding(rows))
     kept = bound.select(rows)

@@ -56,30 +56,30 @@ _LACKING = (
 )
 
 
-def _bad(part: Rows, reading: RowMapping) -> pl.LazyFrame:
+def _bad(part: Rows, mapping: RowMapping) -> pl.LazyFrame:
     """Return the rows that cannot be counted: ``row`` from 1, ``step`` minus the `Problem`."""
-    steps = assign_part(part, reading).select("step").with_row_index("row", offset=1)
+    steps = assign_part(part, mapping).select("step").with_row_index("row", offset=1)
     return steps.filter(pl.col("step") < 0)
 
 
-def set_bad_rows_aside(source: Source, reading: RowMapping) -> tuple[int, int]:
+def set_bad_rows_aside(source: Source, mapping: RowMapping) -> tuple[int, int]:
     """Leave out or write to a file rows that cannot be counted, by policy, or refuse them.
 
     Returns the number of rows left out, and of rows written.
     """
-    policies = reading.policies
-    columns = reading.columns.names
+    policies = mapping.policies
+    columns = mapping.columns.names
     lacking = pl.col("step").is_in([-problem for problem in _LACKING])
     skipped = 0
     kept = list[tuple[object, ...]]()
     for part in source.parts:
-        bad = _bad(part, reading)
+        bad = _bad(part, mapping)
         if policies.missing == "skip":
             skipped += int(collect(source, bad.filter(lacking).select(pl.len())).item())
             bad = bad.filter(~lacking)
         rows = collect(source, bad.head(policies.most + 1 - len(kept)).sort("row"))
         if policies.quarantine is None and rows.height:
-            raise _explain(source, reading)
+            raise _explain(source, mapping)
         if len(kept) + rows.height > policies.most:
             raise InvalidInputError(
                 f"more than {policies.most:,} rows of {source.name} cannot be read, and at most "
@@ -109,10 +109,10 @@ def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
 
 
 def set_bad_rows_aside_elsewhere(
-    source: RemoteRows, reading: RowMapping, problems: pl.DataFrame
+    source: RemoteRows, mapping: RowMapping, problems: pl.DataFrame
 ) -> tuple[int, int]:
     """Do the same for a remote source; ``problems`` has the ``rows`` of each ``problem``."""
-    policies = reading.policies
+    policies = mapping.policies
     lacking = pl.col("problem").is_in([int(problem) for problem in _LACKING])
     skipped = 0
     condition = pl.col("step") < 0
@@ -123,23 +123,23 @@ def set_bad_rows_aside_elsewhere(
     number = int(problems["rows"].sum())
     if not number:
         if policies.quarantine is not None:
-            set_aside(policies.quarantine, reading.columns.names, ())
+            set_aside(policies.quarantine, mapping.columns.names, ())
         return skipped, 0
     if policies.quarantine is None:
         rows_by_problem = dict(problems.select("problem", "rows").iter_rows())
         raise _explain(
-            _fetch(source, _some(source, reading, condition, 1)), reading, rows_by_problem
+            _fetch(source, _some(source, mapping, condition, 1)), mapping, rows_by_problem
         )
-    rows = _some(source, reading, condition, policies.most + 1)
-    aside = set_bad_rows_aside(_fetch(source, rows), reading)[1]
+    rows = _some(source, mapping, condition, policies.most + 1)
+    aside = set_bad_rows_aside(_fetch(source, rows), mapping)[1]
     if aside != number:
         raise change_error(source.parts[0])
     return skipped, aside
 
 
-def _some(source: RemoteRows, reading: RowMapping, condition: pl.Expr, most: int) -> pl.DataFrame:
+def _some(source: RemoteRows, mapping: RowMapping, condition: pl.Expr, most: int) -> pl.DataFrame:
     """Fetch at most ``most`` rows by an expression over the columns of `assign_rows`."""
-    return open_private(source.some(reading, condition, most))
+    return open_private(source.some(mapping, condition, most))
 
 
 def _fetch(source: RemoteRows, rows: pl.DataFrame) -> Source:
@@ -160,7 +160,7 @@ def change_error(part: Rows) -> InvalidInputError:
 
 
 def _explain(
-    source: Source, reading: RowMapping, rows_of_all: Mapping[int, int] | None = None
+    source: Source, mapping: RowMapping, rows_of_all: Mapping[int, int] | None = None
 ) -> InvalidInputError:
     """Build the error for the first row that cannot be counted, and how many have its problem.
 
@@ -169,8 +169,8 @@ def _explain(
     alike = dict[int, int]()
     first = None
     for part in source.parts:
-        bad = _bad(part, reading)
-        if reading.policies.missing == "skip":
+        bad = _bad(part, mapping)
+        if mapping.policies.missing == "skip":
             bad = bad.filter(~pl.col("step").is_in([-problem for problem in _LACKING]))
         kinds = bad.group_by("step").agg(pl.len(), pl.col("row").min())
         first_rows = kinds.sort("row").collect(engine="streaming")
@@ -181,24 +181,24 @@ def _explain(
     part, row, problem = first
     number = alike[problem] if rows_of_all is None else rows_of_all[problem]
     others = sum((alike if rows_of_all is None else rows_of_all).values()) - number
-    columns = reading.columns
+    columns = mapping.columns
     name = {
         Problem.NO_GROUP: columns.group,
         Problem.NO_USER: columns.user,
         Problem.NO_ID: columns.id,
     }.get(problem, columns.time)
     if problem in _OF_PARTS:
-        name = _wrong_part(part, reading, row, problem)
+        name = _wrong_part(part, mapping, row, problem)
     assert name is not None
     text = texts_of(part, (name,)).slice(row - 1, 1).collect()[name].to_list()[0]
     shown_text = "" if text is None else f" ({short_repr(text)})"
     counts = [f"one of {number:,} such rows"] if number > 1 else []
     counts += [f"{others:,} more {'has' if others == 1 else 'have'} another problem"] * bool(others)
     other_counts = f" ({'; '.join(counts)})" if counts else ""
-    remedy = problem.remedy(reading.windows.timezone)
+    remedy = problem.remedy(mapping.windows.timezone)
     if problem == Problem.UNREADABLE_TIME and (form := format_like(str(text))) is not None:
         remedy = remedy.replace(field("time_format"), field("time_format", f"'{form}'"))
-    reads_epochs = reading.time_format in EPOCH_FORMATS
+    reads_epochs = mapping.time_format in EPOCH_FORMATS
     if problem == Problem.UNREADABLE_TIME and reads_epochs:
         remedy = (
             "write numbers since 1970 in the stated unit; numbers from 20,000 to 80,000 are days "
@@ -222,18 +222,18 @@ def _explain(
 _OF_PARTS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT)
 
 
-def _wrong_part(part: Rows, reading: RowMapping, row: int, problem: Problem) -> str:
+def _wrong_part(part: Rows, mapping: RowMapping, row: int, problem: Problem) -> str:
     """Return the column of values that causes a row's problem.
 
     Labels are not examined; if no other column has it, the first is returned.
     """
-    names = reading.columns.parts
-    parts = parts_of_columns(reading)
+    names = mapping.columns.parts
+    parts = parts_of_columns(mapping)
     for name, column_part in zip(names, parts, strict=True):
         if column_part.kind == "label":
             continue
-        columns = Columns(reading.columns.time, several=(name,))
-        kept = reading._replace(columns=columns, adds=None, kept=[column_part])
+        columns = Columns(mapping.columns.time, several=(name,))
+        kept = mapping._replace(columns=columns, adds=None, kept=[column_part])
         step = assign_part(part, kept).select("step").slice(row - 1, 1).collect()
         if step.item() == -problem:
             return name
@@ -245,32 +245,32 @@ _FEW = 1000  # number of rows of undeclared groups to look at
 _APART = 2**40  # distance between the row numbers of one file and of the next
 
 
-def unknown_groups(source: Source, reading: RowMapping, domain: Sequence[str]) -> InvalidInputError:
+def unknown_groups(source: Source, mapping: RowMapping, domain: Sequence[str]) -> InvalidInputError:
     """Build the error for rows with an undeclared group or label."""
     outside = pl.lit(False)
     by_label = (pl.col("total") < 0) & (pl.col("step") >= 0)
-    if reading.columns.group is not None:
+    if mapping.columns.group is not None:
         names = GroupNames(domain).column.implode()
         outside = (pl.col("step") >= 0) & ~pl.col("group").is_in(names).fill_null(False)
     if isinstance(source, RemoteRows):  # enough of them for a message
         first = outside
-        if reading.columns.group is not None:
+        if mapping.columns.group is not None:
             first &= pl.col("group").is_first_distinct()
-        rows = _some(source, reading, first, _FEW)
+        rows = _some(source, mapping, first, _FEW)
         if not rows.height:
-            rows = _some(source, reading, by_label, 1)
+            rows = _some(source, mapping, by_label, 1)
         source = _fetch(source, rows)
-    of_labels = not collect(source, _number_rows(source, reading).filter(outside).head(1)).height
+    of_labels = not collect(source, _number_rows(source, mapping).filter(outside).head(1)).height
     if of_labels:
         outside = by_label
-    outside_rows = _number_rows(source, reading).filter(outside)
+    outside_rows = _number_rows(source, mapping).filter(outside)
     if of_labels:
-        parts = zip(reading.columns.parts, parts_of_columns(reading), strict=True)
+        parts = zip(mapping.columns.parts, parts_of_columns(mapping), strict=True)
         labels = [name for name, column_part in parts if column_part.kind == "label"]
         least = collect(source, outside_rows.select(pl.col("row").min())).item()
         number, row = divmod(int(least), _APART)
         first_row = source.parts[number].scan(labels, labels).slice(row - 1, 1).collect()
-        shown = _labels_in_words(first_row.row(0), reading)
+        shown = _labels_in_words(first_row.row(0), mapping)
         subject = f"rows of {', '.join(map(repr, labels))}"
     else:
         groups = collect(source, outside_rows.group_by("group").agg(pl.col("row").min())).sort(
@@ -280,7 +280,7 @@ def unknown_groups(source: Source, reading: RowMapping, domain: Sequence[str]) -
         found_names = groups["group"].to_list()
         more = f" and {len(found_names) - _SHOWN:,} more" if len(found_names) > _SHOWN else ""
         shown = ", ".join(shown_beside(name, domain) for name in found_names[:_SHOWN]) + more
-        subject = f"groups in column {reading.columns.group!r}"
+        subject = f"groups in column {mapping.columns.group!r}"
     part = source.parts[number]
     part_note = f" of {part.name}" if len(source.parts) > 1 else ""
     first_in = f" (first in row {row:,}{part_note})" if part.numbered else ""
@@ -291,9 +291,9 @@ def unknown_groups(source: Source, reading: RowMapping, domain: Sequence[str]) -
     )
 
 
-def _labels_in_words(row: Sequence[object], reading: RowMapping) -> str:
+def _labels_in_words(row: Sequence[object], mapping: RowMapping) -> str:
     """Return the labels of a row, and for a name that is not listed what it looks like."""
-    listed = [part.labels for part in parts_of_columns(reading) if part.kind == "label"]
+    listed = [part.labels for part in parts_of_columns(mapping) if part.kind == "label"]
     pairs = list(zip(row, listed, strict=True))
     for label, labels in pairs:
         if isinstance(label, str) and label not in labels and look_alike(label, labels):
@@ -301,19 +301,19 @@ def _labels_in_words(row: Sequence[object], reading: RowMapping) -> str:
     return short_repr(tuple(row) if len(row) > 1 else row[0])
 
 
-def unlisted_names(source: Source, reading: RowMapping) -> tuple[int, list[tuple[str, int]]]:
+def unlisted_names(source: Source, mapping: RowMapping) -> tuple[int, list[tuple[str, int]]]:
     """Count the rows of undeclared groups, and the three commonest among the first 2^20.
 
     It is exact: for the operator alone. Of a remote source only `_FEW` such rows are fetched.
     """
-    column = reading.columns.group
+    column = mapping.columns.group
     assert column is not None
     name = pl.col("group")
-    declared = GroupNames(reading.declared).column
+    declared = GroupNames(mapping.declared).column
     unlisted = ~name.is_in(declared.implode()) & (name != "")  # null stays null
     if isinstance(source, RemoteRows):
-        plain_reading = reading._replace(other=None, unknown="drop")
-        examples = _some(source, plain_reading, unlisted & (pl.col("step") >= 0), _FEW)
+        plain_mapping = mapping._replace(other=None, unknown="drop")
+        examples = _some(source, plain_mapping, unlisted & (pl.col("step") >= 0), _FEW)
         if not examples.height:
             return 0, []
         source = _fetch(source, examples)
@@ -332,14 +332,14 @@ def unlisted_names(source: Source, reading: RowMapping) -> tuple[int, list[tuple
 _NAMED = 3
 
 
-def _number_rows(source: Source, reading: RowMapping) -> pl.LazyFrame:
+def _number_rows(source: Source, mapping: RowMapping) -> pl.LazyFrame:
     """Number the rows of all parts: row n from 1 of part k from 0 gets n + k * `_APART`.
 
     Other columns are those of `assign_rows`, without time, user and id.
     """
     return pl.concat(
         [
-            assign_part(part, reading)
+            assign_part(part, mapping)
             .drop("us", "user", "id", strict=False)
             .with_row_index("row", offset=1)
             .with_columns(pl.col("row").cast(pl.Int64) + place * _APART)

@@ -21,18 +21,18 @@ class RemoteRows(Source):
     """
 
     @abstractmethod
-    def cells(self, reading: RowMapping, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
+    def cells(self, mapping: RowMapping, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
         """Return sums by window and group, with the columns of `counton.io.aggregation.cells_of`.
 
         ``domain`` are declared groups, or those of `labels`; None: no groups.
         """
 
     @abstractmethod
-    def labels(self, reading: RowMapping) -> Private[pl.DataFrame]:
+    def labels(self, mapping: RowMapping) -> Private[pl.DataFrame]:
         """Return ``group``, the labels within the windows, and ``step``, their first windows."""
 
     def assign_rows(
-        self, reading: RowMapping, domain: Sequence[str] | None
+        self, mapping: RowMapping, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
         """Return the rows within the windows and of declared groups, in several frames.
 
@@ -44,6 +44,6 @@ class RemoteRows(Source):
         raise NotImplementedError
 
     @abstractmethod
-    def some(self, reading: RowMapping, condition: pl.Expr, most: int) -> Private[pl.DataFrame]:
+    def some(self, mapping: RowMapping, condition: pl.Expr, most: int) -> Private[pl.DataFrame]:
         """Return up to ``most`` original rows, by an expression over the columns of
         `assign_rows`."""

@@ -208,7 +208,7 @@ def unreadable_part(source: Source, error: BaseException) -> Exception:
 
 def assign_rows(
     source: Source,
-    reading: RowMapping,
+    mapping: RowMapping,
     watch: Callable[[int], None] | None = None,
     *,
     raw_labels: bool = False,
@@ -225,7 +225,7 @@ def assign_rows(
             `with_total`; with ``kept`` there are ``part N`` instead. ``user``, ``id`` (text) and
             ``sign``, if stated.
     """
-    parts = [assign_part(part, reading, watch, raw_labels=raw_labels) for part in source.parts]
+    parts = [assign_part(part, mapping, watch, raw_labels=raw_labels) for part in source.parts]
     return parts[0] if len(parts) == 1 else pl.concat(parts)
 
 
@@ -237,15 +237,15 @@ def _show_an_array() -> None:
 
 def assign_part(
     part: Rows,
-    reading: RowMapping,
+    mapping: RowMapping,
     watch: Callable[[int], None] | None = None,
     *,
     raw_labels: bool = False,
 ) -> pl.LazyFrame:
-    """Mark the rows of one part, with the columns of `assign_rows`."""
+    """Assign the rows of one part, with the columns of `assign_rows`."""
     _show_an_array()
-    columns = reading.columns
-    parts = list(zip(columns.parts, parts_of_columns(reading), strict=True))
+    columns = mapping.columns
+    parts = list(zip(columns.parts, parts_of_columns(mapping), strict=True))
     every = {name: getattr(columns, name) for name in ("group", "user", "id")}
     used_columns = {name: column for name, column in every.items() if column is not None}
     text_columns = [
@@ -260,7 +260,7 @@ def assign_part(
     types = frame.collect_schema()
     us = pl.col(columns.names[0]).is_null().cast(pl.Int64) * 0  # if rows have no time
     if columns.time:
-        us = _times(reading, types[columns.time], kinds.get(columns.time))
+        us = _times(mapping, types[columns.time], kinds.get(columns.time))
     if watch is not None:
         us = _watch(us, watch)
     if part.unread:
@@ -283,69 +283,89 @@ def assign_part(
         else:
             expressions[f"part {place}"] = _numbers_of_cells(part.number(cell), kinds.get(column))
     missing = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
-    if reading.unknown == "refuse" and reading.other is None:
+    if mapping.unknown == "refuse" and mapping.other is None:
         missing.insert(0, ("group", Problem.NO_GROUP))
     problems = [
         (pl.col(name).is_null() | (pl.col(name) == ""), problem)
         for name, problem in missing
         if name in expressions
     ]
-    written = [types[column] == pl.String for column, _ in parts]
-    values = []
-    kept_parts = []
-    for place, (_, column_part) in enumerate(parts):
-        cell = pl.col(f"part {place}")
-        if column_part.kind == "label":
-            kept_parts.append(cell)
-            values.append(_code(cell, column_part.labels))
-            continue
-        value = cell.cast(pl.Float64, strict=False)
-        finite = value.is_finite().fill_null(False)
-        problems += [(cell.is_null(), Problem.NO_VALUE), (~finite, Problem.NOT_FINITE)]
-        if column_part.kind == "count":
-            set_aside = reading.policies.quarantine is not None
-            value, whole = _count_of(
-                cell, value, column_part.most, written[place], set_aside=set_aside
-            )
-            problems.append((finite & ~whole, Problem.NO_COUNT))
-            finite &= whole
-        values.append(pl.when(finite).then(value).otherwise(0.0))
-        kept_parts.append(value)
+    are_texts = [types[column] == pl.String for column, _ in parts]
+    values, kept_parts, value_problems = _values_of_parts(
+        [column_part for _, column_part in parts], mapping, are_texts
+    )
+    problems += value_problems
     totals = [pl.lit(1, dtype=pl.Int64).alias("total")]
-    if raw_labels or reading.kept:
+    if raw_labels or mapping.kept:
         totals = kept_parts
-    elif values and reading.adds is not None:
-        totals = [_encode(values, reading.adds).alias("total")]
-    step = reading.windows.step("us")
+    elif values and mapping.adds is not None:
+        totals = [_encode(values, mapping.adds).alias("total")]
+    step = mapping.windows.step("us")
     for wrong, problem in reversed(problems):
         unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
         step = unless.then(-int(problem)).otherwise(step)
     kept: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in expressions]
     if "group" in expressions:
-        kept.insert(0, reading.group(pl.col("group")).alias("group"))
+        kept.insert(0, mapping.group(pl.col("group")).alias("group"))
     return frame.select(**expressions).select("us", *kept, step.alias("step"), *totals)
 
 
-def _times(reading: RowMapping, dtype: pl.DataType, kinds: str | None) -> pl.Expr:
+def _values_of_parts(
+    parts: Sequence[EventPart], mapping: RowMapping, are_texts: Sequence[bool]
+) -> tuple[list[pl.Expr], list[pl.Expr], list[tuple[pl.Expr, Problem]]]:
+    """Check the values of each row, which are in the columns ``part 0``, ``part 1``, ...
+
+    Args:
+        parts: What the statistic reads from each column.
+        mapping: The options by which rows are read.
+        are_texts: Whether the cells of each column are texts in the input.
+
+    Returns:
+        A code or number for each part, 0 if it is invalid; the values to keep; and conditions under
+        which a row is invalid, with the problem.
+    """
+    values = []
+    kept_parts = []
+    problems = list[tuple[pl.Expr, Problem]]()
+    for place, part in enumerate(parts):
+        cell = pl.col(f"part {place}")
+        if part.kind == "label":
+            kept_parts.append(cell)
+            values.append(_code(cell, part.labels))
+            continue
+        value = cell.cast(pl.Float64, strict=False)
+        finite = value.is_finite().fill_null(False)
+        problems += [(cell.is_null(), Problem.NO_VALUE), (~finite, Problem.NOT_FINITE)]
+        if part.kind == "count":
+            set_aside = mapping.policies.quarantine is not None
+            value, whole = _count_of(cell, value, part.most, are_texts[place], set_aside=set_aside)
+            problems.append((finite & ~whole, Problem.NO_COUNT))
+            finite &= whole
+        values.append(pl.when(finite).then(value).otherwise(0.0))
+        kept_parts.append(value)
+    return values, kept_parts, problems
+
+
+def _times(mapping: RowMapping, dtype: pl.DataType, kinds: str | None) -> pl.Expr:
     """Return the time of each row in microseconds since 1970, or a code of `moments`.
 
     Args:
-        reading: The options by which rows are read.
+        mapping: The options by which rows are read.
         dtype: The type of the column of times.
         kinds: The column of the cells' kinds; None if the type says them.
     """
-    name = reading.columns.time
-    windows = reading.windows
-    clock_change = WITHIN_DAY if windows.whole_days else reading.clock_change
-    us = moments(name, dtype, windows.timezone, clock_change, reading.time_format)
-    if reading.time_format in EPOCH_FORMATS and not dtype.is_temporal():
+    name = mapping.columns.time
+    windows = mapping.windows
+    clock_change = WITHIN_DAY if windows.whole_days else mapping.clock_change
+    us = moments(name, dtype, windows.timezone, clock_change, mapping.time_format)
+    if mapping.time_format in EPOCH_FORMATS and not dtype.is_temporal():
         serial = is_serial(pl.col(name))
         early = us < microseconds(windows.start)
         us = pl.when(serial & early).then(UNREADABLE_TIME).otherwise(us)
     if kinds is None:
         return us
     kind = pl.col(kinds)
-    if reading.time_format is not None:
+    if mapping.time_format is not None:
         # A stated format is for texts: a date of Python has no day and month to confuse.
         as_iso = moments(name, dtype, windows.timezone, clock_change, None)
         us = pl.when(kind == CellKind.TIME).then(as_iso).otherwise(us)
@@ -393,13 +413,13 @@ def _count_of(
     return fading, whole & fading.is_between(0, most) & (value < 2 * most)
 
 
-def with_total(rows: pl.DataFrame, reading: RowMapping) -> pl.DataFrame:
+def with_total(rows: pl.DataFrame, mapping: RowMapping) -> pl.DataFrame:
     """Replace labels by ``total``, a code from which the statistic finds the changed sums."""
-    parts = parts_of_columns(reading)
+    parts = parts_of_columns(mapping)
     names = [f"part {place}" for place in range(len(parts))]
     codes = [_code(pl.col(name), part.labels) for name, part in zip(names, parts, strict=True)]
-    assert reading.adds is not None
-    return rows.with_columns(total=_encode(codes, reading.adds)).drop(names)
+    assert mapping.adds is not None
+    return rows.with_columns(total=_encode(codes, mapping.adds)).drop(names)
 
 
 def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.LazyFrame, pl.Expr]:
@@ -411,11 +431,11 @@ def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.Lazy
     return frame.with_row_index(number), us
 
 
-def parts_of_columns(reading: RowMapping) -> Sequence[EventPart]:
+def parts_of_columns(mapping: RowMapping) -> Sequence[EventPart]:
     """Return what the statistic reads from each column of values."""
-    if reading.adds is None:
-        return reading.kept
-    return [part for part in reading.adds.parts if part.name != "by"]
+    if mapping.adds is None:
+        return mapping.kept
+    return [part for part in mapping.adds.parts if part.name != "by"]
 
 
 def _code(cell: pl.Expr, labels: Sequence[str]) -> pl.Expr:

@@ -276,26 +276,26 @@ _PERSONS = frozenset(
 )
 
 
-def people_in_words(guarantee: Guarantee, unit: str) -> str:
-    """Return a sentence that warns how much people with many units lose under ``guarantee``.
+def users_note(guarantee: Guarantee, unit: str) -> str:
+    """Return a clause that warns how much a user with many units loses under ``guarantee``.
 
-    >>> people_in_words(PureDP(1), "person")
+    >>> users_note(PureDP(1), "person")
     'each row is taken for one person: a person with 100 rows loses 100 times the epsilon'
     """
     loss = loss_of_many(guarantee, 100)
     if unit.lower() in _PERSONS:
         return f"each row is taken for one {unit}: a {unit} with 100 rows loses {loss}"
-    return f"people are not protected: a person with 100 {plural(unit)} loses {loss}"
+    return f"users are not protected: a user with 100 {plural(unit)} loses {loss}"
 
 
 def parts_in_words(guarantee: Guarantee, unit: str) -> str:
-    """Return a clause that warns how much a person with several units loses.
+    """Return a clause that warns how much a user with several units loses.
 
     >>> parts_in_words(PureDP(1), "reader's day")
-    "each reader's day is protected by itself: somebody with 10 of these loses 10 times the epsilon"
+    "each reader's day is protected alone: a user with 10 of these loses 10 times the epsilon"
     """
     loss = loss_of_many(guarantee, 10)
-    return f"each {unit} is protected by itself: somebody with 10 of these loses {loss}"
+    return f"each {unit} is protected alone: a user with 10 of these loses {loss}"
 
 
 #: Endings of words whose plural equals the singular, or that are plurals.

@@ -61,7 +61,7 @@ def with_metadata(schema: pl.Schema, metadata: Mapping[str, str]) -> Any:
     It is None without metadata; polars then writes its own schema.
 
     >>> import polars as pl
-    >>> with_metadata(pl.Schema({"step": pl.Int64}), {}) is None
+    >>> with_metadata(pl.Schema({"window_index": pl.Int64}), {}) is None
     True
     """
     return _WithMetadata(schema, metadata) if metadata else None

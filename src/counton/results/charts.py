@@ -119,7 +119,7 @@ def window_curves(released: ReleaseData, most: int = 400) -> tuple[Curves, str]:
             except InvalidInputError:  # these windows do not divide days
                 continue
             edges = periods.edges
-            whole = periods.whole & (edges[:-1] >= released.first - 1)
+            whole = periods.is_complete & (edges[:-1] >= released.first - 1)
             if 1 < whole.sum() <= most:
                 series = released.between(edges[:-1], edges[1:])
                 ends = released._local(windows.ends(range(released.steps.stop))[edges])

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from counton.base.columns import refuse_added
 from counton.base.errors import InvalidInputError, field
 from counton.base.exact import check_integer
 from counton.statistics.by_group import inner_of
@@ -103,18 +102,16 @@ def check_shown(
     Raises:
         InvalidInputError: names of cells are unknown, or given although all cells are
             released; or the number of steps is malformed, or given although cells are computed on
-            request, or are shown themselves, or a column of the events is called ``over``; or the
-            level is too near to 1 for the number of ranked groups.
+            request, or are shown themselves; or the level is too near to 1 for the number of ranked
+            groups.
     """
     inner = inner_of(definition.statistic)
-    if shown.over is not None:
-        if definition.shows_cells:
-            raise InvalidInputError(
-                f"{field('over', shown.over)} shows numbers of the last windows together, but a "
-                f"{definition.kind} shows totals and single windows: leave it out, and ask the "
-                "release for the sum of some windows"
-            )
-        refuse_added([part.name for part in inner.parts if part.kind == "label"], "over")
+    if shown.over is not None and definition.shows_cells:
+        raise InvalidInputError(
+            f"{field('over', shown.over)} shows numbers of the last windows together, but a "
+            f"{definition.kind} shows totals and single windows: leave it out, and ask the "
+            "release for the sum of some windows"
+        )
     for word in ("over", "top", "room"):
         if (given := getattr(shown, word)) is not None:
             check_integer(word, given, 1)

@@ -20,6 +20,7 @@ from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInputError, field
 from counton.base.exact import quote
 from counton.base.lengths import PERIODS
+from counton.base.table_schema import CUMULATIVE, PER_WINDOW
 from counton.continual import Design
 from counton.privacy import ContributionBound, Guarantee
 from counton.privacy.guarantees import plural
@@ -436,9 +437,11 @@ class ReleaseMetadata:
         return not self.cells.named_beforehand and statistic_named(self.what).ranks
 
     @property
-    def of_windows(self) -> str:
-        """Prefix of columns about single windows: "window_", or "" for versions alone."""
-        return "" if self.cut.lags and self.release == "windows" else "window_"
+    def series_names(self) -> tuple[str, ...]:
+        """The series of counts and sums that are published, as in the column ``series``."""
+        if self.release == "both":
+            return CUMULATIVE, PER_WINDOW
+        return (PER_WINDOW,) if self.release == "windows" else (CUMULATIVE,)
 
     @property
     def shows_cells(self) -> bool:

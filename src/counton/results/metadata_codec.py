@@ -17,7 +17,7 @@ from counton.base.outside_input import inflate, parse_json
 from counton.continual import Design, Releases
 from counton.continual.intervals import node_reads
 from counton.results.systematic_errors import systematic_errors
-from counton.results.text import counting_rule, people_note
+from counton.results.text import counting_rule, users_note_of
 from counton.results.window_notes import withdrawn_cells
 from counton.statistics.live_statistic import noise_at
 from counton.statistics.results import StatisticResults
@@ -62,7 +62,7 @@ def unpack(packed: Mapping[str, Any], shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 #: Format version of the description in a file.
-FORMAT = 3
+FORMAT = 4
 
 #: Endings of tables.
 TABLES = (".parquet", ".csv", ".json")
@@ -114,7 +114,7 @@ def about(
         "terms": {"guarantee": guarantee.to_dict(), "contribution": unit.to_dict()},
         "strategy": repr(terms.strategy),
         "noise": noise,
-        "level": level,
+        "confidence_level": level,
         "written_by": software(),
     }
 
@@ -139,7 +139,7 @@ def guarantee_of_stream(released: ReleaseData) -> dict[str, Any]:
     """Return the guarantee, a part of `facts_of`."""
     definition = released.definition
     once = None if definition.cut.goes_on else definition.what
-    people = people_note(definition)
+    people = users_note_of(definition)
     begun = released._begins(released.steps[-1:]) if isinstance(released.over, str) else None
     since = int(begun[0]) if begun is not None and len(begun) else None
     found = about(released.design, released.level, people, released.steps, once=once, since=since)
@@ -159,7 +159,7 @@ def facts_of(released: ReleaseData) -> dict[str, Any]:
     definition = released.definition
     since = released.since
     found = {"format": FORMAT, "terms": released.design.public(), **definition.public()}
-    found["level"] = released.level
+    found["confidence_level"] = released.level
     if definition.statistic.additive:
         found["steps"] = released.steps.stop - 1
     if released.revisions is not None:  # they have all groups that were shown at any time

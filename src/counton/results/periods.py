@@ -35,14 +35,15 @@ class Periods(NamedTuple):
 
     Attributes:
         edges: the steps that end a period, beginning with 0: shape ``(periods + 1,)``.
-        whole: for each period, whether the steps cover it; false at most for the first and last.
+        is_complete: for each period, whether the steps cover it; false at most for the first and
+            last.
     """
 
     edges: NDArray[np.int64]
-    whole: NDArray[np.bool_]
+    is_complete: NDArray[np.bool_]
 
     def table(self, windows: Windows, rows: Sequence[int]) -> pl.DataFrame:
-        """Return window_start, window_end, first_step, last_step and whole, ``rows`` times."""
+        """Return the window columns of all periods and is_complete, each row ``rows`` times."""
         first = self.edges[:-1]
         last = self.edges[1:]
         ends = windows.ends(range(int(self.edges[-1]) + 1))  # from the stream's beginning
@@ -50,9 +51,9 @@ class Periods(NamedTuple):
             {
                 "window_start": local_times(windows, ends[first]),
                 "window_end": local_times(windows, ends[last]),
-                "first_step": first + 1,
-                "last_step": last,
-                "whole": self.whole,
+                "first_window": first + 1,
+                "last_window": last,
+                "is_complete": self.is_complete,
             }
         )
         return table[np.repeat(np.arange(len(first)), rows)]
@@ -72,8 +73,8 @@ def periods_of(windows: Windows, every: str, steps: int) -> Periods:
     >>> windows = Windows(datetime(2024, 2, 28, 12, tzinfo=UTC), "12h", 60)
     >>> periods_of(windows, "1mo", 8).edges.tolist(), periods_of(windows, "1d", 6).edges.tolist()
     ([0, 3, 8], [0, 1, 3, 5, 6])
-    >>> periods_of(windows, "1d", 5).whole.tolist(), periods_of(windows, "1d", 6).whole.tolist()
-    ([False, True, True], [False, True, True, False])
+    >>> periods_of(windows, "1d", 5).is_complete.tolist()
+    [False, True, True]
     """
     amount, unit = parsed_period(every)
     zone = load_zone(windows.timezone)
@@ -99,10 +100,10 @@ def periods_of(windows: Windows, every: str, steps: int) -> Periods:
             f"{inside}, inside the window of {windows.every} that begins at {window}; choose "
             "periods that consist of whole windows"
         )
-    whole = np.ones(len(inner) + 1, dtype=np.bool_)
-    whole[0] = first in begins
-    whole[-1] &= last in begins
-    return Periods(np.concatenate([[0], before, [steps]]).astype(np.int64), whole)
+    is_complete = np.ones(len(inner) + 1, dtype=np.bool_)
+    is_complete[0] = first in begins
+    is_complete[-1] &= last in begins
+    return Periods(np.concatenate([[0], before, [steps]]).astype(np.int64), is_complete)
 
 
 #: An hour and a day in microseconds.

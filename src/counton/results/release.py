@@ -32,10 +32,10 @@ from counton.results.text import (
     deviations_of,
     error_in_words,
     far_in_words,
+    guarantee_in_words,
     in_words,
     methods_of,
     notes_as_sentences,
-    promise_in_words,
     reach_of,
 )
 from counton.results.window_notes import with_notes
@@ -90,7 +90,7 @@ class Release:
     ... }
     >>> with run(Job("count", visits, "c.db", release="both", **told)) as outcome:
     ...     outcome.read().table().columns[3:6]
-    ['group', 'estimate', 'std']
+    ['series', 'group', 'estimate']
     """
 
     numbers: ReleaseData
@@ -108,10 +108,10 @@ class Release:
     def table(self, steps: range | None = None) -> pl.DataFrame:
         """Return the table: a row for each step and each group or number, with intervals.
 
-        For counts and sums the columns are step, window_start, window_end, group, estimate, std,
-        lower, upper; those for counts of single windows have the prefix ``window_``. With a delay
-        there is ``counted_until``: the total counts the events before that time. Other statistics
-        have columns of their own. Without windows of time there are none for them.
+        The reference of table columns lists all columns. For counts and sums they are window_index,
+        window_start, window_end, series, group, estimate, noise_std, lower, upper and
+        confidence_level. If totals and windows are released, both are rows, with another
+        ``series``.
 
         Args:
             steps: some of the shown steps; None: all, or the last one if cells are computed on
@@ -125,7 +125,7 @@ class Release:
         >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T10:15"]})
         >>> found = release("count", visits, state="c.db", time="at", every="1d", epsilon=1,
         ...                 start="2024-03-01", steps=365, until="2024-03-05")
-        >>> found.table()["step"].to_list()
+        >>> found.table()["window_index"].to_list()
         [1, 2, 3, 4]
         """
         if steps is not None:
@@ -135,13 +135,13 @@ class Release:
     def sums(self, every: str) -> pl.DataFrame:
         """Return the statistic of each day, week or month, from the rows of that period alone.
 
-        Columns: window_start, window_end, first_step, last_step, whole; then group, sum, std,
-        lower, upper, or those of `table`. The sums of all periods add up to the last total. The
-        first and the last period are not ``whole`` if the released windows do not cover them.
+        Columns: window_start, window_end, first_window, last_window; those of `table`; and
+        is_complete. The sums of all periods add up to the last total. The first and the last period
+        are not complete if the released windows do not cover them.
 
         Distinct users who count once, ever, are those whom no earlier period counted.
 
-        If windows are released again, a period is ``final`` if all of its windows are. If windows
+        If windows are released again, ``is_final`` says whether all of its windows are. If windows
         have notes, ``note`` has those of the period's windows.
 
         Args:
@@ -406,8 +406,8 @@ class Release:
         """Return a table of all versions of the shown windows.
 
         A version is a window's row in `table` as one release showed it. ``as_of`` is the end of the
-        newest window when it was published; ``lag`` is the number of windows that had ended after
-        the row's window. Of marked windows all versions have the ``note``.
+        newest window when it was published; ``lag_windows`` is the number of windows that had ended
+        after the row's window. Of marked windows all versions have the ``note``.
 
         Raises:
             InvalidInputError: windows are released only once.
@@ -422,7 +422,7 @@ class Release:
         ... )
         >>> late = pl.DataFrame({"at": ["2024-03-01T23:30"]})
         >>> found = release("count", late, append=True, until="2024-03-04", state="visits.db")
-        >>> found.table()["lag"].to_list(), found.versions().height
+        >>> found.table()["lag_windows"].to_list(), found.versions().height
         ([2, 1, 0], 6)
         """
         from counton.results.revisions import versions_at_hand, versions_of_cells
@@ -439,7 +439,7 @@ class Release:
             for mark in numbers.definition.marks:
                 if mark.withdrawn:
                     of = pl.col("group") == (mark.group or pl.col("group"))
-                    table = table.filter(~((pl.col("step") == mark.step) & of))
+                    table = table.filter(~((pl.col("window_index") == mark.step) & of))
             table = with_notes(table, numbers.definition.marks)
         else:
             each = [
@@ -448,8 +448,9 @@ class Release:
                 )
                 for night in range(1, last + 1)
             ]
-            table = pl.concat(each).sort("step", "lag", maintain_order=True)
-        return table.filter(pl.col("step").is_between(numbers.first, numbers.steps.stop - 1))
+            table = pl.concat(each).sort("window_index", "lag_windows", maintain_order=True)
+        shown = pl.col("window_index").is_between(numbers.first, numbers.steps.stop - 1)
+        return table.filter(shown)
 
     def total(
         self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
@@ -466,7 +467,8 @@ class Release:
         also bound every change between two steps. Except for counts and sums they follow from the
         union bound.
         """
-        return self.numbers.with_band().plain_table()
+        table = self.numbers.with_band().plain_table()
+        return table.with_columns(confidence_level=pl.lit(self.numbers.level))
 
     @with_keywords(ChartWords, {})
     def figures(self, **words: Unpack[ChartWords]) -> dict[str, Figure]:
@@ -576,8 +578,8 @@ class Release:
                 *filter(None, [screen.heading.lstrip("\n")]),
                 *numbers,
                 *screen.notes,
-                f"promise: {promise_in_words(released.definition)}",
-                f"the account of the promise: describe(){kept}",
+                f"privacy: {guarantee_in_words(released.definition)}",
+                f"details: describe(){kept}",
             ]
         )
 
@@ -690,7 +692,7 @@ def _errors_in_words(numbers: ReleaseData) -> list[str]:
         return errors
     last = numbers._last
     if isinstance(numbers.published, Releases):
-        errors = [noise_in_words(last["std"].drop_nulls().to_numpy())]
+        errors = [noise_in_words(last["noise_std"].drop_nulls().to_numpy())]
     else:
         errors = deviations_in_words(deviations_of(last, _margins_of(numbers)))
     level = percent(numbers.level)

@@ -18,9 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import Floats, read_only
-from counton.base.columns import ADDED, REVISED, WHEN
 from counton.base.errors import InvalidInputError, field
 from counton.base.exact import some_of, suggest
+from counton.base.table_schema import (
+    CUMULATIVE,
+    PER_WINDOW,
+    PERIOD_TO_DATE,
+    TRAILING,
+    WINDOW,
+)
 from counton.continual import Design, Releases
 from counton.continual.formulas import Estimate, Formula, TableNumbers, Term
 from counton.continual.intervals import check_confidence_level
@@ -40,6 +46,7 @@ from counton.results.series import (
     LateValues,
     Numbers,
     Series,
+    arranged,
     columns_below,
     finite,
     local_times,
@@ -63,8 +70,6 @@ if TYPE_CHECKING:
 Groups = str | Sequence[str] | Mapping[str, float]
 #: Consecutive steps: ``"25:48"`` (both included), a range, or None for all steps.
 Steps = str | range | None
-#: Columns of a table that say to what its numbers refer.
-_OF_WHAT = (*WHEN, "counted_until", "group", *REVISED)
 #: Name in place of the groups of a statistic if none is found yet.
 _NOBODY = "(none)"
 #: Largest number of table rows that are made at a time.
@@ -694,14 +699,9 @@ class ReleaseData:
         times = {"window_start": windows.starts(shown), "window_end": windows.ends(shown)}
         if self.delay:
             times["counted_until"] = self._counted_until()[shown.start - 1 : shown.stop - 1]
-        each = {"step": np.asarray(shown, dtype=np.int64), **times}
+        each = {"window_index": np.asarray(shown, dtype=np.int64), **times}
         columns: dict[str, Any] = {name: np.repeat(one, len(groups)) for name, one in each.items()}
         columns["group"] = GroupNames(groups).column.gather(np.tile(np.arange(len(groups)), steps))
-        if self.totals is not None:
-            columns |= self.totals.part(shown).with_zeros().columns()
-        own = self._windows(shown)
-        if own is not None:
-            columns |= own.with_zeros().columns(self.definition.of_windows)
         moments = pl.col(*times).cast(pl.Datetime("us", "UTC"))
         table = pl.DataFrame(columns).with_columns(moments.dt.convert_time_zone(windows.timezone))
         table = self._published_form(self._with_versions(table), None)
@@ -710,7 +710,34 @@ class ReleaseData:
             kept &= self.there[shown.start - 1 : shown.stop - 1]
         if self.since is not None:
             kept &= np.asarray(shown)[:, None] >= self.first_steps
-        return table if kept.all() else table.filter(pl.Series(kept.ravel(), dtype=pl.Boolean))
+        is_kept = pl.Series(kept.ravel(), dtype=pl.Boolean)
+        tables = [
+            self._with_numbers(table, name, numbers).filter(is_kept)
+            for name, numbers in self._published_series(shown)
+        ]
+        if len(tables) == 1:
+            return tables[0]
+        together = pl.concat(tables, how="vertical_relaxed")
+        return together.sort("window_index", maintain_order=True)
+
+    def _published_series(self, steps: range) -> Iterator[tuple[str, Series]]:
+        """Yield the released series of counts and sums by their names, for some steps."""
+        if self.totals is not None:
+            yield CUMULATIVE, self.totals.part(steps)
+        windows = self._windows(steps)
+        if windows is not None:
+            yield PER_WINDOW, windows
+
+    def _with_numbers(self, table: pl.DataFrame, name: str, numbers: Series) -> pl.DataFrame:
+        """Return the rows of one series.
+
+        Args:
+            table: The window and the group of each row.
+            name: Name of the series.
+            numbers: Its numbers; missing ones are 0.
+        """
+        columns = numbers.with_zeros().columns(self.level)
+        return arranged(table.with_columns(**columns, series=pl.lit(name)))
 
     def _rankings(self, steps: range) -> Iterator[TableNumbers]:
         """Yield the table of each step: the ``shown.top`` groups, and whether each is surely among
@@ -763,72 +790,78 @@ class ReleaseData:
         when = when_columns(
             np.asarray(steps, np.int64)[place], self.definition.cut, self.shown.over, of_periods
         )
+        when = when.with_columns(series=pl.lit(self._series_name))
         return self._with_versions(pl.concat([when, columns_below(parts)], how="horizontal"))
 
+    @property
+    def _series_name(self) -> str:
+        """What a statistic's rows of a window count, as in the column ``series``."""
+        if self.shown.over is not None:
+            return PER_WINDOW if self.shown.over == 1 else TRAILING
+        named = {"windows": PER_WINDOW, "periods": PERIOD_TO_DATE}
+        return named.get(self.definition.release, CUMULATIVE)
+
     def _with_versions(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Add ``as_of`` (time of the release), ``lag`` (number of windows that had ended after the
-        row's window) and ``final``, if windows are released again.
-        """
+        """Add the columns of versions, if windows are released again."""
         if not self.design.strategy.facts.reads_another:
             return table
         from counton.results.revisions import version_columns
 
         newest: Any = self.design.strategy
-        more = version_columns(newest, table["step"].to_numpy(), self.definition.cut)
-        names = table.columns
-        at = names.index("group" if "group" in names else "window_end") + 1
-        told = [*names[:at], "as_of", "lag", *names[at:], "final"]
-        return table.with_columns(**more).select(told)
+        steps = table["window_index"].to_numpy()
+        return table.with_columns(**version_columns(newest, steps, self.definition.cut))
 
     def _published_form(self, table: pl.DataFrame, there: pl.DataFrame | None) -> pl.DataFrame:
         """Return rows of ``there``, no single step, and each part of a group's name."""
         if there is not None:
             table = rows_among(table, there)
         if not (self.definition.cut.goes_on or self.has_cells):
-            return table.drop("step")
+            return arranged(table.drop("window_index", "series"))
         parted = table if self.definition.ranks else with_parts(table, self.definition)
-        return with_notes(parted, self.definition.marks)
+        return arranged(with_notes(parted, self.definition.marks))
 
-    def plain_table(self, of: str | None = None, steps: range | None = None) -> pl.DataFrame:
-        """Return a row for each step and group, with the same columns for totals and for windows.
+    def plain_table(self, series: str | None = None, steps: range | None = None) -> pl.DataFrame:
+        """Return the rows of one series, which is computed if it is not released.
 
         Args:
-            of: ``"totals"`` or ``"windows"``; None: totals if they are released.
+            series: ``"cumulative"`` or ``"per-window"``; None: cumulative if it is released.
             steps: the steps of the rows; None: all shown steps.
         """
         steps = self.shown_steps if steps is None else steps
         if not self._by_group:
-            if of is not None:
+            if series is not None:
                 raise InvalidInputError(
-                    f"{field('of', of)} is only for statistics with several numbers, but "
+                    f"{field('series', series)} is only for statistics with several numbers, but "
                     f"{self.design.name!r} is a {self.definition.what}; leave it out"
                 )
             return self.table(steps)
-        published = self.definition.release
-        chosen = ("windows" if published == "windows" else "totals") if of is None else of
-        if chosen not in ("totals", "windows"):
-            raise InvalidInputError(f"{field('of')} is {of!r}; use totals or windows")
+        released = self.definition.series_names
+        if series is None:
+            series = released[0]
+        if series not in (CUMULATIVE, PER_WINDOW):
+            raise InvalidInputError(
+                f"{field('series')} is {series!r}; use {CUMULATIVE} or {PER_WINDOW}"
+            )
         table = self.table(steps)
-        when = [name for name in table.columns if name in _OF_WHAT]
-        note = table.columns[-1:] if self.definition.marks else []
-        if published in ("both", chosen):
-            prefix = self.definition.of_windows if chosen == "windows" else ""
-            return table.select(*when, *(pl.col(f"{prefix}{x}").alias(x) for x in ADDED), *note)
+        if series in released:
+            return table.filter(pl.col("series") == series)
         # Unpublished numbers follow from published ones.
         stops = np.asarray(steps, np.int64)
-        begins = stops - 1 if chosen == "windows" else np.zeros_like(stops)
-        numbers = pl.DataFrame(self.between(begins, stops).columns())
+        begins = stops - 1 if series == PER_WINDOW else np.zeros_like(stops)
+        numbers = pl.DataFrame(self.between(begins, stops).columns(self.level))
+        numbers = numbers.with_columns(series=pl.lit(series))
+        table = table.drop(numbers.columns)
         if not self.definition.marks:
-            return table.select(*when).hstack(numbers)
+            return arranged(table.hstack(numbers))
         gone = withdrawn_cells(self.definition.marks, range(1, steps.stop), self.groups)
         # Numbers that are computed of a withdrawn one would tell it.
         hidden = np.logical_or.accumulate(gone)
-        if chosen == "windows":
+        if series == PER_WINDOW:
             hidden = gone | np.vstack([np.zeros_like(gone[:1]), gone[:-1]])
         there = ~gone[steps.start - 1 :].ravel()
         shown = ~hidden[steps.start - 1 :].ravel()
-        found = table.select(*when, *note).hstack(numbers.filter(pl.Series(there)))
-        return found.filter(pl.Series(shown[there])).select(pl.exclude(note), *note)
+        computed = table.hstack(numbers.filter(pl.Series(there)))
+        return arranged(computed.filter(pl.Series(shown[there])))
 
     def with_band(self) -> Self:
         """Return intervals that hold for all steps and groups at once, for a chart.
@@ -880,8 +913,8 @@ class ReleaseData:
             from counton.results.revisions import final_windows
 
             final = final_windows(self.design, self.steps[-1])
-            table = table.with_columns(final=pl.col("last_step") <= final)
-        return with_notes_of_periods(table, self.definition.marks)
+            table = table.with_columns(is_final=pl.col("last_window") <= final)
+        return arranged(with_notes_of_periods(table, self.definition.marks))
 
     @property
     def _users_begin(self) -> NDArray[np.int64]:
@@ -894,11 +927,10 @@ class ReleaseData:
         """Return a row with the sum of each group in each period."""
         first = periods.edges[:-1]
         self._refuse_withdrawn(periods.edges.tolist(), self.groups)
-        columns = self.between(first, periods.edges[1:]).columns()
+        columns = self.between(first, periods.edges[1:]).columns(self.level)
         table = periods.table(self.definition.cut, [len(self.groups)] * len(first))
         return table.with_columns(
             group=pl.Series(list(self.groups) * len(first), dtype=pl.String),
-            sum=columns.pop("estimate"),
             **columns,
         )
 
@@ -911,7 +943,7 @@ class ReleaseData:
         table = pl.concat([of_periods, columns_below(parts)], how="horizontal")
         there = self.rows_there
         if there is not None:
-            named = [name for name in there.columns if name not in (*WHEN, "over")]
+            named = [name for name in there.columns if name not in (*WINDOW, "series")]
             there = there.select(named).unique()
         return self._published_form(table, there)
 
@@ -928,28 +960,21 @@ class ReleaseData:
         return self._last.head(most)
 
     def last_numbers(self) -> dict[str, Any]:
-        """Return the last numbers as JSON values, by group or as ``rows`` of the table."""
+        """Return the last numbers as JSON values, as ``rows`` of the table."""
         if not self._by_group:
-            return {"rows": finite(self._last.drop(*WHEN, "as_of", strict=False)).to_dicts()}
-        last: dict[str, Any] = {
-            "counted_until": self.definition.cut.at(int(self._counted_until()[-1]))
-        }
-        groups: list[dict[str, Any]] = [{"group": group} for group in self.groups]
+            return {"rows": finite(self._last.drop(*WINDOW, "as_of", strict=False)).to_dicts()}
         gone = withdrawn_cells(self.definition.marks, self.steps[-1:], self.groups)
-        prefixes = "", self.definition.of_windows
-        for prefix, stored in zip(prefixes, self._last_series, strict=True):
-            if stored is None:
-                continue
-            series = stored.with_withdrawn(gone)
-            last[f"{prefix}std"] = float(series.std[0])
-            for name, ends in (
-                ("estimate", series.estimates),
-                ("lower", series.lower),
-                ("upper", series.upper),
-            ):
-                for row, number, hidden in zip(groups, ends[0].tolist(), gone[0], strict=True):
-                    row[f"{prefix}{name}"] = None if hidden else number
-        return {**last, "groups": groups}
+        rows: list[dict[str, Any]] = []
+        for name, stored in self._published_series(self.steps[-1:]):
+            columns = stored.with_withdrawn(gone).columns(self.level)
+            hidden = gone[0].tolist()
+            for place, group in enumerate(self.groups):
+                row: dict[str, Any] = {"series": name, "group": group}
+                for column, values in columns.items():
+                    row[column] = None if hidden[place] else values[place].item()
+                rows.append(row)
+        counted_until = self.definition.cut.at(int(self._counted_until()[-1]))
+        return {"counted_until": counted_until, "rows": rows}
 
     @property
     def reading(self) -> StatisticResult:
@@ -962,7 +987,14 @@ class ReleaseData:
     @property
     def rows(self) -> int | None:
         """Number of rows of `table`; None if it is not known before the table is made."""
-        return len(self.shown_steps) * len(self.groups) if self._by_group else None
+        if not self._by_group:
+            return None
+        return len(self.shown_steps) * len(self.groups) * self.n_series
+
+    @property
+    def n_series(self) -> int:
+        """Number of rows of each window and group of counts and sums."""
+        return len(self.definition.series_names)
 
     def left_out(self) -> tuple[int, int]:
         """Return the number of rows that the file lacks, and of the release."""
@@ -972,7 +1004,8 @@ class ReleaseData:
         if self.there is None:
             return 0, 0
         begins = np.maximum(self.first_steps, self.first)
-        return int((~self.there[self.first - 1 :]).sum()), int((self.steps.stop - begins).sum())
+        missing = int((~self.there[self.first - 1 :]).sum())
+        return missing * self.n_series, int((self.steps.stop - begins).sum()) * self.n_series
 
     @property
     def drawable(self) -> bool:

@@ -25,6 +25,7 @@ from counton.base.errors import (
 )
 from counton.base.exact import quote
 from counton.base.outside_input import structure_of
+from counton.base.table_schema import COLUMNS, ColumnType
 from counton.continual.design import Design
 from counton.continual.intervals import check_confidence_level
 from counton.results.display import DisplaySelection, with_shown_groups
@@ -32,7 +33,7 @@ from counton.results.metadata import ReleaseMetadata
 from counton.results.metadata_codec import FORMAT, MOST_CELLS, TABLES, facts_in, unpack
 from counton.results.release import Release
 from counton.results.release_data import ReleaseData
-from counton.results.series import NUMBERS, labels_of, rows_among
+from counton.results.series import labels_of, rows_among
 from counton.windowing.lazy_polars import polars as pl
 
 #: Largest number of steps times groups of a release, however few rows the file has.
@@ -65,7 +66,7 @@ class _File(NamedTuple):
 
     def last(self) -> int:
         """Return the last step that has a row, or 0."""
-        return int(self.rows["step"].to_numpy().max(initial=0))
+        return int(self.rows["window_index"].to_numpy().max(initial=0))
 
 
 def read(
@@ -150,7 +151,7 @@ def _release_of(file: _File, level: float | None) -> ReleaseData:
     described = file.described
     terms = Design.from_dict(described["terms"])
     definition = ReleaseMetadata.of(terms, described)
-    level = check_confidence_level(described["level"] if level is None else level)
+    level = check_confidence_level(described["confidence_level"] if level is None else level)
     last = file.last() or int(described.get("steps", 0))
     horizon = terms.strategy.horizon
     if horizon is not None and last > horizon:
@@ -238,7 +239,12 @@ def _open_file(path: Path) -> _File:
 def _empty_table() -> pl.DataFrame:
     """Return a table without rows, for JSON."""
     whole = pl.Int64
-    schema = {"step": whole, "group": pl.String, "estimate": whole, "window_estimate": whole}
+    schema = {
+        "window_index": whole,
+        "series": pl.String,
+        "group": pl.String,
+        "estimate": whole,
+    }
     return pl.DataFrame(schema=schema)
 
 
@@ -250,7 +256,8 @@ def _rows(path: Path, kind: str) -> pl.DataFrame:
         structure_of(data)  # refuses JSON that lies too deep
         return pl.read_json(data, infer_schema_length=None)
     names = pl.scan_csv(path, infer_schema=False).collect_schema().names()
-    texts = {name: pl.String() for name in names if name not in (*NUMBERS, "step")}
+    numeric = {column.name for column in COLUMNS if column.type is not ColumnType.TEXT}
+    texts = {name: pl.String() for name in names if name not in numeric}
     rows = pl.read_csv(path, schema_overrides=texts, infer_schema_length=None)
     return rows.with_columns(pl.col(pl.String).str.replace(_NO_FORMULA, "${1}"))
 
@@ -265,13 +272,15 @@ def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
         )
     if described.get("once"):
         rows = _with_steps(rows)
-    if "step" not in rows.columns:
-        raise InvalidInputError(f"{label!r} has no column 'step' any more: give the file with it")
-    rows = rows.with_columns(pl.col("step").cast(pl.Int64))
-    least: Any = rows["step"].min()
-    if rows["step"].null_count() or (least is not None and least < 1):
+    if "window_index" not in rows.columns:
         raise InvalidInputError(
-            f"{label!r} has a row without a step (steps count from 1): correct the row"
+            f"{label!r} has no column 'window_index' any more: give the file with it"
+        )
+    rows = rows.with_columns(pl.col("window_index").cast(pl.Int64))
+    least: Any = rows["window_index"].min()
+    if rows["window_index"].null_count() or (least is not None and least < 1):
+        raise InvalidInputError(
+            f"{label!r} has a row without a window (window_index counts from 1): correct the row"
         )
     notes = facts.get("notes", [])
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
@@ -284,9 +293,9 @@ def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
 
 def _with_steps(table: pl.DataFrame) -> pl.DataFrame:
     """Add the column of steps to a table that was released once."""
-    if "step" in table.columns:
+    if "window_index" in table.columns:
         return table
-    return table.with_columns(step=pl.lit(1, pl.Int64))
+    return table.with_columns(window_index=pl.lit(1, pl.Int64))
 
 
 def _cells(file: _File, definition: ReleaseMetadata, terms: Design, level: float) -> ReleaseData:
@@ -298,22 +307,17 @@ def _cells(file: _File, definition: ReleaseMetadata, terms: Design, level: float
         since = {group: first for group, first in since.items() if first <= night}
     groups = definition.groups if since is None else tuple(since)
     place = {group: number for number, group in enumerate(groups)}
-    name = "estimate"
-    if definition.release == "windows":
-        name = f"{definition.of_windows}estimate"
     last = file.last() or int(file.described["steps"])
     whole = terms.contribution.resolution is None and not terms.strategy.facts.fraction_bits
-    values: Any = np.zeros((last, len(groups)), np.int64 if whole else np.float64)
-    both = definition.release == "both"
-    own: Any = np.zeros_like(values) if both else None
-    there = np.zeros(values.shape, np.bool_)
+    zeros = np.zeros((last, len(groups)), np.int64 if whole else np.float64)
+    needed = ["series", "estimate", *(["group"] if len(groups) > 1 else [])]
     unit = float(terms.units.released)
-    if name not in rows.columns or ("group" not in rows.columns and len(groups) > 1):
+    lost = [name for name in needed if name not in rows.columns]
+    if lost:
         raise InvalidInputError(
-            f"{file.label!r} has no columns 'group' or {name!r} any more: give the file with them"
+            f"{file.label!r} has no column {lost[0]!r} any more: give the file with it"
         )
-    needed = {name, "window_estimate" if both else name} & set(rows.columns)
-    rows = rows.drop_nulls(list(needed))  # a removed number counts as a missing row
+    rows = rows.drop_nulls("estimate")  # a removed number counts as a missing row
     named = rows["group"] if "group" in rows.columns else pl.Series([groups[0]] * rows.height)
     other = set(named.unique().to_list()) - set(place)
     if other:
@@ -321,21 +325,31 @@ def _cells(file: _File, definition: ReleaseMetadata, terms: Design, level: float
             f"{file.label!r} has a group {sorted(map(str, other))[0]!r}, which its description "
             "does not list: give the file as counton wrote it"
         )
-    at = rows["step"].to_numpy() - 1
-    of = named.replace_strict(place, return_dtype=pl.Int64).to_numpy() if place else at
-    number = rows[name].cast(pl.Float64).to_numpy()
+    step_places = rows["window_index"].to_numpy() - 1
+    group_places = step_places
+    if place:
+        group_places = named.replace_strict(place, return_dtype=pl.Int64).to_numpy()
+    number = rows["estimate"].cast(pl.Float64).to_numpy()
     if not np.isfinite(number).all():
-        raise InvalidInputError(f"{file.label!r} has an {name} that is not a number: correct it")
+        raise InvalidInputError(f"{file.label!r} has an estimate that is not a number: correct it")
     if not np.allclose(number / unit, np.rint(number / unit), 1e-9, 1e-6):
         raise InvalidInputError(
-            f"{file.label!r} has an {name} that is not a multiple of {unit:g}, but all released "
+            f"{file.label!r} has an estimate that is not a multiple of {unit:g}, but all released "
             "numbers are: give the file as counton wrote it"
         )
-    given = rows[name].cast(pl.Int64).to_numpy() if whole else number
-    values[at, of] = given
-    there[at, of] = True
-    if own is not None and "window_estimate" in rows.columns:
-        own[at, of] = rows["window_estimate"].cast(pl.Int64 if whole else pl.Float64).to_numpy()
+    estimates = rows["estimate"].cast(pl.Int64).to_numpy() if whole else number
+    by_series: dict[str, Any] = {}
+    there = np.ones(zeros.shape, np.bool_)
+    for series in definition.series_names:
+        is_of_series = (rows["series"] == series).fill_null(value=False).to_numpy()
+        at = step_places[is_of_series], group_places[is_of_series]
+        by_series[series] = zeros.copy()
+        by_series[series][at] = estimates[is_of_series]
+        has_row = np.zeros(zeros.shape, np.bool_)
+        has_row[at] = True
+        there &= has_row
+    values: Any
+    values, *own_windows = by_series.values()
     expected = np.ones_like(there)
     if since is not None:
         starts = np.array([since[group] for group in groups], np.int64) - definition.cut.lags
@@ -347,7 +361,7 @@ def _cells(file: _File, definition: ReleaseMetadata, terms: Design, level: float
         level,
         since=since,
         there=None if there[expected].all() else there | ~expected,
-        own_windows=own,
+        own_windows=own_windows[0] if own_windows else None,
     )
     first = int(np.flatnonzero(there.any(axis=1))[0]) + 1 if there.any() else 1
     kept = np.flatnonzero(there.any(axis=0)).tolist()
@@ -408,7 +422,7 @@ def _readings(file: _File, definition: ReleaseMetadata, terms: Design, level: fl
         values = _cell_values(file, terms)
         values = values.reshape(len(values), *terms.shape)
         found = ReleaseData.of(definition, terms, values, level, shown=shown)
-    there = rows["step"].sort()
+    there = rows["window_index"].sort()
     found = found.only(range(there[0], there[-1] + 1) if len(there) else found.steps)
     if (
         definition.domain is not None
@@ -417,6 +431,6 @@ def _readings(file: _File, definition: ReleaseMetadata, terms: Design, level: fl
     ):
         here = {*rows["group"].unique().to_list()}
         left = [group for group in definition.groups if group in here]
-        if len(left) < len(definition.groups):
+        if left and len(left) < len(definition.groups):
             found = found.only(groups=left)
     return replace(found, rows_there=_rows_there(file, found))

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import read_only
 from counton.base.errors import InvalidInputError
+from counton.base.table_schema import PER_WINDOW
 from counton.continual import Design
-from counton.results.series import Series, local_times
+from counton.results.series import Series, arranged, local_times
 from counton.strategies import AsOf, WindowVersions
 from counton.windowing.windows import Windows
 
@@ -99,26 +100,26 @@ def versions_of_cells(
         windows = np.arange(1, last - lag + 1)
         names = pl.Series(list(cells), dtype=pl.String)
         each = {
-            "step": windows,
+            "window_index": windows,
             "window_start": local_times(cut, np.asarray(cut.ends(windows - 1), np.int64)),
             "window_end": local_times(cut, np.asarray(cut.ends(windows), np.int64)),
         }
         rows = np.repeat(np.arange(len(windows)), len(places))
         parts.append(
-            pl.DataFrame(each)[rows]
-            .with_columns(
+            pl.DataFrame(each)[rows].with_columns(
                 group=names.gather(np.tile(np.arange(len(places)), len(windows))),
                 as_of=local_times(cut, np.asarray(cut.ends(windows + lag), np.int64)).gather(rows),
-                lag=pl.lit(lag, pl.Int64),
-                **Series(values, std, half).columns(""),
+                lag_windows=pl.lit(lag, pl.Int64),
+                series=pl.lit(PER_WINDOW),
+                **Series(values, std, half).columns(level),
+                is_final=pl.lit(lag == revisions.lags),
             )
-            .with_columns(final=pl.lit(lag == revisions.lags))
         )
-    table = pl.concat(parts).sort("step", "lag", maintain_order=True)
+    table = arranged(pl.concat(parts).sort("window_index", "lag_windows", maintain_order=True))
     if not revisions.since:
         return table
     first = pl.col("group").replace_strict(revisions.since, return_dtype=pl.Int64)
-    return table.filter(pl.col("step") + pl.col("lag") >= first)
+    return table.filter(pl.col("window_index") + pl.col("lag_windows") >= first)
 
 
 def final_windows(terms: Design, until: int) -> int:
@@ -130,7 +131,7 @@ def final_windows(terms: Design, until: int) -> int:
 
 
 def version_columns(strategy: AsOf, steps: NDArray[np.int64], cut: Windows) -> dict[str, Any]:
-    """Return ``as_of`` (time of release), ``lag`` (windows that had ended) and ``final``."""
+    """Return ``as_of`` (time of release), ``lag_windows`` (that had ended) and ``is_final``."""
     lags = strategy.lags(steps)
     ends = local_times(cut, cut.ends(steps + lags))
-    return {"as_of": ends, "lag": lags, "final": lags == strategy.windows.lags}
+    return {"as_of": ends, "lag_windows": lags, "is_final": lags == strategy.windows.lags}

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from counton.base.arrays import read_only
 from counton.base.errors import InvalidInputError
 from counton.base.exact import some_of
+from counton.base.table_schema import LABELS, RESERVED, in_order
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import Windows
 
@@ -86,13 +87,19 @@ class Series:
         there = None if self.there is None else self.there[of]
         return Series(self.values[of], self.std[of], self.half[of], there, steps.start)
 
-    def columns(self, prefix: str = "") -> dict[str, NDArray[Any]]:
-        """Return the columns estimate, std, lower and upper, with a prefix."""
+    def columns(self, confidence_level: float) -> dict[str, NDArray[Any]]:
+        """Return the columns of estimates and intervals.
+
+        Args:
+            confidence_level: that of the intervals.
+        """
+        estimates = self.estimates
         return {
-            f"{prefix}estimate": self.estimates.ravel(),
-            f"{prefix}std": np.repeat(self.std, self.estimates.shape[1]),
-            f"{prefix}lower": self.lower.ravel(),
-            f"{prefix}upper": self.upper.ravel(),
+            "estimate": estimates.ravel(),
+            "noise_std": np.repeat(self.std, estimates.shape[1]),
+            "lower": self.lower.ravel(),
+            "upper": self.upper.ravel(),
+            "confidence_level": np.full(estimates.size, confidence_level),
         }
 
 
@@ -158,23 +165,16 @@ def finite(table: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-#: Columns with numbers or times, which do not identify a row.
-NUMBERS = (
-    *("window_start", "window_end", "counted_until", "over", "as_of", "lag", "final"),
-    *("estimate", "std", "lower", "upper", "value", "sure"),
-    *("window_estimate", "window_std", "window_lower", "window_upper"),
-    *("running_total", "running_total_std"),
-)
-
-
 def labels_of(table: pl.DataFrame) -> list[str]:
     """Return the columns that identify rows: those without released numbers, and floats, such as
-    shares, only if the others do not tell all rows apart.
+    quantiles, only if the others do not tell all rows apart.
 
-    >>> labels_of(pl.DataFrame({"step": [1, 1], "share": [0.1, 0.5], "value": [3.0, 4.0]}))
-    ['step', 'share']
+    >>> labels_of(
+    ...     pl.DataFrame({"window_index": [1, 1], "quantile": [0.1, 0.5], "estimate": [3.0, 4.0]})
+    ... )
+    ['window_index', 'quantile']
     """
-    names = [name for name in table.columns if name not in NUMBERS]
+    names = [name for name in table.columns if name in LABELS or name not in RESERVED]
     exact = [name for name in names if not table.schema[name].is_float()]
     several = table.height and table.select(exact).is_duplicated().any()
     return names if several else exact
@@ -183,8 +183,8 @@ def labels_of(table: pl.DataFrame) -> list[str]:
 def rows_among(table: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of a table that another has too, by their common columns.
 
-    >>> rows = pl.DataFrame({"step": [1, 2], "value": [3, 4]})
-    >>> rows_among(rows, pl.DataFrame({"step": [2]}))["value"].to_list()
+    >>> rows = pl.DataFrame({"window_index": [1, 2], "estimate": [3, 4]})
+    >>> rows_among(rows, pl.DataFrame({"window_index": [2]}))["estimate"].to_list()
     [4]
     """
     on = [name for name in there.columns if name in table.columns]
@@ -210,25 +210,33 @@ def when_columns(
 
     ``over`` is their number, or ``begins`` the step before each; else the step's own window.
     """
-    columns: dict[str, Any] = {"step": steps}
+    columns: dict[str, Any] = {"window_index": steps}
     if windows.timed:
         ends = windows.ends(range(int(steps.max(initial=0)) + 1))  # from the stream's beginning
         starts = steps - (over or 1) if begins is None else begins
         columns["window_start"] = local_times(windows, ends[starts])
         columns["window_end"] = local_times(windows, ends[steps])
     if over is not None:
-        columns["over"] = np.full(len(steps), over)
+        columns["n_windows"] = np.full(len(steps), over)
     return pl.DataFrame(columns)
 
 
 def columns_below(parts: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Join tables with equal columns; NaN in standard deviations becomes null."""
+    """Join tables with equal columns; NaN in columns that may be empty becomes null."""
     columns: dict[str, Any] = {}
     for name in parts[0] if parts else ():
         values = np.concatenate([part[name] for part in parts])
         texts = values.dtype == object
         columns[name] = pl.Series(values.tolist(), dtype=pl.String) if texts else values
-    found = pl.DataFrame(columns)
-    if "std" in found.columns:  # for readings without std
-        found = found.with_columns(pl.col("std").fill_nan(None))
-    return found
+    table = pl.DataFrame(columns)
+    empty = [name for name in ("noise_std", "quantile") if name in table.columns]
+    return table.with_columns(pl.col(empty).cast(pl.Float64).fill_nan(None))
+
+
+def arranged(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table with its columns in the order of released tables.
+
+    >>> arranged(pl.DataFrame({"estimate": [3], "group": ["home"], "window_index": [1]})).columns
+    ['window_index', 'group', 'estimate']
+    """
+    return table.select(in_order(table.columns))

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from counton.base.columns import WHEN, TextTable, list_in_words, readable
+from counton.base.columns import TextTable, list_in_words, readable
 from counton.base.exact import percent, quantity, text
+from counton.base.table_schema import WINDOW
 from counton.continual.html_table import html_table
 from counton.results.series import Series
 from counton.results.systematic_errors import systematic_errors
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Largest number of groups, or rows, that a terminal shows.
 MOST = 20
+#: Columns whose values the heading states.
+_IN_HEADING = (*WINDOW, "n_windows", "series", "confidence_level")
 #: Largest number of rows of a report that a terminal shows.
 _MOST_OF_REPORT = 100
 
@@ -60,13 +63,13 @@ def shown_rows(table: pl.DataFrame, asked: Sequence[str] = ()) -> tuple[TextTabl
     often than they state.
     """
     report = "statistic" in table.columns
-    named = "name" in table.columns
+    named = "measure" in table.columns
     most = _MOST_OF_REPORT if report else MOST
     if table.height <= most:
         return text_table(table), ""
     note = f"the first {most} of {table.height:,} rows"
-    if asked and not report and named and table["name"].n_unique() > 1:
-        table = table.sort(pl.col("name").is_in(asked), descending=True, maintain_order=True)
+    if asked and not report and named and table["measure"].n_unique() > 1:
+        table = table.sort(pl.col("measure").is_in(asked), descending=True, maintain_order=True)
         note += f", {list_in_words([*asked])} first"
     return text_table(table.head(most)), note
 
@@ -89,7 +92,9 @@ def screen_of(released: ReleaseData) -> Screen:
             else "nothing yet: fewer steps are released than are to be looked back over"
         )
         return Screen(heading=heading, notes=[none, *_below(released)])
-    table, left_out = shown_rows(rows.drop(WHEN, strict=False), released.definition.inner.on_screen)
+    table, left_out = shown_rows(
+        rows.drop(_IN_HEADING, strict=False), released.definition.inner.on_screen
+    )
     return Screen(heading, [table], left_out, _below(released))
 
 
@@ -98,7 +103,7 @@ def _below(released: ReleaseData) -> list[str]:
     beside = systematic_errors(released.definition)
     return [
         *(f"note: {note}" for note in released.notes),
-        *(f"besides noise: {line}" for line in beside),
+        *(f"not in the intervals: {line}" for line in beside),
     ]
 
 
@@ -236,7 +241,7 @@ def _versions_table(released: ReleaseData, interval: str) -> TextTable:
     for step in shown:
         series = released._windows(range(step, step + 1))
         assert series is not None
-        state = "final" if last - step >= cut.lags else "so far"
+        state = "final" if last - step >= cut.lags else "provisional"
         numbers_of_step = _numbers_of_step(released, step, series)
         for group, *numbers in zip(released.groups, *numbers_of_step, strict=True):
             row = [cut.span(range(step, step + 1)), *([group] if grouped else [])]
@@ -251,13 +256,13 @@ _ROWS = 24
 def page(released: ReleaseData, words: str, figures: Callable[[], Mapping[str, Figure]]) -> str:
     """Return HTML that shows a release: words, the first groups, and charts."""
     table = released.last_rows(_ROWS)
-    more = 0 if released.rows is None else len(released.groups) - table.height
+    more = 0 if released.rows is None else len(released.groups) - table.height // released.n_series
     if more > 0:
         words += f"\n{more:,} more groups are not shown"
     if "window_end" in table.columns and table.height:
         end = table["window_end"][-1]
         words += f"\nat {end:%Y-%m-%d %H:%M} ({end.tzinfo})"
-    shown = table.drop(WHEN, strict=False)  # it is above them
+    shown = table.drop(*WINDOW, strict=False)  # it is above them
     columns = {name: shown[name].to_numpy() for name in shown.columns}
     return html_table(words, columns, _ROWS) + _charts(figures)
 

@@ -18,8 +18,8 @@ from counton.privacy.guarantees import (
     AgesWithData,
     difference,
     parts_in_words,
-    people_in_words,
     plural,
+    users_note,
 )
 from counton.results.metadata import ReleaseMetadata, counted_anew
 from counton.results.series import Series
@@ -92,7 +92,7 @@ def protection_in_words(definition: ReleaseMetadata) -> str:
         stated = definition.cut.lags or definition.changes
         changes = _as_sentence(changes_note(definition)) if stated else []
         return " ".join([said, less, *changes])
-    return " ".join([said, *_people_in_words(definition)])
+    return " ".join([said, *_user_notes(definition)])
 
 
 def measured_in(definition: ReleaseMetadata) -> dict[str, str]:
@@ -241,10 +241,10 @@ def reach_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float
     With ``margins``, columns of a contingency table, a number is named by those by which it counts,
     such as "sex x smokes"; the sum of all is "total".
     """
-    value = next((name for name in ("estimate", "value") if name in rows.columns), None)
-    if value is None or not {"lower", "upper"} <= {*rows.columns}:
+    if not {"estimate", "lower", "upper"} <= {*rows.columns}:
         return {}
-    far = pl.max_horizontal(pl.col(value) - pl.col("lower"), pl.col("upper") - pl.col(value))
+    estimate = pl.col("estimate")
+    far = pl.max_horizontal(estimate - pl.col("lower"), pl.col("upper") - estimate)
     # ends are sums, whose last digits are not exact
     return _largest_by_name(rows, far.cast(pl.Float64).round_sig_figs(_DIGITS), margins)
 
@@ -255,9 +255,9 @@ def deviations_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, 
     It is infinite if it is not known, as that of the mean of few values: an approximation that is
     larger than the margin of error says nothing about a number between bounds.
     """
-    if "std" not in rows.columns:
+    if "noise_std" not in rows.columns:
         return {}
-    found = _largest_by_name(rows, pl.col("std").cast(pl.Float64), margins)
+    found = _largest_by_name(rows, pl.col("noise_std").cast(pl.Float64), margins)
     most = reach_of(rows, margins)
     return {
         name: std if std <= most.get(name, math.inf) else math.inf for name, std in found.items()
@@ -271,8 +271,10 @@ def _largest_by_name(
     if margins:
         kept = [pl.when(pl.col(name).is_not_null()).then(pl.lit(name)) for name in margins]
         by = pl.concat_str(kept, separator=" x ", ignore_nulls=True)
-        rows = rows.with_columns(name=pl.when(by == "").then(pl.lit("total")).otherwise(by))
-    names = [name for name in ("statistic", "name", "level", "share") if name in rows.columns]
+        rows = rows.with_columns(measure=pl.when(by == "").then(pl.lit("total")).otherwise(by))
+    names = [
+        name for name in ("statistic", "measure", "tree_level", "quantile") if name in rows.columns
+    ]
     found = rows.select(*names, far=number).drop_nulls("far").drop_nans("far")
     if not names or not found.height:
         return {"": max(found["far"])} if found.height else {}
@@ -297,12 +299,12 @@ def _name_of(name: str | float) -> str:
 def besides_as_sentence(definition: ReleaseMetadata) -> list[str]:
     """Return a sentence on errors other than noise, if any."""
     lines = systematic_errors(definition)
-    return [f"Besides noise: {'; '.join(lines)}."] if lines else []
+    return [f"The intervals do not include: {'; '.join(lines)}."] if lines else []
 
 
-def _people_in_words(definition: ReleaseMetadata) -> list[str]:
-    """Return sentences on people whose rows are not all protected together."""
-    return [*_as_sentence(people_note(definition)), *_as_sentence(changes_note(definition))]
+def _user_notes(definition: ReleaseMetadata) -> list[str]:
+    """Return sentences on users whose rows are not all protected together."""
+    return [*_as_sentence(users_note_of(definition)), *_as_sentence(changes_note(definition))]
 
 
 def changes_note(definition: ReleaseMetadata) -> str | None:
@@ -324,15 +326,15 @@ def changes_note(definition: ReleaseMetadata) -> str | None:
     return f"{said}: one that changes K times loses up to {factor} times as much as one that stays"
 
 
-def people_note(definition: ReleaseMetadata) -> str | None:
-    """Return a note on a person's privacy loss, or on who has bounded a person's rows."""
+def users_note_of(definition: ReleaseMetadata) -> str | None:
+    """Return a note on the privacy loss of a user, or on who has bounded a user's rows."""
     counting = definition.counting
     if counting.moves is not None and counting.row is not None:
         rows = f"{counting.moves:,} {counting.row if counting.moves == 1 else plural(counting.row)}"
         by = "as bounded before, by whoever made the table"
         return f"the table counts at most {rows} of one {definition.unit}, {by}"
     if not counting.users:
-        return people_in_words(definition.guarantee, definition.unit)
+        return users_note(definition.guarantee, definition.unit)
     parted = counting.per is not None
     return parts_in_words(definition.guarantee, definition.unit) if parted else None
 
@@ -376,7 +378,7 @@ def account_of(
         errors=[*errors, *([far] if far else [])],
         besides=besides_as_sentence(definition),
         before=[
-            *_people_in_words(definition),
+            *_user_notes(definition),
             *_ids_in_words(definition),
             *_as_sentence(definition.cells.in_words(definition.unit)),
         ],
@@ -552,7 +554,7 @@ def in_words(definition: ReleaseMetadata, name: str, steps: range) -> str:
     lines = [
         f"{name}: {released}",
         f"unit of privacy: {protected_in_words(definition)}",
-        *_indented([people_note(definition), changes_note(definition)]),
+        *_indented([users_note_of(definition), changes_note(definition)]),
         f"guarantee: {guarantee}{scope}",
         *_indented([guarantee.meaning_for(definition.unit, definition.contribution.relation)]),
         f"privacy loss: {loss_in_words(definition)}",
@@ -561,7 +563,7 @@ def in_words(definition: ReleaseMetadata, name: str, steps: range) -> str:
         lines.append(f"paper: {origin_of(mechanism_sources(definition.strategy))}")
     besides = systematic_errors(definition)
     if besides:
-        lines += [f"besides noise: {besides[0]}", *_indented(besides[1:])]
+        lines += [f"not in the intervals: {besides[0]}", *_indented(besides[1:])]
     return "\n".join(lines)
 
 
@@ -570,14 +572,20 @@ def _indented(lines: Sequence[str | None]) -> list[str]:
     return [f"  {line}" for line in lines if line is not None]
 
 
-def promise_in_words(definition: ReleaseMetadata, loss: str | None = None) -> str:
-    """Return a sentence on the guarantee's size, and whom it does not protect."""
-    said = definition.guarantee.loss_in_words if loss is None else loss
-    means = definition.guarantee.meaning_for(definition.unit, definition.contribution.relation)
-    notes = [people_note(definition)]
+def guarantee_in_words(definition: ReleaseMetadata, loss: str | None = None) -> str:
+    """Return a sentence on the privacy loss of each unit, and whom it does not protect.
+
+    Args:
+        definition: the release.
+        loss: the loss in words; None: the parameters of the guarantee.
+    """
+    loss = definition.guarantee.loss_in_words if loss is None else loss
+    is_replaced = definition.contribution.relation == "replace"
+    replaced = " that is replaced by another" if is_replaced else ""
+    notes = [users_note_of(definition)]
     if definition.cut.lags or definition.changes:
         notes.append(changes_note(definition))
-    return "; ".join([f"{means} ({said})", *filter(None, notes)])
+    return "; ".join([f"{loss} for each {definition.unit}{replaced}", *filter(None, notes)])
 
 
 def protected_in_words(definition: ReleaseMetadata) -> str:

@@ -6,14 +6,15 @@ The page loads nothing from elsewhere and runs no script.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from counton.base.columns import REVISED, TextTable, readable
+from counton.base.columns import TextTable, readable
 from counton.base.exact import percent
 from counton.base.outside_input import shown_name
+from counton.base.table_schema import CUMULATIVE, PER_WINDOW, RESERVED
 from counton.privacy.guarantees import plural
 from counton.results.text import groups_in_words, statistic_in_words, title_in_words
 from counton.windowing.lazy_polars import polars as pl
@@ -30,8 +31,6 @@ _PHONE_WIDTH = 4.0
 _DPI = 192
 #: Largest width in pixels of a window that gets the chart for telephones.
 _PHONE_PIXELS = 600
-#: Endings of the names of columns with an interval.
-_NOISY = ("estimate", "value")
 
 _STYLE = f"""
 body {{ margin: 0; font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; }}
@@ -75,7 +74,10 @@ def web_page(
         what = statistic_in_words(definition).removesuffix(",")
         title = title_in_words(what, groups_in_words(definition))
     table, left_out = _newest(released)
-    is_final = table["final"].to_list() if "final" in table.columns else [True] * table.height
+    shown_table = _numbers(released, table)
+    is_final = [True] * len(shown_table.rows)
+    if "is_final" in table.columns:
+        is_final = _by_series(table)[0]["is_final"].to_list()
     parts = [f"<h1>{_text(title)}</h1>"]
     parts += [f'<p class="note">{_text(note)}</p>' for note in released.notes]
     # The heading of the page is the title of a single chart.
@@ -88,7 +90,7 @@ def web_page(
         parts.append(
             f"<p>Provisional numbers may change until {open_for} after the end of their {noun}.</p>"
         )
-    parts.append(_html_table(_numbers(released, table), is_final))
+    parts.append(_html_table(shown_table, is_final))
     if left_out:
         parts.append(f"<p>{left_out}</p>")
     parts.append("<h2>How these numbers were made</h2>")
@@ -143,15 +145,19 @@ def _newest(released: ReleaseData) -> tuple[pl.DataFrame, str]:
     if released._by_group:
         steps = steps[-max(1, _MOST_ROWS // max(1, len(released.groups))) :]
     table = released.table(steps)
-    if "step" not in table.columns:
+    most = _MOST_ROWS * released.n_series
+    if "window_index" not in table.columns:
         many = table.height
         return table.head(_MOST_ROWS), _left_out(many) if many > _MOST_ROWS else ""
-    sizes = table.group_by("step").len().sort("step", descending=True)
-    fits = sizes.filter((pl.col("len").cum_sum() <= _MOST_ROWS) | (pl.int_range(pl.len()) == 0))
-    newest = table.filter(pl.col("step").is_in(fits["step"].implode()))
-    newest = newest.sort("step", descending=True, maintain_order=True)  # groups stay in order
-    if newest.height > _MOST_ROWS:
-        return newest.head(_MOST_ROWS), _left_out(newest.height)
+    sizes = table.group_by("window_index").len().sort("window_index", descending=True)
+    fits = sizes.filter((pl.col("len").cum_sum() <= most) | (pl.int_range(pl.len()) == 0))
+    newest = table.filter(pl.col("window_index").is_in(fits["window_index"].implode()))
+    newest = newest.sort(
+        "window_index", descending=True, maintain_order=True
+    )  # groups stay in order
+    if newest.height > most:
+        first_rows = [series.head(_MOST_ROWS) for series in _by_series(newest)]
+        return pl.concat(first_rows), _left_out(newest.height // released.n_series)
     every = len(released.shown_steps)
     if fits.height == every:
         return newest, ""
@@ -167,47 +173,71 @@ def _noun(released: ReleaseData) -> str:
 
 
 def _numbers(released: ReleaseData, table: pl.DataFrame) -> TextTable:
-    """Return released rows as texts with their days or times, intervals and state."""
+    """Return released rows as texts with their days or times, intervals and state.
+
+    Totals and single windows, which are rows of a released table, are columns here.
+    """
     # A table of all combinations of labels has no label for all of them together.
-    labels = pl.selectors.string() - pl.selectors.ends_with("note")
-    columns = table.with_columns(labels.fill_null("all")).to_dict(as_series=False)
+    labels = pl.selectors.string() - pl.selectors.by_name("note", require_all=False)
+    table = table.with_columns(labels.fill_null("all"))
+    series = _by_series(table)
+    columns = series[0].to_dict(as_series=False)
     texts = dict(zip(columns, readable(columns), strict=True))
+    names: list[tuple[str, bool]] = []
+    shown: list[Sequence[str]] = []
+    if "window_index" in columns:
+        names.append((_noun(released), False))
+        shown.append(_windows(released, columns["window_index"], texts))
     definition = released.definition
-    hidden = {"step", "window_start", "window_end", "running_total_std", *REVISED}
+    hidden = set(RESERVED)
     by = (definition.by or "").split(",")
     hidden |= {*by} if len(by) > 1 else set()  # the group has all parts
     hidden |= set() if definition.by is not None or not released._by_group else {"group"}
-    names: list[tuple[str, bool]] = []
-    shown: list[Sequence[str]] = []
-    if "step" in columns:
-        names.append((_noun(released), False))
-        shown.append(_windows(released, columns["step"], texts))
-    ends = {name: _ends(name, columns) for name in columns}
-    hidden |= {end for found in ends.values() for end in found}
-    for name, values in texts.items():
-        if name in hidden:
-            continue
-        names.append((_column_in_words(name, released), table.schema[name].is_numeric()))
-        shown.append(values)
-        if len(found := ends[name]) == 3:
-            names.append((f"{percent(released.level)}% interval", True))
-            pairs = zip(texts[found[1]], texts[found[2]], strict=True)
-            shown.append([f"{low} to {high}" if low and high else "" for low, high in pairs])
-    if "final" in columns:
+    for name in columns:
+        if name not in hidden:
+            heading = groups_in_words(definition) if name == "group" else ""
+            names.append((heading or name.replace("_", " "), table.schema[name].is_numeric()))
+            shown.append(texts[name])
+    for part in series:
+        _add_numbers(part, released, names, shown)
+    for name in ("is_certain", "note"):
+        if name in columns:
+            names.append((name.removeprefix("is_"), False))
+            shown.append(texts[name])
+    if "is_final" in columns:
         names.append(("state", False))
-        shown.append(["final" if is_final else "provisional" for is_final in columns["final"]])
+        shown.append(["final" if is_final else "provisional" for is_final in columns["is_final"]])
     return TextTable(names, [*zip(*shown, strict=True)])
 
 
-def _ends(name: str, columns: Collection[str]) -> list[str]:
-    """Return the columns of the error of a column of noisy numbers: its deviation if there is one,
-    and both ends of its interval.
+def _by_series(table: pl.DataFrame) -> list[pl.DataFrame]:
+    """Return the rows of each series, which have the same windows and groups."""
+    if "series" not in table.columns or not table.height:
+        return [table]
+    return table.partition_by("series", maintain_order=True)
+
+
+def _add_numbers(
+    table: pl.DataFrame,
+    released: ReleaseData,
+    names: list[tuple[str, bool]],
+    shown: list[Sequence[str]],
+) -> None:
+    """Add the estimates of one series and their intervals to the columns of a page.
+
+    Args:
+        table: The rows of the series.
+        released: The numbers.
+        names: Names of the columns, and whether they hold numbers.
+        shown: The texts of the columns.
     """
-    prefix = next((name.removesuffix(end) for end in _NOISY if name.endswith(end)), None)
-    if prefix is None:
-        return []
-    found = [f"{prefix}{end}" for end in ("std", "lower", "upper")]
-    return found if found[1] in columns and found[2] in columns else []
+    columns = table.to_dict(as_series=False)
+    texts = dict(zip(columns, readable(columns), strict=True))
+    names.append((_estimate_in_words(table, released), True))
+    shown.append(texts["estimate"])
+    names.append((f"{percent(released.level)}% interval", True))
+    pairs = zip(texts["lower"], texts["upper"], strict=True)
+    shown.append([f"{low} to {high}" if low and high else "" for low, high in pairs])
 
 
 def _windows(
@@ -225,17 +255,17 @@ def _windows(
     return [spans[step] for step in steps]
 
 
-def _column_in_words(name: str, released: ReleaseData) -> str:
-    """Return the heading of a column of a released table."""
+def _estimate_in_words(table: pl.DataFrame, released: ReleaseData) -> str:
+    """Return the heading of the estimates of one series."""
     definition = released.definition
-    is_running = not definition.cut.lags and definition.cut.goes_on and released.over is None
-    if name == "group":
-        return groups_in_words(definition) or name
-    if name == "window_estimate":
-        return f"in this {_noun(released)}"
-    if name in ("estimate", "value") and is_running:
+    if "series" not in table.columns or definition.cut.lags or not table.height:
+        return "estimate"
+    series = table["series"][0]
+    if series == CUMULATIVE:
         return "so far"
-    return name.replace("_", " ")
+    if series == PER_WINDOW and definition.shows_cells:
+        return f"in this {_noun(released)}"
+    return "estimate"
 
 
 def _html_table(table: TextTable, is_final: Sequence[bool]) -> str:

@@ -54,39 +54,34 @@ def withdrawn_cells(
 def with_notes_of_periods(table: pl.DataFrame, marks: Sequence[WindowNote]) -> pl.DataFrame:
     """Add a column ``note`` to a table of periods, if any number is marked.
 
-    It has the notes on all windows from ``first_step`` to ``last_step``, and is the last column.
+    It has the notes on all windows from ``first_window`` to ``last_window``, and is the last
+    column.
     """
     if not marks:
         return table
-    name = "note"
-    while name in table.columns:
-        name = f"window_{name}"
     groups = table["group"] if "group" in table.columns else [None] * table.height
     notes = []
-    for first, last, group in zip(table["first_step"], table["last_step"], groups, strict=True):
+    for first, last, group in zip(table["first_window"], table["last_window"], groups, strict=True):
         of_row = [
             mark.note
             for mark in sorted(marks, key=lambda mark: mark.step)
             if first <= mark.step <= last and (group is None or mark.group in (None, group))
         ]
         notes.append("; ".join(dict.fromkeys(of_row)) or None)
-    return table.with_columns(pl.Series(name, notes, dtype=pl.String))
+    return table.with_columns(pl.Series("note", notes, dtype=pl.String))
 
 
 def with_notes(table: pl.DataFrame, marks: Sequence[WindowNote]) -> pl.DataFrame:
     """Add a column ``note`` to a table with a row for each step, if any number is marked.
 
-    It is the last column. Its name is ``window_note`` if the table has a column ``note`` already.
+    It is the last column.
     """
-    if not marks or "step" not in table.columns:
+    if not marks or "window_index" not in table.columns:
         return table
     note = pl.lit(None, pl.String)
-    name = "note"
-    while name in table.columns:
-        name = f"window_{name}"
     for mark in marks:
-        there = pl.col("step") == mark.step
+        there = pl.col("window_index") == mark.step
         if mark.group is not None and "group" in table.columns:
             there &= pl.col("group") == mark.group
         note = pl.when(there).then(pl.lit(mark.note)).otherwise(note)
-    return table.with_columns(note.alias(name))
+    return table.with_columns(note.alias("note"))

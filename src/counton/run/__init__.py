@@ -17,7 +17,7 @@ options of the job that it is about.
 ... )
 >>> with run(job) as result:
 ...     table = result.read().table()
->>> table.select("step", "group").rows()
+>>> table.select("window_index", "group").rows()
 [(1, 'home'), (1, 'shop'), (2, 'home'), (2, 'shop')]
 >>> with run(job) as result:  # again: nothing new, and the same numbers from the journal
 ...     result.after - result.before, result.read().table().equals(table)

@@ -92,12 +92,12 @@ def release(
     ...     "state": "visits.db",
     ... }
     >>> views = release("count", visits, **stream)
-    >>> views.table().select("step", "group").rows()
+    >>> views.table().select("window_index", "group").rows()
     [(1, 'home'), (1, 'shop'), (2, 'home'), (2, 'shop')]
     >>> print(views.describe())
     count: 2 windows of 1d released
     unit of privacy: one event more or less, counted in one group of one window by at most 1
-      people are not protected: a person with 100 events loses 100 times the epsilon
+      users are not protected: a user with 100 events loses 100 times the epsilon
       events may change in later inputs (vanish, come back, be in another window or group): one that
       changes K times loses up to (1 + K) times as much as one that stays
     guarantee: pure differential privacy with epsilon = 1, for all releases of the stream together
@@ -107,10 +107,10 @@ def release(
     its own, and losses add up
     paper: ours: theorem a_floor_estimates (proofs/Statements.v of the source code); that B C = A is
     tested, not proved
-    besides noise: a row that came after its day was published does not count
+    not in the intervals: a row that came after its day was published does not count
     >>> paid = release(Average(0, 200, resolution=1), visits, value="paid", name="paid", **stream)
     >>> paid.table().columns[3:]
-    ['group', 'name', 'estimate', 'std', 'lower', 'upper']
+    ['series', 'group', 'measure', 'estimate', 'noise_std', 'lower', 'upper', 'confidence_level']
     """
     stated = cast("dict[str, Any]", more)
     if "what" in stated:

@@ -60,19 +60,19 @@ class GroupNamesOfRun:
         return renumbered, GroupNamesOfRun(self.kept, names)
 
 
-def find_group_names(source: Source, reading: RowMapping, kept: tuple[str, ...]) -> GroupNamesOfRun:
+def find_group_names(source: Source, mapping: RowMapping, kept: tuple[str, ...]) -> GroupNamesOfRun:
     """Return the names of groups in the rows, new ones by their first window and then by name.
 
     Args:
         source: the rows.
-        reading: how they are read.
+        mapping: how they are read.
         kept: the names that the state has.
     """
     if isinstance(source, RemoteRows):
-        names = open_private(source.labels(reading))
+        names = open_private(source.labels(mapping))
     else:
-        is_inside = pl.col("step").is_between(1, reading.windows.steps)
-        rows = assign_rows(source, reading).filter(is_inside & pl.col("group").is_not_null())
+        is_inside = pl.col("step").is_between(1, mapping.windows.steps)
+        rows = assign_rows(source, mapping).filter(is_inside & pl.col("group").is_not_null())
         names = collect(source, rows.group_by("group").agg(pl.col("step").min()))
     is_kept = set(kept)
     ordered = names.sort("step", "group")["group"]

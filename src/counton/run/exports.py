@@ -11,15 +11,13 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from counton.base.columns import ADDED, REVISED, WHEN
 from counton.base.errors import InvalidInputError, StateRolledBackError, StreamMismatchError
 from counton.base.errors import field as option_name
+from counton.base.table_schema import RESERVED
 from counton.continual.intervals import LEVEL, check_confidence_level
-from counton.results.display import DisplaySelection
 from counton.results.metadata import ReleaseMetadata
 from counton.results.metadata_codec import TABLES, guarantee_of_stream
 from counton.results.periods import groups_named
@@ -41,8 +39,8 @@ from counton.run.terms import SingleTable
 from counton.state import Store, Stream, sql_view
 from counton.state.keys import state_files
 from counton.state.stream_reader import JournalReader
+from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.options import check_text
-from counton.windowing.windows import load_zone, moment
 
 if TYPE_CHECKING:
     from counton.state.keys import Kept as KeySource
@@ -102,7 +100,7 @@ def export(
     ... )
     >>> result = run(job, rows=visits)
     >>> chosen = export("visits.db", steps="2:3", groups="b", level=0.9)
-    >>> chosen.table().select("step", "group").rows(), chosen.numbers.level
+    >>> chosen.table().select("window_index", "group").rows(), chosen.numbers.level
     ([(2, 'b'), (3, 'b')], 0.9)
     """
     level = None if level is None else check_confidence_level(level)
@@ -383,7 +381,7 @@ def _remove_published(name: str, place: sql_view.PublishTarget) -> Publication:
             f"stream {name!r} is not published in {place.label}, and nothing was removed: correct "
             f"{option_name('name')} or {option_name('to')}"
         )
-    return Publication(name, place.label, removed.step, 0)
+    return Publication(name, place.label, removed.last_window, 0)
 
 
 def publish_new(
@@ -409,7 +407,7 @@ def publish_new(
     with place.transaction(write=True) as connection:
         before = sql_view.find_row(connection, name)
         if level is None and before is not None:
-            level = float(before.level)
+            level = float(before.confidence_level)
         numbers = read_release(source, spec, level=level).numbers
         row = {
             "stream": name,
@@ -417,9 +415,9 @@ def publish_new(
             "protected": source.design.contribution.describe(spec.description().unit),
             "guarantee": str(source.design.guarantee),
             "strategy": repr(source.design.strategy),
-            "level": numbers.level,
-            "step": source.step,
-            "shown": json.dumps([_shown_facts(numbers, spec.remembered_display), *spec.notes]),
+            "confidence_level": numbers.level,
+            "last_window": source.step,
+            "shown": json.dumps([spec.remembered_display.to_dict(), *spec.notes]),
             "description": json.dumps(guarantee_of_stream(numbers)),
         }
         steps = sql_view.begin(connection, row, spec.terms.windowing.windows.lags)
@@ -428,156 +426,53 @@ def publish_new(
             chunk = steps[first : first + size]
             rows = _published_rows(numbers, chunk, is_sqlite=connection.is_sqlite)
             sql_view.write(connection, name, rows)
-    return Publication(name, place.label, 0 if before is None else before.step, source.step)
-
-
-#: A time as a database takes it: SQLite has no times, and takes texts. None: there is no time.
-_Time = datetime | str | None
-
-
-class _WindowTimes(NamedTuple):
-    """Start, end and local start of the windows that a published number covers."""
-
-    start: _Time = None
-    end: _Time = None
-    local_start: _Time = None
-
-
-class _PublishedRow(NamedTuple):
-    """A row of the published tables, in the order of its columns.
-
-    Attributes:
-        row: number of the row among those of its step.
-    """
-
-    step: int
-    row: int
-    window_start: _Time
-    window_end: _Time
-    local_start: _Time
-    group: str
-    estimate: float | None
-    std: float | None
-    lower: float | None
-    upper: float | None
-    window_estimate: float | None
-    window_std: float | None
-    window_lower: float | None
-    window_upper: float | None
-    note: str | None
+    return Publication(name, place.label, 0 if before is None else before.last_window, source.step)
 
 
 def _published_rows(
     numbers: ReleaseData, steps: range, *, is_sqlite: bool
-) -> Iterator[_PublishedRow]:
-    """Yield the published rows of some steps.
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the published rows of some steps, with the columns of the published tables.
 
-    A number of one window alone is in the columns ``window_...``, whatever the statistic is. All
-    other numbers, such as totals so far, are in the columns without this prefix.
+    Args:
+        numbers: The released numbers.
+        steps: The steps.
+        is_sqlite: Whether the database is a SQLite file, which takes times as texts.
     """
-    description = numbers.definition
     table = finite(numbers.table(steps))
-    columns = _number_columns(numbers, table.columns)
-    note = table.columns[-1] if description.marks else ""
-    labels = _label_columns(description, table.columns, columns, note)
-    times = _times_of(description, steps, numbers.shown.over or 1, is_sqlite=is_sqlite)
-    step_before = 0
-    number = 0
-    for row in table.iter_rows(named=True):
-        step = row.get("step", 1)
-        number = number + 1 if step == step_before else 0
-        step_before = step
-        if description.shows_cells:
-            group = row.get("group", "all")
-        else:
-            group = description.inner.label({label: row[label] for label in labels})
-        yield _PublishedRow(
-            step, number, *times[step], group, *(row.get(name) for name in (*columns, note))
-        )
-
-
-def _number_columns(numbers: ReleaseData, present: Sequence[str]) -> list[str]:
-    """Return the columns of a table that are published, by the columns of `_PublishedRow`.
-
-    First are those whose numbers may cover several windows, then those of the window alone. Where
-    there is no such column, the name is empty.
-
-    Args:
-        present: all columns of the table.
-    """
-    description = numbers.definition
-    if description.shows_cells and not description.of_windows:
-        return ["", "", "", "", *ADDED]
-    if description.shows_cells:
-        return [*ADDED, *(f"window_{number}" for number in ADDED)]
-    first = "estimate" if "estimate" in present else "value"
-    columns = [first, *ADDED[1:]]
-    if _shows_single_windows(numbers):
-        return ["", "", "", "", *columns]
-    return [*columns, "", "", "", ""]
-
-
-def _shows_single_windows(numbers: ReleaseData) -> bool:
-    """Return whether each number of a statistic is that of one window alone."""
-    description = numbers.definition
-    if not description.cut.goes_on or description.shows_cells:
-        return False
-    if isinstance(numbers.over, str):  # a period, which may be a window
-        return description.anew_every() == description.cut.every
-    return numbers.over == 1
-
-
-def _shown_facts(numbers: ReleaseData, display: DisplaySelection) -> dict[str, Any]:
-    """Return what decides the published rows, besides the level, as JSON values.
-
-    Rows that were published with other facts are written again.
-    """
-    facts = display.to_dict()
-    if _shows_single_windows(numbers):
-        facts["own_windows"] = True
-    return facts
-
-
-def _label_columns(
-    description: ReleaseMetadata, present: Sequence[str], numbers: Sequence[str], note: str
-) -> list[str]:
-    """Return the columns of a table that name its numbers: groups, nodes, names of quantiles.
-
-    Args:
-        present: all columns of the table.
-        numbers: columns of published numbers.
-        note: column of notes; empty if there is none.
-    """
-    # A line has running totals, which are sums of its published cells.
-    others = {*WHEN, *ADDED, *numbers, "over", "running_total", "running_total_std", "note"}
-    others.update(f"window_{number}" for number in ADDED)
-    others.update(REVISED if description.cut.lags else ())
-    others -= {part.name for part in description.inner.parts if part.kind == "label"}
-    return [column for column in present if column not in {*others, note}]
-
-
-def _times_of(
-    description: ReleaseMetadata, steps: range, over: int, *, is_sqlite: bool
-) -> dict[int, _WindowTimes]:
-    """Return the times of some steps' windows.
-
-    Args:
-        over: number of windows that each number covers.
-    """
-    windows = description.cut
-    if not windows.goes_on:  # a table that was released once has no times
-        return dict.fromkeys(steps, _WindowTimes())
-    edges = windows.ends(range(steps.stop))
-    zone = load_zone(windows.timezone)
-    times: dict[int, _WindowTimes] = {}
-    for step in steps:
-        start = moment(int(edges[max(step - over, 0)]))
-        end = moment(int(edges[step]))
-        local_start = start.astimezone(zone).replace(tzinfo=None)
+    if not numbers.definition.shows_cells:
+        label = numbers.definition.inner.label
+        columns = _group_columns(table.columns)
+        groups = [
+            label(dict(zip(columns, row, strict=True))) for row in table.select(columns).rows()
+        ]
+        if not columns:
+            groups = ["all"] * table.height
+        table = table.with_columns(group=pl.Series(groups, dtype=pl.String))
+    missing = [name for name in sql_view.ROW_COLUMNS if name not in table.columns]
+    table = table.with_columns(pl.lit(None).alias(name) for name in missing)
+    table = table.with_columns(
+        pl.col("window_index").fill_null(1),  # a table that was released once
+        pl.col("is_final").fill_null(value=True),
+    )
+    table = table.with_columns(row=pl.int_range(pl.len()).over("window_index"))
+    times = pl.selectors.datetime()
+    if "window_start" not in missing:
+        table = table.with_columns(local_start=pl.col("window_start").dt.replace_time_zone(None))
+        zoned = times - pl.selectors.by_name("local_start")
+        table = table.with_columns(zoned.dt.convert_time_zone("UTC"))
         if is_sqlite:
-            times[step] = _WindowTimes(
-                start.strftime(_UTC), end.strftime(_UTC), local_start.isoformat()
+            table = table.with_columns(
+                zoned.dt.strftime(_UTC), pl.col("local_start").dt.strftime("%Y-%m-%dT%H:%M:%S")
             )
-        else:
-            times[step] = _WindowTimes(start, end, local_start)
-    return times
+    yield from table.select(sql_view.ROW_COLUMNS).iter_rows()
+
+
+def _group_columns(present: Sequence[str]) -> list[str]:
+    """Return the columns of a table that name the group or the node of a row.
+
+    Args:
+        present: all columns of the table.
+    """
+    others = {"statistic", "rank", "measure", "quantile", "tree_level", *RESERVED}
+    return [column for column in present if column not in others]

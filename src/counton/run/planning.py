@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from counton.base.columns import REVISED, refuse_added
 from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
@@ -299,17 +298,18 @@ def _refuse_other_series(terms: StreamTerms) -> None:
     windowing = terms.windowing
     of_group = terms.statistic.of_group
     per = terms.unit.rule.per
-    if isinstance(windowing, Revised):
-        labels = [part.name for part in of_group.parts if part.kind == "label"]
-        refuse_added(labels, *REVISED)
-        if of_group.counts_users and not _are_windows_of_users(windowing, per):
-            longer = "for ever" if per is None else f"in each {per}"
-            raise InvalidInputError(
-                f"{option_name('revise', windowing.lateness)} revises the users of each window of "
-                f"{windowing.every}, but here a user counts once {longer}, in the first window "
-                f"with a row of that user: give {option_name('per', windowing.every)}, and let "
-                "windows begin where these periods begin"
-            )
+    if (
+        isinstance(windowing, Revised)
+        and of_group.counts_users
+        and not _are_windows_of_users(windowing, per)
+    ):
+        longer = "for ever" if per is None else f"in each {per}"
+        raise InvalidInputError(
+            f"{option_name('revise', windowing.lateness)} revises the users of each window of "
+            f"{windowing.every}, but here a user counts once {longer}, in the first window "
+            f"with a row of that user: give {option_name('per', windowing.every)}, and let "
+            "windows begin where these periods begin"
+        )
     if terms.series == "periods" and not _begins_anew(terms):
         raise InvalidInputError(
             f"{option_name('release', 'periods')} is for users who count anew in each period "

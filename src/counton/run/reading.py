@@ -11,7 +11,7 @@ import numpy as np
 from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.private import Private, open_private
-from counton.io.aggregation import Aggregates, tally
+from counton.io.aggregation import Aggregates, sum_rows
 from counton.io.bad_rows import unlisted_names
 from counton.io.row_assignment import Columns, RowMapping
 from counton.io.sources import Source, UnreadableRowError
@@ -60,7 +60,7 @@ def columns_of(spec: StreamSpec) -> Columns:
     )
 
 
-def row_reading(spec: StreamSpec, run: RunOptions) -> RowMapping:
+def row_mapping(spec: StreamSpec, run: RunOptions) -> RowMapping:
     """Return the rules by which the rows of a run are read."""
     terms = spec.terms
     statistic = terms.group_statistic
@@ -100,19 +100,19 @@ def aggregate_rows(
     Raises:
         InvalidInputError: a row cannot be counted, and no option says what to do with such rows.
     """
-    reading = row_reading(spec, run)
+    mapping = row_mapping(spec, run)
     rows = open_private(source)
     try:
-        sums = _add_up(rows, reading, spec, now, kept_names, make_buffer, watch)
+        sums = _add_up(rows, mapping, spec, now, kept_names, make_buffer, watch)
     except UnreadableRowError:  # read the others again, if such rows are set aside
-        rows = rows.sift(reading.columns.names, run.policies.unread)
-        sums = _add_up(rows, reading, spec, now, kept_names, make_buffer, watch)
+        rows = rows.sift(mapping.columns.names, run.policies.unread)
+        sums = _add_up(rows, mapping, spec, now, kept_names, make_buffer, watch)
     return Private(sums)
 
 
 def _add_up(
     rows: Source,
-    reading: RowMapping,
+    mapping: RowMapping,
     spec: StreamSpec,
     now: datetime,
     kept_names: tuple[str, ...],
@@ -122,18 +122,18 @@ def _add_up(
     groups = spec.terms.groups.names
     names = None
     if spec.discovers_groups:
-        names = find_group_names(rows, reading, kept_names)
+        names = find_group_names(rows, mapping, kept_names)
         groups = names.all
-    buffer = make_buffer(reading, groups)
-    counted = open_private(tally(rows, reading, groups, bound=buffer, watch=watch))
-    numbers = _row_numbers(rows, reading, spec, counted)
+    buffer = make_buffer(mapping, groups)
+    counted = open_private(sum_rows(rows, mapping, groups, bound=buffer, watch=watch))
+    numbers = _row_numbers(rows, mapping, spec, counted)
     frame = counted.cells.rename({"group": "cell"})
     times = _times_of(counted, now, more_follow=rows.live)
     return WindowSums(frame, times, numbers, names, buffer)
 
 
 def _row_numbers(
-    rows: Source, reading: RowMapping, spec: StreamSpec, counted: Aggregates
+    rows: Source, mapping: RowMapping, spec: StreamSpec, counted: Aggregates
 ) -> RowNumbers:
     groups = spec.terms.groups
     has_other_rows = False
@@ -143,7 +143,7 @@ def _row_numbers(
     number = 0
     names: list[tuple[str, int]] = []
     if isinstance(groups, Declared) and (counted.unknown or has_other_rows):
-        number, names = unlisted_names(rows, reading)
+        number, names = unlisted_names(rows, mapping)
     return RowNumbers(
         read=counted.rows,
         within=counted.within,

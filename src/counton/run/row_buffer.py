@@ -48,7 +48,7 @@ class RowBuffer:
     """Rows with the columns ``us``, ``step``, ``group``, ``total``, ``user`` and ``id``.
 
     Args:
-        reading: how the rows are read: their columns, and how they change sums (``adds``).
+        mapping: how the rows are read: their columns, and how they change sums (``adds``).
         secret: key of the digests.
         groups: names of groups, in the order of their places; None: all rows are of one group.
 
@@ -61,18 +61,18 @@ class RowBuffer:
 
     def __init__(
         self,
-        reading: RowMapping,
+        mapping: RowMapping,
         secret: Secret,
         groups: Sequence[str] | None,
     ) -> None:
         self.secret = secret
         self.groups = ("",) if groups is None else groups
-        self.adds = reading.adds
+        self.adds = mapping.adds
         self.dropped = ChoiceCounts()
-        self._reading = reading
+        self._mapping = mapping
         self._has_groups = groups is not None
         self._that_may_count: RowFilter | None = None
-        self._names = [name for name in PURPOSES if getattr(reading.columns, name) is not None]
+        self._names = [name for name in PURPOSES if getattr(mapping.columns, name) is not None]
         self._rows = [pl.DataFrame(schema=_HELD | dict.fromkeys(self._names, pl.UInt64))]
         self._height_once_dropped = 0
 
@@ -80,7 +80,7 @@ class RowBuffer:
         """Drop rows, once they are many, by a function that is given all rows read so far."""
         self._that_may_count = that_may_count
 
-    # These two methods are called by `tally`, which reads the rows.
+    # These two methods are called by `sum_rows`, which reads the rows.
     def select(self, assigned: pl.LazyFrame) -> pl.LazyFrame:
         """Select the columns to hold of rows with windows and groups; names become digests."""
         columns = [pl.col("us"), pl.col("step")]  # a number of more than 32 bits is possible
@@ -98,7 +98,7 @@ class RowBuffer:
 
     def take(self, rows: pl.DataFrame) -> None:
         """Hold the rows that can count, by their windows, groups and values."""
-        can_count = pl.col("step").is_between(1, self._reading.windows.steps)
+        can_count = pl.col("step").is_between(1, self._mapping.windows.steps)
         can_count &= pl.col("group").is_not_null()
         if self.adds is not None and by_row(self.adds):
             can_count &= pl.col("total") >= 0  # otherwise it is of no known cell

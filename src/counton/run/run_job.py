@@ -183,7 +183,7 @@ class RunResult:
         ...     steps=365, until="newest", epsilon=1
         ... )
         >>> with run(job) as result:
-        ...     result.read(level=0.9).table().select("step", "window_end").rows()[0]
+        ...     result.read(level=0.9).table().select("window_index", "window_end").rows()[0]
         (1, datetime.datetime(2024, 3, 2, 0, 0, tzinfo=zoneinfo.ZoneInfo(key='UTC')))
         """
         if level is None and shown is None:

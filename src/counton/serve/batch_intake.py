@@ -17,7 +17,7 @@ import polars as pl
 
 from counton.base.exact import MOST_SENT, refuse_overflow
 from counton.base.private import Private, open_private
-from counton.io.aggregation import tally
+from counton.io.aggregation import sum_rows
 from counton.io.row_assignment import assign_rows
 from counton.io.sources import Source
 from counton.run.discovered_groups import find_group_names
@@ -56,21 +56,21 @@ def checked_batch(
         InvalidInputError: the message names the first refused row and the remedy; or sums ...
             large. Nothing is taken.
     """
-    reading = served.reading
+    mapping = served.mapping
     spec = served.spec
     groups = spec.terms.groups.names
-    skips = reading.policies.missing == "skip"
-    part = read_rows(sent, reading.columns.names, BATCH_ROWS, "the batch", skips=skips)
+    skips = mapping.policies.missing == "skip"
+    part = read_rows(sent, mapping.columns.names, BATCH_ROWS, "the batch", skips=skips)
     source = Source((part,), part.name)
     if spec.discovers_groups:
-        groups = find_group_names(source, reading, ()).all
+        groups = find_group_names(source, mapping, ()).all
     # Read all that a run reads of a row, so that no row is accepted that a run could not read.
-    read = assign_rows(source, reading).collect(engine="in-memory")
+    read = assign_rows(source, mapping).collect(engine="in-memory")
     bad = read["step"] < 0  # it is the code of a row's problem
     if bad.any():
-        tally(source, reading, groups)  # refuses bad rows, unless they are skipped
+        sum_rows(source, mapping, groups)  # refuses bad rows, unless they are skipped
     frame = _with_moments(part.frame().collect(), read["us"], served).filter(~bad)
-    counted = open_private(tally(source, reading, groups, marked=read.filter(~bad)))
+    counted = open_private(sum_rows(source, mapping, groups, marked=read.filter(~bad)))
     sums = counted.cells.rename({"group": "cell"})
     of_cells = sums.group_by("cell").agg(pl.col("total").cast(pl.Float64).abs().sum())
     largest: Any = of_cells["total"].max()
@@ -113,7 +113,7 @@ def _with_moments(frame: pl.DataFrame, us: pl.Series, served: ServedJob) -> pl.D
 
     One that is also the group, the user, the id or a value stays as it is.
     """
-    columns = served.reading.columns
+    columns = served.mapping.columns
     if columns.time in ("", columns.group, *columns.parts, columns.user, columns.id):
         return frame
     return frame.with_columns(us.cast(pl.Datetime("us", "UTC")).alias(columns.time))

@@ -17,7 +17,7 @@ _TEXT_BYTES = 2**20
 #: Most steps of a page: numbers of some statistics are computed one step after the other.
 _PAGE_STEPS = 500
 #: Name of the column by which rows are ordered.
-_STEP = "step"
+_STEP = "window_index"
 
 _POSITION = re.compile(r"([0-9]{1,15})\.([0-9]{1,15})\.([0-9]{1,15})", re.ASCII)
 

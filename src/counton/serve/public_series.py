@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from counton.base.columns import ADDED
 from counton.base.errors import InvalidInputError, StateError, field
 from counton.base.exact import figures_above
+from counton.base.table_schema import ESTIMATE
 from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.continual.strategy_text import strategy_in_words
 from counton.privacy.contribution import canonical_unit
@@ -28,8 +28,8 @@ from counton.results.series import finite
 from counton.results.systematic_errors import systematic_errors
 from counton.results.text import (
     measured_in,
-    people_note,
     protection_in_words,
+    users_note_of,
 )
 from counton.run.planned_accuracy import halfwidths_at, last_step
 from counton.run.read_journal import public_notes, read_release
@@ -185,7 +185,7 @@ class Journal:
             "release": description.release,
             "every": description.cut.every,
             "timezone": description.cut.timezone,
-            "level": self.level,
+            "confidence_level": self.level,
             "group": description.by,
             "groups": self.groups(),
             "units": measured_in(description),
@@ -227,11 +227,11 @@ class Journal:
             "description": [
                 f"{description.guarantee}, {description.guarantee.scope}",
                 description.guarantee.meaning_for(unit),
-                *filter(None, [people_note(description)]),
+                *filter(None, [users_note_of(description)]),
                 strategy_in_words(description.strategy, description.cut.noun),
             ],
             "protects": protection_in_words(description),
-            "people": people_note(description),
+            "people": users_note_of(description),
             "systematic_errors": [
                 *public_notes(spec),
                 *systematic_errors(description),
@@ -302,7 +302,7 @@ class Journal:
         released = self.read()
         refuse_many_rows(released.rows)
         steps = _steps_with_rows(released, released.steps)
-        step_rows = None if released.rows is None else len(released.groups)
+        step_rows = None if released.rows is None else len(released.groups) * released.n_series
         return facts_of(released), ReleasedRows(steps, released.table, step_rows)
 
     def _read_journal(self, level: float) -> ReleaseData:
@@ -387,7 +387,7 @@ class Journal:
         groups: Sequence[str] = (),
         start: str | None = None,
         until: str | None = None,
-        of: str | None = None,
+        series: str | None = None,
         level: float | None = None,
         last: int | None = None,
     ) -> ReleasedRows:
@@ -397,7 +397,7 @@ class Journal:
             groups: names of the groups; empty: all.
             start: only windows that begin at this time or later.
             until: only windows that end by this time.
-            of: totals or windows; None: totals, if they are released.
+            series: cumulative or per-window; None: cumulative, if it is released.
             level: probability of the intervals; None: that of the stream.
             last: only this many newest steps.
 
@@ -407,18 +407,18 @@ class Journal:
         released = self.read(level) if self.step else self._read_journal(self.level)
         steps = _steps_with_rows(released, self._steps(len(released.steps), start, until, last))
         if not steps:
-            empty = self._table_without_rows(released, groups, of)
+            empty = self._table_without_rows(released, groups, series)
             return ReleasedRows(steps, lambda _: empty)
         chosen = released.only(steps, list(groups) or None)
         step_rows = None if chosen.rows is None else len(chosen.groups)
-        return ReleasedRows(steps, partial(chosen.plain_table, of), step_rows)
+        return ReleasedRows(steps, partial(chosen.plain_table, series), step_rows)
 
     def page(
         self,
         groups: Sequence[str] = (),
         start: str | None = None,
         until: str | None = None,
-        of: str | None = None,
+        series: str | None = None,
         level: float | None = None,
         last: int | None = None,
         position: str | None = None,
@@ -431,7 +431,7 @@ class Journal:
         Raises:
             InvalidInputError: a group, time or position is unknown.
         """
-        request = (self._position, tuple(groups), start, until, of, level, last, position)
+        request = (self._position, tuple(groups), start, until, series, level, last, position)
         cached, page = self._newest
         if cached == request:
             return page
@@ -440,17 +440,17 @@ class Journal:
                 f"{field('page', position)} holds the place in the series, so 'from', 'to' and "
                 "'last' do not go with it: use 'next' of the answer before as it is"
             )
-        rows = self.rows(groups, start, until, of, level, last)
+        rows = self.rows(groups, start, until, series, level, last)
         page = rows.page(None if position is None else Position.parse(position))
         self._newest = request, page
         return page
 
     def _table_without_rows(
-        self, released: ReleaseData, groups: Sequence[str], of: str | None
+        self, released: ReleaseData, groups: Sequence[str], series: str | None
     ) -> pl.DataFrame:
         """Return the columns of `rows`, before there are rows; arguments as for `rows`."""
         # A group that is found in the rows may be shown later.
         names = list(groups) if self.description.cells.named_beforehand else None
-        empty = released.only(released.steps[:1], names or None).plain_table(of).head(0)
-        more = [name for name in ADDED if not self.step and name not in empty.columns]
+        empty = released.only(released.steps[:1], names or None).plain_table(series).head(0)
+        more = [name for name in ESTIMATE if not self.step and name not in empty.columns]
         return empty.with_columns(pl.lit(None, pl.Float64).alias(name) for name in more)

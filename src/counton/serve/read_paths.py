@@ -35,7 +35,7 @@ _CSV = "text/csv; charset=utf-8"
 #: Longest address in a header: proxies refuse longer heads.
 _LINK_BYTES = 2_000
 #: Parameters that all pages of a series share.
-_KEPT = ("group", "of", "level")
+_KEPT = ("group", "series", "confidence_level")
 
 
 def later(status: int, why: str, seconds: int) -> HTTPException:
@@ -128,11 +128,11 @@ def router(
         ] = None,
         start: Annotated[Moment, Query(alias="from")] = None,
         until: Annotated[Moment, Query(alias="to")] = None,
-        of_: Annotated[
-            Literal["totals", "windows"] | None,
-            Query(alias="of", description="for counts and sums: totals, or each window alone"),
+        chosen_series: Annotated[
+            Literal["cumulative", "per-window"] | None,
+            Query(alias="series", description="for counts and sums: totals, or each window alone"),
         ] = None,
-        level: Annotated[
+        confidence_level: Annotated[
             float | None,
             Query(
                 gt=0,
@@ -156,7 +156,8 @@ def router(
         this one, and null on the last one. CSV has all rows.
         """
         journal = of(name)
-        level = check_confidence_level(journal.level if level is None else level)
+        level = journal.level if confidence_level is None else confidence_level
+        level = check_confidence_level(level)
         groups = group or ()
         is_long = journal.has_many_rows(groups, start, until, last, page)
         if format == "csv":
@@ -164,15 +165,15 @@ def router(
                 raise InvalidInputError(
                     f"{field('page', page)} is only for JSON, since CSV has all rows: leave it out"
                 )
-            parts = partial(_csv_parts, journal, groups, start, until, of_, level, last)
+            parts = partial(_csv_parts, journal, groups, start, until, chosen_series, level, last)
             return answer_in_parts(parts, _CSV, _as_file(name), is_long=is_long)
         parameters = [
             (key, value) for key, value in request.query_params.multi_items() if key in _KEPT
         ]
 
         def make() -> Response:
-            result = journal.page(groups, start, until, of_, level, last, page)
-            facts = {"name": name, "level": level, **journal.promise()}
+            result = journal.page(groups, start, until, chosen_series, level, last, page)
+            facts = {"name": name, "confidence_level": level, **journal.promise()}
             facts["description"] = "release"  # its address, as seen from that of the numbers
             after = None
             if result.next is not None:
@@ -214,12 +215,12 @@ def _csv_parts(
     groups: Sequence[str],
     start: str | None,
     until: str | None,
-    of: str | None,
+    series: str | None,
     level: float,
     last: int | None,
 ) -> Iterator[bytes]:
     """Yield the parts of a series as CSV; arguments as for `Journal.rows`."""
-    rows = journal.rows(groups, start, until, of, level, last)
+    rows = journal.rows(groups, start, until, series, level, last)
     refuse_many_rows(rows.known_rows)
     for number, table in enumerate(rows.parts()):
         shown = escape_formulas(table.lazy()).collect()

@@ -38,7 +38,7 @@ from counton.run.exactness import SumBounds
 from counton.run.opened_state import OpenedState
 from counton.run.parsing import parse_run
 from counton.run.path_conflicts import refuse_shared
-from counton.run.reading import columns_of, row_reading
+from counton.run.reading import columns_of, row_mapping
 from counton.run.row_source import named_columns
 from counton.run.run_job import prepare
 from counton.run.stream_spec import StreamSpec
@@ -68,7 +68,7 @@ class ServedJob:
         job: the job, with the options of earlier runs that its stream remembers.
         stream: name of its stream.
         spec: the specification of the stream.
-        reading: how rows are read.
+        mapping: how rows are read.
         release_delay: microseconds from the end of a window to its release.
     """
 
@@ -76,7 +76,7 @@ class ServedJob:
     job: Job
     stream: str
     spec: StreamSpec
-    reading: RowMapping
+    mapping: RowMapping
     release_delay: int
 
     @property
@@ -96,7 +96,7 @@ class ServedJob:
 
     def accepted_rows(self, parts: Sequence[Rows]) -> AcceptedRows:
         """Return the rows of batches as the source of a run."""
-        sources = tuple(parts) or empty_inbox(self.reading.columns.names).parts
+        sources = tuple(parts) or empty_inbox(self.mapping.columns.names).parts
         return AcceptedRows(sources, "the inbox")
 
 
@@ -204,8 +204,8 @@ def serve_job(name: str, job: Job) -> ServedJob:
             prepared = prepare(job, state, rows, datetime.now(UTC), writes_files=False)
             options = prepared.options
             spec = prepared.spec
-        reading = row_reading(spec, options)
-        return ServedJob(name, job, state.name, spec, reading, options.release_delay)
+        mapping = row_mapping(spec, options)
+        return ServedJob(name, job, state.name, spec, mapping, options.release_delay)
 
 
 def _refuse_name(name: str) -> None:

@@ -86,19 +86,19 @@ class SparkRows(Rows):
             raise RuntimeError("the rows of the frame have not been read yet: read them first")
         return self._digest
 
-    def grain(self, reading: RowMapping) -> tuple[int, int] | None:
+    def grain(self, mapping: RowMapping) -> tuple[int, int] | None:
         """Return offset and length, in microseconds, of pieces of time, each within one window.
 
         Rows that differ only in their times within a piece may be counted together before windows
         are known. None if rows have no stored UTC times, or values that are not only labels.
         """
-        if not reading.columns.time:
+        if not mapping.columns.time:
             return None
-        parts = () if reading.adds is None else reading.adds.parts
-        dtype = self.frame().collect_schema()[reading.columns.time]
-        windows = reading.windows
+        parts = () if mapping.adds is None else mapping.adds.parts
+        dtype = self.frame().collect_schema()[mapping.columns.time]
+        windows = mapping.windows
         absolute = isinstance(dtype, pl.Datetime) and dtype.time_zone is not None
-        if not absolute or reading.time_format or any(part.kind != "label" for part in parts):
+        if not absolute or mapping.time_format or any(part.kind != "label" for part in parts):
             return None
         return windows.pieces
 
@@ -170,64 +170,64 @@ class SparkSource(RemoteRows):
         return len(self.parts) > 1
 
     @override
-    def cells(self, reading: RowMapping, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
-        if reading.unknown == "discover":
-            return Private(by_place(self._sums_by_label(reading), domain or (), reading.adds))
+    def cells(self, mapping: RowMapping, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
+        if mapping.unknown == "discover":
+            return Private(by_place(self._sums_by_label(mapping), domain or (), mapping.adds))
         sums = self._rows.beside
         self._rows.beside = None
-        return Private(self._sum_rows(reading, domain) if sums is None else sums)
+        return Private(self._sum_rows(mapping, domain) if sums is None else sums)
 
     @override
-    def labels(self, reading: RowMapping) -> Private[pl.DataFrame]:
-        return Private(labels_of(self._sums_by_label(reading), reading))
+    def labels(self, mapping: RowMapping) -> Private[pl.DataFrame]:
+        return Private(labels_of(self._sums_by_label(mapping), mapping))
 
     @override
     def assign_rows(
-        self, reading: RowMapping, domain: Sequence[str] | None
+        self, mapping: RowMapping, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
         """Return the rows that could count, with windows and groups.
 
         The same pass adds up all rows for `cells`, unless groups are found in the data.
         """
-        declared = None if reading.unknown == "discover" else domain
-        columns = reading.columns.names
+        declared = None if mapping.unknown == "discover" else domain
+        columns = mapping.columns.names
         self._rows.scan(columns)  # raises for a missing column
-        make_batches = partial(_candidates, _Work(reading, declared, self._rows))
+        make_batches = partial(_candidates, _Work(mapping, declared, self._rows))
         hashed = with_hashes(self._rows.spark, self._rows.of_file(columns))
         collected = _collect(hashed, make_batches, _BLOB)
         self._rows.read(columns, pl.concat(_frames_of(collected, "halves")))
-        if reading.unknown != "discover":
-            none = cells_of(self._rows.empty, reading, declared)
+        if mapping.unknown != "discover":
+            none = cells_of(self._rows.empty, mapping, declared)
             self._rows.beside = sum_cells([none, *_frames_of(collected, "cells")])
         return Private(_frames_of(collected, "rows"))
 
     @override
-    def some(self, reading: RowMapping, condition: pl.Expr, most: int) -> Private[pl.DataFrame]:
-        columns = self._rows.of_file(reading.columns.names)
+    def some(self, mapping: RowMapping, condition: pl.Expr, most: int) -> Private[pl.DataFrame]:
+        columns = self._rows.of_file(mapping.columns.names)
         schema = self._rows.frame().select(columns).collect_schema()
-        make_batches = partial(_pick, _Work(reading, None, self._rows), condition)
+        make_batches = partial(_pick, _Work(mapping, None, self._rows), condition)
         frame = select(self._rows.spark, columns)
         return Private(_collect(frame, make_batches, schema, most=most))
 
-    def _sums_by_label(self, reading: RowMapping) -> pl.DataFrame:
+    def _sums_by_label(self, mapping: RowMapping) -> pl.DataFrame:
         """Return sums by window and label, once: a second pass over the frame could differ."""
         if self._rows.by_label is None:
-            self._rows.by_label = self._sum_rows(reading, None)
+            self._rows.by_label = self._sum_rows(mapping, None)
         return self._rows.by_label
 
-    def _sum_rows(self, reading: RowMapping, domain: Sequence[str] | None) -> pl.DataFrame:
+    def _sum_rows(self, mapping: RowMapping, domain: Sequence[str] | None) -> pl.DataFrame:
         from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-        columns = reading.columns.names
+        columns = mapping.columns.names
         self._rows.scan(columns)  # raises for a missing column
         selected = self._rows.of_file(columns)
-        grain = self._rows.grain(reading)
+        grain = self._rows.grain(mapping)
         hashed = with_hashes(self._rows.spark, selected)
         if grain is not None:
             begin, length = grain
-            hashed = alike(hashed, selected.index(reading.columns.time), begin, length)
-        work = _Work(reading, domain, self._rows, alike=grain is not None)
-        schema = cells_of(self._rows.empty, work.reading, domain).schema
+            hashed = alike(hashed, selected.index(mapping.columns.time), begin, length)
+        work = _Work(mapping, domain, self._rows, alike=grain is not None)
+        schema = cells_of(self._rows.empty, work.mapping, domain).schema
         sums = [F.sum("rows").alias("rows"), F.max("us").alias("us")]
         for name in list(schema)[len(_CELL) :]:
             added = F.try_sum if name.startswith("total") else F.sum
@@ -250,7 +250,7 @@ class _Work:
 
     def __init__(
         self,
-        reading: RowMapping,
+        mapping: RowMapping,
         domain: Sequence[str] | None,
         rows: SparkRows,
         *,
@@ -258,10 +258,10 @@ class _Work:
     ) -> None:
         # Executors read rows as the driver does: whether bad rows are set aside decides how much a
         # count above the largest one adds.
-        self.reading = reading
+        self.mapping = mapping
         self.domain = domain
         self.alike = alike
-        self._names = rows.of_file(reading.columns.names)
+        self._names = rows.of_file(mapping.columns.names)
         self._together = dict(rows.together)
 
     def rows(self, chunk: pl.DataFrame) -> EventFrame:
@@ -484,9 +484,9 @@ def _cells(
     for chunk in work.chunks(batches):
         if work.alike:
             rows, counts = hashes.add_alike(chunk)
-            frames.append(cells_of(work.rows(rows), work.reading, work.domain, counts))
+            frames.append(cells_of(work.rows(rows), work.mapping, work.domain, counts))
         else:
-            frames.append(cells_of(work.rows(hashes.add(chunk)), work.reading, work.domain))
+            frames.append(cells_of(work.rows(hashes.add(chunk)), work.mapping, work.domain))
         if sum(len(frame) for frame in frames) > max(_CELLS, 2 * len(frames[0])):
             frames = [sum_cells(frames)]
     halves = pl.concat([schema.to_frame(), hashes.halves()], how="diagonal")
@@ -498,7 +498,7 @@ def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
     hashes = _Hashes()
     frames = list[pl.DataFrame]()
     for chunk in work.chunks(batches):
-        rows, cells = candidates(work.rows(hashes.add(chunk)), work.reading, work.domain)
+        rows, cells = candidates(work.rows(hashes.add(chunk)), work.mapping, work.domain)
         frames.append(cells)
         yield from _packing("rows", rows)
         if sum(len(frame) for frame in frames) > max(_CELLS, 2 * len(frames[0])):
@@ -525,4 +525,4 @@ def _pick(
 ) -> Iterator[pa.RecordBatch]:
     """Yield, on an executor, the rows that an expression selects."""
     for chunk in work.chunks(batches):
-        yield from _batches(pick_rows(work.rows(chunk), work.reading, condition), chunk.schema)
+        yield from _batches(pick_rows(work.rows(chunk), work.mapping, condition), chunk.schema)

@@ -20,39 +20,45 @@ from counton.base.errors import (
     first_line,
 )
 from counton.base.outside_input import sqlite_header
+from counton.base.table_schema import VIEW_COLUMNS, ColumnType
 from counton.state.database import LOCK_TIMEOUT_SECONDS, Database, DatabaseAddress, parse_address
 from counton.state.sql import Connection
 from counton.state.sqlite_file import is_state
 
 _STREAMS = "counton_published_streams"
 _ROWS = "counton_published_rows"
-#: Columns of numbers have no type in a file, so that whole numbers stay whole.
+#: The columns of a published row, in the order of the table, besides that of its stream.
+ROW_COLUMNS = ("row", "local_start", *(column.name for column in VIEW_COLUMNS))
+#: Types of columns in a database. Numbers have no type in a file, so that integers stay integers.
+_TYPES = {
+    ColumnType.INTEGER: "BIGINT",
+    ColumnType.NUMBER: "{number}",
+    ColumnType.TEXT: "TEXT",
+    ColumnType.TIME: "TIMESTAMP WITH TIME ZONE",
+    ColumnType.BOOLEAN: "BOOLEAN",
+}
+_COLUMN_TYPES = ",\n    ".join(f'"{column.name}" {_TYPES[column.type]}' for column in VIEW_COLUMNS)
 _TABLES = (
-    # Step is the last published one. Shown is JSON of what decides the rows besides the level: the
-    # readings' columns, and notes on single windows. The description is the guarantee in a file.
+    # Shown is JSON of what decides the rows besides the confidence level: what is displayed, and
+    # notes on single windows. The description is the guarantee in a file.
     f"""CREATE TABLE {_STREAMS} (
     id {{serial}} PRIMARY KEY, stream VARCHAR(200) NOT NULL UNIQUE,
     key_fingerprint VARCHAR(64) NOT NULL, protected TEXT NOT NULL, guarantee TEXT NOT NULL,
-    strategy TEXT NOT NULL, level {{number}} NOT NULL, step BIGINT NOT NULL, shown TEXT,
-    description TEXT NOT NULL
+    strategy TEXT NOT NULL, confidence_level {{number}} NOT NULL, last_window BIGINT NOT NULL,
+    shown TEXT, description TEXT NOT NULL
 );"""
     # Rows without times were released at once. The local start is a clock time of its zone.
     f"""CREATE TABLE {_ROWS} (
-    stream_id BIGINT REFERENCES {_STREAMS} (id), step BIGINT, row BIGINT,
-    window_start TIMESTAMP WITH TIME ZONE, window_end TIMESTAMP WITH TIME ZONE,
-    local_start TIMESTAMP, "group" TEXT NOT NULL,
-    estimate {{number}}, std {{number}}, lower {{number}}, upper {{number}},
-    window_estimate {{number}}, window_std {{number}}, window_lower {{number}},
-    window_upper {{number}}, note TEXT, PRIMARY KEY (stream_id, step, row)
+    stream_id BIGINT REFERENCES {_STREAMS} (id), row BIGINT, local_start TIMESTAMP,
+    {_COLUMN_TYPES},
+    PRIMARY KEY (stream_id, window_index, row)
 ) {{key}};"""
 )
 
-#: The view to read. Columns ``window_...`` are of one window alone, the others of all windows up
-#: to it.
+#: The view to read: the columns of released tables, after the stream and its newest window.
 _VIEW = f"""CREATE VIEW counton_releases AS
-SELECT s.stream, r.step, r.window_start, r.window_end, r."group", r.estimate, r.std, r.lower,
-    r.upper, r.window_estimate, r.window_std, r.window_lower, r.window_upper, s.level,
-    s.step AS last_step, r.local_start, r.note
+SELECT s.stream, s.last_window, r.local_start,
+    {", ".join(f'r."{column.name}"' for column in VIEW_COLUMNS)}
 FROM {_STREAMS} s JOIN {_ROWS} r ON r.stream_id = s.id
 """
 
@@ -142,13 +148,13 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
     if not connection.has(_STREAMS):
         connection.script(_TABLES)
         connection.execute(_VIEW)
-    elif (old := connection.first(f"SELECT * FROM {_ROWS}")) and not hasattr(old, "note"):
+    elif (old := connection.first(f"SELECT * FROM {_ROWS}")) and not hasattr(old, "series"):
         raise StreamMismatchError(
-            f"the published tables there have no column {'note'!r}, because an earlier version of "
-            f"counton made them; publish to another database ({field('to')})"
+            f"the published tables there have no column {'series'!r}, because an earlier version "
+            f"of counton made them; publish to another database ({field('to')})"
         )
     name = facts["stream"]
-    last = facts["step"]
+    last = facts["last_window"]
     row = find_row(connection, name)
     kept = 0
     if row is not None:
@@ -158,23 +164,23 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
                 f"{row.key_fingerprint}: publish to another database, or remove that stream first "
                 f"(counton publish, {field('remove', True)})"
             )
-        if row.step > last:
+        if row.last_window > last:
             raise StateRolledBackError(
-                f"{row.step:,} steps of stream {name!r} are published, but the state has only "
-                f"{last:,}, so the state is an old copy; restore the newest copy"
+                f"{row.last_window:,} steps of stream {name!r} are published, but the state has "
+                f"only {last:,}, so the state is an old copy; restore the newest copy"
             )
-        kept = row.step if row.step == last else max(row.step - lags, 0)
-        if (row.level, row.shown) != (facts["level"], facts["shown"]):
+        kept = row.last_window if row.last_window == last else max(row.last_window - lags, 0)
+        if (row.confidence_level, row.shown) != (facts["confidence_level"], facts["shown"]):
             kept = 0  # changed readings, and withdrawn numbers, make all rows new
         assignments = ", ".join(f"{column} = :{column}" for column in facts)
-        sql = f"UPDATE {_STREAMS} SET {assignments} WHERE id = :stream_id AND step = :before"
-        changed = connection.execute(sql, stream_id=row.id, before=row.step, **facts)
+        sql = f"UPDATE {_STREAMS} SET {assignments} WHERE id = :stream_id AND last_window = :before"
+        changed = connection.execute(sql, stream_id=row.id, before=row.last_window, **facts)
         if changed.rowcount != 1:
             raise ConcurrentWriterError(
-                f"another process is publishing this stream, and has added step {row.step + 1:,} "
-                "already: let only one of them publish"
+                f"another process is publishing this stream, and has added step "
+                f"{row.last_window + 1:,} already: let only one of them publish"
             )
-        sql = f"DELETE FROM {_ROWS} WHERE stream_id = :stream AND step > :kept"
+        sql = f"DELETE FROM {_ROWS} WHERE stream_id = :stream AND window_index > :kept"
         connection.execute(sql, stream=row.id, kept=kept)
     else:
         connection.insert(_STREAMS, facts)

@@ -86,7 +86,7 @@ class Average(ClippedValues):
     finds = True
     keyword = "average"
     example = "value=seconds lower=0 upper=600 resolution=1"
-    column = "name"
+    column = "measure"
     says = "The mean of clipped values, and their sum and number."
     phrase = "average of {value}, each value clipped to [{lower}, {upper}],"
     unit_word = "{value}"

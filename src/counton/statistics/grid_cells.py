@@ -21,9 +21,9 @@ import numpy as np
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, read_only
-from counton.base.columns import refuse_added
 from counton.base.errors import InvalidInputError
 from counton.base.exact import in_parts, quote, some_of, suggest
+from counton.base.table_schema import refuse_reserved
 from counton.continual.formulas import ClosedForm, Estimate
 from counton.continual.intervals import (
     check_confidence_level,
@@ -185,7 +185,7 @@ class GridCells(TableStatistic):
                 f"columns are {quote(columns)}; give a dictionary from each column to its labels, "
                 "such as {'sex': ['f', 'm']}"
             )
-        refuse_added(list(labels_by_column))
+        refuse_reserved(list(labels_by_column))
         self.columns: dict[str, tuple[str, ...]] = {}
         for name, labels in labels_by_column.items():
             self.columns[str(name)] = distinct_names(labels, f"the labels of {name!r} are")

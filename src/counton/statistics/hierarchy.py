@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, read_only
-from counton.base.columns import MISSING, OUTSIDE, refuse_added
+from counton.base.columns import MISSING, OUTSIDE
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInputError, field
 from counton.base.exact import in_parts, quote
+from counton.base.table_schema import refuse_reserved
 from counton.continual.formulas import ClosedForm, Estimate, Formula, TableNumbers
 from counton.continual.intervals import check_confidence_level, smooth_halfwidth
 from counton.continual.table_request import EVERY_ROW, TableRequest
@@ -132,7 +133,7 @@ class HierarchyResult(StatisticResult):
         return self.cells.halfwidths(std, check_confidence_level(level), read) + self._grain
 
     def level_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Return the names, estimate, std, lower and upper of one level.
+        """Return the names, estimates and intervals of one level.
 
         Raises:
             InvalidInputError: there is no level of this name, or a probability is outside (0, 1).
@@ -147,7 +148,9 @@ class HierarchyResult(StatisticResult):
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         tree = self.statistic.tree
         parts = [self._level_numbers(depth) for depth in range(len(tree.levels))]
-        about: dict[str, NDArray[Any]] = {"level": np.repeat(np.array(tree.levels), tree.sizes)}
+        about: dict[str, NDArray[Any]] = {
+            "tree_level": np.repeat(np.array(tree.levels), tree.sizes)
+        }
         for column in tree.levels[1:]:
             labels = np.full(sum(tree.sizes), None, dtype=object)
             for part, stop in zip(parts, np.cumsum(tree.sizes), strict=True):
@@ -232,7 +235,7 @@ class Hierarchy(TableStatistic):
                 f"the tree has a node {quote(wrong)} of type {type(wrong).__name__}, but events "
                 "name nodes by texts: give all nodes texts as names"
             )
-        refuse_added(self.tree.levels[1:], "level")
+        refuse_reserved(self.tree.levels[1:], "tree_level")
         self.n_accumulators = sum(map(len, self.tree.leaves))
         if self.n_accumulators > _MOST_LEAVES:
             raise InvalidInputError(

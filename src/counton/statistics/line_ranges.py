@@ -10,9 +10,9 @@ import numpy as np
 from typing_extensions import override
 
 from counton.base.arrays import Integers
-from counton.base.columns import refuse_added
 from counton.base.errors import InvalidInputError, field
 from counton.base.exact import check_integer, has_parts, is_whole, quote
+from counton.base.table_schema import refuse_reserved
 from counton.continual.formulas import TableNumbers
 from counton.continual.table_request import EVERY_ROW, TableRequest
 from counton.privacy import ContributionBound, Guarantee
@@ -74,12 +74,16 @@ class RangesResult(GridResult):
             return TableNumbers(about, self.of_boxes(low, high))
         place = np.arange(len(self.statistic.labels))[None]
         names = np.array(self.statistic.labels, dtype=object)
-        about = {self.statistic.name: place[0] if self.statistic.numbered else names}
-        running, std = self.boxes(np.zeros_like(place), place + 1)
-        so_far = {"running_total": running, "running_total_std": std}
-        return TableNumbers(
-            about, self.of_boxes(place, place + 1), further_columns=lambda _: so_far
-        )
+        labels = place[0] if self.statistic.numbered else names
+        if not request.running_totals:
+            return TableNumbers({self.statistic.name: labels}, self.of_boxes(place, place + 1))
+        about = {
+            self.statistic.name: np.concatenate([labels, labels]),
+            "measure": np.repeat(np.array(["cell", "running total"], dtype=object), len(names)),
+        }
+        low = np.concatenate([place, np.zeros_like(place)], axis=1)
+        high = np.concatenate([place, place], axis=1) + 1
+        return TableNumbers(about, self.of_boxes(low, high))
 
 
 class Ranges(GridCells):
@@ -150,7 +154,7 @@ class Ranges(GridCells):
             raise InvalidInputError(
                 f"line is {quote(line)}; give one of {', '.join(NAMES)}, or None for the best"
             )
-        refuse_added([name], "running_total", "running_total_std")
+        refuse_reserved([name], "measure")
         self.name = name
         self.workload = workload
         self.line = line

@@ -344,7 +344,7 @@ class Moments(AccumulatorStatistic):
     example = "columns=seconds bounds=0:600"
     says = "Means, variances and covariances of columns."
     reading = MomentsResult
-    column = "name"
+    column = "measure"
     phrase = "table of means, variances and covariances of {columns}"
     unit_word = ""
     also_called = ("variance", "var", "std", "correlation")

@@ -7,6 +7,7 @@ spread evenly between their bounds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -144,7 +145,7 @@ def halfwidths_of(
     reading: StatisticResult, level: float, ask: Sequence[Any] | None = None
 ) -> dict[str, float]:
     """Return half-widths by name; that of `Statistic.alike` if all numbers are of one kind."""
-    read = reading.numbers(TableRequest(ask))
+    read = reading.numbers(TableRequest(ask, running_totals=False))
     low, high = (np.ravel(np.asarray(end, float)) for end in read.numbers.interval(level))
     halfwidths: dict[str, float] = {}
     with np.errstate(invalid="ignore"):
@@ -157,15 +158,26 @@ def halfwidths_of(
     return {reading.statistic.alike: max(halfwidths.values())} if alike else halfwidths
 
 
+def _share(quantile: float) -> list[str]:
+    """Return the text of a quantile's share; nothing for another number."""
+    return [] if math.isnan(quantile) else [f"{quantile:g}"]
+
+
 def _labels(columns: Mapping[str, NDArray[Any]], count: int) -> list[str]:
     """Return a label for each row; rows with equal labels have equal half-widths."""
-    if "name" in columns:
-        parts = columns.get("statistic", np.full(count, ""))  # a report
-        return [f"{part} {name}".strip() for part, name in zip(parts, columns["name"], strict=True)]
-    if "level" in columns:
-        return [str(value) for value in columns["level"]]
-    if "share" in columns:
-        return [f"quantile {share:g}" for share in columns["share"]]
+    if "statistic" in columns:  # a report
+        names = [columns[name] for name in ("statistic", "group", "measure") if name in columns]
+        quantiles = columns.get("quantile", np.full(count, np.nan))
+        return [
+            " ".join([str(name) for name in row_names if name is not None] + _share(quantile))
+            for *row_names, quantile in zip(*names, quantiles.tolist(), strict=True)
+        ]
+    if "measure" in columns:
+        return [str(measure) for measure in columns["measure"]]
+    if "tree_level" in columns:
+        return [str(tree_level) for tree_level in columns["tree_level"]]
+    if "quantile" in columns:
+        return [f"quantile {quantile:g}" for quantile in columns["quantile"]]
     if any(any(label is None for label in column) for column in columns.values()):  # margins
         kept = [
             [name for name, column in columns.items() if column[place] is not None]

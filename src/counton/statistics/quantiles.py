@@ -204,7 +204,7 @@ class QuantilesResult(StatisticResult):
             )
 
         values = ClosedForm(np.array([self._estimate(share) for share in shares]), ends)
-        return TableNumbers({"share": np.array(shares)}, values, "value")
+        return TableNumbers({"quantile": np.array(shares)}, values)
 
 
 class Quantiles(TableStatistic):

@@ -195,7 +195,9 @@ def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumb
 
     about = {"rank": np.arange(1, len(shown.names) + 1), "group": np.array(shown.names, np.str_)}
     numbers = ClosedForm(shown.values, ends, std)
-    return TableNumbers(about, numbers, further_columns=lambda level: {"sure": at(level).sure})
+    return TableNumbers(
+        about, numbers, further_columns=lambda level: {"is_certain": at(level).sure}
+    )
 
 
 def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:

@@ -68,7 +68,7 @@ class Reach(UsersByRank):
     also_called = ("frequency", "returning", "active")
     unit_word = "users"
     event = "user"
-    column = "name"
+    column = "measure"
 
     def __init__(
         self, at_least: str | int | Sequence[Any] = (1,), *, unit: str | None = None

@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
-from counton.base.columns import MISSING, OUTSIDE
+from counton.base.columns import BETWEEN, MISSING, OUTSIDE
 from counton.base.distributions import BoundedChange, scaled_norms
 from counton.base.errors import InvalidInputError, field
-from counton.base.exact import check_integer, figures, has_parts, quote, refuse_overflow
+from counton.base.exact import check_integer, has_parts, quote, refuse_overflow
 from counton.continual.design import Design
 from counton.continual.formulas import Estimate, TableNumbers, join_numbers
 from counton.continual.table_request import EVERY_ROW, TableRequest
@@ -108,20 +108,48 @@ class ReportResult(StatisticResult):
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
-        parts = {name: reading.numbers() for name, reading in self.parts.items()}
-        names: dict[str, list[str]] = {"statistic": [], "name": []}
-        for name, part in parts.items():
-            about = [values for key, values in part.about.items() if key != "rank"]
-            for row in range(np.size(part.numbers.value)):
-                words = [
-                    figures(float(values[row])) if values.dtype.kind == "f" else str(values[row])
-                    for values in about
-                    if values[row] is not None
+        every_row = TableRequest(running_totals=request.running_totals)
+        parts = {name: result.numbers(every_row) for name, result in self.parts.items()}
+        n_rows = {name: np.size(part.numbers.value) for name, part in parts.items()}
+        present = {column for part in parts.values() for column in part.about}
+        about = {"statistic": np.repeat(np.array([*parts], dtype=object), [*n_rows.values()])}
+        groups = [_groups_of_rows(part.about, n_rows[name]) for name, part in parts.items()]
+        if any(group is not None for part_groups in groups for group in part_groups):
+            about["group"] = np.concatenate(groups)
+        if "measure" in present:
+            about["measure"] = np.concatenate(
+                [
+                    part.about.get("measure", np.full(n_rows[name], None)).astype(object)
+                    for name, part in parts.items()
                 ]
-                names["statistic"].append(name)
-                names["name"].append(" ".join(words) or "all")
-        texts = {name: np.array(values) for name, values in names.items()}
-        return TableNumbers(texts, join_numbers([part.numbers for part in parts.values()]))
+            )
+        if "quantile" in present:
+            about["quantile"] = np.concatenate(
+                [
+                    part.about.get("quantile", np.full(n_rows[name], np.nan))
+                    for name, part in parts.items()
+                ]
+            )
+        return TableNumbers(about, join_numbers([part.numbers for part in parts.values()]))
+
+
+def _groups_of_rows(about: Mapping[str, NDArray[Any]], n_rows: int) -> NDArray[Any]:
+    """Return the group of each row of a statistic, such as its node in a tree; None: there is none.
+
+    Args:
+        about: The columns that describe the rows.
+        n_rows: Number of the rows.
+    """
+    names = [
+        values
+        for name, values in about.items()
+        if name not in ("rank", "measure", "quantile", "tree_level")
+    ]
+    groups = np.full(n_rows, None, dtype=object)
+    for row in range(n_rows):
+        texts = [str(values[row]) for values in names if values[row] is not None]
+        groups[row] = BETWEEN.join(texts) or None
+    return groups
 
 
 class FollowedResult(StatisticResult):
@@ -195,7 +223,8 @@ class Report(AccumulatorStatistic):
     >>> day = counter.release_batch([{"paid": 20}, {"paid": 70}] * 500)
     >>> low, high = day.of("paid").interval("mean", 1 - 1e-9)
     >>> low <= 45 <= high, list(day.table_columns())
-    (True, ['step', 'statistic', 'name', 'estimate', 'std', 'lower', 'upper'])
+    (True, ['window_index', 'statistic', 'measure', 'estimate', 'noise_std', 'lower', 'upper',
+        'confidence_level'])
     """
 
     reading = ReportResult

@@ -42,7 +42,7 @@ class StatisticResult(PublicNumbers):
     ...     Count(), 24, PureDP(1), key=Key.generate(), name="visits", batched=True
     ... )
     >>> list(visits.release_batch(["home"]).table_columns())
-    ['step', 'estimate', 'std', 'lower', 'upper']
+    ['window_index', 'estimate', 'noise_std', 'lower', 'upper', 'confidence_level']
     """
 
     start: int | None = None
@@ -170,12 +170,11 @@ class StatisticResult(PublicNumbers):
             InvalidInputError: the level is outside (0, 1 - 1e-9].
         """
         columns = self.numbers(TableRequest(ask)).columns(level)
-        when = {"start": self.start, "step": self.step}
-        if self.start is None:
-            del when["start"]
-        return {
-            name: np.full(len(columns["lower"]), value) for name, value in when.items()
-        } | columns
+        when = {"window_index": self.step}
+        if self.start is not None:
+            when["first_window"] = self.start + 1
+        n_rows = len(columns["lower"])
+        return {name: np.full(n_rows, value) for name, value in when.items()} | columns
 
 
 class StatisticResults(Sequence[StatisticResult]):

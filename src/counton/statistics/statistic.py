@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInputError, field
 from counton.base.exact import quote, suggest, text
 from counton.privacy import ContributionBound, Guarantee
@@ -318,12 +319,12 @@ class Statistic(ABC):
 
     @staticmethod
     def label(names: Mapping[str, Any]) -> str:
-        """Join the names in a table row's columns to one text.
+        """Join the names in a row's columns to the name of a group.
 
-        >>> Statistic.label({"group": "north", "name": "mean"}), Statistic.label({"group": None})
-        ('north mean', 'all')
+        >>> Statistic.label({"region": "north", "city": "x"}), Statistic.label({"region": None})
+        ('north / x', 'all')
         """
-        return " ".join(str(value) for value in names.values() if value is not None) or "all"
+        return BETWEEN.join(str(name) for name in names.values() if name is not None) or "all"
 
     def by_groups(self, groups: Sequence[str]) -> Self | None:
         """Return the statistic with one cell for each given group.

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import Integers, integers_from_text, integers_to_text
-from counton.base.columns import refuse_added
 from counton.base.errors import InvalidInputError
 from counton.base.exact import in_parts
+from counton.base.table_schema import refuse_reserved
 from counton.tables.label_columns import codes_of, columns_of, labels_bytes
 
 Path = tuple[Hashable, ...]
@@ -78,7 +78,7 @@ class Tree:
                 f"a level is called {TOTAL!r}, which is the name of the node above all others: "
                 "rename the column"
             )
-        refuse_added(levels)
+        refuse_reserved(levels)
         for name in levels:
             try:
                 name.encode()

@@ -168,7 +168,7 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
             compare(name, float(reading[called]), bounds, None if place is None else columns[place])
     for name in statistic.asks:
         table = reading.table_columns()
-        at = 0 if len(statistic.asks) == 1 else table["name"].tolist().index(name)
+        at = 0 if len(statistic.asks) == 1 else table["measure"].tolist().index(name)
         own = columns[0] if statistic.parts else None
         compare(name, float(table["estimate"][at]), statistic.bounds_of(0), own)
 

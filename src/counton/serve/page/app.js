@@ -5,7 +5,7 @@ import { Clock, band, count, everyWords, nameOf, noteOf, number, percent, senten
 
 const find = (selector) => document.querySelector(selector);
 /** Windows that are shown: noise hides single ones sooner than totals. */
-const SPAN = { totals: 500, windows: 60 };
+const SPAN = { cumulative: 500, "per-window": 60 };
 /** Rows of the two tables at most. */
 const [LISTED, ROWS] = [500, 100];
 /** Milliseconds: between two questions at least and at most, where a release is late, and after a failure. */
@@ -49,12 +49,12 @@ class App {
     const stated = new URLSearchParams(location.hash.slice(1));
     this.name = stated.get("stream");
     this.line = stated.get("line");
-    find(`#of [value="${stated.get("of") === "windows" ? "windows" : "totals"}"]`).checked = true;
+    find(`#series [value="${stated.get("series") === "per-window" ? "per-window" : "cumulative"}"]`).checked = true;
     find("#streams").addEventListener("change", (event) => {
       [this.name, this.line] = [event.target.value, null];
       this.show();
     });
-    find("#of").addEventListener("change", () => this.show());
+    find("#series").addEventListener("change", () => this.show());
     find("#newest").addEventListener("change", (event) => {
       this.line = event.target.value;
       this.show();
@@ -122,13 +122,14 @@ class App {
     if (kept && this.steps === stream.steps) return () => this.head(stream);
     const counts = ["count", "sum"].includes(stream.statistic);
     const both = counts && stream.release === "both";
-    const of = both ? find("#of :checked").value : stream.release === "windows" ? "windows" : "totals";
+    const single = stream.release === "windows" ? "per-window" : "cumulative";
+    const series = both ? find("#series :checked").value : single;
     const rowsOf = async (last, ...more) => {
-      const query = new URLSearchParams([...(counts ? [["of", of]] : []), ["last", last], ...more]);
+      const query = new URLSearchParams([...(counts ? [["series", series]] : []), ["last", last], ...more]);
       const found = [];
       for (let next = `series?${query}`; next;) {
         const page = await this.ask(`${at(name)}/${next}`);
-        found.push(...page.rows.map(measured));
+        found.push(...page.rows.map(named));
         next = page.next;
       }
       return found;
@@ -136,28 +137,28 @@ class App {
     const groupOf = ({ group }) => (stream.statistic === "top-k" ? "" : group); // the largest are others each time
     const groups = stream.groups ?? [];
     const many = groups.length > 1;
-    let rows = await rowsOf(many ? 1 : SPAN[of]);
+    let rows = await rowsOf(many ? 1 : SPAN[series]);
     const there = new Set(rows.map(([, row]) => groupOf(row)));
     // A number that was withdrawn has no row: the one before it is shown.
-    if (many && !groups.every((group) => there.has(groupOf({ group })))) rows = await rowsOf(SPAN.windows);
-    const until = new Map(rows.map(([, row]) => [groupOf(row), row.step]));
-    const newest = new Map([...new Map(rows)].filter(([, row]) => row.step === until.get(groupOf(row))));
+    if (many && !groups.every((group) => there.has(groupOf({ group })))) rows = await rowsOf(SPAN["per-window"]);
+    const until = new Map(rows.map(([, row]) => [groupOf(row), row.window_index]));
+    const newest = new Map([...new Map(rows)].filter(([, row]) => row.window_index === until.get(groupOf(row))));
     const line = newest.has(this.line) ? this.line : newest.keys().next().value;
     const group = newest.get(line)?.group;
-    if (many && group !== undefined) rows = await rowsOf(SPAN[of], ["group", group]);
+    if (many && group !== undefined) rows = await rowsOf(SPAN[series], ["group", group]);
     const history = rows.filter(([one]) => one === line).map(([, row]) => row);
     return () => {
-      Object.assign(this, { names, stream, name, line, counts, both, of, newest, history, steps: stream.steps });
+      Object.assign(this, { names, stream, name, line, counts, both, series, newest, history, steps: stream.steps });
       if (!kept) this.listed = now;
       this.draw();
     };
   }
 
   draw() {
-    const { stream, names, name, line, of, both, counts, history } = this;
+    const { stream, names, name, line, series, both, counts, history } = this;
     const clock = (this.clock = new Clock(stream.timezone, stream.every));
-    const stepped = counts && of === "windows";
-    const address = new URLSearchParams({ stream: name, ...(both && { of }), ...(line && { line }) });
+    const stepped = counts && series === "per-window";
+    const address = new URLSearchParams({ stream: name, ...(both && { series }), ...(line && { line }) });
     window.history.replaceState(null, "", `#${address}`); // a view can be sent to others
     document.title = `${name} · counton`;
     if ([...find("#streams")].map((one) => one.value).join("\n") !== names.join("\n")) {
@@ -166,7 +167,7 @@ class App {
     find("#streams").value = name;
     find("#streams-label").hidden = names.length < 2;
     find("#content").hidden = false;
-    find("#of").hidden = !both;
+    find("#series").hidden = !both;
     const empty = !history.length;
     find("#nothing").hidden = !empty;
     find("#nothing").textContent = stream.steps ? "No number of the windows that are released is shown."
@@ -178,10 +179,10 @@ class App {
     const what = !counts ? "Up to the end of each window" : stepped ? "In each window" : "Running totals";
     find("#chart-title").textContent = this.newest.size > 1 ? `${what}: ${shownName(line)}` : what;
     if (!empty) this.figures(clock, stepped);
-    find("#download-csv").href = `${at(name)}/series?${new URLSearchParams({ format: "csv", ...(counts && { of }) })}`;
+    find("#download-csv").href = `${at(name)}/series?${new URLSearchParams({ format: "csv", ...(counts && { series }) })}`;
     find("#download-json").href = `${at(name)}/release`; // a series has pages
     // What is drawn now: for whoever waits for it, as programs that drive a browser do.
-    Object.assign(find("#numbers").dataset, { stream: name, step: history.at(-1)?.step ?? 0 });
+    Object.assign(find("#numbers").dataset, { stream: name, step: history.at(-1)?.window_index ?? 0 });
   }
 
   /** What the stream is, its newest number, and what it protects. */
@@ -238,20 +239,20 @@ class App {
   figures(clock, stepped) {
     const { history, stream } = this;
     this.chart.draw(history, clock, { stepped, fromZero: this.counts });
-    const notes = [`The interval holds the number without noise with probability ${percent(stream.level)}.`];
+    const notes = [`The interval holds the number without noise with probability ${percent(stream.confidence_level)}.`];
     if (history.some(noteOf)) notes.push("Hollow: a window with a note.");
-    if (history.some(({ final }) => final === false)) {
+    if (history.some(({ is_final }) => is_final === false)) {
       notes.push("Windows with “provisional” still take late rows, and their numbers change.");
     }
     find("#chart-note").textContent = notes.join(" ");
     find("#when").textContent = stepped ? "Window" : "Until";
     const unit = unitOf(stream.units, history.at(-1));
     find("#what").textContent = unit ? `Number (${unit})` : "Number";
-    const noted = history.some((row) => noteOf(row) || row.final === false);
+    const noted = history.some((row) => noteOf(row) || row.is_final === false);
     find("#history").classList.toggle("plain", !noted);
     const rows = history.slice(-ROWS).reverse().map((row) => {
       const [start, end] = [row.window_start, row.window_end].map(Date.parse);
-      const note = [row.final === false && "provisional", noteOf(row)].filter(Boolean).join("; ");
+      const note = [row.is_final === false && "provisional", noteOf(row)].filter(Boolean).join("; ");
       return element("tr", {}, element("th", { scope: "row", textContent: stepped ? clock.window(start, end) : clock.end(end) }),
         element("td", {}, ...figure(row)), element("td", { textContent: note }));
     });
@@ -274,9 +275,9 @@ class App {
   }
 }
 
-/** The name of a row's line, and the row; quantiles call their estimate a value. */
-function measured(row) {
-  return [nameOf(row), "estimate" in row ? row : { ...row, estimate: row.value }];
+/** The name of a row's line, and the row. */
+function named(row) {
+  return [nameOf(row), row];
 }
 
 new App();

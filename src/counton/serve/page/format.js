@@ -59,27 +59,22 @@ export function sentence(text) {
 
 /** Columns that say when or how much; other ones, such as a group or a degree, name a line. */
 const NO_NAMES = new Set([
-  "window_start", "window_end", "counted_until", "as_of", "final", "sure",
-  "step", "last_step", "rank", "lag", "level", "value", "estimate", "std", "lower", "upper",
-  "running_total", "running_total_std",
+  "window_index", "window_start", "window_end", "counted_until", "n_windows", "as_of", "lag_windows", "series",
+  "rank", "estimate", "noise_std", "lower", "upper", "confidence_level", "is_certain", "is_final", "note",
 ]);
 
-/** A row's columns with their values, and the note of its window: the last column, if there is one. */
-function parted(row) {
-  const [columns, last] = [Object.entries(row), Object.keys(row).at(-1)];
-  return /^(window_)*note$/.test(last) ? [columns.slice(0, -1), row[last]] : [columns, null];
-}
-
+/** The note of a row's window; null: there is none. */
 export function noteOf(row) {
-  return parted(row)[1];
+  return row.note ?? null;
 }
 
 /** The name of the line that a row belongs to. */
 export function nameOf(row) {
-  const words = parted(row)[0].map(([column, value]) => {
-    if (typeof value === "string") return NO_NAMES.has(column) && column !== "level" ? "" : value;
-    if (typeof value !== "number" || NO_NAMES.has(column)) return "";
-    if (column !== "share") return `${column} ${value}`;
+  const words = Object.entries(row).map(([column, value]) => {
+    if (NO_NAMES.has(column)) return "";
+    if (typeof value === "string") return value;
+    if (typeof value !== "number") return "";
+    if (column !== "quantile") return `${column} ${value}`;
     return value === 0.5 ? "median" : `${percent(value)} below`;
   });
   return words.filter(Boolean).join(" · ") || "all";
@@ -87,8 +82,8 @@ export function nameOf(row) {
 
 /** What a number is of, as the service says of the numbers of this name; "": nobody says. */
 export function unitOf(units, row) {
-  const last = row.name?.split(" ").at(-1);
-  const names = row.statistic === undefined ? [row.name] : [`${row.statistic} ${last}`, row.statistic];
+  const { statistic, measure } = row;
+  const names = statistic === undefined ? [measure] : [`${statistic} ${measure}`, statistic];
   return [...names, ""].map((name) => units?.[name ?? ""]).find((unit) => unit !== undefined) ?? "";
 }
 
