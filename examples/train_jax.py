@@ -24,4 +24,4 @@ for batch in sampler:
     each = jax.vmap(gradient, in_axes=(None, 0, 0))(w, inputs[batch], labels[batch])
     updates, state = update(each, state)
     w = optax.apply_updates(w, updates)
-print(best, noise.promise, f"norm of the weights: {jnp.linalg.norm(w['w']):.3f}", sep="; ")
+print(best, noise.guarantee_text, f"norm of the weights: {jnp.linalg.norm(w['w']):.3f}", sep="; ")

@@ -18,4 +18,4 @@ private = make_private(optimizer, noise, model, batch_size=50)
 for batch in private.batches():
     torch.nn.functional.cross_entropy(model(inputs[batch]), labels[batch]).backward()
     optimizer.step()
-print(best, private.step, noise.promise, sep="; ")
+print(best, private.step, noise.guarantee_text, sep="; ")

@@ -360,7 +360,7 @@ class LocalMedian(LocalProtocol[NDArray[np.int64]]):
 
     @cached_property
     def distribution(self) -> DiscreteGaussian:
-        """See `LocalProtocol.law`."""
+        """See `LocalProtocol.distribution`."""
         distribution = calibrate(self.guarantee, self.moved, "gaussian").distribution
         assert isinstance(distribution, DiscreteGaussian), "no other family was asked for"
         return distribution
@@ -765,7 +765,7 @@ class PureLocalMedian(LocalProtocol[PureMessage]):
 
     @cached_property
     def distribution(self) -> DiscreteGaussian:
-        """See `LocalProtocol.law`."""
+        """See `LocalProtocol.distribution`."""
         outside = -NormalDist().inv_cdf(self._apart)
         mu = math.sqrt(outside**2 + 2 * self.cut) - outside  # outside * mu + mu^2 / 2 = cut
         squared = self.strategy.squared_sensitivity() * 4**self.strategy.facts.lattice_bits

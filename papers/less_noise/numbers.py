@@ -211,7 +211,7 @@ def _rows(quick: bool) -> Iterator[ErrorRow]:
                     octave = _error(MultiscaleStrategy(horizon, metric), guarantee, metric)
                     yield ErrorRow(*at, OCTAVE, "counton", octave)
                 ranked = _planned(horizon, guarantee, metric)
-                source = f"counton: {ranked.best.kind}"
+                source = f"counton: {ranked.best.strategy_family}"
                 yield ErrorRow(*at, PLANNED, source, ranked.best.errors.by(metric))
                 (least,) = ranked.least_std().values()
                 yield ErrorRow(*at, BOUND, "counton.planning.lower_bounds", least)

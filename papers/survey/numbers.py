@@ -330,7 +330,7 @@ def errors_at(horizon: int, *, quick: bool = False) -> list[ErrorRow]:
                 found.append(ErrorRow(guarantee, metric, horizon, one.name, one.source, std))
         for metric in METRICS:
             ranked = plan(horizon, stated, metric)
-            source = f"counton: {ranked.best.kind}"
+            source = f"counton: {ranked.best.strategy_family}"
             std = ranked.best.errors.by(metric)
             found.append(ErrorRow(guarantee, metric, horizon, PLANNED, source, std))
             (least,) = ranked.least_std(metric).values()

@@ -10,8 +10,8 @@ import pytest
 WORDS = (
     "cell", "step", "added or removed", "neighbours", "Solved", "Hats", "knots", "Epochs",
     "least of any mechanism", "which later steps and cells the protected unit counts",
-    "written under its key", "checkpoint", "witness", "sure", "discrete Laplace of scale 2", "rho",
-    "36 to 38",
+    "written under its key", "checkpoint", "witness", "is_certain", "discrete Laplace of scale 2",
+    "rho", "36 to 38",
 )  # fmt: skip
 
 

@@ -173,7 +173,7 @@ def test_without_one_every_release_says_which_totals_there_are(place: Any) -> No
         said = " ".join(done.out.split())
         for total in totals:
             assert f"epsilon = {total} or removed" in said
-        assert "they do not add up to one promise" in said
+        assert "they do not add up to one guarantee" in said
 
 
 def test_ledger_shares_out_the_delta_of_a_limit(place: Any, events: str) -> None:

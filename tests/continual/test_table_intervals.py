@@ -144,7 +144,7 @@ def test_margins_are_covered_exactly(guarantee: Guarantee, equal: bool) -> None:
         check(reading)
     for level in LEVELS:
         for columns, (low, high) in ends.items():
-            shown = reading.margin(*columns, level=level)
+            shown = reading.margin(*columns, confidence_level=level)
             half = (shown["upper"] - shown["lower"]) / 2
             assert half == pytest.approx(half_of(reading, low, high, level))
         if not by_boxes:  # weights of no common lattice that could be enumerated

@@ -81,7 +81,7 @@ def test_the_mechanism_of_a_paper_has_the_paper_s_parameters() -> None:
     }  # fmt: skip
     assert built.keys() == PAPERS.keys()
     ranked = plan(365, rho=0.5, strategies=[*built])
-    assert {one.kind: one.strategy for one in ranked} == built
+    assert {one.strategy_family: one.strategy for one in ranked} == built
     best = SmoothBinary.best(365)
     assert plan(365, epsilon=1, strategies=["smooth"]).best.strategy == best
     assert best != SmoothBinary.even(365)

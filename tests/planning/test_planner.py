@@ -47,7 +47,7 @@ GUARANTEES = [PureDP(1), ZCDP(Fraction(1, 2)), ApproxDP(1, 1e-6)]
 
 
 def members(*asked: Any, **when: Any) -> dict[str, tuple[StreamStrategy, ...]]:
-    return {found.kind: found.members for found in candidates_by_kind(*asked, **when)}
+    return {found.strategy_family: found.members for found in candidates_by_kind(*asked, **when)}
 
 
 def error_of(strategy: StreamStrategy, guarantee: Guarantee, metric: Metric) -> float:
@@ -182,7 +182,10 @@ def test_the_best_of_every_kind_is_found_by_brute_force(
     for guarantee in GUARANTEES:
         for metric in metrics:
             ranked = plan(horizon, guarantee, metric, contribution, shape=(5,))
-            found = {choice.kind: choice.errors.by(metric) for choice in reversed(ranked.choices)}
+            found = {
+                choice.strategy_family: choice.errors.by(metric)
+                for choice in reversed(ranked.choices)
+            }
             for kind, strategies in everything.items():
                 least = min(
                     strategy.overall_variance(metric) * distributions[strategy, guarantee]
@@ -435,14 +438,14 @@ def is_published(strategy: StreamStrategy) -> bool:
 def test_what_would_hold_or_draw_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     few = plan(8760, PureDP(1), shape=(100,))
     many = plan(8760, PureDP(1), shape=(10**5,))
-    assert few.best.kind == "solved"
+    assert few.best.strategy_family == "solved"
     assert few.best.row()["held"] == few.best.strategy.facts.buffer_size * 100 > 8760
-    assert many.best.kind == "look-ahead tree"
+    assert many.best.strategy_family == "look-ahead tree"
     assert any(f"more than {MOST_HELD:,}" in note for note in many.notes)
     assert all(choice.row()["held"] <= MOST_HELD for choice in many)
     monkeypatch.setattr("counton.planning.planner.MOST_DRAWN", 1000)
     late = plan(8760, PureDP(1))
-    assert late.best.kind == "look-ahead tree"
+    assert late.best.strategy_family == "look-ahead tree"
     assert any("before the first release" in note for note in late.notes)
 
 
@@ -543,7 +546,7 @@ def test_the_errors_in_words_hold_at_every_step(guarantee: Guarantee) -> None:
 @pytest.mark.parametrize("horizon", [10**7, 10**9])
 @pytest.mark.parametrize("metric", ["mean", "max"])
 def test_long_gaussian_streams_take_octaves(horizon: int, metric: Metric) -> None:
-    assert plan(horizon, ZCDP(0.5), metric).best.kind == "octave"
+    assert plan(horizon, ZCDP(0.5), metric).best.strategy_family == "octave"
 
 
 def test_wide_noise_takes_the_coarser_octave() -> None:
@@ -566,7 +569,7 @@ def test_wide_noise_takes_the_coarser_octave() -> None:
 )
 def test_streams_without_a_last_step(guarantee: Guarantee, kind: str, std: float | None) -> None:
     planned = plan(None, guarantee, around=8760)
-    assert planned.best.kind == kind
+    assert planned.best.strategy_family == kind
     assert std is None or planned.best.errors.mean_std == pytest.approx(std, rel=1e-3)
     assert planned.horizon is None
     assert planned.steps == 8760
@@ -598,7 +601,7 @@ def test_equal_noise_of_the_first_nodes_goes_by_the_steps_in_mind(
 
 def test_wide_noise_without_a_last_step_takes_coarser_weights() -> None:
     planned = plan(None, ZCDP("1e-6"), around=1000)
-    assert planned.best.kind == "growing square root"
+    assert planned.best.strategy_family == "growing square root"
     fine = plan(None, ZCDP(0.5), around=1000).best
     assert planned.best.errors.mean_std == pytest.approx(
         fine.errors.mean_std * 500_000**0.5, rel=0.01
@@ -618,11 +621,11 @@ def test_what_has_no_plan_without_a_last_step_is_refused() -> None:
 
 def test_whole_numbers_with_gaussian_noise_are_octaves() -> None:
     ranked = plan(8760, ZCDP(0.5), simple=True)
-    assert ranked.best.kind == "octave, whole numbers"
+    assert ranked.best.strategy_family == "octave, whole numbers"
     assert ranked.best.strategy.facts.fraction_bits == 0
     assert ranked.best.errors.mean_std < 0.6 * ranked.choices[1].errors.mean_std
     assert ranked.best.errors.mean_std < 1.03 * plan(8760, ZCDP(0.5)).best.errors.mean_std
-    assert all(one.kind != "octave, whole numbers" for one in plan(8760, ZCDP(0.5)))
+    assert all(one.strategy_family != "octave, whole numbers" for one in plan(8760, ZCDP(0.5)))
     counter = Counter(ranked.best.strategy, ZCDP(0.5), key=Key.generate(), name="visits")
     released = counter.release_many(np.zeros(50, np.int64))
     assert released.values.dtype == np.int64
@@ -705,15 +708,15 @@ def test_one_release_of_whole_numbers_needs_no_comparison(metric: Metric) -> Non
 def test_octave_is_so_far_above_what_no_factorisation_is_below(horizon: int) -> None:
     """What the pages say of it."""
     ranked = plan(horizon, ZCDP(0.5), compare=False)
-    assert ranked.best.kind == "octave"
+    assert ranked.best.strategy_family == "octave"
     above = ranked.best.errors.mean_std / ranked.least_std("mean")["gaussian"] - 1
     assert 0.0225 < above < 0.0335
 
 
 def test_every_kind_that_is_ranked_has_a_name_and_every_name_a_kind() -> None:
-    ranked = {kind.kind.words for kind in (*planner._BOTH, *planner._WINDOWS)}
+    ranked = {group.family.words for group in (*planner._BOTH, *planner._WINDOWS)}
     endless = plan(None, ZCDP(1), around=100), plan(None, PureDP(1), around=100)
-    ranked |= {choice.kind for each in endless for choice in each}
+    ranked |= {choice.strategy_family for each in endless for choice in each}
     assert ranked == {kind.words for kinds in FAMILIES.values() for kind in kinds}
     assert all(kind.name == name for name, kinds in FAMILIES.items() for kind in kinds)
 

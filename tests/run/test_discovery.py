@@ -264,7 +264,7 @@ def test_later_groups_come_after_earlier_ones_and_not_before_their_step(tmp_path
     since = dict(found.group_by("group").agg(pl.min("window_index")).rows())
     assert since["aaa"] == 6
     assert "zzz" not in since
-    assert found.filter(step=12)["group"].to_list()[-1] == "aaa"
+    assert found.filter(window_index=12)["group"].to_list()[-1] == "aaa"
     assert found.filter(group="aaa").height == 12 - 5
 
 

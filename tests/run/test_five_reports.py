@@ -191,7 +191,10 @@ def missed(definition: ReleaseMetadata, steps: int) -> tuple[dict[str, int], dic
 
 def _rows(report: Report, release: StepRelease, column: str) -> list[tuple[str, float]]:
     table = read_release(report, release).table_columns()
-    names = [f"{one} {name}" for one, name in zip(table["statistic"], table["name"], strict=True)]
+    labels = [
+        table[label] for label in ("statistic", "group", "measure", "quantile") if label in table
+    ]
+    names = [" ".join(map(str, row)) for row in zip(*labels, strict=True)]
     return [*zip(names, table[column].tolist(), strict=True)]
 
 

@@ -218,14 +218,14 @@ def test_a_table_made_in_parts_is_the_table_made_at_once(
         monkeypatch.setattr("counton.results.release_data._ROWS", 1)
         assert part.table().equals(whole)
         assert part.numbers.lazy().collect().equals(whole)
-        assert part.numbers.lazy().select("group", "std").head(2).collect().height == min(
+        assert part.numbers.lazy().select("group", "noise_std").head(2).collect().height == min(
             2, whole.height
         )
         assert (
             part.numbers.lazy()
             .filter(pl.col("window_index") == 3)
             .collect()
-            .equals(whole.filter(step=3))
+            .equals(whole.filter(window_index=3))
         )
         for kind in ("parquet", "csv", "json"):
             write_table(part.numbers.lazy(), tmp_path / f"parts.{kind}")

@@ -215,7 +215,7 @@ def test_shares_of_a_part_are_kept_with_the_stream(tmp_path: Path) -> None:
     for _ in range(2):
         with run(job) as outcome:
             table = outcome.read().table()
-            assert table.filter(statistic="age")["name"].to_list() == ["0.5", "0.9"]
+            assert table.filter(statistic="age")["quantile"].to_list() == [0.5, 0.9]
     file.write_text(PARTS.format(paid="", age="shares = [0.1]"))
     with pytest.raises(StateError):
         run(load(file)["shop"].having(until="2024-03-02"))

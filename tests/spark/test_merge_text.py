@@ -49,7 +49,8 @@ def test_names_of_columns_are_quoted(tmp_path: Path) -> None:
         text = merge_text(outcome.read(), "visits", "rows_of_today")
     assert text == (
         "MERGE INTO visits AS kept USING rows_of_today AS released\n"
-        "ON kept.`step` IS NOT DISTINCT FROM released.`step` AND "
+        "ON kept.`window_index` IS NOT DISTINCT FROM released.`window_index` AND "
+        "kept.`series` IS NOT DISTINCT FROM released.`series` AND "
         "kept.`group` IS NOT DISTINCT FROM released.`group` AND "
         "kept.`the ``page``` IS NOT DISTINCT FROM released.`the ``page``` AND "
         "kept.`place` IS NOT DISTINCT FROM released.`place`\n"

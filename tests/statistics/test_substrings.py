@@ -148,10 +148,10 @@ def test_any_word_at_any_step_and_after_a_checkpoint() -> None:
     assert parts.reading(33)["JFK ORD"] == whole["estimate"][place]
     last = running.reading()
     assert isinstance(last, OnDemandResult)
-    ranking = last.ranking(3, among=statistic.words(2), level=0.9)
+    ranking = last.ranking(3, among=statistic.words(2), confidence_level=0.9)
     values = [last[name] for name in statistic.words(2)]
     assert ranking.values.tolist() == sorted(values, reverse=True)[:3]
-    wider = last.ranking(3, level=0.9)
+    wider = last.ranking(3, confidence_level=0.9)
     assert (wider.upper - wider.lower > ranking.upper - ranking.lower).all()
 
 

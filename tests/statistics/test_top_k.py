@@ -189,12 +189,12 @@ def test_intervals_hold_for_all_groups_at_once() -> None:
     held = alone = right = 0
     running = started(statistic, guarantee=PureDP("1/4"), strategy=SqrtToeplitz(4), batched=True)
     for reading in simulated(running, changes_of(statistic, [events.tolist()])[0], 3, keys):
-        found = reading.ranking(k=40, level=level)
+        found = reading.ranking(k=40, confidence_level=level)
         place = np.array([int(name[1:]) for name in found.names])
         held += bool(((found.lower <= truth[place]) & (truth[place] <= found.upper)).all())
         low, high = reading.release.interval(level)
         alone += bool(((low <= truth) & (truth <= high)).all())
-        top = reading.ranking(level=level)
+        top = reading.ranking(confidence_level=level)
         sure = {name for name, is_sure in zip(top.names, top.sure, strict=True) if is_sure}
         right += sure <= {"g0", "g1", "g2"} <= {*top.names, *top.others}
     spread = 4 * np.sqrt(level * (1 - level) / keys)

@@ -263,7 +263,7 @@ def test_what_could_not_draw_the_same_is_refused(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(InvalidInputError, match="tensors of PyTorch alone"):
         noise.read(1, "w", 3)
     noise.add(1, {"w": torch.zeros(3)})
-    assert "not cryptographic" in noise.promise
+    assert "not cryptographic" in noise.guarantee_text
     assert noise.run["terms"]["device"] == f"torch {torch.__version__}, cpu"
     here = f"torch {torch.__version__}, cpu"
     host = noise_of(strategy, key, where="host")

@@ -29,11 +29,11 @@ from counton.training import (
 from counton.training.bins import (
     PlaceBound,
     _mean_of_many,
-    anew_delta,
-    anew_multiplier,
     place_bounds,
     place_delta,
     places_multiplier,
+    reshuffled_delta,
+    reshuffled_multiplier,
 )
 from counton.training.strategies import (
     BandedInverseSquareRoot,
@@ -240,11 +240,11 @@ def test_places_drawn_anew_lose_no_more_than_their_bound(
 ) -> None:
     """A place too many, an epoch too few, one direction alone and rounding down say too little."""
     mean, error = simulated_losses(places, epochs, std, epsilon)
-    bound = anew_delta(epsilon, places, epochs, std)
+    bound = reshuffled_delta(epsilon, places, epochs, std)
     assert mean - 5 * error <= bound <= (mean + 5 * error) * 1.005
     least = mean - 5 * error
-    assert anew_delta(epsilon, places + 1, epochs, std) < least
-    assert anew_delta(epsilon, places, epochs - 1, std) < least
+    assert reshuffled_delta(epsilon, places + 1, epochs, std) < least
+    assert reshuffled_delta(epsilon, places, epochs - 1, std) < least
     losses = bins._losses
 
     def other_direction(atoms: Any) -> PrivacyLossDistribution:
@@ -252,10 +252,10 @@ def test_places_drawn_anew_lose_no_more_than_their_bound(
 
     with monkeypatch.context() as wrong:
         wrong.setattr(bins, "_losses", other_direction)
-        assert anew_delta(epsilon, places, epochs, std) < least
+        assert reshuffled_delta(epsilon, places, epochs, std) < least
 
     monkeypatch.setattr(bins, "_INTERVAL", 0.25)
-    assert anew_delta(epsilon, places, epochs, std) >= bound
+    assert reshuffled_delta(epsilon, places, epochs, std) >= bound
 
     def rounded_down(atoms: Any) -> PrivacyLossDistribution:
         logs = np.log(atoms.values[1:]) / 0.25
@@ -270,18 +270,18 @@ def test_places_drawn_anew_lose_no_more_than_their_bound(
         return PrivacyLossDistribution(*both)
 
     monkeypatch.setattr(bins, "_losses", rounded_down)
-    assert anew_delta(epsilon, places, epochs, std) < least
+    assert reshuffled_delta(epsilon, places, epochs, std) < least
 
 
 def test_coarser_grids_of_losses_only_raise_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    fine = anew_delta(1.0, 16, 4, 1.0)
+    fine = reshuffled_delta(1.0, 16, 4, 1.0)
     monkeypatch.setattr(bins, "_INTERVAL", 0.05)
-    assert fine <= anew_delta(1.0, 16, 4, 1.0) < 1.1 * fine
+    assert fine <= reshuffled_delta(1.0, 16, 4, 1.0) < 1.1 * fine
 
 
 def test_an_epoch_of_its_own_is_the_same_as_one_that_is_kept() -> None:
     once = place_delta(1.0, PlaceBound(16, 0.0), 0.8)
-    assert anew_delta(1.0, 16, 1, 0.8) == pytest.approx(once, rel=2e-3)
+    assert reshuffled_delta(1.0, 16, 1, 0.8) == pytest.approx(once, rel=2e-3)
 
 
 @pytest.mark.long
@@ -293,7 +293,7 @@ def test_places_drawn_anew_need_less_noise_than_poisson_batches(
 ) -> None:
     """Errors at 512 steps and 8 epochs."""
     guarantee = ApproxDP(epsilon, 1e-5)
-    std = anew_multiplier(guarantee, 64, 8)
+    std = reshuffled_multiplier(guarantee, 64, 8)
     assert std < 0.98 * poisson_multiplier(guarantee, 1 / 64, 512)
     assert std * 256.5**0.5 == pytest.approx(reached, abs=0.03)
 
@@ -312,8 +312,8 @@ def test_places_are_drawn_anew_in_each_epoch() -> None:
     found = plan(sampler=sampler, dimension=4, guarantee=ApproxDP(1, 1e-5))
     assert [choice.strategy.name for choice in found.choices] == [independent(15, 3).name]
     noise = found.best.noise(key=key, name="run")
-    assert noise.std == pytest.approx(anew_multiplier(ApproxDP(1, 1e-5), 5, 3), rel=1e-3)
-    assert "once in each epoch, drawn by chance and in secret" in noise.promise
+    assert noise.std == pytest.approx(reshuffled_multiplier(ApproxDP(1, 1e-5), 5, 3), rel=1e-3)
+    assert "once in each epoch, drawn by chance and in secret" in noise.guarantee_text
     with pytest.raises(InvalidInputError, match="accounted for only with independent noise"):
         TrainingNoise(blt(15, 3), key=key, name="run", guarantee=ApproxDP(1, 1e-5), sampler=sampler)
     with pytest.raises(InvalidInputError, match="how secret random places"):
@@ -366,7 +366,7 @@ def test_noise_is_amplified_and_says_why() -> None:
     needed = places_multiplier(noise.guarantee, strategy, 16)
     assert wide == pytest.approx(needed * np.sqrt(strategy.squared_sensitivity()), rel=1e-3)
     assert wide < 0.7 * plain
-    assert "drawn by chance and in secret" in noise.promise
+    assert "drawn by chance and in secret" in noise.guarantee_text
 
 
 def test_a_run_that_goes_on_keeps_its_places() -> None:

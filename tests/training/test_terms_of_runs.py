@@ -151,7 +151,11 @@ def test_the_noise_of_a_run_is_made_of_what_the_run_says(name: str) -> None:
     right = [first.read(step, "w", 7) for step in range(1, 25)]
     again = TrainingNoise.of_run(through_json(first.run), key=key)
     assert again.strategy == strategy
-    assert (again.run, again.std, again.promise) == (first.run, first.std, first.promise)
+    assert (again.run, again.std, again.guarantee_text) == (
+        first.run,
+        first.std,
+        first.guarantee_text,
+    )
     again.resume(9, through_json(first.run))
     for step in range(9, 25):
         assert (again.read(step, "w", 7) == right[step - 1]).all()

@@ -146,8 +146,8 @@ def test_a_checkpoint_continued_twice_has_two_noises(strategy: TrainingStrategy,
         for number, one in enumerate(shown):
             for other in shown[:number]:
                 assert np.abs(one["w"] - other["w"]).max() > 1e-3
-    assert all("one version is shown" in way.promise for way in ways[1:])
-    assert "one version" not in first.promise
+    assert all("one version is shown" in way.guarantee_text for way in ways[1:])
+    assert "one version" not in first.guarantee_text
     for step in range(1, done + 1):
         for way in ways:
             with pytest.raises(InvalidInputError):

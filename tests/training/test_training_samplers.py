@@ -110,7 +110,7 @@ def test_a_promise_says_of_whom_and_against_which_neighbours() -> None:
         (people, "for one person present or its place left empty, which"),
     ):
         noise = plan(sampler=sampler, dimension=9).best.noise(key=chosen_key(), name="run")
-        assert words in noise.promise
+        assert words in noise.guarantee_text
 
 
 @pytest.mark.parametrize(

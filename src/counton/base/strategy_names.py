@@ -1,7 +1,7 @@
 """Names of strategies for streams, in options and in plans.
 
-`counton.planning` decides how strategies of a kind are built and when they are considered. A job
-that names a kind is not planned.
+`counton.planning` decides how strategies of a family are built and when they are considered. A job
+that names a family is not planned.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 
 class StrategyFamily(NamedTuple):
-    """A kind of strategy that plans compare.
+    """A family of strategies that plans compare.
 
     Attributes:
-        name: name in options, shared by kinds of one class.
+        name: name in options, shared by families of one class.
         words: name in plans.
         windows: whether it releases each step's own number, not totals.
     """
@@ -43,7 +43,7 @@ CASCADE = StrategyFamily("cascade", "growing cascade", windows=True)
 
 #: Name in options for the best strategy that a refereed paper describes.
 PUBLISHED = "published"
-#: Kinds by the names in options of mechanisms exactly as in their papers, parameters included.
+#: Families by the names in options of mechanisms exactly as in their papers, parameters included.
 PAPERS = {
     "binary-paper": BINARY,
     "honaker-paper": HONAKER,
@@ -51,7 +51,7 @@ PAPERS = {
     "smooth-paper": EVEN_SMOOTH,
     "sqrt-paper": SQUARE_ROOT,
 }
-#: All kinds, by their names in options.
+#: All families, by their names in options.
 FAMILIES: dict[str, tuple[StrategyFamily, ...]] = {}
-for _kind in [member for member in globals().values() if isinstance(member, StrategyFamily)]:
-    FAMILIES[_kind.name] = (*FAMILIES.get(_kind.name, ()), _kind)
+for _family in [member for member in globals().values() if isinstance(member, StrategyFamily)]:
+    FAMILIES[_family.name] = (*FAMILIES.get(_family.name, ()), _family)

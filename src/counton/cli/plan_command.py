@@ -451,7 +451,11 @@ def _print_strategies(console: Console, ranked: StreamPlan) -> None:
         table.add_column(name, justify="right")
     least = ranked.best.errors.by(ranked.metric)
     for choice in ranked:
-        name = choice.kind if len(families) == 1 else f"{choice.kind}, {choice.family}"
+        name = (
+            choice.strategy_family
+            if len(families) == 1
+            else f"{choice.strategy_family}, {choice.family}"
+        )
         above = ""
         if choice is not ranked.best:
             excess = choice.errors.by(ranked.metric) / least - 1 if least else 0.0
@@ -473,14 +477,14 @@ def _print_limits(console: Console, ranked: StreamPlan) -> None:
 
     best = ranked.best
     console.write_line(
-        f"best: {best.kind} with {best.family} noise, {ranked.why(best)}; "
+        f"best: {best.strategy_family} with {best.family} noise, {ranked.why(best)}; "
         f"{origin_of(best.strategy.sources)}; its parts, for experts: --json"
     )
     parameters: dict[str, None] = {}  # in their order, each once
     for choice in ranked:
         constants = ", ".join(named_constants(choice.strategy))
         if constants:
-            parameters[f"{choice.kind} ({constants})"] = None
+            parameters[f"{choice.strategy_family} ({constants})"] = None
     if parameters:
         console.write_line(f"parameters: {'; '.join(parameters)}")
     console.write_line(ranked.published_in_words)

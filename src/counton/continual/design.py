@@ -113,12 +113,14 @@ class Design(Generic[S]):
             unknown, as for a plan.
         part: where the cells of a part lie in the stream; None: the whole stream.
         errors_of: the numbers to which the errors refer; the stream does not depend on it.
-        kind: the kind of strategy in a plan; the stream does not depend on it.
+        strategy_family: the family of the strategy in a plan; the stream does not depend on it.
 
     >>> from counton import PureDP, plan
     >>> best = plan(365, PureDP(1)).best
-    >>> best.kind, best.family, round(best.errors.mean_std, 1), round(best.errors.max_std)
-    ('solved', 'laplace', 7.9, 9)
+    >>> best.strategy_family, best.family
+    ('solved', 'laplace')
+    >>> round(best.errors.mean_std, 1), round(best.errors.max_std)
+    (7.9, 9)
     """
 
     name: str = "planned"
@@ -132,7 +134,7 @@ class Design(Generic[S]):
     noise_id: str | None = None
     part: DesignPart | None = None
     errors_of: ErrorsOf = field(default=ErrorsOf(), repr=False)
-    kind: str = field(default="", compare=False, repr=False)
+    strategy_family: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -182,9 +184,9 @@ class Design(Generic[S]):
         # These are strategies that are not causal, under (epsilon, delta), and for Laplace noise
         # under rho. Their noise was once calibrated to a step fixed beforehand, whose loss differs
         # from that of a step chosen later.
-        promised = self.counters or self.guarantee
-        apart = isinstance(promised, ApproxDP) or (
-            isinstance(promised, ZCDP) and self.distribution.family == "laplace"
+        guarantee = self.counters or self.guarantee
+        apart = isinstance(guarantee, ApproxDP) or (
+            isinstance(guarantee, ZCDP) and self.distribution.family == "laplace"
         )
         return _SEEN if apart and not self.strategy.facts.causal else FORMAT
 
@@ -375,14 +377,14 @@ def design_for(
     >>> design_for(Binary(31), PureDP(1), ContributionBound.add_remove()).distribution
     DiscreteLaplace(scale=Fraction(5, 1))
     """
-    promised = guarantee_of_stream(strategy, guarantee)
+    bound_guarantee = guarantee_of_stream(strategy, guarantee)
     distribution = distribution_for(
-        strategy, counters or promised, contribution, shape
+        strategy, counters or bound_guarantee, contribution, shape
     ).distribution
     strategy._check_distribution(distribution)
     return Design(
         strategy=strategy,
-        guarantee=promised,
+        guarantee=bound_guarantee,
         contribution=contribution,
         shape=shape,
         distribution=distribution,

@@ -327,8 +327,8 @@ def largest_expiring_error(
     have added a strategy's growth and delay to the guarantee.
 
     >>> from counton.strategies import Expiring
-    >>> promised = ExpiringDP(0.5).bound_to(Expiring(2))
-    >>> round(largest_expiring_error(promised, steps=1000, probability=2 / 3), 1)
+    >>> guarantee = ExpiringDP(0.5).bound_to(Expiring(2))
+    >>> round(largest_expiring_error(guarantee, steps=1000, probability=2 / 3), 1)
     24.1
     """
     if not 0 < probability < 1:
@@ -908,16 +908,16 @@ class Errors:
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
         """Return an item's privacy loss at each age: epsilon or rho, float64.
 
-        The analysis "exact" is the loss that ``guarantee.at_age`` promises.
+        The analysis "exact" is the loss that ``guarantee.at_age`` states.
 
         Raises:
             InvalidInputError: the guarantee does not expire, or there are no ages.
         """
-        promised = self.guarantee
-        if isinstance(promised, ExpiringDP | ExpiringZCDP):
-            return promised.loss(ages, analysis)
+        guarantee = self.guarantee
+        if isinstance(guarantee, ExpiringDP | ExpiringZCDP):
+            return guarantee.loss(ages, analysis)
         raise InvalidInputError(
-            f"{promised} is equal at every age; losses by age exist only for guarantees that "
+            f"{guarantee} is equal at every age; losses by age exist only for guarantees that "
             "expire: use the guarantee itself"
         )
 

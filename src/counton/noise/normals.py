@@ -12,7 +12,7 @@ on subkey, level, index, its number and the number of its coordinates, and on no
 # angle: 31 bits for a quarter turn either way, one bit for the sign of the cosine. If w < 2^8, 32
 # further bits are drawn, so that radii end at 9.49 instead of 6.7. Logarithm, sine and cosine are
 # polynomials of single additions, multiplications, a division and a root. IEEE 754 rounds these in
-# one way. The routines of numpy do not promise that (they differ between instruction sets). The
+# one way. The routines of numpy do not guarantee that (they differ between instruction sets). The
 # result is within 2e-6 of the exact function of the bits.
 
 from __future__ import annotations

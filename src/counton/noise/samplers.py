@@ -579,6 +579,10 @@ class GaussianBlockSampler(TileSampler):
         uniform = leading.astype(float) * 2.0**-64
         accepted: NDArray[np.bool_] = uniform < ratio
         for i in np.flatnonzero(np.abs(uniform - ratio) <= self._guard):
+            gap = int(values[i]) ** 2 - int(nearest[i]) ** 2
+            if gap == 0:
+                accepted[i] = True
+                continue
             exact_uniform = Uniform(
                 source,
                 address,
@@ -586,9 +590,7 @@ class GaussianBlockSampler(TileSampler):
                 column=int(columns[i]),
                 sixteen=int(sixteen[i]),
             )
-            gap = int(values[i]) ** 2 - int(nearest[i]) ** 2
-            threshold = partial(exp_bracket, self._rate * gap)
-            accepted[i] = gap == 0 or exact_uniform.below(threshold)
+            accepted[i] = exact_uniform.below(partial(exp_bracket, self._rate * gap))
         return accepted
 
 

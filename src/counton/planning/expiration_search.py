@@ -119,7 +119,7 @@ class Space:
             self.form.guarantee(parameter),
             ContributionBound.add_remove(),
             errors_of=ErrorsOf(steps=self.steps, per_step=self.per_step),
-            kind="expiring",
+            strategy_family="expiring",
         )
 
     def growths(self) -> list[Fraction]:

@@ -71,7 +71,7 @@ MOST_HELD = 2**24
 MOST_DRAWN = 2**27
 #: Horizon beyond which fewer trees are considered for units that count in several steps.
 _LONG = 2**14
-#: Horizon from which on kinds of strategies that are never better than all others are left out,
+#: Horizon from which on families of strategies that are never better than all others are left out,
 #: unless a plan compares all strategies.
 _SHORT = 64
 #: Least number of steps, and largest epsilon, with which the solved strategy is known to be the
@@ -86,7 +86,8 @@ _LONG_SERIES = 2**16
 #: Kinds of strategies whose later candidates have coarser weights, for noise that is too wide for
 #: the first candidate.
 _EVER_COARSER = {
-    kind.words for kind in (names.NORMALISED, names.OCTAVE, names.WHOLE_OCTAVE, names.GROWING_ROOT)
+    family.words
+    for family in (names.NORMALISED, names.OCTAVE, names.WHOLE_OCTAVE, names.GROWING_ROOT)
 }
 #: Number of steps that is assumed if none is stated.
 _AROUND = 2**16
@@ -121,7 +122,7 @@ class Plan(Generic[D]):
 
     >>> from counton import PureDP, plan
     >>> ranked = plan(365, PureDP(1))
-    >>> [choice.kind for choice in ranked][:3], ranked.best is ranked.choices[0]
+    >>> [choice.strategy_family for choice in ranked][:3], ranked.best is ranked.choices[0]
     (['solved', 'look-ahead tree', 'k-ary with subtraction'], True)
     """
 
@@ -287,7 +288,7 @@ class StreamPlan(Plan[Design]):
 
     Attributes:
         horizon, metric: of the request.
-        notes: kinds of strategies that were left out, and why.
+        notes: families of strategies that were left out, and why.
         reached: wanted and planned half-widths, if the guarantee was found from them.
         own_halfwidths: half-widths of a statistic's numbers by name.
     """
@@ -317,7 +318,7 @@ class StreamPlan(Plan[Design]):
         >>> from counton import PureDP, plan
         >>> ranked = plan(365, PureDP(1))
         >>> for one in (ranked.best, ranked.best_published):
-        ...     print(one.kind, round(one.errors.mean_std, 2))
+        ...     print(one.strategy_family, round(one.errors.mean_std, 2))
         solved 7.87
         k-ary with subtraction 10.29
         """
@@ -336,7 +337,7 @@ class StreamPlan(Plan[Design]):
         least = self.best.errors.by(self.metric)
         more = f", {std / least - 1:.0%} above the best" if std > least > 0 else ""
         return (
-            f"published: {best.kind} with {best.family.title()} noise has a "
+            f"published: {best.strategy_family} with {best.family.title()} noise has a "
             f"{_MEASURE[self.metric]} error of {figures(std)}{more} ({figures(least)}); "
             f"{paper_of(best.strategy.sources)}"
         )
@@ -477,7 +478,7 @@ class StreamPlan(Plan[Design]):
         return [
             {
                 **row,
-                "kind": choice.kind,
+                "kind": choice.strategy_family,
                 "why": self.why(choice),
                 "paper": origin_of(choice.strategy.sources),
             }
@@ -559,7 +560,8 @@ def ranked_designs(
     around: int | None = None,
     also: Iterable[StreamStrategy] = (),
 ) -> tuple[list[Design], list[str]]:
-    """Return the designs of `counton.plan`, best first, and notes on kinds that were left out."""
+    """Return the designs of `counton.plan`, best first, and notes on families that were left
+    out."""
     listed = None if strategies is None else [*strategies]
     names_asked = {strategy for strategy in listed or () if isinstance(strategy, str)}
     _check_names(names_asked)
@@ -578,22 +580,31 @@ def ranked_designs(
     check_contribution(contribution)
     cells = check_shape(shape)
 
-    def design(kind: str, strategy: StreamStrategy) -> Design:
+    def design(strategy_family: str, strategy: StreamStrategy) -> Design:
         _check_serves(strategy, horizon, release, cells)
         errors_of = ErrorsOf(release, around)
-        return design_for(strategy, guarantee, contribution, cells, errors_of=errors_of, kind=kind)
+        return design_for(
+            strategy,
+            guarantee,
+            contribution,
+            cells,
+            errors_of=errors_of,
+            strategy_family=strategy_family,
+        )
 
     if listed is None and horizon is not None and not (compare or also):
         best = _best_known(horizon, metric, release, guarantee, contribution, simple=simple)
         for strategy in best.members:
             # Noise that is too wide for this strategy may not be for another one.
             with suppress(InvalidInputError):
-                return [design(best.kind, strategy)], []
-    of_kinds = {kind.words for name in names_asked for kind in names.FAMILIES.get(name, ())}
+                return [design(best.strategy_family, strategy)], []
+    families_asked = {
+        family.words for name in names_asked for family in names.FAMILIES.get(name, ())
+    }
     ranks = listed is None or "auto" in names_asked
     published = names.PUBLISHED in names_asked
     norms = tuple(NORMS[family] for family in guarantee.families)
-    if not (ranks or of_kinds or published):
+    if not (ranks or families_asked or published):
         contenders: tuple[_Contenders, ...] = ()
     elif horizon is None:
         contenders = _endless(release, norms, metric, around)
@@ -610,7 +621,7 @@ def ranked_designs(
             compare=compare or not ranks,
             several=often,
             # Only causal strategies have the better calibration of units in several steps. So
-            # kinds may be best here that never are otherwise.
+            # families may be best here that never are otherwise.
             everything=often and isinstance(guarantee, ApproxDP),
             norms=norms,
         )
@@ -618,7 +629,7 @@ def ranked_designs(
         contenders = tuple(
             group
             for group in contenders
-            if group.kind in of_kinds
+            if group.strategy_family in families_asked
             or (published and any(paper_of(member.sources) is not None for member in group.members))
         )
     contenders = (
@@ -645,7 +656,7 @@ def ranked_designs(
         named = f" of {field('strategy', ','.join(sorted(names_asked)))}" if names_asked else ""
         raise InvalidInputError(
             f"no strategy{named} can give {guarantee} {steps}: {reason}{several}; allow another "
-            "guarantee, or fewer steps, or give auto to compare all kinds"
+            "guarantee, or fewer steps, or give auto to compare all families"
         )
     return choices, notes
 
@@ -655,7 +666,7 @@ def _check_names(names_asked: set[str]) -> None:
     if unknown := sorted(names_asked - {"auto", *known_names}):
         raise InvalidInputError(
             f"{field('strategy', unknown[0])} is not known; give one of "
-            f"{', '.join(known_names)}, or auto to compare all kinds"
+            f"{', '.join(known_names)}, or auto to compare all families"
         )
 
 
@@ -664,23 +675,23 @@ def _best_designs(
     design: Callable[[str, StreamStrategy], Design],
     metric: Metric,
 ) -> tuple[list[Design], list[str]]:
-    """Return each kind's best design by noise family, least error first, and notes on refusals."""
+    """Return each family's best design by noise, least error first, and notes on refusals."""
     other: Metric = "max" if metric == "mean" else "mean"
     notes: list[str] = []
     choices: list[Design] = []
-    for kind, members, note in contenders:
+    for strategy_family, members, note in contenders:
         notes += [note] * bool(note)
         least: dict[str, Design] = {}
         refused: list[str] = []
         for strategy in members:
-            if least and kind in _EVER_COARSER:
+            if least and strategy_family in _EVER_COARSER:
                 break
             try:
-                choice = design(kind, strategy)
+                choice = design(strategy_family, strategy)
                 error = choice.errors.by(metric)
                 _ = choice.errors.by(other)
             except InvalidInputError as refusal:
-                message = f"{kind}: {strategy!r} left out, {refusal}"
+                message = f"{strategy_family}: {strategy!r} left out, {refusal}"
                 refused.append(shorten(message, 210, placeholder=" ..."))
                 continue
             better = least.get(choice.family)
@@ -808,19 +819,19 @@ def _square_root(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
 
 
 class _FamilyCandidates(NamedTuple):
-    """A kind of strategies that plans consider.
+    """A family of strategies that plans consider.
 
     Attributes:
         make: returns the strategies for a `_Question` and a norm.
         norms: 1 for Laplace, 2 for Gaussian noise, with which errors can be computed.
         contends: those with which it may be the best from 64 steps on.
         simple: its releases are integers.
-        only_simple: another kind is better when fractions may be released.
+        only_simple: another family is better when fractions may be released.
         published: papers describe it, and it is never the best for units that count in one step:
             plans include it for comparison only.
     """
 
-    kind: StrategyFamily
+    family: StrategyFamily
     make: Callable[[_Question, Norm], Iterable[StreamStrategy]]
     norms: tuple[Norm, ...] = (1, 2)
     contends: tuple[Norm, ...] = (1, 2)
@@ -831,10 +842,10 @@ class _FamilyCandidates(NamedTuple):
     def norms_wanted(
         self, requested: tuple[Norm, ...], *, compare: bool, several: bool, everything: bool
     ) -> tuple[Norm, ...]:
-        """Return the requested norms for which this kind is a candidate.
+        """Return the requested norms for which this family is a candidate.
 
-        ``compare`` and ``everything`` include kinds that are hardly ever the best, and ``compare``,
-        or a unit that changes ``several`` steps, published ones.
+        ``compare`` and ``everything`` include families that are hardly ever the best, and
+        ``compare``, or a unit that changes ``several`` steps, published ones.
         """
         if self.published and not compare and not several:
             return ()
@@ -921,7 +932,7 @@ _BOTH: tuple[_FamilyCandidates, ...] = (
         published=True,
     ),
     # Each step's count has its own noise, and totals add these up: a tree of one level. A tree of
-    # one level with subtraction has as much noise, so this kind is never better.
+    # one level with subtraction has as much noise, so this family is never better.
     _FamilyCandidates(
         names.EACH_STEP,
         lambda question, norm: [catalogue.KAry(question.horizon, question.horizon + 1, False)],
@@ -946,7 +957,7 @@ _WINDOWS: tuple[_FamilyCandidates, ...] = (
 def _endless(
     release: ReleaseForm, norms: tuple[Norm, ...], metric: Metric, around: int | None
 ) -> tuple[_Contenders, ...]:
-    """Return the candidates for a stream without a last step, by kind."""
+    """Return the candidates for a stream without a last step, by family."""
     if release != "totals":
         raise InvalidInputError(
             f"release is {release!r}, but a stream without a last step can only be planned for "
@@ -983,33 +994,33 @@ def _published_contender(name: str, horizon: int | None) -> _Contenders:
     if name == "kary-paper":  # Algorithm 2 with k = 19, which is the best in the limit
         strategy = catalogue.KAry(horizon, 19, subtraction=True)
     else:
-        kind = next(family for family in _BOTH if family.kind == names.PAPERS[name])
-        (strategy,) = kind.make(_Question(horizon, "mean", "totals", 1, 1, None), 2)
+        members = next(group for group in _BOTH if group.family == names.PAPERS[name])
+        (strategy,) = members.make(_Question(horizon, "mean", "totals", 1, 1, None), 2)
     return _Contenders(name, (strategy,))
 
 
 class _Contenders(NamedTuple):
-    """The candidates of one kind, or a note why there are none."""
+    """The candidates of one family, or a note why there are none."""
 
-    kind: str
+    strategy_family: str
     members: tuple[StreamStrategy, ...]
     note: str = ""
 
 
 @lru_cache(maxsize=128)
 def _contenders(
-    question: _Question, family: _FamilyCandidates, norms: tuple[Norm, ...]
+    question: _Question, group: _FamilyCandidates, norms: tuple[Norm, ...]
 ) -> _Contenders:
     members: list[StreamStrategy] = []
     note = ""
     try:
         for norm in reversed(norms):
             members += [
-                strategy for strategy in family.make(question, norm) if strategy not in members
+                strategy for strategy in group.make(question, norm) if strategy not in members
             ]
     except InvalidInputError as error:
-        note = f"{family.kind.words}: left out, {error}"
-    return _Contenders(family.kind.words, tuple(members), note)
+        note = f"{group.family.words}: left out, {error}"
+    return _Contenders(group.family.words, tuple(members), note)
 
 
 def _best_known(
@@ -1045,14 +1056,14 @@ def candidates(
     everything: bool = False,
     norms: tuple[Norm, ...] = (1, 2),
 ) -> tuple[_Contenders, ...]:
-    """Return the candidates by kind, with a note for each kind that cannot serve the horizon.
+    """Return the candidates by family, with a note for each family that cannot serve the horizon.
 
-    Which one of a kind is best depends on the guarantee; those with another of smaller
+    Which one of a family is best depends on the guarantee; those with another of smaller
     sensitivities in both norms and a smaller error are left out. ``compare``, ``several`` and
     ``everything`` are as in `_FamilyCandidates.norms_wanted`; streams with few steps always have
     ``everything``.
 
-    >>> [found.kind for found in candidates(1000, simple=True)]
+    >>> [found.strategy_family for found in candidates(1000, simple=True)]
     ['k-ary with subtraction', 'octave, whole numbers', 'k-ary', 'smooth binary',
      'smooth binary, even height', 'binary', 'noise for each step']
     """
@@ -1063,11 +1074,11 @@ def candidates(
         except ModuleNotFoundError:  # it is an optional part
             several = False
     return tuple(
-        _contenders(question, family, norms_tried)
-        for family in (_WINDOWS if release == "windows" else _BOTH)
-        if (family.simple if simple else not family.only_simple)
+        _contenders(question, group, norms_tried)
+        for group in (_WINDOWS if release == "windows" else _BOTH)
+        if (group.simple if simple else not group.only_simple)
         and (
-            norms_tried := family.norms_wanted(
+            norms_tried := group.norms_wanted(
                 norms, compare=compare, several=several, everything=everything or horizon < _SHORT
             )
         )

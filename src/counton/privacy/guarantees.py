@@ -350,7 +350,7 @@ def when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZC
     delta = _delta_factor(guarantee.epsilon) * guarantee.delta
     if delta >= 1:
         raise InvalidInputError(
-            f"{guarantee} for a unit that is added or removed promises nothing to a unit that is "
+            f"{guarantee} for a unit that is added or removed guarantees nothing to a unit that is "
             f"replaced, because its delta of {text(guarantee.delta)} grows to 1 or more; give a "
             "smaller delta or epsilon"
         )
@@ -410,7 +410,7 @@ LARGEST_DELTA = Fraction(1, 1000)
 
 
 def check_delta(delta: Number | None) -> None:
-    """Raise `InvalidInputError` if delta is so large that the guarantee promises next to nothing.
+    """Raise `InvalidInputError` if delta is so large that the guarantee means next to nothing.
 
     >>> check_delta("1e-6")
     """

@@ -655,7 +655,7 @@ def totals_in_words(totals: Mapping[str, tuple[Relation, AddableGuarantee | None
         f"{'no one sum' if total is None else total} for one {unit} {NEIGHBOURS[relation]}"
         for unit, (relation, total) in totals.items()
     ]
-    return [*lines, f"{APART}; they do not add up to one promise"]
+    return [*lines, f"{APART}; they do not add up to one guarantee"]
 
 
 def _total(entries: list[LedgerEntry]) -> tuple[Relation, AddableGuarantee | None]:
@@ -675,7 +675,7 @@ def _total(entries: list[LedgerEntry]) -> tuple[Relation, AddableGuarantee | Non
         total = total.after(guarantee if entry.relation == relation else when_replaced(guarantee))
     try:
         return relation, total.filter.cost
-    except InvalidInputError:  # a delta of 1 or more promises nothing
+    except InvalidInputError:  # a delta of 1 or more guarantees nothing
         return relation, None
 
 

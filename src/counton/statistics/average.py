@@ -270,9 +270,9 @@ class Average(ClippedValues):
                 seen, cell_std * (upper - lower) * np.hypot(above, below) / both**2, math.inf
             )
 
-            def ends(level: float) -> tuple[Any, Any]:
+            def ends(confidence_level: float) -> tuple[Any, Any]:
                 # The distance from a line is a weighted sum of both cells.
-                wide = float(cells.halfwidths(np.array(cell_std), level))
+                wide = float(cells.halfwidths(np.array(cell_std), confidence_level))
                 low, high = _directions(above, below, wide)
                 return lower + (upper - lower) * low, lower + (upper - lower) * high
 
@@ -282,8 +282,8 @@ class Average(ClippedValues):
         weights = (1, 1) if measure == "count" else (self.lower, self.upper)
         weight = math.hypot(*map(float, weights)) / self.width
 
-        def half(level: float) -> float:
-            return float(cells.halfwidths(np.array(cell_std), level)) * weight
+        def half(confidence_level: float) -> float:
+            return float(cells.halfwidths(np.array(cell_std), confidence_level)) * weight
 
         return ClosedForm.around(value, half, cell_std * weight, parts)
 

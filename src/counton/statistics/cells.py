@@ -80,8 +80,8 @@ class Cells:
             number = array[..., cell] if self.groups else array[cell].item()
             return number * (int(scale) if scale.denominator == 1 else float(scale))
 
-        def ends(level: float) -> tuple[Any, Any]:
-            low, high = self.release.interval(level)
+        def ends(confidence_level: float) -> tuple[Any, Any]:
+            low, high = self.release.interval(confidence_level)
             return times(self.in_shape(low)), times(self.in_shape(high))
 
         return ClosedForm(
@@ -124,16 +124,16 @@ class Cells:
         )
         return only and self.release.between is None
 
-    def halfwidth(self, level: float = 0.95) -> float:
+    def halfwidth(self, confidence_level: float = 0.95) -> float:
         """Return the half-width of a single cell's interval, in data units.
 
         Raises:
             InvalidInputError: the level is outside (0, 1 - 1e-9].
         """
-        return self.design.errors.cell_halfwidth(*self.ends, level)
+        return self.design.errors.cell_halfwidth(*self.ends, confidence_level)
 
     def halfwidths(
-        self, std: NDArray[np.float64], level: float = 0.95, read: int | None = None
+        self, std: NDArray[np.float64], confidence_level: float = 0.95, read: int | None = None
     ) -> NDArray[np.float64]:
         """Return half-widths of weighted sums, given their standard deviations.
 
@@ -145,7 +145,7 @@ class Cells:
         # Cells have independent noise of one distribution. In standard deviations the half-width is
         # the largest of three: of a single cell, of sums of a few cells, of a normal distribution.
         # The margin added to it is that of `smooth_halfwidth`.
-        cell_half = self.halfwidth(level)
+        cell_half = self.halfwidth(confidence_level)
         distribution = self.design.distribution
         strategy = self.design.strategy
         if not self.std:
@@ -158,7 +158,9 @@ class Cells:
             draws = max(int(variance / full**2 * (1 + 1e-9)), 1)
         coarse = (1.0 if is_narrow(distribution) else 0.5) / distribution.std
         scaled_half = std * (cell_half / self.std + coarse)
-        half = np.maximum(scaled_half, smooth_halfwidth(std, distribution, level, draws=draws))
+        half = np.maximum(
+            scaled_half, smooth_halfwidth(std, distribution, confidence_level, draws=draws)
+        )
         if read is not None:
             # By Cauchy and Schwarz, rounding moves a sum by at most this.
             rounded = float(window_rounding(strategy, *self.ends))

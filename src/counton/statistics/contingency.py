@@ -71,7 +71,7 @@ class ContingencyResult(GridResult):
         ]
         return np.array(low)[:, None], np.array(high)[:, None]
 
-    def margin(self, *columns: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
+    def margin(self, *columns: str, confidence_level: float = 0.95) -> dict[str, NDArray[Any]]:
         """Return the counts of all combinations of some columns' values, with intervals.
 
         Without columns it is the total. Margins agree exactly.
@@ -79,7 +79,7 @@ class ContingencyResult(GridResult):
         Raises:
             InvalidInputError: a column is unknown, or named twice.
         """
-        return self._margin(columns).columns(level)
+        return self._margin(columns).columns(confidence_level)
 
     def _margin(self, columns: Sequence[str]) -> TableNumbers:
         statistic = self.statistic

@@ -103,14 +103,14 @@ class GridResult(StatisticResult):
         std = self.release.std * np.sqrt(self.statistic.grid.variance(low, high))
         return np.asarray(value * 2.0**-self._bits), np.asarray(std)
 
-    def halves(self, low: Integers, high: Integers, level: float) -> Floats:
+    def halves(self, low: Integers, high: Integers, confidence_level: float) -> Floats:
         """Return half-widths of boxes; exact if each cell itself has one draw of noise."""
         # If each measured sum has one draw of noise, they come from the distribution of a sum of
         # discrete draws: exact if cells are measured themselves; otherwise, if noise is narrow, too
         # wide by at most a quarter of an atom or 1/128 of the standard deviation. In all other
         # cases, and if that distribution takes too long, they come from the standard deviation,
         # with a margin for all that it leaves open.
-        level = check_confidence_level(level)
+        confidence_level = check_confidence_level(confidence_level)
         grid = self.statistic.grid
         terms = self.release._design
         distribution = terms.distribution
@@ -118,27 +118,40 @@ class GridResult(StatisticResult):
         rounding = 2.0 ** (len(low) - 1 - self._bits)
         if not self.cells.one_draw:
             std = self.cells.std * np.sqrt(grid.variance(low, high))
-            return self.cells.halfwidths(std, level, math.prod(self.statistic.cells)) + self._grain
+            return (
+                self.cells.halfwidths(std, confidence_level, math.prod(self.statistic.cells))
+                + self._grain
+            )
         if (weight := grid.cell_weight) is not None:
             draws, inverse = np.unique(_few(np.prod(high - low, axis=0)), return_inverse=True)
             half = np.array(
-                [interval_halfwidth(distribution, n, level) / weight for n in draws.tolist()]
+                [
+                    interval_halfwidth(distribution, n, confidence_level) / weight
+                    for n in draws.tolist()
+                ]
             )
             half = terms.errors.in_data_units(half[inverse.reshape(-1)])
             half = half + (rounding if weight > 1 else 0.0)
         elif is_narrow(distribution) and (read := grid.read_weights(low, high)) is not None:
             kinds, inverse = read
-            half = np.array([weighted_halfwidth(distribution, kind, level) for kind in kinds])
+            half = np.array(
+                [weighted_halfwidth(distribution, kind, confidence_level) for kind in kinds]
+            )
             half = terms.errors.in_data_units(half[inverse]) + rounding
         else:
             std = np.sqrt(grid.variance(low, high) * distribution.variance)
-            half = terms.errors.in_data_units(smooth_halfwidth(std, distribution, level)) + rounding
+            half = (
+                terms.errors.in_data_units(smooth_halfwidth(std, distribution, confidence_level))
+                + rounding
+            )
         return np.asarray(np.where((high > low).all(axis=0), half, 0.0), np.float64)
 
     def of_boxes(self, low: Integers, high: Integers) -> ClosedForm:
         """Return the counts of boxes with their intervals."""
         estimate, std = self.boxes(low, high)
-        return ClosedForm.around(estimate, lambda level: self.halves(low, high, level), std)
+        return ClosedForm.around(
+            estimate, lambda confidence_level: self.halves(low, high, confidence_level), std
+        )
 
     @override
     def number_of(self, name: Any = None) -> Estimate:

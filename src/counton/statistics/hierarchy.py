@@ -121,24 +121,26 @@ class HierarchyResult(StatisticResult):
     def whole(self) -> Estimate:
         return self.number_of()
 
-    def _halves(self, std: Floats, level: float) -> Floats:
+    def _halves(self, std: Floats, confidence_level: float) -> Floats:
         if self.cells.one_draw:
             distribution = self.cells.design.distribution
             half = (
-                smooth_halfwidth(std, distribution, check_confidence_level(level))
+                smooth_halfwidth(std, distribution, check_confidence_level(confidence_level))
                 + 2.0**-self._bits
             )
             return np.asarray(half, np.float64)
         read = 1 + sum(int(part.max(initial=0)) for part in self.statistic.tree.children)
-        return self.cells.halfwidths(std, check_confidence_level(level), read) + self._grain
+        return (
+            self.cells.halfwidths(std, check_confidence_level(confidence_level), read) + self._grain
+        )
 
-    def level_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
+    def level_columns(self, nodes: str, confidence_level: float = 0.95) -> dict[str, NDArray[Any]]:
         """Return the names, estimates and intervals of one level.
 
         Raises:
             InvalidInputError: there is no level of this name, or a probability is outside (0, 1).
         """
-        return self._level_numbers(self.statistic.tree.level(nodes)).columns(level)
+        return self._level_numbers(self.statistic.tree.level(nodes)).columns(confidence_level)
 
     def _level_numbers(self, depth: int) -> TableNumbers:
         tree = self.statistic.tree

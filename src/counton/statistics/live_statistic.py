@@ -531,7 +531,7 @@ class OnDemandResult(StatisticResult):
         )
 
     def ranking(
-        self, k: int = 10, among: Sequence[Any] | None = None, level: float = 0.95
+        self, k: int = 10, among: Sequence[Any] | None = None, confidence_level: float = 0.95
     ) -> Ranking:
         """Rank the largest cells; `rank_largest` describes the result.
 
@@ -550,7 +550,7 @@ class OnDemandResult(StatisticResult):
             raise InvalidInputError("among is empty: name at least one cell that may be shown")
         names = [self.statistic.name_of(cell) for cell in cells.tolist()]
         values = self._machine.values(cells, self.step)
-        return ranking_of(names, values, self._half, k, level)
+        return ranking_of(names, values, self._half, k, confidence_level)
 
     def _cells(self, names: Sequence[Any] | None) -> NDArray[np.int64]:
         if names is not None:
@@ -564,10 +564,10 @@ class OnDemandResult(StatisticResult):
             )
         return np.arange(count)
 
-    def _half(self, level: float) -> float:
+    def _half(self, confidence_level: float) -> float:
         terms = self._machine.design
         steps = range(self.step, self.step + 1)
-        half = float(terms.errors.halfwidths(steps, level)[0])
+        half = float(terms.errors.halfwidths(steps, confidence_level)[0])
         return int(half) if half == int(half) and not terms.strategy.facts.fraction_bits else half
 
     def describe(self) -> str:

@@ -146,8 +146,8 @@ class MomentsResult(StatisticResult):
         )
         number = self._moment_number(kind, places)
 
-        def ends(level: float) -> tuple[float, float]:
-            low, high = self._ends(kind, places, number, level)
+        def ends(confidence_level: float) -> tuple[float, float]:
+            low, high = self._ends(kind, places, number, confidence_level)
             return number.to_data_units(low), number.to_data_units(high)
 
         def formula() -> Formula:
@@ -241,11 +241,11 @@ class MomentsResult(StatisticResult):
             return math.inf
         return self.cells.std / self.statistic.grid**2 * float(np.linalg.norm(slopes))
 
-    def _half(self, slopes: Floats, level: float) -> float:
+    def _half(self, slopes: Floats, confidence_level: float) -> float:
         std = self._std(slopes)
         if not math.isfinite(std):
             return math.inf
-        return float(self.cells.halfwidths(np.array(std), level))
+        return float(self.cells.halfwidths(np.array(std), confidence_level))
 
     def _one(self, fails: float) -> float:
         """Return the half-width of a sum of cells whose weights have 2-norm 1."""
@@ -260,14 +260,14 @@ class MomentsResult(StatisticResult):
         return self._ones[fails]
 
     def _ends(
-        self, kind: str, places: tuple[int, ...], moment: _MomentNumber, level: float
+        self, kind: str, places: tuple[int, ...], moment: _MomentNumber, confidence_level: float
     ) -> tuple[float, float]:
         """Return the interval of one number, scaled to [-1, 1]."""
         value = moment.of.value
         number = float(self._sums[0])
-        fails = 1 - level
+        fails = 1 - confidence_level
         if kind in ("count", "sum"):
-            half = self._half(moment.of.slopes, level)
+            half = self._half(moment.of.slopes, confidence_level)
             return value - half, value + half
         if kind == "mean":
             unit_half = self._one(fails)

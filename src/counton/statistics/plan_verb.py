@@ -89,17 +89,18 @@ def plan(
 
     >>> from counton.privacy import ContributionBound
     >>> result = plan(8760, epsilon=1)
-    >>> result.best.kind, result.best.family, result.best.errors.mean_std < 13.8
+    >>> result.best.strategy_family, result.best.family, result.best.errors.mean_std < 13.8
     ('solved', 'laplace', True)
     >>> plan(8760, epsilon=1, simple=True).best.strategy
     KAry(horizon=8760, arity=26, subtraction=True)
-    >>> [one.kind for one in plan(64, epsilon=1, strategies=["kary-paper", "smooth-paper"])]
+    >>> published = plan(64, epsilon=1, strategies=["kary-paper", "smooth-paper"])
+    >>> [choice.strategy_family for choice in published]
     ['kary-paper', 'smooth-paper']
 
     Protect a visitor with rows in up to 30 different hours as a whole:
 
     >>> visits = ContributionBound.add_remove(steps=30, unit="visitor")
-    >>> plan(8760, epsilon=1, delta=1e-6, contribution=visits).best.kind
+    >>> plan(8760, epsilon=1, delta=1e-6, contribution=visits).best.strategy_family
     'normalised square root'
 
     An unknown last step costs 6% of the standard deviation with Gaussian noise:

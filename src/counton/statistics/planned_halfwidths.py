@@ -33,7 +33,7 @@ def planned_halfwidths(
     statistic: Statistic,
     terms: Design,
     step: int,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     *,
     rows: int | None = None,
     over: int | None = None,
@@ -66,7 +66,7 @@ def planned_halfwidths(
             known_names = part.known_beforehand
             if name not in report.derived_from:
                 part_halfwidths = planned_halfwidths(
-                    part, report.terms_of(name, terms), step, level, rows=rows, over=over
+                    part, report.terms_of(name, terms), step, confidence_level, rows=rows, over=over
                 )
             elif rows is None and known_names == ():
                 continue
@@ -75,7 +75,7 @@ def planned_halfwidths(
                 reading = planned_reading(
                     report.statistics[of], report.terms_of(of, terms), step, rows, over
                 )
-                part_halfwidths = halfwidths_of(report.reading_of(name, reading), level)
+                part_halfwidths = halfwidths_of(report.reading_of(name, reading), confidence_level)
                 if rows is None and known_names is not None:
                     part_halfwidths = {
                         key: part_halfwidths[key] for key in part_halfwidths if key in known_names
@@ -86,17 +86,19 @@ def planned_halfwidths(
         rows = None if rows is None else max(rows // len(statistic.groups), 1)
         of_group = replace(terms, shape=statistic.inner.cells)
         return planned_halfwidths(
-            statistic.inner, of_group, step, level, rows=rows, over=over, ask=ask
+            statistic.inner, of_group, step, confidence_level, rows=rows, over=over, ask=ask
         )
     start = step_before(terms, step, over)
     if statistic.on_demand:
-        return {"": float(terms.errors.window_halfwidths(start, step, level))}
+        return {"": float(terms.errors.window_halfwidths(start, step, confidence_level))}
 
-    halfwidths = halfwidths_of(planned_reading(statistic, terms, step, rows, over), level, ask)
+    halfwidths = halfwidths_of(
+        planned_reading(statistic, terms, step, rows, over), confidence_level, ask
+    )
     known_names = statistic.known_beforehand
     if rows is not None or known_names is None:
         return halfwidths
-    cell = float(terms.errors.window_halfwidths(start, step, level))
+    cell = float(terms.errors.window_halfwidths(start, step, confidence_level))
     return {name: half for name, half in halfwidths.items() if name in known_names} or {
         "": cell * statistic.error_of.mean
     }
@@ -142,11 +144,13 @@ def planned_reading(
 
 
 def halfwidths_of(
-    reading: StatisticResult, level: float, ask: Sequence[Any] | None = None
+    reading: StatisticResult, confidence_level: float, ask: Sequence[Any] | None = None
 ) -> dict[str, float]:
     """Return half-widths by name; that of `Statistic.alike` if all numbers are of one kind."""
     read = reading.numbers(TableRequest(ask, running_totals=False))
-    low, high = (np.ravel(np.asarray(end, float)) for end in read.numbers.interval(level))
+    low, high = (
+        np.ravel(np.asarray(end, float)) for end in read.numbers.interval(confidence_level)
+    )
     halfwidths: dict[str, float] = {}
     with np.errstate(invalid="ignore"):
         half = (high - low) / 2

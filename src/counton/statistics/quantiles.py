@@ -91,13 +91,13 @@ class QuantilesResult(StatisticResult):
         sums: Floats = read_only(np.concatenate([[0.0], np.cumsum(counts)]))
         return sums
 
-    def _halves(self, variances: Floats, level: float) -> Floats:
+    def _halves(self, variances: Floats, confidence_level: float) -> Floats:
         """Return half-widths of linear functions, given their variances for sums of variance 1."""
         std = self.cells.std * np.sqrt(variances)
-        return self.cells.halfwidths(std, level, self.statistic.line.measurements)
+        return self.cells.halfwidths(std, confidence_level, self.statistic.line.measurements)
 
     def between(
-        self, low: float | None = None, high: float | None = None, level: float = 0.95
+        self, low: float | None = None, high: float | None = None, confidence_level: float = 0.95
     ) -> Answer:
         """Return the released number of values in [low, high).
 
@@ -107,7 +107,7 @@ class QuantilesResult(StatisticResult):
             InvalidInputError: no edges, edges that do not ascend, or a level outside (0, 1 - 1e-9].
         """
         ends = f"from {low} to below {high}" if low is not None or high is not None else "in all"
-        return answer(self._between(low, high), level, what=f"values {ends}")
+        return answer(self._between(low, high), confidence_level, what=f"values {ends}")
 
     def _between(self, low: float | None, high: float | None) -> ClosedForm:
         statistic = self.statistic
@@ -118,9 +118,11 @@ class QuantilesResult(StatisticResult):
         variance = statistic.line.variance(np.array([first]), np.array([last]))
         value = float(self._below[last] - self._below[first])
         std = self.cells.std * math.sqrt(float(variance[0]))
-        return ClosedForm.around(value, lambda level: float(self._halves(variance, level)[0]), std)
+        return ClosedForm.around(
+            value, lambda confidence_level: float(self._halves(variance, confidence_level)[0]), std
+        )
 
-    def quantile(self, share: float, level: float = 0.95) -> Quantile:
+    def quantile(self, share: float, confidence_level: float = 0.95) -> Quantile:
         """Return the value below which ``share`` of all values lie, with an interval.
 
         The true quantile is the smallest value v, clipped to the edges, such that at least this
@@ -139,10 +141,10 @@ class QuantilesResult(StatisticResult):
         # too many. Each test leaves the true cell out with probability at most (1 - level) / 2;
         # other cells do not matter.
         statistic = self.statistic
-        level = check_confidence_level(level)
+        confidence_level = check_confidence_level(confidence_level)
         part = _checked_share(share)
         excess = self._below - part * self._below[-1]
-        half = self._halves(statistic.excess_variance(part), level)
+        half = self._halves(statistic.excess_variance(part), confidence_level)
         # The first possible cell; the very first if there is none, so that none is left out.
         first = int(np.argmax(excess[1:] >= -half[1:]))
         last = statistic.n_accumulators - int(np.argmax((excess[:-1] < half[:-1])[::-1]))
@@ -188,17 +190,17 @@ class QuantilesResult(StatisticResult):
         inside = (share * below[-1] - below[cell]) / max(below[cell + 1] - below[cell], 1e-300)
         return float(edges[cell] + (edges[cell + 1] - edges[cell]) * min(max(inside, 0.0), 1.0))
 
-    def median(self, level: float = 0.95) -> Quantile:
+    def median(self, confidence_level: float = 0.95) -> Quantile:
         """Return ``quantile(0.5)``."""
-        return self.quantile(0.5, level)
+        return self.quantile(0.5, confidence_level)
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         requested = self.statistic.shares if request.ask is None else request.ask
         shares = [_checked_share(share) for share in requested]
 
-        def ends(level: float) -> tuple[Floats, Floats]:
-            answers = [self.quantile(share, level) for share in shares]
+        def ends(confidence_level: float) -> tuple[Floats, Floats]:
+            answers = [self.quantile(share, confidence_level) for share in shares]
             return np.array([answer.lower for answer in answers]), np.array(
                 [answer.upper for answer in answers]
             )

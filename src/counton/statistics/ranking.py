@@ -55,7 +55,7 @@ class Ranking:
     lower: NDArray[Any]
     upper: NDArray[Any]
     sure: NDArray[np.bool_]
-    level: float
+    confidence_level: float
     _all: Sequence[Any] = field(repr=False)
     _others: NDArray[np.int64] = field(repr=False)
 
@@ -78,7 +78,7 @@ def rank_largest(
     *,
     upward: float | None = None,
     hidden: int | None = None,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
 ) -> Ranking:
     """Rank the k largest of some released counts; this costs no privacy.
 
@@ -93,7 +93,7 @@ def rank_largest(
             released counts: the half-width at the second level of `ranking_levels`; None:
             ``halfwidth``.
         hidden: upper bound on released counts of groups that are not in ``values``; None: all are.
-        level: probability with which both bounds hold.
+        confidence_level: probability with which both bounds hold.
 
     Raises:
         InvalidInputError: k is below 1, or lengths differ.
@@ -134,7 +134,7 @@ def rank_largest(
         top - halfwidth,
         highest + up,
         sure,
-        level,
+        confidence_level,
         names,
         others,
     )
@@ -145,7 +145,7 @@ def ranking_of(
     values: NDArray[Any],
     halfwidth: Callable[[float], float],
     k: int,
-    level: float,
+    confidence_level: float,
     *,
     room: int | None = None,
     chosen: bool = False,
@@ -159,12 +159,16 @@ def ranking_of(
             noise of all groups.
     """
     n_groups = len(names) if room is None else room
-    down, up = map(halfwidth, checked_ranking_levels(n_groups, n_groups if chosen else k, level))
+    down, up = map(
+        halfwidth, checked_ranking_levels(n_groups, n_groups if chosen else k, confidence_level)
+    )
     upward = None if chosen else up
-    return rank_largest(names, values, down, k, upward=upward, hidden=hidden, level=level)
+    return rank_largest(
+        names, values, down, k, upward=upward, hidden=hidden, confidence_level=confidence_level
+    )
 
 
-def checked_ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
+def checked_ranking_levels(groups: int, k: int, confidence_level: float) -> tuple[float, float]:
     """Return `ranking_levels`, if intervals can be computed at them.
 
     Raises:
@@ -174,13 +178,13 @@ def checked_ranking_levels(groups: int, k: int, level: float) -> tuple[float, fl
     Traceback (most recent call last):
     counton.base.errors.InvalidInputError: level is 0.9999999 for all of 1,000 groups at once, ...
     """
-    levels = ranking_levels(groups, k, level)
+    levels = ranking_levels(groups, k, confidence_level)
     if max(levels) > 1 - SMALLEST_TAIL:
         missed = 1.1 * SMALLEST_TAIL * groups  # one group has a part of it, at least 1 / groups
         raise InvalidInputError(
-            f"level is {level} for all of {groups:,} groups at once, so that each of them needs "
-            f"more than 1 - 1e-9, the largest that is known: give at most 1 - {missed:.2g}, or "
-            f"fewer groups"
+            f"level is {confidence_level} for all of {groups:,} groups at once, so that each of "
+            "them needs more than 1 - 1e-9, the largest that is known: give at most 1 - "
+            f"{missed:.2g}, or fewer groups"
         )
     return levels
 
@@ -190,17 +194,19 @@ def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumb
     at = cache(ranking)
     shown = at(0.95)  # names and estimates are equal at all levels
 
-    def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
-        return at(level).lower, at(level).upper
+    def ends(confidence_level: float) -> tuple[NDArray[Any], NDArray[Any]]:
+        return at(confidence_level).lower, at(confidence_level).upper
 
     about = {"rank": np.arange(1, len(shown.names) + 1), "group": np.array(shown.names, np.str_)}
     numbers = ClosedForm(shown.values, ends, std)
     return TableNumbers(
-        about, numbers, further_columns=lambda level: {"is_certain": at(level).sure}
+        about,
+        numbers,
+        further_columns=lambda confidence_level: {"is_certain": at(confidence_level).sure},
     )
 
 
-def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
+def ranking_levels(groups: int, k: int, confidence_level: float) -> tuple[float, float]:
     """Return the probabilities of one group's interval in `rank_largest`: for lower, for upper
     ends.
 
@@ -215,10 +221,10 @@ def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
     [0.999949, 0.994877]
     """
     groups = check_integer("groups", groups, 1)
-    level = check_confidence_level(level)
+    confidence_level = check_confidence_level(confidence_level)
     k = min(check_integer("k", k, 1), groups)
     if k == groups:
-        both = level ** (1 / groups)
+        both = confidence_level ** (1 / groups)
         return both, both
 
     def fails(share: float) -> tuple[float, float]:
@@ -226,13 +232,15 @@ def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
         return -math.expm1(kept / groups), -math.expm1(kept / k)
 
     # P(both hold) is (1 - share)^2, or more, and less
-    low = (1 - level) / 2
-    high = 1 - level
+    low = (1 - confidence_level) / 2
+    high = 1 - confidence_level
     for _ in range(60):
         middle = (low + high) / 2
         down, up = fails(middle)
         log_probability = k * math.log1p(-min(down + up, 0.5)) + (groups - k) * math.log1p(-down)
-        low, high = (middle, high) if log_probability >= math.log(level) else (low, middle)
+        low, high = (
+            (middle, high) if log_probability >= math.log(confidence_level) else (low, middle)
+        )
     down, up = fails(low)
     return 1 - 2 * down, 1 - 2 * up
 

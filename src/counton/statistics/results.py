@@ -103,13 +103,13 @@ class StatisticResult(PublicNumbers):
             return self.cells.std
         return self.number_of(name).std
 
-    def interval(self, name: Any = None, level: float = 0.95) -> tuple[Any, Any]:
+    def interval(self, name: Any = None, confidence_level: float = 0.95) -> tuple[Any, Any]:
         """Return both ends of an interval of a number.
 
         Raises:
             InvalidInputError: no number has this name, or the level is outside (0, 1 - 1e-9].
         """
-        return self.number_of(name).interval(level)
+        return self.number_of(name).interval(confidence_level)
 
     def since(self, earlier: StatisticResult) -> Self:
         """Return the numbers of the rows that came after an earlier reading of the stream.
@@ -144,8 +144,8 @@ class StatisticResult(PublicNumbers):
             about[self.statistic.column] = np.tile(np.array(names), groups)
         if self.says_cells:
 
-            def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
-                low, high = self.release.interval(level)
+            def ends(confidence_level: float) -> tuple[NDArray[Any], NDArray[Any]]:
+                low, high = self.release.interval(confidence_level)
                 return np.ravel(low), np.ravel(high)
 
             return TableNumbers(
@@ -162,14 +162,14 @@ class StatisticResult(PublicNumbers):
         )
 
     def table_columns(
-        self, level: float = 0.95, ask: Sequence[Any] | None = None
+        self, confidence_level: float = 0.95, ask: Sequence[Any] | None = None
     ) -> dict[str, NDArray[Any]]:
         """Return the columns of `table` as arrays, by name, for all rows or those of ``ask``.
 
         Raises:
             InvalidInputError: the level is outside (0, 1 - 1e-9].
         """
-        columns = self.numbers(TableRequest(ask)).columns(level)
+        columns = self.numbers(TableRequest(ask)).columns(confidence_level)
         when = {"window_index": self.step}
         if self.start is not None:
             when["first_window"] = self.start + 1
@@ -221,7 +221,7 @@ class StatisticResults(Sequence[StatisticResult]):
         stds = [reading.std() if name is None else reading.std(name) for reading in self]
         return np.array(stds, np.float64)
 
-    def table(self, level: float = 0.95) -> Any:
+    def table(self, confidence_level: float = 0.95) -> Any:
         """Return the tables of all steps below each other, as one polars data frame.
 
         Raises:
@@ -230,7 +230,7 @@ class StatisticResults(Sequence[StatisticResult]):
         """
         from counton.base.columns import data_frame
 
-        tables = [reading.table_columns(level) for reading in self]
+        tables = [reading.table_columns(confidence_level) for reading in self]
         names = tables[0] if tables else {}
         return data_frame(
             {name: np.concatenate([table[name] for table in tables]) for name in names}

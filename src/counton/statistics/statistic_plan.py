@@ -119,7 +119,7 @@ def halfwidths_of_plan(
     statistic: Statistic,
     plan: StreamPlan,
     step: int | None = None,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     *,
     rows: int | None = None,
     over: int | None = None,
@@ -140,4 +140,6 @@ def halfwidths_of_plan(
     """
     resolved = statistic.resolve_parameters(plan.guarantee, plan.horizon)
     of_cells = replace(plan.best, errors_of=ErrorsOf())
-    return planned_halfwidths(resolved, of_cells, step or plan.steps, level, rows=rows, over=over)
+    return planned_halfwidths(
+        resolved, of_cells, step or plan.steps, confidence_level, rows=rows, over=over
+    )

@@ -32,7 +32,7 @@ class TopKResult(StatisticResult):
 
     statistic: TopK
 
-    def ranking(self, k: int | None = None, level: float = 0.95) -> Ranking:
+    def ranking(self, k: int | None = None, confidence_level: float = 0.95) -> Ranking:
         """Rank the largest groups; see `rank_largest`. All intervals hold together.
 
         ``k`` None is the statistic's own number.
@@ -42,7 +42,7 @@ class TopKResult(StatisticResult):
         """
         k = self.statistic.k if k is None else k
         values = np.asarray(self.release.value)
-        return ranking_of(self.statistic.groups, values, self.cells.halfwidth, k, level)
+        return ranking_of(self.statistic.groups, values, self.cells.halfwidth, k, confidence_level)
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
@@ -80,7 +80,8 @@ class TopK(AccumulatorStatistic):
     >>> key = Key.generate()
     >>> airports = TopK(["JFK", "LGA", "EWR"], k=2)
     >>> counter = RunningStatistic.start(airports, 24, ZCDP(2), key=key, name="to")
-    >>> ranking = counter.release_many(["JFK"] * 20 + ["EWR"] * 4)[-1].ranking(level=0.999999)
+    >>> result = counter.release_many(["JFK"] * 20 + ["EWR"] * 4)[-1]
+    >>> ranking = result.ranking(confidence_level=0.999999)
     >>> len(ranking.names), ranking.names[0], bool(ranking.lower[0] < 20 < ranking.upper[0])
     (2, 'JFK', True)
     """

@@ -59,8 +59,8 @@ def check_statistic(
     # `resolve_parameters` depends on the norm of the noise, so both results are checked, or one if
     # they are equal.
     steps = len(batches)
-    promises = PureDP(1), ZCDP(Fraction(1, 2))
-    first, second = (statistic.resolve_parameters(promise, steps) for promise in promises)
+    guarantees = PureDP(1), ZCDP(Fraction(1, 2))
+    first, second = (statistic.resolve_parameters(guarantee, steps) for guarantee in guarantees)
     for resolved in [first] if first == second else [first, second]:
         if not resolved.ordered:
             check_statistic_rows(resolved, batches)

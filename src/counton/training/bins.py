@@ -317,8 +317,8 @@ def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: 
 
     >>> from counton.training.strategies import BandedInverseSquareRoot
     >>> independent = BandedInverseSquareRoot(64, band=1)
-    >>> promised = ApproxDP(1, 1e-5)
-    >>> places_multiplier(promised, independent, 64) < noise_multiplier(promised, 64) / 3
+    >>> guarantee = ApproxDP(1, 1e-5)
+    >>> places_multiplier(guarantee, independent, 64) < noise_multiplier(guarantee, 64) / 3
     True
     """
     widest = noise_multiplier(guarantee, strategy.steps)
@@ -344,7 +344,7 @@ def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: 
     return min(widest, multiplier)
 
 
-def anew_delta(epsilon: float, places: int, epochs: int, multiplier: float) -> float:
+def reshuffled_delta(epsilon: float, places: int, epochs: int, multiplier: float) -> float:
     """Return an upper bound on delta at ``epsilon``, if every example draws another secret place in
     each epoch.
 
@@ -358,7 +358,7 @@ def anew_delta(epsilon: float, places: int, epochs: int, multiplier: float) -> f
             norm.
 
     >>> kept = place_delta(1.0, PlaceBound(64, 0.0), 2.0 / 8**0.5)
-    >>> anew_delta(1.0, 64, 8, 2.0) < kept / 100
+    >>> reshuffled_delta(1.0, 64, 8, 2.0) < kept / 100
     True
     """
     variance = multiplier**-2
@@ -387,7 +387,7 @@ def _losses(atoms: _Atoms) -> PrivacyLossDistribution:
 
 
 @lru_cache(maxsize=256)
-def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
+def reshuffled_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
     """Return the noise multiplier of independent noise if every example draws another secret place
     in each epoch.
 
@@ -404,8 +404,8 @@ def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
             numbers never exceed a largest radius.
 
     >>> from counton.training.accounting import poisson_multiplier
-    >>> promised = ApproxDP(1, 1e-5)
-    >>> anew_multiplier(promised, 16, 4) < poisson_multiplier(promised, 1 / 16, 64)
+    >>> guarantee = ApproxDP(1, 1e-5)
+    >>> reshuffled_multiplier(guarantee, 16, 4) < poisson_multiplier(guarantee, 1 / 16, 64)
     True
     """
     if not isinstance(guarantee, ApproxDP):
@@ -420,7 +420,9 @@ def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
 
     def least(delta: float, low: float, high: float) -> float:
         return _least(
-            lambda multiplier: anew_delta(epsilon, places, epochs, multiplier) <= delta, low, high
+            lambda multiplier: reshuffled_delta(epsilon, places, epochs, multiplier) <= delta,
+            low,
+            high,
         )
 
     narrowest = least(delta, widest / 256, widest)

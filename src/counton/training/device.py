@@ -8,7 +8,7 @@ another process draw the same ones.
 seeds are digests of the parameter's subkey and the node. *JAX*: the subkey is a key of threefry,
 into which the session's identity, the level and the index are folded, inside ``jit``.
 
-What is not promised. These generators (Philox, threefry; on a CPU the Mersenne twister) are not
+What is not guaranteed. These generators (Philox, threefry; on a CPU the Mersenne twister) are not
 cryptographic, and seeds and keys have 64 bits: who searches through them, or predicts the
 generator, takes the noise off. Normals have 23 to 32 random bits and end at 5.4 (JAX), 5.8
 (PyTorch on a CPU) or 6.7 standard deviations (CUDA), which no guarantee accounts for; those of the

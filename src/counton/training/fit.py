@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from counton.base.errors import InvalidInputError
 from counton.privacy import Guarantee
 from counton.training.accounting import noise_multiplier, poisson_multiplier
-from counton.training.bins import anew_multiplier, places_multiplier
+from counton.training.bins import places_multiplier, reshuffled_multiplier
 from counton.training.strategies.banded import is_independent
 from counton.training.strategies.training_strategy import TrainingStrategy
 
@@ -30,7 +30,7 @@ def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
     Traceback (most recent call last):
     counton.base.errors.InvalidInputError: the sampler's examples count up to 3 times, ...
     """
-    promised = sampler.schedule
+    enforced = sampler.schedule
     needed = strategy.schedule
     if sampler.for_independent_noise and not is_independent(strategy):
         raise InvalidInputError(
@@ -43,27 +43,27 @@ def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
             f"the sampler has {sampler.steps} steps, but the strategy has {strategy.steps}: plan "
             f"for steps={sampler.steps}"
         )
-    if promised.steps > needed.steps:
+    if enforced.steps > needed.steps:
         raise InvalidInputError(
-            f"the sampler's examples count up to {promised.steps} times, but the strategy is "
-            f"calibrated for {needed.steps} times: plan for epochs={promised.steps}"
+            f"the sampler's examples count up to {enforced.steps} times, but the strategy is "
+            f"calibrated for {needed.steps} times: plan for epochs={enforced.steps}"
         )
-    if needed.fixed and needed.steps > 1 and not promised.fixed and promised.steps > 1:
+    if needed.fixed and needed.steps > 1 and not enforced.fixed and enforced.steps > 1:
         raise InvalidInputError(
-            f"{strategy.name} is calibrated for an enforced order, but the sampler promises only a "
-            f"distance of {promised.apart} steps, so the noise would be too small: plan with "
+            f"{strategy.name} is calibrated for an enforced order, but the sampler enforces only a "
+            f"distance of {enforced.apart} steps, so the noise would be too small: plan with "
             "order='separated', or sample with FixedEpochs"
         )
-    exactly = needed.fixed and needed.steps > 1 and promised.steps > 1
-    if exactly and promised.apart != needed.apart:
+    exactly = needed.fixed and needed.steps > 1 and enforced.steps > 1
+    if exactly and enforced.apart != needed.apart:
         raise InvalidInputError(
-            f"the sampler's epochs have {promised.apart} steps, but the strategy's epochs have "
-            f"{needed.apart}: plan for steps={sampler.steps} and epochs={promised.steps}"
+            f"the sampler's epochs have {enforced.apart} steps, but the strategy's epochs have "
+            f"{needed.apart}: plan for steps={sampler.steps} and epochs={enforced.steps}"
         )
-    if promised.steps > 1 and promised.apart < needed.apart:
+    if enforced.steps > 1 and enforced.apart < needed.apart:
         raise InvalidInputError(
-            f"the sampler keeps {promised.apart} steps between two uses of an example, but the "
-            f"strategy needs {needed.apart}: plan with separation={promised.apart}"
+            f"the sampler keeps {enforced.apart} steps between two uses of an example, but the "
+            f"strategy needs {needed.apart}: plan with separation={enforced.apart}"
         )
 
 
@@ -91,7 +91,7 @@ def multiplier(
     if sampler.rate is not None:
         once = poisson_multiplier(guarantee, sampler.rate, sampler.steps)
     elif sampler.secret_places is not None and sampler.anew:
-        once = anew_multiplier(guarantee, sampler.secret_places, sampler.epochs)
+        once = reshuffled_multiplier(guarantee, sampler.secret_places, sampler.epochs)
     else:
         assert sampler.secret_places is not None
         return places_multiplier(guarantee, strategy, sampler.secret_places)

@@ -84,7 +84,7 @@ class TrainingNoise:
             holds for them.
         where: "host": normals are those of ``counton.noise.normals``, the same on every machine.
             "device": PyTorch or JAX draws them on the device of the gradients
-            (``training/device.py`` says what is not promised then).
+            (``training/device.py`` says what is not guaranteed then).
 
     Raises:
         InvalidInputError: an argument is out of range, or the sampler does not guarantee enough.
@@ -205,14 +205,14 @@ class TrainingNoise:
         return f"<noise of {self.name!r}: {self.strategy.name}, {self.guarantee}>"
 
     @property
-    def promise(self) -> str:
+    def guarantee_text(self) -> str:
         """The guarantee in one sentence, with the protected unit, neighbouring datasets and
         batches.
 
         >>> from counton import Key
         >>> from counton.training import plan
         >>> best = plan(steps=8, epochs=2, dimension=3).best
-        >>> print(best.noise(key=Key.generate(), name="a").promise)
+        >>> print(best.noise(key=Key.generate(), name="a").guarantee_text)
         zero-concentrated differential privacy with rho = 0.5 for all 8 steps together, for one
         example present or its place left empty, which counts in 2 steps at most, in the same place
         of each epoch, with a gradient of norm at most 1

@@ -438,15 +438,15 @@ def plan(
     check_search(search)
     buffers = check_integer("buffers", buffers, 1)
     schedule = training_schedule(steps, epochs, order, separation)
-    promised = ZCDP("1/2") if guarantee is None else guarantee
+    requested = ZCDP("1/2") if guarantee is None else guarantee
     bound = float(check_positive("clip", clip, "the largest gradient norm"))
     most = float(check_positive("draws", draws, "the largest mean number of normals a step"))
     if sampler is not None and sampler.for_independent_noise:
         independent = BandedInverseSquareRoot(steps, 1, sampler.schedule).under(optimizer)
-        multiplier(promised, independent, sampler)
-        only = TrainingDesign(independent, promised, bound, dimension, sampler)
+        multiplier(requested, independent, sampler)
+        only = TrainingDesign(independent, requested, bound, dimension, sampler)
         return _plan([only])
-    noise_multiplier(promised, steps)
+    noise_multiplier(requested, steps)
     if optimizer is not None:
         if not isinstance(optimizer, SGD):
             raise InvalidInputError(
@@ -473,7 +473,8 @@ def plan(
     with one_thread():
         strategies = _find_all(run)
         designs = [
-            TrainingDesign(strategy, promised, bound, dimension, sampler) for strategy in strategies
+            TrainingDesign(strategy, requested, bound, dimension, sampler)
+            for strategy in strategies
         ]
         errors: dict[int, float] = {}
         for number, design in enumerate(designs, 1):

@@ -41,11 +41,15 @@ class CutsResult(OnDemandResult):
     statistic: Cuts
 
     def cut(
-        self, nodes: Collection[Any], other: Collection[Any] | None = None, level: float = 0.95
+        self,
+        nodes: Collection[Any],
+        other: Collection[Any] | None = None,
+        confidence_level: float = 0.95,
     ) -> Answer:
         """Return the released weight of all edges between two sets of nodes, with an interval.
 
-        ``other`` is None for all nodes not in ``nodes``. The ``level`` holds for each cut alone.
+        ``other`` is None for all nodes not in ``nodes``. The ``confidence_level`` holds for each
+        cut alone.
 
         Raises:
             InvalidInputError: sets with a common node, empty sets, or unknown nodes; or a ...
@@ -57,12 +61,14 @@ class CutsResult(OnDemandResult):
         # Python's integers do not wrap if many pairs have weights near the end of their range.
         value = sum(values.tolist()) if values.dtype.kind == "i" else values.sum().item()
 
-        def half(level: float) -> float:
-            wide = float(terms.errors.window_halfwidths(0, self.step, level, cells=len(cells)))
+        def half(confidence_level: float) -> float:
+            wide = float(
+                terms.errors.window_halfwidths(0, self.step, confidence_level, cells=len(cells))
+            )
             return math.ceil(wide) if isinstance(value, int) else wide
 
         weight = ClosedForm.around(value, half, math.sqrt(len(cells)) * self.std())
-        return answer(weight, level, what="weight of a cut")
+        return answer(weight, confidence_level, what="weight of a cut")
 
 
 class Cuts(NamedCells):

@@ -1,8 +1,8 @@
-"""Training strategies of least error where only a separation of steps is promised, for short runs.
+"""Training strategies of least error where only a separation of steps is enforced, for short runs.
 
 A is the matrix that sums up gradients, C the measurement matrix.
 
-*If only a separation of b steps is promised*, minimise over all C with b bands (entries at lags 0
+*If only a separation of b steps is enforced*, minimise over all C with b bands (entries at lags 0
 to b - 1): columns of C that are at least b steps apart then share no row. The squared sensitivity
 to an example that counts in steps at least b apart is then the sum of the squared norms of its
 columns, in any order and for any directions of its gradients (Choquette-Choo et al., "(Amplified)
@@ -152,7 +152,7 @@ class BandedOptimum(TrainingStrategy):
             draws: largest number of normal numbers per coordinate and step, on average; by default
                 all normal numbers of the run so far.
             optimizer: the optimiser whose weights shall have little error; None: running sums.
-            order: "separated"; or "fixed", a stronger promise, which never needs more noise.
+            order: "separated"; or "fixed", a stronger condition, which never needs more noise.
             search: "quick" or "long". Beyond 160 steps a quick search ends early, with an error
                 that is up to 4% larger.
 
@@ -165,10 +165,10 @@ class BandedOptimum(TrainingStrategy):
         <banded optimum, 4 normals: 12 steps, 3 for each example, at least 4 apart>
         """
         steps = check_integer("steps", steps, 1, LARGEST_DENSE)
-        promised = training_schedule(steps, epochs, order, separation)
+        requested = training_schedule(steps, epochs, order, separation)
         check_search(search)
         # The search is the same in a fixed order; only the sensitivity is computed for it.
-        schedule = training_schedule(steps, epochs, "separated", promised.apart)
+        schedule = training_schedule(steps, epochs, "separated", requested.apart)
         most = (steps + 1) / 2 if draws is None else float(draws)
         if not most >= 1:
             raise InvalidInputError(
@@ -176,7 +176,7 @@ class BandedOptimum(TrainingStrategy):
             )
         if most >= (steps + 1) / 2:
             bands = _optimal_bands(steps, schedule, optimizer, search)
-            return cls(bands, promised).under(optimizer)
+            return cls(bands, requested).under(optimizer)
         # The last normal numbers, and those an epoch before, as many as ``draws`` allows.
         apart = schedule.apart if schedule.steps > 1 else steps
         nearest = [lag for near in range(apart) for lag in (near, near + apart) if lag < steps]
@@ -185,7 +185,7 @@ class BandedOptimum(TrainingStrategy):
             sorted(lag for lag, so_far in zip(nearest, shares, strict=True) if so_far <= most)
         )
         few = _optimal_few(steps, schedule, lags, optimizer, search)
-        return cls(few, promised, lags).under(optimizer)
+        return cls(few, requested, lags).under(optimizer)
 
     @property
     def bands(self) -> int:

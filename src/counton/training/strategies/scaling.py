@@ -7,7 +7,7 @@ measurement matrix C. The scaled matrix is C D with D = diag(d).
 Let d_s = u_s / sqrt(sum over s, t of S_i of u_s u_t |G_st|) for the steps s of S_i, with any
 positive numbers u, called shares. Then the squared sensitivity to every S_i is exactly 1. Shares of
 1 give one scale for every place in the epoch, and are also good if only a least distance of an
-example's steps is promised. Free shares lower the error more, but require that examples keep their
+example's steps is enforced. Free shares lower the error more, but require that examples keep their
 places in all epochs; otherwise the error is larger than without scaling.
 
 *One share for each epoch.* Let any two steps of an example be at least b apart, and the run have

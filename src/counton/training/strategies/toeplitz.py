@@ -194,7 +194,7 @@ def check_scaling(scaling: str, schedule: Schedule | None = None) -> None:
         raise InvalidInputError(f"scaling is {scaling!r}; give 'none', 'equal', 'epochs' or 'free'")
     if scaling == "free" and schedule and schedule.steps > 1 and not schedule.fixed:
         raise InvalidInputError(
-            "scaling is 'free', but the schedule promises only a separation, for which free "
+            "scaling is 'free', but the schedule enforces only a separation, for which free "
             "scaling costs more than it gains: use 'epochs' or 'equal', or enforce the order "
             "(order='fixed')"
         )

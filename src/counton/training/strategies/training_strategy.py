@@ -80,7 +80,7 @@ def training_schedule(
         steps: number of steps of the whole run.
         epochs: largest number of steps in which one example counts.
         order: "fixed" if every example has the same place in each epoch, which a sampler must
-            enforce; "separated" if only a least distance is promised.
+            enforce; "separated" if only a least distance is enforced.
         separation: the least distance of two steps of an example; by default the number of
             steps in an epoch.
 
