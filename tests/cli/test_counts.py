@@ -70,7 +70,7 @@ def test_a_frame_with_counts_is_the_same_job(place: Any) -> None:
     said = {**STREAM, "windows": 9, "groups": ["bridge", "mill"], "epsilon": 100}
     by_name = release("count", frame, state=place.state, **said)
     assert by_name.table()["estimate"].to_list() == [*EXACT.values()]
-    del said["counts"]
+    del said["count_column"]
     as_object = release(
         Count(counts=True), frame, value="passages", state=place.folder / "two.db", **said
     )

@@ -104,8 +104,8 @@ def test_a_nightly_run_releases_quiet_windows(place: Workplace) -> None:
     said = place.plain(*quiet).refused()
     assert "would release 15 windows, but the newest row is of " in said
     assert "If the data are of the past, give --until latest-event" in said
-    assert "or a larger quiet of the job file for every run" in said
-    assert "max-empty-windows = 3" not in said  # a job file would keep when the newest event was
+    assert "or a larger max-empty-windows of the job file for every run" in said
+    assert "max-empty-windows = 2" not in said  # a job file would keep when the newest event was
     done = place.plain(*quiet, "--allow-empty-windows", "--json").fine()
     assert json.loads(done.out)["jobs"]["count"]["released"] == 16
 

@@ -305,8 +305,10 @@ def test_moments_of_a_question_are_those_of_the_windows_that_are_due(
     given["query"] = f"select * from visits where {due} and '50%{{x}}' like '%{{%'"  # noqa: S608
     table = tmp_path / "rows.parquet"
     rows.write_parquet(table)
-    whole = job("groups", tmp_path, "whole", yes=True).having(events=table)
-    asked = job("groups", tmp_path, "asked", append=append, yes=True).having(**given)
+    whole = job("groups", tmp_path, "whole", allow_empty_windows=True).having(events=table)
+    asked = job("groups", tmp_path, "asked", append=append, allow_empty_windows=True).having(
+        **given
+    )
     read = []
     for until in ("2024-03-05", "2024-03-05", "2024-03-12", "2024-03-17"):
         with run(whole.having(until=until)) as outcome:

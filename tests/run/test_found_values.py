@@ -188,7 +188,7 @@ def test_numbers_are_those_of_the_group_and_are_read_back(
 ) -> None:
     shown = []
     for night, rows in enumerate([*some_nights(), []], 1):
-        own = night_of(tmp_path, rows, night, what, revise=revise, **VALUES)
+        own = night_of(tmp_path, rows, night, what, allowed_lateness=revise, **VALUES)
         table = own.table()
         shown.append(table.filter(group="shop")["window_index"].unique().sort().to_list())
         if night % 3:
@@ -262,7 +262,7 @@ def test_where_no_group_is_shown_there_is_an_empty_table(tmp_path: Path) -> None
         options = {} if what == "count" else VALUES
         for night in (1, 2):
             rows = rows_of(night, "hush", [3.0])
-            found = night_of(folder, rows, night, what, revise=revise, **options)
+            found = night_of(folder, rows, night, what, allowed_lateness=revise, **options)
         export(folder / "s.db", folder / "out.csv")
         for one in (found, read(folder / "out.csv")):
             assert one.table().height == 0
@@ -282,7 +282,7 @@ def test_all_values_are_computed_again_also_of_hidden_groups(
         options = {} if what == "count" else VALUES
         for night, rows in enumerate(some_nights(3), 1):
             more = [row for n in range(3 * place) for row in rows_of(night, f"zz{n}", [1.0])]
-            night_of(folder, rows + more, night, what, revise=revise, **options)
+            night_of(folder, rows + more, night, what, allowed_lateness=revise, **options)
         (found,) = verify(folder / "s.db", key=chosen_key())
         assert found.right, found
         assert state_by_reference(folder / "s.db", chosen_key())

@@ -108,11 +108,11 @@ def test_a_slot_keeps_its_row_or_takes_another(tmp_path: Path) -> None:
 
 def test_a_window_that_is_open_and_not_covered_keeps_its_rows(tmp_path: Path) -> None:
     job = partial(people_job, tmp_path / "s.db", max_corrections=1, max_contributions=2)
-    assert now(job([(1, "a", "u"), (1, "b", "v")], 1, covers="1d")) == [[1, 1]]
-    with run(job([(2, "a", "u")], 2, covers="1d")) as outcome:
+    assert now(job([(1, "a", "u"), (1, "b", "v")], 1, lookback="1d")) == [[1, 1]]
+    with run(job([(2, "a", "u")], 2, lookback="1d")) as outcome:
         assert (counts_of(outcome).gone, counts_of(outcome).taken_back) == (0, 0)
-    assert now(job([(2, "a", "u"), (3, "b", "w")], 3, covers="2d")) == [[1, 1], [1, 0], [0, 1]]
-    assert now(job([], 4, covers="9d")) == [[0, 0]] * 4
+    assert now(job([(2, "a", "u"), (3, "b", "w")], 3, lookback="2d")) == [[1, 1], [1, 0], [0, 1]]
+    assert now(job([], 4, lookback="9d")) == [[0, 0]] * 4
 
 
 @pytest.mark.parametrize("per", ["1mo", "1d"])

@@ -93,7 +93,7 @@ def test_ids_tell_late_rows_in_files_of_all_events(append: bool) -> None:
     for rows in OTHERS:
         so_far = [*so_far, *rows]
         nights.append(so_far)
-    found = released(nights, **GROUPS, epsilon=1, id="id", append=append)
+    found = released(nights, **GROUPS, epsilon=1, row_id="id", append=append)
     assert (found.values == of_others(epsilon=1, id="id").values).all()
 
 

@@ -144,7 +144,7 @@ def test_a_file_is_served_by_one_process(tmp_path: Path) -> None:
 def test_a_job_that_changes_its_stream_is_refused(tmp_path: Path) -> None:
     Service(job_file(tmp_path), clock=lambda: START).close()
     assert "epsilon" in refused(job_file(tmp_path, epsilon=2))
-    assert "home" in refused(job_file(tmp_path, domain="home,cellar"))
+    assert "home" in refused(job_file(tmp_path, groups="home,cellar"))
 
 
 def test_unknown_jobs_are_refused(tmp_path: Path) -> None:

@@ -396,7 +396,7 @@ def test_users_are_bounded_over_all_batches(tmp_path: Path) -> None:
 
 def test_late_rows_are_in_the_versions_of_a_run(tmp_path: Path) -> None:
     """Rows late by each lag and beyond, and one that comes again: a run's numbers, to the bit."""
-    file = job_file(tmp_path, revise="2m", steps=None, id="row")
+    file = job_file(tmp_path, allowed_lateness="2m", windows=None, row_id="row")
     copy = copied(file)
     bodies = []
     served = Inside(file)

@@ -191,7 +191,7 @@ def _numbers_of(
         return _choose(numbers, steps, groups)
     spec = StreamSpec.of_stream(reader)
     if isinstance(spec.terms.windowing, SingleTable):
-        _refuse_choice(reader, "was released once", {"steps": steps, "groups": groups})
+        _refuse_choice(reader, "was released once", {"windows": steps, "groups": groups})
     return _choose(read_release(reader, spec, level=level).numbers, steps, groups)
 
 
