@@ -111,7 +111,7 @@ def job_of(folder: Path, name: str, options: Mapping[str, Any], night: int) -> J
     asked: dict[str, Any] = dict(options)
     what = asked.pop("what")
     asked["key"] = folder / "state.db.key"
-    asked["witness"] = folder / "witness"
+    asked["rollback_guard"] = folder / "witness"
     file = "new.csv" if asked.get("append") else "all.csv"
     if "time" in asked:
         asked["until"] = f"2024-03-{night + 1:02}"

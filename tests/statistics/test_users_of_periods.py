@@ -218,6 +218,6 @@ def test_readers_of_a_service_are_told_too(tmp_path: Path) -> None:
     run(asked).close()
     with Store(str(asked.state)) as store:
         journal = Journal(store, stream_name(asked))
-        assert journal.about()["release"] == "periods"
+        assert journal.about()["series"] == "period-to-date"
         last = journal.page(last=1).table
     assert last["window_start"][0].day == 1
