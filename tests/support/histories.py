@@ -202,7 +202,7 @@ class History:
 
     def moves(self, place: int) -> None:
         """A run names a folder for the witness."""
-        self.open(place, witness=self.folder / self.draw.choice(["w 1", "w 2"])).close()
+        self.open(place, rollback_guard=self.folder / self.draw.choice(["w 1", "w 2"])).close()
 
     def moves_in_part(self, place: int) -> None:
         """It is killed before the earlier file is gone, or before the state says so."""

@@ -582,7 +582,7 @@ def confirm_release(database: Database, name: str) -> None:
         witness.note(at, digest, row.id)
 
 
-def accept_old_copy(state: Place, witness: Place | None = None) -> tuple[str, ...]:
+def accept_old_copy(state: Place, rollback_guard: Place | None = None) -> tuple[str, ...]:
     """Accept a state as the newest on the user's word, and record its streams in the witness (a
     record outside the state).
 
@@ -590,7 +590,7 @@ def accept_old_copy(state: Place, witness: Place | None = None) -> tuple[str, ..
 
     Args:
         state: path of a SQLite file, or a database URL.
-        witness: folder of the witness; None: where it is, or the user's folder if it is missing.
+        rollback_guard: folder of the witness; None: where it is, or the user's folder if it is missing.
 
     Returns:
         The names of the streams that the witness could not confirm as the newest.
@@ -602,7 +602,7 @@ def accept_old_copy(state: Place, witness: Place | None = None) -> tuple[str, ..
     database = Database(state)
     try:
         with database.transaction(write=True) as connection:
-            guard = RollbackGuard(database, connection, witness)
+            guard = RollbackGuard(database, connection, rollback_guard)
             rows = [*public_rows(connection)]
             for row in rows:
                 guard.check(connection, row.id, GuardPosition.of(row), accept=True)
