@@ -20,7 +20,8 @@ EXACT = {("01", "bridge"): 17, ("01", "mill"): 0, ("02", "bridge"): 5000000004, 
          ("03", "bridge"): 0, ("03", "mill"): 2}  # fmt: skip
 STREAM: dict[str, Any] = {
     "time": "day", "every": "1d", "start": "2024-03-01", "windows": "9", "group_by": "site",
-    "groups": "bridge,mill", "count_column": "passages", "privacy_unit": "passage", "series": "per-window",
+    "groups": "bridge,mill", "count_column": "passages", "privacy_unit": "passage",
+    "series": "per-window",
     "until": "2024-03-04",
 }  # fmt: skip
 

@@ -43,7 +43,8 @@ def test_one_refusal_says_all_that_is_missing(loans: Any) -> None:
         loans.plain("release", "count", "loans.csv", "--group-by", "branch", "--user", "reader_id")
     )
     assert re.findall("--[a-z-]+", lines[0]) == [
-        "--time", "--every", "--start", "--windows", "--epsilon", "--rho", "--groups", "--max-contributions",
+        "--time", "--every", "--start", "--windows", "--epsilon", "--rho", "--groups",
+        "--max-contributions",
         "--state", "--stream",
     ]  # fmt: skip
     assert lines[1].endswith("loans.csv: borrowed_at, branch, reader_id, pages, shelf")
@@ -332,7 +333,8 @@ def test_hierarchy_whose_domain_is_no_file_is_refused_with_an_example(place: Any
 def test_a_revised_series_states_its_first_and_its_final_errors(place: Any) -> None:
     """Nobody stated a number of windows, so none is printed."""
     asked = shlex.split(
-        "--time time --every 1d --allowed-lateness 2d --start 2024-03-01 --epsilon .1 --privacy-unit x"
+        "--time time --every 1d --allowed-lateness 2d --start 2024-03-01 --epsilon .1 "
+        "--privacy-unit x"
     )
     for night, end, last in (("02", "03", "of the oldest"), ("05", "06", "when final")):
         file = place.folder / f"{night}.csv"

@@ -70,7 +70,8 @@ def test_jobs_of_a_file_are_those_of_python(file: Path, tmp_path: Path) -> None:
     with run(visits) as outcome:
         mine = outcome.read().table()
     same = Job(
-        "count", tmp_path / "e.csv", tmp_path / "v.db", time="time", group_by="page", stream="visits",
+        "count", tmp_path / "e.csv", tmp_path / "v.db", time="time", group_by="page",
+        stream="visits",
         until="latest-event",
     )  # fmt: skip
     with run(same) as outcome:  # goes on with the same stream
@@ -258,7 +259,8 @@ TWO
         ("", 'chart = "a.png"\nseries = "both"', 'chart = "a.windows.png"', r"\(plot\)"),
         ("", 'output = "a.csv"', 'output = "a.csv.json"', r"\(the description beside its out\)"),
         ("", 'output = "a.csv"', 'events = "a.csv"', r"which job 'two' reads or keeps \(events\)"),
-        ("", 'output = "a.csv"', 'group-by = "page"\ngroups = "a.csv"', r"reads or keeps \(domain\)"),
+        ("", 'output = "a.csv"', 'group-by = "page"\ngroups = "a.csv"',
+        r"reads or keeps \(domain\)"),
         (
             "", 'output = "folder/a.csv"', 'events = "folder"',
             "would be read as events by the next run",

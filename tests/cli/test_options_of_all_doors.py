@@ -113,7 +113,8 @@ def test_a_nightly_run_releases_quiet_windows(place: Workplace) -> None:
 def test_a_file_of_a_service_is_planned(place: Workplace) -> None:
     file = place.folder / "service.toml"
     lines = (*(f'{key} = "{value}"' for key, value in (("state", "s.db"), ("time", "time"))),
-             'every = "1h"', 'start = "2013-01-01"', "windows = 6", "epsilon = 1", "allow-empty-windows = true",
+             'every = "1h"', 'start = "2013-01-01"', "windows = 6", "epsilon = 1",
+             "allow-empty-windows = true",
              "append = true")  # fmt: skip
     file.write_text("\n".join(["[jobs.visits]", *lines, "[serve]", "public = true"]))
     place.plain("plan", str(file)).fine()

@@ -263,7 +263,10 @@ def test_no_remedy_is_named_that_users_who_count_once_have_already(
     place: Workplace, file: Path
 ) -> None:
     """Each counts once in a window without it: most-a-window = 1 would change nothing."""
-    people = 'windows = 12\nuser = "reader"\nmax-contributions = 5\ncontribution-period = "3mo"\nonce-per-window = true'
+    people = (
+        'windows = 12\nuser = "reader"\nmax-contributions = 5\ncontribution-period = "3mo"\n'
+        "once-per-window = true"
+    )
     file.write_text(FILE.replace("windows = 12", people))
     note = json.loads(place.plain("plan", str(file), "--json").out)["jobs"]["visits"]["note"]
     assert "max-contributions-per-window" not in note

@@ -18,7 +18,8 @@ def events(place: Any) -> str:
 
 
 LINE = (
-    "--time", "time", "--start", "2013-01-01", "--every", "1h", "--windows", "6", "--privacy-unit", "visit",
+    "--time", "time", "--start", "2013-01-01", "--every", "1h", "--windows", "6", "--privacy-unit",
+    "visit",
 )  # fmt: skip
 DOMAIN = ("--groups", "group=a,b")
 CELLS = ("--groups", "a,b")

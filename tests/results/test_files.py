@@ -28,7 +28,8 @@ COUNT: dict[str, Any] = {"group_by": "page", "groups": ["home", "shop", "far"]}
 PAID: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
 USERS = "page=home,shop,far;user=" + ",".join(f"u{n}" for n in range(11))
 FOUND: dict[str, Any] = {
-    "what": "top-k", "group_by": "page", "unlisted_groups": "discover", "epsilon": 9, "delta": "1e-3",
+    "what": "top-k", "group_by": "page", "unlisted_groups": "discover", "epsilon": 9,
+    "delta": "1e-3",
 }  # fmt: skip
 ONCE: dict[str, Any] = dict.fromkeys(("time", "every", "start", "windows", "until", "timezone"))
 #: Jobs by what they are: every statistic whose cells are all released, and forms of release.
@@ -50,7 +51,8 @@ JOBS: dict[str, dict[str, Any]] = {
     "top-k": {"what": "top-k", **COUNT, "top": 2},
     "distinct": {"what": "distinct", "user": "user"},
     "reach": {"what": "reach", "user": "user", "at_least": "1,3"},
-    "reach of weeks": {"what": "reach", "user": "user", "at_least": "1,3", "contribution_period": "1w"},
+    "reach of weeks": {"what": "reach", "user": "user", "at_least": "1,3",
+    "contribution_period": "1w"},
     "moments": {"what": "moments", "columns": "paid,more", "bounds": "0:9,0:9"},
     "hierarchy": {"what": "hierarchy", "levels": "page", "groups": "domain.csv"},
     "ranges": {"what": "ranges", "label": "paid", "groups": [str(n) for n in range(9)]},

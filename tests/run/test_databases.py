@@ -219,7 +219,8 @@ def test_an_odd_cell_of_sqlite_is_that_of_its_row_alone(
         asked = Job(
             "count", f"sqlite:///{path}", tmp_path / f"{len(found)}.db", time="at", every="1d",
             start="2024-03-01", windows=9, until="2024-03-02", group_by="page", groups="a,b",
-            user="user", max_contributions=2, row_id="id", epsilon=10**7, query="select * from visits",
+            user="user", max_contributions=2, row_id="id", epsilon=10**7,
+            query="select * from visits",
             missing_values="drop", bad_rows=f"quarantine:{tmp_path / 'bad.csv'}",
         )  # fmt: skip
         with run(asked) as done:

@@ -75,7 +75,8 @@ def test_a_group_of_one_is_shown_by_its_number_of_rows_alone(
     value; and by what is released alone.
     """
     monkeypatch.setattr("counton.privacy.guarantees.LARGEST_DELTA", 1)
-    options = {"allowed_lateness": "1d", "delta": "0.2", "epsilon": 2, "windows": 3, **VALUES, "lower": -1,
+    options = {"allowed_lateness": "1d", "delta": "0.2", "epsilon": 2, "windows": 3, **VALUES,
+    "lower": -1,
                "upper": 1}  # fmt: skip
     shown = []
     for value in (-9.0, 0.0, 1.0):

@@ -239,7 +239,8 @@ def test_users_of_a_statistic_are_users_for_all_that_comes_later(tmp_path: Path)
     (tmp_path / "visits.csv").write_text("time,who,paid\n2024-03-01T09:00,x,3\n")
     asked: dict[str, Any] = {**NEW, "time": "time", "until": "2024-03-02"}
     paid: dict[str, Any] = {
-        "value": "paid", "lower": 0, "upper": 9, "resolution": 1, "user": "who", "max_contributions": 2,
+        "value": "paid", "lower": 0, "upper": 9, "resolution": 1, "user": "who",
+        "max_contributions": 2,
     }  # fmt: skip
     events = tmp_path / "visits.csv"
     state = tmp_path / "s.db"

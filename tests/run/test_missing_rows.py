@@ -42,7 +42,8 @@ def rows_of(hours: Sequence[Hour], group: str = "a") -> pl.DataFrame:
 
 def nightly(folder: Path, rows: pl.DataFrame, until: str, **options: Any) -> Job:
     given: dict[str, Any] = {
-        "time": "time", "every": "1d", "start": str(START), "lookback": "7d", "allowed_lateness": "3d",
+        "time": "time", "every": "1d", "start": str(START), "lookback": "7d",
+        "allowed_lateness": "3d",
         "until": until, "epsilon": 10**6, "privacy_unit": "visit", **options,
     }  # fmt: skip
     return Job("count", rows, folder / "state.db", **given)

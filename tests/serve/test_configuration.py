@@ -69,7 +69,8 @@ def test_a_table_that_was_released_once_is_not_served(tmp_path: Path) -> None:
     """The refusal was of an option that nobody had given."""
     table: dict[str, Any] = {"label": "page", "groups": "home,shop", "epsilon": 1}
     options = {
-        "state": tmp_path / "visits.db", "key": tmp_path / "visits.key", "stream": "visits", **table,
+        "state": tmp_path / "visits.db", "key": tmp_path / "visits.key", "stream": "visits",
+        **table,
     }  # fmt: skip
     run(parse_options(model_of("ranges"), options), rows=pl.DataFrame({"page": ["home"]}))
     changes: tuple[dict[str, Any], ...] = (

@@ -263,7 +263,8 @@ def test_count_above_the_bound_is_set_aside_as_on_one_machine(
     rows = pl.DataFrame({"at": ["2024-03-01T00:10"] * 4, "n": counts})
     asked = Job(
         "count", "-", tmp_path / "s.db", time="at", every="1d", start="2024-03-01", windows=3,
-        until="2024-03-02", epsilon=500, privacy_unit="event", count_column="n", allow_empty_windows=True,
+        until="2024-03-02", epsilon=500, privacy_unit="event", count_column="n",
+        allow_empty_windows=True,
         bad_rows=f"quarantine:{aside}",
     )  # fmt: skip
     with run(asked.having(events=rows, state=tmp_path / "here.db")) as outcome:

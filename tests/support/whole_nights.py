@@ -187,7 +187,8 @@ def released(
             new = {
                 "time": "at", "every": calendar.every, "start": calendar.start, "group_by": "group",
                 "timezone": calendar.zone, "groups": "a,b", "key": chosen_key(), "epsilon": 1,
-                "until": calendar.text(night.until), "rollback_guard": Path(folder), "allow_empty_windows": True,
+                "until": calendar.text(night.until), "rollback_guard": Path(folder),
+                "allow_empty_windows": True,
                 **options,
             }  # fmt: skip
             events: Any = found

@@ -44,9 +44,9 @@ def run(
     """Run the jobs of a file, one after the other.
 
     A job that fails is reported, and the other jobs run. The exit code is that of the first
-    failure. counton init writes a job file, and counton release ... --save-job too. --schema prints all
-    that a job file may hold. An option of this command overrides the file, in all jobs, for this
-    run.
+    failure. counton init writes a job file, and counton release ... --save-job too. --schema prints
+    all that a job file may hold. An option of this command overrides the file, in all jobs, for
+    this run.
     """
     from counton.cli.failures import failed_report, failure
     from counton.cli.print_forms import Console, ReportLines, print_json, warn_of_witness_beside

@@ -143,7 +143,8 @@ def check_sums(definition: ReleaseMetadata, every: str) -> None:
         raise InvalidInputError(
             f"{field('sums', every)} needs totals, but {field('series', 'per-window')} of "
             f"{definition.what} has the numbers of single windows of {definition.cut.every}, which "
-            f"are not added up: give {field('series', 'cumulative')} to a new stream, or leave it out"
+            f"are not added up: give {field('series', 'cumulative')} to a new stream, or leave it "
+            "out"
         )
     if what:
         raise InvalidInputError(f"{field('sums', every)} does not go with {what}; leave it out")
@@ -179,7 +180,8 @@ def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
     """
     if delay:
         raise InvalidInputError(
-            f"{field('sums', every)} does not go with {field('expiration_delay', delay)}, because a delayed "
+            f"{field('sums', every)} does not go with {field('expiration_delay', delay)}, because "
+            "a delayed "
             "release counts up to an earlier window; leave it out"
         )
     steps = windows.ended_by(microseconds(windows.start) + _TEN_YEARS)
@@ -328,7 +330,8 @@ def steps_between(given: str | range | None, last: int, cut: Windows) -> range:
     if wrong:
         dates = ", or days, as in 2024-03-18:2024-03-24" if cut.timed else ""
         raise InvalidInputError(
-            f"{field('windows', given)} cannot be read as steps; write 25:48 for the steps 25 to 48 "
+            f"{field('windows', given)} cannot be read as steps; write 25:48 for the steps 25 to "
+            "48 "
             f"(both included), 25: or :48, or 25 for a single step{dates}"
         )
     if not 1 <= first <= end <= last:

@@ -168,9 +168,9 @@ class Stream(JournalReader, Closing):
                 alone keeps (see `Counter`). The caller must then choose the cells to show by a
                 private rule, so that ``guarantee`` holds for the values and the choice together.
             statistic: the statistic that the cells count: one of ``counton.statistics``.
-            rollback_guard: a folder, away from the state, for the witness, a record of releases that shows
-                old copies; None: its last place, at first ``$XDG_STATE_HOME/counton``. "none": no
-                witness, so that nobody notices an old copy.
+            rollback_guard: a folder, away from the state, for the witness, a record of releases
+                that shows old copies; None: its last place, at first ``$XDG_STATE_HOME/counton``.
+                "none": no witness, so that nobody notices an old copy.
 
         Raises:
             StateError: the stream exists; the state lacks releases that its witness has recorded,
