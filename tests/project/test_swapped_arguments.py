@@ -72,7 +72,7 @@ PUBLIC = ("domain", "by", "levels", "columns", "labels", "groups", "nodes", "ask
 WINDOWS: dict[str, Any] = {
     "time": "time", "every": "1d", "start": "2024-03-01", "windows": 9, "until": "latest-event",
 }  # fmt: skip
-KEPT: dict[str, Any] = {"key": KEY, "stream": "a"}
+KEPT: dict[str, Any] = {"key": KEY, "name": "a"}
 
 
 @dataclass(frozen=True)

@@ -313,7 +313,7 @@ def test_a_job_that_meets_a_defect_stops_no_other(
     for defect in (TypeError("no"), PanicException("no"), MissingDependencyError("install it")):
 
         def serve_job(name: str, job: Any, defect: BaseException = defect) -> Any:
-            if job.name == "bad":
+            if job.stream == "bad":
                 raise defect
             return real(name, job)
 
