@@ -246,10 +246,10 @@ def test_the_level_that_a_refusal_names_is_known(groups: int) -> None:
 @pytest.mark.parametrize(
     ("what", "own"),
     [
-        ("top-k", {"by": "page", "domain": "a,b,c", "level": 0.999999999}),
-        ("top-k", {"by": "page", "unknown": "discover", "delta": "1e-6", "level": 0.9999}),
+        ("top-k", {"by": "page", "groups": "a,b,c", "level": 0.999999999}),
+        ("top-k", {"by": "page", "unlisted_groups": "discover", "delta": "1e-6", "level": 0.9999}),
         ("report", {
-            "statistics": {"pages": {"statistic": "top-k", "by": "page", "domain": ["a", "b"]}},
+            "statistics": {"pages": {"statistic": "top-k", "by": "page", "groups": ["a", "b"]}},
             "level": 0.999999999,
         }),
     ],
@@ -261,6 +261,6 @@ def test_a_level_that_no_ranking_has_is_refused_before_a_release(
     with pytest.raises(InvalidInputError, match="groups at once, so that each of them needs more"):
         release(
             what, events, state=tmp_path / "s.db", time="at", every="1d", start="2024-03-01",
-            steps=3, until="2024-03-02", epsilon=1, **own,
+            windows=3, until="2024-03-02", epsilon=1, **own,
         )  # fmt: skip
     assert not (tmp_path / "s.db").exists()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     "--until",
     help="Release windows that ended by this time, or newest: by the newest row. [default: now]",
 )
-@option("--yes", is_flag=True, help="Release windows although they have no rows.")
+@option("--allow-empty-windows", is_flag=True, help="Release windows although they have no rows.")
 @option(
     "--dry-run",
     is_flag=True,
@@ -38,7 +38,7 @@ def run(
     file: str | None,
     only: str | None,
     until: str | None,
-    yes: bool,
+    allow_empty_windows: bool,
     dry_run: bool,
     schema: bool,
     as_json: bool,
@@ -46,7 +46,7 @@ def run(
     """Run the jobs of a file, one after the other.
 
     A job that fails is reported, and the other jobs run. The exit code is that of the first
-    failure. counton init writes a job file, and counton release ... --save too. --schema prints all
+    failure. counton init writes a job file, and counton release ... --save-job too. --schema prints all
     that a job file may hold. An option of this command overrides the file, in all jobs, for this
     run.
     """
@@ -58,7 +58,7 @@ def run(
         return
     if file is None:
         raise InvalidInputError("the job file is missing; name it, as in: counton run nightly.toml")
-    overrides = _parse_overrides(until=until, yes=yes)
+    overrides = _parse_overrides(until=until, allow_empty_windows=allow_empty_windows)
     selection = _select(file, only, overrides, warns_of_guards=not dry_run, as_json=as_json)
     if dry_run:
         from counton.cli.dry_run_report import print_dry_run
@@ -128,17 +128,19 @@ def _select(
             for name, job in jobs.items()
         }
         if warns_of_guards:
-            guards = [(job.state, job.witness) for job in jobs.values()]
+            guards = [(job.state, job.rollback_guard) for job in jobs.values()]
             warn_of_witness_beside(messages, *guards, opened=states.at)
     return _Selection(selected, jobs, jobs_of_run, publish_to, messages)
 
 
-def _parse_overrides(*, until: str | None, yes: bool) -> dict[str, Any]:
+def _parse_overrides(*, until: str | None, allow_empty_windows: bool) -> dict[str, Any]:
     """Return the options of the command that hold for all jobs, as values of jobs."""
     from counton.job.messages import parse_options
     from counton.job.statistics import CountJob
 
-    stated = {"until": until, "yes": yes} if until is not None else {"yes": yes}
+    stated: dict[str, Any] = {"allow_empty_windows": allow_empty_windows}
+    if until is not None:
+        stated["until"] = until
     job: Job = parse_options(CountJob, stated)
     return {name: job.value_of(name) for name in stated if job.states(name)}
 
@@ -278,7 +280,7 @@ def _publish(job: Job, to: str, *, is_silent: bool) -> None:
     from counton.job.saved_job import stream_name
     from counton.run.exports import publish
 
-    publication = publish(_state_of(job), to, name=stream_name(job), key=job.key)
+    publication = publish(_state_of(job), to, stream=stream_name(job), key=job.key)
     if is_silent:
         return
     new = publication.after - publication.before
@@ -314,4 +316,4 @@ def _report_closed(job: Job, last_step: int, *, is_silent: bool) -> dict[str, An
         Console().write_line(
             f"stream {name!r} is closed at window {last_step:,}: nothing to release"
         )
-    return {"state": _state_of(job), "name": name, "ended": last_step}
+    return {"state": _state_of(job), "stream": name, "ended": last_step}

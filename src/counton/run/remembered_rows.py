@@ -89,7 +89,7 @@ class FirstOpen(NamedTuple):
 def facts_kept(terms: StreamTerms) -> Sequence[str]:
     """Return the names of what is kept with the digest of a user, in the order of the state."""
     facts = ["step", "group", "total"]
-    if terms.unit.rule.most_a_window is not None:
+    if terms.privacy_unit.rule.most_a_window is not None:
         facts.append("due")
     if terms.max_corrections:
         facts.append("replaced")
@@ -122,7 +122,7 @@ class RememberedRows:
             released: number of released steps.
         """
         windows = terms.windowing.windows
-        per = terms.unit.rule.per
+        per = terms.privacy_unit.rule.per
         if stream is None:
             first_open = FirstOpen.after(released, windows, per)
             return cls(_NO_USERS, _NO_IDS, _NO_REFUSED, first_open, {})
@@ -135,7 +135,7 @@ class RememberedRows:
             refused.append(buckets.with_columns(last_period=last_period))
         sets: Counter[tuple[str, int]] = Counter()
         users = [_NO_USERS]
-        if terms.unit.user_column is not None:
+        if terms.privacy_unit.user_column is not None:
             for digest_set in open_private(stream.digest_sets("user")):
                 sets["user", digest_set.period] += 1
                 if digest_set.period >= first_open.period:
@@ -183,12 +183,12 @@ def change_of_memory(
         users: counted rows of users; if slots are replaced, all slots of each period that changes.
         ids: counted rows with ids: ``id`` and ``step``.
     """
-    first = FirstOpen.after(target, terms.windowing.windows, terms.unit.rule.per)
+    first = FirstOpen.after(target, terms.windowing.windows, terms.privacy_unit.rule.per)
     first_period = max(first.period, before.first_open.period)
     changes = []
     if terms.id_column is not None:
         changes.append(_change_of_ids(before, ids, terms.windowing.windows, target, first.day))
-    if terms.unit.user_column is not None:
+    if terms.privacy_unit.user_column is not None:
         changes.append(_change_of_users(before, users, terms, first_period))
         changes.append(_ChangeOfKind((), (), (REFUSED, first_period)))
     return DigestChange(
