@@ -253,7 +253,7 @@ def test_units_are_counted_apart() -> None:
     assert ledger.units == {"visit": "add_remove", "visitor": "add_remove"}
     for question in (ledger.cost, ledger.remaining):
         with pytest.raises(
-            InvalidInputError, match="'visit' and 'visitor'; choose one with unit='visit'"
+            InvalidInputError, match="'visit' and 'visitor'; choose one with privacy_unit='visit'"
         ):
             question()
     with pytest.raises(BudgetExceededError, match="for one visit added or removed"):

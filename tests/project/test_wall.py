@@ -440,8 +440,8 @@ def outcome(tmp_path: Path) -> Iterator[Reached]:
     rows = pl.DataFrame({"at": ["2024-03-01T10:00"] * EXACT, "page": ["home"] * EXACT})
     job = Job(
         *("count", rows, tmp_path / "visits.db"),
-        time="at", every="1d", start="2024-03-01", steps=9, until="2024-03-02",
-        by="page", domain=["home", "shop"], epsilon="1e-3",
+        time="at", every="1d", start="2024-03-01", windows=9, until="2024-03-02",
+        group_by="page", groups=["home", "shop"], epsilon="1e-3",
     )  # fmt: skip
     result = run(job)
     with Stream.open(tmp_path / "visits.db", result.name) as stream:
@@ -522,7 +522,7 @@ def test_rows_and_what_files_come_to_travel_closed(tmp_path: Path) -> None:
     rows = pl.DataFrame({"at": ["2024-03-01T10:00"] * EXACT})
     job = Job(
         *("count", rows, tmp_path / "visits.db"),
-        time="at", every="1d", start="2024-03-01", steps=9, until="2024-03-02", epsilon="1e-3",
+        time="at", every="1d", start="2024-03-01", windows=9, until="2024-03-02", epsilon="1e-3",
         append=True,
     )  # fmt: skip
     with OpenedState(job) as state:

@@ -29,8 +29,8 @@ ANN = "ann@people.example"
 
 def job(state: str | Path, events: Path, until: str, **more: Any) -> Job:
     terms: dict[str, Any] = {
-        "time": "time", "every": "1d", "start": "2024-03-01", "steps": 9, "epsilon": 10**6,
-        "user": "who", "most": 1, "append": True, "yes": True, "strategy": "binary",
+        "time": "time", "every": "1d", "start": "2024-03-01", "windows": 9, "epsilon": 10**6,
+        "user": "who", "max_contributions": 1, "append": True, "allow_empty_windows": True, "strategy": "binary",
     }  # fmt: skip
     return Job("count", events, state, until=until, **{**terms, **more})
 
@@ -105,7 +105,7 @@ def test_no_byte_of_a_person_stays(
     assert counted(state, again, "2024-03-04", key=key) == [2, 3, 4]
 
 
-@pytest.mark.parametrize("more", [{}, {"append": False}, {"per": "1d"}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"append": False}, {"contribution_period": "1d"}], ids=str)
 def test_forget_refuses_bucket_whether_or_not_person_was_known(
     more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,7 +188,7 @@ def test_what_would_break_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wr
 
 def test_a_period_that_is_over_refuses_nobody(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
-    terms = {"per": "1d"}
+    terms = {"contribution_period": "1d"}
     counted(state, rows(tmp_path / "one.csv", (ANN, 1), ("bob", 1)), "2024-03-02", **terms)
     erase_user(state, ANN, now=datetime(2024, 3, 2, 12, tzinfo=UTC))
     late = rows(tmp_path / "two.csv", (ANN, 1), (ANN, 2), (ANN, 3), ("bob", 3))
@@ -197,7 +197,7 @@ def test_a_period_that_is_over_refuses_nobody(tmp_path: Path) -> None:
 
 def test_a_person_of_tomorrow_is_not_forgotten_today(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
-    counted(state, rows(tmp_path / "one.csv", (ANN, 3)), "2024-03-02", per="1d")
+    counted(state, rows(tmp_path / "one.csv", (ANN, 3)), "2024-03-02", contribution_period="1d")
     with pytest.raises(InvalidInputError, match="whose times lie in the future"):
         erase_user(state, ANN, now=datetime(2024, 3, 2, tzinfo=UTC))
 
@@ -207,7 +207,7 @@ def test_what_keeps_nobody_says_so(tmp_path: Path) -> None:
     Stream.create(state, "sums", Binary(9), PureDP(1)).close()
     assert [one.keeps for one in erase_user(state, ANN)] == ["sums"]
     with pytest.raises(StateError, match="has no stream 'other'"):
-        erase_user(state, ANN, name="other")
+        erase_user(state, ANN, stream="other")
     with pytest.raises(InvalidInputError, match="user is not a text"):
         erase_user(state, "")
 
@@ -251,7 +251,7 @@ def test_a_file_of_all_events_goes_on_with_or_without_the_persons_rows(tmp_path:
         assert counted(state, rows(events, *then), "2024-03-04", **all_since) == [2, 3, 4]
 
 
-DAYS = {"per": "1d"}
+DAYS = {"contribution_period": "1d"}
 #: The number of the second day of the stream among all days.
 DAY_2 = (datetime(2024, 3, 2) - datetime(1970, 1, 1)).days
 
@@ -362,7 +362,7 @@ def test_no_byte_stays_of_people_whom_a_job_forgot(tmp_path: Path) -> None:
         ({**DAYS, "retain": "7"}, "retain.*7.*; (give|write) a"),
         ({**DAYS, "retain": "36h"}, "retain.*36h.*; give a number of days or weeks"),
         ({**DAYS, "retain": "5w"}, "retain=5w is too long.* 35 days"),
-        ({"user": None, "most": None, "retain": "1d"}, r"retain=1d .*\bper\b"),
+        ({"user": None, "max_contributions": None, "retain": "1d"}, r"retain=1d .*\bper\b"),
     ],
 )
 def test_what_cannot_be_forgotten_by_itself_is_refused_before_there_is_a_state(

@@ -171,7 +171,7 @@ def test_altered_row_of_a_stream_with_its_checksum_is_noticed(tmp_path: Path, ch
         (checkpoint,) = connection.execute("SELECT checkpoint FROM counton_streams").fetchone()
         head, body = bytes(checkpoint).split(b"\n", 1)
         other = with_checksum(head.decode().split(" ")[0], body[:-1] + bytes([body[-1] ^ 2]))
-        given = {"other": other} if ":other" in change else {}
+        given = {"other_group": other} if ":other" in change else {}
         connection.execute(f"UPDATE counton_streams SET {change}", given)  # noqa: S608 - ours
         connection.commit()
     mend_checksums(state)
@@ -198,8 +198,8 @@ def test_state_with_another_identity_is_noticed(tmp_path: Path) -> None:
 def visit_job(state: Path, rows: list[tuple[str, str]], until: str, **more: Any) -> Job:
     frame = pl.DataFrame(rows, schema=["time", "who"], orient="row")
     asked: dict[str, Any] = {
-        "time": "time", "every": "1d", "start": "2024-03-01", "steps": 9, "epsilon": 10**6,
-        "user": "who", "most": 1, "unit": "visitor", "append": True, "key": KEY,
+        "time": "time", "every": "1d", "start": "2024-03-01", "windows": 9, "epsilon": 10**6,
+        "user": "who", "max_contributions": 1, "privacy_unit": "visitor", "append": True, "key": KEY,
     }  # fmt: skip
     return Job("count", frame, state, until=until, **asked | more)
 
@@ -227,7 +227,7 @@ def test_user_cannot_count_twice_after_one_changed_byte(tmp_path: Path, on_purpo
 
 def test_rows_that_wait_cannot_vanish(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
-    more = {"user": None, "most": None, "unit": "event"}
+    more = {"user": None, "max_contributions": None, "privacy_unit": "event"}
     rows = [("2024-03-01T09:00", "ann"), ("2024-03-02T09:00", "bob")]  # the second day waits
     run(visit_job(state, rows, "2024-03-02", **more)).close()
     with closing(sqlite3.connect(state)) as connection:

@@ -241,10 +241,10 @@ def test_altered_details_and_a_lost_memory_show(
 def test_names_of_groups_that_are_altered_show(statement: str, tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     for name, groups in (("s", ["home", "shop"]), ("t", ["shop", "home"])):
-        details = {**GROUPS, "domain": GroupNames(groups)}
+        details = {**GROUPS, "groups": GroupNames(groups)}
         Stream.create(state, name, KAry(20, 4), PureDP(1), shape=(2,), details=details).close()
     with Store(state) as store:
-        assert store.details["s"]["domain"] == ("home", "shop")
+        assert store.details["s"]["groups"] == ("home", "shop")
     alter(state, statement)
     assert "names of 2 groups" in wrong(state, "s")
     with pytest.raises(
@@ -256,12 +256,12 @@ def test_names_of_groups_that_are_altered_show(statement: str, tmp_path: Path) -
 def test_names_that_are_amended_replace_those_before(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     names = GroupNames([f"g{number}" for number in range(5)])
-    make = Stream.create(state, "s", KAry(20, 4), PureDP(1), shape=(6,), details={"domain": names})
+    make = Stream.create(state, "s", KAry(20, 4), PureDP(1), shape=(6,), details={"groups": names})
     with make as stream:
-        stream.amend({"domain": names.plus(["new"]), "also": True})
+        stream.amend({"groups": names.plus(["new"]), "also": True})
         stream.release([1, 2, 3, 4, 5, 6])
     with Stream.open(state, "s") as stream:
-        assert stream.details == {"domain": [*names, "new"], "also": True}
+        assert stream.details == {"groups": [*names, "new"], "also": True}
     assert all(one.right for one in verify(state))
 
 

@@ -25,7 +25,7 @@ _OPTIONS_OF_ADD = {
     "epsilon": "--epsilon",
     "delta": "--delta",
     "rho": "--rho",
-    "unit": "--unit",
+    "unit": "--privacy-unit",
     "relation": "--relation",
 }
 
@@ -80,7 +80,7 @@ class OtherProgram:
     "age",
     type=int,
     metavar="N",
-    help="For streams with --expire: the budget holds for events up to this many windows old.",
+    help="For streams with --expiring: the budget holds for events up to this many windows old.",
 )
 @option(
     "--budget-approximate-delta",
@@ -98,7 +98,7 @@ class OtherProgram:
     "unit",
     is_in_short_help=True,
     help="Whom the budget protects: reader, with all rows of a reader for ever, or \"reader's "
-    'month", with the rows of one month (--per 1mo; for a year --per 12mo). A release that '
+    'month", with the rows of one month (--contribution-period 1mo; for a year --contribution-period 12mo). A release that '
     "protects less is refused. [default: the unit of each release, each unit apart]",
 )
 @option(
@@ -113,13 +113,13 @@ class OtherProgram:
     "--add",
     metavar="NAME",
     help="Record what another program spent, under this name; needs --epsilon or --rho, and "
-    "--unit.",
+    "--privacy-unit.",
 )
 @option("--epsilon", "add_epsilon", help="With --add: its epsilon.")
 @option("--delta", "add_delta", help="With --add: its delta.")
 @option("--rho", "add_rho", help="With --add: its rho.")
 @option(
-    "--unit",
+    "--privacy-unit",
     "add_unit",
     help="With --add: unit that the other program protects, as in reader.",
 )
@@ -465,11 +465,9 @@ def _budget_in_words(ledger: Ledger | None) -> str:
         return "none"
     words = str(ledger.budget)
     if ledger.unit is not None:
-        condition = (
-            "each release must protect this time or a longer one (--per), else it is refused"
-        )
+        condition = "each release must protect this time or a longer one (--contribution-period), else it is refused"
         if base_unit(ledger.unit) == ledger.unit:
-            condition = "a release that protects only a period (--per) is refused"
+            condition = "a release that protects only a period (--contribution-period) is refused"
         words += f", for one {ledger.unit}; {condition}"
     elif len(ledger.units) == 1:
         ((unit, relation),) = ledger.units.items()

@@ -436,7 +436,7 @@ class Ledger:
         if unit is None and len(accounts) > 1:
             raise InvalidInputError(
                 f"this ledger has separate totals for {' and '.join(map(repr, accounts))}; choose "
-                f"one with {field('unit')}={next(iter(accounts))!r}"
+                f"one with {field('privacy_unit')}={next(iter(accounts))!r}"
             )
         if unit is None or self.unit is not None:
             return next(iter(accounts.values()), None)
@@ -451,7 +451,7 @@ class Ledger:
             if len(alike) > 1:
                 raise InvalidInputError(
                     f"this ledger has separate totals for {' and '.join(map(repr, alike))}, each "
-                    f"by its own clock; choose one with {field('unit', alike[0])}"
+                    f"by its own clock; choose one with {field('privacy_unit', alike[0])}"
                 )
             account_unit = next(iter(alike), account_unit)
         return accounts.get(account_unit)

@@ -42,6 +42,9 @@ _FACTS = ("step", "group", "total", "due", "replaced")
 _USERS = {"user": pl.UInt64, "period": pl.Int64, **dict.fromkeys(_FACTS, pl.Int64)}
 _IDS = {"id": pl.UInt64, "day": pl.Int64}
 _REFUSED = {"bucket": pl.UInt64, "last_period": pl.Int64}
+_NO_USERS = pl.DataFrame(schema=_USERS)
+_NO_IDS = pl.DataFrame(schema=_IDS)
+_NO_REFUSED = pl.DataFrame(schema=_REFUSED)
 
 
 _Digests = TypeVar("_Digests", NDArray[np.uint64], pl.Expr)
@@ -86,7 +89,7 @@ class FirstOpen(NamedTuple):
 def facts_kept(terms: StreamTerms) -> Sequence[str]:
     """Return the names of what is kept with the digest of a user, in the order of the state."""
     facts = ["step", "group", "total"]
-    if terms.unit.rule.most_a_window is not None:
+    if terms.privacy_unit.rule.most_a_window is not None:
         facts.append("due")
     if terms.max_corrections:
         facts.append("replaced")
@@ -118,30 +121,32 @@ class RememberedRows:
         Args:
             released: number of released steps.
         """
+        windows = terms.windowing.windows
+        per = terms.privacy_unit.rule.per
+        if stream is None:
+            first_open = FirstOpen.after(released, windows, per)
+            return cls(_NO_USERS, _NO_IDS, _NO_REFUSED, first_open, {})
+        closed = [digest_set.period for digest_set in open_private(stream.digest_sets(CLOSED))]
+        first_open = FirstOpen.after(released, windows, per, max(closed, default=None))
+        refused = [_NO_REFUSED]
+        for digest_set in open_private(stream.digest_sets(REFUSED)):
+            last_period = pl.lit(digest_set.period, pl.Int64)
+            buckets = pl.DataFrame({"bucket": digest_set.digests})
+            refused.append(buckets.with_columns(last_period=last_period))
         sets: Counter[tuple[str, int]] = Counter()
-        users = [pl.DataFrame(schema=_USERS)]
-        ids = [pl.DataFrame(schema=_IDS)]
-        refused = [pl.DataFrame(schema=_REFUSED)]
-        nothing = iter(())
-        last_closed: int | None = None
-        for kept in nothing if stream is None else open_private(stream.digest_sets(CLOSED)):
-            last_closed = kept.period if last_closed is None else max(last_closed, kept.period)
-        per = terms.unit.rule.per
-        first = FirstOpen.after(released, terms.windowing.windows, per, last_closed)
-        for kept in nothing if stream is None else open_private(stream.digest_sets(REFUSED)):
-            period = pl.lit(kept.period, pl.Int64)
-            refused.append(pl.DataFrame({"bucket": kept.digests}).with_columns(last_period=period))
-        if terms.unit.user_column is not None:
-            for kept in nothing if stream is None else open_private(stream.digest_sets("user")):
-                sets["user", kept.period] += 1
-                if kept.period >= first.period:
-                    users.append(_users_of(kept, facts_kept(terms)))
+        users = [_NO_USERS]
+        if terms.privacy_unit.user_column is not None:
+            for digest_set in open_private(stream.digest_sets("user")):
+                sets["user", digest_set.period] += 1
+                if digest_set.period >= first_open.period:
+                    users.append(_users_of(digest_set, facts_kept(terms)))
+        ids = [_NO_IDS]
         if terms.id_column is not None:
-            for kept in nothing if stream is None else open_private(stream.digest_sets("id")):
-                sets["id", kept.period] += 1
-                day = pl.lit(kept.period, pl.Int64)
-                ids.append(pl.DataFrame({"id": kept.digests}).with_columns(day=day))
-        return cls(pl.concat(users), pl.concat(ids), pl.concat(refused), first, sets)
+            for digest_set in open_private(stream.digest_sets("id")):
+                sets["id", digest_set.period] += 1
+                day = pl.lit(digest_set.period, pl.Int64)
+                ids.append(pl.DataFrame({"id": digest_set.digests}).with_columns(day=day))
+        return cls(pl.concat(users), pl.concat(ids), pl.concat(refused), first_open, sets)
 
     def without_refused(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of users that are not refused because of an erasure.
@@ -178,12 +183,12 @@ def change_of_memory(
         users: counted rows of users; if slots are replaced, all slots of each period that changes.
         ids: counted rows with ids: ``id`` and ``step``.
     """
-    first = FirstOpen.after(target, terms.windowing.windows, terms.unit.rule.per)
+    first = FirstOpen.after(target, terms.windowing.windows, terms.privacy_unit.rule.per)
     first_period = max(first.period, before.first_open.period)
     changes = []
     if terms.id_column is not None:
         changes.append(_change_of_ids(before, ids, terms.windowing.windows, target, first.day))
-    if terms.unit.user_column is not None:
+    if terms.privacy_unit.user_column is not None:
         changes.append(_change_of_users(before, users, terms, first_period))
         changes.append(_ChangeOfKind((), (), (REFUSED, first_period)))
     return DigestChange(
