@@ -671,7 +671,7 @@ def _reach(numbers: ReleaseData) -> dict[str, float]:
 
 def _margins_of(numbers: ReleaseData) -> list[str]:
     """Return the columns of a contingency table, whose numbers are named by those they count by."""
-    of_table = hasattr(numbers.statistic.reading, "margin")
+    of_table = hasattr(numbers.statistic.result_type, "margin")
     return [*getattr(numbers.statistic, "columns", ())] if of_table else []
 
 
