@@ -95,7 +95,7 @@ demo: $(DEMO) ## count a year of departures from New York privately: a table, a 
 .PHONY: demo-expire
 demo-expire: $(DEMO) ## the same without an end date: protection fades with the age of an event
 	$(BIN)/python recipes/plan_expiring.py 24:1 8760:3
-	$(BIN)/python -m examples --expire
+	$(BIN)/python -m examples --expiring
 
 .PHONY: demo-hierarchy
 demo-hierarchy: $(DEMO) ## inhabitants of 34,000 cities at four levels that add up: a table
@@ -507,10 +507,10 @@ octave: $(READY) ## search again for the tables and weights of Octave that are s
 .PHONY: images
 images: demo ## draw the pictures of the documentation again, with the commands it names
 	cp demo/chart.png docs/images/demo.png
-	$(BIN)/python recipes/plan_expiring.py 24:1 8760:3 --plot docs/images/expiration.png
+	$(BIN)/python recipes/plan_expiring.py 24:1 8760:3 --chart docs/images/expiration.png
 	$(BIN)/counton release count demo/departures.parquet --time time_hour --every 1h --start 2013-01-01 \
-	  --steps 8760 --until 2014-01-01 --timezone America/New_York --epsilon 1 --unit departure \
-	  --release windows --state demo/windows.db --plot docs/images/windows.png
+	  --windows 8760 --until 2014-01-01 --timezone America/New_York --epsilon 1 --privacy-unit departure \
+	  --series per-window --state demo/windows.db --chart docs/images/windows.png
 	$(BIN)/python -m papers less-noise --folder docs/images
 	$(MAKE) gallery
 

@@ -46,8 +46,8 @@ def release(folder: Path, night: int) -> None:
     """Release one night, and print its CPU time, duration, memory and size of the state."""
     from counton.run import Job, run
 
-    asked = {"every": "1d", "start": "2024-03-01", "steps": 365, "rho": "0.015", "time": "time"}
-    names = {"by": "page", "domain": str(folder / "names.txt")}
+    asked = {"every": "1d", "start": "2024-03-01", "windows": 365, "rho": "0.015", "time": "time"}
+    names = {"group_by": "page", "groups": str(folder / "names.txt")}
     new = {**asked, **names} if night == 1 else {}
     began = time.perf_counter()
     job = Job(

@@ -122,9 +122,9 @@ def rows(spark: Any, folder: Path, events: int, groups: int, users: int = 10**5)
 def job(folder: Path, groups: int, **more: Any) -> Job:
     """Return a job that counts by day and group, and releases 30 days at once."""
     asked: dict[str, Any] = {
-        "time": "at", "every": "1d", "start": "2024-03-01", "steps": DAYS, "epsilon": 1,
-        "until": "2024-03-31", "by": "page", "domain": [f"g{number}" for number in range(groups)],
-        "strategy": "binary", "release": "totals",
+        "time": "at", "every": "1d", "start": "2024-03-01", "windows": DAYS, "epsilon": 1,
+        "until": "2024-03-31", "group_by": "page", "groups": [f"g{number}" for number in range(groups)],
+        "strategy": "binary", "series": "cumulative",
     }  # fmt: skip
     return Job("count", "-", folder / "bench.db", **{**asked, **more})
 
@@ -170,7 +170,7 @@ def people(events: int, users: int, workers: int, times: int) -> None:
     with tempfile.TemporaryDirectory() as name, session(workers) as spark:
         folder = Path(name)
         frame = rows(spark, folder, events, 100, users)
-        asked = job(folder / "state", 100, user="user", most=10)
+        asked = job(folder / "state", 100, user="user", max_contributions=10)
 
         def alone() -> None:
             assert frame.groupBy("user").count().toArrow().num_rows <= users
@@ -225,8 +225,8 @@ def main() -> None:
                     ]
                     own, ours = (min(one) for one in zip(*pairs, strict=True))
                     peak = memory.end() / _MEGABYTE
-                    users = {"user": "user", "most": 5}
-                    found = {"domain": None, "unknown": "discover", "delta": "1e-9"}
+                    users = {"user": "user", "max_contributions": 5}
+                    found = {"groups": None, "unlisted_groups": "discover", "delta": "1e-9"}
                     others = [
                         seconds(lambda: noisy(frame, job(fresh(state), number, **more)))  # noqa: B023
                         if size <= _MOST_OTHERS

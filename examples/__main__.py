@@ -24,7 +24,7 @@ def main(words: Sequence[str] | None = None) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--departures", action="store_true", help="by carrier, hour by hour")
     which.add_argument(
-        "--expire", action="store_true", help="the same without an end: protection fades with age"
+        "--expiring", action="store_true", help="the same without an end: protection fades with age"
     )
     which.add_argument(
         "--hierarchy",

@@ -36,12 +36,12 @@ def hierarchy_job_for(folder: str) -> Job:
         [str(leaves)],
         str(target / "populations.db"),
         levels=_LEVELS,
-        counts="population",
-        domain=str(domain),
+        count_column="population",
+        groups=str(domain),
         rho="0.5",
-        unit="inhabitant",
-        name="cities",
-        out=target / "populations.parquet",
+        privacy_unit="inhabitant",
+        stream="cities",
+        output=target / "populations.parquet",
     )
     sys.stdout.write(f"$ {command_text(job)}\n\n")
     sys.stdout.flush()

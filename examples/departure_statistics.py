@@ -42,14 +42,14 @@ def run_statistics(folder: str) -> None:
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     _write_data(target)
-    days = {"every": "1d", "steps": 365}
+    days = {"every": "1d", "windows": 365}
     _run(
         target,
         "top-k",
         "destinations.parquet",
-        {"every": "1h", "steps": 8760},
+        {"every": "1h", "windows": 8760},
         {"by": "dest"},
-        {"domain": str(target / "destinations.txt"), "top": 6, "unit": "departure"},
+        {"groups": str(target / "destinations.txt"), "top": 6, "privacy_unit": "departure"},
         over=720,
     )
     _run(
@@ -58,7 +58,7 @@ def run_statistics(folder: str) -> None:
         "delays.parquet",
         days,
         {"value": "delay"},
-        {"lower": "-20", "upper": "180", "cells": 100, "unit": "departure"},
+        {"lower": "-20", "upper": "180", "cells": 100, "privacy_unit": "departure"},
         shares="0.5,0.9",
         over=7,
     )
@@ -155,7 +155,7 @@ def _run(
         name,
         [str(target / events)],
         str(target / "statistics.db"),
-        name=name,
+        stream=name,
         time="time_hour",
         start="2013-01-01",
         until="2014-01-01",

@@ -45,10 +45,10 @@ def in_memory(key: ct.Key) -> None:
 def from_rows(folder: Path) -> ct.Release:
     days = [f"2024-01-{day:02}" for day in range(1, 31)]
     visits = pl.DataFrame({"day": days, "reader": ["ann", "bob"] * 15})
-    job = ct.Job("count", visits, folder / "v.db", time="day", until="newest")
+    job = ct.Job("count", visits, folder / "v.db", time="day", until="latest-event")
     released = ct.release(
-        "count", visits, time="day", every="1d", start="2024-01-01", steps=365, epsilon=1,
-        unit="visit", until="newest", name="visits", state=folder / "v.db", out=folder / "v.csv",
+        "count", visits, time="day", every="1d", start="2024-01-01", windows=365, epsilon=1,
+        privacy_unit="visit", until="latest-event", stream="visits", state=folder / "v.db", output=folder / "v.csv",
     )  # fmt: skip
     with ct.Stream.open(folder / "v.db", "visits") as stream:
         print(job.statistic, stream.step, ct.read(folder / "v.csv").steps)

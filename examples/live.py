@@ -46,16 +46,16 @@ state = "live.db"
 time = "time"
 every = "{every}s"
 start = "{start}"
-steps = {steps}
+windows = {steps}
 timezone = "{zone}"
 epsilon = 1
-unit = "departure"
+privacy-unit = "departure"
 
 [jobs.departures]
 statistic = "count"
-by = "carrier"
-domain = "carriers.csv"
-release = "both"
+group-by = "carrier"
+groups = "carriers.csv"
+series = "both"
 
 [jobs.delays]
 statistic = "quantiles"
@@ -63,7 +63,7 @@ value = "delay"
 lower = -20
 upper = 180
 cells = 100
-missing = "skip"  # flights that were cancelled
+missing-values = "drop"  # flights that were cancelled
 """
 
 
@@ -256,7 +256,7 @@ def _send_all(url: str, token: str, rows: pl.DataFrame, speed: Speed) -> int:
             # A row's time is that of its sending: at a real service it is the event's own.
             at = now.isoformat()
             counting.send([{"time": at, "carrier": row["carrier"]} for row in batch])
-            timing.send([{"time": at, "delay": row["delay"]} for row in batch])
+            timing.send([{"time": at, "expiration_delay": row["delay"]} for row in batch])
         if now - told >= timedelta(seconds=5):
             told = now
             _say(f"{then:%a %d %b %Y, %H:%M}   {sent:>6,} departures sent")

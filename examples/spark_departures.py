@@ -30,7 +30,7 @@ def run_spark(folder: str, workers: int = 2) -> None:
     from counton import spark as counton_spark
 
     target = Path(folder)
-    job = options_for(folder).having(plot=None)
+    job = options_for(folder).having(chart=None)
     spark = (
         SparkSession.builder.master(f"local[{workers}]")
         .appName("counton")
@@ -46,7 +46,7 @@ def run_spark(folder: str, workers: int = 2) -> None:
         shutil.rmtree(target / old, ignore_errors=True)
 
     frame = spark.read.parquet(str(target / "departures.parquet"))
-    batch = job.having(state=target / "spark.db", out=target / "spark.parquet")
+    batch = job.having(state=target / "spark.db", output=target / "spark.parquet")
     print(f"{frame.count():,} departures, counted in {workers} processes")
     with counton_spark.run(batch, frame) as outcome:
         print(
@@ -60,9 +60,9 @@ def run_spark(folder: str, workers: int = 2) -> None:
         rows[start : start + _PART].write_parquet(target / "arriving" / f"{number}.parquet")
     arriving = spark.readStream.schema(frame.schema).option("maxFilesPerTrigger", 1)
     stream = job.having(
-        until="newest",
+        until="latest-event",
         state=target / "streamed.db",
-        out=target / "streamed.parquet",
+        output=target / "streamed.parquet",
     )
     print("the same departures as a stream, a file at a time")
     query: Any = counton_spark.run(

@@ -97,9 +97,9 @@ def endless() -> Iterator[str]:
     yield "steps | before | even nodes | after | that many steps known | least of these"
     for steps in (64, 365, 1024, 4096, 8760):
         before = plan(
-            None, RHO, around=steps, strategies=[GrowingSquareRoot()]
+            None, RHO, expected_windows=steps, strategies=[GrowingSquareRoot()]
         ).best.errors.mean_std
-        best = plan(None, RHO, around=steps).best
+        best = plan(None, RHO, expected_windows=steps).best
         known = plan(steps, RHO)
         least = known.least_std("mean")["gaussian"]
         yield (
@@ -112,7 +112,10 @@ def epochs() -> Iterator[str]:
     """Pure totals without a last step, at epsilon 1: roots of mean variances over first steps."""
     steps = (64, 365, 1024, 2048, 4096, 8760)
     found = [
-        [plan(None, PURE, around=end, strategies=[Epochs()]).best.errors.mean_std for end in steps]
+        [
+            plan(None, PURE, expected_windows=end, strategies=[Epochs()]).best.errors.mean_std
+            for end in steps
+        ]
     ]
     for first, ratio in ((16, 16), (64, 16), (256, 8)):
         variances = [np.zeros(0)]

@@ -2,7 +2,7 @@
 together for all pairs.
 
     python recipes/compare.py orders.parquet north,south north,west
-    python recipes/compare.py paid.parquet north,south --of mean --steps 2:3
+    python recipes/compare.py paid.parquet north,south --of mean --windows 2:3
 
 `difference` may be `ratio` or `change` (in per cent); `Release` lists the other questions: shares,
 totals, sums of each week.
@@ -29,7 +29,7 @@ if __name__ == "__main__":
     parser.add_argument("file", help="released table")
     parser.add_argument("pairs", nargs="+", help="two groups with a comma between: north,south")
     parser.add_argument("--of", help="number of each group, if it has several: mean, count, 0.9")
-    parser.add_argument("--steps", help="steps 2:3, or days 2024-03-18:2024-03-24")
+    parser.add_argument("--windows", help="steps 2:3, or days 2024-03-18:2024-03-24")
     given = parser.parse_args()
     found = counton.read(given.file)
     print(found.describe().splitlines()[0])

@@ -2,7 +2,7 @@
 that hold for all groups at once: you may pick the largest.
 
     python recipes/every_group.py orders.parquet
-    python recipes/every_group.py orders.parquet --steps 2024-03-25:2024-03-31 --from 2024-03-18
+    python recipes/every_group.py orders.parquet --windows 2024-03-25:2024-03-31 --from 2024-03-18
 
 The noise of groups is independent, so an interval for each of them that holds with probability
 ``level ** (1 / groups)`` holds for all with probability ``level``.
@@ -67,7 +67,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("file", help="released table")
     parser.add_argument("--of", help="number of each group, if it has several: mean, count, 0.9")
-    parser.add_argument("--steps", help="steps 2:3, or days 2024-03-18:2024-03-24")
+    parser.add_argument("--windows", help="steps 2:3, or days 2024-03-18:2024-03-24")
     parser.add_argument("--from", dest="other", help="earlier steps, for changes since then")
     given = parser.parse_args()
     read = counton.read(given.file)

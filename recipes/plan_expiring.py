@@ -1,7 +1,7 @@
 """Plan a stream without an end, whose protection fades with age, from the largest losses.
 
     python recipes/plan_expiring.py 24:1 8760:3
-    python recipes/plan_expiring.py 24:0.1 8760:0.3 --rho --plot loss.png
+    python recipes/plan_expiring.py 24:0.1 8760:0.3 --rho --chart loss.png
 
 The example has windows of an hour: an event may lose 1 within a day and 3 within a year. The
 program prints what one event has lost at these ages and ten times later, beside the analysis of the
@@ -26,9 +26,9 @@ def loss_by_age(plan: FadingPlan, ages: list[int]) -> list[str]:
 def options(plan: FadingPlan) -> str:
     """Return the options with which ``counton release count`` follows a plan."""
     strategy = plan.best.strategy
-    delay = f" --delay {strategy.facts.delay}" if strategy.facts.delay else ""
+    delay = f" --expiration-delay {strategy.facts.delay}" if strategy.facts.delay else ""
     loss = plan.guarantee.to_dict()[plan.unit]
-    return f"--expire --growth {strategy.parameters['growth']}{delay} --{plan.unit} {loss}"
+    return f"--expiring --expiration-growth {strategy.parameters['growth']}{delay} --{plan.unit} {loss}"
 
 
 def targets(given: list[str]) -> dict[int, float]:
@@ -41,7 +41,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("losses", nargs="+", help="age in windows and largest loss: 24:1 8760:3")
     parser.add_argument("--rho", action="store_true", help="losses are in rho (Gaussian noise)")
-    parser.add_argument("--plot", help="file for a chart of the loss by age")
+    parser.add_argument("--chart", help="file for a chart of the loss by age")
     given = parser.parse_args()
     largest = targets(given.losses)
     found = plan_expiring(rho=largest) if given.rho else plan_expiring(largest)

@@ -1,6 +1,6 @@
 """Compare the errors of strategies at several numbers of windows, in a table and a chart.
 
-    python recipes/plan_over.py 16 64 256 --rho 0.5 --strategies smooth,smooth-paper --plot over.png
+    python recipes/plan_over.py 16 64 256 --rho 0.5 --strategies smooth,smooth-paper --chart over.png
 
 The column ``auto`` is the best strategy of all; ``-``: the strategy cannot serve so many windows.
 """
@@ -51,7 +51,7 @@ if __name__ == "__main__":
     parser.add_argument("--epsilon", default="1")
     parser.add_argument("--rho", help="instead of epsilon")
     parser.add_argument("--strategies", default="", help="names with commas between")
-    parser.add_argument("--plot", help="file for a chart")
+    parser.add_argument("--chart", help="file for a chart")
     given = parser.parse_args()
     guarantee = PureDP(given.epsilon) if given.rho is None else ZCDP(given.rho)
     found = errors_over(given.windows, [*filter(None, given.strategies.split(","))], guarantee)

@@ -2,7 +2,7 @@
 
     python recipes/watch.py visits.csv --false-alarms 1
 
-The file has counts or sums of windows (``--release windows``, or ``--revise``, of which only final
+The file has counts or sums of windows (``--series per-window``, or ``--allowed-lateness``, of which only final
 windows are used): their noise is independent, with one standard deviation. Each number is compared
 with its forecast from the earlier numbers of the same weekday. The errors of these forecasts,
 scaled to standard normal numbers, enter a cumulative sum (CUSUM). Released numbers are public, so
@@ -102,7 +102,7 @@ def watch(table: pl.DataFrame, false_alarms: float) -> tuple[pl.DataFrame, bool]
         false_alarms: expected number of false alarms in a year, of all groups together.
     """
     if "cumulative" in table["series"]:
-        raise SystemExit("windows as differences of totals share noise; use --release windows")
+        raise SystemExit("windows as differences of totals share noise; use --series per-window")
     if "is_final" in table.columns:
         table = table.filter("is_final")
     groups = table.partition_by("group", as_dict=True, maintain_order=True)

@@ -415,14 +415,14 @@ def try_statistics(share: float = 1.0) -> Iterator[Tried]:
 # ------------------------------------------------------------------------------------- 3 people
 #: What a job promises of a person's rows, and how its nights get theirs: all so far, or new ones.
 BOUNDS: list[dict[str, Any]] = [
-    {"most": 1},
-    {"most": 2},
-    {"most": 1, "per": "2h"},
-    {"most": 2, "per": "2h"},
-    {"most": 2, "most_a_window": 1},
-    {"most": 3, "most_a_window": 2, "per": "4h"},
-    {"most": 2, "distinct": True},
-    {"most": 1, "first": True},
+    {"max_contributions": 1},
+    {"max_contributions": 2},
+    {"max_contributions": 1, "contribution_period": "2h"},
+    {"max_contributions": 2, "contribution_period": "2h"},
+    {"max_contributions": 2, "max_contributions_per_window": 1},
+    {"max_contributions": 3, "max_contributions_per_window": 2, "contribution_period": "4h"},
+    {"max_contributions": 2, "once_per_window": True},
+    {"max_contributions": 1, "distinct_users": True},
 ]
 PROMISES = [{**bound, "append": append} for bound in BOUNDS for append in (False, True)]
 #: A row: in which night's file it comes (0 or 1), its hour (two hours end each night), its group.
@@ -455,10 +455,10 @@ def released(rows: Sequence[tuple[str, Row]], promise: Mapping[str, Any]) -> tup
             path = Path(folder, f"{night}.csv")
             path.write_text("user,at,group,night\n" + "".join(there))
             job = Job(
-                "count", path, Path(folder, "state.db"), time="at", every="1h", steps=4,
+                "count", path, Path(folder, "state.db"), time="at", every="1h", windows=4,
                 start="2026-01-01", until=f"2026-01-01T0{2 * night + 2}:00", epsilon=10**7,
-                strategy="binary", by="group", domain="n,s", user="user",
-                yes=True, **promise,
+                strategy="binary", group_by="group", groups="n,s", user="user",
+                allow_empty_windows=True, **promise,
             )  # fmt: skip
             with run(job) as outcome:
                 said = outcome.spec.contribution
@@ -531,11 +531,16 @@ SAME_ID = [
     Delivered((0, 2), 0, "n", "ann", "w"), Delivered((1,), 2, "n", "bob", "x"),
     Delivered((2,), 4, "s", "ann", "x"),
 ]  # fmt: skip
-OF_A_USER: dict[str, Any] = {"user": "user", "most": 2}
-OF_HOURS: dict[str, Any] = {"user": "user", "most": 1, "per": "2h", "id": "id"}
+OF_A_USER: dict[str, Any] = {"user": "user", "max_contributions": 2}
+OF_HOURS: dict[str, Any] = {
+    "user": "user",
+    "max_contributions": 1,
+    "contribution_period": "2h",
+    "row_id": "id",
+}
 REPORT: dict[str, Any] = {
     "statistics": {
-        "n": {"statistic": "count", "by": "group", "domain": ["n", "s"]},
+        "n": {"statistic": "count", "group_by": "group", "groups": ["n", "s"]},
         "users": {"statistic": "distinct"},
     },
 }
@@ -564,7 +569,7 @@ DOORS: dict[str, Door] = {
     "all events": Door({}, OTHERS_OF_ALL, IN_NIGHTS),
     "new events": Door({"append": True}, OTHERS_OF_NEW, IN_ONE),
     "all events, ids": Door({"id": "id"}, NAMED_OF_ALL, IN_NIGHTS, 2),
-    "new events, ids": Door({"id": "id", "append": True}, NAMED_OF_NEW, IN_NIGHTS, 2),
+    "new events, ids": Door({"row_id": "id", "append": True}, NAMED_OF_NEW, IN_NIGHTS, 2),
     "all events, users": Door(OF_A_USER, NAMED_OF_ALL, IN_NIGHTS, 3),
     "new events, users": Door({**OF_A_USER, "append": True}, NAMED_OF_NEW, IN_NIGHTS, 3),
     "all events, a user's hours, ids": Door(
@@ -612,12 +617,12 @@ def delivered(rows: Sequence[Delivered], options: Mapping[str, Any]) -> tuple[Ch
             text = "user,at,group,id,night\n" + "".join(lines[::-1] if night % 2 else lines)
             path = Path(folder, f"{night}.csv{'.gz' * (night == 1)}")
             path.write_bytes(gzip.compress(text.encode()) if night == 1 else text.encode())
-            by = {} if "statistics" in options else {"by": "group", "domain": "n,s"}
+            by = {} if "statistics" in options else {"group_by": "group", "groups": "n,s"}
             what = "report" if "statistics" in options else "count"
             job = Job(
                 options.get("what", what), path, Path(folder, "state.db"),
-                time="at", every="1h", steps=6, start="2026-01-01", strategy="binary",
-                until=f"2026-01-01T0{2 * night + 2}:00", epsilon=10**7, yes=True,
+                time="at", every="1h", windows=6, start="2026-01-01", strategy="binary",
+                until=f"2026-01-01T0{2 * night + 2}:00", epsilon=10**7, allow_empty_windows=True,
                 **{name: one for name, one in {**by, **options}.items() if name != "what"},
             )  # fmt: skip
             with run(job) as outcome:

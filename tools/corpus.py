@@ -45,30 +45,30 @@ NIGHTS = 4
 #: The folder that the state and its witness name; whoever runs them names another.
 _PLACE = "/corpus"
 _PAGES = ("home", "shop", "help")
-_WINDOWS = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 365}
-_GROUPS = {"by": "page", "domain": ",".join(_PAGES), "unknown": "drop"}
+_WINDOWS = {"time": "time", "every": "1d", "start": "2024-03-01", "windows": 365}
+_GROUPS = {"group_by": "page", "groups": ",".join(_PAGES), "unlisted_groups": "drop"}
 #: What defines each stream. Together they have rows in every table of a state.
 STREAMS: dict[str, dict[str, Any]] = {
     "visitors": {
         "what": "count", **_WINDOWS, **_GROUPS, "append": True, "epsilon": 5,
-        "user": "who", "most": 2, "per": "1d", "unit": "visitor",
+        "user": "who", "max_contributions": 2, "contribution_period": "1d", "privacy_unit": "visitor",
     },
     "orders": {
         "what": "sum", **_WINDOWS, "append": True, "value": "paid", "lower": 0, "upper": 9,
-        "resolution": "0.5", "id": "number", "epsilon": 2, "unit": "order",
+        "resolution": "0.5", "row_id": "number", "epsilon": 2, "privacy_unit": "order",
     },
     "found": {
-        "what": "count", **_WINDOWS, "by": "page", "unknown": "discover", "append": True,
-        "epsilon": 20, "delta": "1e-6", "unit": "order",
+        "what": "count", **_WINDOWS, "group_by": "page", "unlisted_groups": "discover", "append": True,
+        "epsilon": 20, "delta": "1e-6", "privacy_unit": "order",
     },
     "revised": {
-        "what": "count", **_WINDOWS, **_GROUPS, "revise": "2d", "rho": "0.5", "unit": "order",
+        "what": "count", **_WINDOWS, **_GROUPS, "allowed_lateness": "2d", "rho": "0.5", "privacy_unit": "order",
     },
     "ranges": {
-        "what": "ranges", "label": "page", "domain": ",".join(_PAGES), "unknown": "drop",
-        "epsilon": 1, "unit": "order",
+        "what": "ranges", "label": "page", "groups": ",".join(_PAGES), "unlisted_groups": "drop",
+        "epsilon": 1, "privacy_unit": "order",
     },
-    "ended": {"what": "count", **_WINDOWS, "append": True, "epsilon": 1, "unit": "order"},
+    "ended": {"what": "count", **_WINDOWS, "append": True, "epsilon": 1, "privacy_unit": "order"},
 }  # fmt: skip
 
 
@@ -116,7 +116,7 @@ def job_of(folder: Path, name: str, options: Mapping[str, Any], night: int) -> J
     if "time" in asked:
         asked["until"] = f"2024-03-{night + 1:02}"
     events = folder / "rows" / str(night) / file
-    return Job(what, events, folder / "state.db", name=name, **asked)
+    return Job(what, events, folder / "state.db", stream=name, **asked)
 
 
 def run_night(
@@ -154,7 +154,7 @@ def build(folder: Path) -> None:
             for name, options in STREAMS.items():
                 if night == 1 or name != "ranges":
                     run_night(folder, name, options, night)
-    annotate(folder / "state.db", "2024-03-02", "a page was down", name="revised")
+    annotate(folder / "state.db", "2024-03-02", "a page was down", stream="revised")
     close_stream(folder / "state.db", "ended", drop_waiting=True, withdrawn="counted twice")
 
 

@@ -71,9 +71,9 @@ _JOBS = '''
 class JobFields(RowFields, total=False):
     """Keyword arguments of `counton.release`, besides the state and the guarantee.
 
-    >>> stream: JobFields = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 365}
+    >>> stream: JobFields = {"time": "at", "every": "1d", "start": "2024-03-01", "windows": 365}
     >>> sorted(stream)
-    ['every', 'start', 'steps', 'time']
+    ['every', 'start', 'time', 'windows']
     """
 
 '''

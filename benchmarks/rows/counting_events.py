@@ -74,20 +74,20 @@ def _slope(
 
 
 def _count(file: Path) -> None:
-    _run(file, "count", by="page", domain=PAGES)
+    _run(file, "count", group_by="page", groups=PAGES)
 
 
 def _contingency(file: Path) -> None:
     domain = {"page": PAGES, "kind": KINDS}
-    _run(file, "contingency", columns="page,kind", domain=domain)
+    _run(file, "contingency", columns="page,kind", groups=domain)
 
 
 def _run(file: Path, what: str, **more: Any) -> None:
     """Run a job on a file with a new state, in a place that no other state had."""
     state = Path(tempfile.mkdtemp(dir=file.parent)) / "table.db"
     job = Job(
-        *(what, file, state), time="time", every="1d", start="2024-03-01", steps=DAYS,
-        until="newest", epsilon=1, unit="visit", key=Key.generate(), yes=True, **more,
+        *(what, file, state), time="time", every="1d", start="2024-03-01", windows=DAYS,
+        until="latest-event", epsilon=1, privacy_unit="visit", key=Key.generate(), allow_empty_windows=True, **more,
     )  # fmt: skip
     run(job).close()
 
@@ -158,9 +158,9 @@ def _counted_rows(folder: Path) -> Row:
     def ours() -> None:
         state = Path(tempfile.mkdtemp(dir=folder)) / "counted.db"
         job = Job(
-            *("count", file, state), time="day", every="1d", start="2024-03-01", covers="1d",
-            steps=DAYS, until="2024-03-02", by="page", domain=folder / "pages.parquet",
-            counts="passages", epsilon=1, unit="passage", key=Key.generate(),
+            *("count", file, state), time="day", every="1d", start="2024-03-01", lookback="1d",
+            windows=DAYS, until="2024-03-02", group_by="page", groups=folder / "pages.parquet",
+            count_column="passages", epsilon=1, privacy_unit="passage", key=Key.generate(),
         )  # fmt: skip
         run(job).close()
 
@@ -210,10 +210,20 @@ def _whole_run(
     domain = folder / "domain.txt"
     domain.write_text("\n".join(f"g{number}" for number in range(groups)))
     words = [
-        *("release", "count", str(file), "--time", "time", "--by", "page", "--domain", str(domain)),
-        *("--every", every, "--start", "2024-01-01", "--steps", str(steps), "--epsilon", "1"),
-        *("--until", "newest", "--state", str(folder / "s.db")),
-        *("--out", str(folder / "out.parquet")),
+        *(
+            "release",
+            "count",
+            str(file),
+            "--time",
+            "time",
+            "--group-by",
+            "page",
+            "--groups",
+            str(domain),
+        ),
+        *("--every", every, "--start", "2024-01-01", "--windows", str(steps), "--epsilon", "1"),
+        *("--until", "latest-event", "--state", str(folder / "s.db")),
+        *("--output", str(folder / "out.parquet")),
     ]
     used = process(["-m", "counton", *words])
     released = pl.scan_parquet(folder / "out.parquet").select(pl.len()).collect().item()
@@ -233,8 +243,26 @@ def _more_rows(folder: Path) -> Row:
     pl.concat([pl.scan_parquet(few)] * 10).sink_parquet(many)
     (folder / "pages.txt").write_text("\n".join(PAGES))
     stream = (
-        *("--time", "time", "--by", "page", "--domain", str(folder / "pages.txt"), "--epsilon"),
-        *("1", "--every", "1d", "--start", "2024-03-01", "--steps", str(DAYS), "--until", "newest"),
+        *(
+            "--time",
+            "time",
+            "--group-by",
+            "page",
+            "--groups",
+            str(folder / "pages.txt"),
+            "--epsilon",
+        ),
+        *(
+            "1",
+            "--every",
+            "1d",
+            "--start",
+            "2024-03-01",
+            "--windows",
+            str(DAYS),
+            "--until",
+            "latest-event",
+        ),
     )
     needed = [
         process(["-m", "counton", "release", "count", str(file), *stream, "--state", f"{file}.db"])

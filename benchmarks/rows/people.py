@@ -41,10 +41,18 @@ def measure(rows: int = ROWS) -> Iterator[Row]:
         _write_visits(folder / "visits.parquet", rows)
         (folder / "domain.txt").write_text("\n".join(f"g{place}" for place in range(GROUPS)))
         words = [
-            *("release", "count", str(folder / "visits.parquet"), "--time", "time", "--by", "page"),
-            *("--domain", str(folder / "domain.txt"), "--every", "1d", "--start", "2024-03-01"),
-            *("--steps", str(DAYS), "--until", "newest", "--epsilon", "1"),
-            *("--user", "user", "--most", str(MOST), "--state", str(folder / "s.db")),
+            *(
+                "release",
+                "count",
+                str(folder / "visits.parquet"),
+                "--time",
+                "time",
+                "--group-by",
+                "page",
+            ),
+            *("--groups", str(folder / "domain.txt"), "--every", "1d", "--start", "2024-03-01"),
+            *("--windows", str(DAYS), "--until", "latest-event", "--epsilon", "1"),
+            *("--user", "user", "--max-contributions", str(MOST), "--state", str(folder / "s.db")),
         ]
         used = process(["-m", "counton", *words])
         by_hand = process(["-c", _BY_HAND, str(folder / "visits.parquet"), str(MOST)])

@@ -10,10 +10,10 @@ from benchmarks.measure import process
 from benchmarks.row import Row
 
 TURNS = 9
-PLAN = ["-m", "counton", "plan", "--steps", "365", "--epsilon", "1"]
+PLAN = ["-m", "counton", "plan", "--windows", "365", "--epsilon", "1"]
 COUNT = [
-    *("--time", "time", "--every", "1h", "--start", "2013-01-01", "--steps", "100"),
-    *("--by", "group", "--domain", "a,b", "--epsilon", "1", "--until", "newest"),
+    *("--time", "time", "--every", "1h", "--start", "2013-01-01", "--windows", "100"),
+    *("--group-by", "group", "--groups", "a,b", "--epsilon", "1", "--until", "latest-event"),
 ]
 
 
@@ -21,8 +21,17 @@ def measure() -> Iterator[Row]:
     """Measure the CPU time of short commands, each in a new process; yield the rows."""
     with tempfile.TemporaryDirectory() as name:
         nightly = nightly_job(Path(name), "nightly")
-        people = nightly_job(Path(name), "people", "--user", "user", "--most", "1", "--per", "1d")
-        table = nightly_job(Path(name), "table", "--out", str(Path(name) / "table.csv"))
+        people = nightly_job(
+            Path(name),
+            "people",
+            "--user",
+            "user",
+            "--max-contributions",
+            "1",
+            "--contribution-period",
+            "1d",
+        )
+        table = nightly_job(Path(name), "table", "--output", str(Path(name) / "table.csv"))
         commands = {
             "import counton": ["-c", "import counton"],
             "counton --help": ["-m", "counton", "--help"],
@@ -68,7 +77,7 @@ def first_count() -> float:
     """Return the CPU seconds of a first count of ten rows in a new folder."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        kept = ["--state", str(folder / "state.db"), "--out", str(folder / "out.csv")]
+        kept = ["--state", str(folder / "state.db"), "--output", str(folder / "out.csv")]
         words = ["-m", "counton", "release", "count", events_in(folder), *COUNT, *kept]
         return process(words).cpu_seconds
 
@@ -82,7 +91,7 @@ def nightly_job(folder: Path, name: str, *more: str) -> str:
         more: further options of the job.
     """
     job = str(folder / f"{name}.toml")
-    kept = ["--state", str(folder / f"{name}.db"), "--save", job]
+    kept = ["--state", str(folder / f"{name}.db"), "--save-job", job]
     process(["-m", "counton", "release", "count", events_in(folder), *COUNT, *more, *kept])
     process(["-m", "counton", "run", job])
     return job

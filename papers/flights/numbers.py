@@ -1,7 +1,7 @@
 """The experiments, one of each paper, and the data.
 
 336,776 flights, of which 9,430 have no arrival delay: they did not arrive, or nobody wrote it down.
-They are departures like all others; of delays they are left out, as ``--missing skip`` does.
+They are departures like all others; of delays they are left out, as ``--missing-values drop`` does.
 """
 
 from __future__ import annotations

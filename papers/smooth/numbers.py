@@ -164,7 +164,7 @@ def _table_1() -> Iterator[Comparison]:
             "0.0487",
             (least[1] - least[0]) ** 2,
             "of the lower bound for all factorisations, which the best ones follow to within 0.6 "
-            "in the norm; counton's own search for them is in `plan` (kind 'solved')",
+            "in the norm; counton's own search for them is in `plan` (kind 'least-squares')",
         ),
         (
             "Henzinger et al.",

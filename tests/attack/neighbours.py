@@ -47,7 +47,7 @@ GUARANTEES: tuple[dict[str, Any], ...] = (
     {"epsilon": 1}, {"epsilon": "0.1"}, {"epsilon": 10}, {"rho": "0.5"}, {"rho": "0.01"},
     {"epsilon": 1, "delta": "1e-6"},
 )  # fmt: skip
-STRATEGIES = (None, "binary", "kary", "smooth", "honaker", "look-ahead", "solved")
+STRATEGIES = (None, "binary", "kary", "smooth", "honaker", "look-ahead", "least-squares")
 #: Those that have normal noise.
 NORMAL = ("sqrt", "normalised-sqrt")
 #: Statistics beside those of the tests: what defines them.

@@ -85,7 +85,7 @@ def released(name: str, *, with_unit: bool) -> Floats:
             declared = {} if "unknown" in options else {"domain": labels}
             job = Job(
                 what, frame, f"{folder}/s.db", time="at", every="1h", start="2024-03-01",
-                by="group", epsilon=1, strategy="binary", yes=True,
+                group_by="group", epsilon=1, strategy="binary", allow_empty_windows=True,
                 until=f"2024-03-01T0{ends}:00", **{"steps": steps, **declared, **options},
             )  # fmt: skip
             with run(job) as outcome:

@@ -42,7 +42,7 @@ KINDS = {
 def test_table_has_columns_of_the_schema_in_order(statistic: str, tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     found = release(
-        cast("Any", statistic), VISITS, time="time", every="1d", start="2024-03-01", steps=9,
+        cast("Any", statistic), VISITS, time="time", every="1d", start="2024-03-01", windows=9,
         until="2024-03-04", guarantee=PureDP(1), state=state, **STREAMS[statistic],
     )  # fmt: skip
     annotate(state, "2024-03-01", "counter broken")

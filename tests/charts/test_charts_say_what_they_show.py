@@ -27,14 +27,20 @@ VISITS = pl.DataFrame(
     }
 )
 BASE: dict[str, Any] = {
-    "time": "at", "timezone": "Europe/Berlin", "start": date(2024, 3, 1), "steps": 400,
+    "time": "at", "timezone": "Europe/Berlin", "start": date(2024, 3, 1), "windows": 400,
     "guarantee": PureDP(50),
 }  # fmt: skip
-BY: dict[str, Any] = {"by": "museum", "domain": GROUPS}
+BY: dict[str, Any] = {"group_by": "museum", "groups": GROUPS}
 
 
 def counted(folder: Path, until: date = date(2024, 4, 1), **more: Any) -> Any:
-    asked = {**BASE, "every": "1d", "state": folder / "s.db", "until": until, "unit": "visit"}
+    asked = {
+        **BASE,
+        "every": "1d",
+        "state": folder / "s.db",
+        "until": until,
+        "privacy_unit": "visit",
+    }
     return release("count", VISITS, **{**asked, **more})
 
 
@@ -57,7 +63,7 @@ def spans(axes: Any) -> list[tuple[float, float]]:
 @pytest.mark.parametrize(("every", "until"), [("1d", 4), ("1h", 2), ("1mo", 62)])
 def test_a_bar_stands_on_its_window(tmp_path: Path, every: str, until: int) -> None:
     end = date(2024, 2, 29) + timedelta(until)
-    found = counted(tmp_path, end, every=every, release="windows")
+    found = counted(tmp_path, end, every=every, series="per-window")
     axes = found.figures()["windows"].axes[0]
     table = found.table()
     assert len(axes.patches) == table.height
@@ -71,7 +77,7 @@ def test_a_bar_stands_on_its_window(tmp_path: Path, every: str, until: int) -> N
 
 
 def test_levels_of_groups_reach_from_beginning_to_end(tmp_path: Path) -> None:
-    found = counted(tmp_path, date(2024, 3, 8), release="windows", **BY)
+    found = counted(tmp_path, date(2024, 3, 8), series="per-window", **BY)
     figure = found.figures()["windows"]
     edges = [day_number(datetime(2024, 3, day)) for day in range(1, 9)]
     wanted = [edge for pair in pairwise(edges) for edge in pair]
@@ -84,7 +90,7 @@ def test_levels_of_groups_reach_from_beginning_to_end(tmp_path: Path) -> None:
 
 
 def test_ticks_name_the_day_on_which_windows_lie(tmp_path: Path) -> None:
-    hours = counted(tmp_path, date(2024, 3, 2), every="1h", release="windows")
+    hours = counted(tmp_path, date(2024, 3, 2), every="1h", series="per-window")
     said = words(hours.figures()["windows"])
     assert "00:00 1 Mar 2024" in said
     assert "24:00" in said
@@ -139,8 +145,14 @@ def test_words_are_those_of_the_stream(tmp_path: Path) -> None:
     assert "since 1 March 2024; with 95% intervals" in alone
     assert "Noise protects each single visit (pure differential privacy" in alone
     assert "times: Europe/Berlin" in alone
-    people = {"user": "visitor", "most": 3, "distinct": True, "name": "people", "unit": "visitor"}
-    windows = counted(tmp_path, date(2024, 3, 8), release="windows", **people, **BY)
+    people = {
+        "user": "visitor",
+        "max_contributions": 3,
+        "once_per_window": True,
+        "stream": "people",
+        "privacy_unit": "visitor",
+    }
+    windows = counted(tmp_path, date(2024, 3, 8), series="per-window", **people, **BY)
     said = words(windows.figures()["windows"])
     assert "Number of distinct visitors, by museum" in said
     assert "events" not in said
@@ -152,7 +164,7 @@ def test_words_are_those_of_the_stream(tmp_path: Path) -> None:
 
 
 def test_a_narrow_chart_names_its_groups_and_fits(tmp_path: Path) -> None:
-    found = counted(tmp_path, date(2024, 3, 8), release="both", **BY)
+    found = counted(tmp_path, date(2024, 3, 8), series="both", **BY)
     for figure in found.figures(width=4, source="City of Harbour").values():
         assert figure.get_figwidth() == 4
         figure.canvas.draw()
@@ -178,7 +190,7 @@ def test_a_narrow_chart_names_its_groups_and_fits(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_noun_is_made_plural_where_it_can_be(tmp_path: Path, unit: str, several: str) -> None:
     """In the titles and on the axes of totals, answers and tables that are released once."""
-    found = counted(tmp_path, date(2024, 3, 8), unit=unit)
+    found = counted(tmp_path, date(2024, 3, 8), privacy_unit=unit)
     drawn = words(found.figures()["totals"])
     assert f"| Running number of {several} |" in f"| {drawn} |"
     assert f"; number of {several} |" in f"{drawn} |"
@@ -186,9 +198,9 @@ def test_a_noun_is_made_plural_where_it_can_be(tmp_path: Path, unit: str, severa
 
 
 def test_figures_of_some_steps_and_groups_have_their_notes_alone(tmp_path: Path) -> None:
-    counted(tmp_path, date(2024, 3, 8), release="windows", **BY)
+    counted(tmp_path, date(2024, 3, 8), series="per-window", **BY)
     (state,) = tmp_path.glob("*.db")
-    group, other = BY["domain"][:2]
+    group, other = BY["groups"][:2]
     annotate(state, "2024-03-02", "counter broken", group=group)
     annotate(state, "2024-03-05", "a holiday")
     whole = words(export(state).figures()["windows"])

@@ -20,13 +20,13 @@ def written(ranked: StreamPlan) -> str:
 
 @pytest.mark.parametrize("horizon", [None, 300])
 def test_bounded_stands_beside_unbounded(horizon: int | None) -> None:
-    ranked = plan(horizon, ZCDP(0.5), around=None if horizon else 300)
+    ranked = plan(horizon, ZCDP(0.5), expected_windows=None if horizon else 300)
     said = written(ranked)
     for part in ("last step known:", "no last step:", "any mechanism has in the mean at least"):
         assert part in said
     for factor in ranked.factors:
         assert f"{factor.times} times the least of {factor.holds_for} ({factor.source})" in said
-    other = plan(None if horizon else 300, ZCDP(0.5), around=300 if horizon else None)
+    other = plan(None if horizon else 300, ZCDP(0.5), expected_windows=300 if horizon else None)
     more = f"({other.best.errors.mean_std / ranked.best.errors.mean_std - 1:+.0%})"
     assert more.replace("-", "−") in said
 
@@ -45,7 +45,7 @@ def test_lines_are_means_of_exact_variances() -> None:
 
 
 def test_plans_of_windows_and_of_one_step_are_drawn_too() -> None:
-    assert "no last step" not in written(plan(50, PureDP(1), release="windows"))
+    assert "no last step" not in written(plan(50, PureDP(1), series="per-window"))
     assert "any mechanism" in written(plan(1, PureDP(1)))
     assert "any mechanism" in written(plan(10**8, ZCDP(0.5)))
 

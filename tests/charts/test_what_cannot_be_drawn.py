@@ -30,7 +30,7 @@ VISITS = pl.DataFrame(
         "y": [n % 5 for n in range(24)],
     }
 )
-STREAM = "--time time --every 1d --start 2024-03-01 --steps 9 --until 2024-03-04 --epsilon 1"
+STREAM = "--time time --every 1d --start 2024-03-01 --windows 9 --until 2024-03-04 --epsilon 1"
 
 
 def days(count: int) -> Any:
@@ -73,7 +73,7 @@ def test_an_infinite_band_leaves_the_axis_to_the_numbers() -> None:
 
 @pytest.mark.usefixtures("broken")
 def test_numbers_are_told_and_written_though_the_chart_fails(folder: Path) -> None:
-    asked = f"release count visits.csv {STREAM} --state s.db --out t.csv --plot c.png".split()
+    asked = f"release count visits.csv {STREAM} --state s.db --output t.csv --chart c.png".split()
     done = counton(*asked)
     assert done.exit_code == 1
     assert done.stderr.endswith(
@@ -90,7 +90,7 @@ def test_numbers_are_told_and_written_though_the_chart_fails(folder: Path) -> No
     assert again.exit_code == 1
     assert report["plot"] is None
     assert report["not_drawn"].startswith("'c.png' was not drawn")
-    drawn = counton("export", "s.db", "--out", "d.png")
+    drawn = counton("export", "s.db", "--output", "d.png")
     assert drawn.exit_code == 1
     assert drawn.stderr.startswith("counton: 'd.png' was not drawn (ZeroDivisionError")
 
@@ -99,8 +99,8 @@ def test_numbers_are_told_and_written_though_the_chart_fails(folder: Path) -> No
 def test_python_and_notebooks_get_their_release_though_the_chart_fails() -> None:
     with pytest.warns(ChartWarning, match="'c.png' was not drawn") as told:
         found = release(
-            "count", VISITS, time="time", every="1d", start="2024-03-01", steps=9,
-            until="2024-03-04", guarantee=PureDP(1), state="s.db", plot="c.png",
+            "count", VISITS, time="time", every="1d", start="2024-03-01", windows=9,
+            until="2024-03-04", guarantee=PureDP(1), state="s.db", chart="c.png",
         )  # fmt: skip
     assert told[0].filename == __file__
     assert found.table().height == 3
@@ -112,9 +112,9 @@ def test_python_and_notebooks_get_their_release_though_the_chart_fails() -> None
 @pytest.mark.usefixtures("broken")
 def test_one_chart_that_fails_stops_no_other_job(folder: Path) -> None:
     shared = 'events = "visits.csv"\ntime = "time"\nevery = "1d"\nstart = "2024-03-01"\n'
-    shared += 'steps = 9\nuntil = "2024-03-04"\nepsilon = 1\n'
-    jobs = f'[jobs.a]\nstatistic = "count"\nstate = "a.db"\nplot = "a.png"\n{shared}'
-    jobs += f'[jobs.b]\nstatistic = "count"\nstate = "b.db"\nout = "b.csv"\n{shared}'
+    shared += 'windows = 9\nuntil = "2024-03-04"\nepsilon = 1\n'
+    jobs = f'[jobs.a]\nstatistic = "count"\nstate = "a.db"\nchart = "a.png"\n{shared}'
+    jobs += f'[jobs.b]\nstatistic = "count"\nstate = "b.db"\noutput = "b.csv"\n{shared}'
     Path("jobs.toml").write_text(jobs)
     done = counton("run", "jobs.toml")
     assert done.exit_code == 1
@@ -126,7 +126,9 @@ def test_without_matplotlib_a_chart_is_refused_before_anything_is_released(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    done = counton("release", "count", "visits.csv", *f"{STREAM} --state s.db --plot c.png".split())
+    done = counton(
+        "release", "count", "visits.csv", *f"{STREAM} --state s.db --chart c.png".split()
+    )
     assert done.exit_code == 1
     assert "charts need matplotlib" in done.stderr
     assert not (folder / "s.db").exists()
@@ -137,8 +139,8 @@ def test_a_nightly_mail_has_no_remark_on_fonts_or_folders(folder: Path) -> None:
     (folder / "locked").mkdir()
     (folder / "locked").chmod(0o500)
     home = "/dev/null/home" if os.geteuid() == 0 else str(folder / "locked")
-    words = f"{STREAM} --by page --domain".split()
-    files = ["--state", "s.db", "--plot", "c.png"]
+    words = f"{STREAM} --group-by page --groups".split()
+    files = ["--state", "s.db", "--chart", "c.png"]
     program = "from counton.cli.__main__ import main; main()"
     done = run_program(
         [sys.executable, "-c", program, "count", "visits.csv", *words, "home,店舗 ☂", *files],

@@ -45,7 +45,7 @@ class Workplace:
         """What a command does; the newest event tells which windows have ended, unless stated."""
         cuts = arguments[1:2] in (("count",), ("sum",)) or "--time" in arguments[2:]
         if cuts and not {"--until", "--help", "-h"} & {*arguments}:
-            arguments = (*arguments, "--until", "newest")
+            arguments = (*arguments, "--until", "latest-event")
         return self.plain(*arguments)
 
     def plain(self, *arguments: str) -> Result:
@@ -109,7 +109,7 @@ class Workplace:
     def new(self, **changed: str | None) -> list[str]:
         """Options of a new stream; a change to None leaves one out."""
         options: dict[str, str | None] = {
-            "time": "time", "every": "1h", "by": "group", "domain": "a,b", "steps": "6",
+            "time": "time", "every": "1h", "group_by": "group", "groups": "a,b", "windows": "6",
             "start": "2013-01-01T00:00", "epsilon": "100", "state": str(self.state),
         }  # fmt: skip
         options |= changed
@@ -117,7 +117,7 @@ class Workplace:
             word
             for name, value in options.items()
             if value is not None
-            for word in (f"--{name}", value)
+            for word in (f"--{name.replace('_', '-')}", value)
         ]
 
     @property

@@ -26,21 +26,24 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"epsilon": None, "delta": "1e-9"}, r"a new stream of count needs --epsilon or --rho"),
     ({"time": None}, r"a new stream of count needs --time"),
     ({"time": "when"}, r"has no column 'when'; its columns are time, group"),
-    ({"by": "colour"}, r"has no column 'colour'; its columns are time, group"),
+    ({"group_by": "colour"}, r"has no column 'colour'; its columns are time, group"),
     (
-        {"domain": None},
-        r"--by group needs --domain or --unknown discover: .* would reveal whose rows",
+        {"groups": None},
+        r"--group-by group needs --groups or --unlisted-groups discover: .* would reveal whose rows",
     ),
     (
-        {"by": None},
-        r"--domain a,b needs --by",
+        {"group_by": None},
+        r"--groups a,b needs --group-by",
     ),
-    ({"domain": "a"}, r"groups in column 'group' that are not listed: 'b' .*row 2.*--unknown drop"),
-    ({"steps": "six"}, r"'six' is not a whole number"),
-    ({"level": "high"}, r"'high' is not a number"),
-    ({"steps": "0"}, r"--steps 0 is below 1"),
     (
-        {"steps": "2"},
+        {"groups": "a"},
+        r"groups in column 'group' that are not listed: 'b' .*row 2.*--unlisted-groups drop",
+    ),
+    ({"windows": "six"}, r"'six' is not a whole number"),
+    ({"confidence_level": "high"}, r"'high' is not a number"),
+    ({"windows": "0"}, r"--windows 0 is below 1"),
+    (
+        {"windows": "2"},
         r"after the last window of the stream, 2, .* 2013-01-01T02:00:00.* Give --until",
     ),
     (
@@ -51,17 +54,20 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"start": "then"}, r"--start then is not a time; write ISO 8601"),
     ({"every": "1x"}, r"--every 1x is not a length of time"),
     ({"strategy": "magic"}, r"--strategy magic is not known; give auto"),
-    ({"level": "1"}, r"--level 1.0 is not between 0 and 1"),
-    ({"other": " "}, r"--other is ' '"),
-    ({"release": "all"}, r"--release all is not possible for count; give totals, windows or both"),
+    ({"confidence_level": "1"}, r"--confidence-level 1.0 is not between 0 and 1"),
+    ({"other_group": " "}, r"--other-group is ' '"),
     (
-        {"unknown": "ignore"},
-        r"--unknown ignore is not possible for count; give refuse, drop or discover",
+        {"series": "all"},
+        r"--series all is not possible for count; give cumulative, per-window or both",
+    ),
+    (
+        {"unlisted_groups": "ignore"},
+        r"--unlisted-groups ignore is not possible for count; give error, drop or discover",
     ),
     ({"format": "xls"}, r"--format xls is not possible for count; give csv, parquet or jsonl"),
-    ({"out": "out.xls"}, r"'out.xls' must end in one of .parquet, .csv"),
-    ({"out": "nowhere/out.csv"}, r"the folder of 'nowhere/out.csv' does not exist"),
-    ({"plot": "chart.gif"}, r"'chart.gif' must end in one of .png, .svg, .pdf"),
+    ({"output": "out.xls"}, r"'out.xls' must end in one of .parquet, .csv"),
+    ({"output": "nowhere/out.csv"}, r"the folder of 'nowhere/out.csv' does not exist"),
+    ({"chart": "chart.gif"}, r"'chart.gif' must end in one of .png, .svg, .pdf"),
 ]
 
 
@@ -75,11 +81,14 @@ def test_options_outside_what_is_allowed_leave_no_trace(
 
 
 @pytest.mark.parametrize(
-    "option", ["domain", "state", "time", "key", "name", "unit", "by", "out", "plot"]
+    "option",
+    ["groups", "state", "time", "key", "stream", "privacy_unit", "group_by", "output", "chart"],
 )
 def test_bytes_of_another_encoding_leave_no_trace(option: str, place: Any) -> None:
     events = place.write("e.csv", EVENTS)
-    word = {"domain": "a,b,\udc80", "out": "\udc80.csv", "plot": "\udc80.png"}.get(option, "\udc80")
+    word = {"groups": "a,b,\udc80", "output": "\udc80.csv", "chart": "\udc80.png"}.get(
+        option, "\udc80"
+    )
     said = place("release", "count", events, *place.new(**{option: word})).refused()
     assert re.search(rf"{option} is '.*\\udc80.*', which is not valid UTF-8", said)
 
@@ -125,24 +134,31 @@ def test_numbers_of_hundreds_of_digits_are_shown_short(
 
 
 @pytest.mark.parametrize(
-    ("option", "name"), [("out", "e"), ("out", "state"), ("out", "domain"), ("plot", "k")]
+    ("option", "name"), [("out", "e"), ("output", "state"), ("output", "groups"), ("plot", "k")]
 )
 def test_an_output_never_replaces_what_the_run_reads_or_keeps(
     option: str, name: str, place: Any, contents: Contents
 ) -> None:
-    end = {"out": "csv", "plot": "png"}[option]
-    files = {n: f"{place.folder / n}.{end}" for n in ("e", "state", "k", "domain")}
+    end = {"output": "csv", "chart": "png"}[option]
+    files = {n: f"{place.folder / n}.{end}" for n in ("e", "state", "k", "groups")}
     place.write(f"e.{end}", EVENTS)
     (place.folder / f"domain.{end}").write_text("group\na\nb\n")
-    listed = files["domain"] if end == "csv" else "a,b"
-    new = place.new(state=files["state"], key=files["k"], domain=listed)
+    listed = files["groups"] if end == "csv" else "a,b"
+    new = place.new(state=files["state"], key=files["k"], groups=listed)
     place("release", "count", files["e"], *new, "--format", "csv")
     before = contents()
     for path in (files[name], str(place.folder / "link") + f".{end}"):
         if "link" in path:
             Path(path).symlink_to(files[name])
         said = place(
-            "release", "count", files["e"], *new, "--format", "csv", f"--{option}", path
+            "release",
+            "count",
+            files["e"],
+            *new,
+            "--format",
+            "csv",
+            f"--{option.replace('_', '-')}",
+            path,
         ).refused()
         assert "which the run reads or keeps, and would be overwritten; give another path" in said
     Path(path).unlink()
@@ -164,7 +180,7 @@ def test_outputs_that_cannot_be_written_are_refused_before_anything_is_released(
 ) -> None:
     events = place.write("e.csv", EVENTS)
     (place.folder / "folder.csv").mkdir()
-    said = place.count(events, "--out", str(place.folder / name)).refused()
+    said = place.count(events, "--output", str(place.folder / name)).refused()
     assert re.search(words, said)
 
 
@@ -173,7 +189,7 @@ def test_an_output_that_fails_leaves_the_old_one_and_can_be_written_again(
     name: str, place: Any, contents: Contents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = place.folder / name
-    option = "--plot" if name.endswith("png") else "--out"
+    option = "--chart" if name.endswith("png") else "--output"
     place.count(place.write("e.csv", EVENTS))
     path.write_text("old")
 
@@ -188,7 +204,7 @@ def test_an_output_that_fails_leaves_the_old_one_and_can_be_written_again(
         )
     assert done.code == 1
     # A chart is drawn when all else is written and told.
-    assert (done.out == "") == (option == "--out")
+    assert (done.out == "") == (option == "--output")
     said = " ".join(done.err.split())
     assert re.search(r"could not be written \(No space left on device\): check .* again", said)
     assert set(contents()) == set(before)
@@ -257,7 +273,7 @@ def test_sums_beyond_the_exact_range_are_refused(
     grown = place.write("e.csv", ["00:10,a,10"] * 5, "time,group,value")
     before = contents()
     said = place(
-        "release", "sum", grown, *sum_options(place, name="s"), "--until", "2013-01-01T02:00"
+        "release", "sum", grown, *sum_options(place, stream="s"), "--until", "2013-01-01T02:00"
     ).refused()
     words = r"the values add up to 100 measured units, and at most 60 are exact.*--resolution"
     assert re.search(words, said)
@@ -267,7 +283,7 @@ def test_sums_beyond_the_exact_range_are_refused(
 CONTRADICTIONS: list[tuple[dict[str, str], str]] = [
     ({"epsilon": "2"}, r"in --epsilon .here 2, there 100."),
     ({"every": "2h"}, r"differs from stream 'count' in --every .here 2h, there 1h."),
-    ({"domain": "a,b,c", "by": "group"}, r"in --domain .here 3 groups .*, there 2 groups"),
+    ({"groups": "a,b,c", "group_by": "group"}, r"in --groups .here 3 groups .*, there 2 groups"),
     ({"strategy": "binary"}, r"in --strategy .here binary, there auto."),
 ]
 
@@ -278,15 +294,17 @@ def test_options_that_contradict_the_stream_are_refused(
 ) -> None:
     events = place.write("e.csv", EVENTS)
     place.count(events)
-    asked = [word for name, value in options.items() for word in (f"--{name}", value)]
+    asked = [
+        word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)
+    ]
     said = place("release", "count", events, *place.again, *asked).refused()
     assert re.search(words, said)
 
 
 def test_an_option_of_job_files_alone_is_no_word_of_a_command(place: Any) -> None:
     done = place(
-        "release", "count", place.write("e.csv", EVENTS), *place.new(), "--clock-change", "latest"
+        "release", "count", place.write("e.csv", EVENTS), *place.new(), "--ambiguous", "latest"
     )
     assert (done.code, place.state.exists()) == (2, False)
     told = " ".join(done.err.split())
-    assert "--clock-change is an option of job files alone: let --plan --save nightly.toml" in told
+    assert "--ambiguous is an option of job files alone: let --plan --save-job nightly.toml" in told

@@ -14,7 +14,7 @@ from counton.cli.exits import ExitCode, exit_code
 
 
 def test_plan_ranks_by_error(place: Any) -> None:
-    done = place("plan", "--steps", "8760", "--epsilon", "1", "--json")
+    done = place("plan", "--windows", "8760", "--epsilon", "1", "--json")
     choices = json.loads(done.out)["choices"]
     assert [row["rank"] for row in choices] == list(range(1, len(choices) + 1))
     errors = [row["mean_std"] for row in choices]
@@ -25,14 +25,14 @@ def test_plan_ranks_by_error(place: Any) -> None:
     assert anything["holds_for"] == "any mechanism"
     assert 2.7 < matrix["factor"] <= anything["factor"] < 2.8
     assert anything["factor"] == anything["achieved"] / anything["at_least"]
-    brief = place("plan", "--steps", "8760", "--epsilon", "1").out
+    brief = place("plan", "--windows", "8760", "--epsilon", "1").out
     assert brief.startswith(
         "epsilon = 1: a total is off by at most 14 in step 1 and 30 in step 8,760"
     )
     assert "standard deviation 13.39 on average, " in brief
-    hidden = ("3.8e41", " us", "keeps", "how far from possible", "solved", "variance")
+    hidden = ("3.8e41", " us", "keeps", "how far from possible", "least-squares", "variance")
     assert not [one for one in hidden if one in brief]
-    table = place("plan", "--steps", "8760", "--epsilon", "1", "--full").out
+    table = place("plan", "--windows", "8760", "--epsilon", "1", "--full").out
     assert "8,760 steps, pure differential privacy with epsilon = 1" in table
     assert "smooth binary, even height (height 16, zeros 8)" in " ".join(table.split())
     assert table.count("how far from possible: mean std: 2.75 times the proved lower bound") == 2
@@ -41,40 +41,43 @@ def test_plan_ranks_by_error(place: Any) -> None:
 
 @pytest.mark.parametrize("more", [["--delta", "1e-9"], ["--metric", "max"]])
 def test_plan_takes_guarantees_and_metrics(more: list[str], place: Any) -> None:
-    done = place("plan", "--steps", "100", "--epsilon", "1", *more, "--json").fine()
+    done = place("plan", "--windows", "100", "--epsilon", "1", *more, "--json").fine()
     column = "max_std" if "max" in more else "mean_std"
     errors = [row[column] for row in json.loads(done.out)["choices"]]
     assert errors == sorted(errors)
 
 
 def test_plan_without_a_last_step_and_its_picture(place: Any) -> None:
-    asked = ("plan", "--around", "200", "--rho", "0.5")
+    asked = ("plan", "--expected-windows", "200", "--rho", "0.5")
     found = json.loads(place(*asked, "--json").out)
-    assert (found["steps"], found["around"]) == (None, 200)
+    assert (found["steps"], found["expected_windows"]) == (None, 200)
     assert found["choices"][0]["strategy"].startswith("GrowingSquareRoot")
     assert [factor["holds_for"] for factor in found["factors"]][1] == "any mechanism"
-    done = place(*asked, "--plot", str(place.folder / "errors.png"))
+    done = place(*asked, "--chart", str(place.folder / "errors.png"))
     assert "no last step, errors of the first 200 steps; one count more or less changes" in done.out
     assert "errors.png" in done.out
     assert (place.folder / "errors.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_plan_ranks_also_where_no_noise_is_left(place: Any) -> None:
-    done = place("plan", "--steps", "2", "--epsilon", "1000", "--json")
+    done = place("plan", "--windows", "2", "--epsilon", "1000", "--json")
     assert json.loads(done.out)["choices"][0]["mean_std"] == 0
 
 
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--steps", "0", "--epsilon", "1"], "horizon is 0"),
-        (["--steps", "10"], "the privacy loss is missing"),
-        (["--steps", "ten", "--epsilon", "1"], "'ten' is not a whole number"),
-        (["--epsilon", "1"], "--steps is missing"),
-        (["--steps", "9", "--epsilon", "1", "--around", "9"], "--around 9 plans a stream without"),
-        (["--steps", "9", "--epsilon", "1", "--plot", "x.csv"], "x.csv"),
+        (["--windows", "0", "--epsilon", "1"], "horizon is 0"),
+        (["--windows", "10"], "the privacy loss is missing"),
+        (["--windows", "ten", "--epsilon", "1"], "'ten' is not a whole number"),
+        (["--epsilon", "1"], "--windows is missing"),
         (
-            ["--steps", "9", "--epsilon", "1", "--strategy", "smoth"],
+            ["--windows", "9", "--epsilon", "1", "--expected-windows", "9"],
+            "--expected-windows 9 plans a stream without",
+        ),
+        (["--windows", "9", "--epsilon", "1", "--chart", "x.csv"], "x.csv"),
+        (
+            ["--windows", "9", "--epsilon", "1", "--strategy", "smoth"],
             "--strategy smoth is not known",
         ),
     ],
@@ -95,13 +98,13 @@ def test_sums_are_clipped_and_put_on_the_grid(place: Any) -> None:
             *place.new(epsilon="1000"),
         ),
         *("--value", "value", "--lower", "0", "--upper", "10", "--resolution", "0.5"),
-        *("--append", "--out", str(out)),
+        *("--append", "--output", str(out)),
     ).fine()
     table = pl.read_parquet(out)
     assert table["estimate"].to_list() == [11.0, 0.0, 11.0, 0.5]
     assert "sum of value, values from 0 to 10, so far" in done.out
     late = place.write("late.csv", ["00:15,b,2.0", "03:00,a,1"], "time,group,value")
-    place("release", "sum", late, *place.again, "--append", "--out", str(out)).fine()
+    place("release", "sum", late, *place.again, "--append", "--output", str(out)).fine()
     assert pl.read_parquet(out)["estimate"].to_list()[4:] == [12.0, 2.5]
 
 

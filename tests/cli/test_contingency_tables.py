@@ -21,11 +21,15 @@ class Desk:
 
     def contingency(self, *more: str, out: str = "out.parquet", **changed: str) -> Any:
         options = {
-            "columns": "smokes,sex", "domain": "sex=m,f;smokes=yes,no", "rho": "0.5",
+            "columns": "smokes,sex", "groups": "sex=m,f;smokes=yes,no", "rho": "0.5",
             "state": "s.db", **changed,
         }  # fmt: skip
-        words = [word for name, value in options.items() for word in (f"--{name}", value)]
-        return self.place("release", "contingency", "people.csv", *words, "--out", out, *more)
+        words = [
+            word
+            for name, value in options.items()
+            for word in (f"--{name.replace('_', '-')}", value)
+        ]
+        return self.place("release", "contingency", "people.csv", *words, "--output", out, *more)
 
     def table(self, out: str = "out.parquet") -> pl.DataFrame:
         return pl.read_parquet(self.folder / out)
@@ -58,7 +62,7 @@ def test_a_contingency_table_has_every_margin_in_declared_order(desk: Desk) -> N
     assert numbers[0] == pytest.approx(numbers[1] + numbers[2])
     assert numbers[0] == pytest.approx(sum(numbers[5:]))
     assert numbers[4] == pytest.approx(numbers[6] + numbers[8])
-    turned = desk.contingency(domain="sex=f,m;smokes=no,yes", out="turned.parquet")
+    turned = desk.contingency(groups="sex=f,m;smokes=no,yes", out="turned.parquet")
     assert (turned.code, "differs from stream" in turned.err) == (2, True)
     ledger = json.loads(desk.place("ledger", "s.db", "--json").out)
     assert [spent["name"] for spent in ledger["spent"]] == ["contingency_of_smokes_sex"]
@@ -74,10 +78,20 @@ def test_a_domain_may_be_a_table_and_counts_a_column(desk: Desk) -> None:
             "counts.csv",
             "--columns",
             "sex,smokes",
-            "--domain",
+            "--groups",
             "values.csv",
         ),
-        *("--counts", "n", "--rho", "5", "--state", "s.db", "--out", "out.parquet", "--equal"),
+        *(
+            "--count-column",
+            "n",
+            "--rho",
+            "5",
+            "--state",
+            "s.db",
+            "--output",
+            "out.parquet",
+            "--equal",
+        ),
     ).fine()
     table = desk.table()
     assert len(table) == 3 * 4
@@ -89,16 +103,16 @@ CONTINGENCY = [
     ({"columns": "smokes,,sex"}, "--columns smokes,,sex has an empty name"),
     ({"columns": "smokes,sex,sex"}, "name each of them only once"),
     ({"columns": "smokes,age"}, "has no column 'age'; its columns are sex, smokes"),
-    ({"columns": "smokes,sex,age", "domain": "sex=m,f;smokes=yes,no;age=1"}, "no column 'age'"),
-    ({"domain": "sex=m,f"}, "--domain does not list the values of 'smokes'"),
-    ({"domain": "sex=m,f"}, "of all columns, as in --domain smokes=A,B;sex=A,B"),
-    ({"domain": "none.csv"}, "--domain none.csv is neither a file nor a list of values"),
-    ({"domain": "people.csv"}, "--domain people.csv is the file of the events"),
-    ({"domain": "gaps.csv"}, "--domain gaps.csv has an empty cell among the values of 'sex'"),
-    ({"domain": "sex=m,f;sex=m"}, "lists the values of 'sex' twice"),
-    ({"domain": "sex=m,m;smokes=no,yes"}, "the labels of 'sex' are"),
-    ({"domain": "sex=m;smokes=no,yes"}, "that are not listed: ('no', 'f') (first in row 1)"),
-    ({"counts": "n"}, "no column 'n'"),
+    ({"columns": "smokes,sex,age", "groups": "sex=m,f;smokes=yes,no;age=1"}, "no column 'age'"),
+    ({"groups": "sex=m,f"}, "--groups does not list the values of 'smokes'"),
+    ({"groups": "sex=m,f"}, "of all columns, as in --groups smokes=A,B;sex=A,B"),
+    ({"groups": "none.csv"}, "--groups none.csv is neither a file nor a list of values"),
+    ({"groups": "people.csv"}, "--groups people.csv is the file of the events"),
+    ({"groups": "gaps.csv"}, "--groups gaps.csv has an empty cell among the values of 'sex'"),
+    ({"groups": "sex=m,f;sex=m"}, "lists the values of 'sex' twice"),
+    ({"groups": "sex=m,m;smokes=no,yes"}, "the labels of 'sex' are"),
+    ({"groups": "sex=m;smokes=no,yes"}, "that are not listed: ('no', 'f') (first in row 1)"),
+    ({"count_column": "n"}, "no column 'n'"),
 ]
 
 

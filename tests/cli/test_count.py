@@ -23,7 +23,7 @@ TOTALS = [[1, 1], [3, 1], [3, 1]]  # after hours 1, 2, 3; the event at 03:00 is 
 
 def test_windows_that_have_ended_are_released_with_their_running_totals(place: Any) -> None:
     out = place.folder / "out.parquet"
-    done = place.count(place.write("e.csv", EVENTS), "--out", str(out)).fine()
+    done = place.count(place.write("e.csv", EVENTS), "--output", str(out)).fine()
     assert place.estimates() == TOTALS
     table = pl.read_parquet(out)
     assert table.columns == [
@@ -39,8 +39,8 @@ def test_windows_that_have_ended_are_released_with_their_running_totals(place: A
 
 def test_a_run_says_what_the_next_window_waits_for(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
-    wait = ("--watermark", "30m")
-    until = (*wait, "--until", "newest")
+    wait = ("--release-delay", "30m")
+    until = (*wait, "--until", "latest-event")
     first = _flat(place.count(events, *until).out)
     assert "the time of the newest event less the watermark of 30m; this time is not" in first
     assert "The next window waits" not in first
@@ -61,16 +61,20 @@ def test_a_run_says_what_the_next_window_waits_for(place: Any) -> None:
 
 def test_a_first_run_names_the_options_for_late_rows(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
-    said = "if rows come late, --watermark waits for them before their hour is released"
+    said = "if rows come late, --release-delay waits for them before their hour is released"
     late = "counts them in their hour, provisional at first"
-    revise = f"; a new stream with --revise {late}"
+    revise = f"; a new stream with --allowed-lateness {late}"
     assert said + revise in _flat(place.count(events, "--until", "2013-01-01T02:00").out)
     again = place("release", "count", events, *place.again, "--until", "2013-01-01T03:00")
     assert "Released 1 new window" in again.out
     assert said not in _flat(again.out)
     new = place.new(state=str(place.folder / "n.db"), until="2013-01-01T02:00")
-    assert f"with --revise {late}" in _flat(place("release", "count", events, *new, "--append").out)
-    waits = place.new(state=str(place.folder / "w.db"), watermark="1h", until="2013-01-01T03:00")
+    assert f"with --allowed-lateness {late}" in _flat(
+        place("release", "count", events, *new, "--append").out
+    )
+    waits = place.new(
+        state=str(place.folder / "w.db"), release_delay="1h", until="2013-01-01T03:00"
+    )
     done = place("release", "count", events, *waits)
     assert "Released 2 new windows" in done.out
     assert said not in _flat(done.out)
@@ -79,7 +83,7 @@ def test_a_first_run_names_the_options_for_late_rows(place: Any) -> None:
 def test_a_run_that_releases_nothing_names_no_file_and_no_window(place: Any) -> None:
     out = place.folder / "out.csv"
     events = place.write("e.csv", EVENTS[:2])
-    done = place.count(events, "--out", str(out))
+    done = place.count(events, "--output", str(out))
     assert "Nothing released: no window has ended yet." in done.out
     assert "written to" not in done.out
     assert "Released windows ended by" not in done.out
@@ -88,7 +92,9 @@ def test_a_run_that_releases_nothing_names_no_file_and_no_window(place: Any) -> 
 
 def test_the_output_says_what_is_protected(place: Any) -> None:
     """In one sentence where it is counted, and the rest of it by `show`."""
-    counted = place.count(place.write("e.csv", EVENTS), "--unit", "visit", "--epsilon", "1").out
+    counted = place.count(
+        place.write("e.csv", EVENTS), "--privacy-unit", "visit", "--epsilon", "1"
+    ).out
     privacy = (
         "privacy: epsilon = 1 for each visit; users are not protected: a user with 100 visits "
         "loses 100 times the epsilon"
@@ -108,39 +114,45 @@ def test_late_rows_count_at_the_next_release_and_only_the_operator_hears_how_man
 ) -> None:
     place.count(place.write("e.csv", EVENTS), "--append")
     late = ["00:20,b", "00:30,b", "04:00,a"]
-    out = ("--append", "--out", str(place.folder / "out.parquet"))
+    out = ("--append", "--output", str(place.folder / "out.parquet"))
     done = place("release", "count", place.write("late.csv", late), *place.again, *out)
     assert place.estimates() == [*TOTALS, [3, 4]]  # 1 of hour 4 and 2 late ones
     assert "confidential: rows that arrived late" in done.err
     assert "counted at step 4: 2\n" in done.err
     assert "arrived" not in done.out
-    assert "--watermark 3h waits for them, and a new stream with --revise 3h counts" in done.err
+    assert (
+        "--release-delay 3h waits for them, and a new stream with --allowed-lateness 3h counts"
+        in done.err
+    )
     told = place("inspect", str(place.state)).err
     assert told.strip() == "confidential: count: 2 of 8 rows came late, 25.0%"
     done = place("release", "count", place.write("more.csv", ["05:00,b"]), *place.again, *out)
     assert place.estimates() == [*TOTALS, [3, 4], [4, 4]]
     assert done.err == ""
-    waits = ("--watermark", "30m", "--until", "2013-01-01T06:30")
+    waits = ("--release-delay", "30m", "--until", "2013-01-01T06:30")
     done = place(
         "release", "count", place.write("last.csv", ["04:30,b"]), *place.again, "--append", *waits
     )
     assert "rows that arrived late" in done.err
-    assert "--watermark longer by 1h waits for them, and a new stream with --revise" in done.err
+    assert (
+        "--release-delay longer by 1h waits for them, and a new stream with --allowed-lateness"
+        in done.err
+    )
 
 
 def test_late_rows_wait_while_nothing_is_released(place: Any) -> None:
     place.count(place.write("e.csv", EVENTS), "--append")
-    out = ("--append", "--out", str(place.folder / "out.parquet"))
+    out = ("--append", "--output", str(place.folder / "out.parquet"))
     done = place("release", "count", place.write("late.csv", ["00:20,b"]), *place.again, *out)
     assert "to be counted at the next release: 1\n" in done.err
-    assert "after the release of their hour: --watermark" in done.err  # in no number yet
+    assert "after the release of their hour: --release-delay" in done.err  # in no number yet
     assert place.estimates() == TOTALS
 
 
 def test_late_rows_of_a_file_of_all_events_do_not_count(place: Any) -> None:
     place.count(place.write("e.csv", EVENTS))
     events = place.write("e.csv", [*EVENTS, "00:20,b"])
-    out = ("--out", str(place.folder / "out.parquet"))
+    out = ("--output", str(place.folder / "out.parquet"))
     for _ in range(2):
         done = place("release", "count", events, *place.again, *out)
         assert "rows that came for windows released before, not counted from a file" in done.err
@@ -179,7 +191,7 @@ def test_an_emptied_folder_says_what_a_night_without_rows_needs(place: Any) -> N
     """And that is enough, however often it comes."""
     (folder := place.folder / "new").mkdir()
     (folder / "1.csv").write_text("time,group\n2013-01-01T00:10,a\n")
-    until = ["--append", "--yes", "--until"]
+    until = ["--append", "--allow-empty-windows", "--until"]
     assert place.count(str(folder), *until, "2013-01-01T01:00").code == 0
     (folder / "1.csv").unlink()
     done = place("release", "count", str(folder), *place.again, *until, "2013-01-01T02:00")
@@ -196,7 +208,7 @@ def test_an_emptied_folder_says_what_a_night_without_rows_needs(place: Any) -> N
 
 def test_a_quiet_night_is_released_as_any_other(place: Any) -> None:
     # That there was no event at all must not show in whether there is a release.
-    out = ("--append", "--out", str(place.folder / "out.parquet"))
+    out = ("--append", "--output", str(place.folder / "out.parquet"))
     none = place.write("none.csv", [])
     for hour in ("01", "02"):
         place.count(none, "--until", f"2013-01-01T{hour}:00", *out).fine()
@@ -212,7 +224,7 @@ def test_an_input_without_any_row_stops_and_asks(place: Any) -> None:
     done = place.count(none, "--until", "2013-01-01T01:00")
     assert (done.code, "would release 1 window, but there is no row" in done.err) == (2, True)
     assert not place.state.exists()
-    assert place.count(none, "--until", "2013-01-01T01:00", "--yes").code == 0
+    assert place.count(none, "--until", "2013-01-01T01:00", "--allow-empty-windows").code == 0
 
 
 @pytest.mark.parametrize("append", [(), ("--append",)])
@@ -228,7 +240,7 @@ def test_the_operator_is_told_of_newest_windows_without_a_row(
         return found and found[1]
 
     kept = [] if append else ["00"]
-    assert empty("1.csv", ["00"], "2013-01-01T01:00", *place.new(steps="9"), *append) is None
+    assert empty("1.csv", ["00"], "2013-01-01T01:00", *place.new(windows="9"), *append) is None
     assert empty("2.csv", kept, "2013-01-01T03:00") == "2"
     assert empty("3.csv", [*kept, "04"], "2013-01-01T04:00") is None  # a row that waits is newer
     assert empty("4.csv", [] if append else ["00", "04"], "2013-01-01T05:00") is None  # it counts
@@ -259,7 +271,7 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     key = str(place.folder / "key")
     out = str(place.folder / "out.parquet")
     small = place.new(epsilon="0.1", state=str(place.folder / "undisturbed.db"))
-    end = ("--key", key, "--until", "2013-01-01T06:00", "--out", out)
+    end = ("--key", key, "--until", "2013-01-01T06:00", "--output", out)
     place("release", "count", events, *small, "--key", key)
     shutil.copy(place.folder / "undisturbed.db", place.state)
     assert place("release", "count", late, *small, *end).code == 0
@@ -307,10 +319,10 @@ def test_json_is_one_object_and_nothing_else(place: Any) -> None:
 @pytest.mark.parametrize(
     ("stated", "rows"),
     [
-        (["--unknown", "drop"], "rows of undeclared groups, not counted"),
-        (["--other", "rest"], "rows seen of undeclared groups, which belong to group 'rest'"),
+        (["--unlisted-groups", "drop"], "rows of undeclared groups, not counted"),
+        (["--other-group", "rest"], "rows seen of undeclared groups, which belong to group 'rest'"),
         (
-            ["--other", "rest", "--user", "group", "--most", "9"],
+            ["--other-group", "rest", "--user", "group", "--max-contributions", "9"],
             "rows seen of undeclared groups, which belong to group 'rest'",
         ),
     ],
@@ -334,14 +346,14 @@ def test_names_of_undeclared_groups_are_told_to_the_operator_alone(
 def test_rows_outside_the_windows_are_reported_to_the_operator(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
     said = place(
-        "release", "count", events, *place.new(start="2013-01-01T01:00", steps="2")
+        "release", "count", events, *place.new(start="2013-01-01T01:00", windows="2")
     ).refused()
     assert (
         "after the last window of the stream, 2, which ends at 2013-01-01T03:00:00+00:00. Give "
         "--until" in said
     )
     done = place(
-        *("release", "count", events, *place.new(start="2013-01-01T01:00", steps="2")),
+        *("release", "count", events, *place.new(start="2013-01-01T01:00", windows="2")),
         *("--until", "2013-01-01T03:00"),
     ).fine()
     assert "rows before the first window (2013-01-01T01:00:00+00:00), not counted: 2\n" in done.err
@@ -353,7 +365,7 @@ def test_a_terminal_without_signs_and_letters_ends_no_run(place: Any) -> None:
     done = subprocess.run(
         [
             sys.executable, "-m", "counton", "release", "count", events,
-            *place.new(domain="a,b,ü", until="newest"),
+            *place.new(groups="a,b,ü", until="latest-event"),
         ],
         capture_output=True,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
@@ -370,7 +382,7 @@ def _flat(text: str) -> str:
 def test_windows_totals_or_both_are_released_as_asked(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
     out = place.folder / "out.parquet"
-    done = place.count(events, "--release", "both", "--out", str(out), "--json")
+    done = place.count(events, "--series", "both", "--output", str(out), "--json")
     last = json.loads(done.out)["last"]
     assert [row["estimate"] for row in last["rows"]] == [*TOTALS[-1], 0, 0]
     windows = pl.read_parquet(out).filter(series="per-window")
@@ -378,24 +390,24 @@ def test_windows_totals_or_both_are_released_as_asked(place: Any) -> None:
     words = _flat(place.count(events).out)
     assert "estimate 95% interval in this window 95% interval" in words
     assert "The noise of a window's own number has the standard deviation" in place.shown()
-    alone = place.count(events, "--release", "windows", "--name", "alone")
+    alone = place.count(events, "--series", "per-window", "--stream", "alone")
     assert "number of events in the hour up to 2013-01-01 03:00 (window 3, UTC)" in alone.out
 
 
 @pytest.mark.slow
 def test_both_are_drawn_beside_each_other(place: Any) -> None:
     plot = place.folder / "chart.png"
-    place.count(place.write("e.csv", EVENTS), "--release", "both", "--plot", str(plot))
+    place.count(place.write("e.csv", EVENTS), "--series", "both", "--chart", str(plot))
     assert plot.stat().st_size > 10_000
     assert (place.folder / "chart.windows.png").stat().st_size > 10_000
 
 
 def test_until_now_is_a_time_that_has_passed(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
-    place.count(events, "--until", "now", "--out", str(place.folder / "out.parquet")).fine()
+    place.count(events, "--until", "now", "--output", str(place.folder / "out.parquet")).fine()
     assert place.estimates() == [*TOTALS, [3, 2], [3, 2], [3, 2]]  # the stream is over since 2013
     assert place("release", "count", events, *place.again, "--until", "now").code == 0
-    start = ("--start", "2999-01-01", "--every", "1h", "--steps", "5", "--epsilon", "1")
+    start = ("--start", "2999-01-01", "--every", "1h", "--windows", "5", "--epsilon", "1")
     early = place(
         "release", "count", events, "--time", "time", *start, *place.again[:1], f"{place.state}2"
     )
@@ -408,11 +420,11 @@ def test_count_of_many_groups_shows_the_first_and_writes_all(place: Any) -> None
     events = place.write("e.csv", [*rows, "01:00,g0"])
     out = place.folder / "out.csv"
     done = place(
-        "release", "count", events, *place.new(domain=",".join(names)), "--out", str(out)
+        "release", "count", events, *place.new(groups=",".join(names)), "--output", str(out)
     ).fine()
     shown = [line.split()[0] for line in done.out.splitlines() if line.startswith("g")][1:]
     assert shown == [f"g{group}" for group in range(20)]
-    assert "the first 20 of 45 groups: a table (--out) has them all" in done.out
+    assert "the first 20 of 45 groups: a table (--output) has them all" in done.out
     assert len(out.read_text().splitlines()) == 46
     everything = json.loads(place("release", "count", events, *place.again, "--json").out)
     assert [row["estimate"] for row in everything["last"]["rows"]] == list(range(45))
@@ -431,8 +443,10 @@ def test_a_run_says_how_a_witness_is_named(
     printed = place.count(rows, "--append")
     assert printed.code == 9, printed.out
     assert f"the witness {home}/counton/" in printed.err
-    assert "or name a folder that is (--witness)" in " ".join(printed.err.split())
-    assert place.count(rows, "--append", "--witness", "none", "--save", str(file)).code == 0
+    assert "or name a folder that is (--rollback-guard)" in " ".join(printed.err.split())
+    assert (
+        place.count(rows, "--append", "--rollback-guard", "none", "--save-job", str(file)).code == 0
+    )
     jobs = re.sub("witness = .*\n", "", file.read_text()).replace("state.db", "other.db")
     file.write_text(jobs)
     printed = place("run", str(file))

@@ -1,4 +1,4 @@
-"""Rows that stand for several events: ``--counts COLUMN``."""
+"""Rows that stand for several events: ``--count-column COLUMN``."""
 
 import json
 from pathlib import Path
@@ -19,8 +19,8 @@ ROWS = [("01", "bridge", "17"), ("01", "mill", "0"), ("02", "bridge", "500000000
 EXACT = {("01", "bridge"): 17, ("01", "mill"): 0, ("02", "bridge"): 5000000004, ("02", "mill"): 0,
          ("03", "bridge"): 0, ("03", "mill"): 2}  # fmt: skip
 STREAM: dict[str, Any] = {
-    "time": "day", "every": "1d", "start": "2024-03-01", "steps": "9", "by": "site",
-    "domain": "bridge,mill", "counts": "passages", "unit": "passage", "release": "windows",
+    "time": "day", "every": "1d", "start": "2024-03-01", "windows": "9", "group_by": "site",
+    "groups": "bridge,mill", "count_column": "passages", "privacy_unit": "passage", "series": "per-window",
     "until": "2024-03-04",
 }  # fmt: skip
 
@@ -33,7 +33,12 @@ def table(folder: Path, rows: list[tuple[str, str, str]] = ROWS, name: str = "da
 
 def words(place: Any, **more: str | None) -> list[str]:
     said = {"epsilon": "100", **STREAM, "state": str(place.state), **more}
-    return [word for name, one in said.items() if one is not None for word in (f"--{name}", one)]
+    return [
+        word
+        for name, one in said.items()
+        if one is not None
+        for word in (f"--{name.replace('_', '-')}", one)
+    ]
 
 
 def released(file: Path) -> dict[tuple[str, str], int]:
@@ -50,7 +55,7 @@ def test_rows_of_one_window_and_group_add_up(form: str, place: Any) -> None:
     if form != "csv":
         events = str(place.folder / f"daily.{form}")
         frame.write_parquet(events) if form == "parquet" else frame.write_ndjson(events)
-    done = place.plain("release", "count", events, *words(place), "--out", str(out)).fine()
+    done = place.plain("release", "count", events, *words(place), "--output", str(out)).fine()
     assert "passages in the day to the end of 2024-03-03" in done.out
     assert "sum of" not in done.out
     assert released(out) == EXACT
@@ -62,7 +67,7 @@ def test_rows_of_one_window_and_group_add_up(form: str, place: Any) -> None:
 
 def test_a_frame_with_counts_is_the_same_job(place: Any) -> None:
     frame = pl.read_csv(table(place.folder))
-    said = {**STREAM, "steps": 9, "domain": ["bridge", "mill"], "epsilon": 100}
+    said = {**STREAM, "windows": 9, "groups": ["bridge", "mill"], "epsilon": 100}
     by_name = release("count", frame, state=place.state, **said)
     assert by_name.table()["estimate"].to_list() == [*EXACT.values()]
     del said["counts"]
@@ -71,17 +76,19 @@ def test_a_frame_with_counts_is_the_same_job(place: Any) -> None:
     )
     assert as_object.table()["estimate"].to_list() == [*EXACT.values()]
     # By name it is the same stream, and spends nothing more; another column is another one.
-    again = release("count", frame, counts="passages", state=place.folder / "two.db", **said)
+    again = release("count", frame, count_column="passages", state=place.folder / "two.db", **said)
     assert again.table().equals(as_object.table())
     other = frame.with_columns(lorries=pl.col("passages"))
-    release("count", other, counts="lorries", state=place.folder / "two.db", **said)
+    release("count", other, count_column="lorries", state=place.folder / "two.db", **said)
     with Store(place.folder / "two.db") as store:
         assert [*store.streams] == ["count_of_lorries", "count_of_passages"]
 
 
 def test_one_passage_more_moves_one_number_by_one(place: Any) -> None:
     """The noise is that of one event: that of a plain count, to the last digit."""
-    plain, counted = ({**STREAM, "counts": one, "steps": 9, "epsilon": 1} for one in (None, "n"))
+    plain, counted = (
+        {**STREAM, "count_column": one, "windows": 9, "epsilon": 1} for one in (None, "n")
+    )
     made = [plan_stream(Job("count", "e.csv", "s.db", **said)) for said in (plain, counted)]
     assert made[0].contribution == made[1].contribution
     assert made[0].strategy == made[1].strategy
@@ -91,7 +98,7 @@ def test_one_passage_more_moves_one_number_by_one(place: Any) -> None:
         state = str(place.folder / f"{many}.db")
         out = place.folder / f"{many}.csv"
         place.plain(
-            "release", "count", events, *words(place, state=state), "--out", str(out)
+            "release", "count", events, *words(place, state=state), "--output", str(out)
         ).fine()
         found.append(released(out))
     moved = {cell: found[1][cell] - found[0][cell] for cell in EXACT}
@@ -108,13 +115,16 @@ def test_a_count_that_is_none_is_refused_with_its_line(wrong: str, place: Any) -
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"user": "site", "most": "2"}, "--counts passages does not go with --user site"),
-        ({"id": "site"}, "--counts passages does not go with --id site"),
         (
-            {"domain": None, "unknown": "discover", "delta": "1e-6"},
-            "--unknown discover does not go with --counts passages",
+            {"user": "site", "max_contributions": "2"},
+            "--count-column passages does not go with --user site",
         ),
-        ({"counts": "site"}, "not a finite number in column 'site' ('bridge')"),
+        ({"row_id": "site"}, "--count-column passages does not go with --row-id site"),
+        (
+            {"groups": None, "unlisted_groups": "discover", "delta": "1e-6"},
+            "--unlisted-groups discover does not go with --count-column passages",
+        ),
+        ({"count_column": "site"}, "not a finite number in column 'site' ('bridge')"),
     ],
 )
 def test_what_does_not_go_with_counts_is_refused(
@@ -128,7 +138,7 @@ def test_a_later_run_counts_the_same_column(place: Any) -> None:
     events = table(place.folder)
     assert place.plain("release", "count", events, *words(place, until="2024-03-03")).code == 0
     other = place.plain(
-        "release", "count", events, *place.again, "--until", "2024-03-04", "--counts", "site"
+        "release", "count", events, *place.again, "--until", "2024-03-04", "--count-column", "site"
     )
     assert (other.code, "keeps stream count_of_passages" in other.err) == (2, True), other.err
     done = place.plain("release", "count", events, *place.again, "--until", "2024-03-04", "--json")
@@ -143,10 +153,16 @@ def test_a_report_takes_no_counts() -> None:
 def test_bad_rows_file_takes_no_count_for_one_event_too_many(place: Any) -> None:
     """Set aside at once, a row would move the sum by all its events: 2^50, and in tables 2^32."""
     bad = place.folder / "bad.csv"
-    days = {"time": "day", "every": "1d", "start": "2024-03-01", "steps": 4, "until": "2024-03-04"}
+    days = {
+        "time": "day",
+        "every": "1d",
+        "start": "2024-03-01",
+        "windows": 4,
+        "until": "2024-03-04",
+    }
     sites = pl.DataFrame({"site": ["bridge", "mill"]})
-    tables = {"levels": "site", "domain": sites, "counts": "passages"}
-    tries: list[Any] = [("count", {"counts": "passages", **days}, 2**50)]
+    tables = {"levels": "site", "groups": sites, "count_column": "passages"}
+    tries: list[Any] = [("count", {"count_column": "passages", **days}, 2**50)]
     for what, said, most in (*tries, ("hierarchy", tables, 2**32)):
         released_sums = {}
         for many in (most - 1, most, most + 1, 2 * most - 1, 2 * most, 9 * most):

@@ -19,15 +19,15 @@ from counton.strategies import SqrtToeplitz, WindowVersions
 
 NAMES = ["\u200b", "a\nb", "c\x1b[2Jd"]
 ROWS = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T09:00"], "page": NAMES[:2]})
-NEW: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 9}
+NEW: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "windows": 9}
 NEW |= {"epsilon": 1, "until": "2024-03-03"}
 PAGE = Path(counton.__file__).parent / "serve" / "page"
 
 
 def test_a_name_is_shown_in_one_line_everywhere(place: Any) -> None:
-    run(Job("count", ROWS, place.state, by="page", domain=NAMES, **NEW)).close()
+    run(Job("count", ROWS, place.state, group_by="page", groups=NAMES, **NEW)).close()
     table = str(place.folder / "t.json")
-    assert place("export", str(place.state), "--out", table).code == 0
+    assert place("export", str(place.state), "--output", table).code == 0
     assert {row["group"] for row in pl.read_json(table).to_dicts()} == {*NAMES}
     shown = [place("inspect", source).out for source in (str(place.state), table)]
     shown += [counton.read(table)._repr_html_(), place("export", table).out]
@@ -63,12 +63,12 @@ def test_the_page_shows_names_as_the_screen_does(tmp_path: Path) -> None:
     [
         ({"epsilon": "１"}, "epsilon=１ is not a number"),
         ({"timezone": ""}, "timezone='' is not a time zone"),
-        ({"quiet": -1}, "quiet=-1 is below 0"),
-        ({"user": "time", "most": 1}, "user=time and time=time name the same column"),
-        ({"user": "", "most": 1}, "user='' is empty; give the name of a column"),
+        ({"max_empty_windows": -1}, "max_empty_windows=-1 is below 0"),
+        ({"user": "time", "max_contributions": 1}, "user=time and time=time name the same column"),
+        ({"user": "", "max_contributions": 1}, "user='' is empty; give the name of a column"),
         ({"time": ""}, "time='' is empty; give the name of a column"),
-        ({"by": "page", "domain": []}, "domain is not a list of groups"),
-        ({"by": "page", "domain": ["a", "a"]}, "^domain names the group 'a' twice"),
+        ({"group_by": "page", "groups": []}, "groups is not a list of groups"),
+        ({"group_by": "page", "groups": ["a", "a"]}, "^domain names the group 'a' twice"),
     ],
 )
 def test_values_that_mean_nothing_are_refused(
@@ -93,7 +93,7 @@ state = "state.db"
 time = "time"
 every = "1d"
 start = "2024-03-01"
-steps = 9
+windows = 9
 until = "2024-03-03"
 epsilon = 1
 """

@@ -13,13 +13,13 @@ ROWS = ["00:10,a", "00:20,b", "01:10,a", "03:30,a", "04:05,b"]
 
 def forever(place: Any, *more: str, **changed: str | None) -> list[str]:
     """Options of a new endless stream with noise that is 0 almost surely."""
-    return [*place.new(**{"steps": None, **changed}), "--expire", *more]
+    return [*place.new(**{"windows": None, **changed}), "--expiring", *more]
 
 
 def test_counting_needs_no_number_of_steps(place: Any) -> None:
     out = str(place.folder / "out.parquet")
     done = place(
-        "release", "count", place.write("e.csv", ROWS), *forever(place, "--out", out)
+        "release", "count", place.write("e.csv", ROWS), *forever(place, "--output", out)
     ).fine()
     assert "Released 4 new windows (1 to 4)." in done.out
     loss = "epsilon 200 after an hour, 500 after a day"
@@ -32,7 +32,7 @@ def test_counting_needs_no_number_of_steps(place: Any) -> None:
 
 def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> None:
     out = str(place.folder / "out.parquet")
-    options = ("--growth", "3/2", "--delay", "2", "--out", out)
+    options = ("--expiration-growth", "3/2", "--expiration-delay", "2", "--output", out)
     done = place(
         "release", "count", place.write("e.csv", ROWS[:3]), *forever(place, *options)
     ).fine()
@@ -40,7 +40,7 @@ def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> No
         "to the end of 2012-12-31 (window 1, UTC; released with the window up to 2013-01-01 01"
     )
     assert heading in " ".join(done.out.split())
-    place("release", "count", place.write("e.csv", ROWS), *place.again, "--out", out).fine()
+    place("release", "count", place.write("e.csv", ROWS), *place.again, "--output", out).fine()
     assert place.estimates() == [[0, 0], [0, 0], [1, 1], [2, 1]]
     table = pl.read_parquet(out)
     assert table["noise_std"].to_list()[:4] == [0] * 4
@@ -57,12 +57,12 @@ def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> No
 @pytest.mark.parametrize(
     ("more", "changed", "words"),
     [
-        (["--delta", "1e-9"], {}, "--expire does not go with --delta 1e-9"),
+        (["--delta", "1e-9"], {}, "--expiring does not go with --delta 1e-9"),
         ([], {"epsilon": None}, "needs --epsilon or --rho"),
-        (["--strategy", "kary"], {}, "--expire does not go with --strategy kary"),
-        (["--metric", "max"], {}, "expire does not go with metric max"),
-        (["--growth", "-1"], {}, "growth is '-1'"),
-        (["--delay", "-1"], {}, "--delay -1 is below 0"),
+        (["--strategy", "kary"], {}, "--expiring does not go with --strategy kary"),
+        (["--metric", "max"], {}, "expiring does not go with metric max"),
+        (["--expiration-growth", "-1"], {}, "growth is '-1'"),
+        (["--expiration-delay", "-1"], {}, "--expiration-delay -1 is below 0"),
     ],
 )
 def test_bad_options_are_refused_and_nothing_is_made(
@@ -76,7 +76,9 @@ def test_bad_options_are_refused_and_nothing_is_made(
 
 
 def test_a_limit_counts_endless_streams_at_an_age(place: Any) -> None:
-    place("release", "count", place.write("e.csv", ROWS), *forever(place, "--delay", "2"))
+    place(
+        "release", "count", place.write("e.csv", ROWS), *forever(place, "--expiration-delay", "2")
+    )
     done = place("ledger", str(place.state), "--budget-epsilon", "500")
     assert done.code != 0
     assert "--budget-age" in done.err
@@ -100,7 +102,9 @@ def test_ages_are_read_in_steps() -> None:
 
 
 def test_the_ledger_says_what_an_expiring_stream_counts_as(place: Any) -> None:
-    place("release", "count", place.write("e.csv", ROWS), *forever(place, "--delay", "2"))
+    place(
+        "release", "count", place.write("e.csv", ROWS), *forever(place, "--expiration-delay", "2")
+    )
     budget = ("--budget-epsilon", "5000", "--budget-age", "100")
     shown = " ".join(place("ledger", str(place.state), *budget).out.split())
     assert "counts at age 100 as" in shown

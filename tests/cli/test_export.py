@@ -26,7 +26,7 @@ ROWS = ["00:10,a", "00:20,b", "01:10,a", "02:30,a", "03:30,b", "04:05,b"]
 @pytest.fixture
 def counted(place: Any) -> Any:
     """Four steps of two groups, in a state without its key: export needs none."""
-    place.count(place.write("e.csv", ROWS), "--out", str(place.folder / "run.parquet")).fine()
+    place.count(place.write("e.csv", ROWS), "--output", str(place.folder / "run.parquet")).fine()
     os.rename(f"{place.state}.key", place.folder / "elsewhere")
     return place
 
@@ -40,7 +40,7 @@ def read(path: Path) -> pl.DataFrame:
 
 def test_a_table_is_that_of_the_run_byte_for_byte(counted: Any) -> None:
     out = counted.folder / "again.parquet"
-    done = counted("export", str(counted.state), "--out", str(out)).fine()
+    done = counted("export", str(counted.state), "--output", str(out)).fine()
     assert "privacy: epsilon = 100 for each event" in " ".join(done.out.split())
     assert out.read_bytes() == (counted.folder / "run.parquet").read_bytes()
 
@@ -48,7 +48,7 @@ def test_a_table_is_that_of_the_run_byte_for_byte(counted: Any) -> None:
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".json"])
 def test_every_format_holds_the_numbers_and_what_they_promise(counted: Any, ending: str) -> None:
     out = counted.folder / f"table{ending}"
-    assert counted("export", str(counted.state), "--out", str(out)).code == 0
+    assert counted("export", str(counted.state), "--output", str(out)).code == 0
     columns = [
         "window_index",
         "group",
@@ -75,15 +75,15 @@ def test_any_steps_any_groups_and_any_level(counted: Any) -> None:
     middle = pl.col("window_index").is_between(2, 3)
     whole = pl.read_parquet(counted.folder / "run.parquet")
     cases: list[tuple[dict[str, Any], pl.Expr]] = [
-        ({"steps": "2:3"}, middle),
-        ({"steps": ":2"}, pl.col("window_index") <= 2),
-        ({"steps": "4:"}, pl.col("window_index") == 4),
+        ({"windows": "2:3"}, middle),
+        ({"windows": ":2"}, pl.col("window_index") <= 2),
+        ({"windows": "4:"}, pl.col("window_index") == 4),
         (
             {"steps": range(2, 4), "groups": ["b"]},
             (pl.col("group") == "b") & pl.col("window_index").is_between(2, 3),
         ),
         (
-            {"steps": "2013-01-01T01:00:2013-01-01T03:00"},
+            {"windows": "2013-01-01T01:00:2013-01-01T03:00"},
             pl.col("window_index").is_between(2, 3),
         ),
         (
@@ -93,9 +93,9 @@ def test_any_steps_any_groups_and_any_level(counted: Any) -> None:
     ]
     for options, kept in cases:
         assert export(counted.state, **options).table().equals(whole.filter(kept))
-    turned = export(counted.state, groups="b,a", steps="1:1").table()
+    turned = export(counted.state, groups="b,a", windows="1:1").table()
     assert turned["group"].to_list() == ["b", "a"]
-    wide = export(counted.state, level=0.999).table()
+    wide = export(counted.state, confidence_level=0.999).table()
     assert (wide["upper"] >= whole["upper"]).all()
     assert wide["estimate"].equals(whole["estimate"])
 
@@ -104,7 +104,7 @@ def test_a_reader_disturbs_no_writer(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     with Stream.create(state, "visits", Binary(30), PureDP(1), shape=(2,)) as stream:
         stream.release_many([[1, 2], [3, 4], [5, 6]])
-        found = export(state, steps="2:3", level=0.9)
+        found = export(state, windows="2:3", confidence_level=0.9)
         assert found.table().columns == [
             "window_index",
             "cell",
@@ -121,8 +121,8 @@ def test_a_reader_disturbs_no_writer(tmp_path: Path) -> None:
 
 
 def test_the_screen_and_json_show_the_same_rows(counted: Any) -> None:
-    shown = counted("export", str(counted.state), "--steps", "4:4", "--groups", "a")
-    asked = counted("export", str(counted.state), "--steps", "4:4", "--groups", "a", "--json")
+    shown = counted("export", str(counted.state), "--windows", "4:4", "--groups", "a")
+    asked = counted("export", str(counted.state), "--windows", "4:4", "--groups", "a", "--json")
     report = json.loads(asked.out)
     (row,) = report["rows"]
     assert report["steps"] == [4, 4]
@@ -132,10 +132,10 @@ def test_the_screen_and_json_show_the_same_rows(counted: Any) -> None:
 
 
 BAD = [
-    (["--steps", "0:3"], 2, "--steps 0:3 is not within the released steps 1:4"),
-    (["--steps", "3:9"], 2, "--steps 3:9 is not within the released steps 1:4"),
-    (["--steps", "3:2"], 2, "the first before the last"),
-    (["--steps", "x"], 2, "--steps x cannot be read as steps; write 25:48"),
+    (["--windows", "0:3"], 2, "--windows 0:3 is not within the released steps 1:4"),
+    (["--windows", "3:9"], 2, "--windows 3:9 is not within the released steps 1:4"),
+    (["--windows", "3:2"], 2, "the first before the last"),
+    (["--windows", "x"], 2, "--windows x cannot be read as steps; write 25:48"),
     (
         ["--groups", "c"],
         2,
@@ -143,17 +143,21 @@ BAD = [
     ),
     (["--groups", "a,a"], 2, "--groups names 'a', twice"),
     (["--groups", ""], 2, "names '', which is not a group of this release"),
-    (["--level", "1"], 2, "level is 1.0; it is the probability of an interval"),
-    (["--level", "nan"], 2, "level is nan"),
-    (["--level", "high"], 2, "'high' is not a number"),
-    (["--steps", "2014-01-01:"], 2, "no released window lies between the times of --steps"),
-    (["--steps", ":2013-01-01T00:30"], 2, "give times between 20"),
-    (["--steps", "yesterday"], 2, "--steps yesterday cannot be read as steps"),
-    (["--name", "visits"], 2, "has no stream 'visits'; it has 'count'"),
-    (["--out", "t.xls"], 2, "Give .parquet, .csv, .json for a table, .png, .svg, .pdf for a chart"),
-    (["--out", "no/t.csv"], 2, "the folder of 'no/t.csv' does not exist"),
+    (["--confidence-level", "1"], 2, "level is 1.0; it is the probability of an interval"),
+    (["--confidence-level", "nan"], 2, "level is nan"),
+    (["--confidence-level", "high"], 2, "'high' is not a number"),
+    (["--windows", "2014-01-01:"], 2, "no released window lies between the times of --windows"),
+    (["--windows", ":2013-01-01T00:30"], 2, "give times between 20"),
+    (["--windows", "yesterday"], 2, "--windows yesterday cannot be read as steps"),
+    (["--stream", "visits"], 2, "has no stream 'visits'; it has 'count'"),
+    (
+        ["--output", "t.xls"],
+        2,
+        "Give .parquet, .csv, .json for a table, .png, .svg, .pdf for a chart",
+    ),
+    (["--output", "no/t.csv"], 2, "the folder of 'no/t.csv' does not exist"),
     (["--title", "x"], 2, "--title is for charts, and no chart is written"),
-    (["--title", "x", "--out", "t.csv"], 2, "--title is for charts, and no chart is written"),
+    (["--title", "x", "--output", "t.csv"], 2, "--title is for charts, and no chart is written"),
 ]
 
 
@@ -170,7 +174,8 @@ def test_an_output_takes_no_place_of_the_state_or_of_what_is_beside(counted: Any
     (counted.folder / "state.db.json").write_text("{}")
     os.rename(counted.state, counted.folder / "x.csv.json")
     said = counted(
-        *("export", str(counted.folder / "x.csv.json")), *("--out", str(counted.folder / "x.csv"))
+        *("export", str(counted.folder / "x.csv.json")),
+        *("--output", str(counted.folder / "x.csv")),
     ).refused()
     assert "x.csv.json' is a file which the run reads or keeps" in said
 
@@ -200,13 +205,13 @@ def test_a_state_with_nothing_or_with_several_releases_says_so(tmp_path: Path, p
     unit = ContributionBound.add_remove(unit="unit")
     Stream.create(state, "two", Binary(3), PureDP(1), key=key, contribution=unit).close()
     done = place("export", state)
-    assert (done.code, "has 'one', 'two': choose with --name" in done.err) == (2, True)
+    assert (done.code, "has 'one', 'two': choose with --stream" in done.err) == (2, True)
     assert place("export", str(tmp_path / "none.db")).code == 2
-    done = place("export", state, "--name", "one", "--groups", "a")
+    done = place("export", state, "--stream", "one", "--groups", "a")
     assert "has released no step yet" in done.err
     with Stream.open(state, "one", key=key) as stream:
         stream.release(3)
-    done = place("export", state, "--name", "one", "--groups", "a")
+    done = place("export", state, "--stream", "one", "--groups", "a")
     assert "--groups a does not apply to stream 'one', which was not made from events" in done.err
 
 
@@ -214,9 +219,9 @@ def test_what_was_exported_needs_its_state_no_more(tmp_path: Path) -> None:
     events = tmp_path / "e.csv"
     state = tmp_path / "s.db"
     events.write_text("time,seconds\n2024-03-01T09:00,3\n2024-03-02T09:00,4\n")
-    windows: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 9}
+    windows: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "windows": 9}
     values: dict[str, Any] = {"value": "seconds", "lower": 0, "upper": 9, "resolution": 1}
-    run(Job("average", events, state, until="newest", epsilon=1, **windows, **values)).close()
+    run(Job("average", events, state, until="latest-event", epsilon=1, **windows, **values)).close()
     found = export(state)
     shown = export(state).table()
     state.rename(tmp_path / "elsewhere.db")
@@ -258,24 +263,24 @@ def test_a_screen_breaks_no_date_and_no_number() -> None:
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])
 def test_a_released_file_alone_is_exported_as_its_state_is(place: Any, ending: str) -> None:
     file = place.folder / f"run{ending}"
-    assert place.count(place.write("e.csv", ROWS), "--out", str(file)).code == 0
-    asked = ("--steps", "2:3", "--groups", "b,a", "--level", "0.9")
+    assert place.count(place.write("e.csv", ROWS), "--output", str(file)).code == 0
+    asked = ("--windows", "2:3", "--groups", "b,a", "--confidence-level", "0.9")
     tables = []
     for number, source in enumerate((str(place.state), str(file))):
         out = place.folder / f"again{number}.csv"
-        assert place("export", source, *asked, "--out", str(out)).code == 0
+        assert place("export", source, *asked, "--output", str(out)).code == 0
         tables.append(
             [out.read_text(), place.folder.joinpath(f"again{number}.csv.json").read_text()]
         )
         chart = place.folder / f"c{number}.svg"
-        assert place("export", source, "--out", str(chart)).code == 0
+        assert place("export", source, "--output", str(chart)).code == 0
         assert "Running number of events" in chart.read_text()
     assert tables[0] == tables[1]
     assert len(tables[0][0].splitlines()) == 5
     third = place.folder / "third.json"  # what a file says of itself is said again
-    assert place("export", str(place.folder / "again1.csv"), "--out", str(third)).code == 0
+    assert place("export", str(place.folder / "again1.csv"), "--output", str(third)).code == 0
     assert json.loads(third.with_name("third.json.json").read_text()) == json.loads(tables[1][1])
-    for words in (("--out", str(file)), ("--fit", "integers"), ("--steps", "9:9")):
+    for words in (("--output", str(file)), ("--fit", "integers"), ("--windows", "9:9")):
         assert place("export", str(file), *words).code == 2
 
 
@@ -289,31 +294,31 @@ def test_a_missing_or_wrong_name_is_a_wrong_word_and_no_damage(
 ) -> None:
     state, (command, *more) = str(place.state), words
     for name in ("count", "second", "third"):
-        assert place.count(place.write("e.csv", ROWS), "--name", name).code == 0
+        assert place.count(place.write("e.csv", ROWS), "--stream", name).code == 0
     before = place.state.read_bytes()
     if words in _ASKS:
         done = place(command, state, *more)
         assert done.code == 2, done.err
-        assert "the state has 'count', 'second', 'third': choose with --name" in done.err
-    said = place(command, state, *more, "--name", "none").refused()
+        assert "the state has 'count', 'second', 'third': choose with --stream" in done.err
+    said = place(command, state, *more, "--stream", "none").refused()
     assert "'none'" in said
     assert place.state.read_bytes() == before
 
 
 def test_the_only_stream_is_ended_without_its_name(place: Any) -> None:
-    assert place.count(place.write("e.csv", ROWS), "--name", "visits").code == 0
+    assert place.count(place.write("e.csv", ROWS), "--stream", "visits").code == 0
     done = place("close", str(place.state), "--drop-waiting")
     assert (done.code, "stream 'visits' is closed" in done.out) == (0, True), done.err
 
 
 def test_export_to_html_writes_a_page_and_a_run_says_how(counted: Any) -> None:
     out = counted.folder / "page.html"
-    done = counted("export", str(counted.state), "--out", str(out), "--title", "Events").fine()
+    done = counted("export", str(counted.state), "--output", str(out), "--title", "Events").fine()
     assert f"page written to {out}" in " ".join(done.out.split())
     assert "<h1>Events</h1>" in out.read_text("utf-8")
     events = str(counted.folder / "e.csv")
-    said = counted.count(events, "--out", "page.html", "--until", "2013-01-01T04:00").refused()
-    assert "Then write the page from the state: counton export STATE --out page.html" in said
+    said = counted.count(events, "--output", "page.html", "--until", "2013-01-01T04:00").refused()
+    assert "Then write the page from the state: counton export STATE --output page.html" in said
 
 
 def test_export_to_html_of_a_stream_of_a_program_writes_its_steps(
@@ -323,7 +328,7 @@ def test_export_to_html_of_a_stream_of_a_program_writes_its_steps(
     page = tmp_path / "page.html"
     with Stream.create(state, "one", Binary(3), PureDP(1), key=Key.generate()) as stream:
         stream.release(3)
-    place("export", state, "--out", str(page)).fine()
+    place("export", state, "--output", str(page)).fine()
     assert "<td>step 1</td>" in page.read_text("utf-8")
 
 
@@ -331,8 +336,17 @@ def test_group_that_is_misspelt_is_refused_with_the_nearest(tmp_path: Path, plac
     rows = "\n".join(["time,page", "2024-03-01T09:00,Zürich", "2024-03-02T09:00,home"])
     (tmp_path / "visits.csv").write_text(rows + "\n", "utf-8")
     state = str(tmp_path / "visits.db")
-    words = ["--time", "time", "--every", "1d", "--start", "2024-03-01", "--steps", "9"]
-    words += ["--by", "page", "--domain", "home,shop,Zürich", "--epsilon", "1", "--state", state]
+    words = ["--time", "time", "--every", "1d", "--start", "2024-03-01", "--windows", "9"]
+    words += [
+        "--group-by",
+        "page",
+        "--groups",
+        "home,shop,Zürich",
+        "--epsilon",
+        "1",
+        "--state",
+        state,
+    ]
     place("release", "count", str(tmp_path / "visits.csv"), *words).fine()
     said = place(
         "annotate", state, "--window", "2024-03-01", "--note", "wrong", "--group", "zurich"

@@ -31,17 +31,17 @@ TABLES: dict[str, tuple[str, ...]] = {
         "e.csv",
         "--levels",
         "page,user",
-        "--domain",
+        "--groups",
         "places.csv",
     ),
-    "ranges": ("release", "ranges", "e.csv", "--label", "page", "--domain", "home,shop"),
+    "ranges": ("release", "ranges", "e.csv", "--label", "page", "--groups", "home,shop"),
     "contingency": (
         "release",
         "contingency",
         "e.csv",
         "--columns",
         "page",
-        "--domain",
+        "--groups",
         "page=home,shop",
     ),
     "moments": ("release", "moments", "e.csv", "--columns", "paid,id", "--bounds", "0:9,0:9"),
@@ -77,20 +77,28 @@ def check(desk: Any, *words: str, by_file: bool = False) -> None:
 def test_every_budget_is_taken_or_refused(name: str, desk: Any) -> None:
     budgets = BUDGETS if name == "hierarchy" else BUDGETS[2::5]
     for number, budget in enumerate(budgets):
-        ends = ("--around", "10") if number % 2 else ("--steps", "6")
-        check(desk, *TABLES[name], *TIME, *ends, *budget, "--state", "zz.db", "--out", "o.csv")
+        ends = ("--expected-windows", "10") if number % 2 else ("--windows", "6")
+        check(desk, *TABLES[name], *TIME, *ends, *budget, "--state", "zz.db", "--output", "o.csv")
 
 
 @pytest.mark.parametrize("budget", BUDGETS[::5], ids=" ".join)
 def test_every_budget_is_planned_entered_and_released_at_one_go(
     budget: tuple[str, ...], desk: Any
 ) -> None:
-    for more in (("--steps", "1000"), ("--around", "1000")):
+    for more in (("--windows", "1000"), ("--expected-windows", "1000")):
         check(desk, "plan", *more, *budget)
     limit = [word.replace("--", "--budget-") for word in budget]
     check(desk, "ledger", "zz.db", *limit)
-    leaves = ("leaves.csv", "--levels", "page,user", "--domain", "places.csv", "--counts", "n")
-    check(desk, "release", "hierarchy", *leaves, *budget, "--state", "zz.db", "--out", "o.csv")
+    leaves = (
+        "leaves.csv",
+        "--levels",
+        "page,user",
+        "--groups",
+        "places.csv",
+        "--count-column",
+        "n",
+    )
+    check(desk, "release", "hierarchy", *leaves, *budget, "--state", "zz.db", "--output", "o.csv")
 
 
 @pytest.mark.parametrize(("lower", "upper", "step"), RANGES)
@@ -98,7 +106,7 @@ def test_every_range_of_values_is_taken_or_refused(
     lower: str, upper: str, step: str, desk: Any
 ) -> None:
     ends = (f"--lower={lower}", f"--upper={upper}", "--resolution", step)
-    more = (*TIME, "--steps", "6", "--epsilon", "1", "--state", "zz.db")
+    more = (*TIME, "--windows", "6", "--epsilon", "1", "--state", "zz.db")
     check(desk, "release", "sum", "e.csv", "--value", "paid", *ends, *more)
     check(desk, "release", "average", "e.csv", "--value", "paid", *ends, *more)
     check(desk, "release", "moments", "e.csv", "--columns", "paid,id",
@@ -110,14 +118,31 @@ def test_every_range_of_values_is_taken_or_refused(
 @pytest.mark.parametrize("count", COUNTS)
 def test_every_number_is_taken_or_refused(count: str, desk: Any) -> None:
     more = (*TIME, "--epsilon", "1", "--state", "zz.db")
-    check(desk, "release", "count", "e.csv", *more, "--steps", count)
-    check(desk, "release", "count", "e.csv", *more, "--around", count)
+    check(desk, "release", "count", "e.csv", *more, "--windows", count)
+    check(desk, "release", "count", "e.csv", *more, "--expected-windows", count)
     check(
-        desk, "release", "count", "e.csv", *more, "--steps", "6", "--user", "user", "--most", count
+        desk,
+        "release",
+        "count",
+        "e.csv",
+        *more,
+        "--windows",
+        "6",
+        "--user",
+        "user",
+        "--max-contributions",
+        count,
     )
-    for option in ("--most", "--most-a-window"):
+    for option in ("--max-contributions", "--max-contributions-per-window"):
         words = ("release", "distinct", "e.csv", "--user", "user", option, count)
-        check(desk, *words, *more, "--steps", "6", by_file=option == "--most-a-window")
+        check(
+            desk,
+            *words,
+            *more,
+            "--windows",
+            "6",
+            by_file=option == "--max-contributions-per-window",
+        )
 
 
 def test_a_number_that_no_float_holds_is_found(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,6 +150,6 @@ def test_a_number_that_no_float_holds_is_found(desk: Any, monkeypatch: pytest.Mo
     monkeypatch.setattr(contribution, "first_digits", lambda value: f"{float(value):.3g}")
     lower, upper, step = RANGES[3]
     words = ("release", "sum", "e.csv", "--value", "paid", "--lower", lower, "--upper", upper)
-    more = ("--resolution", step, *TIME, "--steps", "6", "--epsilon", "1", "--state", "zz.db")
+    more = ("--resolution", step, *TIME, "--windows", "6", "--epsilon", "1", "--state", "zz.db")
     with pytest.raises(OverflowError):
         check(desk, *words, *more)

@@ -25,13 +25,15 @@ def test_an_output_takes_no_place_of_a_new_state(
     if part:  # no ending of a table: a link has one
         link.symlink_to(out)
         out = link
-    said = place("release", "count", events, *place.new(state=state), "--out", str(out)).refused()
+    said = place(
+        "release", "count", events, *place.new(state=state), "--output", str(out)
+    ).refused()
     assert "which the run reads or keeps, and would be overwritten; give another path" in said
     assert contents() == before
 
 
 @pytest.mark.parametrize(
-    ("option", "name"), [("--out", "k.csv"), ("--plot", "k.png"), ("--plot", "s.png")]
+    ("option", "name"), [("--output", "k.csv"), ("--chart", "k.png"), ("--chart", "s.png")]
 )
 def test_an_output_takes_no_place_of_a_new_key(
     option: str, name: str, place: Any, contents: Contents
@@ -50,7 +52,9 @@ def test_table_and_picture_are_two_files(place: Any, contents: Contents) -> None
     (place.folder / "out.csv").symlink_to(place.folder / "out.png")
     before = contents()
     files = [str(place.folder / name) for name in ("out.csv", "out.png")]
-    done = place("release", "count", events, *place.new(), "--out", files[0], "--plot", files[1])
+    done = place(
+        "release", "count", events, *place.new(), "--output", files[0], "--chart", files[1]
+    )
     assert (done.code, contents()) == (2, before)
 
 
@@ -102,7 +106,7 @@ def test_a_table_is_replaced_by_its_own_stream_alone(
     ending: str, theirs: str, place: Any, contents: Contents
 ) -> None:
     events = place.write("e.csv", ["00:10,a", "01:10,b"])
-    out = ["--out", str(place.folder / f"out.{ending}")]
+    out = ["--output", str(place.folder / f"out.{ending}")]
     place("release", "count", events, *place.new(), *out).fine()
     place.write("e.csv", ["00:10,a", "01:10,b", "02:10,b"])
     place("release", "count", events, *place.again, *out).fine()
@@ -110,17 +114,17 @@ def test_a_table_is_replaced_by_its_own_stream_alone(
     # Another state, also by a link; another name in the state; the state and its key lost.
     other = place.new(state=str(place.folder / "other.db"))
     said = place(
-        "release", "count", events, *other, "--out", str(place.folder / f"out.{theirs}")
+        "release", "count", events, *other, "--output", str(place.folder / f"out.{theirs}")
     ).refused()
     assert "was released by another stream ('count'), and this one would replace it" in said
-    assert "give another --out, or move this table away" in said
+    assert "give another --output, or move this table away" in said
     for name in {ending, theirs} & {one.removeprefix("out.") for one in table}:
         link = place.folder / f"link.{name}"
         link.symlink_to(f"out.{name}")
-        place("release", "count", events, *other, "--out", str(link)).refused()
-    place("release", "count", events, *place.new(), "--name", "more", *out).refused()
-    place("release", "count", events, *place.new(), "--name", "more").fine()
-    place("release", "count", events, *place.again, "--name", "more", *out).refused()
+        place("release", "count", events, *other, "--output", str(link)).refused()
+    place("release", "count", events, *place.new(), "--stream", "more", *out).refused()
+    place("release", "count", events, *place.new(), "--stream", "more").fine()
+    place("release", "count", events, *place.again, "--stream", "more", *out).refused()
     for path in place.folder.glob("state.db*"):
         path.unlink()
     place("release", "count", events, *place.new(), *out).refused()
@@ -131,6 +135,6 @@ def test_a_table_is_replaced_by_its_own_stream_alone(
     free.write_bytes(b"PAR1" if ending == "parquet" else b"{}")
     free.with_name(f"{free.name}.json").write_text('{"name": "visits", "description": {}}')
     free.with_name(f"{free.name}.json.json").write_bytes(table.get(f"out.{ending}.json", b""))
-    place("release", "count", events, *other, "--out", str(free)).fine()
-    place("export", str(place.folder / "other.db"), "--out", str(free)).fine()
+    place("release", "count", events, *other, "--output", str(free)).fine()
+    place("export", str(place.folder / "other.db"), "--output", str(free)).fine()
     assert "by another stream" in place("export", str(place.folder / "other.db"), *out).refused()

@@ -40,29 +40,31 @@ def command_in(lines: list[str]) -> list[str]:
 
 def test_one_refusal_says_all_that_is_missing(loans: Any) -> None:
     lines = refused(
-        loans.plain("release", "count", "loans.csv", "--by", "branch", "--user", "reader_id")
+        loans.plain("release", "count", "loans.csv", "--group-by", "branch", "--user", "reader_id")
     )
     assert re.findall("--[a-z]+", lines[0]) == [
-        "--time", "--every", "--start", "--steps", "--epsilon", "--rho", "--domain", "--most",
-        "--state", "--name",
+        "--time", "--every", "--start", "--windows", "--epsilon", "--rho", "--groups", "--max-contributions",
+        "--state", "--stream",
     ]  # fmt: skip
     assert lines[1].endswith("loans.csv: borrowed_at, branch, reader_id, pages, shelf")
     words = command_in(lines)
     stated = dict(zip(words[3::2], words[4::2], strict=True))
     assert (words[:3], stated["--time"]) == (["release", "count", "loans.csv"], "borrowed_at")
-    assert (stated["--by"], stated["--state"]) == ("branch", "loans.counton.db")
+    assert (stated["--group-by"], stated["--state"]) == ("branch", "loans.counton.db")
     assert not (loans.folder / "loans.counton.db").exists()
-    stated["--domain"] = "north,south"
+    stated["--groups"] = "north,south"
     stated["--start"] = "2026-03-01"
     edited = [word for pair in stated.items() for word in pair]
-    assert loans.plain("release", "count", "loans.csv", *edited, "--until", "newest").code == 0
+    assert (
+        loans.plain("release", "count", "loans.csv", *edited, "--until", "latest-event").code == 0
+    )
 
 
 def test_a_state_that_is_there_says_its_streams(loans: Any) -> None:
-    whole = ["--time", "borrowed_at", "--every", "1d", "--start", "2026-03-01", "--steps", "9"]
-    named = ["release", "count", "loans.csv", "--name", "loans"]
-    assert loans.plain(*named, *whole, "--epsilon", "1", "--until", "newest").code == 0
-    lines = refused(loans.plain("release", "count", "loans.csv", "--until", "newest"))
+    whole = ["--time", "borrowed_at", "--every", "1d", "--start", "2026-03-01", "--windows", "9"]
+    named = ["release", "count", "loans.csv", "--stream", "loans"]
+    assert loans.plain(*named, *whole, "--epsilon", "1", "--until", "latest-event").code == 0
+    lines = refused(loans.plain("release", "count", "loans.csv", "--until", "latest-event"))
     kept, _, command = lines[1].partition("; to go on: counton ")
     assert kept == "loans.counton.db keeps stream loans"
     assert loans.plain(*shlex.split(command)).out.startswith("Nothing new to release")
@@ -73,13 +75,13 @@ def test_a_state_that_is_there_says_its_streams(loans: Any) -> None:
 def test_a_link_has_a_state_of_its_own_unless_its_file_has_one(loans: Any) -> None:
     (loans.folder / "newest.csv").symlink_to("loans.csv")
     assert state_beside("newest.csv", append=False) == "newest.counton.db"
-    whole = ["--time", "borrowed_at", "--every", "1d", "--start", "2026-03-01", "--steps", "9"]
-    end = ["--epsilon", "1", "--until", "newest"]
+    whole = ["--time", "borrowed_at", "--every", "1d", "--start", "2026-03-01", "--windows", "9"]
+    end = ["--epsilon", "1", "--until", "latest-event"]
     assert loans.plain("release", "count", "loans.csv", *whole, *end).code == 0
     line = refused(loans.plain("release", "count", "newest.csv", *whole, *end))[0]
     assert "link to a file that is counted in state loans.counton.db already" in line
     going_on = loans.plain(
-        "release", "count", "newest.csv", "--state", "loans.counton.db", "--until", "newest"
+        "release", "count", "newest.csv", "--state", "loans.counton.db", "--until", "latest-event"
     )
     assert going_on.out.startswith("Nothing new to release")
 
@@ -101,24 +103,29 @@ def test_events_that_cannot_be_read_are_named_too(loans: Any) -> None:
 
 
 NEW = [
-    "--time", "borrowed_at", "--every", "1d", "--start", "2026-03-01", "--steps", "9",
-    "--epsilon", "1", "--until", "newest",
+    "--time", "borrowed_at", "--every", "1d", "--start", "2026-03-01", "--windows", "9",
+    "--epsilon", "1", "--until", "latest-event",
 ]  # fmt: skip
 
 
 def test_a_second_command_finds_the_state_beside_the_file(loans: Any) -> None:
-    first = loans.plain("release", "count", "loans.csv", *NEW, "--save", "nightly.toml")
+    first = loans.plain("release", "count", "loans.csv", *NEW, "--save-job", "nightly.toml")
     assert first.code == 0, first.err
     kept = "and secret: loans.counton.db and loans.counton.db.key"
     assert kept in " ".join(first.out.split())
     assert "otherwise another stream begins, and spends again" in " ".join(first.out.split())
     state = loans.folder / "loans.counton.db"
     assert state.exists()
-    again = loans.plain("release", "count", str(loans.folder / "loans.csv"), "--until", "newest")
+    again = loans.plain(
+        "release", "count", str(loans.folder / "loans.csv"), "--until", "latest-event"
+    )
     assert (again.code, "Nothing new to release" in again.out) == (0, True)
     assert kept not in " ".join(again.out.split())
     assert 'state = "loans.counton.db"' in (loans.folder / "nightly.toml").read_text()
-    assert "Nothing new to release" in loans.plain("run", "nightly.toml", "--until", "newest").out
+    assert (
+        "Nothing new to release"
+        in loans.plain("run", "nightly.toml", "--until", "latest-event").out
+    )
     assert sorted(one.name for one in loans.folder.glob("*.db")) == [state.name]
     other = loans.plain("release", "count", "loans.csv", *NEW, "--state", "other.db")
     assert "kept beside" not in other.out
@@ -193,40 +200,55 @@ def test_what_a_refusal_of_past_data_suggests_is_not_refused(steps: str, loans: 
     (loans.folder / "past.csv").write_text("time,page\n" + "\n".join(PAST) + "\n")
     asked = [
         "release", "count", "past.csv", "--time", "time", "--every", "1d", "--start", "2024-03-01",
-        "--steps", steps, "--epsilon", "1",
+        "--windows", steps, "--epsilon", "1",
     ]  # fmt: skip
     (line,) = refused(loans.plain(*asked))
-    found = re.findall(r"--until ([\w:+-]+)((?: with)? --yes)?", line)
+    found = re.findall(r"--until ([\w:+-]+)((?: with)? --allow-empty-windows)?", line)
     suggested = [(time, bool(yes)) for time, yes in found if time != "now"]
     assert ("newest", False) in suggested
     for number, (time, yes) in enumerate(suggested):
-        words = ["--until", time, *["--yes"] * yes, "--state", f"{number}.db"]
+        words = ["--until", time, *["--allow-empty-windows"] * yes, "--state", f"{number}.db"]
         assert loans.plain(*asked, *words).code == 0, (line, words)
 
 
 def test_a_unit_with_its_period_is_the_unit(loans: Any) -> None:
-    people = (*NEW, "--user", "reader_id", "--most", "3", "--per", "1d")
-    done = loans.plain("release", "count", "loans.csv", *people, "--unit", "reader's day")
+    people = (
+        *NEW,
+        "--user",
+        "reader_id",
+        "--max-contributions",
+        "3",
+        "--contribution-period",
+        "1d",
+    )
+    done = loans.plain("release", "count", "loans.csv", *people, "--privacy-unit", "reader's day")
     assert done.code == 0, done.err
     assert "for each reader's day" in done.out
     assert "day's day" not in done.out
     again = loans.plain(
-        "release", "count", "loans.csv", "--until", "newest", "--unit", "reader's day"
+        "release", "count", "loans.csv", "--until", "latest-event", "--privacy-unit", "reader's day"
     )
     assert again.code == 0, again.err
     (line,) = refused(
         loans.plain(
-            "release", "count", "loans.csv", *people, "--unit", "reader's week", "--state", "o.db"
+            "release",
+            "count",
+            "loans.csv",
+            *people,
+            "--privacy-unit",
+            "reader's week",
+            "--state",
+            "o.db",
         )
     )
-    assert "give --unit reader" in line
+    assert "give --privacy-unit reader" in line
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ("plan", "--steps", "9", "--epsilon", "1"),
-        ("release", "count", "loans.csv", *NEW, "--save", "nightly.toml"),
+        ("plan", "--windows", "9", "--epsilon", "1"),
+        ("release", "count", "loans.csv", *NEW, "--save-job", "nightly.toml"),
         ("release", "count", "loans.csv", *NEW, "--json"),
     ],
 )
@@ -242,21 +264,21 @@ def test_a_reader_who_has_enough_is_no_failure(words: tuple[str, ...], loans: An
     finally:
         os.close(write)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
-    assert ("--save" in words) == (loans.folder / "nightly.toml").exists()
+    assert ("--save-job" in words) == (loans.folder / "nightly.toml").exists()
 
 
 def test_a_group_that_looks_like_a_range_is_refused(loans: Any) -> None:
     done = loans.plain(
-        "release", "ranges", "loans.csv", "--label", "pages", "--domain", "0:99", "--rho", "1"
+        "release", "ranges", "loans.csv", "--label", "pages", "--groups", "0:99", "--rho", "1"
     )
     (line,) = refused(done)
-    assert "--domain 0:99 would be a single group" in line
+    assert "--groups 0:99 would be a single group" in line
     assert "--lower, --upper and --cells" in line
 
 
 def test_a_unit_that_is_a_person_is_not_said_to_have_a_hundred_people(loans: Any) -> None:
-    asked = ("release", "ranges", "loans.csv", "--label", "shelf", "--domain", "a,b", "--rho", "1")
-    out = loans.plain(*asked, "--unit", "person").out
+    asked = ("release", "ranges", "loans.csv", "--label", "shelf", "--groups", "a,b", "--rho", "1")
+    out = loans.plain(*asked, "--privacy-unit", "person").out
     assert "100 people" not in out
     assert "each row is taken for one person: a person with 100 rows" in " ".join(out.split())
 
@@ -271,15 +293,19 @@ def test_help_says_what_a_statistic_does_with_its_column(place: Any) -> None:
 
 def test_a_statistic_of_groups_without_a_time_is_refused_with_what_is_accepted(loans: Any) -> None:
     asked = ["release", "average", "loans.csv", "--value", "borrowed_at", "--lower", "0"]
-    asked += ["--upper", "3", "--resolution", "1", "--by", "branch", "--domain", "a,b"]
+    asked += ["--upper", "3", "--resolution", "1", "--group-by", "branch", "--groups", "a,b"]
     done = loans.plain(*asked, "--epsilon", "1", "--state", "s.db")
     assert done.code == 2
-    assert "a new stream of average needs --time, --every, --start and --steps" in done.err
+    assert "a new stream of average needs --time, --every, --start and --windows" in done.err
 
 
 def test_a_level_that_equals_the_default_is_stated(loans: Any) -> None:
     run = ["release", "count", "loans.csv", *NEW, "--json"]
-    for stated, level in (["--level", "0.9"], 0.9), ([], 0.9), (["--level", "0.95"], 0.95):
+    for stated, level in (
+        (["--confidence-level", "0.9"], 0.9),
+        ([], 0.9),
+        (["--confidence-level", "0.95"], 0.95),
+    ):
         assert json.loads(loans.plain(*run, *stated).out)["level"] == level
     assert json.loads(loans.plain(*run).out)["level"] == 0.95
 
@@ -296,17 +322,17 @@ def test_hierarchy_whose_domain_is_no_file_is_refused_with_an_example(place: Any
     events = place.folder / "e.csv"
     events.write_text("country,region\nA,B\n")
     said = place(
-        "release", "hierarchy", str(events), "--levels", "country,region", "--domain",
+        "release", "hierarchy", str(events), "--levels", "country,region", "--groups",
         "north,south", "--epsilon", "1", "--state", str(place.state),
     ).refused(2)  # fmt: skip
-    assert "--domain north,south is no table" in said
+    assert "--groups north,south is no table" in said
     assert "'country,region' and 'country A,region A'" in " ".join(said.split())
 
 
 def test_a_revised_series_states_its_first_and_its_final_errors(place: Any) -> None:
     """Nobody stated a number of windows, so none is printed."""
     asked = shlex.split(
-        "--time time --every 1d --revise 2d --start 2024-03-01 --epsilon .1 --unit x"
+        "--time time --every 1d --allowed-lateness 2d --start 2024-03-01 --epsilon .1 --privacy-unit x"
     )
     for night, end, last in (("02", "03", "of the oldest"), ("05", "06", "when final")):
         file = place.folder / f"{night}.csv"

@@ -14,9 +14,9 @@ from some_cases import long
 
 ROWS = "time,page\n2024-03-01T09:12,home\n2024-03-02T10:15,shop\n2024-03-03T08:05,home\n"
 NEW = [
-    "release", "count", "visits.csv", "--state", "v.db", "--time", "time", "--by", "page",
-    "--domain", "home,shop", "--every", "1d", "--start", "2024-03-01", "--steps", "365",
-    "--epsilon", "0.5", "--unit", "visit", "--until", "2024-03-03",
+    "release", "count", "visits.csv", "--state", "v.db", "--time", "time", "--group-by", "page",
+    "--groups", "home,shop", "--every", "1d", "--start", "2024-03-01", "--windows", "365",
+    "--epsilon", "0.5", "--privacy-unit", "visit", "--until", "2024-03-03",
 ]  # fmt: skip
 
 
@@ -97,12 +97,16 @@ def test_a_yes_begins_the_stream_and_nobody_is_asked_again(folder: Path) -> None
 def test_nobody_is_asked_who_said_yes_who_runs_jobs_or_who_sits_at_no_terminal(
     folder: Path,
 ) -> None:
-    code, screen = on_a_terminal(folder, [*NEW, "--yes", "--save", "nightly.toml"], "")
+    code, screen = on_a_terminal(
+        folder, [*NEW, "--allow-empty-windows", "--save-job", "nightly.toml"], ""
+    )
     assert (code, "[y/N]" in screen) == (0, False)
     jobs = folder / "nightly.toml"
-    jobs.write_text(jobs.read_text().replace("yes = true", "").replace("v.db", "other.db"))
+    jobs.write_text(
+        jobs.read_text().replace("allow-empty-windows = true", "").replace("v.db", "other.db")
+    )
     code, screen = on_a_terminal(folder, ["run", "nightly.toml", "--until", "2024-03-03"], "")
     assert (code, "[y/N]" in screen) == (0, False)
-    command = [forked_counton(), *NEW, "--name", "more"]
+    command = [forked_counton(), *NEW, "--stream", "more"]
     done = run_program(command, cwd=folder, stdin=subprocess.DEVNULL)
     assert (done.returncode, "[y/N]" in done.stdout + done.stderr) == (0, False)

@@ -22,10 +22,10 @@ def test_sum_of_decimal_commas_between_semicolons_needs_no_job_file(
     german: Path, place: Workplace
 ) -> None:
     words = ["--separator", ";", "--decimal", ",", "--time-format", "%d.%m.%Y %H:%M"]
-    words += ["--time", "Zeit", "--every", "1d", "--start", "2024-03-01", "--steps", "30"]
+    words += ["--time", "Zeit", "--every", "1d", "--start", "2024-03-01", "--windows", "30"]
     words += ["--value", "kWh", "--lower", "0", "--upper", "10", "--resolution", "0.25"]
-    words += ["--epsilon", "1000", "--unit", "reading", "--until", "2024-03-03"]
-    place.plain("release", "sum", "verbrauch.csv", *words, "--out", "t.csv").fine()
+    words += ["--epsilon", "1000", "--privacy-unit", "reading", "--until", "2024-03-03"]
+    place.plain("release", "sum", "verbrauch.csv", *words, "--output", "t.csv").fine()
     assert pl.read_csv("t.csv")["estimate"].round(1).to_list() == [3.8, 3.8]
 
 
@@ -34,12 +34,12 @@ def test_command_that_is_proposed_for_a_file_runs_as_it_is_printed(
 ) -> None:
     """It has the separator, the decimal sign and the format of times."""
     said = place.plain("release", "count", "verbrauch.csv").err
-    assert "to protect users: --user COLUMN --most N --per 1w" in said
+    assert "to protect users: --user COLUMN --max-contributions N --contribution-period 1w" in said
     command = said.partition("as in:\n")[2].partition("counton init writes")[0]
     program, *words = shlex.split(command.replace("\\\n", " "))
     assert program == "counton"
     assert {"--separator", "--decimal", "--time-format"} <= {*words}
-    place.plain(*words, "--out", "t.csv").fine()
+    place.plain(*words, "--output", "t.csv").fine()
     assert pl.read_csv("t.csv").height == 72  # the days from 1 January to 12 March
 
 
@@ -54,7 +54,7 @@ def test_command_that_is_proposed_for_a_file_runs_as_it_is_printed(
 def test_form_that_is_not_known_is_refused_by_its_option(
     word: str, value: str, why: str, german: Path, place: Workplace
 ) -> None:
-    words = ["--time", "Zeit", "--every", "1d", "--start", "2024-03-01", "--steps", "30"]
+    words = ["--time", "Zeit", "--every", "1d", "--start", "2024-03-01", "--windows", "30"]
     said = place.plain(
         "release",
         "count",

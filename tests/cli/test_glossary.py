@@ -51,7 +51,7 @@ def test_the_first_count_has_none_of_them(place: Any) -> None:
 def test_show_says_the_rest_without_them(place: Any) -> None:
     assert place.count(place.write("e.csv", ["00:10,a", "03:00,b"]), "--epsilon", "1").code == 0
     table = place.folder / "t.parquet"
-    assert place("export", str(place.state), "--out", str(table)).code == 0
+    assert place("export", str(place.state), "--output", str(table)).code == 0
     for shown in (place.state, table):
         said = place("inspect", str(shown)).out
         assert "for each event" in said

@@ -16,7 +16,7 @@ from counton.statistics.catalogue import keywords
 from .conftest import Workplace
 
 #: Options of inputs that hold all rows of windows: `tests/run/test_whole_windows.py`.
-OF_WHOLE = {"covers", "append"}
+OF_WHOLE = {"lookback", "append"}
 ALONE = {*names_in_scope(CountJob, EACH_RUN)}
 
 
@@ -26,7 +26,7 @@ def test_every_option_is_here() -> None:
         "counts"
     }
     stated = {*common, *TIMES, "epsilon", *OF_WHOLE, *ALONE}
-    assert {*Job.model_fields} <= stated | {"statistic", "name", "state"}
+    assert {*Job.model_fields} <= stated | {"statistic", "stream", "state"}
     assert {option for name in keywords() for option in model_of(name).model_fields} <= {
         *stated, *ITS_OWN, "statistic", "name", "state",
     }  # fmt: skip

@@ -72,7 +72,13 @@ def test_the_second_page_has_all_options_and_those_of_most_runs_first(
     if name != "plan":
         headings = re.findall(r"^([A-Z][a-z ]+):\n", long, re.MULTILINE)
         first = [one for one in headings if one != "Statistic"]
-        assert first[:5] == ["Positional arguments", "Time", "Groups", "People", "Guarantee"]
+        assert first[:5] == [
+            "Positional arguments",
+            "Windows",
+            "Groups",
+            "Contributions",
+            "Privacy",
+        ]
 
 
 def test_the_list_of_commands_begins_with_what_people_come_for(place: Any) -> None:

@@ -33,10 +33,19 @@ LOANS = (
 )
 #: All that no file of loans tells.
 SAID = (
-    *("--timezone", "Europe/Berlin", "--start", "2020-10-24", "--until", "newest"),
-    *("--user", "reader", "--most", "2"),
-    *("--per", "1d", "--epsilon", "100", "--by", "branch", "--domain", "north,south"),
-    *("--other", "other"),
+    *("--timezone", "Europe/Berlin", "--start", "2020-10-24", "--until", "latest-event"),
+    *("--user", "reader", "--max-contributions", "2"),
+    *(
+        "--contribution-period",
+        "1d",
+        "--epsilon",
+        "100",
+        "--group-by",
+        "branch",
+        "--groups",
+        "north,south",
+    ),
+    *("--other-group", "other"),
 )
 
 
@@ -66,12 +75,12 @@ def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
     assert "Each file is taken to hold all rows since the start" in done.out
     assert re.search(r"in each window +±", done.out)
     assert job_of(loans) == {
-        "statistic": "count", "events": "loans.csv", "state": "loans.counton.db", "steps": 3653,
+        "statistic": "count", "events": "loans.csv", "state": "loans.counton.db", "windows": 3653,
         "time": "borrowed_at", "every": "1d", "start": "2020-10-24", "timezone": "Europe/Berlin",
-        "until": "newest", "watermark": "2h", "quiet": 1, "by": ["branch"], "domain": "north,south",
-        "epsilon": "100", "other": "other", "release": "windows", "user": "reader", "most": 2,
-        "per": "1d", "clock-change": "earliest", "bad-rows": "quarantine:loans.unreadable.csv",
-        "missing": "skip", "out": "loans.released.csv",
+        "until": "latest-event", "release_delay": "2h", "max_empty_windows": 1, "group_by": ["branch"], "groups": "north,south",
+        "epsilon": "100", "other_group": "other", "series": "per-window", "user": "reader", "max_contributions": 2,
+        "contribution_period": "1d", "ambiguous": "earliest", "bad-rows": "quarantine:loans.unreadable.csv",
+        "missing_values": "drop", "output": "loans.released.csv",
     }  # fmt: skip
     lines = (loans / "nightly.toml").read_text().partition("[jobs.loans]\n")[2].splitlines()
     assert all(line.startswith("# ") for line in lines[::2])
@@ -89,7 +98,7 @@ NIGHTS = {
         "2024-03-01 1 2 3\n2024-03-02 4 5\n2024-03-03 6",
     ],
 }
-LINES = {"new": {"append": True}, "2d": {"covers": "2d"}, "all": {}}
+LINES = {"new": {"append": True}, "2d": {"lookback": "2d"}, "all": {}}
 
 
 @pytest.mark.parametrize("holds", [*NIGHTS])
@@ -104,12 +113,21 @@ def test_the_written_job_runs_night_by_night_whatever_a_file_holds(
         Path("visits.csv").write_text("\n".join(["at", *rows]) + "\n")
 
     written(0)
-    words = ["--unit", "visit", "--timezone", "UTC", "--start", "2024-03-01", "--epsilon", "100"]
-    words += ["--watermark", "0s", *([] if holds == "2d" else ["--until", "newest"])]
-    words += {"new": ["--append"], "2d": ["--covers", "2d"], "all": []}[holds]
+    words = [
+        "--privacy-unit",
+        "visit",
+        "--timezone",
+        "UTC",
+        "--start",
+        "2024-03-01",
+        "--epsilon",
+        "100",
+    ]
+    words += ["--release-delay", "0s", *([] if holds == "2d" else ["--until", "latest-event"])]
+    words += {"new": ["--append"], "2d": ["--lookback", "2d"], "all": []}[holds]
     assert place.plain("init", "visits.csv", *words).code == 0
     job = job_of(loans)
-    assert {key: job[key] for key in ("append", "covers") if key in job} == LINES[holds]
+    assert {key: job[key] for key in ("append", "lookback") if key in job} == LINES[holds]
     for night in range(3):
         written(night)
         ran = place.plain("run", "nightly.toml", "--until", f"2024-03-0{night + 2}").fine()
@@ -118,7 +136,7 @@ def test_the_written_job_runs_night_by_night_whatever_a_file_holds(
     assert counts == [3, 2, 1]  # at epsilon 100 noise is 0 but once in e^100 times
 
 
-@pytest.mark.parametrize("words", [(), ("--by", "branch"), ("--user", "reader")])
+@pytest.mark.parametrize("words", [(), ("--group-by", "branch"), ("--user", "reader")])
 def test_what_nobody_said_stays_an_empty_line_that_a_run_refuses_by_name(
     loans: Path, init: Callable[..., Result], place: Workplace, words: tuple[str, ...]
 ) -> None:
@@ -126,9 +144,15 @@ def test_what_nobody_said_stays_an_empty_line_that_a_run_refuses_by_name(
     assert done.code == 0, done.err
     empty = [key for key, value in job_of(loans).items() if value == ""]
     last = {
-        (): ["user", "most", "per"],
-        ("--by", "branch"): ["domain", "other", "user", "most", "per"],
-        ("--user", "reader"): ["most", "per"],
+        (): ["user", "max_contributions", "contribution_period"],
+        ("--group-by", "branch"): [
+            "groups",
+            "other_group",
+            "user",
+            "max_contributions",
+            "contribution_period",
+        ],
+        ("--user", "reader"): ["max_contributions", "contribution_period"],
     }[words]
     assert empty == ["timezone", "start", "until", *last]
     assert f"refuses an empty line: {', '.join(empty)}." in done.out
@@ -148,7 +172,7 @@ def test_no_name_of_a_column_decides_who_is_protected(
     assert init("visits.csv").code == 0
     assert job_of(loans)["user"] == ""
     refused = place.plain("release", "count", "visits.csv")
-    assert "to protect users: --user COLUMN --most N" in refused.err
+    assert "to protect users: --user COLUMN --max-contributions N" in refused.err
     command = refused.err.partition("as in:")[2]
     assert "--user" not in command
     people = place.plain("release", "reach", "visits.csv")
@@ -180,11 +204,11 @@ def test_a_column_of_counts_is_noticed(
     note = f"each row is counted as one; if {column!r} says how many it stands for"
     assert (note in init("passages.csv").err) == noticed
     words = ["release", "count", "passages.csv", "--time", "time", "--every", "1d", "--start",
-             "2024-03-01", "--steps", "9", "--epsilon", "1"]  # fmt: skip
+             "2024-03-01", "--windows", "9", "--epsilon", "1"]  # fmt: skip
     assert (note in place.plain(*words, "--until", "2024-03-02").err) == noticed
     assert note not in place.plain("release", "count", "passages.csv", "--until", "2024-03-03").err
-    again = place.plain(*words, "--until", "2024-03-02", "--state", "by.db", "--by", column,
-                        "--domain", "17,4")  # fmt: skip
+    again = place.plain(*words, "--until", "2024-03-02", "--state", "by.db", "--group-by", column,
+                        "--groups", "17,4")  # fmt: skip
     assert (again.code, note in again.err) == (0, False)  # it is used
 
 
@@ -208,7 +232,7 @@ def test_a_job_of_days_waits_less_than_until_any_documented_run_of_the_night(
 ) -> None:
     """Else each number would be published a night late."""
     assert init("loans.csv", *SAID).code == 0
-    wait = microseconds_of(job_of(loans)["watermark"]) / 60_000_000
+    wait = microseconds_of(job_of(loans)["release_delay"]) / 60_000_000
     schedules = documented_schedules()
     assert {"every-night.md", "counton.timer", "nightly.py", "nightly.yaml"} <= {*schedules}
     for name, (hour, minute) in schedules.items():
@@ -222,14 +246,14 @@ def test_a_file_of_counts_gets_a_job_that_adds_them_up(
     monkeypatch.chdir(loans)
     rows = ["day,site,count", "2024-03-01T09:12Z,bridge,17", "2024-03-02T09:12Z,bridge,4"]
     Path("passages.csv").write_text("\n".join(rows) + "\n")
-    said = ["--time", "day", "--start", "2024-03-01", "--until", "newest", "--by", "site",
-            "--domain", "bridge", "--other", "other", "--epsilon", "100"]  # fmt: skip
-    left = place.plain("init", "passages.csv", *said, "--counts", "count")
+    said = ["--time", "day", "--start", "2024-03-01", "--until", "latest-event", "--group-by", "site",
+            "--groups", "bridge", "--other-group", "other", "--epsilon", "100"]  # fmt: skip
+    left = place.plain("init", "passages.csv", *said, "--count-column", "count")
     assert "refuses an empty line: unit." in left.out
-    people = ["--counts", "count", "--moves", "3", "--force"]
+    people = ["--count-column", "count", "--upstream-max-contributions", "3", "--force"]
     left = place.plain("init", "passages.csv", *said, *people)
     assert (left.code, "empty line" in left.out) == (0, False)  # a user is protected
-    words = ["--counts", "count", "--unit", "passage", "--force"]
+    words = ["--count-column", "count", "--privacy-unit", "passage", "--force"]
     assert place.plain("init", "passages.csv", *said, *words).code == 0
     job = job_of(loans)
     assert (job["counts"], job["unit"], "user" in job) == ("count", "passage", False)
@@ -241,12 +265,12 @@ def test_a_file_of_counts_gets_a_job_that_adds_them_up(
 def test_a_job_file_that_is_there_stays(loans: Path, init: Callable[..., Result]) -> None:
     assert init("loans.csv", *SAID).code == 0
     before = (loans / "nightly.toml").read_bytes()
-    refused = init("loans.csv", *SAID, "--release", "totals")
+    refused = init("loans.csv", *SAID, "--series", "cumulative")
     assert refused.code == 2
-    assert "--save other.toml" in refused.err
+    assert "--save-job other.toml" in refused.err
     assert "--force" in refused.err
     assert (loans / "nightly.toml").read_bytes() == before
-    assert init("loans.csv", *SAID, "--release", "totals", "--force").code == 0
+    assert init("loans.csv", *SAID, "--series", "cumulative", "--force").code == 0
     assert job_of(loans)["release"] == "totals"
 
 
@@ -294,7 +318,7 @@ def test_a_column_of_times_that_is_not_known_stays_open(
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (("--most", "0"), "--most 0 is below 1"),
+        (("--max-contributions", "0"), "--max-contributions 0 is below 1"),
         (("--time", "branch"), "column 'branch' holds no times in a known format"),
         (("--state", "none/s.db"), "none/s.db cannot be created (its folder does not exist)"),
         (("--key", "none/key"), "key file none/key cannot be written (No such file or directory)"),
@@ -315,10 +339,10 @@ def test_semicolons_parquet_and_a_header_alone_are_read(
     (loans / "semi.csv").write_text(LOANS.replace(",", ";"))
     pl.read_csv(loans / "loans.csv").write_parquet(loans / "loans.parquet")
     (loans / "header.csv").write_text(LOANS.partition("\n")[0] + "\n")
-    assert init("semi.csv", *SAID, "--save", "semi.toml").code == 0
+    assert init("semi.csv", *SAID, "--save-job", "semi.toml").code == 0
     assert job_of(loans, "semi.toml")["separator"] == ";"
-    assert init("loans.parquet", *SAID, "--save", "parquet.toml").code == 0
-    named = ("--time", "borrowed_at", "--save", "header.toml")
+    assert init("loans.parquet", *SAID, "--save-job", "parquet.toml").code == 0
+    named = ("--time", "borrowed_at", "--save-job", "header.toml")
     done = init("header.csv", *SAID, *named)
     assert done.code == 0, done.err
 

@@ -21,7 +21,7 @@ MOMENTS = [
 ]
 DAYS = [datetime(2024, 3, 1) + timedelta(days=day) for day in range(40)]
 #: What is asked of every file of the past.
-PAST = ["start", "until", "user", "most", "per"]
+PAST = ["start", "until", "user", "max_contributions", "contribution_period"]
 
 
 class Export(NamedTuple):
@@ -267,7 +267,7 @@ EXPORTS = [
         "pushes.jsonl",
         json_lines(
             [
-                {"id": "40000000001", "actor": {"id": 7}, "created_at": text}
+                {"id": "40000000001", "actor": {"row_id": 7}, "created_at": text}
                 for text in stamps(MOMENTS, "%Y-%m-%dT%H:%M:%SZ")
             ]
         ),
@@ -297,7 +297,7 @@ EXPORTS = [
     ),
     Export(
         "survey.csv",
-        written("StartDate,Q1", [["Start Date", "How are you?"], ["id", "id"], *(
+        written("StartDate,Q1", [["Start Date", "How are you?"], ["row_id", "row_id"], *(
             [text, "4"] for text in stamps(MOMENTS, "%m/%d/%Y %H:%M")
         )]),
         LOCAL,
@@ -374,15 +374,24 @@ def test_init_of_rows_of_totals_warns_and_counts_them_in_no_group_unasked(
     total: str, place: Workplace, job_of_file: Callable[..., tuple[dict[str, Any], str]]
 ) -> None:
     rows = [[day, group] for day in ("2024-03-01", "2024-03-02") for group in ("A", "B", total)]
-    words = ["--by", "region", "--domain", "A,B", "--unit", "visit", "--timezone", "UTC"]
-    words += ["--start", "2024-03-01", "--until", "newest", "--epsilon", "50"]
+    words = [
+        "--group-by",
+        "region",
+        "--groups",
+        "A,B",
+        "--privacy-unit",
+        "visit",
+        "--timezone",
+        "UTC",
+    ]
+    words += ["--start", "2024-03-01", "--until", "latest-event", "--epsilon", "50"]
     job, said = job_of_file("visits.csv", written("day,region", rows), *words)
     assert [key for key, value in job.items() if value == ""] == ["other"]
     assert f"confidential: column 'region' has rows called {total!r}" in said
     assert "leaves empty: other" in place.plain("run", "nightly.toml").refused()
     text = Path("nightly.toml").read_text("utf-8")
     assert "also a row of totals; without this line such a row stops the run" in text
-    Path("nightly.toml").write_text(text.replace('other = ""\n', ""), "utf-8")
+    Path("nightly.toml").write_text(text.replace('other-group = ""\n', ""), "utf-8")
     assert total.strip() in place.plain("run", "nightly.toml").refused()
 
 
@@ -428,10 +437,15 @@ def test_init_after_its_questions_makes_a_job_that_protects_a_period_of_each_per
     monkeypatch.chdir(tmp_path)
     visits = Path(__file__).parents[2] / "examples/visits.csv"
     Path("visits.csv").write_bytes(visits.read_bytes())
-    done = place.plain("init", "visits.csv", "--user", "visitor", "--most", "10")
+    done = place.plain("init", "visits.csv", "--user", "visitor", "--max-contributions", "10")
     assert done.code == 0
     text = Path("nightly.toml").read_text("utf-8")
-    answers = {"timezone": "UTC", "start": "2024-03-01", "until": "newest", "per": "1d"}
+    answers = {
+        "timezone": "UTC",
+        "start": "2024-03-01",
+        "until": "latest-event",
+        "contribution_period": "1d",
+    }
     assert f"refuses an empty line: {', '.join(answers)}." in done.out
     for key, answer in answers.items():
         text = text.replace(f'{key} = ""', f'{key} = "{answer}"')

@@ -29,14 +29,14 @@ events = "e.csv"
 time = "time"
 every = "1d"
 start = 2024-03-01
-steps = 30
+windows = 30
 until = "2024-03-04"
 epsilon = 0.5
 
 [jobs.visits]
-by = "page"
-domain = ["home", "shop"]
-out = "visits.csv"
+group-by = "page"
+groups = ["home", "shop"]
+output = "visits.csv"
 
 [jobs.paid]
 statistic = "average"
@@ -44,7 +44,7 @@ value = "paid"
 lower = 0
 upper = 9
 resolution = "0.5"
-unit = "event"
+privacy-unit = "event"
 """
 
 
@@ -66,12 +66,12 @@ def test_jobs_of_a_file_are_those_of_python(file: Path, tmp_path: Path) -> None:
         "2024-03-01",
     )
     assert visits.events == str(tmp_path / "e.csv")
-    assert visits.value_of("domain") == ("home", "shop")
+    assert visits.value_of("groups") == ("home", "shop")
     with run(visits) as outcome:
         mine = outcome.read().table()
     same = Job(
-        "count", tmp_path / "e.csv", tmp_path / "v.db", time="time", by="page", name="visits",
-        until="newest",
+        "count", tmp_path / "e.csv", tmp_path / "v.db", time="time", group_by="page", stream="visits",
+        until="latest-event",
     )  # fmt: skip
     with run(same) as outcome:  # goes on with the same stream
         assert outcome.read().table().equals(mine)
@@ -86,11 +86,11 @@ def test_the_command_runs_all_and_reports_each(file: Path, place: Any) -> None:
     written = pl.read_csv(file.parent / "visits.csv")
     last = written.filter(pl.col("window_index") == 3)["estimate"].to_list()
     assert last == [row["estimate"] for row in reports["visits"]["last"]["rows"]]
-    file.write_text(FILE.replace('"home", "shop"', '"home"') + '\n[jobs.more]\nname = "more"\n')
+    file.write_text(FILE.replace('"home", "shop"', '"home"') + '\n[jobs.more]\nstream = "more"\n')
     done = place("run", str(file), "--json")
     assert done.code == 2
     reports = json.loads(done.out)["jobs"]
-    assert "domain" in reports["visits"]["not_private"]["error"]
+    assert "groups" in reports["visits"]["not_private"]["error"]
     assert (reports["paid"]["new"], reports["more"]["new"]) == (0, 3)  # the others were run
 
 
@@ -99,16 +99,19 @@ def test_the_command_runs_all_and_reports_each(file: Path, place: Any) -> None:
     [
         (("[jobs.visits]", "[job.visits]"), "unknown section"),
         (('time = "time"', 'tiem = "time"'), "did you mean time"),
-        (("steps = 30", 'steps = "30"'), "steps 30 is not a whole number"),
-        (("steps = 30", "steps = true"), "steps is not a whole number"),
+        (("windows = 30", 'windows = "30"'), "steps 30 is not a whole number"),
+        (("windows = 30", "windows = true"), "windows is not a whole number"),
         (('statistic = "average"', 'statistic = "mean"'), "did you mean average"),
-        (('by = "page"', 'lower = 3\nby = "page"'), "count has no option 'lower', which is for"),
         (
-            ('by = "page"', 'value = "n"'),
-            "count has no option 'value'; did you mean counts",
+            ('group-by = "page"', 'lower = 3\ngroup-by = "page"'),
+            "count has no option 'lower', which is for",
         ),
         (
-            ('by = "page"', 'comment = "ours"'),
+            ('group-by = "page"', 'value = "n"'),
+            "count has no option 'value'; did you mean count_column",
+        ),
+        (
+            ('group-by = "page"', 'comment = "ours"'),
             "count has no option 'comment'; leave it out",
         ),
         (("epsilon = 0.5", "epsilon = ["), "not valid TOML"),
@@ -124,8 +127,8 @@ def test_what_is_wrong_is_named(changed: tuple[str, str], words: str, file: Path
 def test_a_job_that_is_saved_is_read_again(file: Path, tmp_path: Path) -> None:
     job = Job(
         "sum", tmp_path / "e.csv", tmp_path / "v.db", time="time", every="1d", start="2024-03-01",
-        value="paid", lower="0", upper="9", resolution="0.5", steps=30, epsilon="0.25",
-        name="takings", out=tmp_path / "t.csv", key="env:KEY", level=0.9,
+        value="paid", lower="0", upper="9", resolution="0.5", windows=30, epsilon="0.25",
+        stream="takings", output=tmp_path / "t.csv", key="env:KEY", confidence_level=0.9,
     )  # fmt: skip
     file.write_text("# ours\n" + FILE)
     with pytest.raises(InvalidInputError, match="that this job does not state"):
@@ -140,8 +143,8 @@ def test_a_job_that_is_saved_is_read_again(file: Path, tmp_path: Path) -> None:
     found = load(file)
     assert list(found) == ["visits", "paid", "takings"]
     again = found["takings"]
-    assert again.out == str(tmp_path / "t.csv")
-    assert again.level == 0.9
+    assert again.output == str(tmp_path / "t.csv")
+    assert again.confidence_level == 0.9
     assert job_entries(again, tmp_path) == job_entries(job, tmp_path)
     save(again, file)
     assert load(file)["takings"] == again
@@ -152,7 +155,7 @@ def test_a_job_that_is_saved_is_read_again(file: Path, tmp_path: Path) -> None:
 def test_the_schema_says_what_commands_say(place: Any) -> None:
     found = schema()["$defs"]["count"]["properties"]
     assert found["start"]["description"] == "Start of the first window, as in 2024-03-01."
-    assert found["bad-rows-most"] == {
+    assert found["max-bad-rows"] == {
         "type": "integer",
         "minimum": 0,
         "description": "How many rows may be set aside in a run. [default: 1000]",
@@ -171,11 +174,11 @@ def test_a_command_saves_what_it_was_told(file: Path, place: Any) -> None:
         "--time",
         "time",
     ]
-    words += ["--every", "1d", "--start", "2024-03-01", "--steps", "9", "--epsilon", "1"]
-    words += ["--until", "2024-03-03", "--save", str(file.parent / "new.toml")]
+    words += ["--every", "1d", "--start", "2024-03-01", "--windows", "9", "--epsilon", "1"]
+    words += ["--until", "2024-03-03", "--save-job", str(file.parent / "new.toml")]
     done = place(*words).fine()
     (job,) = load(file.parent / "new.toml").values()
-    assert (job.name, job.steps, job.epsilon, job.until) == ("count", 9, 1, None)
+    assert (job.stream, job.windows, job.epsilon, job.until) == ("count", 9, 1, None)
     assert "without --until 2024-03-03, which holds for this run alone" in done.err
     done = place.plain("run", str(file.parent / "new.toml"))  # the clock decides, a year and more
     assert "would release 7 windows" in done.err or "The last window ended" in done.err
@@ -189,17 +192,17 @@ def test_a_plan_saves_a_command_to_which_lines_are_added(command: str, place: An
     rows = place.folder / "e.csv"
     job = place.folder / "new.toml"
     rows.write_text("time;site\n2013-01-01T01:00;a\n;b\n")
-    new = place.new(by="site")
+    new = place.new(group_by="site")
     more = list[str]()
     if command == "contingency":
-        new = place.new(by=None, domain="site=a,b")
+        new = place.new(group_by=None, groups="site=a,b")
         more = ["--columns", "site", "--replace"]
     words = ["release", command, str(rows), *new, *more]
-    done = place.plain(*words, "--plan", "--save", str(job))
+    done = place.plain(*words, "--plan", "--save-job", str(job))
     assert (done.code, place.state.exists()) == (2, False), done.err
     assert f"saved as job {command}" in done.err
     assert ("replace = true" in job.read_text()) == ("--replace" in more)
-    job.write_text(f'{job.read_text()}separator = ";"\nmissing = "skip"\n')
+    job.write_text(f'{job.read_text()}separator = ";"\nmissing-values = "skip"\n')
     done = place.plain("run", str(job), "--until", "2013-01-01T03:00")
     assert (done.code, "Released 3 new windows" in done.out) == (0, True), done.err
 
@@ -226,7 +229,7 @@ events = "e.csv"
 time = "time"
 every = "1d"
 start = 2024-03-01
-steps = 30
+windows = 30
 epsilon = 0.5
 DEFAULT
 
@@ -242,32 +245,32 @@ TWO
     ("default", "one", "two", "words"),
     [
         (
-            'out = "a.csv"',
+            'output = "a.csv"',
             "",
             "",
             r"job 'two' writes '.*a.csv' \(out\), which job 'one' writes too",
         ),
         ('bad-rows = "quarantine:b.csv"', "", "", r"'.*b.csv' \(bad-rows\), which job 'one'"),
-        ("", 'out = "a.csv"', 'out = "link.csv"', "as '.*a.csv', writes too"),
-        ("", 'out = "a.csv"', 'out = "hard.csv"', "as '.*a.csv', writes too"),
-        ("", 'out = "a.csv"', 'out = "folder/../A.CSV"', "as '.*a.csv', writes too"),
-        ("", 'out = "a.csv"', 'bad-rows = "quarantine:a.csv"', r"\(bad-rows\), which job 'one'"),
-        ("", 'plot = "a.png"\nrelease = "both"', 'plot = "a.windows.png"', r"\(plot\)"),
-        ("", 'out = "a.csv"', 'out = "a.csv.json"', r"\(the description beside its out\)"),
-        ("", 'out = "a.csv"', 'events = "a.csv"', r"which job 'two' reads or keeps \(events\)"),
-        ("", 'out = "a.csv"', 'by = "page"\ndomain = "a.csv"', r"reads or keeps \(domain\)"),
+        ("", 'output = "a.csv"', 'output = "link.csv"', "as '.*a.csv', writes too"),
+        ("", 'output = "a.csv"', 'output = "hard.csv"', "as '.*a.csv', writes too"),
+        ("", 'output = "a.csv"', 'output = "folder/../A.CSV"', "as '.*a.csv', writes too"),
+        ("", 'output = "a.csv"', 'bad-rows = "quarantine:a.csv"', r"\(bad-rows\), which job 'one'"),
+        ("", 'chart = "a.png"\nseries = "both"', 'chart = "a.windows.png"', r"\(plot\)"),
+        ("", 'output = "a.csv"', 'output = "a.csv.json"', r"\(the description beside its out\)"),
+        ("", 'output = "a.csv"', 'events = "a.csv"', r"which job 'two' reads or keeps \(events\)"),
+        ("", 'output = "a.csv"', 'group-by = "page"\ngroups = "a.csv"', r"reads or keeps \(domain\)"),
         (
-            "", 'out = "folder/a.csv"', 'events = "folder"',
+            "", 'output = "folder/a.csv"', 'events = "folder"',
             "would be read as events by the next run",
         ),
         ("", 'bad-rows = "quarantine:w.csv"', 'state = "w.csv"', r"reads or keeps \(state\)"),
         (
-            'name = "it"',
+            'stream = "it"',
             "",
             "",
             "job 'two' releases stream 'it' of state .*, and so does job 'one'",
         ),
-        ('name = "it"', "", 'state = "v-too.db"', "job 'two' releases stream 'it'"),
+        ('stream = "it"', "", 'state = "v-too.db"', "job 'two' releases stream 'it'"),
     ],
 )  # fmt: skip
 def test_jobs_that_would_overwrite_each_other_are_refused_by_name(
@@ -291,31 +294,35 @@ def test_jobs_that_would_overwrite_each_other_are_refused_by_name(
 
 def test_an_output_that_a_stream_remembers_is_one_of_its_job(file: Path, place: Any) -> None:
     assert place("run", str(file)).code == 0
-    file.write_text(FILE.replace('out = "visits.csv"', "") + '[jobs.more]\nout = "visits.csv"\n')
+    file.write_text(
+        FILE.replace('output = "visits.csv"', "") + '[jobs.more]\noutput = "visits.csv"\n'
+    )
     said = place("run", str(file)).refused()
     assert "which job 'visits' writes too (out)" in said
 
 
 def test_a_job_with_a_state_that_is_none_stops_no_other(file: Path, place: Any) -> None:
-    file.write_text(FILE.replace('by = "page"', 'by = "page"\nstate = "mysql://db"'))
+    file.write_text(FILE.replace('group-by = "page"', 'group-by = "page"\nstate = "mysql://db"'))
     done = place("run", str(file), "--json")
     assert done.code == 2
     assert json.loads(done.out)["jobs"]["paid"]["new"] == 3
 
 
 def test_a_job_of_a_stream_that_is_over_is_no_failure(file: Path, place: Any) -> None:
-    few = FILE.replace("steps = 30", "steps = 2").replace('until = "2024-03-04"\n', "")
+    few = FILE.replace("windows = 30", "windows = 2").replace('until = "2024-03-04"\n', "")
     file.write_text(few)
     assert place.plain("run", str(file), "--until", "2024-03-03").code == 0
     done = place.plain("run", str(file), "--until", "2024-03-05")
     assert (done.code, done.err) == (0, "")
     assert done.out.count("Nothing new to release: 2 of 2 windows") == 2
     assert place.plain("run", str(file)).code == 0  # data of the past, of which all is released
-    assert place("close", str(file.parent / "v.db"), "--name", "visits", "--drop-waiting").code == 0
+    assert (
+        place("close", str(file.parent / "v.db"), "--stream", "visits", "--drop-waiting").code == 0
+    )
     # Nothing is looked for then: neither the rows, nor where bad ones would go.
     (file.parent / "bad").mkdir()
-    aside = 'out = "visits.csv"\nbad-rows = "quarantine:bad"'
-    file.write_text(few.replace('out = "visits.csv"', aside))
+    aside = 'output = "visits.csv"\nbad-rows = "quarantine:bad"'
+    file.write_text(few.replace('output = "visits.csv"', aside))
     done = place.plain("run", str(file))
     assert (done.code, done.err) == (0, "")
     assert "stream 'visits' has ended at step 2: nothing to release" in done.out
@@ -328,7 +335,7 @@ class Panic(BaseException):
 
 
 def test_a_word_that_an_option_may_not_be_is_named_with_its_job(file: Path) -> None:
-    file.write_text(FILE + 'clock-change = "twice"\n')
+    file.write_text(FILE + 'ambiguous = "twice"\n')
     with pytest.raises(
         InvalidInputError, match=r"^job 'paid' of .*: clock-change twice is not possible"
     ):
@@ -342,7 +349,7 @@ def test_whatever_ends_a_job_the_next_one_is_run_and_no_row_is_told(
     real = run_job.run
 
     def run_one(job: Job, *more: Any, **named: Any) -> Any:
-        if job.name == "visits":
+        if job.stream == "visits":
             raise kind("" if kind is OSError else "row 17 says: ann")
         return real(job, *more, **named)
 
@@ -358,8 +365,8 @@ def test_whatever_ends_a_job_the_next_one_is_run_and_no_row_is_told(
 
 
 def test_notes_name_their_job_and_bad_rows_are_told_once(file: Path, place: Any) -> None:
-    more = 'bad-rows = "quarantine:bad.csv"\nepsilon = 60\nby = "page"'
-    file.write_text(FILE.replace('by = "page"', more))
+    more = 'bad-rows = "quarantine:bad.csv"\nepsilon = 60\ngroup-by = "page"'
+    file.write_text(FILE.replace('group-by = "page"', more))
     events = file.parent / "e.csv"
     events.write_text(ROWS + "soon,home,3\n")
     first = place("run", str(file), "--only", "visits").fine()
@@ -380,14 +387,14 @@ events = "p.csv"
 time = "time"
 every = "1d"
 start = 2024-03-01
-steps = 30
+windows = 30
 until = "2024-03-04"
 rho = 0.5
 
 [jobs.both]
 statistic = "contingency"
 columns = ["page", "old"]
-domain = { page = ["home", "shop"], old = ["no", "yes"] }
+groups = { page = ["home", "shop"], old = ["no", "yes"] }
 
 [jobs.spread]
 statistic = "moments"
@@ -397,12 +404,12 @@ bounds = ["0:9", "0:20"]
 [jobs.tree]
 statistic = "hierarchy"
 levels = ["page", "old"]
-domain = "cells.csv"
+groups = "cells.csv"
 target = { total = 1, page = 2, old = 3 }
 
 [jobs.many]
-by = ["page", "old"]
-domain = { page = ["home", "shop"], old = ["no", "yes"] }
+group-by = ["page", "old"]
+groups = { page = ["home", "shop"], old = ["no", "yes"] }
 """
 
 
@@ -415,7 +422,7 @@ def test_every_statistic_can_be_a_job_of_a_file(tmp_path: Path, place: Any) -> N
     assert [one["released"] for one in json.loads(done.out)["jobs"].values()] == [3] * 4
     types = schema()["$defs"]["contingency"]["properties"]
     assert [one["type"] for one in types["columns"]["anyOf"]] == ["string", "array"]
-    assert [one["type"] for one in types["domain"]["anyOf"]] == ["string", "array", "object"]
+    assert [one["type"] for one in types["groups"]["anyOf"]] == ["string", "array", "object"]
     for old, new, words in (
         ('old = ["no", "yes"] }', 'old = "no" }', "domain has a column without a list of groups"),
         ("page = 2", 'page = "two"', "target is not a number"),
@@ -463,7 +470,7 @@ def test_a_place_to_publish_holds_for_all_jobs(file: Path, place: Any) -> None:
 
 def test_a_limit_that_no_job_fits_lets_none_run(file: Path, place: Any) -> None:
     """A reader is taken for a person, and the jobs are of events; without the unit they run."""
-    jobs = FILE.replace('unit = "event"', "")
+    jobs = FILE.replace('privacy-unit = "event"', "")
     for about, code in {"reader": 2, None: 0}.items():
         state = file.parent / f"{about}.db"
         table = file.parent / f"{about}.csv"
@@ -482,13 +489,16 @@ def test_a_limit_that_no_job_fits_lets_none_run(file: Path, place: Any) -> None:
         with Store(state) as store:
             released = () if code else ("paid", "visits")
             assert store.streams == released
-            assert tuple(sorted(spend.name for spend in store.spends)) == released
+            assert tuple(sorted(spend.name for spend in store.entries)) == released
         assert table.exists() == (code == 0)
 
 
 def test_a_limit_has_its_clock_also_on_the_second_night(file: Path, place: Any) -> None:
     (file.parent / "e.csv").write_text("time,page,paid,who\n2024-03-01T09:00,home,3,ann\n")
-    job = FILE.partition("[jobs.paid]")[0] + 'user = "who"\nmost = 2\nper = "1d"\n'
+    job = (
+        FILE.partition("[jobs.paid]")[0]
+        + 'user = "who"\nmax-contributions = 2\ncontribution-period = "1d"\n'
+    )
     file.write_text(job)
     state = str(file.parent / "v.db")
     place("ledger", state, "--budget-epsilon", "9", "--budget-unit", "reader's day")
@@ -501,11 +511,11 @@ def test_a_limit_has_its_clock_also_on_the_second_night(file: Path, place: Any) 
 def test_names_of_a_list_are_names_also_where_a_file_is_called_so(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("home\nshop\n")
     text = '[jobs.it]\nstatistic = "count"\nstate = "s.db"\nevents = "a.csv"\n'
-    text += 'domain = ["home", "shop"]\n'
+    text += 'groups = ["home", "shop"]\n'
     (tmp_path / "jobs.toml").write_text(text)
-    assert load(tmp_path / "jobs.toml")["it"].value_of("domain") == ("home", "shop")
+    assert load(tmp_path / "jobs.toml")["it"].value_of("groups") == ("home", "shop")
     (tmp_path / "jobs.toml").write_text(text.replace('["home", "shop"]', '"home"'))
-    assert load(tmp_path / "jobs.toml")["it"].value_of("domain") == str(tmp_path / "home")
+    assert load(tmp_path / "jobs.toml")["it"].value_of("groups") == str(tmp_path / "home")
 
 
 def test_a_file_names_variables_of_the_environment(
@@ -609,7 +619,7 @@ def test_numbers_that_a_statistic_does_not_have_are_refused_before_a_release(
     (file.parent / "visits.csv").write_text("time,paid\n2024-03-01T09:00,3\n")
     file.write_text(
         f'[jobs.one]\nstatistic = "{of}"\nevents = "visits.csv"\nstate = "one.db"\ntime = "time"\n'
-        f'every = "1d"\nstart = "2024-03-01"\nsteps = 9\nepsilon = 1\n{more}{option} = "0.5"\n'
+        f'every = "1d"\nstart = "2024-03-01"\nwindows = 9\nepsilon = 1\n{more}{option} = "0.5"\n'
     )
     said = place("run", str(file)).refused()
     assert f"{of} has no option {option!r}" in said

@@ -11,7 +11,7 @@ from counton.base.errors import BudgetExceededError, InvalidInputError
 from counton.state import Store
 from counton.strategies import Binary
 
-SURVEY = ["--add", "survey of 2023", "--epsilon", "0.5", "--unit", "reader"]
+SURVEY = ["--add", "survey of 2023", "--epsilon", "0.5", "--privacy-unit", "reader"]
 
 
 def test_it_counts_under_the_limit(place: Any, tmp_path: Path) -> None:
@@ -33,14 +33,14 @@ def test_it_counts_under_the_limit(place: Any, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="has an entry 'survey of 2023'"):
         Stream.create(state, "survey of 2023", Binary(9), PureDP("0.1"), contribution=contribution)
     more = place.plain(
-        "ledger", str(state), "--add", "more", "--epsilon", "0.6", "--unit", "reader"
+        "ledger", str(state), "--add", "more", "--epsilon", "0.6", "--privacy-unit", "reader"
     ).refused(4)
     assert "budget-epsilon" not in more
     assert "give at most --epsilon 0.5" in more
     quiet = place.plain("ledger", str(state), "--warn-at", ".51").fine()
     assert "survey of 2023  pure differential privacy with epsilon = 0.5" in quiet.out
     with Store(state) as store:
-        assert [one.name for one in store.spends] == ["survey of 2023"]
+        assert [one.name for one in store.entries] == ["survey of 2023"]
         with pytest.raises(InvalidInputError, match="is not the name of a unit"):
             store.add_spend("x", PureDP(1), unit=" ")
 
@@ -68,19 +68,19 @@ def test_a_share_of_no_limit_is_refused_before_an_entry(place: Any, tmp_path: Pa
     ("words", "said"),
     [
         (
-            ["--add", "x", "--unit", "reader"],
+            ["--add", "x", "--privacy-unit", "reader"],
             "--add x adds an entry to the ledger, and --epsilon is missing",
         ),
         (
             ["--add", "x", "--epsilon", "1"],
-            "--add x adds an entry to the ledger, and --unit is missing",
+            "--add x adds an entry to the ledger, and --privacy-unit is missing",
         ),
         (["--epsilon", "1"], "--epsilon 1 describes a loss to add to the ledger"),
         (
             ["--warn-at", "80", "--budget-epsilon", "1"],
             "--warn-at 80.0 is not a share of the budget; give a number above 0",
         ),
-        (["--add", "", "--epsilon", "1", "--unit", "x"], "name is ''"),
+        (["--add", "", "--epsilon", "1", "--privacy-unit", "x"], "name is ''"),
     ],
 )
 def test_what_lacks_is_named(place: Any, tmp_path: Path, words: list[str], said: str) -> None:

@@ -52,7 +52,7 @@ def test_strategies_of_tables_say_where_they_come_from() -> None:
 
 
 def test_a_state_says_what_a_publication_needs_of_each_release(place: Any) -> None:
-    place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]), "--unit", "visit")
+    place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]), "--privacy-unit", "visit")
     done = place("methods", str(place.state), "--full").fine()
     for part in (*PARTS, "number of visits", "one visit", "up to 6 windows of 1h"):
         assert part in done.out
@@ -84,8 +84,8 @@ def test_a_state_says_what_a_publication_needs_of_each_release(place: Any) -> No
 
 def test_a_file_says_the_same_without_its_state(place: Any) -> None:
     file = place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"])
-    place.count(file, "--unit", "visit", "--out", str(place.folder / "t.csv"))
-    calls = [(), ("--full",), ("--level", "0.5")]
+    place.count(file, "--privacy-unit", "visit", "--output", str(place.folder / "t.csv"))
+    calls = [(), ("--full",), ("--confidence-level", "0.5")]
     own = [place("methods", str(place.state), *more).out for more in calls]
     assert len({*own}) == 3
     place.state.unlink()
@@ -102,7 +102,7 @@ def test_a_stream_that_was_not_made_from_events_says_it_from_its_state(place: An
     assert said.startswith("The total 'visits' so far was published 3 times. ")
     assert "zero-concentrated differential privacy with a parameter of 0.5" in said
     out = place.folder / "t.csv"
-    assert place("export", str(place.state), "--out", str(out)).code == 0
+    assert place("export", str(place.state), "--output", str(out)).code == 0
     told = place("methods", str(out)).refused()
     assert "states a guarantee ('visits'), but has no description" in told
     assert "give the state instead" in told
@@ -111,7 +111,7 @@ def test_a_stream_that_was_not_made_from_events_says_it_from_its_state(place: An
 def test_rows_left_out_and_values_clipped_are_said(place: Any) -> None:
     events = place.write("a.csv", ["00:30,a,u,5", "01:30,b,u,7", "02:10,a,v,1"], "time,g,user,paid")
     place(
-        "release", "sum", events, *place.new(by=None, domain=None), "--user", "user", "--most", "1",
+        "release", "sum", events, *place.new(group_by=None, groups=None), "--user", "user", "--max-contributions", "1",
         "--value", "paid", "--lower", "0", "--upper", "6", "--resolution", "1",
     )  # fmt: skip
     short = place("methods", str(place.state)).out
@@ -147,10 +147,10 @@ def test_tables_say_it_too(tmp_path: Path) -> None:
         assert "steps" not in paragraph
 
 
-AGES = "--time time --every 1h --start 2013-01-01 --steps 6 --state s.db --epsilon 1"
+AGES = "--time time --every 1h --start 2013-01-01 --windows 6 --state s.db --epsilon 1"
 WORDS = [
     (
-        "average --value age --lower 0 --upper 90 --resolution 1 --by group --domain a,b",
+        "average --value age --lower 0 --upper 90 --resolution 1 --group-by group --groups a,b",
         "The running average of age, each value clipped to [0, 90], by group (2 declared groups)",
     ),
     (
@@ -161,13 +161,16 @@ WORDS = [
         "average --value age --lower 0 --upper 90 --resolution 1 --over 2",
         "The numbers shown at each window are of the last 2 windows.",
     ),
-    ("top-k --by group --domain a,b,c --top 2", "The running ranking of the 2 largest groups by"),
+    (
+        "top-k --group-by group --groups a,b,c --top 2",
+        "The running ranking of the 2 largest groups by",
+    ),
     (
         "moments --columns age,size --bounds 0:90,0:9",
         "covariances of age and size was released after each of up to 6 windows of 1h",
     ),
     (
-        "count --by group --unknown discover --delta 1e-9",
+        "count --group-by group --unlisted-groups discover --delta 1e-9",
         "The number of events so far by group (each group shown once it is large enough) was",
     ),
 ]
@@ -211,7 +214,7 @@ def test_every_statistic_has_words() -> None:
 def test_noise_of_each_step_is_called_no_correlated_one(place: Any) -> None:
     """In the whole account as on the screen, which says it of the same strategies."""
     events = place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"])
-    kinds = {"windows": ("--release", "windows"), "totals": ("--strategy", "binary")}
+    kinds = {"windows": ("--series", "per-window"), "totals": ("--strategy", "binary")}
     for name, release in kinds.items():
         state = place.folder / f"{name}.db"
         place("release", "count", events, *place.new(state=str(state)), *release).fine()
@@ -224,7 +227,7 @@ def test_noise_of_each_step_is_called_no_correlated_one(place: Any) -> None:
 def test_a_contingency_table_names_the_error_of_each_margin(place: Any) -> None:
     (place.folder / "t.csv").write_text("sex,smokes\nf,no\nm,no\nf,yes\n")
     place("release", "contingency", str(place.folder / "t.csv"), "--columns", "sex,smokes",
-                 "--domain", "sex=f,m;smokes=no,yes", "--epsilon", "1",
-                 "--state", str(place.state), "--name", "t").fine()  # fmt: skip
-    said = " ".join(place("methods", str(place.state), "--name", "t").out.split())
+                 "--groups", "sex=f,m;smokes=no,yes", "--epsilon", "1",
+                 "--state", str(place.state), "--stream", "t").fine()  # fmt: skip
+    said = " ".join(place("methods", str(place.state), "--stream", "t").out.split())
     assert re.search(r"at most \S+ \(total\), \S+ \(sex\), \S+ \(smokes\) and \S+ \(sex x sm", said)

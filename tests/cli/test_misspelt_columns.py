@@ -20,18 +20,22 @@ from counton.windowing.options import split_names
 
 COLUMNS = ("time", "visitor", "page", "device", "seconds", "order", "here")
 ROW = ("2024-03-01T10:00", "ann", "home", "phone", "30", "1", "true")
-DAYS = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": "9", "epsilon": "1",
-        "until": "2024-03-03", "user": "visitor", "most": "1"}  # fmt: skip
+DAYS = {"time": "time", "every": "1d", "start": "2024-03-01", "windows": "9", "epsilon": "1",
+        "until": "2024-03-03", "user": "visitor", "max_contributions": "1"}  # fmt: skip
 #: Options that are left out beside the misspelt one.
 MISSING: tuple[tuple[str, ...], ...] = (
-    *((), ("most",), ("epsilon",), ("every", "start", "steps")),
-    *(("domain",), ("lower",), ("start", "epsilon", "domain", "most", "edges", "bounds", "cells")),
+    *((), ("most",), ("epsilon",), ("every", "start", "windows")),
+    *(
+        ("groups",),
+        ("lower",),
+        ("start", "epsilon", "groups", "max_contributions", "edges", "bounds", "cells"),
+    ),
 )
 #: Statistics that may be a single table, and options of statistics that name columns.
 TABLES = ("hierarchy", "ranges", "contingency")
-OF_COLUMNS = ("value", "counts", "columns", "label", "levels")
+OF_COLUMNS = ("value", "count_column", "columns", "label", "levels")
 #: Those of a statistic with a column that its example does not have.
-MORE = {**{key: {"counts": "seconds"} for key in ("hierarchy", "ranges", "contingency")}}
+MORE = {**{key: {"count_column": "seconds"} for key in ("hierarchy", "ranges", "contingency")}}
 
 
 def asked(statistic: str) -> dict[str, str]:
@@ -39,7 +43,9 @@ def asked(statistic: str) -> dict[str, str]:
     model = model_of(statistic)
     own = {**model.example, **MORE.get(statistic, {})}
     days = {} if statistic in TABLES else DAYS
-    return {"epsilon": "1", **days, **own, "id": "order"} | ({"unit": "row"} if not days else {})
+    return {"epsilon": "1", **days, **own, "row_id": "order"} | (
+        {"privacy_unit": "row"} if not days else {}
+    )
 
 
 def misspelt(statistic: str) -> Iterator[tuple[str, dict[str, str], str]]:
@@ -69,7 +75,7 @@ STATISTICS = [name for name in keywords() if name != "report"]
 
 
 #: Options that are whole numbers in Python and in job files.
-WHOLE = ("steps", "most", "longest", "degree", "leaves", "top", "cells")
+WHOLE = ("windows", "max_contributions", "longest", "degree", "leaves", "top", "cells")
 
 
 def typed(job: dict[str, str]) -> dict[str, Any]:
@@ -111,24 +117,34 @@ def words_of(way: str, statistic: str, job: dict[str, str], folder: Path) -> lis
     verb = ["release", statistic]
     if way.startswith("init"):  # a file for every night says no last one
         job = {name: value for name, value in job.items() if name != "until"}
-    options = [word for name, value in job.items() for word in (f"--{name}", value)]
+    options = [
+        word for name, value in job.items() for word in (f"--{name.replace('_', '-')}", value)
+    ]
     if way in ("typed", "plan"):
-        last = "--plan" if way == "plan" else "--yes"
+        last = "--plan" if way == "plan" else "--allow-empty-windows"
         return [*verb, "v.csv", *options, "--state", "s.db", last]
     query = ["--query", "select * from v"]
     if way == "init-query":
         return ["init", "sqlite:///v.sqlite", *query, *options]
     if way == "query":
-        return [*verb, "sqlite:///v.sqlite", *query, *options, "--state", "s.db", "--yes"]
+        return [
+            *verb,
+            "sqlite:///v.sqlite",
+            *query,
+            *options,
+            "--state",
+            "s.db",
+            "--allow-empty-windows",
+        ]
     if way == "init":
         return ["init", "v.csv", *options]
     events = {"events": "v.csv"}
     if way == "query-file":
         events = {"events": "sqlite:///v.sqlite", "query": "select * from v"}
     stated = {"statistic": statistic, **events, "state": "s.db", **typed(job)}
-    lines = [f"{name} = {json.dumps(value)}" for name, value in stated.items()]
+    lines = [f"{name.replace('_', '-')} = {json.dumps(value)}" for name, value in stated.items()]
     (folder / "j.toml").write_text("\n".join(["[jobs.one]", *lines]))
-    return ["run", "j.toml", "--dry-run" if way == "dry-run" else "--yes"]
+    return ["run", "j.toml", "--dry-run" if way == "dry-run" else "--allow-empty-windows"]
 
 
 @pytest.mark.parametrize(
@@ -154,8 +170,8 @@ def test_each_way_to_read_tells_it(way: str, statistic: str, rows: Path, place: 
 
 
 REPORT = {
-    "": {"events": "v.csv", "state": "s.db", **DAYS, "by": "page", "domain": "home,shop"},
-    "visits": {"statistic": "count", "by": "device", "domain": "phone,desk"},
+    "": {"events": "v.csv", "state": "s.db", **DAYS, "group_by": "page", "groups": "home,shop"},
+    "visits": {"statistic": "count", "group_by": "device", "groups": "phone,desk"},
     "paid": {
         "statistic": "sum",
         "value": "seconds",
@@ -167,21 +183,23 @@ REPORT = {
 }
 
 
-@pytest.mark.parametrize("more", [["--dry-run"], ["--yes"]])
+@pytest.mark.parametrize("more", [["--dry-run"], ["--allow-empty-windows"]])
 @pytest.mark.parametrize(
     ("part", "option"),
-    [*(("", name) for name in ("time", "by", "user")), ("visits", "by"), ("paid", "value"),
+    [*(("", name) for name in ("time", "group_by", "user")), ("visits", "by"), ("paid", "value"),
      ("places", "columns")],
 )  # fmt: skip
 def test_a_report_tells_it(part: str, option: str, more: list[str], rows: Path, place: Any) -> None:
     report = {**REPORT, part: {**REPORT[part], option: f"{REPORT[part][option]}x"}}
     wrong = split_names(report[part][option])[-1]
-    for left_out in ((), ("epsilon",), ("most", "lower", "domain")):
+    for left_out in ((), ("epsilon",), ("max_contributions", "lower", "groups")):
         lines = list[str]()
         for name, job in report.items():
             lines.append(f"[report.shop{name and f'.{name}'}]")
             kept = {key: value for key, value in typed(job).items() if key not in left_out}
-            lines += [f"{key} = {json.dumps(value)}" for key, value in kept.items()]
+            lines += [
+                f"{key.replace('_', '-')} = {json.dumps(value)}" for key, value in kept.items()
+            ]
         (rows.parent / "r.toml").write_text("\n".join(lines))
         done = place.plain("run", "r.toml", *more)
         assert done.code not in (0, 1), done.out

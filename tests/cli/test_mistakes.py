@@ -18,7 +18,13 @@ TOTALS = [[1, 1], [2, 1], [2, 1]]
 
 def again(place: Any, events: str, *more: str) -> Any:
     return place(
-        "release", "count", events, *place.again, "--out", str(place.folder / "out.parquet"), *more
+        "release",
+        "count",
+        events,
+        *place.again,
+        "--output",
+        str(place.folder / "out.parquet"),
+        *more,
     )
 
 
@@ -59,10 +65,10 @@ def test_the_same_is_refused_of_standard_input(place: Any, monkeypatch: pytest.M
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
         return "-"
 
-    request = {"time": "time", "every": "1h", "start": "2013-01-01", "steps": 6, "epsilon": 100}
-    request |= {"until": "newest", "append": True}
+    request = {"time": "time", "every": "1h", "start": "2013-01-01", "windows": 6, "epsilon": 100}
+    request |= {"until": "latest-event", "append": True}
     run(Job("count", piped(), place.state, **request)).close()  # type: ignore[arg-type]
-    with run(Job("count", piped(), place.state, append=True, until="newest")) as outcome:
+    with run(Job("count", piped(), place.state, append=True, until="latest-event")) as outcome:
         assert (outcome.is_duplicate_input, outcome.before, outcome.after) == (True, 3, 3)
     with pytest.raises(InvalidInputError, match="standard input has been counted already"):
         run(Job("count", piped(), place.state, append=True, until="2013-01-01T05:00"))
@@ -107,11 +113,11 @@ def test_the_events_themselves_declare_no_groups(how: str, place: Any) -> None:
         shutil.copy(events, domain)
     elif how == "other format":
         pl.read_csv(events).write_parquet(domain)
-    said = place("release", "count", events, *place.new(domain=domain)).refused()
-    assert "--domain" in said
+    said = place("release", "count", events, *place.new(groups=domain)).refused()
+    assert "--groups" in said
     assert "must be public knowledge, chosen without looking at the data" in said
     place.count(events)
-    assert place("release", "count", events, *place.again, "--domain", domain).code == 2
+    assert place("release", "count", events, *place.again, "--groups", domain).code == 2
 
 
 @pytest.mark.parametrize(
@@ -130,8 +136,8 @@ def test_rows_of_events_in_another_order_declare_no_groups(
 ) -> None:
     events = place.write("e.csv", ["00:10,a", "00:50,b", "01:10,a"])
     (place.folder / name).write_text("".join(f"{line}\n" for line in lines))
-    new = place.new(domain=str(place.folder / name))
-    said = place("release", "count", events, *new, "--unknown", "drop").refused()
+    new = place.new(groups=str(place.folder / name))
+    said = place("release", "count", events, *new, "--unlisted-groups", "drop").refused()
     assert "must be public knowledge, chosen without looking at the data" in said
 
 
@@ -145,14 +151,14 @@ def test_a_public_list_is_read_whatever_the_letters_of_its_name(name: str, place
     (place.folder / name).write_bytes(data)
     events = place.write("e.csv", ["00:10,a", '00:50,"b, c"', "01:10,a"])
     done = place(
-        "release", "count", events, *place.new(domain=str(place.folder / name)), "--json"
+        "release", "count", events, *place.new(groups=str(place.folder / name)), "--json"
     ).fine()
     assert '"b, c"' in done.out
 
 
 def test_tables_that_are_not_read_are_no_text_either(place: Any) -> None:
     (place.folder / "groups.TSV").write_text("group\na\nb\n")
-    new = place.new(domain=str(place.folder / "groups.TSV"))
+    new = place.new(groups=str(place.folder / "groups.TSV"))
     said = place("release", "count", place.write("e.csv", EVENTS), *new).refused()
     assert "is a kind of table that cannot be read; write it as .csv, .parquet" in said
 
@@ -162,10 +168,10 @@ def test_tables_that_are_not_read_are_no_text_either(place: Any) -> None:
     [
         ({"group": ["a", "b"]}, "is of type dict, which is a table: give its 'group' only"),
         (pl.DataFrame({"group": ["a", "b"]}), "is of type DataFrame, which is a table"),
-        ({"a", "b"}, "domain is not a list of groups"),
+        ({"a", "b"}, "groups is not a list of groups"),
         (["a", "b\udc80"], "is not valid UTF-8"),
-        (("a", None), "a group of domain is of type"),
-        (7, "domain=7 is not a list of groups; give a file"),
+        (("a", None), "a group of groups is of type"),
+        (7, "groups=7 is not a list of groups; give a file"),
     ],
 )
 def test_a_table_in_memory_is_no_list_of_groups(domain: Any, words: str, place: Any) -> None:
@@ -173,8 +179,8 @@ def test_a_table_in_memory_is_no_list_of_groups(domain: Any, words: str, place: 
     with pytest.raises(InvalidInputError, match=words):
         run(
             Job(
-                "count", events, place.state, time="time", every="1h", by="group",
-                domain=domain, start="2013-01-01", steps=6, epsilon=100, until="newest",
+                "count", events, place.state, time="time", every="1h", group_by="group",
+                groups=domain, start="2013-01-01", windows=6, epsilon=100, until="latest-event",
             )
         )  # fmt: skip
     assert not place.state.exists()

@@ -28,15 +28,18 @@ def test_plan_and_export_are_read_row_by_row_on_a_narrow_screen(
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     shown = place("export", str(place.state))
     assert "window_start  2013-01-01 00:00" in shown.out
-    ranked = place("plan", "--steps", "100", "--epsilon", "1", "--full")
-    assert "strategy  solved" in ranked.out
+    ranked = place("plan", "--windows", "100", "--epsilon", "1", "--full")
+    assert "strategy  least-squares" in ranked.out
     assert "k-ary with subtraction" in ranked.out
     monkeypatch.setenv("COLUMNS", "100")
-    assert "strategy  solved" not in place("plan", "--steps", "100", "--epsilon", "1", "--full").out
+    assert (
+        "strategy  least-squares"
+        not in place("plan", "--windows", "100", "--epsilon", "1", "--full").out
+    )
 
 
 def test_next_to_no_loss_ends_in_one_line(place: Any) -> None:
-    done = place("plan", "--steps", "100", "--epsilon", "1e-300")
+    done = place("plan", "--windows", "100", "--epsilon", "1e-300")
     assert done.code == 2
     assert len(done.err) < 400
     assert "others" in done.err
@@ -50,7 +53,7 @@ def test_who_loses_a_race_for_a_new_stream_may_try_again(
     (tmp_path / "e.csv").write_text("time\n2024-03-01T09:00\n")
     job = Job(
         "count", tmp_path / "e.csv", tmp_path / "s.db", time="time", every="1d",
-        start="2024-03-01", steps=30, until="2024-03-02", epsilon=1,
+        start="2024-03-01", windows=30, until="2024-03-02", epsilon=1,
     )  # fmt: skip
     mine = Stream.create
 
@@ -87,8 +90,16 @@ def test_a_full_disk_says_so(tmp_path: Path, forked_commands: Path) -> None:
     words = [
         *(str(forked_commands / "counton"), "release", "count", str(tmp_path / "e.csv")),
         *("--time", "time"),
-        *("--every", "1h", "--start", "2024-03-01", "--steps", "1000", "--until", "2024-03-20"),
-        *("--by", "group", "--domain", str(tmp_path / "d.txt"), "--epsilon", "1", "--yes"),
+        *("--every", "1h", "--start", "2024-03-01", "--windows", "1000", "--until", "2024-03-20"),
+        *(
+            "--group-by",
+            "group",
+            "--groups",
+            str(tmp_path / "d.txt"),
+            "--epsilon",
+            "1",
+            "--allow-empty-windows",
+        ),
         *("--state", str(tmp_path / "s.db")),
     ]
     limit = 200_000

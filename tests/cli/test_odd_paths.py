@@ -28,14 +28,14 @@ HANGS = 60
 _FILE = re.compile(r"\b(files?|folder|path|database|table|state)\b|\.(png|toml)")
 #: Of a command, so that it comes to what it names: all words, of which one is replaced or added.
 COMMANDS = {
-    "init": "e.csv --save n.toml", "run": "n.toml", "serve": "n.toml --listen nowhere",
+    "init": "e.csv --save-job n.toml", "run": "n.toml", "serve": "n.toml --listen nowhere",
     "plan": "n.toml", "ledger": "s.db", "inspect": "s.db", "erase-user": "s.db ann",
-    "close": "s.db --name none", "annotate": "s.db --window 2024-03-01 --note wrong",
-    "backup": "s.db --out b.db", "export": "s.db --out x.csv", "methods": "s.db",
+    "close": "s.db --stream none", "annotate": "s.db --window 2024-03-01 --note wrong",
+    "backup": "s.db --output b.db", "export": "s.db --output x.csv", "methods": "s.db",
     "publish": "s.db --to p.db", "verify": "s.db",
 }  # fmt: skip
 COUNT = (
-    "e.csv --state new.db --time time --every 1d --start 2024-03-01 --steps 9 --epsilon 1 "
+    "e.csv --state new.db --time time --every 1d --start 2024-03-01 --windows 9 --epsilon 1 "
     "--until 2024-03-02"
 )
 #: How the name ends of what an option takes by its ending.
@@ -45,7 +45,17 @@ ENDINGS = {
 }  # fmt: skip
 
 #: Fields of a job that name files.
-FILES = {"events", "state", "key", "witness", "domain", "out", "plot", "strategy", "bad_rows"}
+FILES = {
+    "events",
+    "state",
+    "key",
+    "rollback_guard",
+    "groups",
+    "output",
+    "chart",
+    "strategy",
+    "bad_rows",
+}
 
 
 def _named() -> Iterator[tuple[str, str, str]]:
@@ -98,7 +108,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patched.setenv("XDG_STATE_HOME", str(folder / "home"))
         Path("e.csv").write_text(EVENTS)
         words = COUNT.replace("new.db", "s.db").split()
-        done = Workplace(folder).plain("release", "count", *words, "--out", "t.parquet")
+        done = Workplace(folder).plain("release", "count", *words, "--output", "t.parquet")
         assert not done.code, done.err
         Path("e.csv").unlink()
     return folder
@@ -106,7 +116,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_all_options_that_name_files_are_tried() -> None:
     tried = {name for _command, _option, name in NAMED}
-    assert {"key", "state", "witness", "domain", "strategy", "out"} <= tried
+    assert {"key", "state", "rollback_guard", "groups", "strategy", "output"} <= tried
     assert {"plot", "save", "bad_rows", "statistics", "file"} <= tried
 
 

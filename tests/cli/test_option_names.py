@@ -42,21 +42,21 @@ def test_no_module_below_the_command_line_names_an_option() -> None:
     [
         (
             {"start": None},
-            "correct state or name if the stream exists",
-            "correct --state or --name if the stream exists",
-            ("start", "state", "name"),
+            "correct state or stream if the stream exists",
+            "correct --state or --stream if the stream exists",
+            ("start", "state", "stream"),
         ),
         (
-            {"growth": "2"},
-            "growth=2 needs expire",
-            "--growth 2 needs --expire",
-            ("growth", "expire"),
+            {"expiration_growth": "2"},
+            "expiration_growth=2 needs expiring",
+            "--expiration-growth 2 needs --expiring",
+            ("expiration_growth", "expiring"),
         ),
         (
             {"epsilon": None},
             "needs epsilon or rho",
             "needs --epsilon or --rho",
-            ("epsilon", "rho", "state", "name"),
+            ("epsilon", "rho", "state", "stream"),
         ),
     ],
 )
@@ -70,7 +70,7 @@ def test_an_error_names_fields_in_python_and_options_on_the_command_line(
     events = place.write("e.csv", ["00:10,a"])
     request: dict[str, Any] = {
         "events": events, "state": place.state, "time": "time", "every": "1h",
-        "by": "group", "domain": "a,b", "steps": 6, "start": "2013-01-01", "epsilon": 100,
+        "group_by": "group", "groups": "a,b", "windows": 6, "start": "2013-01-01", "epsilon": 100,
     }  # fmt: skip
     with pytest.raises(InvalidInputError) as caught:
         run(Job("count", **(request | changed)))

@@ -89,7 +89,7 @@ def test_every_door_takes_what_the_command_takes(
 
 def test_a_nightly_run_says_all_that_is_said_of_one_night() -> None:
     nightly = {name for name, field in Job.model_fields.items() if has_fact(field, ALL_JOBS)}
-    assert nightly == {"until", "yes"}
+    assert nightly == {"until", "allow_empty_windows"}
     names = {parameter.name for parameter in run_command.params}
     assert names == {*nightly, "file", "only", "dry_run", "schema", "as_json"}
 
@@ -97,28 +97,28 @@ def test_a_nightly_run_says_all_that_is_said_of_one_night() -> None:
 def test_a_nightly_run_releases_quiet_windows(place: Workplace) -> None:
     rows = ["00:10,a", "00:20,b"]
     file = place.folder / "nightly.toml"
-    begun = [place.write("e.csv", rows), *place.new(steps="20"), "--until", "2013-01-01T01:00"]
+    begun = [place.write("e.csv", rows), *place.new(windows="20"), "--until", "2013-01-01T01:00"]
     assert place.plain("release", "count", *begun).code == 0
     file.write_text('[jobs.count]\nevents = "e.csv"\nstate = "state.db"\n')
     quiet = ("run", str(file), "--until", "2013-01-01T16:00")
     said = place.plain(*quiet).refused()
     assert "would release 15 windows, but the newest row is of " in said
-    assert "If the data are of the past, give --until newest" in said
+    assert "If the data are of the past, give --until latest-event" in said
     assert "or a larger quiet of the job file for every run" in said
-    assert "quiet = 3" not in said  # a job file would keep when the newest event was
-    done = place.plain(*quiet, "--yes", "--json").fine()
+    assert "max-empty-windows = 3" not in said  # a job file would keep when the newest event was
+    done = place.plain(*quiet, "--allow-empty-windows", "--json").fine()
     assert json.loads(done.out)["jobs"]["count"]["released"] == 16
 
 
 def test_a_file_of_a_service_is_planned(place: Workplace) -> None:
     file = place.folder / "service.toml"
     lines = (*(f'{key} = "{value}"' for key, value in (("state", "s.db"), ("time", "time"))),
-             'every = "1h"', 'start = "2013-01-01"', "steps = 6", "epsilon = 1", "yes = true",
+             'every = "1h"', 'start = "2013-01-01"', "windows = 6", "epsilon = 1", "allow-empty-windows = true",
              "append = true")  # fmt: skip
     file.write_text("\n".join(["[jobs.visits]", *lines, "[serve]", "public = true"]))
     place.plain("plan", str(file)).fine()
     found, failed = prepare_jobs(file)
     assert (list(found), failed) == (["visits"], {})
-    file.write_text("\n".join(["[jobs.visits]", *lines, 'plot = "a.png"']))
+    file.write_text("\n".join(["[jobs.visits]", *lines, 'chart = "a.png"']))
     assert "a.png is for runs over files" in place.plain("plan", str(file)).err
     assert "lacks the key 'events'" in place.plain("run", str(file)).err

@@ -18,8 +18,8 @@ from counton.strategies import Binary, Factorisation, KAry
 STEPS = 6
 ROWS = "at,page\n2024-03-01T00:10,home\n2024-03-01T01:40,shop\n2024-03-01T02:30,home\n"
 STREAM: dict[str, Any] = {
-    "time": "at", "every": "1h", "start": "2024-03-01", "steps": STEPS, "epsilon": 1,
-    "by": "page", "domain": "home,shop", "until": "2024-03-01T03:00",
+    "time": "at", "every": "1h", "start": "2024-03-01", "windows": STEPS, "epsilon": 1,
+    "group_by": "page", "groups": "home,shop", "until": "2024-03-01T03:00",
 }  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def test_any_factorisation_is_the_strategy_of_a_stream(
 ) -> None:
     mine = root()
     out = tmp_path / "o.parquet"
-    job = Job("count", events, tmp_path / "s.db", strategy=mine, out=out, **STREAM)
+    job = Job("count", events, tmp_path / "s.db", strategy=mine, output=out, **STREAM)
     with run(job) as outcome:
         assert outcome.spec.strategy == mine
         assert outcome.spec.facts()["record"]["strategy"] == "own"
@@ -48,7 +48,7 @@ def test_any_factorisation_is_the_strategy_of_a_stream(
     promised = counton.plan(STEPS, counton.PureDP(1), strategies=[mine]).best.errors.std([1, 2, 3])
     np.testing.assert_allclose(stds, promised, rtol=1e-3)
     assert job.state is not None
-    export(job.state, out=out)
+    export(job.state, output=out)
     read = counton.read(out)
     assert read.table().equals(released)
     assert read.numbers.design.strategy == mine
@@ -68,14 +68,16 @@ def test_a_later_run_may_leave_it_out_or_repeat_it(events: Path, tmp_path: Path)
 
 def test_it_is_a_key_of_job_files_and_an_option(events: Path, tmp_path: Path, place: Any) -> None:
     write_strategy(root(), tmp_path / "mine.json")
-    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in STREAM.items())
+    lines = "".join(
+        f"{key.replace('_', '-')} = {json.dumps(value)}\n" for key, value in STREAM.items()
+    )
     file = tmp_path / "jobs.toml"
     file.write_text(
         f'[jobs.visits]\nevents = "e.csv"\nstate = "a.db"\nstrategy = "mine.json"\n{lines}'
     )
     with run(load(file)["visits"]) as outcome:
         assert outcome.spec.strategy == root()
-    words = [f"--{key}={value}" for key, value in STREAM.items()]
+    words = [f"--{key.replace('_', '-')}={value}" for key, value in STREAM.items()]
     place(
         "release",
         "count",
@@ -92,10 +94,18 @@ def test_it_is_a_key_of_job_files_and_an_option(events: Path, tmp_path: Path, pl
     ("strategy", "more", "words"),
     [
         (Binary(7), {}, "Binary.*for 7 steps, and the stream has 6 steps"),
-        (root(), {"release": "windows"}, "made for totals, and does not go with release=windows"),
-        (root(), {"release": "both"}, "does not go with release=both"),
-        (root(), {"steps": None, "around": 6}, "the stream has no last step"),
-        (root(), {"unknown": "discover", "domain": None, "delta": "1e-6"}, "does not go with"),
+        (
+            root(),
+            {"series": "per-window"},
+            "made for totals, and does not go with series=per-window",
+        ),
+        (root(), {"series": "both"}, "does not go with series=both"),
+        (root(), {"windows": None, "expected_windows": 6}, "the stream has no last step"),
+        (
+            root(),
+            {"unlisted_groups": "discover", "groups": None, "delta": "1e-6"},
+            "does not go with",
+        ),
         (np.eye(6), {}, "strategy is of type ndarray; give a strategy for streams"),
         ("nowhere.json", {}, "strategy=nowhere.json cannot be read"),
     ],

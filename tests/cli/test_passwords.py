@@ -47,8 +47,8 @@ COMMANDS |= {
 #: Options with which a command goes far before it meets an address.
 MORE = {
     "count": {
-        "--time": "time", "--every": "1d", "--start": "2026-03-01", "--steps": "9",
-        "--epsilon": "1", "--until": "2026-03-02", "--unit": "visit", "--state": "other.db",
+        "--time": "time", "--every": "1d", "--start": "2026-03-01", "--windows": "9",
+        "--epsilon": "1", "--until": "2026-03-02", "--privacy-unit": "visit", "--state": "other.db",
     },
     "publish": {"--to": "public.db"},
 }  # fmt: skip
@@ -113,7 +113,7 @@ def test_a_state_and_a_saved_job_keep_addresses_without_passwords(
     address = postgres.replace("//counton@", f"//counton:{SECRET}@")
     address += f"&password={SECRET}&sslpassword={SECRET}"
     assert address.count(SECRET) == 3
-    saved = ["--key", "own.key", "--save", "jobs.toml", "--json"]
+    saved = ["--key", "own.key", "--save-job", "jobs.toml", "--json"]
     first = [*asked(COMMANDS["release count"], "visits.csv", "events"), "--state", address, *saved]
     for words in (
         ["release", "count", *first],
@@ -147,7 +147,10 @@ def test_what_is_no_secret_stays(address: str) -> None:
     for said in (f"it said: {address!r}, and so on", f"{address}: it said (so) [on]"):
         assert SECRET not in hide_secrets(said)
         assert hide_secrets(said).endswith(said[-4:])
-    for job in (Job("count", "visits.csv", address), Job("count", address, "x", witness=address)):
+    for job in (
+        Job("count", "visits.csv", address),
+        Job("count", address, "x", rollback_guard=address),
+    ):
         assert SECRET not in repr(job)
         assert SECRET not in str(job)
     assert hide_secrets(address).count("***") == address.count(SECRET)
@@ -171,14 +174,23 @@ def test_the_text_of_a_key_in_place_of_its_place_is_not_shown(place: Any, tmp_pa
     """As `--key "$KEY"` where `--key env:KEY` is meant; nothing is called by it either."""
     rows = place.write("e.csv", ["00:10,a", "01:30,b"], "time,group")
     job = tmp_path / "job.toml"
-    assert place("release", "count", rows, *place.new(), "--save", str(job)).code == 0
+    assert place("release", "count", rows, *place.new(), "--save-job", str(job)).code == 0
     assert place("release", "count", rows, *place.new()).code == 0
     text = job.read_text()
     for key in (KEY, KEY.partition(":")[2], f"./{KEY}", f" {KEY} ", KEY[:-2]):
         new = place.new(state=str(tmp_path / "new.db"))
         asked: list[tuple[str, ...]] = [
             ("release", "count", rows, *new, "--key", key),
-            ("release", "count", rows, *new, "--key", key, "--save", str(tmp_path / "saved.toml")),
+            (
+                "release",
+                "count",
+                rows,
+                *new,
+                "--key",
+                key,
+                "--save-job",
+                str(tmp_path / "saved.toml"),
+            ),
             ("release", "count", rows, "--state", str(place.state), "--key", key),
             ("verify", str(place.state), "--key", key),
             ("run", str(job)),

@@ -14,16 +14,16 @@ events = "e.csv"
 time = "time"
 every = "1d"
 start = 2024-03-01
-steps = 30
+windows = 30
 until = "2024-03-04"
 epsilon = 0.5
-unit = "event"
-witness = "guard"
+privacy-unit = "event"
+rollback-guard = "guard"
 
 [jobs.visits]
 state = "v.db"
-out = "visits.csv"
-plot = "visits.svg"
+output = "visits.csv"
+chart = "visits.svg"
 bad-rows = "quarantine:bad.csv"
 """
 
@@ -37,7 +37,9 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("key", ["events", "state", "key", "witness", "out", "plot", "bad-rows"])
+@pytest.mark.parametrize(
+    "key", ["events", "state", "key", "rollback_guard", "output", "chart", "bad-rows"]
+)
 @pytest.mark.parametrize("value", ['""', '"  "', '"${NOTHING}"', '["e.csv", ""]'])
 def test_empty_text_in_place_of_a_path_is_refused(
     file: Path, place: Any, monkeypatch: pytest.MonkeyPatch, key: str, value: str
@@ -60,7 +62,7 @@ def test_empty_text_in_place_of_a_path_is_refused(
 
 @pytest.mark.parametrize(
     ("key", "words"),
-    [("domain", "domain '' is not a list"), ("out", "no option 'out'"), ("plot", "option 'plot'")],
+    [("groups", "domain '' is not a list"), ("out", "no option 'out'"), ("plot", "option 'plot'")],
 )
 def test_empty_path_of_a_statistic_of_a_report_is_refused(file: Path, key: str, words: str) -> None:
     file.write_text(f'{JOB}[report.all]\nstate = "r.db"\n[report.all.one]\n{key} = ""\n')
@@ -70,5 +72,5 @@ def test_empty_path_of_a_statistic_of_a_report_is_refused(file: Path, key: str, 
 
 def test_list_of_groups_longer_than_a_path_is_read(file: Path) -> None:
     names = [f"group-{number}" for number in range(200)]
-    file.write_text(f'{JOB}by = "page"\ndomain = "{",".join(names)}"\n')
-    assert load(file)["visits"].value_of("domain") == ",".join(names)
+    file.write_text(f'{JOB}by = "page"\ngroups = "{",".join(names)}"\n')
+    assert load(file)["visits"].value_of("groups") == ",".join(names)

@@ -15,19 +15,19 @@ events = "missing/*.csv"
 time = "at"
 every = "1w"
 start = "2024-03-01"
-steps = 12
+windows = 12
 epsilon = 1
 
 [jobs.visits]
-name = "visits"
-by = "page"
-domain = "home,shop"
-release = "both"
-out = "visits.parquet"
+stream = "visits"
+group-by = "page"
+groups = "home,shop"
+series = "both"
+output = "visits.parquet"
 
 [jobs.waits]
 statistic = "average"
-name = "waits"
+stream = "waits"
 value = "wait"
 lower = 0
 upper = 60
@@ -63,7 +63,7 @@ def test_a_file_is_planned_in_a_folder_where_nothing_changes(
 
 
 def test_public_sizes_say_how_much_that_is(place: Workplace, file: Path) -> None:
-    done = place.plain("plan", str(file), "--size", "5000", "--json").fine()
+    done = place.plain("plan", str(file), "--expected-rows", "5000", "--json").fine()
     jobs = json.loads(done.out)["jobs"]
     assert [one["of"] for one in jobs["waits"]["numbers"]] == ["mean", "sum", "count"]
     first = jobs["visits"]["numbers"][0]
@@ -73,7 +73,7 @@ def test_public_sizes_say_how_much_that_is(place: Workplace, file: Path) -> None
     own = jobs["visits"]["numbers"][1]
     assert own["of"] == "in each window"
     assert own["percent"] == pytest.approx(100 * own["halfwidths"][-1] * 2 * 12 / 5000)
-    shown = place.plain("plan", str(file), "--size", "5000")
+    shown = place.plain("plan", str(file), "--expected-rows", "5000")
     assert "of its rows" in shown.out
     words = " ".join(shown.out.split())
     rows = "the plan assumes 5,000 rows, spread evenly over 12 windows (416.7 in each)"
@@ -81,7 +81,7 @@ def test_public_sizes_say_how_much_that_is(place: Workplace, file: Path) -> None
 
 
 def test_what_hides_next_to_nothing_is_said(place: Workplace, file: Path) -> None:
-    file.write_text(FILE.replace('name = "visits"', 'name = "visits"\nepsilon = 30'))
+    file.write_text(FILE.replace('stream = "visits"', 'stream = "visits"\nepsilon = 30'))
     done = place.plain("plan", str(file))
     assert "job visits: warning: the privacy loss 30 for one event is above 20" in done.err
 
@@ -96,7 +96,7 @@ def test_two_jobs_that_write_one_file_are_refused_as_by_a_run(place: Workplace, 
 
 
 def test_what_cannot_be_planned_fails_alone(place: Workplace, file: Path) -> None:
-    file.write_text(FILE + '[jobs.more]\nname = "more"\nepsilon = 3\n[jobs.none]\nevery = "1x"\n')
+    file.write_text(FILE + '[jobs.more]\nstream = "more"\nepsilon = 3\n[jobs.none]\nevery = "1x"\n')
     place.plain("ledger", str(place.folder / "visits.db"), "--budget-epsilon", "4")
     done = place.plain("plan", str(file))
     assert done.code == 4  # of the first that failed
@@ -111,24 +111,24 @@ def test_what_cannot_be_planned_fails_alone(place: Workplace, file: Path) -> Non
 ROWS = "at,page,wait,who\n2024-03-02T09:00,home,3,ann\n2024-03-04T09:00,shop,7,bob\n"
 #: What a run refuses before it reads a row: lines of one job, or of the whole file; its exit code.
 WRONG = {
-    'out = "v.doc"': 2,
-    'out = "missing/e.csv"': 2,
+    'output = "v.doc"': 2,
+    'output = "missing/e.csv"': 2,
     'sums = "1mo"': 2,
-    'out = "v.csv"\nsums = "1d"': 2,
+    'output = "v.csv"\nsums = "1d"': 2,
     'title = "Visits"': 2,
-    'out = "v.csv"\nabove = "x"': 2,
+    'output = "v.csv"\nabove = "x"': 2,
     'bad-rows = "keep"': 2,
     'bad-rows = "quarantine:missing/e.csv"': 2,
     'ask = "home"': 2,
-    'user = "who"\nmost = 3\nretain = "90d"': 2,
+    'user = "who"\nmax-contributions = 3\nretain = "90d"': 2,
     'query = "select 1"': 2,
     'separator = "ab"': 2,
     'ledger = "none.db"': 2,
-    'domain = "missing/e.csv"': 2,
+    'groups = "missing/e.csv"': 2,
     'time = "when"': 2,
-    'unit = "event"\n[jobs.users]\nuser = "who"\nmost = 1\nunit = "event"': 2,
+    'privacy-unit = "event"\n[jobs.users]\nuser = "who"\nmax-contributions = 1\nprivacy-unit = "event"': 2,
     "epsilon = 3.5": 4,
-    "epsilon = 9\n[jobs.none]\nwatermark = 'x'": 4,
+    "epsilon = 9\n[jobs.none]\nrelease-delay = 'x'": 4,
     'state = "missing/e.csv"': 3,
     '[publish]\nwhere = "v.db"': 2,
     "[limit]\nepsilon = 4": 2,
@@ -170,13 +170,13 @@ def test_a_plan_looks_at_the_state_that_is_there(place: Workplace, file: Path) -
     before = json.loads(place.plain("plan", str(file), "--json").out)
     assert place.plain("run", str(file)).code == 0
     # What is entered is not counted a second time, and need not be stated a second time.
-    file.write_text(text.replace('by = "page"\ndomain = "home,shop"\n', ""))
+    file.write_text(text.replace('group-by = "page"\ngroups = "home,shop"\n', ""))
     after = json.loads(place.plain("plan", str(file), "--json").out)
     assert after == before
     # The limit stands in the state, and what others have spent there counts: a job that does not
     # fit is refused.
     for wrong in (
-        text.replace("steps = 12", "steps = 13"),
+        text.replace("windows = 12", "windows = 13"),
         text.replace('me = "waits"', 'me = "w"\nepsilon = 3'),
     ):
         file.write_text(wrong)
@@ -188,7 +188,7 @@ def test_a_plan_looks_at_the_state_that_is_there(place: Workplace, file: Path) -
     file.write_text(text)
     assert (
         place.plain(
-            "close", str(place.folder / "visits.db"), "--name", "waits", "--drop-waiting"
+            "close", str(place.folder / "visits.db"), "--stream", "waits", "--drop-waiting"
         ).code
         == 0
     )
@@ -203,8 +203,10 @@ def test_a_job_is_refused_for_the_unit_of_another_job_of_its_file(
     place: Workplace, file: Path, exists: bool
 ) -> None:
     """One name never stands for a row and a person: the first job of the file decides."""
-    text = FILE.replace("[defaults]", '[defaults]\nuntil = "2024-03-08"\nunit = "visitor"')
-    file.write_text(text.replace('me = "visits"', 'me = "visits"\nuser = "who"\nmost = 1'))
+    text = FILE.replace("[defaults]", '[defaults]\nuntil = "2024-03-08"\nprivacy-unit = "visitor"')
+    file.write_text(
+        text.replace('me = "visits"', 'me = "visits"\nuser = "who"\nmax-contributions = 1')
+    )
     (place.folder / "missing").mkdir()
     (place.folder / "missing" / "e.csv").write_text(ROWS)
     if exists:
@@ -222,10 +224,10 @@ def test_a_job_is_refused_for_the_unit_of_another_job_of_its_file(
     ("given", "words"),
     [
         (["--epsilon", "1"], "--epsilon 1 does not go with"),
-        (["--within", "20"], "--within 20 does not go with"),
+        (["--margin-of-error", "20"], "--margin-of-error 20 does not go with"),
         (["--simple"], "--simple does not go with"),
-        (["--size", "0"], "--size is 0; it must be an integer between 1"),
-        (["--level", "0.9"], "--level 0.9 does not go with"),
+        (["--expected-rows", "0"], "--expected-rows is 0; it must be an integer between 1"),
+        (["--confidence-level", "0.9"], "--confidence-level 0.9 does not go with"),
     ],
     ids=str,
 )
@@ -239,15 +241,19 @@ def test_a_file_says_by_itself_what_is_planned(
 def test_the_plan_says_which_bound_suits_where_late_windows_would_sink(
     place: Workplace, file: Path
 ) -> None:
-    people = 'steps = 12\nuser = "reader"\nmost = 20\nper = "3mo"'
-    file.write_text(FILE.replace("steps = 12", people))
+    people = 'windows = 12\nuser = "reader"\nmax-contributions = 20\ncontribution-period = "3mo"'
+    file.write_text(FILE.replace("windows = 12", people))
     said = " ".join(place.plain("plan", str(file)).out.split())
     assert said.count("note: late windows of a period are counted too low") == 2
     assert "; most-a-window = 1, or another small number" in said
     assert "or a period of one window, avoids it" in said  # of averages
     jobs = json.loads(place.plain("plan", str(file), "--json").out)["jobs"]
     assert "counted too low" in jobs["visits"]["note"]
-    file.write_text(file.read_text().replace("most = 20", "most = 14\nmost-a-window = 1"))
+    file.write_text(
+        file.read_text().replace(
+            "max-contributions = 20", "max-contributions = 14\nmax-contributions-per-window = 1"
+        )
+    )
     done = place.plain("plan", str(file))
     assert "note: " not in done.out.partition("waits")[0]
     assert "is only for counts and sums" in " ".join(done.err.split())
@@ -257,27 +263,37 @@ def test_no_remedy_is_named_that_users_who_count_once_have_already(
     place: Workplace, file: Path
 ) -> None:
     """Each counts once in a window without it: most-a-window = 1 would change nothing."""
-    people = 'steps = 12\nuser = "reader"\nmost = 5\nper = "3mo"\ndistinct = true'
-    file.write_text(FILE.replace("steps = 12", people))
+    people = 'windows = 12\nuser = "reader"\nmax-contributions = 5\ncontribution-period = "3mo"\nonce-per-window = true'
+    file.write_text(FILE.replace("windows = 12", people))
     note = json.loads(place.plain("plan", str(file), "--json").out)["jobs"]["visits"]["note"]
-    assert "most-a-window" not in note
+    assert "max-contributions-per-window" not in note
     assert "a larger most, or a period of one window, avoids it" in note
     # A week has one window, and three months have 14, with two groups in each.
     assert "late windows" in note
-    file.write_text(file.read_text().replace("most = 5", "most = 28"))
+    file.write_text(file.read_text().replace("max-contributions = 5", "max-contributions = 28"))
     assert "note" not in json.loads(place.plain("plan", str(file), "--json").out)["jobs"]["visits"]
 
 
 def test_a_plan_of_windows_weighs_a_bound_for_each(place: Workplace) -> None:
     """With Gaussian noise 20 events, one a window, need as much as the root of 20 says."""
-    asked = ("plan", "--steps", "365", "--rho", "0.5", "--release", "windows", "--most", "20")
-    assert "plan --most-a-window 1 too" in place.plain(*asked).out
-    found = json.loads(place.plain(*asked, "--most-a-window", "1", "--json").out)
-    assert found["most_a_window"] == 1
+    asked = (
+        "plan",
+        "--windows",
+        "365",
+        "--rho",
+        "0.5",
+        "--series",
+        "per-window",
+        "--max-contributions",
+        "20",
+    )
+    assert "plan --max-contributions-per-window 1 too" in place.plain(*asked).out
+    found = json.loads(place.plain(*asked, "--max-contributions-per-window", "1", "--json").out)
+    assert found["max_contributions_per_window"] == 1
     assert found["choices"][0]["mean_std"] == pytest.approx(20**0.5)
-    for wrong, why in (("21", "is above --most 20"), ("0", "is below 1")):
-        done = place.plain(*asked, "--most-a-window", wrong)
-        assert (done.code, f"--most-a-window {wrong} {why}" in done.err) == (2, True)
+    for wrong, why in (("21", "is above --max-contributions 20"), ("0", "is below 1")):
+        done = place.plain(*asked, "--max-contributions-per-window", wrong)
+        assert (done.code, f"--max-contributions-per-window {wrong} {why}" in done.err) == (2, True)
 
 
 def test_the_error_of_a_quantile_is_in_rank(place: Workplace, file: Path) -> None:
@@ -291,9 +307,9 @@ cells = 100
 shares = "0.5"
 """
     file.write_text(FILE + ages)
-    done = place.plain("plan", str(file), "--size", "5000")
+    done = place.plain("plan", str(file), "--expected-rows", "5000")
     (line,) = (one for one in done.out.splitlines() if "quantile 0.5" in one)
-    found = json.loads(place.plain("plan", str(file), "--size", "5000", "--json").out)
+    found = json.loads(place.plain("plan", str(file), "--expected-rows", "5000", "--json").out)
     (number,) = found["jobs"]["ages"]["numbers"]
     assert number["in_rank"]
     assert f"rank {number['percent']:.4g}%" in line

@@ -1,4 +1,4 @@
-"""`counton plan 52 --within 20`: the least guarantee with which a last release is so accurate."""
+"""`counton plan 52 --margin-of-error 20`: the least guarantee with which a last release is so accurate."""
 
 import json
 from typing import Any
@@ -12,10 +12,18 @@ from .conftest import Workplace
 
 def test_the_command_says_what_python_says(place: Workplace) -> None:
     done = place.plain(
-        "plan", "12", "--within", "2%", "--size", "1000", "--least", "rho", "--json"
+        "plan",
+        "12",
+        "--margin-of-error",
+        "2%",
+        "--expected-rows",
+        "1000",
+        "--solve-for",
+        "rho",
+        "--json",
     ).fine()
     said = json.loads(done.out)
-    found = plan(12, within=20, least="rho")
+    found = plan(12, margin_of_error=20, solve_for="rho")
     assert isinstance(found.guarantee, ZCDP)
     assert said["guarantee"] == found.guarantee.to_dict()
     assert said["steps"] == 12
@@ -25,15 +33,27 @@ def test_the_command_says_what_python_says(place: Workplace) -> None:
 
 def test_a_statistic_is_planned_with_its_own_numbers(place: Workplace) -> None:
     average = "release average - --value waits --lower 0 --upper 60 --resolution 1 --state s.db"
-    windows = "--time at --every 1d --start 2024-03-01 --steps 6 --release totals"
-    wanted = ["--within", "count=20,mean=1", "--level", "0.9", "--plan", "--json"]
+    windows = "--time at --every 1d --start 2024-03-01 --windows 6 --series cumulative"
+    wanted = [
+        "--margin-of-error",
+        "count=20,mean=1",
+        "--confidence-level",
+        "0.9",
+        "--plan",
+        "--json",
+    ]
     file = place.folder / "n.toml"
-    done = place.plain(*average.split(), *windows.split(), *wanted, "--save", str(file))
+    done = place.plain(*average.split(), *windows.split(), *wanted, "--save-job", str(file))
     assert "need size" in done.err
-    file.write_text(file.read_text() + "size = 5000\n")
+    file.write_text(file.read_text() + "expected-rows = 5000\n")
     (said,) = json.loads(place.plain("plan", str(file), "--json").out)["jobs"].values()
     found = plan(
-        6, within={"count": 20, "mean": 1}, size=5000, level=0.9, of=Average(0, 60, 1), batched=True
+        6,
+        margin_of_error={"count": 20, "mean": 1},
+        expected_rows=5000,
+        confidence_level=0.9,
+        of=Average(0, 60, 1),
+        batched=True,
     )
     assert said["guarantee"] == found.guarantee.to_dict()
 
@@ -42,13 +62,19 @@ def test_a_statistic_is_planned_with_its_own_numbers(place: Workplace) -> None:
     ("given", "words"),
     [
         (
-            ["12", "--within", "20", "--epsilon", "1"],
-            "--within 20 does not go with --epsilon 1: it finds the privacy loss",
+            ["12", "--margin-of-error", "20", "--epsilon", "1"],
+            "--margin-of-error 20 does not go with --epsilon 1: it finds the privacy loss",
         ),
-        (["12", "--within", "20", "--rho", "1"], "--within 20 does not go with --rho 1"),
-        (["12", "--within", "2%"], "give the size, which must be public"),
-        (["12", "--epsilon", "1", "--size", "9"], "give --within, or leave --size out"),
-        (["12", "--steps", "12", "--epsilon", "1"], "leave one of them out"),
+        (
+            ["12", "--margin-of-error", "20", "--rho", "1"],
+            "--margin-of-error 20 does not go with --rho 1",
+        ),
+        (["12", "--margin-of-error", "2%"], "give the size, which must be public"),
+        (
+            ["12", "--epsilon", "1", "--expected-rows", "9"],
+            "give --margin-of-error, or leave --expected-rows out",
+        ),
+        (["12", "--windows", "12", "--epsilon", "1"], "leave one of them out"),
         (["twelve", "--epsilon", "1"], "neither a number of windows nor a job file"),
     ],
     ids=str,
@@ -62,13 +88,13 @@ def test_what_does_not_go_together_is_refused(
 
 def test_a_plan_of_a_user_s_period_is_that_of_the_command(place: Any) -> None:
     """As the stream of a count with these options has it."""
-    words = ["--most", "3", "--per", "1d"]
+    words = ["--max-contributions", "3", "--contribution-period", "1d"]
     plain = json.loads(place("plan", "30", "--epsilon", "1", *words, "--json").out)
     typed = (
         "release count - --state s.db --time at --start 2024-03-01 --user who --every 1d "
-        "--release totals"
+        "--series cumulative"
     )
-    job = place(*typed.split(), "--steps", "30", "--epsilon", "1", *words, "--plan", "--json")
+    job = place(*typed.split(), "--windows", "30", "--epsilon", "1", *words, "--plan", "--json")
     planned = json.loads(job.out)["plans"]["totals"]
     assert "one user's day added or removed, with at most 3 events" in planned["protected"]
     found = plan(30, PureDP(1), contribution=ContributionBound.events(3, unit="user's day"))
@@ -78,7 +104,10 @@ def test_a_plan_of_a_user_s_period_is_that_of_the_command(place: Any) -> None:
     halfwidths = [found.halfwidths(step, planned["level"])[""] for step in planned["steps"]]
     assert planned["numbers"][0]["halfwidths"] == halfwidths
     assert "one user's day with up to 3 events" in place("plan", "30", "--epsilon", "1", *words).out
-    assert "--per 1d needs --most" in place("plan", "30", "--epsilon", "1", *words[2:]).err
+    assert (
+        "--contribution-period 1d needs --max-contributions"
+        in place("plan", "30", "--epsilon", "1", *words[2:]).err
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,11 +127,11 @@ def test_each_level_of_a_hierarchy_costs_what_its_own_width_costs(
         (place.folder / name).write_text("\n".join(["region,city,size", *paths, ""]))
     rows = str(place.folder / "rows.csv")
     domain = str(place.folder / "leaves.csv")
-    hierarchy = ["release", "hierarchy", rows, "--levels", "region,city,size", "--domain", domain]
+    hierarchy = ["release", "hierarchy", rows, "--levels", "region,city,size", "--groups", domain]
     hierarchy += ["--state", str(place.state)]
 
     def planned(within: object) -> tuple[float, dict[str, float]]:
-        done = place.plain(*hierarchy, "--within", str(within), "--plan", "--json").fine()
+        done = place.plain(*hierarchy, "--margin-of-error", str(within), "--plan", "--json").fine()
         (found,) = json.loads(done.out)["plans"].values()
         halves = {one["of"]: one["halfwidths"][-1] for one in found["numbers"]}
         return float(found["guarantee"]["epsilon"]), halves
@@ -116,7 +145,7 @@ def test_each_level_of_a_hierarchy_costs_what_its_own_width_costs(
     assert all(halves[level] <= bound for level, bound in bounds.items())
     assert sum(half <= 1.01 * tightest for half in halves.values()) == 1
     # The stream keeps what its widths cost: the same command again, or with less, goes on.
-    words = [*hierarchy, "--within", within]
+    words = [*hierarchy, "--margin-of-error", within]
     assert "Released 126 nodes." in place.plain(*words).fine().out
     for again in (words, hierarchy):
         assert "Nothing new" in place.plain(*again).fine().out
@@ -129,7 +158,7 @@ def test_each_level_of_a_hierarchy_costs_what_its_own_width_costs(
         ("region,city", "total=6,city=1e9", []),
         ("region=1,city", "total=12,city=6", []),
         ("region,city", "total=12,region=9,city=6", ["--replace"]),
-        ("region,city", "total=12,region=9,city=6", ["--user", "who", "--most", "3"]),
+        ("region,city", "total=12,region=9,city=6", ["--user", "who", "--max-contributions", "3"]),
     ],
     ids=str,
 )
@@ -148,7 +177,7 @@ def test_any_widths_by_level_are_reached_for_less_and_kept(
         rows,
         "--levels",
         levels,
-        "--domain",
+        "--groups",
         domain,
         "--state",
         str(place.state),
@@ -156,7 +185,7 @@ def test_any_widths_by_level_are_reached_for_less_and_kept(
     words += more
 
     def planned(widths: str) -> tuple[float, dict[str, float]]:
-        done = place.plain(*words, "--within", widths, "--plan", "--json").fine()
+        done = place.plain(*words, "--margin-of-error", widths, "--plan", "--json").fine()
         (found,) = json.loads(done.out)["plans"].values()
         halves = {one["of"]: one["halfwidths"][-1] for one in found["numbers"]}
         return float(found["guarantee"]["epsilon"]), halves
@@ -167,4 +196,4 @@ def test_any_widths_by_level_are_reached_for_less_and_kept(
     assert all(halves[level] <= bound for level, bound in bounds.items())
     assert epsilon <= planned(str(min(bounds.values())))[0]
     for again in ("Released", "Nothing new"):
-        assert again in place.plain(*words, "--within", within).fine().out
+        assert again in place.plain(*words, "--margin-of-error", within).fine().out

@@ -71,14 +71,14 @@ def test_the_view_holds_what_the_table_says_and_grows_with_the_stream(place: Any
 
 def test_within_the_state_every_later_run_adds_its_releases(place: Any) -> None:
     place.count(place.write("e.csv", ROWS[:3]))
-    assert place("publish", str(place.state), "--level", "0.9").code == 0
+    assert place("publish", str(place.state), "--confidence-level", "0.9").code == 0
     place("release", "count", place.write("e.csv", ROWS), *place.again)
     assert len(view(place.state)) == 8
-    assert view(place.state) == exported(place.state, level=0.9)
+    assert view(place.state) == exported(place.state, confidence_level=0.9)
     assert place("verify", str(place.state)).code == 0
     # Another level: all intervals anew.
-    assert place("publish", str(place.state), "--level", "0.5").code == 0
-    assert view(place.state) == exported(place.state, level=0.5)
+    assert place("publish", str(place.state), "--confidence-level", "0.5").code == 0
+    assert view(place.state) == exported(place.state, confidence_level=0.5)
 
 
 def test_nothing_exact_and_nothing_secret_is_published(place: Any) -> None:
@@ -101,12 +101,12 @@ def test_nothing_exact_and_nothing_secret_is_published(place: Any) -> None:
 def test_windows_and_totals_have_rows_of_their_own(tmp_path: Path) -> None:
     events = tmp_path / "e.csv"
     events.write_text("time\n2024-03-01T09:00\n2024-03-02T09:00\n2024-03-04T10:15\n")
-    for release in ("windows", "both"):
-        state = tmp_path / f"{release}.db"
-        out = tmp_path / f"{release}-out.db"
+    for series in ("per-window", "both"):
+        state = tmp_path / f"{series}.db"
+        out = tmp_path / f"{series}-out.db"
         request = Job(
-            "count", events, state, time="time", every="1d", start="2024-03-01", steps=30,
-            until="newest", epsilon=1, release=release,
+            "count", events, state, time="time", every="1d", start="2024-03-01", windows=30,
+            until="latest-event", epsilon=1, series=series,
         )  # fmt: skip
         run(request).close()
         publish(state, out)
@@ -118,7 +118,7 @@ def test_windows_and_totals_have_rows_of_their_own(tmp_path: Path) -> None:
         table = export(state).table()
         names = ("series", "estimate", "noise_std", "lower", "upper", "confidence_level")
         assert found == table.select(names).rows()
-        assert len(found) == (6 if release == "both" else 3)
+        assert len(found) == (6 if series == "both" else 3)
 
 
 BAD = [
@@ -127,10 +127,14 @@ BAD = [
     (["--to", "sqlite://"], 2, "--to sqlite:// would exist in memory only"),
     (["--to", "e.csv"], 2, "is a file, but no SQLite database"),
     (["--to", "."], 2, "is a folder"),
-    (["--level", "0"], 2, "level is 0.0; it is the probability of an interval"),
-    (["--level", "0.9", "--remove"], 2, "--level 0.9 is for published numbers"),
+    (["--confidence-level", "0"], 2, "level is 0.0; it is the probability of an interval"),
+    (
+        ["--confidence-level", "0.9", "--remove"],
+        2,
+        "--confidence-level 0.9 is for published numbers",
+    ),
     (["--remove"], 2, "stream 'count' is not published in"),
-    (["--name", "visits"], 2, "has no stream 'visits'; it has 'count'"),
+    (["--stream", "visits"], 2, "has no stream 'visits'; it has 'count'"),
 ]
 
 
@@ -214,7 +218,7 @@ def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
         ("inspect", state),
         ("inspect", state, "--json"),
         ("methods", state),
-        ("close", state, "--name", "count", "--drop-waiting"),
+        ("close", state, "--stream", "count", "--drop-waiting"),
     ):
         done = place(*words).fine()
         said = " ".join((done.out + done.err).split())
@@ -237,10 +241,10 @@ def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, withi
 
     def job(until: str, **shown: Any) -> None:
         again: dict[str, Any] = {} if state.exists() else {
-            "value": "paid", "edges": "0,2,4", "time": "time", "every": "1d", "steps": 30,
+            "value": "paid", "edges": "0,2,4", "time": "time", "every": "1d", "windows": 30,
             "start": "2024-03-01", "epsilon": 1,
         }  # fmt: skip
-        run(Job("quantiles", events, state, until=until, out=out, **again, **shown)).close()
+        run(Job("quantiles", events, state, until=until, output=out, **again, **shown)).close()
         publish(state, to)
 
     def published_is_written() -> None:
@@ -253,7 +257,7 @@ def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, withi
         )
         assert rows(to or state, query) == told.select(columns).rows()
 
-    job("2024-03-05", over=2, shares="0.5", level=0.8)
+    job("2024-03-05", over=2, shares="0.5", confidence_level=0.8)
     published_is_written()
     assert rows(to or state, "SELECT DISTINCT confidence_level FROM counton_releases") == [(0.8,)]
     assert rows(to or state, "SELECT min(window_index) FROM counton_releases") == [(2,)]
@@ -273,14 +277,14 @@ def test_windows_have_their_local_date(
     state = tmp_path / "s.db"
     events.write_text("time\n2026-09-01T09:00\n")
     to = request.getfixturevalue("postgres") if server else str(tmp_path / "p.db")
-    day: Any = {"time": "time", "every": "1d", "start": "2026-09-01", "steps": 9, "epsilon": 1}
+    day: Any = {"time": "time", "every": "1d", "start": "2026-09-01", "windows": 9, "epsilon": 1}
     day |= {"timezone": "Europe/Berlin", "until": "2026-09-03"}
     run(Job("count", events, state, **day))
     quantiles: Any = {"value": "n", "lower": 0, "upper": 9, "cells": 3}
     (tmp_path / "n.csv").write_text("time,n\n2026-09-01T09:00,3\n")
     run(Job("quantiles", tmp_path / "n.csv", state, **day, **quantiles))
     for name in ("count", "quantiles_of_n"):
-        publish(state, name=name, to=to)
+        publish(state, stream=name, to=to)
     local = ["2026-09-01T00:00:00", "2026-09-02T00:00:00"]
 
     def starts() -> set[tuple[str, str]]:
@@ -290,7 +294,7 @@ def test_windows_have_their_local_date(
     whole = {(name, start) for name in ("count", "quantiles_of_n") for start in local}
     assert starts() == whole
     for name in ("count", "quantiles_of_n"):
-        publish(state, name=name, to=to)
+        publish(state, stream=name, to=to)
     assert starts() == whole
 
 
@@ -300,11 +304,11 @@ OF_WINDOWS: dict[str, dict[str, Any]] = {
     "sum": {"value": "paid", "lower": 0, "upper": 9, "resolution": 1},
     "average": {"value": "paid", "lower": 0, "upper": 9, "resolution": 1},
     "quantiles": {"value": "paid", "edges": "0,2,4", "shares": "0.5"},
-    "reach": {"user": "user", "at_least": "1", "per": "1d"},
-    "top-k": {"by": "page", "domain": "a,b", "top": 1},
-    "hierarchy": {"levels": "page", "domain": {"page": ["a", "b"]}},
-    "ranges": {"label": "page", "domain": "a,b"},
-    "contingency": {"columns": "page", "domain": "page=a,b"},
+    "reach": {"user": "user", "at_least": "1", "contribution_period": "1d"},
+    "top-k": {"group_by": "page", "groups": "a,b", "top": 1},
+    "hierarchy": {"levels": "page", "groups": {"page": ["a", "b"]}},
+    "ranges": {"label": "page", "groups": "a,b"},
+    "contingency": {"columns": "page", "groups": "page=a,b"},
     "moments": {"columns": "paid", "bounds": "0:9", "epsilon": 100},
     "report": {
         "statistics": {
@@ -321,8 +325,8 @@ OF_WINDOWS: dict[str, dict[str, Any]] = {
 }
 #: Forms of a stream whose numbers are each of a single window: options of the job.
 WINDOW_FORMS: dict[str, dict[str, Any]] = {
-    "windows": {"release": "windows"},
-    "revised": {"revise": "1d"},
+    "windows": {"series": "per-window"},
+    "revised": {"allowed_lateness": "1d"},
     "last one": {"over": 1},
 }
 
@@ -333,10 +337,10 @@ def publishable(name: str, form: str, folder: Path) -> Job:
         "time": [f"2024-03-0{day}T09:00" for day in (1, 2, 2, 3, 4)], "paid": range(5),
         "user": ["ann", "bob", "cy", "ann", "bob"], "page": ["a", "b", "a", "a", "b"],
     }  # fmt: skip
-    options = {"epsilon": 1, **OF_WINDOWS[name], **WINDOW_FORMS.get(form, {"release": form})}
+    options = {"epsilon": 1, **OF_WINDOWS[name], **WINDOW_FORMS.get(form, {"series": form})}
     return Job(
         name, pl.DataFrame(table), folder / "s.db", time="time", every="1d", start="2024-03-01",
-        steps=9, until="2024-03-05", **options,
+        windows=9, until="2024-03-05", **options,
     )  # fmt: skip
 
 

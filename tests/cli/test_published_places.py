@@ -11,16 +11,16 @@ events = "e.csv"
 time = "time"
 every = "1d"
 start = 2024-03-01
-steps = 30
+windows = 30
 until = "2024-03-04"
 epsilon = 0.5
-unit = "event"
-witness = "guard"
+privacy-unit = "event"
+rollback-guard = "guard"
 
 [jobs.visits]
 state = "v.db"
-out = "visits.csv"
-plot = "visits.svg"
+output = "visits.csv"
+chart = "visits.svg"
 bad-rows = "quarantine:bad.csv"
 """
 
@@ -75,7 +75,7 @@ def test_publishing_to_the_state_of_some_jobs_is_refused_before_a_release(
 
 
 def test_publishing_to_the_state_of_all_jobs_is_possible(file: Path, place: Any) -> None:
-    other = '[jobs.other]\nstate = "v.db"\nout = "other.csv"\nplot = "o.svg"\n'
+    other = '[jobs.other]\nstate = "v.db"\noutput = "other.csv"\nchart = "o.svg"\n'
     file.write_text(f'{JOB}{other}[publish]\nto = "v.db"\n'.replace("bad-rows", "#"))
     for new in (3, 0):
         done = place("run", str(file)).fine()

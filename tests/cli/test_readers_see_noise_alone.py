@@ -28,9 +28,9 @@ NIGHTS = (
     ["00:10,home,ann,3,u,v,1,a,1", "00:40,shop,bob,5,v,w,1,b,2", "02:30,home,ann,4,u,w,1,a,3"],
     ["01:10,shop,cy,2,v,w,1,b,4", "03:20,shop,bob,7,v,w,1,b,5", "04:20,home,cy,2,u,v,1,a,6"],
 )
-USER = {"user": "user", "most": 2, "per": "1d"}
-LEFT_OUT: dict[str, Any] = {"bad_rows": "quarantine:aside.csv", "missing": "skip"}
-GROUPS = {"by": "page", "domain": "home", "unknown": "drop"}
+USER = {"user": "user", "max_contributions": 2, "contribution_period": "1d"}
+LEFT_OUT: dict[str, Any] = {"bad_rows": "quarantine:aside.csv", "missing_values": "drop"}
+GROUPS = {"group_by": "page", "groups": "home", "unlisted_groups": "drop"}
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def all_that_is_shown(
         (folder / "e.csv").write_text(HEADER + lines)
         words = ["release", name, str(folder / "e.csv"), "--state", state]
         words += ["--key", str(folder / "k.key"), "--until", f"2024-03-01T{until}:00"]
-        out = ["--out", str(folder / "t.csv")]
+        out = ["--output", str(folder / "t.csv")]
         done = place.by_file(*words, *out, *first).fine()
         said_apart = [line for line in done.err.splitlines() if EXACT not in line]
         report = json.loads(place.plain(*words, *out, "--json").out)
@@ -84,7 +84,7 @@ def all_that_is_shown(
     ("name", "said", "row"),
     [
         ("count", {**USER, **GROUPS}, (1, "00:05,home,ann,9,u,v,1,a,9")),
-        ("sum", {"id": "id", "revise": "1h"}, (1, "02:30,home,ann,x,u,w,1,a,3")),
+        ("sum", {"row_id": "id", "allowed_lateness": "1h"}, (1, "02:30,home,ann,x,u,w,1,a,3")),
         ("quantiles", {**USER, **GROUPS}, (1, "03:00,elsewhere,zed,,u,v,1,a,9")),
         ("distinct", {}, (0, "09:00,home,zed,5,u,v,1,a,9")),
     ],

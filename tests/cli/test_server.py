@@ -21,7 +21,7 @@ def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
     place = on_server
     key = str(on_server.folder / "the.key")
     out = "out.parquet"
-    table = ("--key", key, "--out", str(place.folder / out))
+    table = ("--key", key, "--output", str(place.folder / out))
     place.count(place.write("e.csv", ROWS[:3]), *table).fine()
     assert Path(key).stat().st_mode & 0o777 == 0o600
     events = place.write("e.csv", [*ROWS, "00:50,b"])  # a late row too
@@ -35,7 +35,7 @@ def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
     spent = json.loads(place("ledger", str(place.state), "--budget-epsilon", "150", "--json").out)
     assert spent["remaining"] == {"guarantee": "pure", "epsilon": "50"}
     refused = place(
-        "release", "count", events, *place.new(), "--name", "another", "--key", f"{key}2"
+        "release", "count", events, *place.new(), "--stream", "another", "--key", f"{key}2"
     )
     assert refused.code == 4
     assert not Path(f"{key}2").exists()
@@ -51,7 +51,7 @@ events = "e.csv"
 time = "time"
 every = "1h"
 start = "2013-01-01T00:00"
-steps = 6
+windows = 6
 until = "2013-01-01T01:00"
 epsilon = 1
 [jobs.visits]

@@ -17,7 +17,7 @@ EVENTS = ["00:10,a", "00:40,a", "01:30,b", "02:10,a", "02:20,b", "03:05,a"]
 @pytest.fixture
 def table(place: Workplace) -> str:
     out = place.folder / "t.parquet"
-    assert place.count(place.write("e.csv", EVENTS), "--out", str(out)).code == 0
+    assert place.count(place.write("e.csv", EVENTS), "--output", str(out)).code == 0
     return str(out)
 
 
@@ -38,14 +38,14 @@ def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
     assert "2 windows, 1 to 3; missing between them: 1" in place.plain("inspect", str(cut)).out
     assert f"state {state}, file format" in place.plain("inspect", state).out
     assert (
-        place("release", "count", place.write("f.csv", ["00:10,a"]), *place.new(name="two")).code
+        place("release", "count", place.write("f.csv", ["00:10,a"]), *place.new(stream="two")).code
         == 0
     )
-    one = place.shown("--name", "count")
+    one = place.shown("--stream", "count")
     assert "stream count" in one
     assert "stream two" not in one
     assert "stream two" in place.shown()
-    done = place.plain("inspect", state, "--name", "none")
+    done = place.plain("inspect", state, "--stream", "none")
     assert (done.code, "has no stream 'none'; it has 'count', 'two'" in done.err) == (2, True)
 
 
@@ -61,8 +61,19 @@ def test_show_says_that_a_stream_begun_without_a_last_step_is_at_its_last(
         stream.release(1)
     assert "stream visits: 3 steps; ended at step 3\n" in place.plain("inspect", state).out
     other = str(place.folder / "other.db")
-    words = ("--state", other, "--name", "job", "--rho", "1", "--unit", "visit", "--around", "3")
-    times = ("--time", "time", "--start", "2013-01-01", "--every", "1h", "--yes")
+    words = (
+        "--state",
+        other,
+        "--stream",
+        "job",
+        "--rho",
+        "1",
+        "--privacy-unit",
+        "visit",
+        "--expected-windows",
+        "3",
+    )
+    times = ("--time", "time", "--start", "2013-01-01", "--every", "1h", "--allow-empty-windows")
     events = place.write("e.csv", EVENTS)
     place("release", "count", events, *words, *times, "--until", "2013-01-01T03:00").fine()
     assert "; ended at step 3\n" in place.plain("inspect", other).out

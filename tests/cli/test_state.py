@@ -40,7 +40,7 @@ def test_another_key_is_refused(place: Any, events: str) -> None:
 
 def test_a_stream_of_another_program_is_refused(place: Any, events: str) -> None:
     Stream.create(place.state, "mine", Binary(10), PureDP(1)).close()
-    said = place("release", "count", events, *place.again, "--name", "mine").refused()
+    said = place("release", "count", events, *place.again, "--stream", "mine").refused()
     assert "was not made by a job" in said
 
 
@@ -58,7 +58,7 @@ def test_a_key_file_is_not_left_behind_by_a_stream_that_could_not_begin(
 ) -> None:
     place("ledger", str(place.state), "--budget-epsilon", "100")
     key = place.folder / "my.key"
-    assert place("release", "count", events, *place.new(name="s", key=str(key))).code == 4
+    assert place("release", "count", events, *place.new(stream="s", key=str(key))).code == 4
     assert not key.exists()
 
 
@@ -108,7 +108,10 @@ def test_show_has_the_last_numbers_in_twelve_lines(place: Any, events: str) -> N
 def test_ledger_counts_units_apart(place: Any, events: str) -> None:
     """Departures beside events: two totals, and words that say so."""
     place(
-        "release", "count", events, *place.new(name="second", unit="departure", epsilon="50")
+        "release",
+        "count",
+        events,
+        *place.new(stream="second", privacy_unit="departure", epsilon="50"),
     ).fine()
     done = place(
         "ledger", str(place.state), "--budget-epsilon", "100", "--budget-relation", "add_remove"
@@ -133,16 +136,22 @@ def test_a_limit_says_what_it_is_about(place: Any) -> None:
     rows = place.write("r.csv", ["00:10,a,ann", "01:30,b,bob"], "time,group,reader")
     budget = "ledger", str(place.state), "--budget-epsilon", "100"
     assert place(*budget, "--budget-unit", "reader").code == 0
-    people = "--user", "reader", "--most", "2"
+    people = "--user", "reader", "--max-contributions", "2"
     done = place("release", "count", rows, *place.new(epsilon="40"), *people).fine()
     assert "one reader more or less" in place.shown()
-    for more in ((), ("--unit", "visit"), (*people, "--per", "1mo"), (*people, "--unit", "person")):
-        done = place("release", "count", rows, *place.new(name="b", epsilon="40"), *more)
+    for more in (
+        (),
+        ("--privacy-unit", "visit"),
+        (*people, "--contribution-period", "1mo"),
+        (*people, "--privacy-unit", "person"),
+    ):
+        done = place("release", "count", rows, *place.new(stream="b", epsilon="40"), *more)
         assert done.code == 2
         assert "the budget of this ledger is about one reader" in done.err
     said = place("ledger", str(place.state)).out
-    assert "for one reader; a release that protects only a period (--per) is refused" in " ".join(
-        said.split()
+    assert (
+        "for one reader; a release that protects only a period (--contribution-period) is refused"
+        in " ".join(said.split())
     )
     assert json.loads(place("ledger", str(place.state), "--json").out)["about"] == "reader"
     refused = place("ledger", str(place.state), "--budget-unit", "reader")
@@ -159,16 +168,23 @@ def test_a_limit_says_what_it_is_about(place: Any) -> None:
 def test_without_one_every_release_says_which_totals_there_are(place: Any) -> None:
     rows = place.write("r.csv", ["00:10,a,ann", "01:30,b,bob"], "time,group,reader")
     assert place("ledger", str(place.state), "--budget-epsilon", "100").code == 0
-    people = "--user", "reader", "--most", "2"
-    done = place("release", "count", rows, *place.new(epsilon="70"), *people, "--unit", "reader")
+    people = "--user", "reader", "--max-contributions", "2"
+    done = place(
+        "release", "count", rows, *place.new(epsilon="70"), *people, "--privacy-unit", "reader"
+    )
     assert "apart" not in done.out
     totals = ["70 for one reader added"]
     for name, epsilon, unit, more in (
-        ("b", "30", "person", (*people, "--unit", "person")),
-        ("c", "75", "reader's month (UTC, time)", (*people, "--unit", "reader", "--per", "1mo")),
-        ("d", "40", "event", ("--unit", "event")),
+        ("b", "30", "person", (*people, "--privacy-unit", "person")),
+        (
+            "c",
+            "75",
+            "reader's month (UTC, time)",
+            (*people, "--privacy-unit", "reader", "--contribution-period", "1mo"),
+        ),
+        ("d", "40", "event", ("--privacy-unit", "event")),
     ):
-        done = place("release", "count", rows, *place.new(name=name, epsilon=epsilon), *more)
+        done = place("release", "count", rows, *place.new(stream=name, epsilon=epsilon), *more)
         totals.append(f"{epsilon} for one {unit} added")
         said = " ".join(done.out.split())
         for total in totals:
@@ -249,12 +265,17 @@ def test_a_limit_is_raised_with_a_word_and_a_note(place: Any, events: str) -> No
 def test_a_refusal_tells_the_option_that_fits(place: Any, events: str) -> None:
     """Typed as it stands it is taken, by the command and by a job file."""
     assert place("ledger", str(place.state), "--budget-epsilon", "100.25").code == 0
-    said = place("release", "count", events, *place.new(name="second", epsilon="1")).refused(4)
+    said = place("release", "count", events, *place.new(stream="second", epsilon="1")).refused(4)
     assert "release 'second' asks for pure differential privacy with epsilon = 1;" in said
     assert "epsilon = 0.25 is left: give at most --epsilon 0.25" in said
     file = place.folder / "nightly.toml"
     place(
-        "release", "count", events, *place.new(name="second", epsilon="0.25"), "--save", str(file)
+        "release",
+        "count",
+        events,
+        *place.new(stream="second", epsilon="0.25"),
+        "--save-job",
+        str(file),
     ).fine()
     file.write_text(file.read_text().replace("second", "third"))
     said = place("run", str(file)).refused(4)
@@ -281,9 +302,9 @@ def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
     events = place.write("e.csv", rows, "time,spent")
     until = ("--until", "2013-01-01T03:00")
     bounds = ("--value", "spent", "--lower", "0", "--upper", "50", "--resolution", "0.01")
-    new = (*place.new(by=None, domain=None), "--strategy", "solved", *until)
-    assert place("release", "count", events, *new, "--name", "counts").code == 0
-    done = place("release", "average", events, *new, *bounds, "--name", "means", "--json").fine()
+    new = (*place.new(group_by=None, groups=None), "--strategy", "least-squares", *until)
+    assert place("release", "count", events, *new, "--stream", "counts").code == 0
+    done = place("release", "average", events, *new, *bounds, "--stream", "means", "--json").fine()
     state = str(place.state)
     shown = json.loads(place("inspect", state, "--json").out)
     counts, means = shown["streams"]
@@ -299,7 +320,7 @@ def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
         assert "Fraction" not in said
         assert "3 steps of 1 value: " in said
     for name in ("counts", "means"):
-        told = json.loads(place("export", state, "--name", name, "--json").out)
+        told = json.loads(place("export", state, "--stream", name, "--json").out)
         assert "law" not in told["about"]["terms"]
         assert told["about"]["noise"]["std"] < 100
         assert "added or removed" in told["about"]["protected"]
@@ -310,7 +331,7 @@ def test_a_damaged_witness_is_a_sentence_and_stops_no_other_job(place: Any, dama
     rows = place.write("r.csv", ["00:10,a", "01:30,b"])
     file = place.folder / "jobs.toml"
     other = place.folder / "other.db"
-    assert place.count(rows, "--save", str(file)).code == 0
+    assert place.count(rows, "--save-job", str(file)).code == 0
     (second,) = Path(os.environ["XDG_STATE_HOME"]).rglob("*.witness")
     right = second.read_bytes()
     jobs = file.read_text()
@@ -341,16 +362,25 @@ def test_a_place_that_the_old_copy_does_not_remember_is_read(place: Any) -> None
     later = place.write("l.csv", ["00:10,a", "01:30,b", "03:30,b"])
     away = str(place.folder / "w2")
     place(
-        "release", "count", later, *place.again, "--witness", away, "--until", "2013-01-01T04:00"
+        "release",
+        "count",
+        later,
+        *place.again,
+        "--rollback-guard",
+        away,
+        "--until",
+        "2013-01-01T04:00",
     ).fine()
     Path(place.state).write_bytes(old)
     done = place("verify", str(place.state))
     assert done.code == 7
-    assert "if it was moved, name its folder (--witness)" in " ".join(done.out.split())
-    done = place("verify", str(place.state), "--witness", away)
+    assert "if it was moved, name its folder (--rollback-guard)" in " ".join(done.out.split())
+    done = place("verify", str(place.state), "--rollback-guard", away)
     assert done.code == 7
     assert "was restored from an old copy" in " ".join(done.out.split())
-    said = place("verify", str(place.state), "--witness", away, "--accept-old-copy").refused(7)
+    said = place("verify", str(place.state), "--rollback-guard", away, "--accept-old-copy").refused(
+        7
+    )
     assert "records that step 4 is released" in said
 
 
@@ -380,8 +410,17 @@ def test_a_file_of_revised_windows_names_the_strategy_of_its_stream(
     kept = str(tmp_path / "revised.db"), str(tmp_path / "revised.csv")
     place(
         *("release", "count", events, "--time", "time", "--every", "1d", "--start", "2013-01-01"),
-        *("--revise", "2d", "--append", "--until", "2013-01-05", "--epsilon", "1", "--yes"),
-        *("--state", kept[0], "--out", kept[1]),
+        *(
+            "--allowed-lateness",
+            "2d",
+            "--append",
+            "--until",
+            "2013-01-05",
+            "--epsilon",
+            "1",
+            "--allow-empty-windows",
+        ),
+        *("--state", kept[0], "--output", kept[1]),
     ).fine()
     said = [
         line
@@ -417,8 +456,16 @@ def test_the_account_of_a_stream_has_the_parameters_of_its_mechanism(
                 "--start",
                 "2013-01-01",
             ),
-            *("--until", "2013-01-05", "--steps", "365", "--epsilon", "1", "--yes"),
-            *("--strategy", kind, "--state", kept[0], "--out", kept[1]),
+            *(
+                "--until",
+                "2013-01-05",
+                "--windows",
+                "365",
+                "--epsilon",
+                "1",
+                "--allow-empty-windows",
+            ),
+            *("--strategy", kind, "--state", kept[0], "--output", kept[1]),
         ).fine()
         for shown in kept:
             account = " ".join(place("methods", shown, "--full").out.split())

@@ -20,7 +20,7 @@ WHEN = ("window_index", "window_start", "window_end")
 
 
 def windows(place: Any, **changed: str | None) -> list[str]:
-    words: list[str] = place.new(**{"by": None, "domain": None, **changed})
+    words: list[str] = place.new(**{"group_by": None, "groups": None, **changed})
     return words
 
 
@@ -37,28 +37,28 @@ def rows_of(place: Any, *words: str) -> list[dict[str, Any]]:
 
 def newest(place: Any) -> list[str]:
     """Options of a later run over data of the past."""
-    return [*place.again, "--until", "newest"]
+    return [*place.again, "--until", "latest-event"]
 
 
 def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> None:
     out = place.folder / "t.csv"
-    words = [*TOP, events, *windows(place, by="to", domain="JFK,LGA,EWR"), "--top", "2"]
-    done = place(*words, "--plot", str(place.folder / "t.svg"))
+    words = [*TOP, events, *windows(place, group_by="to", groups="JFK,LGA,EWR"), "--top", "2"]
+    done = place(*words, "--chart", str(place.folder / "t.svg"))
     assert (done.code, "draws counts and sums over time" in done.err) == (2, True)
-    done = place(*words, "--out", str(out)).fine()
+    done = place(*words, "--output", str(out)).fine()
     assert "Released 3 new windows (1 to 3 of 6)." in done.out
     assert "one event, counted in one cell" in place.shown()
     table = pl.read_csv(out)
     assert table["estimate"].to_list()[-2:] == [2, 1]
     assert table["group"].to_list()[-2:] == ["JFK", "LGA"]
     first = out.read_bytes()
-    done = place(*TOP, events, "--by", "to", *newest(place))
+    done = place(*TOP, events, "--group-by", "to", *newest(place))
     assert "Nothing new to release: 3 of 6 windows are released." in done.out
     assert "ranking of the 2 largest groups by to" in place.shown()
-    done = place(*TOP, events, "--by", "to", "--until", "2013-01-01T01:00", *place.again)
+    done = place(*TOP, events, "--group-by", "to", "--until", "2013-01-01T01:00", *place.again)
     assert "3 windows, up to 2013-01-01 03:00" in place.shown()
     other = [
-        "--domain",
+        "--groups",
         "EWR,LGA,JFK",
         "--top",
         "1",
@@ -66,24 +66,24 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
         "--until",
         "newest",
     ]  # as they are known already
-    (row,) = rows_of(place, *TOP, events, "--by", "to", *other)
+    (row,) = rows_of(place, *TOP, events, "--group-by", "to", *other)
     assert (row["group"], row["estimate"]) == ("JFK", 2)
-    done = place(*TOP, events, "--by", "to", "--top", "0", *newest(place))
+    done = place(*TOP, events, "--group-by", "to", "--top", "0", *newest(place))
     assert (done.code, "--top 0 is below 1" in done.err) == (2, True)
     place.write("e.csv", [*ROWS, "05:00,EWR,cy,1,0"], HEADER)
-    done = place(*words, "--out", str(out))
+    done = place(*words, "--output", str(out))
     assert "Released 2 new windows (4 to 5 of 6)." in done.out
     assert out.read_bytes().startswith(first)
     copy = place.folder / "copy.csv"
-    place("export", str(place.state), "--out", str(copy)).fine()
+    place("export", str(place.state), "--output", str(copy)).fine()
     assert pl.read_csv(copy).equals(pl.read_csv(out))
 
 
 def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) -> None:
     often = [f"{minute // 60:02}:{minute % 60:02},{to}" for minute in range(120) for to in "aab"]
     file = place.write("e.csv", [*often, "01:30,rare"])
-    words = [*TOP, file, *windows(place, by="group", epsilon="10", delta="1e-9")]
-    rows = rows_of(place, *words, "--unknown", "discover", "--until", "2013-01-01T02:00")
+    words = [*TOP, file, *windows(place, group_by="group", epsilon="10", delta="1e-9")]
+    rows = rows_of(place, *words, "--unlisted-groups", "discover", "--until", "2013-01-01T02:00")
     assert [(row["rank"], row["group"], row["is_certain"]) for row in rows] == [
         (1, "a", True),
         (2, "b", True),
@@ -92,7 +92,7 @@ def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) 
         row["lower"] <= times <= row["upper"] for row, times in zip(rows, (240, 120), strict=True)
     )
     out = place.folder / "t.csv"
-    done = place(*words, "--unknown", "discover", "--out", str(out), "--top", "1")
+    done = place(*words, "--unlisted-groups", "discover", "--output", str(out), "--top", "1")
     assert "for all that are shown at once, chosen from up to 1,000,000 groups" in done.out
     assert set(pl.read_csv(out)["group"]) == {"a"}
     assert "rare" not in done.out + out.read_text()
@@ -102,9 +102,15 @@ def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) 
         True,
     )
     few = place.write("few.csv", ["00:10,a", "02:30,b"])
-    words = [*TOP, few, *windows(place, by="group", delta="1e-6"), "--unknown", "discover"]
+    words = [
+        *TOP,
+        few,
+        *windows(place, group_by="group", delta="1e-6"),
+        "--unlisted-groups",
+        "discover",
+    ]
     out = place.folder / "few-t.csv"
-    words += ["--name", "few", "--out", str(out)]
+    words += ["--stream", "few", "--output", str(out)]
     assert rows_of(place, *words) == []
     assert "no group is large enough to be shown yet" in place(*words).out
     assert pl.read_csv(out).columns[:5] == [*WHEN, "series", "rank"]
@@ -125,7 +131,7 @@ def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -
         (["--shares", "nan"], "--shares nan is not a list of numbers"),
         (["--over", "-1"], "--over -1 is below"),
     ):
-        done = place(*words, "0,6,60,80", *more, "--name", "new")
+        done = place(*words, "0,6,60,80", *more, "--stream", "new")
         assert (done.code, said in done.err) == (2, True), done.err
         assert '"name": "new"' not in place("inspect", str(place.state), "--json").out
     done = place(*words, "0,6,60,80", "--shares", "0.5,0.9,0.5")
@@ -133,7 +139,7 @@ def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -
     all_so_far = ["--shares", "0.5,0.9,0.5", "--over", "0"]
     done = place(*words, "0,6,60,80", *all_so_far)
     assert (done.code, done.out.count(" 0.5 ")) == (0, 1), done.err
-    done = place(*words, "0,6,60,80", "--plot", str(plot))
+    done = place(*words, "0,6,60,80", "--chart", str(plot))
     assert (done.code, "draws counts and sums over time" in done.err) == (2, True)
 
 
@@ -151,19 +157,22 @@ def test_cells_may_be_stated_in_another_way_later(place: Any, events: str) -> No
     ("words", "said"),
     [
         (
-            [*TOP, "E", "--by", "to", "--domain", "JFK", "--user", "user"],
-            "--user user needs --most",
+            [*TOP, "E", "--group-by", "to", "--groups", "JFK", "--user", "user"],
+            "--user user needs --max-contributions",
         ),
-        (["release", "count", "E", "--first"], "--first needs --user"),
-        ([*TOP, "E", "--by", "to", "--domain", "JFK", "--most", "2"], "--most 2 needs --user"),
-        ([*TOP, "E", "--by", "to"], "--unknown discover"),
+        (["release", "count", "E", "--distinct-users"], "--distinct-users needs --user"),
         (
-            [*TOP, "E", "--by", "to", "--domain", "a", "--unknown", "x"],
+            [*TOP, "E", "--group-by", "to", "--groups", "JFK", "--max-contributions", "2"],
+            "--max-contributions 2 needs --user",
+        ),
+        ([*TOP, "E", "--group-by", "to"], "--unlisted-groups discover"),
+        (
+            [*TOP, "E", "--group-by", "to", "--groups", "a", "--unlisted-groups", "x"],
             "give refuse, drop or discover",
         ),
         (
-            [*TOP, "E", "--by", "to", "--domain", "JFK,LGA", "--room", "9"],
-            "--room 9 needs --unknown discover",
+            [*TOP, "E", "--group-by", "to", "--groups", "JFK,LGA", "--room", "9"],
+            "--room 9 needs --unlisted-groups discover",
         ),
         (["release", "distinct", "E", "--user", "user", "--lower", "3"], "--lower"),
         (["release", "distinct", "E"], "--user"),
@@ -174,13 +183,13 @@ def test_wrong_options_are_refused_in_words(
     words: list[str], said: str, place: Any, events: str
 ) -> None:
     given = [events if word == "E" else word for word in words]
-    told = place(*given, *windows(place, steps="9", epsilon="1")).refused()
+    told = place(*given, *windows(place, windows="9", epsilon="1")).refused()
     assert said in told
 
 
 def test_plan_says_how_large_the_error_of_a_statistic_is(place: Any, events: str) -> None:
-    common = [*windows(place, steps="40", epsilon="1"), "--plan"]
-    done = place(*TOP, events, "--by", "to", "--domain", "a,b", *common).fine()
+    common = [*windows(place, windows="40", epsilon="1"), "--plan"]
+    done = place(*TOP, events, "--group-by", "to", "--groups", "a,b", *common).fine()
     assert "spends epsilon = 1 of each event" in done.out
     plain = plan(40, epsilon=1, simple=True).best.errors.mean_std
     cells = Quantiles(lower=0, upper=4, cells=4, line="identity")

@@ -31,18 +31,18 @@ class Desk:
         return Workplace(self.folder).plain(*words)
 
     def hierarchy(self, *more: str, leaves: str | None = None, out: str = "out.csv") -> Result:
-        options = ["--levels", "state,county", "--counts", "people", "--domain", self.places]
+        options = ["--levels", "state,county", "--count-column", "people", "--groups", self.places]
         return self("release", "hierarchy", leaves or self.leaves, *options, *self.kept(out), *more)
 
     def ranges(self, *more: str, line: str | None = None, out: str = "out.csv") -> Result:
-        hours = [] if "--label" in more else ["--label", "hour", "--domain", "00,01,02,03"]
+        hours = [] if "--label" in more else ["--label", "hour", "--groups", "00,01,02,03"]
         kept = self.kept(out)
         return self(
-            "release", "ranges", line or self.line, "--counts", "visits", *hours, *kept, *more
+            "release", "ranges", line or self.line, "--count-column", "visits", *hours, *kept, *more
         )
 
     def kept(self, out: str) -> list[str]:
-        return ["--state", str(self.path("state.db")), "--out", str(self.path(out))]
+        return ["--state", str(self.path("state.db")), "--output", str(self.path(out))]
 
     def rest(self) -> set[str]:
         """Files in the folder besides the inputs."""
@@ -57,10 +57,10 @@ def desk(tmp_path: Path) -> Desk:
 
 @pytest.mark.parametrize("out", ["out.csv", "out.parquet", "out.json"])
 def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
-    done = desk.hierarchy("--rho", "5", "--unit", "inhabitant", out=out).fine()
+    done = desk.hierarchy("--rho", "5", "--privacy-unit", "inhabitant", out=out).fine()
     assert "Released 7 nodes." in done.out
-    later = ["--name", "later", "--plan"]
-    plan = desk.hierarchy("--rho", "5", "--unit", "inhabitant", *later, out=f"later.{out}")
+    later = ["--stream", "later", "--plan"]
+    plan = desk.hierarchy("--rho", "5", "--privacy-unit", "inhabitant", *later, out=f"later.{out}")
     assert all(f"\n{level} " in plan.out for level in ("total", "state", "county"))
     shown = " ".join(desk("methods", str(desk.path("state.db")), "--full").out.split())
     assert "one inhabitant, which counts in one of 4 leaves, and" in shown
@@ -96,13 +96,13 @@ def test_the_same_again_and_changed_data_show_what_was_released(desk: Desk) -> N
     changed = desk.write("leaves.csv", "state,county,people\nNY,Kings,701\nDC,,90\n")
     other = desk.hierarchy("--rho", "5", leaves=changed)
     assert (other.code, desk.path("out.csv").read_text()) == (0, first)
-    assert "after the table was released, not counted: begin another --name" in other.err
-    assert desk.hierarchy("--rho", "4", "--name", "second", out="second.csv").code == 0
+    assert "after the table was released, not counted: begin another --stream" in other.err
+    assert desk.hierarchy("--rho", "4", "--stream", "second", out="second.csv").code == 0
 
 
 def test_tables_are_shown_with_the_streams(desk: Desk) -> None:
     state = str(desk.path("state.db"))
-    desk.ranges("--rho", "1", "--unit", "visit")
+    desk.ranges("--rho", "1", "--privacy-unit", "visit")
     shown = desk("inspect", state).out
     assert "stream ranges_of_visits: once" in shown
     account = desk("methods", state, "--full").out
@@ -125,7 +125,7 @@ def test_key_and_state_are_private_files(desk: Desk) -> None:
         (["--rho", "1", "--target", "state"], "--target state has no numbers by name"),
         (["--rho", "1", "--target", "state=1,state=2"], "names 'state' twice"),
         (["--rho", "1", "--levels", "state,state"], "is given for two purposes"),
-        (["--rho", "1", "--counts", "county"], "has the column of counts"),
+        (["--rho", "1", "--count-column", "county"], "has the column of counts"),
         (["--rho", "1", "--target", "town=5"], "'town', which is not a level"),
         (["--target", "state=1000,county=1"], "times that of county"),
     ],
@@ -152,13 +152,22 @@ def test_bad_leaves_are_refused(desk: Desk, text: str, message: str) -> None:
 
 
 def test_ranges_of_a_line(desk: Desk) -> None:
-    words = ["--epsilon", "20", "--label", "hour", "--domain", "00,01,02,03", "--unit", "visit"]
+    words = [
+        "--epsilon",
+        "20",
+        "--label",
+        "hour",
+        "--groups",
+        "00,01,02,03",
+        "--privacy-unit",
+        "visit",
+    ]
     done = desk.ranges(*words, "--ask", "0:2,1:4").fine()
     assert "for each visit" in " ".join(done.out.split())
     assert "Released 4 cells." in done.out
     asked = pl.read_csv(desk.path("out.csv"))
     assert asked.select("from_cell", "to_before").rows() == [(0, 2), (1, 4)]
-    done = desk.ranges(*words, "--name", "whole", out="whole.csv")
+    done = desk.ranges(*words, "--stream", "whole", out="whole.csv")
     table = pl.read_csv(desk.path("whole.csv"), schema_overrides={"hour": pl.String})
     names = [
         "hour",
@@ -204,10 +213,10 @@ def test_bad_ranges_are_refused(desk: Desk, words: list[str], message: str) -> N
 def test_a_table_with_the_counts_is_no_public_domain_in_any_order(desk: Desk) -> None:
     before = desk.rest()
     other = desk.write("other.CSV", "state,county,people\nDC,,90\nNY,Kings,700\n")
-    said = desk.hierarchy("--rho", "1", "--domain", other).refused()
+    said = desk.hierarchy("--rho", "1", "--groups", other).refused()
     assert "has the column of counts, 'people'" in said
     line = desk.write("line2.csv", "hour,visits\n01,0\n00,5\n02,17\n03,4\n")
-    said = desk.ranges("--rho", "1", "--label", "hour", "--domain", line).refused()
+    said = desk.ranges("--rho", "1", "--label", "hour", "--groups", line).refused()
     assert "has the column of counts, 'visits'" in said
     assert "list cells that are publicly known to exist" in said
     assert desk.rest() == before | {"other.CSV", "line2.csv"}
@@ -215,13 +224,13 @@ def test_a_table_with_the_counts_is_no_public_domain_in_any_order(desk: Desk) ->
 
 def test_labels_are_public_and_come_from_no_private_file(desk: Desk) -> None:
     said = desk.ranges("--rho", "1", "--label", "hour").refused()
-    assert "ranges needs --domain" in said
-    said = desk.ranges("--rho", "1", "--label", "hour", "--domain", desk.line).refused()
+    assert "ranges needs --groups" in said
+    said = desk.ranges("--rho", "1", "--label", "hour", "--groups", desk.line).refused()
     assert "is the file of the events" in said
-    done = desk.ranges("--rho", "1", "--label", "hour", "--domain", "00,01,02")
+    done = desk.ranges("--rho", "1", "--label", "hour", "--groups", "00,01,02")
     assert "'hour' that are not listed: '03' (first in row 4)" in done.err
     assert not desk.rest()
-    desk.ranges("--rho", "100000", "--label", "hour", "--domain", "04,03,02,01,00").fine()
+    desk.ranges("--rho", "100000", "--label", "hour", "--groups", "04,03,02,01,00").fine()
     table = pl.read_csv(desk.path("out.csv"), schema_overrides={"hour": pl.String})
     table = table.filter(measure="cell")
     assert table["hour"].to_list() == ["04", "03", "02", "01", "00"]
@@ -231,7 +240,7 @@ def test_labels_are_public_and_come_from_no_private_file(desk: Desk) -> None:
 def test_a_screen_shows_the_largest_rows_with_their_intervals(desk: Desk) -> None:
     domain = desk.write("uneven.csv", "state,county\nDC,\nNY,Kings\nNY,Queens\n")
     leaves = desk.write("few.csv", "state,county,people\nDC,,500\nNY,Kings,300\n")
-    done = desk.hierarchy("--rho", "1000000", "--domain", domain, leaves=leaves).fine()
+    done = desk.hierarchy("--rho", "1000000", "--groups", domain, leaves=leaves).fine()
     assert "intervals of 95%" in done.out
     for words in ("total", "state +DC", "state +NY", "county +NY +Kings"):
         assert re.search(rf"\n{words} +\d[\d.]+ +\d", done.out), words
@@ -241,7 +250,7 @@ def test_its_file_and_its_state_are_shown(desk: Desk) -> None:
     """The file was looked at for steps, of which it has none."""
     desk.hierarchy("--rho", "5", out="tree.parquet")
     labels = desk.write("hours.csv", "hour\n" + "".join(f"{hour:02}\n" for hour in range(24)))
-    desk.ranges("--rho", "5", "--label", "hour", "--domain", labels, out="long.csv")
+    desk.ranges("--rho", "5", "--label", "hour", "--groups", labels, out="long.csv")
     state = str(desk.path("state.db"))
     named = ("hierarchy_of_people", "tree.parquet", 7), ("ranges_of_visits", "long.csv", 24)
     for name, out, rows in named:
@@ -252,11 +261,11 @@ def test_its_file_and_its_state_are_shown(desk: Desk) -> None:
         found = json.loads(desk("inspect", str(desk.path(out)), "--json").out)
         assert (found["released"], len(found["rows"])) == (kind, min(rows, 20))
         assert not {"first", "last", "missing_steps"} & {*found}
-    said = desk("export", state, "--name", "ranges_of_visits", "--steps", "1:2").refused()
-    assert "--steps 1:2 does not apply to stream 'ranges_of_visits', which was released" in said
+    said = desk("export", state, "--stream", "ranges_of_visits", "--windows", "1:2").refused()
+    assert "--windows 1:2 does not apply to stream 'ranges_of_visits', which was released" in said
     shown = desk("inspect", state).out + desk("methods", state, "--full").out
     assert "step" not in shown
-    refused = desk("close", state, "--name", "ranges_of_visits", "--drop-waiting")
+    refused = desk("close", state, "--stream", "ranges_of_visits", "--drop-waiting")
     assert (refused.code, "it needs no end" in refused.err) == (2, True)
 
 
@@ -274,10 +283,10 @@ def test_verify_says_what_is_right_and_ends_with_a_code(desk: Desk) -> None:
     assert (done.code, "not computed again: " in done.out) == (6, True)
     assert desk("verify", state, "--key", str(desk.path("other.key"))).code == 0
     for words, code, said in (
-        (("--name", "visits"), 2, "has no release 'visits'"),
-        (("--name", "ranges_of_visits"), 6, "key"),
-        (("--name", "ranges_of_visits", "--key", str(desk.path("none.key"))), 6, "none.key"),
-        (("--name", "ranges_of_visits", "--key", desk.line), 6, "line.csv"),
+        (("--stream", "visits"), 2, "has no release 'visits'"),
+        (("--stream", "ranges_of_visits"), 6, "key"),
+        (("--stream", "ranges_of_visits", "--key", str(desk.path("none.key"))), 6, "none.key"),
+        (("--stream", "ranges_of_visits", "--key", desk.line), 6, "line.csv"),
     ):
         refused = desk("verify", state, *words)
         assert (refused.code, said in refused.err) == (code, True), refused.err

@@ -33,9 +33,9 @@ def test_names_of_groups_steer_no_terminal(
             main()
         return "".join(capsys.readouterr())
 
-    stream = (*("--time", "time", "--every", "1d", "--start", "2024-03-01", "--steps", 9),)
-    domain = ("--by", "page", "--domain", tmp_path / "pages.csv", "--epsilon", 1)
-    state = ("--state", tmp_path / "s.db", "--until", "2024-03-02", "--out", out)
+    stream = (*("--time", "time", "--every", "1d", "--start", "2024-03-01", "--windows", 9),)
+    domain = ("--group-by", "page", "--groups", tmp_path / "pages.csv", "--epsilon", 1)
+    state = ("--state", tmp_path / "s.db", "--until", "2024-03-02", "--output", out)
     for said in (
         counton("release", "count", events, *stream, *domain, *state),
         counton("export", out),

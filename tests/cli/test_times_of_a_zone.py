@@ -31,11 +31,11 @@ TOLD = ["export s.db", "export s.db --json", "methods s.db", "inspect s.db", "in
 
 
 def test_a_stream_of_berlin_tells_the_times_of_berlin(berlin: Workplace) -> None:
-    first = berlin.plain(*asked("--steps 40 --until 2024-03-08 --out t.csv"))
+    first = berlin.plain(*asked("--windows 40 --until 2024-03-08 --output t.csv"))
     assert first.code == 0, first.err
     assert "before the first window (2024-03-01T00:00:00+01:00)" in first.err
     assert "to the end of 2024-03-07 (window 7, Europe/Berlin)" in first.out
-    report = berlin.plain(*asked("--steps 40 --until 2024-03-09 --out t.json --json"))
+    report = berlin.plain(*asked("--windows 40 --until 2024-03-09 --output t.json --json"))
     found = json.loads(report.out)
     assert found["until"] == found["last"]["window_end"] == "2024-03-09T00:00:00+01:00"
     assert found["last"]["counted_until"] == "2024-03-09T00:00:00+01:00"
@@ -56,18 +56,18 @@ def test_a_stream_of_berlin_tells_the_times_of_berlin(berlin: Workplace) -> None
     ("more", "words"),
     [
         (
-            "--steps 3 --until newest",
+            "--windows 3 --until latest-event",
             "after the last window of the stream, 3, which ends at 2024-03-04T00:00:00+01:00",
         ),
         (
-            "--steps 3 --until 2024-03-05",
+            "--windows 3 --until 2024-03-05",
             "the last window of the stream, 3, which is released at 2024-03-04T00:00:00+01:00",
         ),
-        ("--steps 3", "The last window ended at 2024-03-04T00:00:00+01:00"),
-        ("--steps 40 --until 2024-02-28", "is not after 2024-03-01T00:00:00+01:00"),
-        ("--steps 40 --until 2924-03-01", "lies in the future"),
+        ("--windows 3", "The last window ended at 2024-03-04T00:00:00+01:00"),
+        ("--windows 40 --until 2024-02-28", "is not after 2024-03-01T00:00:00+01:00"),
+        ("--windows 40 --until 2924-03-01", "lies in the future"),
         (
-            "--steps 40 --until 2024-04-08",
+            "--windows 40 --until 2024-04-08",
             "would release 31 windows, but the newest row is of 2024-03-08 23:30+01:00",
         ),
     ],
@@ -80,7 +80,7 @@ def test_an_error_tells_the_times_of_the_stream(berlin: Workplace, more: str, wo
 
 
 def test_later_runs_and_exports_tell_the_times_of_the_stream(berlin: Workplace) -> None:
-    assert berlin.plain(*asked("--steps 40 --until 2024-03-08")).code == 0
+    assert berlin.plain(*asked("--windows 40 --until 2024-03-08")).code == 0
     changed = [word.replace("2024-03-01", "2024-03-02") for word in asked("--until 2024-03-08")]
     done = berlin.plain(*changed)
     assert done.code == 2
@@ -90,7 +90,7 @@ def test_later_runs_and_exports_tell_the_times_of_the_stream(berlin: Workplace) 
     gone = berlin.plain(*asked("--until 2024-03-08"))
     assert gone.code == 0
     assert "rows that were counted and are gone, which stay counted" in gone.err
-    none = berlin.plain("export", "s.db", "--steps", "2025-01-01:")
+    none = berlin.plain("export", "s.db", "--windows", "2025-01-01:")
     assert none.code == 2
     assert "between 2024-03-01T00:00:00+01:00 and 2024-03-08T00:00:00+01:00" in none.err
     assert not _ELSEWHERE.findall(done.err + gone.err + none.err)

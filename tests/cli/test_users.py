@@ -18,10 +18,10 @@ def events(place: Any) -> str:
 
 
 LINE = (
-    "--time", "time", "--start", "2013-01-01", "--every", "1h", "--steps", "6", "--unit", "visit",
+    "--time", "time", "--start", "2013-01-01", "--every", "1h", "--windows", "6", "--privacy-unit", "visit",
 )  # fmt: skip
-DOMAIN = ("--domain", "group=a,b")
-CELLS = ("--domain", "a,b")
+DOMAIN = ("--groups", "group=a,b")
+CELLS = ("--groups", "a,b")
 
 
 @pytest.mark.parametrize(
@@ -29,21 +29,21 @@ CELLS = ("--domain", "a,b")
     [
         ("release", "contingency", "--columns", "group", *DOMAIN),
         ("release", "contingency", "--columns", "group", *DOMAIN, *LINE),
-        ("release", "ranges", "--counts", "number", "--label", "group", "--domain", "a,b"),
+        ("release", "ranges", "--count-column", "number", "--label", "group", "--groups", "a,b"),
         ("release", "ranges", "--label", "group", *CELLS, *LINE),
         (
             "release",
             "hierarchy",
             "--levels",
             "group",
-            "--counts",
+            "--count-column",
             "number",
-            "--domain",
+            "--groups",
             "groups.csv",
         ),
-        ("release", "hierarchy", "--levels", "group", "--domain", "groups.csv", *LINE),
-        ("release", "count", "--by", "group", *CELLS, *LINE),
-        ("release", "top-k", "--by", "group", *CELLS, *LINE),
+        ("release", "hierarchy", "--levels", "group", "--groups", "groups.csv", *LINE),
+        ("release", "count", "--group-by", "group", *CELLS, *LINE),
+        ("release", "top-k", "--group-by", "group", *CELLS, *LINE),
     ],
     ids=" ".join,
 )
@@ -55,16 +55,16 @@ def test_every_door_says_that_people_are_not_protected(place: Any, asked: tuple[
     place.write("e.csv", rows[: 2 - ("number" in asked)], "time,group,who,number")
     out = str(place.folder / "out.csv")
     state = str(place.state)
-    unit = () if "--unit" in asked else ("--unit", "visit")
+    unit = () if "--privacy-unit" in asked else ("--privacy-unit", "visit")
     command = (*asked[:what], str(place.folder / "e.csv"), *asked[what:], *unit)
     command = tuple(str(place.folder / word) if word == "groups.csv" else word for word in command)
-    command += ("--epsilon", "1", "--state", state, "--out", out)
+    command += ("--epsilon", "1", "--state", state, "--output", out)
     done = place(*command).fine()
     assert words in " ".join(done.out.split())
     assert json.loads(place.folder.joinpath("out.csv.json").read_text())["people"] == words
     assert json.loads(place(*command, "--json").out)["people"] == words
     place.folder.joinpath("out.csv.json").unlink()
-    assert place("export", state, "--out", out).code == 0
+    assert place("export", state, "--output", out).code == 0
     assert json.loads(place.folder.joinpath("out.csv.json").read_text())["people"] == words
     assert words in " ".join(export(state).describe().split())
 
@@ -73,8 +73,19 @@ def test_every_door_says_that_the_losses_of_days_add_up(place: Any, events: str)
     words = "each who's day is protected alone: a user with 10 of these loses 10 times the epsilon"
     state = str(place.state)
     out = str(place.folder / "out.csv")
-    line = ("--user", "who", "--most", "2", "--per", "1d", *LINE[:-1], "who", "--epsilon", "1")
-    done = place("release", "count", events, *line, "--state", state, "--out", out).fine()
+    line = (
+        "--user",
+        "who",
+        "--max-contributions",
+        "2",
+        "--contribution-period",
+        "1d",
+        *LINE[:-1],
+        "who",
+        "--epsilon",
+        "1",
+    )
+    done = place("release", "count", events, *line, "--state", state, "--output", out).fine()
     kept = export(state)
     published = read(out)
     doors = [done.out, place("inspect", state).out, place("inspect", out).out, place.shown()]
@@ -88,7 +99,7 @@ def test_every_door_says_that_the_losses_of_days_add_up(place: Any, events: str)
 @pytest.mark.parametrize(
     "asked",
     [
-        ("release", "count", "--user", "who", "--most", "2", *LINE),
+        ("release", "count", "--user", "who", "--max-contributions", "2", *LINE),
         ("release", "distinct", "--user", "who", *LINE),
     ],
     ids=" ".join,
@@ -98,7 +109,7 @@ def test_where_users_are_protected_none_of_this_is_said(
 ) -> None:
     what = 2
     out = str(place.folder / "out.csv")
-    kept = ("--epsilon", "1", "--state", str(place.state), "--out", out)
+    kept = ("--epsilon", "1", "--state", str(place.state), "--output", out)
     done = place(*asked[:what], events, *asked[what:], *kept).fine()
     assert "people are not" not in done.out
     assert "people" not in json.loads(place.folder.joinpath("out.csv.json").read_text())
@@ -108,13 +119,47 @@ def test_where_users_are_protected_none_of_this_is_said(
 @pytest.mark.parametrize(
     ("bound", "words", "late"),
     [
-        (("--most", "2", "--per", "1w"), "rows beyond 2 of each visit's week do not count", True),
-        (("--most", "2"), "rows beyond 2 of each visit do not count, which makes numbers", True),
+        (
+            ("--max-contributions", "2", "--contribution-period", "1w"),
+            "rows beyond 2 of each visit's week do not count",
+            True,
+        ),
+        (
+            ("--max-contributions", "2"),
+            "rows beyond 2 of each visit do not count, which makes numbers",
+            True,
+        ),
         # A period is a window.
-        (("--most", "2", "--per", "1h"), "rows beyond 2 of each visit's hour do not count", False),
-        (("--most", "24", "--per", "1d", "--most-a-window", "1"), "", False),  # never reached
-        (("--most", "23", "--per", "1d", "--most-a-window", "1"), "", True),
-        (("--first",), "", False),  # who has come so far
+        (
+            ("--max-contributions", "2", "--contribution-period", "1h"),
+            "rows beyond 2 of each visit's hour do not count",
+            False,
+        ),
+        (
+            (
+                "--max-contributions",
+                "24",
+                "--contribution-period",
+                "1d",
+                "--max-contributions-per-window",
+                "1",
+            ),
+            "",
+            False,
+        ),  # never reached
+        (
+            (
+                "--max-contributions",
+                "23",
+                "--contribution-period",
+                "1d",
+                "--max-contributions-per-window",
+                "1",
+            ),
+            "",
+            True,
+        ),
+        (("--distinct-users",), "", False),  # who has come so far
     ],
     ids=str,
 )
@@ -122,7 +167,7 @@ def test_late_windows_sink_under_a_bound_for_longer(
     place: Any, events: str, bound: tuple[str, ...], words: str, late: bool
 ) -> None:
     asked = ("release", "count", events, "--user", "who", *bound, *LINE, "--epsilon", "1",
-             "--state", str(place.state), "--until", "newest")  # fmt: skip
+             "--state", str(place.state), "--until", "latest-event")  # fmt: skip
     place.by_file(*asked).fine()
     said = " ".join(export(str(place.state)).describe().split()).lower()
     assert words in said
@@ -132,7 +177,16 @@ def test_late_windows_sink_under_a_bound_for_longer(
 def test_what_is_protected_is_said_in_words_and_what_is_dropped_to_the_operator(
     place: Any, events: str
 ) -> None:
-    bounds = ("--user", "who", "--most", "2", "--per", "1d", "--unit", "visitor")
+    bounds = (
+        "--user",
+        "who",
+        "--max-contributions",
+        "2",
+        "--contribution-period",
+        "1d",
+        "--privacy-unit",
+        "visitor",
+    )
     done = place.count(events, *bounds).fine()
     assert "people are not" not in done.out
     said = place.shown()
@@ -155,7 +209,7 @@ def test_somebody_with_several_periods_loses_the_square_of_their_number(
     place: Any, events: str
 ) -> None:
     """As groups do: Bun and Steinke 2016, Proposition 1.9."""
-    people = ("--user", "who", "--most", "2", "--per", "1d")
+    people = ("--user", "who", "--max-contributions", "2", "--contribution-period", "1d")
     new = place.new(epsilon=None, rho="1")
     assert place("release", "count", events, *new, *people).code == 0
     assert "a user with 10 of these loses 100 times the rho" in place.shown()
@@ -164,7 +218,7 @@ def test_somebody_with_several_periods_loses_the_square_of_their_number(
 def test_what_an_id_protects_is_said_with_its_limits(place: Any) -> None:
     """For as long as ids are remembered, and in this stream alone."""
     path = str(place.write("ids.csv", ["00:10,a,1", "00:20,a,1", "03:00,b,2"], "time,group,row"))
-    assert place.count(path, "--id", "row").code == 0
+    assert place.count(path, "--row-id", "row").code == 0
     said = place.shown()
     assert "the same id are one event, until 35 days after the first of them was counted" in said
     assert "an id that comes again later counts as another event, with a loss of its own" in said
@@ -173,20 +227,20 @@ def test_what_an_id_protects_is_said_with_its_limits(place: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--per", "1y"), "--per 1y is not a length of time"),
-        (("--unit", ""), "unit"),
+        (("--contribution-period", "1y"), "--contribution-period 1y is not a length of time"),
+        (("--privacy-unit", ""), "unit"),
     ],
 )
 def test_a_wrong_period_or_unit_is_named(
     place: Any, events: str, options: tuple[str, ...], words: str
 ) -> None:
-    said = place.count(events, "--user", "who", "--most", "2", *options).refused()
+    said = place.count(events, "--user", "who", "--max-contributions", "2", *options).refused()
     assert words in said
 
 
 def test_forget_asks_before_it_closes_a_bucket(place: Any, events: str) -> None:
     """Of any name alike: whom the state knows must not decide whether a bucket is closed."""
-    users = ("--user", "who", "--most", "2", "--until", "2013-01-01T02:00")
+    users = ("--user", "who", "--max-contributions", "2", "--until", "2013-01-01T02:00")
     assert place.count(events, *users).code == 0
     state = str(place.state)
     before = place.state.read_bytes()
@@ -194,9 +248,9 @@ def test_forget_asks_before_it_closes_a_bucket(place: Any, events: str) -> None:
     for done, person in zip(asked, ("'a'", "'NOSUCH'"), strict=True):
         assert (done.code, done.out) == (2, "")
         assert "can be erased in 'count' only at a price" in done.err
-        assert "give --yes" in done.err
+        assert "give --allow-empty-windows" in done.err
         assert done.err.replace(person, "") == asked[0].err.replace("'a'", "")
-    done = place("erase-user", state, "a", "--name", "none", "--yes")
+    done = place("erase-user", state, "a", "--stream", "none", "--yes")
     assert (done.code, "has no stream 'none'; it has 'count'" in done.err) == (2, True)
     assert place.state.read_bytes() == before
     said = place("erase-user", state, "a", "--yes").out
@@ -205,10 +259,10 @@ def test_forget_asks_before_it_closes_a_bucket(place: Any, events: str) -> None:
 
 def test_a_release_that_is_over_has_no_people_to_come(place: Any, events: str) -> None:
     """The last step is released, or the stream was ended: nothing is asked, and nothing said."""
-    users = ("--user", "who", "--most", "2", "--until", "2013-01-01T02:00")
-    assert place.count(events, *users, "--name", "all", "--steps", "2").code == 0
-    assert place.count(events, *users, "--name", "ended").code == 0
-    assert place("close", str(place.state), "--name", "ended", "--drop-waiting").code == 0
+    users = ("--user", "who", "--max-contributions", "2", "--until", "2013-01-01T02:00")
+    assert place.count(events, *users, "--stream", "all", "--windows", "2").code == 0
+    assert place.count(events, *users, "--stream", "ended").code == 0
+    assert place("close", str(place.state), "--stream", "ended", "--drop-waiting").code == 0
     for person in ("a", "NOSUCH"):
         done = place("erase-user", str(place.state), person).fine()
         assert done.out.count("The stream is closed and counts no more users") == 2
@@ -220,8 +274,8 @@ def test_rows_that_were_counted_long_ago_are_not_called_left_out(place: Any) -> 
     days = [f"2013-01-{day:02}T01:00:00Z,a{day}" for day in range(1, 11)]
     nights = {"2013-01-11": days, "2013-03-02": [*days, "2013-03-01T01:00:00Z,b"]}
     nights["2013-03-03"] = [*nights["2013-03-02"], "2013-03-02T01:00:00Z,c"]
-    new = ["--id", "row", "--time", "time", "--every", "1d", "--start", "2013-01-01"]
-    new += ["--steps", "90", "--epsilon", "1000000"]
+    new = ["--row-id", "row", "--time", "time", "--every", "1d", "--start", "2013-01-01"]
+    new += ["--windows", "90", "--epsilon", "1000000"]
     for night, rows in nights.items():
         file = place.folder / "e.csv"
         file.write_text("\n".join(["time,row", *rows]))

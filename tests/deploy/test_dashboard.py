@@ -89,21 +89,21 @@ def published(
     key = folder / "the.key"
     shared: dict[str, Any] = {
         "events": folder / "e.csv", "state": state, "key": key, "time": "time", "every": "1d",
-        "start": "2024-03-01", "steps": 366, "until": "2024-03-07", "epsilon": 1, "by": "page",
-        "domain": GROUPS,
+        "start": "2024-03-01", "windows": 366, "until": "2024-03-07", "epsilon": 1, "group_by": "page",
+        "groups": GROUPS,
     }  # fmt: skip
-    run(Job("count", name="visits", release="both", **shared)).close()
-    run(Job("count", name="windows", release="windows", **shared)).close()
+    run(Job("count", stream="visits", series="both", **shared)).close()
+    run(Job("count", stream="windows", series="per-window", **shared)).close()
     run(
-        Job("average", name="seconds", value="seconds", lower=0, upper=30, resolution=1, **shared)
+        Job("average", stream="seconds", value="seconds", lower=0, upper=30, resolution=1, **shared)
     ).close()
     carry_out("publisher.sql", url("counton_writer", "counton"))
     public = url("counton_publisher", "counton_public")
     for name in ("visits", "windows", "seconds"):
-        publish(url("counton_publisher", "counton"), public, name=name, key=key)
+        publish(url("counton_publisher", "counton"), public, stream=name, key=key)
     carry_out("reader.sql", public)
     reader = url("counton_reader", "counton_public")
-    tables = {name: export(state, name=name).table() for name in ("visits", "windows", "seconds")}
+    tables = {name: export(state, stream=name).table() for name in ("visits", "windows", "seconds")}
     yield tables, reader
     with psycopg.connect(admin, autocommit=True) as connection:
         for database in ("counton", "counton_public"):

@@ -140,7 +140,7 @@ def test_the_nightly_job_runs_as_its_pod_does(
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         assert f'"new": {new},' in done.stdout
-    assert load(file)["visits"].yes
+    assert load(file)["visits"].allow_empty_windows
 
 
 def test_each_server_of_the_nightly_job_is_asked_with_a_password_of_its_own() -> None:
@@ -173,7 +173,7 @@ def test_what_the_nightly_job_has_as_comments_may_be_put_in(
     file = tmp_path / "nightly.toml"
     file.write_text(re.sub(r"^# (?=\w+ = |\[)", "", text, flags=re.MULTILINE), encoding="utf-8")
     job = load(file)["visits"]
-    stated = [job.value_of(name) for name in ("user", "most", "per")]
+    stated = [job.value_of(name) for name in ("user", "max_contributions", "contribution_period")]
     assert stated == ["visitor", 3, "1d"]
     published = published_to(file)
     assert published == "postgresql://counton_publisher:publish_password@pghost/counton_public"

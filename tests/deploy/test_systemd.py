@@ -72,8 +72,8 @@ def test_the_job_file_is_the_one_that_the_unit_runs_with_the_key_that_it_is_hand
     for job in load(FOLDER / "nightly.toml").values():
         assert job.key == f"command:cat /run/credentials/counton.service/{credential}"
         assert str(job.state).startswith("/var/lib/counton/")
-        assert job.steps is not None
-        assert job.yes
+        assert job.windows is not None
+        assert job.allow_empty_windows
 
 
 def test_the_job_file_runs_over_a_folder_to_which_a_file_comes_each_night(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 ROWS = "at,shop,paid\n2024-03-01T00:10,a,3\n2024-03-01T00:20,b,9\n2024-03-01T01:10,a,12\n"
 STREAM: dict[str, Any] = {
     "time": "at", "every": "1h", "start": "2024-03-01", "steps": 24, "epsilon": 10**6,
-    "strategy": "binary", "by": "shop", "domain": "a,b", "value": "paid", "threshold": 5,
+    "strategy": "binary", "by": "shop", "groups": "a,b", "value": "paid", "threshold": 5,
 }  # fmt: skip
 
 
@@ -44,15 +44,15 @@ def test_it_is_a_command_whose_file_answers(above: Path, tmp_path: Path) -> None
     events = tmp_path / "e.csv"
     out = tmp_path / "o.parquet"
     events.write_text(ROWS)
-    words = [f"--{name}={value}" for name, value in STREAM.items()]
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in STREAM.items()]
     state = str(tmp_path / "s.db")
-    files = [f"--state={state}", f"--out={out}"]
+    files = [f"--state={state}", f"--output={out}"]
     until = "--until=2024-03-01T02:00"
     helped, said, _, methods, verified = printed_by_each(
         [
             ["release", "above", "--help"],
             ["release", "above", str(events), *words, *files, until],
-            ["export", state, f"--out={tmp_path / 'again.csv'}"],
+            ["export", state, f"--output={tmp_path / 'again.csv'}"],
             ["methods", state],
             ["verify", state],
         ],
@@ -72,7 +72,9 @@ def test_it_is_a_command_whose_file_answers(above: Path, tmp_path: Path) -> None
 def test_it_is_a_job_of_a_file_and_of_python(above: Path, tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text(ROWS)
     assert "threshold" in schema()["$defs"]["above"]["properties"]
-    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in STREAM.items())
+    lines = "".join(
+        f"{key.replace('_', '-')} = {json.dumps(value)}\n" for key, value in STREAM.items()
+    )
     file = tmp_path / "nightly.toml"
     file.write_text(
         f'[jobs.big]\nstatistic = "above"\nevents = "e.csv"\nstate = "a.db"\n{lines}'
@@ -94,7 +96,9 @@ def test_it_is_a_job_of_a_file_and_of_python(above: Path, tmp_path: Path) -> Non
 
 def test_it_is_served(above: Path, tmp_path: Path) -> None:
     keys = {**STREAM, "time": "time", "start": "2026-03-01T09:00", "every": "1h", "epsilon": 10**6}
-    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+    lines = "".join(
+        f"{key.replace('_', '-')} = {json.dumps(value)}\n" for key, value in keys.items()
+    )
     file = tmp_path / "jobs.toml"
     file.write_text(f'[jobs.big]\nstatistic = "above"\nstate = "s.db"\n{lines}')
     service = Inside(file)
@@ -132,7 +136,7 @@ def test_without_its_package_a_file_says_what_is_missing(above: Path, tmp_path: 
             "above",  # type: ignore[arg-type]  # of another package
             tmp_path / "e.csv",
             state=tmp_path / "s.db",
-            out=out,
+            output=out,
             until="2024-03-01T02:00",
         )
         assert released.table().height == 4

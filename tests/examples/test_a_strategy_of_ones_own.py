@@ -73,7 +73,7 @@ def said(*words: str) -> str:
 def test_a_job_file_names_it_and_its_stream_is_verified(installed: Path) -> None:
     job = load(installed / "jobs.toml")["visits"]
     out = installed / "o.parquet"
-    with run(job.having(until="2024-03-04", quiet=48)) as outcome:
+    with run(job.having(until="2024-03-04", max_empty_windows=48)) as outcome:
         assert outcome.spec.strategy == blocks(168, 24)
         assert outcome.after == 72
     with run(job.having(until="2024-03-05")) as outcome:  # and goes on
@@ -83,7 +83,7 @@ def test_a_job_file_names_it_and_its_stream_is_verified(installed: Path) -> None
     assert "96 values computed again" in found
     for words in (("inspect", "--json"), ("methods", "--full")):
         assert "blocks" in said(words[0], str(installed / "visits.db"), words[1]).lower()
-    said("export", str(installed / "visits.db"), f"--out={out}")
+    said("export", str(installed / "visits.db"), f"--output={out}")
     read = counton.read(out)
     assert read.numbers.design.strategy == blocks(168, 24)
     assert read.table().height == 96
@@ -109,7 +109,7 @@ def test_a_page_watches_it(installed: Path) -> None:
 def test_python_takes_an_instance(installed: Path) -> None:
     stream: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}
     job = Job(
-        "count", installed / "visits.csv", installed / "p.db", strategy=blocks(7, 3), steps=7,
+        "count", installed / "visits.csv", installed / "p.db", strategy=blocks(7, 3), windows=7,
         until="2024-03-03", **stream,
     )  # fmt: skip
     with run(job) as outcome:

@@ -55,9 +55,9 @@ def test_the_demonstration_without_an_end_is_a_command(tmp_path: Path) -> None:
     (tmp_path / "departures.parquet").touch()
     (tmp_path / "carriers.csv").touch()
     words = command_text(options_for(str(tmp_path), expire=True)).split()
-    assert words[words.index("--growth") + 1] == "1.08"
-    assert "--expire" in words
-    assert "--steps" not in words
+    assert words[words.index("--expiration-growth") + 1] == "1.08"
+    assert "--expiring" in words
+    assert "--windows" not in words
 
 
 @pytest.mark.long

@@ -75,7 +75,7 @@ READINGS: dict[str, RowMapping] = {
         for form in ("epoch", "epoch_ms", "epoch_ns", "%d.%m.%Y", "%Y-%d-%m", "%Y-%m-%dT%H:%M")
     },
     "group": RowMapping(Columns("", "c"), WINDOWS),
-    "found group": RowMapping(Columns("", "c"), WINDOWS, unknown="discover"),
+    "found group": RowMapping(Columns("", "c"), WINDOWS, unlisted_groups="discover"),
     "user": RowMapping(Columns("", user="c"), WINDOWS),
     "id": RowMapping(Columns("", id="c"), WINDOWS),
     "value": RowMapping(Columns("", value="c"), WINDOWS, adds=Sum(-10, 10, "0.1")),
@@ -264,8 +264,8 @@ def test_cell_of_typed_column_removed_changes_no_other_cell(
 
 def counted(what: Any, events: Any, folder: Path, **options: Any) -> list[float]:
     stream: dict[str, Any] = {
-        "time": "time", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "2024-03-05",
-        "epsilon": 10**6, "unit": "event", "yes": True, "release": "windows",
+        "time": "time", "every": "1d", "start": "2024-03-01", "windows": 9, "until": "2024-03-05",
+        "epsilon": 10**6, "privacy_unit": "event", "allow_empty_windows": True, "series": "per-window",
         "state": folder / f"{len([*folder.iterdir()])}.db",
     }  # fmt: skip
     table = release(what, events, **{**stream, **options}).table()
@@ -289,7 +289,7 @@ def test_naive_datetime_in_first_row_moves_no_aware_one(tmp_path: Path) -> None:
 
 def test_decimal_with_many_digits_removes_no_other_value(tmp_path: Path) -> None:
     values = [Decimal(16)] * 100
-    options = {"value": "paid", "lower": 0, "upper": 20, "resolution": 1, "missing": "skip"}
+    options = {"value": "paid", "lower": 0, "upper": 20, "resolution": 1, "missing_values": "drop"}
     sums = []
     for cells in (values, [*values, Decimal("1E-37")], [Decimal("1E-37"), *values]):
         frame = pd.DataFrame({"time": "2024-03-02", "paid": pd.Series(cells, dtype=object)})

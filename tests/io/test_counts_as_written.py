@@ -30,15 +30,17 @@ WITH_COMMA: dict[str, int | None] = {
     "12,5": None, ".000": None,
 }  # fmt: skip
 STREAM: dict[str, Any] = {
-    "time": "time", "every": "1d", "start": "2024-03-01", "steps": 2, "until": "2024-03-02",
-    "epsilon": 500, "unit": "event", "yes": True,
+    "time": "time", "every": "1d", "start": "2024-03-01", "windows": 2, "until": "2024-03-02",
+    "epsilon": 500, "privacy_unit": "event", "allow_empty_windows": True,
 }  # fmt: skip
 
 
 def counted(events: Any, folder: Path, what: Any = "count", **options: Any) -> float:
     """Return the first number of a stream with next to no noise."""
     state = folder / f"{len([*folder.iterdir()])}.db"
-    table = release(what, events, **{**STREAM, "counts": "n", "state": state, **options}).table()
+    table = release(
+        what, events, **{**STREAM, "count_column": "n", "state": state, **options}
+    ).table()
     return float(table["estimate"].round(6)[0])
 
 
@@ -78,9 +80,9 @@ def test_texts_of_counts_mean_the_same_in_all_sources(text: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("what", "options"),
     [
-        ("hierarchy", {"levels": "page", "domain": {"page": ["a", "b"]}}),
-        ("contingency", {"columns": "page", "domain": {"page": ["a", "b"]}}),
-        ("ranges", {"label": "page", "domain": ["a", "b"]}),
+        ("hierarchy", {"levels": "page", "groups": {"page": ["a", "b"]}}),
+        ("contingency", {"columns": "page", "groups": {"page": ["a", "b"]}}),
+        ("ranges", {"label": "page", "groups": ["a", "b"]}),
     ],
 )
 def test_count_in_a_table_is_digits_alone(what: str, options: Any, tmp_path: Path) -> None:
@@ -171,7 +173,7 @@ def test_count_above_the_bound_is_set_aside(text: str, tmp_path: Path) -> None:
     file = tmp_path / "e.csv"
     aside = tmp_path / "q.csv"
     file.write_text(f"time,n\n2024-03-01,3\n2024-03-01,{text}\n2024-03-01,4\n")
-    assert counted(file, tmp_path, bad_rows=f"quarantine:{aside}", epsilon=1, steps=365) == (
+    assert counted(file, tmp_path, bad_rows=f"quarantine:{aside}", epsilon=1, windows=365) == (
         pytest.approx(7, abs=200)
     )
     assert text in aside.read_text()
@@ -203,5 +205,5 @@ def test_sum_of_counts_above_the_exact_range_advises_no_resolution(
     file = tmp_path / "e.csv"
     file.write_text("time,n\n" + f"2024-03-01,{2**50}\n" * rows)
     with pytest.raises(SumOverflowError, match="correct rows with too large a count") as error:
-        counted(file, tmp_path, epsilon=1, steps=365)
+        counted(file, tmp_path, epsilon=1, windows=365)
     assert "resolution" not in str(error.value)

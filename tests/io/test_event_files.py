@@ -119,10 +119,10 @@ def test_rows_of_many_groups_are_added_up_by_label_first(
         table.write_parquet(paths[-1])
     columns = COLUMNS if adds is None else Columns("time", "group", "value")
 
-    placed_first = read(paths, columns, domain=names, adds=adds, unknown="drop")
+    placed_first = read(paths, columns, domain=names, adds=adds, unlisted_groups="drop")
     monkeypatch.setattr("counton.io.aggregation.MANY_GROUPS", 5)
     monkeypatch.setattr("counton.windowing.groups.BLOCK", 7)
-    by_label = read(paths, columns, domain=names, adds=adds, unknown=unknown)
+    by_label = read(paths, columns, domain=names, adds=adds, unlisted_groups=unknown)
     agree(by_label, placed_first)
     assert by_label.cells.height > 60
     assert (by_label.unknown > 0) == (unknown == "drop")
@@ -130,7 +130,7 @@ def test_rows_of_many_groups_are_added_up_by_label_first(
 
 def agree(found: Aggregates, other: Aggregates) -> None:
     assert found.cells.equals(other.cells)
-    for fact in ("newest", "rows", "before", "beyond", "unknown", "skipped", "quarantined"):
+    for fact in ("newest", "rows", "before", "beyond", "unlisted_groups", "skipped", "quarantined"):
         assert getattr(found, fact) == getattr(other, fact)
 
 
@@ -159,7 +159,7 @@ def test_rows_that_say_labels_alone_are_added_up_by_these_first(
     columns = Columns("time", group, several=("page", "kind"))
 
     def found() -> Aggregates:
-        return read(paths, columns, domain=names, adds=adds, unknown="drop")
+        return read(paths, columns, domain=names, adds=adds, unlisted_groups="drop")
 
     row_by_row = found()
     monkeypatch.setattr("counton.io.aggregation.MANY_GROUPS", -1)
@@ -214,7 +214,7 @@ def test_a_date_is_its_local_midnight(write: Write) -> None:
             "row 1 .*one of 2 such rows; 1 more has another problem",
         ),
         ("1357018200,a\n", r"row 1 .*'1357018200'.*give time_format"),
-        ("2013-01-01T00:00Z,\n", "row 1 .* no group.*missing=skip"),
+        ("2013-01-01T00:00Z,\n", "row 1 .* no group.*missing_values=drop"),
         ("2013-01-01T00:00Z,c\n2013-01-01T00:00Z,b\n", r"not listed: 'c' \(first in row 1\)"),
     ],
 )
@@ -228,13 +228,13 @@ def test_clock_changes_are_refused_or_resolved_as_stated(write: Write) -> None:
     file = open_source(write("time\n2013-11-03 01:30\n"))
     with pytest.raises(InvalidInputError, match="a clock change skips"):
         read(file, Columns("time"), windows)
-    early = read(file, Columns("time"), windows, clock_change="earliest")
-    late = read(file, Columns("time"), windows, clock_change="latest")
+    early = read(file, Columns("time"), windows, ambiguous="earliest")
+    late = read(file, Columns("time"), windows, ambiguous="latest")
     assert None not in (late.newest, early.newest)
     assert (late.newest or 0) - (early.newest or 0) == 3_600_000_000
     skipped = open_source(write("time\n2013-03-10 02:30\n"))
     with pytest.raises(InvalidInputError, match="a clock change skips"):
-        read(skipped, Columns("time"), windows, clock_change="earliest")
+        read(skipped, Columns("time"), windows, ambiguous="earliest")
 
 
 @pytest.mark.parametrize("hour", ["2013-03-10 02:30", "2013-11-03 01:30"])

@@ -101,7 +101,7 @@ def clipped(given: Any) -> Any:
 
 def readers(role: str, folder: Path) -> Iterator[tuple[str, Any]]:
     """What a reader finds in a source: of good rows always the same."""
-    policies = Policies(folder / "bad.csv", 100, "skip")
+    policies = Policies(folder / "bad.csv", 100, "drop")
 
     def added(columns: Columns, domain: tuple[str, ...] | None, **more: Any) -> Any:
         def read(source: Source, time_format: str | None = None) -> Any:
@@ -114,8 +114,11 @@ def readers(role: str, folder: Path) -> Iterator[tuple[str, Any]]:
 
     for unknown in ("drop", "refuse"):
         if unknown == "drop" or role == "time":
-            yield "sum_rows", added(Columns("time", "what"), ("a", "1"), unknown=unknown)
-    yield "other", added(Columns("time", "what"), ("a", "z"), other="z", unknown="drop")
+            yield "sum_rows", added(Columns("time", "what"), ("a", "1"), unlisted_groups=unknown)
+    yield (
+        "other",
+        added(Columns("time", "what"), ("a", "z"), other_group="z", unlisted_groups="drop"),
+    )
     yield "sum", added(Columns("time", value="value"), None, adds=Grid(clipped))
     yield "users", added(Columns("time", user="what", id="value"), None)
     if role == "time":

@@ -21,7 +21,7 @@ ROWS = [
 ]
 OPTIONS: dict[str, Any] = {
     "time": "time", "time_format": "%d.%m.%Y %H:%M", "every": "1d", "start": "2026-09-01",
-    "steps": 2, "until": "2026-09-03", "by": "place", "domain": ["Köln, Dom", "Bonn; Markt"],
+    "windows": 2, "until": "2026-09-03", "group_by": "place", "groups": ["Köln, Dom", "Bonn; Markt"],
     "value": "paid", "lower": -5, "upper": 1500, "resolution": "0.25", "epsilon": 10**9,
 }  # fmt: skip
 
@@ -104,10 +104,17 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 def test_a_decimal_comma_is_named_where_a_number_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "e.csv"
     file.write_text("time;paid\n2024-03-01T09:00;12,50\n")
-    told: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 9}
+    told: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "windows": 9}
     bounds: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 100, "resolution": "0.01"}
     job = Job(
-        "sum", file, tmp_path / "s.db", separator=";", epsilon=1, until="newest", **told, **bounds
+        "sum",
+        file,
+        tmp_path / "s.db",
+        separator=";",
+        epsilon=1,
+        until="latest-event",
+        **told,
+        **bounds,
     )
     with pytest.raises(InvalidInputError, match=r"comma is the decimal sign, give decimal=,"):
         run(job)

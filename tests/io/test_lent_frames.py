@@ -23,7 +23,7 @@ def counted(events: Any, folder: Path, **own: Any) -> list[float]:
     """Totals by day, with next to no noise."""
     job = Job(
         "count", events, folder / f"{len(own)}.db", time="time", every="1d", start="2024-03-01",
-        steps=3, until="2024-03-03", epsilon=10**6, unit="event", yes=True, **own,
+        windows=3, until="2024-03-03", epsilon=10**6, privacy_unit="event", allow_empty_windows=True, **own,
     )  # fmt: skip
     with run(job) as outcome:
         found: list[float] = outcome.read().table()["estimate"].to_list()
@@ -43,7 +43,7 @@ def test_a_column_that_nobody_reads_is_not_converted(odd: str, tmp_path: Path) -
     assert counted(frame, tmp_path) == [1, 2]
     match = "column 'z' of the data frame|groups in column 'z'|no group in column 'z'"
     with pytest.raises(InvalidInputError, match=match):
-        counted(frame, tmp_path, by="z", domain="a,b")
+        counted(frame, tmp_path, group_by="z", groups="a,b")
 
 
 INDEXES: dict[str, tuple[Any, str]] = {
@@ -89,7 +89,7 @@ def test_whatever_a_library_raises_names_the_column(tmp_path: Path) -> None:
     assert counted(Picky(), tmp_path) == [1, 2]
     match = r"column 'z' of the data frame cannot be read \(no Arrow type for z\); convert it"
     with pytest.raises(InvalidInputError, match=match):
-        counted(Picky(), tmp_path, by="z", domain="a,b")
+        counted(Picky(), tmp_path, group_by="z", groups="a,b")
 
 
 def test_a_stream_without_names_is_read_once(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_stream_without_names_is_read_once(tmp_path: Path) -> None:
             self.taken = True
             return pl.DataFrame({"time": DAYS, "page": ["a", "b"]}).__arrow_c_stream__()
 
-    assert counted(Stream(), tmp_path, by="page", domain="a,b") == [1, 0, 1, 1]
+    assert counted(Stream(), tmp_path, group_by="page", groups="a,b") == [1, 0, 1, 1]
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -154,8 +154,8 @@ def test_a_fixed_offset_in_parquet_is_a_zone(tmp_path: Path) -> None:
     file.write_bytes(given.replace(schema, other))
     assert counted(file, tmp_path) == [1, 2]
     job = Job(
-        "count", file, tmp_path / "at.db", time="at", every="1d", start="2024-03-01", steps=3,
-        until="2024-03-03", epsilon=10**6, unit="event", yes=True,
+        "count", file, tmp_path / "at.db", time="at", every="1d", start="2024-03-01", windows=3,
+        until="2024-03-03", epsilon=10**6, privacy_unit="event", allow_empty_windows=True,
     )  # fmt: skip
     with run(job) as outcome:
         assert outcome.read().table()["estimate"].to_list() == [1, 2]

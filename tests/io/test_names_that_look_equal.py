@@ -28,7 +28,7 @@ PAIRS = [
 def refusal(folder: Path, what: Any = "count", **options: Any) -> str:
     with pytest.raises(InvalidInputError) as error:
         release(
-            what, time="time", every="1d", start="2024-03-01", steps=9, epsilon=1, unit="event",
+            what, time="time", every="1d", start="2024-03-01", windows=9, epsilon=1, privacy_unit="event",
             until="2024-03-02", state=folder / "s.db", **options,
         )  # fmt: skip
     return str(error.value)
@@ -39,18 +39,18 @@ def test_group_that_looks_like_a_listed_one_is_shown_with_code_points(
     listed: str, name: str, points: tuple[str, str], tmp_path: Path
 ) -> None:
     rows = pl.DataFrame({"time": ["2024-03-01"] * 2, "city": [name, "elsewhere"]})
-    said = refusal(tmp_path, events=rows, by="city", domain=[listed, "Bern"])
+    said = refusal(tmp_path, events=rows, group_by="city", groups=[listed, "Bern"])
     assert "which looks like the listed" in said
     assert all(point in said for point in points), said
     assert "'elsewhere'" in said
-    table = {"columns": "city", "domain": {"city": [listed, "Bern"]}}
+    table = {"columns": "city", "groups": {"city": [listed, "Bern"]}}
     said = refusal(tmp_path, "contingency", events=rows, **table)
     assert all(point in said for point in points), said
 
 
 def test_column_that_looks_like_a_stated_one_is_shown_with_code_points(tmp_path: Path) -> None:
     rows = pl.DataFrame({"time": ["2024-03-01"], DECOMPOSED: ["a"]})
-    said = refusal(tmp_path, events=rows, by=COMPOSED, domain=["a"])
+    said = refusal(tmp_path, events=rows, group_by=COMPOSED, groups=["a"])
     assert "U+00FC" in said
     assert "U+0308" in said
 

@@ -22,8 +22,8 @@ ROWS = "time\n2024-03-01\n"
 def refusal(events: Any, folder: Path, **options: Any) -> str:
     with pytest.raises(InvalidInputError) as error:
         release(
-            "count", events, time="time", every="1d", start="2024-03-01", steps=9, epsilon=1,
-            unit="event", until="2024-03-02", state=folder / "s.db", **options,
+            "count", events, time="time", every="1d", start="2024-03-01", windows=9, epsilon=1,
+            privacy_unit="event", until="2024-03-02", state=folder / "s.db", **options,
         )  # fmt: skip
     assert not (folder / "s.db").exists()
     return str(error.value)
@@ -86,8 +86,8 @@ def test_header_that_begins_as_another_format_is_a_header(tmp_path: Path) -> Non
         file = tmp_path / f"{name}.csv"
         file.write_text(f"{name},time\nx,2024-03-01\n")
         made = release(
-            "count", file, time="time", every="1d", start="2024-03-01", steps=9, epsilon=100,
-            unit="event", until="2024-03-02", state=tmp_path / f"{name}.db",
+            "count", file, time="time", every="1d", start="2024-03-01", windows=9, epsilon=100,
+            privacy_unit="event", until="2024-03-02", state=tmp_path / f"{name}.db",
         )  # fmt: skip
         assert made.table()["estimate"].to_list() == [1]
 
@@ -113,7 +113,7 @@ def test_address_that_is_not_read_is_refused(
     file = tmp_path / "nightly.toml"
     file.write_text(
         f'[jobs.v]\nevents = "{address}"\nquery = "select 1"\ntime = "time"\nevery = "1d"\n'
-        'start = "2024-03-01"\nsteps = 9\nepsilon = "1"\nunit = "visit"\nstate = "s.db"\n'
+        'start = "2024-03-01"\nwindows = 9\nepsilon = "1"\nprivacy-unit = "visit"\nstate = "s.db"\n'
     )
     with pytest.raises(InvalidInputError) as error:
         run(load(file)["v"])

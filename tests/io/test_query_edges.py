@@ -47,7 +47,7 @@ def edges_of(
         moments={"since": since, "until": until},
         column="time",
         timezone=zone,
-        clock_change=clock_change,
+        ambiguous=clock_change,
         time_format=time_format,
         holds_all_rows=holds_all_rows,
     )

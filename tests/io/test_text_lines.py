@@ -51,8 +51,8 @@ def run_of(file: Path, folder: Path, **more: Any) -> tuple[int, int]:
     """The rows that a run counts, and those that it sets aside."""
     state = folder / f"{next(NUMBERS)}.db"
     job = Job(
-        "count", file, state, time="time", every="1d", start="2024-03-01", steps=10,
-        until="2024-03-05", epsilon=50, unit="event", yes=True, **more,
+        "count", file, state, time="time", every="1d", start="2024-03-01", windows=10,
+        until="2024-03-05", epsilon=50, privacy_unit="event", allow_empty_windows=True, **more,
     )  # fmt: skip
     with run(job) as outcome:
         counts = counts_of(outcome)
@@ -155,8 +155,8 @@ def test_a_folder_says_what_it_leaves_out(tmp_path: Path) -> None:
         f"not read: '{folder}/day=2024-03-01' (a folder), '{folder}/o.csv.bz2', '{folder}/q.tsv'; "
     )
     told: dict[str, Any] = {
-        "time": "time", "every": "1d", "start": "2024-03-01", "steps": 10, "until": "2024-03-02",
-        "unit": "event", "state": tmp_path / "s.db", "guarantee": PureDP(50),
+        "time": "time", "every": "1d", "start": "2024-03-01", "windows": 10, "until": "2024-03-02",
+        "privacy_unit": "event", "state": tmp_path / "s.db", "guarantee": PureDP(50),
     }  # fmt: skip
     with pytest.warns(UserWarning, match=r"not read: .*q\.tsv"):
         release("count", folder, **told)

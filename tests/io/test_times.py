@@ -325,5 +325,5 @@ def test_refusal_of_a_time_says_what_to_write(
     file = tmp_path / "e.csv"
     file.write_text(f"time\n{text}\n")
     with pytest.raises(InvalidInputError, match=match):
-        release("count", file, time="time", every="1d", start="2024-01-01", steps=9, epsilon=1,
-                unit="event", time_format=form, state=tmp_path / "s.db")  # fmt: skip
+        release("count", file, time="time", every="1d", start="2024-01-01", windows=9, epsilon=1,
+                privacy_unit="event", time_format=form, state=tmp_path / "s.db")  # fmt: skip

@@ -18,13 +18,13 @@ events = "e.csv"
 time = "time"
 every = "1d"
 start = 2024-03-01
-steps = 30
+windows = 30
 epsilon = 0.5
 
 [jobs.visits]
-by = "page"
-domain = ["home", "shop"]
-out = "visits.csv"
+group-by = "page"
+groups = ["home", "shop"]
+output = "visits.csv"
 
 [jobs.paid]
 statistic = "average"
@@ -54,12 +54,12 @@ def test_load_returns_jobs_with_defaults_and_paths_of_the_folder(file: Path) -> 
     jobs = load(file)
     assert list(jobs) == ["visits", "paid"]
     visits = jobs["visits"]
-    assert (visits.statistic, visits.name, str(visits.epsilon)) == ("count", "visits", "1/2")
-    assert (visits.start, visits.value_of("domain")) == ("2024-03-01", ("home", "shop"))
+    assert (visits.statistic, visits.stream, str(visits.epsilon)) == ("count", "visits", "1/2")
+    assert (visits.start, visits.value_of("groups")) == ("2024-03-01", ("home", "shop"))
     assert visits.events == str(file.parent / "e.csv")
-    assert visits.out == str(file.parent / "visits.csv")
-    assert visits.value_of("by") == ("page",)
-    assert not jobs["paid"].states("by")
+    assert visits.output == str(file.parent / "visits.csv")
+    assert visits.value_of("group_by") == ("page",)
+    assert not jobs["paid"].states("group_by")
 
 
 def test_load_ignores_defaults_of_other_statistics(file: Path) -> None:
@@ -70,8 +70,8 @@ def test_load_ignores_defaults_of_other_statistics(file: Path) -> None:
 def test_load_gives_every_report_its_statistics(file: Path) -> None:
     report = """
 [report.all]
-by = "page"
-domain = ["home"]
+group-by = "page"
+groups = ["home"]
 [report.all.time]
 statistic = "average"
 value = "paid"
@@ -92,33 +92,33 @@ resolution = 1
         (("[jobs.visits]", "[job.visits]"), "unknown section 'job'"),
         (("[jobs.visits]", "[limit]\nrho = 1\n[jobs.visits]"), "counton ledger"),
         (('time = "time"', 'tiem = "time"'), "did you mean time"),
-        (("steps = 30", 'steps = "30"'), "steps 30 is not a whole number"),
-        (("steps = 30", "steps = true"), "steps is not a whole number"),
-        (("steps = 30", "steps = 0"), "at least 1"),
+        (("windows = 30", 'windows = "30"'), "steps 30 is not a whole number"),
+        (("windows = 30", "windows = true"), "windows is not a whole number"),
+        (("windows = 30", "windows = 0"), "at least 1"),
         (("epsilon = 0.5", "epsilon = true"), "epsilon is not a number"),
         (("epsilon = 0.5", "epsilon = 10:00:00"), "is not a number"),
         (('statistic = "average"', 'statistic = "mean"'), "did you mean average"),
         (('statistic = "average"', "statistic = 3"), "give one of count, sum"),
-        (('by = "page"', 'lower = 3\nby = "page"'), "lower', which is for"),
-        (('by = "page"', 'value = "n"'), "did you mean counts"),
-        (('by = "page"', 'at_least = 3\nby = "page"'), "at_least"),
-        (('by = "page"', "file_format = 'csv'"), "did you mean format"),
-        (('by = "page"', 'comment = "ours"'), "no option 'comment'; leave it out"),
+        (('group-by = "page"', 'lower = 3\ngroup-by = "page"'), "lower', which is for"),
+        (('group-by = "page"', 'value = "n"'), "did you mean count-column"),
+        (('group-by = "page"', 'at_least = 3\ngroup-by = "page"'), "at_least"),
+        (('group-by = "page"', "file_format = 'csv'"), "did you mean format"),
+        (('group-by = "page"', 'comment = "ours"'), "no option 'comment'; leave it out"),
         (("epsilon = 0.5", "epsilon = ["), "not valid TOML"),
         (('events = "e.csv"', ""), "lacks the key 'events'"),
         (('state = "v.db"', ""), "lacks the key 'state'"),
-        (("[jobs.visits]", "[jobs.visits]\nclock-change = 'twice'"), "clock-change twice"),
-        (('domain = ["home", "shop"]', "domain = { page = 'home' }"), "without a list"),
-        (('domain = ["home", "shop"]', "domain = [['home']]"), "domain"),
-        (('domain = ["home", "shop"]', "domain = [{ a = 1 }]"), "domain"),
-        (('by = "page"', "by = [1, ['a']]"), "by"),
-        (('out = "visits.csv"', 'out = "a\\u0000b"'), "jobs.visits.out"),
-        (('out = "visits.csv"', '"a\\u0000b" = 1'), "a key of jobs.visits"),
+        (("[jobs.visits]", "[jobs.visits]\nambiguous = 'twice'"), "clock-change twice"),
+        (('groups = ["home", "shop"]', "groups = { page = 'home' }"), "without a list"),
+        (('groups = ["home", "shop"]', "groups = [['home']]"), "groups"),
+        (('groups = ["home", "shop"]', "groups = [{ a = 1 }]"), "groups"),
+        (('group-by = "page"', "group-by = [1, ['a']]"), "by"),
+        (('output = "visits.csv"', 'output = "a\\u0000b"'), "jobs.visits.out"),
+        (('output = "visits.csv"', '"a\\u0000b" = 1'), "a key of jobs.visits"),
         (("[jobs.visits]", "[jobs]\nvisits = 3\n[jobs.others]"), "write the line [jobs.visits]"),
         (("[defaults]", "defaults = 3\n[serve]"), "write the line [defaults]"),
         (("[defaults]", "[report.visits]\n[defaults]"), "a job and a report called 'visits'"),
         (("[defaults]", "[report]\nall = 3\n[defaults]"), "write the line [report.all]"),
-        (("[defaults]", "[report.all]\nby = 'page'\n[defaults]"), "contains no statistic"),
+        (("[defaults]", "[report.all]\ngroup-by = 'page'\n[defaults]"), "contains no statistic"),
     ],
 )
 def test_load_refuses_what_is_wrong_and_names_it(
@@ -127,7 +127,9 @@ def test_load_refuses_what_is_wrong_and_names_it(
     assert words in refused(file, FILE.replace(*changed))
 
 
-@pytest.mark.parametrize("text", ["", "[defaults]\nsteps = 3", "[jobs]", "[serve]\npublic = true"])
+@pytest.mark.parametrize(
+    "text", ["", "[defaults]\nwindows = 3", "[jobs]", "[serve]\npublic = true"]
+)
 def test_load_refuses_a_file_without_jobs(text: str, file: Path) -> None:
     assert "has no jobs" in refused(file, text)
 
@@ -149,7 +151,9 @@ def test_load_refuses_tables_that_are_nested_too_deep(file: Path) -> None:
     assert "nested too deep" in refused(file, ".".join(["a"] * 50_000) + " = 1")
 
 
-@pytest.mark.parametrize("key", ["events", "state", "key", "witness", "out", "plot", "bad-rows"])
+@pytest.mark.parametrize(
+    "key", ["events", "state", "key", "rollback_guard", "output", "chart", "bad-rows"]
+)
 @pytest.mark.parametrize("value", ['""', '"  "', '"${NOTHING}"', '["e.csv", ""]'])
 def test_load_refuses_an_empty_path(
     key: str, value: str, file: Path, monkeypatch: pytest.MonkeyPatch
@@ -167,26 +171,39 @@ def test_load_refuses_an_empty_path(
 
 
 def test_load_refuses_an_empty_domain_of_a_statistic_of_a_report(file: Path) -> None:
-    message = refused(file, f'{FILE}[report.all]\n[report.all.rows]\nby = "page"\ndomain = ""\n')
-    assert "domain" in message
+    message = refused(
+        file, f'{FILE}[report.all]\n[report.all.rows]\ngroup-by = "page"\ngroups = ""\n'
+    )
+    assert "groups" in message
 
 
 def test_load_takes_a_list_of_groups_that_is_longer_than_a_path(file: Path) -> None:
     names = ",".join(f"group-{number}" for number in range(200))
     file.write_text(FILE.replace('["home", "shop"]', f'"{names}"'))
-    assert load(file)["visits"].value_of("domain") == names
+    assert load(file)["visits"].value_of("groups") == names
 
 
 def test_load_takes_names_of_a_list_for_groups_where_a_file_has_that_name(file: Path) -> None:
     (file.parent / "home").write_text("page\nhome\n")
-    assert load(file)["visits"].value_of("domain") == ("home", "shop")
+    assert load(file)["visits"].value_of("groups") == ("home", "shop")
     file.write_text(FILE.replace('["home", "shop"]', '"home"'))
-    assert load(file)["visits"].value_of("domain") == str(file.parent / "home")
+    assert load(file)["visits"].value_of("groups") == str(file.parent / "home")
 
 
 @pytest.mark.parametrize(
     "key",
-    ["time", "time-format", "timezone", "start", "until", "by", "domain", "other", "user", "most"],
+    [
+        "time",
+        "time-format",
+        "timezone",
+        "start",
+        "until",
+        "group_by",
+        "groups",
+        "other_group",
+        "user",
+        "max_contributions",
+    ],
 )
 def test_load_refuses_a_line_of_init_that_is_still_empty(key: str, file: Path) -> None:
     lines = [line for line in FILE.splitlines() if not line.startswith(f"{key} ")]
@@ -251,13 +268,13 @@ def test_load_each_refuses_events_of_the_file_and_of_the_caller(file: Path) -> N
     ("line", "is_taken"),
     [
         ("", True),
-        ('bad-rows = "refuse"', True),
-        ("bad-rows-most = 1000", True),
+        ('bad-rows = "fail"', True),
+        ("max-bad-rows = 1000", True),
         ('separator = ","', True),
         ('separator = ";"', False),
         ('bad-rows = "quarantine:b.csv"', False),
-        ("quiet = 3", False),
-        ('until = "newest"', False),
+        ("max-empty-windows = 3", False),
+        ('until = "latest-event"', False),
         ('until = "2024-03-04"', False),
         ('query = "select 1"', False),
     ],
@@ -265,7 +282,7 @@ def test_load_each_refuses_events_of_the_file_and_of_the_caller(file: Path) -> N
 def test_load_without_rows_refuses_options_that_a_service_decides(
     line: str, is_taken: bool, file: Path
 ) -> None:
-    text = FILE.replace('events = "e.csv"', line).replace('out = "visits.csv"\n', "")
+    text = FILE.replace('events = "e.csv"', line).replace('output = "visits.csv"\n', "")
     file.write_text(text)
     jobs = load_each(file, without_rows=True)
     assert isinstance(jobs["visits"], CountJob) == is_taken
@@ -274,9 +291,9 @@ def test_load_without_rows_refuses_options_that_a_service_decides(
 
 
 def test_refuse_of_service_names_option_and_value() -> None:
-    with pytest.raises(InvalidInputError, match=r"out=t\.csv is for runs over files"):
-        refuse_of_service(CountJob(out="t.csv"))
-    refuse_of_service(CountJob(time="at", every="1h", append=True, yes=True))
+    with pytest.raises(InvalidInputError, match=r"output=t\.csv is for runs over files"):
+        refuse_of_service(CountJob(output="t.csv"))
+    refuse_of_service(CountJob(time="at", every="1h", append=True, allow_empty_windows=True))
 
 
 def test_select_jobs_returns_named_jobs_in_the_order_of_the_file() -> None:
@@ -345,7 +362,7 @@ def test_schema_has_every_option_of_every_statistic() -> None:
     for name, model in all_models().items():
         keys = {field.alias for field in model.model_fields.values()}
         assert keys == tables[name]["properties"].keys()
-    assert tables["count"]["properties"]["domain"]["anyOf"]
-    assert tables["count"]["properties"]["bad-rows-most"]["type"] == "integer"
+    assert tables["count"]["properties"]["groups"]["anyOf"]
+    assert tables["count"]["properties"]["max-bad-rows"]["type"] == "integer"
     shared = schema()["properties"]["defaults"]["properties"]
     assert {"levels", "value", "statistic"} < shared.keys()

@@ -35,18 +35,60 @@ def job_of(statistic: str, folder: Path, **options: Any) -> Job:
 
 
 EXAMPLES: list[tuple[str, dict[str, Any]]] = [
-    ("count", {"time": "at", "every": "1h", "steps": 9, "start": "2024-03-01", "epsilon": "0.1"}),
-    ("count", {"by": "a,b", "domain": {"a": ["x"], "b": ["y", "z"]}, "yes": True, "quiet": 0}),
-    ("count", {"by": "a", "domain": ["x", 3], "other": "rest", "first": True, "user": "who"}),
-    ("sum", {"value": "paid", "lower": "-1/3", "upper": 9, "resolution": "1e-6", "within": "2%"}),
-    ("top-k", {"by": "a", "unknown": "discover", "delta": "1e-6", "top": 3, "room": 10}),
-    ("hierarchy", {"levels": "a,b", "domain": {"a": ["x"], "b": ["y"]}, "target": "a=1,b=2"}),
+    ("count", {"time": "at", "every": "1h", "windows": 9, "start": "2024-03-01", "epsilon": "0.1"}),
+    (
+        "count",
+        {
+            "group_by": "a,b",
+            "groups": {"a": ["x"], "b": ["y", "z"]},
+            "allow_empty_windows": True,
+            "max_empty_windows": 0,
+        },
+    ),
+    (
+        "count",
+        {
+            "group_by": "a",
+            "groups": ["x", 3],
+            "other_group": "rest",
+            "distinct_users": True,
+            "user": "who",
+        },
+    ),
+    (
+        "sum",
+        {
+            "value": "paid",
+            "lower": "-1/3",
+            "upper": 9,
+            "resolution": "1e-6",
+            "margin_of_error": "2%",
+        },
+    ),
+    (
+        "top-k",
+        {"group_by": "a", "unlisted_groups": "discover", "delta": "1e-6", "top": 3, "room": 10},
+    ),
+    ("hierarchy", {"levels": "a,b", "groups": {"a": ["x"], "b": ["y"]}, "target": "a=1,b=2"}),
     ("quantiles", {"value": "paid", "edges": "0,0.5,9", "shares": [0.25, 0.5]}),
-    ("moments", {"columns": ["a", "b"], "bounds": ["0:9", "0:20"], "width": 4.5, "level": 0.9}),
-    ("report", {"statistics": {"rows": {"by": "a", "domain": ["x"]}}, "by": "a", "domain": "x"}),
+    (
+        "moments",
+        {"columns": ["a", "b"], "bounds": ["0:9", "0:20"], "width": 4.5, "confidence_level": 0.9},
+    ),
+    (
+        "report",
+        {
+            "statistics": {"rows": {"group_by": "a", "groups": ["x"]}},
+            "group_by": "a",
+            "groups": "x",
+        },
+    ),
     ("count", {"events": ["a.csv", "b.csv"], "append": True, "time_format": "%d.%m.%Y"}),
-    ("count", {"bad_rows": "quarantine:bad.csv", "bad_rows_most": 7, "strategy": "mine.json"}),
-    ("count", {"key": "env:KEY", "witness": "none", "until": "newest", "query": "select 1"}),
+    ("count", {"bad_rows": "quarantine:bad.csv", "max_bad_rows": 7, "strategy": "mine.json"}),
+    (
+        "count",
+        {"key": "env:KEY", "rollback_guard": "none", "until": "latest-event", "query": "select 1"},
+    ),
     ("count", {"state": "postgresql://ann@db/visits", "events": "sqlite:///a.db"}),
 ]
 
@@ -56,7 +98,7 @@ def test_saved_job_is_the_same_when_it_is_read_again(
     statistic: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    job = job_of(statistic, tmp_path, name="it", **options)
+    job = job_of(statistic, tmp_path, stream="it", **options)
     (tmp_path / "jobs").mkdir()
     file = tmp_path / "jobs" / "nightly.toml"
     save(job, file)
@@ -79,11 +121,11 @@ def test_save_keeps_other_jobs_comments_and_permissions(tmp_path: Path) -> None:
     file = tmp_path / "nightly.toml"
     file.write_text(OTHER_JOBS)
     file.chmod(0o640)
-    save(job_of("count", tmp_path, name="more", epsilon=1), file)
+    save(job_of("count", tmp_path, stream="more", epsilon=1), file)
     assert file.read_text().startswith(OTHER_JOBS)
     assert list(load(file)) == ["visits", "more"]
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
-    save(job_of("count", tmp_path, name="visits", epsilon=2), file)
+    save(job_of("count", tmp_path, stream="visits", epsilon=2), file)
     assert load(file)["visits"].epsilon == 2
 
 
@@ -113,7 +155,7 @@ def test_save_writes_comments_and_empty_keys_first(tmp_path: Path) -> None:
     file = tmp_path / "nightly.toml"
     file.write_text("left over")
     comments = {HEADING: "Two\nlines.", "user": "whom to protect", "state": "secret"}
-    save(job_of("count", tmp_path), file, comments, anew=True, empty=["user", "most"])
+    save(job_of("count", tmp_path), file, comments, anew=True, empty=["user", "max_contributions"])
     assert file.read_text().splitlines() == [
         "# Two",
         "# lines.",
@@ -121,7 +163,7 @@ def test_save_writes_comments_and_empty_keys_first(tmp_path: Path) -> None:
         "[jobs.count]",
         "# whom to protect",
         'user = ""',
-        'most = ""',
+        'max-contributions = ""',
         'statistic = "count"',
         'events = "e.csv"',
         "# secret",
@@ -145,13 +187,15 @@ def test_save_writes_no_password(tmp_path: Path) -> None:
         ("events", pl.DataFrame({"at": ["2024-03-01"]})),
         ("key", Key.generate()),
         ("strategy", Factorisation([[1.0, 0.0], [0.5, 1.0]])),
-        ("domain", pl.Series(["home"])),
+        ("groups", pl.Series(["home"])),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_save_refuses_an_object_in_memory(option: str, value: Any, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError) as caught:
-        save(job_of("count", tmp_path, by="page", **{option: value}), tmp_path / "nightly.toml")
+        save(
+            job_of("count", tmp_path, group_by="page", **{option: value}), tmp_path / "nightly.toml"
+        )
     assert caught.value.fields == (option,)
     assert not (tmp_path / "nightly.toml").exists()
 

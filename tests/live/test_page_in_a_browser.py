@@ -42,37 +42,37 @@ fold = "1s"
 state = "live.db"
 time = "time"
 every = "5s"
-steps = 20000
+windows = 20000
 start = "{recent}"
 epsilon = 1
-unit = "visit"
+privacy-unit = "visit"
 timezone = "Europe/Copenhagen"
 
 [jobs.visits]
 statistic = "count"
 every = "1s"
-by = "page"
-domain = ["home", "shop", "news", "help", "about"]
-release = "both"
+group-by = "page"
+groups = ["home", "shop", "news", "help", "about"]
+series = "both"
 
 [jobs.shelves]
 statistic = "count"
-by = "shelf"
-domain = {many}
+group-by = "shelf"
+groups = {many}
 
 [jobs.alone]
 statistic = "count"
 
 [jobs.revised]
 statistic = "count"
-by = "page"
-domain = ["home", "shop"]
-revise = "20s"
+group-by = "page"
+groups = ["home", "shop"]
+allowed-lateness = "20s"
 
 [jobs.long]
 statistic = "count"
-by = "page"
-domain = ["home", "shop"]
+group-by = "page"
+groups = ["home", "shop"]
 start = "{long_ago}"
 
 [jobs.paid]
@@ -85,12 +85,12 @@ resolution = 1
 [jobs.spent]
 statistic = "average"
 value = "paid"
-by = "page"
-domain = ["home", "shop"]
+group-by = "page"
+groups = ["home", "shop"]
 lower = 0
 upper = 100
 resolution = 1
-level = 0.8
+confidence-level = 0.8
 
 [jobs.waits]
 statistic = "quantiles"
@@ -98,18 +98,18 @@ value = "paid"
 lower = 0
 upper = 100
 cells = 10
-steps = 1000
+windows = 1000
 
 [jobs.best]
 statistic = "top-k"
-by = "page"
-domain = ["home", "shop", "news", "help", "about"]
+group-by = "page"
+groups = ["home", "shop", "news", "help", "about"]
 top = 3
 
 [jobs.later]
 statistic = "count"
-by = "page"
-domain = ["home", "shop"]
+group-by = "page"
+groups = ["home", "shop"]
 every = "1h"
 start = "{tomorrow}"
 """

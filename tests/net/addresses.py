@@ -14,7 +14,7 @@ from tests.net.nights import BY, ONCE, OVER_TIME, STATISTICS, USER, Night, relea
 #: Statistics of users, and found groups, which need a delta.
 LEFT_OUT = ("distinct", "report of users", "found")
 GUARANTEES: dict[str, dict[str, Any]] = {"epsilon": {"epsilon": 4}, "rho": {"rho": "0.5"}}
-ENDLESS = {name: value for name, value in OVER_TIME.items() if name != "steps"}
+ENDLESS = {name: value for name, value in OVER_TIME.items() if name != "windows"}
 
 
 def cases() -> Iterator[tuple[str, Night]]:
@@ -30,11 +30,15 @@ def cases() -> Iterator[tuple[str, Night]]:
     both = {"epsilon": 1, "delta": "1e-6"}
     yield "groups, delta", Night(OVER_TIME | both | BY, nights=1)
     for name in ("count", "groups", "average by group"):
-        for people, bound in {"rows": {}, "people": USER, "a day": {**USER, "per": "1d"}}.items():
-            asked = {**ENDLESS, "around": 9, "epsilon": 1, **STATISTICS[name], **bound}
+        for people, bound in {
+            "rows": {},
+            "people": USER,
+            "a day": {**USER, "contribution_period": "1d"},
+        }.items():
+            asked = {**ENDLESS, "expected_windows": 9, "epsilon": 1, **STATISTICS[name], **bound}
             yield f"{name} without an end, {people}", Night(asked, nights=1)
-    yield "expiring, epsilon", Night({**ENDLESS, "expire": True, "epsilon": 1}, nights=1)
-    yield "expiring, rho", Night({**ENDLESS, "expire": True, "rho": "0.5"}, nights=1)
+    yield "expiring, epsilon", Night({**ENDLESS, "expiring": True, "epsilon": 1}, nights=1)
+    yield "expiring, rho", Night({**ENDLESS, "expiring": True, "rho": "0.5"}, nights=1)
 
 
 def addresses(case: Night, folder: Path) -> list[str]:

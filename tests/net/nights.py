@@ -32,24 +32,24 @@ PLACES = {"region": ("N", "N", "S"), "city": ("a", "b", "c")}
 NODES = "uvwxyzabcdef"
 HEADER = "time,page,region,city,user,paid,weight,id,one,two,letter"
 
-OVER_TIME = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 9}
-BY = {"by": "page", "domain": [*GROUPS]}
+OVER_TIME = {"time": "time", "every": "1d", "start": "2024-03-01", "windows": 9}
+BY = {"group_by": "page", "groups": [*GROUPS]}
 VALUE = {"value": "paid", "lower": 0, "upper": 9, "resolution": 0.5}
-TREE = {"levels": "region,city", "domain": "places.csv"}
-TABLE = {"columns": "page,region", "domain": {"page": [*GROUPS], "region": ["N", "S"]}}
+TREE = {"levels": "region,city", "groups": "places.csv"}
+TABLE = {"columns": "page,region", "groups": {"page": [*GROUPS], "region": ["N", "S"]}}
 MOMENTS = {"statistic": "moments", "columns": "paid,weight", "bounds": "0:9,0:5", "grid": 8}
-USER = {"user": "user", "most": 2}
+USER = {"user": "user", "max_contributions": 2}
 
 #: Of each statistic what defines it.
 STATISTICS: dict[str, dict[str, Any]] = {
     "count": {},
     "groups": BY,
-    "other": {"by": "page", "domain": ["home", "shop"], "other": "rest"},
-    "found": {"by": "page", "unknown": "discover", "delta": "1e-6"},
-    "windows": {**BY, "release": "windows"},
-    "both": {**BY, "release": "both"},
+    "other": {"group_by": "page", "groups": ["home", "shop"], "other_group": "rest"},
+    "found": {"group_by": "page", "unlisted_groups": "discover", "delta": "1e-6"},
+    "windows": {**BY, "series": "per-window"},
+    "both": {**BY, "series": "both"},
     "sum": {"statistic": "sum", **VALUE},
-    "sum by group": {"statistic": "sum", **VALUE, **BY, "release": "both"},
+    "sum by group": {"statistic": "sum", **VALUE, **BY, "series": "both"},
     "average": {"statistic": "average", **VALUE},
     "average by group": {"statistic": "average", **VALUE, **BY},
     "quantiles": {"statistic": "quantiles", "value": "paid", "edges": "0,2,4,6,9"},
@@ -59,7 +59,7 @@ STATISTICS: dict[str, dict[str, Any]] = {
     "top-k": {"statistic": "top-k", **BY, "top": 2},
     "moments": MOMENTS,
     "hierarchy": {"statistic": "hierarchy", **TREE},
-    "ranges": {"statistic": "ranges", "label": "page", "domain": [*GROUPS]},
+    "ranges": {"statistic": "ranges", "label": "page", "groups": [*GROUPS]},
     "contingency": {"statistic": "contingency", **TABLE},
     "distinct": {"statistic": "distinct", "user": "user"},
     "report": {
@@ -83,18 +83,18 @@ STATISTICS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 #: Users who are counted anew in each period: its number, and all periods added up.
-REACH = {"statistic": "reach", "user": "user", "at-least": "1,2", "per": "2d"}
+REACH = {"statistic": "reach", "user": "user", "at-least": "1,2", "contribution_period": "2d"}
 ANEW: dict[str, dict[str, Any]] = {
     "users by rows": REACH,
-    "users by rows, added up": {**REACH, "release": "totals"},
+    "users by rows, added up": {**REACH, "series": "cumulative"},
 }
 PEOPLE: dict[str, dict[str, Any]] = {
     "": {},
     "people": USER,
-    "people of two days": {**USER, "per": "2d"},
-    "people once": {**USER, "distinct": True},
-    "first of people": {"user": "user", "most": 1, "first": True},
-    "ids": {"id": "id"},
+    "people of two days": {**USER, "contribution_period": "2d"},
+    "people once": {**USER, "once_per_window": True},
+    "first of people": {"user": "user", "max_contributions": 1, "distinct_users": True},
+    "ids": {"row_id": "id"},
 }
 GUARANTEES: dict[str, dict[str, Any]] = {
     "pure": {"epsilon": 1},
@@ -106,10 +106,10 @@ ONCE = ("quantiles", "quantiles haar", "hierarchy", "ranges", "contingency")
 #: Statistics of which each kind of people is tried, and each guarantee; others have one of each.
 MOST_TRIED = ("count", "groups", "average by group", "both", "quantiles")
 STRATEGIES = (
-    "solved", "look-ahead", "octave", "kary", "smooth", "honaker", "binary", "sqrt",
+    "least-squares", "look-ahead", "multiscale", "kary", "smooth", "honaker", "binary", "sqrt",
     "normalised-sqrt",
 )  # fmt: skip
-GAUSSIAN = ("octave", "sqrt", "normalised-sqrt")
+GAUSSIAN = ("multiscale", "sqrt", "normalised-sqrt")
 LINES = ("identity", "haar", "hierarchy", "optimal")
 
 
@@ -161,15 +161,15 @@ def cases() -> Iterator[tuple[str, Night]]:
         yield f"ranges by {line}, once", Night(own, nights=1)
     for strategy in STRATEGIES:
         distribution = {"rho": "0.5"} if strategy in GAUSSIAN else {"epsilon": 1}
-        steps = {"steps": 600} if strategy == "octave" else {}  # for few it is not weighed
+        steps = {"windows": 600} if strategy == "multiscale" else {}  # for few it is not weighed
         yield (
             f"groups by {strategy}",
             Night(OVER_TIME | steps | BY | distribution | {"strategy": strategy}),
         )
-    endless = {name: value for name, value in OVER_TIME.items() if name != "steps"}
-    yield "without an end", Night({**endless, "around": 9, "epsilon": 1})
-    yield "expiring", Night({**endless, "expire": True, "epsilon": 1})
-    yield "expiring late", Night({**endless, "expire": True, "rho": "0.5", "delay": 1})
+    endless = {name: value for name, value in OVER_TIME.items() if name != "windows"}
+    yield "without an end", Night({**endless, "expected_windows": 9, "epsilon": 1})
+    yield "expiring", Night({**endless, "expiring": True, "epsilon": 1})
+    yield "expiring late", Night({**endless, "expiring": True, "rho": "0.5", "expiration_delay": 1})
 
 
 def rows(day: int, *, late: bool) -> list[str]:
@@ -200,21 +200,21 @@ def events(case: Night, night: int) -> str:
     return "\n".join([HEADER, *(row for day in days for row in rows(day, late=case.late)), ""])
 
 
-PLACED = {"state": "s.db", "name": "it", "out": "out.csv"}
+PLACED = {"state": "s.db", "stream": "it", "output": "out.csv"}
 
 
 def job_file(case: Night, night: int) -> str:
     """The job as it stands in a file, TOML."""
-    asked = {"events": f"{night}.csv", **PLACED, "unknown": "drop", **case.asked}
-    if "page" not in (asked.get("by"), asked.get("columns")) and "domain" not in asked:
-        del asked["unknown"]
-    if "other" in asked or asked.get("unknown") == "discover":
+    asked = {"events": f"{night}.csv", **PLACED, "unlisted_groups": "drop", **case.asked}
+    if "page" not in (asked.get("group_by"), asked.get("columns")) and "groups" not in asked:
+        del asked["unlisted_groups"]
+    if "other_group" in asked or asked.get("unlisted_groups") == "discover":
         asked = {**case.asked, "events": f"{night}.csv", **PLACED}
     parts = asked.pop("statistics", None)
     if "time" in asked:
         asked["until"] = f"2024-03-{2 * night + 3:02}"
     if case.append:
-        asked |= {"append": True, "yes": True}
+        asked |= {"append": True, "allow_empty_windows": True}
     table = "jobs.it" if parts is None else "report.it"
     if parts is not None:
         del asked["statistic"]
@@ -228,9 +228,9 @@ def _lines(asked: Mapping[str, Any]) -> Iterator[str]:
     for name, value in asked.items():
         if isinstance(value, Mapping):
             inner = ", ".join(f"{key} = {json.dumps(one)}" for key, one in value.items())
-            yield f"{name} = {{ {inner} }}"
+            yield f"{name.replace('_', '-')} = {{ {inner} }}"
         else:
-            yield f"{name} = {json.dumps(value)}"
+            yield f"{name.replace('_', '-')} = {json.dumps(value)}"
 
 
 def counton(*words: str) -> str:

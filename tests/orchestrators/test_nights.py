@@ -35,10 +35,10 @@ events = "visits.csv"
 time = "time"
 every = "1d"
 start = "2024-03-01"
-steps = 60
+windows = 60
 state = "nightly.db"
 epsilon = 1
-unit = "visit"
+privacy-unit = "visit"
 """
 #: Days on which rows came, and by whose end their windows are released.
 CAME = [f"2024-03-{day:02}" for day in range(1, 31)]
@@ -176,7 +176,7 @@ def test_after_a_failed_night_the_next_one_releases_both(program: Program) -> No
 
 @pytest.mark.parametrize("program", RECIPES, indirect=True, ids=" ".join)
 def test_a_run_begun_by_hand_without_a_date_releases_what_is_due(program: Program) -> None:
-    jobs = JOBS.replace("steps = 60", "steps = 36600") + "yes = true\n"
+    jobs = JOBS.replace("windows = 60", "windows = 36600") + "allow-empty-windows = true\n"
     (program.folder / "nightly.toml").write_text(jobs)
     assert program("now") == ["done"]
     assert program.steps() > 60  # up to today

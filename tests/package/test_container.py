@@ -28,14 +28,14 @@ state = "visits.db"
 time = "time"
 every = "1d"
 start = "2024-03-01"
-steps = 366
+windows = 366
 until = "2024-03-03"
 epsilon = 0.5
 [jobs.visits]
-by = "page"
-domain = ["home", "shop"]
-out = "visits.parquet"
-plot = "visits.png"
+group-by = "page"
+groups = ["home", "shop"]
+output = "visits.parquet"
+chart = "visits.png"
 """
 
 

@@ -102,12 +102,12 @@ def test_pipx_installs_the_wheel_and_the_command_counts_in_an_empty_home(
     )
     events = pl.DataFrame({"time": days, "page": ["home", "shop", "home"] * (len(days) // 3)})
     events.write_parquet(home / "visits.parquet")
-    words = "visits.parquet --time time --every 1d --start 2024-03-01 --steps 8 --by page"
-    words += " --domain home,shop --epsilon 1 --until 2024-03-09 --state visits.db"
+    words = "visits.parquet --time time --every 1d --start 2024-03-01 --windows 8 --group-by page"
+    words += " --groups home,shop --epsilon 1 --until 2024-03-09 --state visits.db"
     asked: list[str | Path] = [
-        home / "bin" / "counton", "release", "count", *words.split(), "--out", "t.parquet",
+        home / "bin" / "counton", "release", "count", *words.split(), "--output", "t.parquet",
     ]  # fmt: skip
-    first = call(*asked, "--plot", "chart.png", home=home)
+    first = call(*asked, "--chart", "chart.png", home=home)
     assert "Released 8 new windows (1 to 8 of 8)." in first
     table = pl.read_parquet(home / "t.parquet")
     truth = events["page"].value_counts()

@@ -45,13 +45,13 @@ def test_missing_delays_are_left_out_as_a_job_leaves_them_out(tmp_path: Path) ->
         upper=numbers.MOST,
         resolution=1,
         start="2013-01-01",
-        steps=3,
+        windows=3,
         until="2013-01-04",
         epsilon=Fraction(10**6),  # noise that is 0 almost surely
     )
     with pytest.raises(InvalidInputError, match="no value"):
         run(job).close()
-    with run(job.having(missing="skip")) as outcome:
+    with run(job.having(missing_values="drop")) as outcome:
         totals = outcome.read().numbers.totals
     assert totals is not None
     delays = rows.drop_nulls("delay").group_by("day").agg(pl.col("delay").clip(0, 180).sum())

@@ -34,12 +34,12 @@ VALUES = ContributionBound.values(0, 5, resolution="0.25")
 #: What is asked of streams, by what differs.
 ASKED: dict[str, dict[str, Any]] = {
     "totals": {"horizon": STEPS, "guarantee": PureDP(1)},
-    "windows": {"horizon": STEPS, "guarantee": ApproxDP(1, 1e-6), "release": "windows"},
-    "both": {"horizon": STEPS, "guarantee": ZCDP("0.5"), "release": "both"},
+    "windows": {"horizon": STEPS, "guarantee": ApproxDP(1, 1e-6), "series": "per-window"},
+    "both": {"horizon": STEPS, "guarantee": ZCDP("0.5"), "series": "both"},
     "values": {"horizon": STEPS, "guarantee": ZCDP("0.5"), "contribution": VALUES},
     "cells": {"horizon": STEPS, "guarantee": PureDP(1), "shape": (3,), "metric": "max"},
-    "no last step": {"horizon": None, "guarantee": ZCDP("0.5"), "around": STEPS},
-    "half-width": {"horizon": STEPS, "within": 20},
+    "no last step": {"horizon": None, "guarantee": ZCDP("0.5"), "expected_windows": STEPS},
+    "half-width": {"horizon": STEPS, "margin_of_error": 20},
     "statistic": {
         "horizon": STEPS, "guarantee": PureDP(1), "of": Distinct(changes=4), "batched": True,
     },
@@ -124,7 +124,7 @@ def test_every_plan_shows_its_choices_in_one_way(planned: Callable[[], Any]) -> 
 
 
 def test_a_design_without_a_last_step_has_errors_where_steps_are_in_mind() -> None:
-    endless = plan(None, ZCDP("0.5"), around=9).best
+    endless = plan(None, ZCDP("0.5"), expected_windows=9).best
     nobody_says = design_for(endless.strategy, endless.guarantee, endless.contribution)
     assert endless.errors.steps == 9
     for ask in (lambda: nobody_says.errors.mean_std, lambda: nobody_says.errors.steps):

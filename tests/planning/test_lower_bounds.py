@@ -9,6 +9,7 @@ import pytest
 from counton import Counter, Key, plan
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import InvalidInputError
+from counton.base.series import PlannedSeries
 from counton.planning import lower_bounds as bounds
 from counton.planning.lower_bounds import (
     factorisation_bounds,
@@ -19,7 +20,6 @@ from counton.planning.lower_bounds import (
 )
 from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee, PureDP
 from counton.strategies import Metric
-from counton.strategies.strategy import ReleaseForm
 from counton.strategies.streams.square_root import square_root_sensitivity
 
 
@@ -87,10 +87,10 @@ def test_long_sums_are_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     "guarantee", [PureDP(1), PureDP(8), ZCDP(0.5), ApproxDP(1, 1e-6)], ids=repr
 )
 @pytest.mark.parametrize(
-    ("release", "metric"), [("totals", "mean"), ("windows", "max"), ("both", "mean")]
+    ("series", "metric"), [("cumulative", "mean"), ("per-window", "max"), ("both", "mean")]
 )
 def test_no_plan_is_below_the_bound(
-    guarantee: Guarantee, release: ReleaseForm, metric: Metric
+    guarantee: Guarantee, series: PlannedSeries, metric: Metric
 ) -> None:
     """With integers too, where noise is narrowest; for several cells, and clipped values."""
     for contribution in (
@@ -99,7 +99,7 @@ def test_no_plan_is_below_the_bound(
         ContributionBound.values(0, 50, 0.5),
     ):
         for horizon in (1, 2, 30, 300):
-            ranked = plan(horizon, guarantee, metric, contribution, (3,), release=release)
+            ranked = plan(horizon, guarantee, metric, contribution, (3,), series=series)
             (least,) = ranked.least_std().values()
             family = next(iter(ranked.least_std()))
             found = [choice.errors.by(metric) for choice in ranked if choice.family == family]
@@ -112,7 +112,7 @@ def test_the_bound_is_nearly_met() -> None:
     ranked = plan(1024, ZCDP(0.5))
     assert ranked.least_std()["gaussian"] == pytest.approx(2.91, abs=5e-3)
     assert ranked.best.errors.mean_std < 1.03 * ranked.least_std()["gaussian"]
-    counts = plan(1024, PureDP(1), release="windows")
+    counts = plan(1024, PureDP(1), series="per-window")
     assert counts.best.errors.mean_std == pytest.approx(counts.least_std()["laplace"])
 
 

@@ -26,7 +26,7 @@ from counton.strategies import Binary, HonakerOnline, KAry, SmoothBinary, SqrtTo
 
 def test_each_verb_gives_designs_of_its_kind() -> None:
     assert isinstance(plan(9, PureDP(1)), StreamPlan)
-    assert isinstance(plan(None, ZCDP(1), around=9), StreamPlan)
+    assert isinstance(plan(None, ZCDP(1), expected_windows=9), StreamPlan)
     assert isinstance(plan_expiring({24: 1}), FadingPlan)
     of_streams = plan(9, PureDP(1)), plan_expiring({24: 1})
     assert all(isinstance(one.best, Design) for one in of_streams)
@@ -110,8 +110,8 @@ def test_a_statistic_is_planned_by_its_own_errors() -> None:
         ({"of": Edges(), "shape": (3,)}, "decides shape"),
         ({"of": Edges(), "contribution": ContributionBound.add_remove()}, "decides contribution"),
         ({"batched": True}, "batched is for a statistic"),
-        ({"size": 9}, "size=9 is only for a plan that starts from an error"),
-        ({"within": 9}, "within finds the privacy loss"),
+        ({"expected_rows": 9}, "expected_rows=9 is only for a plan that starts from an error"),
+        ({"margin_of_error": 9}, "margin_of_error finds the privacy loss"),
     ],
 )
 def test_what_does_not_go_together_is_refused(more: Any, words: str) -> None:

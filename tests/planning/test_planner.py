@@ -40,6 +40,7 @@ from counton.strategies import (
     StreamStrategy,
 )
 from counton.strategies.participation import sensitivities, sensitivity
+from counton.base.series import PlannedSeries
 from counton.strategies.strategy import ReleaseForm
 
 UNIT = ContributionBound.add_remove()
@@ -341,7 +342,7 @@ def test_the_best_for_totals_and_counts(horizon: int, guarantee: Guarantee, metr
         exact = float(variance) * distribution.variance / 4.0**strategy.facts.lattice_bits
         return exact + rounded * strategy.facts.rounding_variance
 
-    ranked = plan(horizon, guarantee, metric, release="both", simple=True)
+    ranked = plan(horizon, guarantee, metric, series="both", simple=True)
     least = min(error(strategy) for kind in all_trees(horizon).values() for strategy in kind)
     assert ranked.best.errors.by(metric) ** 2 == pytest.approx(error(ranked.best.strategy))
     assert ranked.best.errors.by(metric) ** 2 <= least * (1 + 1e-12)
@@ -351,7 +352,7 @@ def test_the_best_for_totals_and_counts(horizon: int, guarantee: Guarantee, metr
 def test_counts_alone_take_one_draw_a_step(guarantee: Guarantee) -> None:
     thrice = ContributionBound.add_remove(steps=3)
     for contribution in (UNIT, thrice):
-        ranked = plan(100, guarantee, contribution=contribution, release="windows")
+        ranked = plan(100, guarantee, contribution=contribution, series="per-window")
         distribution = distribution_for(Independent(100), guarantee, contribution).distribution
         assert ranked.best.strategy == Independent(100)
         assert (
@@ -362,10 +363,10 @@ def test_counts_alone_take_one_draw_a_step(guarantee: Guarantee) -> None:
         assert {choice.strategy.facts.workload for choice in ranked} == {"windows"}
 
 
-@pytest.mark.parametrize("form", ["totals", "windows", "both"])
-def test_a_simple_plan_releases_integers(form: ReleaseForm) -> None:
-    everything = plan(1000, ZCDP(0.5), release=form)
-    simple = plan(1000, ZCDP(0.5), release=form, simple=True)
+@pytest.mark.parametrize("form", ["cumulative", "per-window", "both"])
+def test_a_simple_plan_releases_integers(form: PlannedSeries) -> None:
+    everything = plan(1000, ZCDP(0.5), series=form)
+    simple = plan(1000, ZCDP(0.5), series=form, simple=True)
     assert any(choice.strategy.facts.fraction_bits for choice in everything)
     kept = [choice.strategy for choice in everything if not choice.strategy.facts.fraction_bits]
     assert [c.strategy for c in simple if not isinstance(c.strategy, MultiscaleStrategy)] == kept
@@ -383,11 +384,11 @@ def test_what_is_not_compared_is_not_the_best() -> None:
     ]
     guarantees = [PureDP(Fraction(1, 10)), PureDP(16), ZCDP(8), ApproxDP(1, 1e-12)]
     metrics: tuple[Metric, ...] = ("mean", "max")
-    forms: tuple[ReleaseForm, ...] = ("totals", "both")
+    forms: tuple[PlannedSeries, ...] = ("cumulative", "both")
     asked = [*itertools.product(guarantees, metrics, units, forms)]
     for guarantee, metric, unit, form in asked[::3]:  # any two of them meet
         best, alone = (
-            plan(64, guarantee, metric, unit, release=form, compare=compare).best
+            plan(64, guarantee, metric, unit, series=form, compare=compare).best
             for compare in (True, False)
         )
         assert best.strategy == alone.strategy
@@ -438,7 +439,7 @@ def is_published(strategy: StreamStrategy) -> bool:
 def test_what_would_hold_or_draw_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     few = plan(8760, PureDP(1), shape=(100,))
     many = plan(8760, PureDP(1), shape=(10**5,))
-    assert few.best.strategy_family == "solved"
+    assert few.best.strategy_family == "least-squares"
     assert few.best.row()["held"] == few.best.strategy.facts.buffer_size * 100 > 8760
     assert many.best.strategy_family == "look-ahead tree"
     assert any(f"more than {MOST_HELD:,}" in note for note in many.notes)
@@ -451,11 +452,11 @@ def test_what_would_hold_or_draw_too_much_is_left_out(monkeypatch: pytest.Monkey
 
 def test_a_kind_that_cannot_plan_is_refused() -> None:
     with pytest.raises(
-        InvalidInputError, match=r"no strategy of strategy=binary .*release=windows; allow"
+        InvalidInputError, match=r"no strategy of strategy=binary .*made for windows; allow"
     ):
-        plan(365, PureDP(1), release="windows", strategies=["binary"])
+        plan(365, PureDP(1), series="per-window", strategies=["binary"])
     with pytest.raises(
-        InvalidInputError, match=r"strategy=independent .*release=totals; allow .* auto"
+        InvalidInputError, match=r"strategy=independent .*made for totals; allow .* auto"
     ):
         plan(365, PureDP(1), strategies=["independent"])
 
@@ -465,7 +466,7 @@ def test_no_totals_from_a_strategy_of_windows() -> None:
     result = plan(100, PureDP(1), strategies=given)
     assert [choice.strategy for choice in result] == [Binary(100)]
     assert "releases no totals" in result.notes[0]
-    assert len(plan(100, PureDP(1), strategies=given, release="windows")) == 2
+    assert len(plan(100, PureDP(1), strategies=given, series="per-window")) == 2
 
 
 # --- refusals ----------------------------------------------------------------------------------
@@ -476,8 +477,8 @@ def test_bad_arguments_are_refused() -> None:
         plan(0, PureDP(1))
     with pytest.raises(InvalidInputError, match="metric"):
         plan(10, PureDP(1), "median")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="release"):
-        plan(10, PureDP(1), release="all")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="series"):
+        plan(10, PureDP(1), series="all")  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="guarantee"):
         plan(10, 1.0)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="shape"):
@@ -504,7 +505,7 @@ def test_a_plan_says_itself_in_words_and_in_notebooks() -> None:
 
 def test_a_plan_says_how_far_off_each_form_is() -> None:
     """Windows beside totals are wider than windows alone, and the sentence says so."""
-    alone, both = (plan(52, PureDP(1), release=form) for form in ("windows", "both"))
+    alone, both = (plan(52, PureDP(1), series=form) for form in ("per-window", "both"))
     assert (
         alone.in_words() == "epsilon = 1: the number of one step is off by at most 3, in 95 of 100"
     )
@@ -513,7 +514,9 @@ def test_a_plan_says_how_far_off_each_form_is() -> None:
     first = figures_above(both.halfwidths(1, over=1)[""])
     assert f"the number of one step is off by at most {first} in step 1" in windows
     assert both.halfwidths(1, over=1)[""] > alone.halfwidth(1)
-    waits = plan(52, within=50, size=5000, of=Average(0, 60, resolution=1), batched=True)
+    waits = plan(
+        52, margin_of_error=50, expected_rows=5000, of=Average(0, 60, resolution=1), batched=True
+    )
     assert waits.halfwidth(52, name="count") <= 50
     assert "mean" not in waits.halfwidths(1)  # how many rows there are by then nobody said
     assert "mean is off by at most 0.3 in step 52;" in waits.in_words()
@@ -526,10 +529,10 @@ def test_a_plan_says_how_far_off_each_form_is() -> None:
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)])
 def test_the_errors_in_words_hold_at_every_step(guarantee: Guarantee) -> None:
     """The first and the last step of a tree may read one node, and steps between them many."""
-    forms: list[ReleaseForm] = ["totals", "windows", "both"]
+    forms: list[PlannedSeries] = ["cumulative", "per-window", "both"]
     for steps, form, kind in itertools.product((1, 2, 22, 64), forms, [*FAMILIES, *PAPERS]):
         try:
-            found = plan(steps, guarantee, release=form, strategies=[kind])
+            found = plan(steps, guarantee, series=form, strategies=[kind])
         except InvalidInputError:
             continue  # not for this guarantee or these numbers
         for words in found.in_words().split("; "):
@@ -546,7 +549,7 @@ def test_the_errors_in_words_hold_at_every_step(guarantee: Guarantee) -> None:
 @pytest.mark.parametrize("horizon", [10**7, 10**9])
 @pytest.mark.parametrize("metric", ["mean", "max"])
 def test_long_gaussian_streams_take_octaves(horizon: int, metric: Metric) -> None:
-    assert plan(horizon, ZCDP(0.5), metric).best.strategy_family == "octave"
+    assert plan(horizon, ZCDP(0.5), metric).best.strategy_family == "multiscale"
 
 
 def test_wide_noise_takes_the_coarser_octave() -> None:
@@ -568,7 +571,7 @@ def test_wide_noise_takes_the_coarser_octave() -> None:
     ids=str,
 )
 def test_streams_without_a_last_step(guarantee: Guarantee, kind: str, std: float | None) -> None:
-    planned = plan(None, guarantee, around=8760)
+    planned = plan(None, guarantee, expected_windows=8760)
     assert planned.best.strategy_family == kind
     assert std is None or planned.best.errors.mean_std == pytest.approx(std, rel=1e-3)
     assert planned.horizon is None
@@ -595,14 +598,14 @@ def test_streams_without_a_last_step(guarantee: Guarantee, kind: str, std: float
 def test_equal_noise_of_the_first_nodes_goes_by_the_steps_in_mind(
     around: int | None, metric: Metric, even: int | None
 ) -> None:
-    best = plan(None, ZCDP(0.5), metric=metric, around=around).best.strategy
+    best = plan(None, ZCDP(0.5), metric=metric, expected_windows=around).best.strategy
     assert best == GrowingSquareRoot(even=even)
 
 
 def test_wide_noise_without_a_last_step_takes_coarser_weights() -> None:
-    planned = plan(None, ZCDP("1e-6"), around=1000)
+    planned = plan(None, ZCDP("1e-6"), expected_windows=1000)
     assert planned.best.strategy_family == "growing square root"
-    fine = plan(None, ZCDP(0.5), around=1000).best
+    fine = plan(None, ZCDP(0.5), expected_windows=1000).best
     assert planned.best.errors.mean_std == pytest.approx(
         fine.errors.mean_std * 500_000**0.5, rel=0.01
     )
@@ -610,22 +613,22 @@ def test_wide_noise_without_a_last_step_takes_coarser_weights() -> None:
 
 def test_what_has_no_plan_without_a_last_step_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="can only be planned for totals"):
-        plan(None, ZCDP(0.5), release="windows")
-    with pytest.raises(InvalidInputError, match="leave around out"):
-        plan(100, ZCDP(0.5), around=100)
-    with pytest.raises(InvalidInputError, match="around is 0"):
-        plan(None, ZCDP(0.5), around=0)
+        plan(None, ZCDP(0.5), series="per-window")
+    with pytest.raises(InvalidInputError, match="expected_windows is only for"):
+        plan(100, ZCDP(0.5), expected_windows=100)
+    with pytest.raises(InvalidInputError, match="expected_windows is 0"):
+        plan(None, ZCDP(0.5), expected_windows=0)
     with pytest.raises(InvalidInputError, match="its protection fades"):
         plan(None, ZCDP(0.5), strategies=[Binary(31)])
 
 
 def test_whole_numbers_with_gaussian_noise_are_octaves() -> None:
     ranked = plan(8760, ZCDP(0.5), simple=True)
-    assert ranked.best.strategy_family == "octave, whole numbers"
+    assert ranked.best.strategy_family == "multiscale, whole numbers"
     assert ranked.best.strategy.facts.fraction_bits == 0
     assert ranked.best.errors.mean_std < 0.6 * ranked.choices[1].errors.mean_std
     assert ranked.best.errors.mean_std < 1.03 * plan(8760, ZCDP(0.5)).best.errors.mean_std
-    assert all(one.strategy_family != "octave, whole numbers" for one in plan(8760, ZCDP(0.5)))
+    assert all(one.strategy_family != "multiscale, whole numbers" for one in plan(8760, ZCDP(0.5)))
     counter = Counter(ranked.best.strategy, ZCDP(0.5), key=Key.generate(), name="visits")
     released = counter.release_many(np.zeros(50, np.int64))
     assert released.values.dtype == np.int64
@@ -708,21 +711,21 @@ def test_one_release_of_whole_numbers_needs_no_comparison(metric: Metric) -> Non
 def test_octave_is_so_far_above_what_no_factorisation_is_below(horizon: int) -> None:
     """What the pages say of it."""
     ranked = plan(horizon, ZCDP(0.5), compare=False)
-    assert ranked.best.strategy_family == "octave"
+    assert ranked.best.strategy_family == "multiscale"
     above = ranked.best.errors.mean_std / ranked.least_std("mean")["gaussian"] - 1
     assert 0.0225 < above < 0.0335
 
 
 def test_every_kind_that_is_ranked_has_a_name_and_every_name_a_kind() -> None:
     ranked = {group.family.words for group in (*planner._BOTH, *planner._WINDOWS)}
-    endless = plan(None, ZCDP(1), around=100), plan(None, PureDP(1), around=100)
+    endless = plan(None, ZCDP(1), expected_windows=100), plan(None, PureDP(1), expected_windows=100)
     ranked |= {choice.strategy_family for each in endless for choice in each}
     assert ranked == {kind.words for kinds in FAMILIES.values() for kind in kinds}
     assert all(kind.name == name for name, kinds in FAMILIES.items() for kind in kinds)
 
 
 def test_windows_as_differences_of_totals_have_the_error_of_a_difference() -> None:
-    made = plan(64, PureDP(1), release="windows", strategies=["binary-paper"])
+    made = plan(64, PureDP(1), series="per-window", strategies=["binary-paper"])
     std = made.best.errors.window_std([63], [64]).item()
     assert made.halfwidth(64) == made.halfwidths(64, over=1)[""] > 1.9 * std
 

@@ -50,7 +50,7 @@ def test_without_a_last_step_they_are_of_the_first_steps(
     strategy: StreamStrategy, guarantee: Guarantee
 ) -> None:
     terms = terms_of(strategy, guarantee)
-    planned = plan(None, guarantee, around=1000, strategies=[strategy])
+    planned = plan(None, guarantee, expected_windows=1000, strategies=[strategy])
     thousand = replace(terms, errors_of=ErrorsOf(steps=1000))
     found = factors_of_design(thousand)
     assert [one.to_dict() for one in found] == [one.to_dict() for one in planned.factors]

@@ -79,7 +79,7 @@ def less(guarantee: Any) -> Any:
 )
 def test_a_statistic_is_as_accurate_as_wanted_and_no_more(statistic: Statistic, least: Any) -> None:
     asked: dict[str, Any] = {"of": statistic, "batched": not statistic.of_letters}
-    found = plan(6, within=300, least=least, simple=True, **asked)
+    found = plan(6, margin_of_error=300, solve_for=least, simple=True, **asked)
     assert found.reached is not None
     assert 0.9 < found.reached.factor <= 1
     again = plan(6, found.guarantee, simple=True, **asked)
@@ -93,22 +93,24 @@ def test_a_statistic_is_as_accurate_as_wanted_and_no_more(statistic: Statistic, 
 @pytest.mark.parametrize(
     ("given", "planned"),
     [
-        ({"within": 20}, 20),
-        ({"within": "2%", "size": 1000}, 20),
-        ({"within": 20.5, "least": "rho"}, 20.5),
+        ({"margin_of_error": 20}, 20),
+        ({"margin_of_error": "2%", "expected_rows": 1000}, 20),
+        ({"margin_of_error": 20.5, "solve_for": "rho"}, 20.5),
         pytest.param(
-            {"within": "20", "delta": "1e-6", "release": "windows"}, 20, marks=pytest.mark.slow
+            {"margin_of_error": "20", "delta": "1e-6", "series": "per-window"},
+            20,
+            marks=pytest.mark.slow,
         ),
-        ({"within": 20, "level": 0.5}, 20),
-        ({"within": 20, "release": "windows"}, 20),
-        ({"within": {"": 20}, "simple": True, "metric": "max"}, 20),
+        ({"margin_of_error": 20, "confidence_level": 0.5}, 20),
+        ({"margin_of_error": 20, "series": "per-window"}, 20),
+        ({"margin_of_error": {"": 20}, "simple": True, "metric": "max"}, 20),
     ],
     ids=str,
 )
 def test_a_stream_is_as_accurate_as_wanted(given: dict[str, Any], planned: float) -> None:
     found = plan(12, **given)
-    level = given.get("level", 0.95)
-    more = {n: given[n] for n in ("release", "simple", "metric") if n in given}
+    level = given.get("confidence_level", 0.95)
+    more = {n: given[n] for n in ("series", "simple", "metric") if n in given}
 
     def halfwidth(guarantee: Any) -> float:
         return plan(12, guarantee, **more).best.errors.halfwidth(12, level)
@@ -118,27 +120,27 @@ def test_a_stream_is_as_accurate_as_wanted(given: dict[str, Any], planned: float
 
 
 def test_a_stream_without_an_end_is_as_accurate_as_wanted_where_it_is_planned_for() -> None:
-    found = plan(None, within=30, least="rho", around=500)
+    found = plan(None, margin_of_error=30, solve_for="rho", expected_windows=500)
     assert found.best.errors.halfwidth(500) <= 30
 
 
 def test_what_depends_on_the_rows_needs_their_number() -> None:
     waits: dict[str, Any] = {"of": Average(0, 60, resolution=1), "batched": True}
-    found = plan(12, within="mean=0.5, count=100", size=5000, **waits)
+    found = plan(12, margin_of_error="mean=0.5, count=100", expected_rows=5000, **waits)
     assert found.reached is not None
     assert found.reached.planned["mean"] <= 0.5
     assert found.reached.planned["count"] <= 100
-    twice = plan(12, within="mean=0.5", size=10_000, **waits)
+    twice = plan(12, margin_of_error="mean=0.5", expected_rows=10_000, **waits)
     epsilons: Any = [each.guarantee for each in (found, twice)]
     assert epsilons[0].epsilon / epsilons[1].epsilon == pytest.approx(2, rel=0.01)
     with pytest.raises(InvalidInputError, match=r"mean=0\.5 names 'mean'.*names are sum, count"):
-        plan(12, within="mean=0.5", **waits)
+        plan(12, margin_of_error="mean=0.5", **waits)
 
 
 def test_a_mean_is_as_far_off_as_planned_for_rows_spread_evenly() -> None:
     """The interval of a release of such rows is as wide as the plan says."""
     waits = Average(0, 60, resolution=1)
-    found = plan(3, within="mean=2", size=4000, of=waits, batched=True)
+    found = plan(3, margin_of_error="mean=2", expected_rows=4000, of=waits, batched=True)
     with pytest.warns(InsecureKeyWarning):
         key = InsecureSeededKey(1)
     counter = RunningStatistic.start(waits, 3, found.guarantee, key=key, name="waits", batched=True)
@@ -151,19 +153,28 @@ def test_a_mean_is_as_far_off_as_planned_for_rows_spread_evenly() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"within": 0}, "must be above 0"),
-        ({"within": "much"}, "within is 'much'"),
-        ({"within": "2%"}, "give the size, which must be public"),
-        ({"within": "mean=2%", "size": 9}, "mean is not a number of rows: give it as a number"),
-        ({"within": {}}, "within is empty"),
-        ({"within": 20, "guarantee": PureDP(1)}, "leave one of them out"),
-        ({"within": 20, "least": "delta"}, "must be 'epsilon' or 'rho'"),
-        ({"within": 20, "least": "rho", "delta": 1e-6}, "belongs to the least epsilon"),
-        ({"within": 20, "level": 2}, "level is 2"),
-        ({"within": 20, "size": 0}, "size is 0"),
-        ({"within": "mean=20"}, "one number, without a name"),
-        ({"guarantee": PureDP(1), "level": 0.9}, "level=0.9 is only for a plan"),
-        ({"guarantee": PureDP(1), "size": 10}, "size=10 is only for a plan"),
+        ({"margin_of_error": 0}, "must be above 0"),
+        ({"margin_of_error": "much"}, "margin_of_error is 'much'"),
+        ({"margin_of_error": "2%"}, "give the number of rows, which must be public"),
+        (
+            {"margin_of_error": "mean=2%", "expected_rows": 9},
+            "mean is not a number of rows: give it as a number",
+        ),
+        ({"margin_of_error": {}}, "margin_of_error is empty"),
+        ({"margin_of_error": 20, "guarantee": PureDP(1)}, "leave one of them out"),
+        ({"margin_of_error": 20, "solve_for": "delta"}, "must be 'epsilon' or 'rho'"),
+        (
+            {"margin_of_error": 20, "solve_for": "rho", "delta": 1e-6},
+            "belongs to the least epsilon",
+        ),
+        ({"margin_of_error": 20, "confidence_level": 2}, "level is 2"),
+        ({"margin_of_error": 20, "expected_rows": 0}, "expected_rows is 0"),
+        ({"margin_of_error": "mean=20"}, "one number, without a name"),
+        (
+            {"guarantee": PureDP(1), "confidence_level": 0.9},
+            "confidence_level=0.9 is only for a plan",
+        ),
+        ({"guarantee": PureDP(1), "expected_rows": 10}, "expected_rows=10 is only for a plan"),
     ],
     ids=str,
 )

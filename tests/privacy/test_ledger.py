@@ -63,7 +63,7 @@ def test_refusal_names_stream_request_spent_limit_and_rest_and_records_nothing()
         ledger.spend("sales", PureDP(0.4))
     for part in ("'sales'", "epsilon = 0.4", "epsilon = 0.7", "epsilon = 1", "epsilon = 0.3"):
         assert part in str(refusal.value)
-    assert ledger.spends == (LedgerEntry("visits", PureDP(0.7)),)
+    assert ledger.entries == (LedgerEntry("visits", PureDP(0.7)),)
     ledger.spend("sales", PureDP(0.3))
 
 
@@ -253,7 +253,7 @@ def test_units_are_counted_apart() -> None:
     assert ledger.units == {"visit": "add_remove", "visitor": "add_remove"}
     for question in (ledger.cost, ledger.remaining):
         with pytest.raises(
-            InvalidInputError, match="'visit' and 'visitor'; choose one with unit='visit'"
+            InvalidInputError, match="'visit' and 'visitor'; choose one with privacy_unit='visit'"
         ):
             question()
     with pytest.raises(BudgetExceededError, match="for one visit added or removed"):
@@ -261,7 +261,7 @@ def test_units_are_counted_apart() -> None:
     with pytest.raises(InvalidInputError, match="it is the name of the protected unit"):
         ledger.spend("more", PureDP(0.5), unit=" ")
     again = Ledger.from_dict(json.loads(json.dumps(ledger.to_dict())))
-    assert again.spends == ledger.spends
+    assert again.entries == ledger.entries
     assert again.units == ledger.units
 
 
@@ -352,7 +352,7 @@ def test_what_protects_replaced_units_says_nothing_about_presence() -> None:
         ledger.remaining(relation="replace")
     with pytest.raises(InvalidInputError, match="relation is 'swap'"):
         ledger.spend("table", PureDP(0.1), relation="swap")  # type: ignore[arg-type]
-    assert len(ledger.spends) == 1
+    assert len(ledger.entries) == 1
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "3"])
@@ -396,7 +396,7 @@ def test_what_cannot_be_expressed_is_refused_by_name(budget: Any, guarantee: Any
     ledger = Ledger(budget)
     with pytest.raises(InvalidInputError, match="release 'visits' asks for"):
         ledger.spend("visits", guarantee)
-    assert ledger.spends == ()
+    assert ledger.entries == ()
 
 
 def test_what_costs_nothing_yet_is_nothing_spent() -> None:

@@ -118,8 +118,8 @@ def test_a_state_refuses_before_it_reads_a_row(tmp_path: Any) -> None:
     unit = ContributionBound.add_remove(unit="event")
     Stream.create(state, "first", Binary(9), PureDP("0.75"), contribution=unit).close()
     job = Job(
-        *("count", pl.DataFrame({"at": ["no time"]}), state), name="second", time="at",
-        every="1d", start="2024-03-01", steps=9, until="2024-03-02", epsilon="0.5",
+        *("count", pl.DataFrame({"at": ["no time"]}), state), stream="second", time="at",
+        every="1d", start="2024-03-01", windows=9, until="2024-03-02", epsilon="0.5",
     )  # fmt: skip
     with pytest.raises(BudgetExceededError, match=r"release 'second' asks for .* epsilon=0\.25$"):
         run(job)

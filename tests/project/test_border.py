@@ -31,7 +31,11 @@ def test_every_change_of_the_border_is_said() -> None:
 @pytest.mark.parametrize(
     ("before", "now", "found"),
     [
-        ({"commands": {"count": ["--by", "--time"]}}, {"commands": {"count": ["--by"]}}, "--time"),
+        (
+            {"commands": {"count": ["--group-by", "--time"]}},
+            {"commands": {"count": ["--group-by"]}},
+            "--time",
+        ),
         ({"exit codes": {"ALARM": 10}}, {"exit codes": {"ALARM": 11}}, "ALARM"),
         ({"python": {"counton.read": "a"}}, {"python": {}}, "counton.read"),
         ({"paths": ["GET /v1/a"]}, {"paths": ["GET /v1/a", "GET /v1/b"]}, "GET /v1/b"),

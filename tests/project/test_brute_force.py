@@ -168,7 +168,7 @@ def test_a_statistic_that_claims_too_little_is_found(monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 @pytest.mark.usefixtures("jobs_lie_with_the_tests")
 def test_a_row_more_than_is_promised_of_a_person_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brute_force, "PROMISES", [{"most": 2, "append": True}])
+    monkeypatch.setattr(brute_force, "PROMISES", [{"max_contributions": 2, "append": True}])
     monkeypatch.setattr(
         brute_force,
         "sensitivity_of",

@@ -63,7 +63,7 @@ def test_counting_loads_nothing_heavy() -> None:
     assert not loaded_by(program) & HEAVY
 
 
-@pytest.mark.parametrize("words", ["plan --steps 365 --epsilon 1", "release ranges a.csv --help"])
+@pytest.mark.parametrize("words", ["plan --windows 365 --epsilon 1", "release ranges a.csv --help"])
 def test_a_command_without_a_database_loads_none(words: str) -> None:
     loaded = loaded_by(command(*words.split()))
     assert not loaded & {"polars", "psycopg", "matplotlib", "scipy"}
@@ -75,9 +75,9 @@ def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_pa
     (tmp_path / "e.csv").write_text("time,page\n2024-03-01T09:00,home\n")
     (tmp_path / "n.toml").write_text(
         f'[jobs.visits]\nstatistic = "count"\nevents = "{tmp_path / "e.csv"}"\n'
-        'by = "page"\ndomain = ["home", "shop"]\n'
+        'group-by = "page"\ngroups = ["home", "shop"]\n'
         f'state = "{tmp_path / "s.db"}"\ntime = "time"\nevery = "1d"\nstart = "2024-03-01"\n'
-        'until = "2024-03-02"\nsteps = 365\nepsilon = 1\n'
+        'until = "2024-03-02"\nwindows = 365\nepsilon = 1\n'
     )
     report = "print(*sorted({'.'.join(name.split('.')[:3]) for name in sys.modules}))"
     for night in range(2):
@@ -111,7 +111,7 @@ def test_threads_of_linear_algebra_wait_for_work_asleep(
     program = (
         "import counton.cli.__main__, os, sys\n"
         "assert 'numpy' not in sys.modules\n"
-        f"{command('plan', '--steps', 9, '--epsilon', 1)}\n"
+        f"{command('plan', '--windows', 9, '--epsilon', 1)}\n"
         "assert 'numpy' in sys.modules\n"
         "print(os.environ['OPENBLAS_THREAD_TIMEOUT'])"
     )
@@ -156,9 +156,19 @@ def test_a_first_count_loads_few_modules(tmp_path: Path) -> None:
     state = tmp_path / "state.db"
     events.write_text("time,group\n2013-01-01T00:10,a\n2013-01-01T02:10,b\n")
     words = [
-        *("release", "count", str(events), "--time", "time", "--every", "1h", "--by", "group"),
-        *("--domain", "a,b", "--steps", "100", "--start", "2013-01-01", "--epsilon", "1"),
-        *("--state", str(state), "--out", str(tmp_path / "out.csv"), "--until", "newest"),
+        *(
+            "release",
+            "count",
+            str(events),
+            "--time",
+            "time",
+            "--every",
+            "1h",
+            "--group-by",
+            "group",
+        ),
+        *("--groups", "a,b", "--windows", "100", "--start", "2013-01-01", "--epsilon", "1"),
+        *("--state", str(state), "--output", str(tmp_path / "out.csv"), "--until", "latest-event"),
     ]
     program = f"{command(*words)}\nimport json; print(json.dumps(list(sys.modules)))"
     done = run_program([sys.executable, "-c", program], check=True)

@@ -78,7 +78,17 @@ def test_the_command_line_without_click_ends_in_one_line(start: str) -> None:
         ("polars", ("release", "count", "e.csv", "--state", "s.db")),
         (
             "rich",
-            ("release", "ranges", "e.csv", "--counts", "n", "--state", "s.db", "--out", "o.csv"),
+            (
+                "release",
+                "ranges",
+                "e.csv",
+                "--count-column",
+                "n",
+                "--state",
+                "s.db",
+                "--output",
+                "o.csv",
+            ),
         ),
     ],
 )

@@ -360,7 +360,7 @@ MISTAKES = {
     "methods": "words = 'of ' + result.counts + ' rows'",
     "a notebook": "page = html_table('rows', stream.observed_blocks()[1])",
     "an export": "names: list[str] = list(reader.labels())",
-    "tables of SQL": "rows: list[int] = [part.period for part in stream.marks('user')]",
+    "tables of SQL": "rows: list[int] = [part.period for part in stream.digest_sets('user')]",
     "a message": "raise InvalidInputError(result.counts)",
     "logs": "note('released', rows=len(stream.labels()))",
     "what waits": "body: bytes = fold.bodies[0]",
@@ -440,8 +440,8 @@ def outcome(tmp_path: Path) -> Iterator[Reached]:
     rows = pl.DataFrame({"at": ["2024-03-01T10:00"] * EXACT, "page": ["home"] * EXACT})
     job = Job(
         *("count", rows, tmp_path / "visits.db"),
-        time="at", every="1d", start="2024-03-01", steps=9, until="2024-03-02",
-        by="page", domain=["home", "shop"], epsilon="1e-3",
+        time="at", every="1d", start="2024-03-01", windows=9, until="2024-03-02",
+        group_by="page", groups=["home", "shop"], epsilon="1e-3",
     )  # fmt: skip
     result = run(job)
     with Stream.open(tmp_path / "visits.db", result.name) as stream:
@@ -452,7 +452,7 @@ def closed_in(outcome: Reached) -> list[Private[Any]]:
     """What a face can reach of a run that is exact."""
     stream = outcome.stream
     found = [outcome.result.counts, stream.observed_blocks(), stream.amounts]
-    return [*found, stream.labels(), stream.marks("user")]
+    return [*found, stream.labels(), stream.digest_sets("user")]
 
 
 def test_all_that_is_exact_of_a_run_is_closed(outcome: Reached) -> None:
@@ -522,7 +522,7 @@ def test_rows_and_what_files_come_to_travel_closed(tmp_path: Path) -> None:
     rows = pl.DataFrame({"at": ["2024-03-01T10:00"] * EXACT})
     job = Job(
         *("count", rows, tmp_path / "visits.db"),
-        time="at", every="1d", start="2024-03-01", steps=9, until="2024-03-02", epsilon="1e-3",
+        time="at", every="1d", start="2024-03-01", windows=9, until="2024-03-02", epsilon="1e-3",
         append=True,
     )  # fmt: skip
     with OpenedState(job) as state:

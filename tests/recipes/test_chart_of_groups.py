@@ -17,21 +17,21 @@ ROWS = pl.DataFrame({"at": ["2024-03-01"] * 40, "shop": ["a", "b"] * 20, "paid":
 @pytest.mark.parametrize(
     ("what", "more"),
     [
-        ("count", {"by": "shop", "domain": "a,b", "release": "windows"}),
+        ("count", {"group_by": "shop", "groups": "a,b", "series": "per-window"}),
         ("quantiles", {"value": "paid", "lower": 0, "upper": 10, "cells": 10}),
-        ("hierarchy", {"levels": "shop", "domain": pl.DataFrame({"shop": ["a", "b"]})}),
+        ("hierarchy", {"levels": "shop", "groups": pl.DataFrame({"shop": ["a", "b"]})}),
     ],
 )
 def test_a_file_is_drawn(what: Any, more: dict[str, Any], tmp_path: Path) -> None:
     if what == "hierarchy":
-        more["domain"].write_csv(tmp_path / "shops.csv")
-        more = {**more, "domain": str(tmp_path / "shops.csv")}
+        more["groups"].write_csv(tmp_path / "shops.csv")
+        more = {**more, "groups": str(tmp_path / "shops.csv")}
     else:
-        more |= {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 9}
+        more |= {"time": "at", "every": "1d", "start": "2024-03-01", "windows": 9}
         more |= {"until": "2024-03-02"}
     release(
-        what, ROWS, guarantee=PureDP(1), state=tmp_path / "s.db", out=tmp_path / "t.csv",
-        unit="sale", **more,
+        what, ROWS, guarantee=PureDP(1), state=tmp_path / "s.db", output=tmp_path / "t.csv",
+        privacy_unit="sale", **more,
     )  # fmt: skip
     done = run_program(
         [forked_python(), str(RECIPE), str(tmp_path / "t.csv"), str(tmp_path / "t.svg")]

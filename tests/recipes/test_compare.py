@@ -14,7 +14,7 @@ from counton import PureDP, release
 RECIPE = Path(__file__).parents[2] / "recipes" / "compare.py"
 ROWS = pl.DataFrame({"at": ["2024-03-01"] * 40, "shop": ["a", "b"] * 20, "paid": [1, 7] * 20})
 TIMES: dict[str, Any] = {
-    "time": "at", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "2024-03-02",
+    "time": "at", "every": "1d", "start": "2024-03-01", "windows": 9, "until": "2024-03-02",
 }  # fmt: skip
 
 
@@ -28,7 +28,7 @@ def test_pairs_are_answered_together_from_the_file_alone(tmp_path: Path) -> None
     file = tmp_path / "t.csv"
     state = tmp_path / "s.db"
     given: dict[str, Any] = {
-        "by": "shop", "domain": "a,b,c", "state": state, "out": file, "unit": "sale",
+        "group_by": "shop", "groups": "a,b,c", "state": state, "output": file, "privacy_unit": "sale",
     }  # fmt: skip
     release("count", ROWS, guarantee=PureDP(1), **given, **TIMES)
     state.unlink()

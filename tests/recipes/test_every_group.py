@@ -24,10 +24,10 @@ ROWS = pl.DataFrame({
 
 
 def released(what: Any, tmp_path: Path, **more: Any) -> Release:
-    given: dict[str, Any] = {"by": "page", "domain": PAGES, "guarantee": PureDP(2), **more}
+    given: dict[str, Any] = {"group_by": "page", "groups": PAGES, "guarantee": PureDP(2), **more}
     release(
-        what, ROWS, time="time", every="1d", start="2024-03-01", steps=30, until="2024-03-03",
-        state=tmp_path / f"{what}.db", out=tmp_path / f"{what}.parquet", **given,
+        what, ROWS, time="time", every="1d", start="2024-03-01", windows=30, until="2024-03-03",
+        state=tmp_path / f"{what}.db", output=tmp_path / f"{what}.parquet", **given,
     )  # fmt: skip
     return counton.read(tmp_path / f"{what}.parquet")
 
@@ -60,6 +60,6 @@ def test_the_largest_change_is_found_with_one_band_for_all_groups(tmp_path: Path
 
 
 def test_a_release_without_groups_is_refused(tmp_path: Path) -> None:
-    cells = {"by": None, "domain": None, "value": "paid", "lower": 0, "upper": 8, "cells": 8}
+    cells = {"group_by": None, "groups": None, "value": "paid", "lower": 0, "upper": 8, "cells": 8}
     with pytest.raises(InvalidInputError, match="has no groups"):
         CHANGES(released("quantiles", tmp_path, **cells), "2:2", "1:1")

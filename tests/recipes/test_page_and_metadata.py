@@ -17,11 +17,11 @@ NAME = "<script>alert(1)</script>"
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    told: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 9}
+    told: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "windows": 9}
     release(
-        "count", pl.DataFrame({"at": ["2024-03-01"], "page": [NAME]}), by="page",
-        domain=[NAME, "home"], until="2024-03-03", guarantee=PureDP(1), unit="visit",
-        state=tmp_path / "s.db", out=tmp_path / "t.csv", **told,
+        "count", pl.DataFrame({"at": ["2024-03-01"], "page": [NAME]}), group_by="page",
+        groups=[NAME, "home"], until="2024-03-03", guarantee=PureDP(1), privacy_unit="visit",
+        state=tmp_path / "s.db", output=tmp_path / "t.csv", **told,
     )  # fmt: skip
     return tmp_path / "t.csv"
 

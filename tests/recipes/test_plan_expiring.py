@@ -19,7 +19,7 @@ RECIPE = Path(__file__).parents[2] / "recipes" / "plan_expiring.py"
 @pytest.mark.long
 def test_its_options_count(loss: tuple[str, ...], tmp_path: Path) -> None:
     picture = tmp_path / "loss.png"
-    done = run_program([forked_python(), str(RECIPE), *loss, "--plot", str(picture)])
+    done = run_program([forked_python(), str(RECIPE), *loss, "--chart", str(picture)])
     assert done.returncode == 0, done.stderr
     *_, newest, day, year, ten, _, said = done.stdout.splitlines()
     assert [line.split()[1] for line in (newest, day, year, ten)] == ["0", "24", "8,760", "87,600"]
@@ -29,7 +29,9 @@ def test_its_options_count(loss: tuple[str, ...], tmp_path: Path) -> None:
         assert own <= float(limit.partition(":")[2])
     assert picture.stat().st_size > 20_000
     (tmp_path / "e.csv").write_text("time\n2024-03-01T00:10\n2024-03-01T03:10\n")
-    words = f"--time time --every 1h --start 2024-03-01 --state {tmp_path}/s.db --until newest"
+    words = (
+        f"--time time --every 1h --start 2024-03-01 --state {tmp_path}/s.db --until latest-event"
+    )
     options = said.removeprefix("options for counton release count: ").split()
     counted = CliRunner().invoke(
         app, ["release", "count", f"{tmp_path}/e.csv", *words.split(), *options]

@@ -17,8 +17,8 @@ JOBS: list[dict[str, Any]] = [
     {"level": 0.9},
     {"release": "both"},
     {"release": "windows"},
-    {"revise": "1m", "steps": None},
-    {**AVERAGE, "over": 1, "level": 0.8},
+    {"allowed_lateness": "1m", "windows": None},
+    {**AVERAGE, "over": 1, "confidence_level": 0.8},
 ]
 
 

@@ -36,9 +36,15 @@ def sum_below(table: pl.DataFrame, **labels: str | None) -> int:
 def test_a_hierarchy_adds_up(more: tuple[str, ...], tmp_path: Path) -> None:
     rows = pl.DataFrame({"state": ["NY", "DC"], "county": ["Kings", None], "people": [700, 90]})
     file = tmp_path / "people.parquet"
-    asked: dict[str, Any] = {"levels": "state,county", "counts": "people", "domain": LEAVES}
+    asked: dict[str, Any] = {"levels": "state,county", "count_column": "people", "groups": LEAVES}
     released = counton.release(
-        "hierarchy", rows, rho=0.05, state=tmp_path / "s.db", unit="person", out=file, **asked
+        "hierarchy",
+        rows,
+        rho=0.05,
+        state=tmp_path / "s.db",
+        privacy_unit="person",
+        output=file,
+        **asked,
     ).table()
     table = made_whole(file, *more)
     total, states = (table.filter(tree_level=name) for name in ("total", "state"))
@@ -61,10 +67,10 @@ def test_all_margins_of_a_contingency_table_add_up(tmp_path: Path) -> None:
         {"sex": ["f", "m", "f", "m", "f"], "smokes": ["no", "no", "yes"] + 2 * ["no"]}
     )
     file = tmp_path / "smokers.parquet"
-    asked: dict[str, Any] = {"domain": {"sex": ["f", "m"], "smokes": ["no", "yes"]}}
+    asked: dict[str, Any] = {"groups": {"sex": ["f", "m"], "smokes": ["no", "yes"]}}
     counton.release(
-        "contingency", rows, columns="sex,smokes", rho=0.5, state=tmp_path / "s.db", out=file,
-        unit="event", **asked,
+        "contingency", rows, columns="sex,smokes", rho=0.5, state=tmp_path / "s.db", output=file,
+        privacy_unit="event", **asked,
     )  # fmt: skip
     table = made_whole(file, "--nonnegative")
     numbers = table["estimate"].to_list()

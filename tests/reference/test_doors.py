@@ -57,7 +57,7 @@ def test_commands(
 
 
 def test_services(tmp_path: Path) -> None:
-    with inside(tmp_path, steps=60) as service:
+    with inside(tmp_path, windows=60) as service:
         for minute in range(1, 5):
             service.post(f"b{minute}", [visit(minute - 0.5), visit(minute - 0.4, "shop")])
             service.at(minute)

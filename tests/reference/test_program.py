@@ -25,9 +25,9 @@ ROWS = "day,page\n2024-03-01,home\n2024-03-01,home\n2024-03-01,shop\n2024-03-03,
 
 def count(folder: Path, state: str, out: str, **more: Any) -> None:
     release(
-        "count", folder / "rows.csv", state=folder / state, out=folder / out,
-        time="day", every="1d", start="2024-03-01", until="2024-03-04", steps=5,
-        by="page", domain=["home", "shop"], strategy="kary", guarantee=PureDP(1), **more,
+        "count", folder / "rows.csv", state=folder / state, output=folder / out,
+        time="day", every="1d", start="2024-03-01", until="2024-03-04", windows=5,
+        group_by="page", groups=["home", "shop"], strategy="kary", guarantee=PureDP(1), **more,
     )  # fmt: skip
 
 

@@ -200,15 +200,15 @@ ROWS = {
 
 def run_of(what: Any, folder: Path, name: str, **options: Any) -> Released:
     return counton.release(
-        what, pl.DataFrame(ROWS), time="time", every="1d", start="2024-03-01", steps=30,
-        until="2024-03-04", guarantee=PureDP(1), state=str(folder / f"{name}.db"), name=name,
-        out=str(folder / f"{name}.parquet"), **options,
+        what, pl.DataFrame(ROWS), time="time", every="1d", start="2024-03-01", windows=30,
+        until="2024-03-04", guarantee=PureDP(1), state=str(folder / f"{name}.db"), stream=name,
+        output=str(folder / f"{name}.parquet"), **options,
     )  # fmt: skip
 
 
 def test_a_file_answers_as_its_run_and_streams_stand_beside_each_other(tmp_path: Path) -> None:
     bounds = {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
-    paid = {**bounds, "by": "page", "domain": ["home", "shop"]}
+    paid = {**bounds, "group_by": "page", "groups": ["home", "shop"]}
     own, other = (run_of("average", tmp_path, name, **paid) for name in ("one", "two"))
     file = counton.read(tmp_path / "one.parquet")
     day = "2024-03-02"
@@ -233,7 +233,7 @@ def test_a_file_answers_as_its_run_and_streams_stand_beside_each_other(tmp_path:
     for compare in comparisons:
         with pytest.raises(TypeError, match=rf"^Release.{compare.__name__}\(\) .*'step'"):
             compare("home", "shop", step="1:2")  # a mistyped option is not left out
-    of_groups = {"lower": 0, "upper": 8, "cells": 8, "by": "page", "domain": ["home", "shop"]}
+    of_groups = {"lower": 0, "upper": 8, "cells": 8, "group_by": "page", "groups": ["home", "shop"]}
     found = run_of("quantiles", tmp_path, "q", value="paid", **of_groups)
     with pytest.raises(InvalidInputError, match="not the sum of its values"):
         found.numbers.number_of(["home", "shop"], None, "0.5")
@@ -246,7 +246,7 @@ def test_a_file_answers_as_its_run_and_streams_stand_beside_each_other(tmp_path:
 
 
 def test_comparisons_of_what_is_shown_by_size_hold_for_all_pairs(tmp_path: Path) -> None:
-    shown = run_of("top-k", tmp_path, "top", by="page", domain=["home", "shop", "far"], top=2)
+    shown = run_of("top-k", tmp_path, "top", group_by="page", groups=["home", "shop", "far"], top=2)
     assert shown.numbers._comparisons == 3
     found = shown.difference("home", "far")
     asked = difference(shown.numbers.number_of("home"), shown.numbers.number_of("far"))
@@ -257,7 +257,7 @@ def test_comparisons_of_what_is_shown_by_size_hold_for_all_pairs(tmp_path: Path)
 def test_numbers_of_a_report_share_noise_where_they_share_cells(tmp_path: Path) -> None:
     paid = {"statistic": "average", "value": "paid", "lower": 0, "upper": 9, "resolution": 1}
     grouped = run_of(
-        "report", tmp_path, "grouped", by="page", domain=["home", "shop"],
+        "report", tmp_path, "grouped", group_by="page", groups=["home", "shop"],
         statistics={"rows": {"statistic": "count"}, "paid": paid},
     )  # fmt: skip
     rows = grouped.part("rows")  # follows from the cells of the average

@@ -26,22 +26,27 @@ from counton.statistics import Count, Quantiles, Report
 
 CHANGES = 100 * int(os.environ.get("COUNTON_FUZZ", "1"))
 ENDINGS = ("csv", "json")
-GROUPS: dict[str, Any] = {"by": "page", "domain": ["home", "shop", "far"]}
+GROUPS: dict[str, Any] = {"group_by": "page", "groups": ["home", "shop", "far"]}
 PAID: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
-FOUND: dict[str, Any] = {"by": "page", "unknown": "discover", "epsilon": 9, "delta": "1e-3"}
-ONCE: dict[str, Any] = dict.fromkeys(("time", "every", "start", "steps", "until", "timezone"))
+FOUND: dict[str, Any] = {
+    "group_by": "page",
+    "unlisted_groups": "discover",
+    "epsilon": 9,
+    "delta": "1e-3",
+}
+ONCE: dict[str, Any] = dict.fromkeys(("time", "every", "start", "windows", "until", "timezone"))
 PARTS = Report(
     {"n": Count(), "paid": Quantiles(lower=0, upper=8, cells=4)}, columns={"paid": "paid"}
 )
 #: Releases of all kinds: the statistic, and what it is asked.
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "count": ("count", GROUPS),
-    "both": ("count", {**GROUPS, "release": "both"}),
+    "both": ("count", {**GROUPS, "series": "both"}),
     "sum": ("sum", {**PAID, **GROUPS, "resolution": 0.5}),
     "found": ("count", FOUND),
     "ranking": ("top-k", {**FOUND, "top": 2, "room": 50}),
     "quantiles": ("quantiles", {"value": "paid", "edges": "0,4,9", "shares": "0.5"}),
-    "once": ("ranges", {"label": "paid", "domain": [str(n) for n in range(9)], **ONCE}),
+    "once": ("ranges", {"label": "paid", "groups": [str(n) for n in range(9)], **ONCE}),
     "report": (PARTS, {}),
 }
 ROWS = pl.DataFrame(
@@ -54,8 +59,8 @@ ROWS = pl.DataFrame(
     }
 )
 STREAM: dict[str, Any] = {
-    "time": "time", "every": "1d", "start": "2024-03-01", "steps": 30, "until": "2024-03-11",
-    "name": "it", "timezone": "Europe/Berlin",
+    "time": "time", "every": "1d", "start": "2024-03-01", "windows": 30, "until": "2024-03-11",
+    "stream": "it", "timezone": "Europe/Berlin",
 }  # fmt: skip
 
 
@@ -69,7 +74,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
         out.parent.mkdir()
         what, asked = KINDS[kind]
         loss = {} if "epsilon" in asked else {"epsilon": 1}
-        release(what, ROWS, state=state, out=out, **{**STREAM, **loss, **asked})
+        release(what, ROWS, state=state, output=out, **{**STREAM, **loss, **asked})
         carried = json.loads(pl.read_parquet_metadata(out)["counton"])
         for ending in ENDINGS:
             write_table(pl.scan_parquet(out), out.with_suffix(f".{ending}"), carried)

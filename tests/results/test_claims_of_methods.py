@@ -28,9 +28,9 @@ from counton.state import Store
 
 STATISTICS = {**OWN, **TABLES}
 FORMS: dict[str, dict[str, Any]] = {
-    "once": {}, "totals": {"release": "totals"}, "windows": {"release": "windows"},
-    "both": {"release": "both"}, "periods": {"release": "periods"}, "revised": {"revise": "1h"},
-    "endless": {"steps": None, "around": 6}, "expire": {"steps": None, "expire": True},
+    "once": {}, "totals": {"series": "cumulative"}, "windows": {"series": "per-window"},
+    "both": {"series": "both"}, "periods": {"series": "period-to-date"}, "revised": {"allowed_lateness": "1h"},
+    "endless": {"windows": None, "expected_windows": 6}, "expiring": {"windows": None, "expiring": True},
 }  # fmt: skip
 GUARANTEES: dict[str, dict[str, Any]] = {
     "epsilon": {"epsilon": 1}, "delta": {"epsilon": 1, "delta": "1e-6"}, "rho": {"rho": "0.5"},
@@ -46,7 +46,7 @@ def is_possible(what: str, form: str, guarantee: str, unit: str) -> bool:
         return what == "reach"
     if form == "revised" and what == "distinct":
         return False
-    if form == "expire":
+    if form == "expiring":
         single = unit == "event" or what == "distinct"
         return single and guarantee != "delta" and what not in ("report", "reach")
     return True
@@ -68,9 +68,9 @@ def job_of(what: str, form: str, guarantee: str, unit: str, folder: Path) -> Job
     job = made(f"{what} once" if form == "once" else what, folder).having(epsilon=None)
     options: dict[str, Any] = {**FORMS[form], **GUARANTEES[guarantee], "strategy": None}
     if unit == "user" and what != "distinct":
-        options |= {"user": "user", "most": 2}
+        options |= {"user": "user", "max_contributions": 2}
     if unit == "hour":
-        options |= {"per": "1h", "at_least": "1"}
+        options |= {"contribution_period": "1h", "at_least": "1"}
     return job.having(**options, state=folder / f"{guarantee}.db")
 
 
@@ -106,7 +106,9 @@ def test_every_clause_of_a_release_is_true(tmp_path: Path, what: str, form: str,
 
 
 def test_count_by_group_has_groups_in_its_clauses(tmp_path: Path) -> None:
-    job = job_of("count", "totals", "rho", "user", tmp_path).having(by="page", domain="home,shop")
+    job = job_of("count", "totals", "rho", "user", tmp_path).having(
+        group_by="page", groups="home,shop"
+    )
     with run(job) as outcome:
         text = outcome.read().methods(full=True)
     assert "by page (2 declared groups)" in text

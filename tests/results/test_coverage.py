@@ -39,11 +39,11 @@ def asked(release: Any, loss: dict[str, Fraction], *, simple: bool = True) -> Re
         state="state.db",
         time="time",
         every="1d",
-        by="page",
-        domain=[f"g{cell}" for cell in range(CELLS)],
+        group_by="page",
+        groups=[f"g{cell}" for cell in range(CELLS)],
         start="2023-01-01",
-        steps=STEPS,
-        release=release,
+        windows=STEPS,
+        series=release,
         simple=simple,
         **loss,  # type: ignore[arg-type]
     )
@@ -79,7 +79,7 @@ def shares(definition: ReleaseMetadata, released: Release) -> dict[str, float]:
         "differences": held(released.numbers.between(starts, starts + 23)),
         "quarters": ((quarters["lower"] <= 0) & (quarters["upper"] >= 0)).to_numpy(),
     }
-    if definition.release != "windows":
+    if definition.series != "per-window":
         kinds["totals"] = held(released.numbers.series)
     return {kind: float(np.mean(inside)) for kind, inside in kinds.items()}
 
@@ -168,9 +168,9 @@ def test_intervals_of_some_of_many_groups_hold_as_often_as_stated(
     held = shown = 0
     for number in range(12):
         found = release(
-            "count", rows, state=tmp_path / f"{number}.db", time="time", every="1d", steps=9,
-            start="2024-03-01", until="2024-03-02", by="page", domain=groups, epsilon="0.1",
-            level=0.9,
+            "count", rows, state=tmp_path / f"{number}.db", time="time", every="1d", windows=9,
+            start="2024-03-01", until="2024-03-02", group_by="page", groups=groups, epsilon="0.1",
+            confidence_level=0.9,
         )  # fmt: skip
         intervals = shown_intervals(found.numbers, kind)
         assert [group for group, _, _ in intervals] == groups[:20]

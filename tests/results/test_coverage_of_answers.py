@@ -44,7 +44,7 @@ TABLE = pl.DataFrame(
         "user": RNG.integers(0, 700, ROWS),
     }
 )
-BY: dict[str, Any] = {"by": "page", "domain": ["home", "shop", "far"]}
+BY: dict[str, Any] = {"group_by": "page", "groups": ["home", "shop", "far"]}
 VALUE: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 60}
 
 
@@ -96,12 +96,12 @@ CASES = {
     "moments mean": Case(MOMENTS, "mean paid", "mean hours"),
     "moments variance": Case(MOMENTS, "variance paid", "variance hours"),
     "quantiles": Case({**VALUE, "cells": 60, "line": "haar"}, "0.5", "0.25"),
-    "hierarchy": Case({"levels": "state,page", "domain": TREE}, "x", "y/home", share=True),
+    "hierarchy": Case({"levels": "state,page", "groups": TREE}, "x", "y/home", share=True),
     "contingency": Case(
-        {"columns": "page,state", "domain": {"page": PAGES, "state": ["x", "y"]}},
+        {"columns": "page,state", "groups": {"page": PAGES, "state": ["x", "y"]}},
         "home/*", "shop/x", share=True,
     ),
-    "ranges": Case({"label": "page", "domain": PAGES}, "0:2", "1:3", share=True),
+    "ranges": Case({"label": "page", "groups": PAGES}, "0:2", "1:3", share=True),
     "top-k": Case({**BY, "top": 2}, "home", "shop"),
     "distinct": Case({"user": "user"}, "all", "all"),
     "report": Case(ALIKE, "paid mean", "spent mean"),
@@ -121,7 +121,7 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Guarantee
         asked = what, repr(options), guarantee
         if asked not in runs:
             runs[asked] = counton.release(
-                what, TABLE, time="time", every="1d", start="2024-03-01", steps=STEPS,
+                what, TABLE, time="time", every="1d", start="2024-03-01", windows=STEPS,
                 until="2024-03-09", guarantee=guarantee,
                 state=str(tmp_path_factory.mktemp("run") / "s.db"), **options,
             )  # fmt: skip

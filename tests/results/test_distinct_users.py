@@ -31,19 +31,22 @@ def visits(days: int = 14) -> pl.DataFrame:
 
 def released(what: Any, folder: Path, days: int = 14, **options: Any) -> Release:
     return release(
-        what, visits(days), state=folder / "s.db", time="time", every="1d", start=START, steps=60,
+        what, visits(days), state=folder / "s.db", time="time", every="1d", start=START, windows=60,
         until=START + timedelta(days=days),
         **{"user": "user", "epsilon": 10**5, **options},
     )  # fmt: skip
 
 
-BY_PAGE: dict[str, Any] = {"by": "page", "domain": PAGES}
+BY_PAGE: dict[str, Any] = {"group_by": "page", "groups": PAGES}
 #: Releases in which one user counts in several groups.
 SEVERAL: dict[str, tuple[str, dict[str, Any]]] = {
-    "distinct": ("distinct", {"most": 3}),
-    "distinct, two groups": ("distinct", {"most": 2}),
-    "reach": ("reach", {"most": 3, "per": "1w", "at_least": "1"}),
-    "once in a window": ("count", {"most": 3, "per": "1d", "distinct": True}),
+    "distinct": ("distinct", {"max_contributions": 3}),
+    "distinct, two groups": ("distinct", {"max_contributions": 2}),
+    "reach": ("reach", {"max_contributions": 3, "contribution_period": "1w", "at_least": "1"}),
+    "once in a window": (
+        "count",
+        {"max_contributions": 3, "contribution_period": "1d", "once_per_window": True},
+    ),
 }
 
 
@@ -53,7 +56,7 @@ def test_share_of_users_is_refused_where_a_user_counts_in_several_groups(
 ) -> None:
     what, options = SEVERAL[name]
     file = tmp_path / "t.parquet"
-    found = released(what, tmp_path, **BY_PAGE, **options, out=str(file))
+    found = released(what, tmp_path, **BY_PAGE, **options, output=str(file))
     of = "1 or more" if what == "reach" else None
     for numbers in (found, read(str(file))):
         with pytest.raises(InvalidInputError, match=r"shares of distinct users cannot be computed"):
@@ -62,17 +65,24 @@ def test_share_of_users_is_refused_where_a_user_counts_in_several_groups(
 
 
 def test_share_of_users_in_their_first_group_is_right(tmp_path: Path) -> None:
-    found = released("distinct", tmp_path, **BY_PAGE, most=1)
+    found = released("distinct", tmp_path, **BY_PAGE, max_contributions=1)
     assert found.share("home").value == pytest.approx(1, abs=0.01)
 
 
 def test_share_of_rows_of_users_is_right(tmp_path: Path) -> None:
-    found = released("count", tmp_path, days=1, **BY_PAGE, most=3, per="1d")
+    found = released(
+        "count", tmp_path, days=1, **BY_PAGE, max_contributions=3, contribution_period="1d"
+    )
     assert found.share("home").value == pytest.approx(4 / 7, abs=0.01)
 
 
 def test_share_of_users_who_count_in_one_group_of_a_window_is_right(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"most": 3, "per": "1w", "distinct": True, "most_a_window": 1}
+    options: dict[str, Any] = {
+        "max_contributions": 3,
+        "contribution_period": "1w",
+        "once_per_window": True,
+        "max_contributions_per_window": 1,
+    }
     found = released("count", tmp_path, **BY_PAGE, **options)
     assert found.share("home").value == pytest.approx(1, abs=0.01)
 
@@ -80,35 +90,37 @@ def test_share_of_users_who_count_in_one_group_of_a_window_is_right(tmp_path: Pa
 def test_share_of_users_in_a_report_is_refused(tmp_path: Path) -> None:
     domain = ",".join(PAGES)
     statistics = {
-        "users": {"statistic": "distinct", "by": "page", "domain": domain},
-        "rows": {"statistic": "count", "by": "page", "domain": domain},
+        "users": {"statistic": "distinct", "group_by": "page", "groups": domain},
+        "rows": {"statistic": "count", "group_by": "page", "groups": domain},
     }
-    report = released("report", tmp_path, days=1, most=3, statistics=statistics)
+    report = released("report", tmp_path, days=1, max_contributions=3, statistics=statistics)
     with pytest.raises(InvalidInputError, match=r"shares of distinct users cannot be computed"):
         report.part("users").share("home")
     assert report.part("rows").share("home").value == pytest.approx(4 / 7, abs=0.01)
 
 
 def test_total_of_several_groups_says_that_users_count_in_each(tmp_path: Path) -> None:
-    found = released("distinct", tmp_path, **BY_PAGE, most=3)
+    found = released("distinct", tmp_path, **BY_PAGE, max_contributions=3)
     several = found.total(["home", "shop"])
     assert several.value == pytest.approx(6, abs=0.01)
     assert several.what == "home and shop, users counted in each of these groups"
     assert found.total("home").what == "home"
     assert "users counted in each" in found.combine({"home": 1, "shop": 1}).what
     assert "users counted in each" not in found.combine({"home": 1, "shop": -1}).what
-    rows = released("count", tmp_path, **BY_PAGE, most=3, per="1d", name="rows")
+    rows = released(
+        "count", tmp_path, **BY_PAGE, max_contributions=3, contribution_period="1d", stream="rows"
+    )
     assert rows.total(["home", "shop"]).what == "home and shop"
 
 
 #: Releases whose users count again in each period, and that period.
 AGAIN: dict[str, tuple[str, dict[str, Any], str]] = {
-    "reach of weeks": ("reach", {"per": "1w", "at_least": "1"}, "1w"),
-    "reach of days": ("reach", {"per": "1d", "at_least": "1"}, "1d"),
-    "reach of weeks, totals": ("reach", {"per": "1w", "at_least": "1", "release": "totals"}, "1w"),
-    "once in a window": ("count", {"most": 2, "per": "1w", "distinct": True}, "1d"),
+    "reach of weeks": ("reach", {"contribution_period": "1w", "at_least": "1"}, "1w"),
+    "reach of days": ("reach", {"contribution_period": "1d", "at_least": "1"}, "1d"),
+    "reach of weeks, totals": ("reach", {"contribution_period": "1w", "at_least": "1", "series": "cumulative"}, "1w"),
+    "once in a window": ("count", {"max_contributions": 2, "contribution_period": "1w", "once_per_window": True}, "1d"),
     "once in a window, windows": (
-        "count", {"most": 2, "per": "1w", "distinct": True, "release": "windows"}, "1d",
+        "count", {"max_contributions": 2, "contribution_period": "1w", "once_per_window": True, "series": "per-window"}, "1d",
     ),
 }  # fmt: skip
 
@@ -138,7 +150,7 @@ def test_sums_of_users_who_count_once_are_those_of_new_users(tmp_path: Path) -> 
 
 
 def test_total_of_some_days_of_a_week_says_whom_it_leaves_out(tmp_path: Path) -> None:
-    found = released("reach", tmp_path, per="1w", at_least="1")
+    found = released("reach", tmp_path, contribution_period="1w", at_least="1")
     part = found.total("1 or more", steps="9:10")
     assert part.value == pytest.approx(0, abs=0.01)
     assert part.what.endswith(", without users who were counted before in the week)")
@@ -151,7 +163,7 @@ def test_total_of_some_days_of_a_week_says_whom_it_leaves_out(tmp_path: Path) ->
 
 def test_total_of_users_once_in_a_window_says_that_they_count_again(tmp_path: Path) -> None:
     options: dict[str, Any] = {
-        "most": 14, "per": "1mo", "distinct": True, "release": "windows",
+        "max_contributions": 14, "contribution_period": "1mo", "once_per_window": True, "series": "per-window",
     }  # fmt: skip
     found = released("count", tmp_path, **options)
     assert found.total("all", steps="1:1").what.endswith("all (26 February 2024)")

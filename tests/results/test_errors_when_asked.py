@@ -20,7 +20,7 @@ def released(folder: Path, days: int, **more: Any) -> counton.Release:
     lines = [f"2024-03-{day:02}T09:15" for day in range(1, days + 1)]
     (folder / "visits.csv").write_text("\n".join(["time", *lines, ""]))
     options: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01"}
-    options |= {"steps": 365, "epsilon": 1}
+    options |= {"windows": 365, "epsilon": 1}
     until = f"2024-03-{days:02}"
     events = folder / "visits.csv"
     state = folder / "visits.db"
@@ -31,7 +31,10 @@ def released(folder: Path, days: int, **more: Any) -> counton.Release:
     "stream",
     [
         {},
-        {"steps": None, "around": 30},  # without a last step: the strategy grows with the stream
+        {
+            "windows": None,
+            "expected_windows": 30,
+        },  # without a last step: the strategy grows with the stream
         {"strategy": "sqrt", "epsilon": None, "rho": 0.5},
     ],
     ids=["solved", "endless", "fractional"],
@@ -73,10 +76,10 @@ def test_a_level_out_of_range_is_refused_when_a_release_is_made(tmp_path: Path) 
     with pytest.raises(InvalidInputError, match="level"):
         ReleaseData.of(numbers.definition, numbers.design, np.zeros((2, 1), np.int64), 1.5)
     with pytest.raises(InvalidInputError, match="level"):
-        released(tmp_path, 3, level=1.5)
+        released(tmp_path, 3, confidence_level=1.5)
     with pytest.raises(InvalidInputError, match="level"):
         counton.release(
             "count", tmp_path / "visits.csv", state=tmp_path / "new.db", time="time", every="1d",
-            start="2024-03-01", steps=9, until="2024-03-03", epsilon=1, level=1.5,
+            start="2024-03-01", windows=9, until="2024-03-03", epsilon=1, confidence_level=1.5,
         )  # fmt: skip
     assert not (tmp_path / "new.db").exists()

@@ -53,7 +53,7 @@ STEPS = 2
 LEVEL = 0.8
 ROWS = 2**30
 GROUPS = ["home", "shop"]
-BY: dict[str, Any] = {"by": "page", "domain": GROUPS}
+BY: dict[str, Any] = {"group_by": "page", "groups": GROUPS}
 VALUE: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 8, "resolution": "0.5"}
 PARTS: dict[str, dict[str, Any]] = {
     "count": BY,
@@ -61,14 +61,14 @@ PARTS: dict[str, dict[str, Any]] = {
     "average": {**BY, **VALUE},
     "quantiles": {"value": "paid", "edges": "0,2,4,8", "line": "identity"},
     "top-k": {**BY, "top": 1},
-    "hierarchy": {"levels": "state,page", "domain": {"state": ["x", "x", "y"], "page": [*"abc"]}},
-    "ranges": {"label": "page", "domain": ["a", "b", "c"]},
-    "contingency": {"columns": "page,state", "domain": {"page": GROUPS, "state": [*"xy"]}},
+    "hierarchy": {"levels": "state,page", "groups": {"state": ["x", "x", "y"], "page": [*"abc"]}},
+    "ranges": {"label": "page", "groups": ["a", "b", "c"]},
+    "contingency": {"columns": "page,state", "groups": {"page": GROUPS, "state": [*"xy"]}},
     "moments": {"columns": "paid,hours", "bounds": "0:8,0:4", "grid": 8},
 }
 ALONE: dict[str, dict[str, Any]] = {
     **PARTS,
-    "sum": {**PARTS["sum"], "release": "both"},
+    "sum": {**PARTS["sum"], "series": "both"},
     "report": {"statistics": {name: {"statistic": name, **own} for name, own in PARTS.items()}},
     "distinct": {"user": "user"},
     "reach": {"user": "user", "at_least": "1,2"},
@@ -115,7 +115,7 @@ class Stream(NamedTuple):
 @cache
 def defined(name: str) -> ReleaseMetadata:
     return plan_stream(Job(
-        name, "e.csv", "s.db", time="at", every="1d", start="2024-03-01", steps=STEPS,
+        name, "e.csv", "s.db", time="at", every="1d", start="2024-03-01", windows=STEPS,
         epsilon=1, strategy="binary", simple=False, **ALONE[name],
     )).description()  # fmt: skip
 

@@ -24,44 +24,44 @@ from counton.results.release_data import ReleaseData
 from counton.run import Job, export, run
 
 ENDINGS = ("parquet", "csv", "json")
-COUNT: dict[str, Any] = {"by": "page", "domain": ["home", "shop", "far"]}
+COUNT: dict[str, Any] = {"group_by": "page", "groups": ["home", "shop", "far"]}
 PAID: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
 USERS = "page=home,shop,far;user=" + ",".join(f"u{n}" for n in range(11))
 FOUND: dict[str, Any] = {
-    "what": "top-k", "by": "page", "unknown": "discover", "epsilon": 9, "delta": "1e-3",
+    "what": "top-k", "group_by": "page", "unlisted_groups": "discover", "epsilon": 9, "delta": "1e-3",
 }  # fmt: skip
-ONCE: dict[str, Any] = dict.fromkeys(("time", "every", "start", "steps", "until", "timezone"))
+ONCE: dict[str, Any] = dict.fromkeys(("time", "every", "start", "windows", "until", "timezone"))
 #: Jobs by what they are: every statistic whose cells are all released, and forms of release.
 JOBS: dict[str, dict[str, Any]] = {
     "count": {},
     "count by group": COUNT,
-    "windows": {**COUNT, "release": "windows"},
-    "both": {**COUNT, "release": "both", "rho": "0.3"},
-    "both, trees": {**COUNT, "release": "both", "epsilon": 1},
-    "found": {"by": "page", "unknown": "discover", "epsilon": 9, "delta": "1e-3"},
+    "windows": {**COUNT, "series": "per-window"},
+    "both": {**COUNT, "series": "both", "rho": "0.3"},
+    "both, trees": {**COUNT, "series": "both", "epsilon": 1},
+    "found": {"group_by": "page", "unlisted_groups": "discover", "epsilon": 9, "delta": "1e-3"},
     "sum": {"what": "sum", **PAID, **COUNT, "resolution": 0.5},
     "sum, noise of floats": {"what": "sum", **PAID, "strategy": "sqrt", "rho": "0.2"},
-    "around": {**COUNT, "steps": None, "around": 30, "rho": 1},
-    "expiring": {**COUNT, "steps": None, "expire": True, "epsilon": 1},
-    "people": {**COUNT, "user": "user", "most": 2},
+    "expected_windows": {**COUNT, "windows": None, "expected_windows": 30, "rho": 1},
+    "expiring": {**COUNT, "windows": None, "expiring": True, "epsilon": 1},
+    "people": {**COUNT, "user": "user", "max_contributions": 2},
     "average": {"what": "average", **PAID},
     "average by group": {"what": "average", **PAID, **COUNT, "over": 2},
     "quantiles": {"what": "quantiles", "value": "paid", "edges": "0,4,9", "shares": "0.5"},
     "top-k": {"what": "top-k", **COUNT, "top": 2},
     "distinct": {"what": "distinct", "user": "user"},
     "reach": {"what": "reach", "user": "user", "at_least": "1,3"},
-    "reach of weeks": {"what": "reach", "user": "user", "at_least": "1,3", "per": "1w"},
+    "reach of weeks": {"what": "reach", "user": "user", "at_least": "1,3", "contribution_period": "1w"},
     "moments": {"what": "moments", "columns": "paid,more", "bounds": "0:9,0:9"},
-    "hierarchy": {"what": "hierarchy", "levels": "page", "domain": "domain.csv"},
-    "ranges": {"what": "ranges", "label": "paid", "domain": [str(n) for n in range(9)]},
-    "contingency": {"what": "contingency", "columns": "page,user", "domain": USERS},
+    "hierarchy": {"what": "hierarchy", "levels": "page", "groups": "domain.csv"},
+    "ranges": {"what": "ranges", "label": "paid", "groups": [str(n) for n in range(9)]},
+    "contingency": {"what": "contingency", "columns": "page,user", "groups": USERS},
     "ranking": {**FOUND, "top": 2, "room": 50},
-    "hierarchy once": {"what": "hierarchy", "levels": "page", "domain": "domain.csv", **ONCE},
+    "hierarchy once": {"what": "hierarchy", "levels": "page", "groups": "domain.csv", **ONCE},
     "ranges once": {
-        "what": "ranges", "label": "paid", "domain": [str(n) for n in range(9)], **ONCE,
+        "what": "ranges", "label": "paid", "groups": [str(n) for n in range(9)], **ONCE,
     },
     "contingency once": {
-        "what": "contingency", "columns": "page,user", "domain": USERS, **ONCE,
+        "what": "contingency", "columns": "page,user", "groups": USERS, **ONCE,
     },
 }  # fmt: skip
 ROWS = pl.DataFrame(
@@ -83,11 +83,11 @@ def made(kind: str, folder: Path, **more: Any) -> Job:
     events = folder / "events.parquet"
     ROWS.write_parquet(events)
     own = dict(JOBS[kind])
-    if own.get("domain") == "domain.csv":
-        own["domain"] = folder / "domain.csv"
+    if own.get("groups") == "domain.csv":
+        own["groups"] = folder / "domain.csv"
     terms: dict[str, Any] = {
         "events": events, "state": folder / "s.db", "time": "time", "every": "1d",
-        "start": "2024-03-01", "steps": 30, "until": "2024-03-11", "name": "it",
+        "start": "2024-03-01", "windows": 30, "until": "2024-03-11", "stream": "it",
         "timezone": "Europe/Berlin",
     }  # fmt: skip
     if "rho" not in own and "epsilon" not in own:
@@ -153,7 +153,7 @@ def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
             continue
         assert found.methods() == own.methods()
         assert found.methods(full=True) == own.methods(full=True)
-        assert read(file, level=0.5).table().equals(wide), file
+        assert read(file, confidence_level=0.5).table().equals(wide), file
         if own.numbers.statistic.additive and own.numbers.since is None:
             _answers_alike(found, own)
 
@@ -164,7 +164,7 @@ def test_what_is_exported_of_some_steps_hangs_on_no_later_one(name: str, tmp_pat
     found = []
     for until in ("2024-03-06", "2024-03-11"):
         released(made(name, tmp_path, until=until))
-        some = export(tmp_path / "s.db", tmp_path / "some.parquet", steps="2:4")
+        some = export(tmp_path / "s.db", tmp_path / "some.parquet", windows="2:4")
         found.append((facts_of(some.numbers), some.table().to_dicts()))
     assert found[0] == found[1]
 
@@ -386,12 +386,14 @@ def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
     assert facts_of(found.numbers)["counted"] == "the last 1 windows"
     facts = json.loads(pl.read_parquet_metadata(out)["counton"])
     assert facts["description"] == facts_of(found.numbers)["description"]
-    with run(Job("quantiles", job.events, job.state, name="it", until="2024-03-11")) as outcome:
+    with run(Job("quantiles", job.events, job.state, stream="it", until="2024-03-11")) as outcome:
         assert outcome.read().table().equals(written)  # and a call that says nothing of it
-    again = Job("quantiles", job.events, job.state, name="it", until="2024-03-12", level=0.5)
-    own = released(again.having(out=out))
+    again = Job(
+        "quantiles", job.events, job.state, stream="it", until="2024-03-12", confidence_level=0.5
+    )
+    own = released(again.having(output=out))
     assert own.numbers.shown.over == 1  # one word said anew leaves the others as they were
     assert export(str(job.state)).table().equals(pl.read_parquet(out))
-    released(again.having(out=out, over=0))  # back to all so far
+    released(again.having(output=out, over=0))  # back to all so far
     assert "over" not in pl.read_parquet(out).columns
     assert facts_of(export(str(job.state)).numbers)["counted"] == "all windows so far"

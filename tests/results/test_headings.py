@@ -17,10 +17,10 @@ FRAME = pl.DataFrame(
     }
 )
 DAYS: dict[str, Any] = {
-    "time": "at", "every": "1d", "start": "2024-03-01", "steps": 30, "until": "2024-03-03",
+    "time": "at", "every": "1d", "start": "2024-03-01", "windows": 30, "until": "2024-03-03",
     "epsilon": 1,
 }  # fmt: skip
-PEOPLE: dict[str, Any] = {"user": "tail", "unit": "aircraft", "most": 5}
+PEOPLE: dict[str, Any] = {"user": "tail", "privacy_unit": "aircraft", "max_contributions": 5}
 VALUES: dict[str, Any] = {"value": "late", "lower": 0, "upper": 60, "resolution": 1}
 END = "to the end of 2024-03-02 (window 2, UTC)"
 
@@ -28,15 +28,15 @@ END = "to the end of 2024-03-02 (window 2, UTC)"
 @pytest.mark.parametrize(
     ("what", "more", "heading"),
     [
-        ("count", {"unit": "departure"}, f"number of departures so far, {END}"),
+        ("count", {"privacy_unit": "departure"}, f"number of departures so far, {END}"),
         (
             "count",
-            {**PEOPLE, "row": "departure", "per": "1d", "release": "windows"},
+            {**PEOPLE, "event_name": "departure", "contribution_period": "1d", "series": "per-window"},
             f"number of departures, at most 5 of one aircraft's day, in the day {END}",
         ),
         (
             "count",
-            {**PEOPLE, "most_a_window": 2, "row": "departure"},
+            {**PEOPLE, "max_contributions_per_window": 2, "event_name": "departure"},
             f"number of departures, at most 5 of one aircraft and 2 in a day, so far, {END}",
         ),
         (
@@ -50,7 +50,7 @@ END = "to the end of 2024-03-02 (window 2, UTC)"
             "average of late, each value clipped to [0, 60], at most 5 of one aircraft, "
             f"{END}, intervals of 95%",
         ),
-        ("count", {"revise": "1d", "append": True, "steps": None},
+        ("count", {"allowed_lateness": "1d", "append": True, "windows": None},
          f"number of events by day, as known {END}"),
     ],
 )  # fmt: skip
@@ -64,7 +64,7 @@ def test_the_heading_says_subject_bound_and_window(
 def test_a_table_that_is_released_once_says_its_subject(tmp_path: Path) -> None:
     found = release(
         "quantiles", FRAME, state=tmp_path / "s.db", value="late", edges=[0, 30, 60], epsilon=1,
-        user="tail", most=3, unit="aircraft",
+        user="tail", max_contributions=3, privacy_unit="aircraft",
     )  # fmt: skip
     heading = screen_of(found.numbers).heading
     assert "late" in heading
@@ -72,7 +72,7 @@ def test_a_table_that_is_released_once_says_its_subject(tmp_path: Path) -> None:
 
 
 def test_a_number_that_may_change_is_one_so_far(tmp_path: Path) -> None:
-    more: dict[str, Any] = {"revise": "1d", "append": True, "steps": None}
+    more: dict[str, Any] = {"allowed_lateness": "1d", "append": True, "windows": None}
     found = release("count", FRAME, state=tmp_path / "s.db", **DAYS | more)
     (table,) = screen_of(found.numbers).tables
     assert [row[-1] for row in table.rows] == ["final", "provisional"]

@@ -26,9 +26,9 @@ BAND = 3 * math.sqrt(LEVEL * (1 - LEVEL) / GROUPS)
 def zeros(release: Any, loss: dict[str, Any]) -> Release:
     """Many groups of which nothing ever happens."""
     request = Job(
-        what="count", events="e.csv", state="s.db", time="time", every="1d", by="page",
-        domain=[f"g{cell}" for cell in range(GROUPS)], start="2024-03-01", steps=STEPS,
-        release=release, simple=True, **loss,
+        what="count", events="e.csv", state="s.db", time="time", every="1d", group_by="page",
+        groups=[f"g{cell}" for cell in range(GROUPS)], start="2024-03-01", windows=STEPS,
+        series=release, simple=True, **loss,
     )  # fmt: skip
     spec = plan_stream(request)
     definition = spec.description()

@@ -26,14 +26,14 @@ def released(what: Any, folder: Path, epsilon: float = 1e6, **more: Any) -> Rele
     """What a job releases of four rows a day; unless told else with next to no noise."""
     rows = pl.DataFrame({"at": [str(time) for time in TIMES], "page": PAGE, "paid": PAID})
     return release(
-        what, rows, time="at", every="1d", start=f"{BEGIN:%Y-%m-%d}", steps=100,
+        what, rows, time="at", every="1d", start=f"{BEGIN:%Y-%m-%d}", windows=100,
         until=f"{BEGIN + timedelta(days=DAYS):%Y-%m-%d}",
         **{"guarantee": PureDP(epsilon), "state": str(folder / "s.db"), **more},
     )  # fmt: skip
 
 
 AVERAGE = Average(0, 8, resolution=1)
-BY_PAGE: dict[str, Any] = {"by": "page", "domain": ["home", "shop"]}
+BY_PAGE: dict[str, Any] = {"group_by": "page", "groups": ["home", "shop"]}
 
 
 def test_averages_of_a_month_are_those_of_its_rows(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_period_says_what_its_rows_alone_would(statistic: Any, more: Any, tmp_
         {"at": [str(TIMES[p]) for p in march], "page": PAGE[march], "paid": PAID[march]}
     )
     alone = release(
-        statistic, rows, time="at", every="1mo", start="2024-03-01", steps=100, until="2024-04-01",
+        statistic, rows, time="at", every="1mo", start="2024-03-01", windows=100, until="2024-04-01",
         guarantee=PureDP(1e7), state=str(tmp_path / "alone.db"), **more,
     ).table()  # fmt: skip
     assert found.height == alone.height > 0
@@ -126,7 +126,7 @@ def test_the_intervals_are_of_the_noise_between_two_releases(tmp_path: Path) -> 
 
 
 def test_a_file_says_the_same_and_of_a_cut_file_what_is_left(tmp_path: Path) -> None:
-    whole = released(AVERAGE, tmp_path, 1, value="paid", out=str(tmp_path / "o.csv"),
+    whole = released(AVERAGE, tmp_path, 1, value="paid", output=str(tmp_path / "o.csv"),
                      **BY_PAGE)  # fmt: skip
     read = counton.read(str(tmp_path / "o.csv"))
     assert read.sums("1mo").equals(whole.sums("1mo"))
@@ -141,14 +141,22 @@ def test_a_file_says_the_same_and_of_a_cut_file_what_is_left(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("what", "more", "why"),
     [
-        ("quantiles", {"value": "paid", "edges": "0,2,4,8", "release": "windows"}, "needs totals"),
-        ("count", {"by": "page", "unknown": "discover"}, "groups that were found in the data"),
+        (
+            "quantiles",
+            {"value": "paid", "edges": "0,2,4,8", "series": "per-window"},
+            "needs totals",
+        ),
+        (
+            "count",
+            {"group_by": "page", "unlisted_groups": "discover"},
+            "groups that were found in the data",
+        ),
     ],
 )
 def test_periods_that_do_not_follow_are_refused(
     what: str, more: Any, why: str, tmp_path: Path
 ) -> None:
-    loss: dict[str, Any] = {"guarantee": ApproxDP(1, 1e-6)} if "unknown" in more else {}
+    loss: dict[str, Any] = {"guarantee": ApproxDP(1, 1e-6)} if "unlisted_groups" in more else {}
     found = released(what, tmp_path, **more, **loss)
     with pytest.raises(InvalidInputError, match=why):
         found.sums("1mo")

@@ -18,8 +18,8 @@ NAMES = [f"page-{number}" for number in range(40)]
 def visits(tmp_path: Path) -> Release:
     rows = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T10:15"], "page": NAMES[:2]})
     return release(
-        "count", rows, time="time", every="1d", start="2024-03-01", steps=30, by="page",
-        until="2024-03-03", domain=NAMES, guarantee=PureDP(1), state=tmp_path / "v.db",
+        "count", rows, time="time", every="1d", start="2024-03-01", windows=30, group_by="page",
+        until="2024-03-03", groups=NAMES, guarantee=PureDP(1), state=tmp_path / "v.db",
     )  # fmt: skip
 
 
@@ -54,7 +54,7 @@ def test_a_reading_of_many_groups_is_made_once(
     rows = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T10:15"], "page": NAMES[:2]})
     found = release(
         "average", rows.with_columns(paid=5), time="time", every="1d", start="2024-03-01",
-        steps=30, by="page", until="2024-03-03", domain=NAMES, guarantee=PureDP(1),
+        windows=30, group_by="page", until="2024-03-03", groups=NAMES, guarantee=PureDP(1),
         state=tmp_path / "v.db", value="paid", lower=0, upper=9, resolution=1,
     )  # fmt: skip
     made = calls_of(monkeypatch, StatisticResults, "__getitem__")

@@ -22,13 +22,13 @@ ROWS = pl.DataFrame(
     }
 )
 KINDS: dict[str, dict[str, Any]] = {
-    "count": {"by": "shop", "domain": NAMES},
-    "top-k": {"by": "shop", "domain": NAMES, "top": len(NAMES)},
+    "count": {"group_by": "shop", "groups": NAMES},
+    "top-k": {"group_by": "shop", "groups": NAMES, "top": len(NAMES)},
     "hierarchy": {
         "levels": ["shop", "sex"],
-        "domain": {"shop": [name for name in NAMES for _ in "fm"], "sex": ["f", "m\x0b"] * 5},
+        "groups": {"shop": [name for name in NAMES for _ in "fm"], "sex": ["f", "m\x0b"] * 5},
     },
-    "contingency": {"columns": ["shop", "sex"], "domain": {"shop": NAMES, "sex": ["f", "m\x0b"]}},
+    "contingency": {"columns": ["shop", "sex"], "groups": {"shop": NAMES, "sex": ["f", "m\x0b"]}},
 }
 
 
@@ -37,7 +37,7 @@ KINDS: dict[str, dict[str, Any]] = {
 @pytest.mark.long
 def test_names_with_control_characters_are_drawn_and_read_again(kind: str, tmp_path: Path) -> None:
     asked: dict[str, Any] = {
-        "time": "at", "every": "1h", "start": "2024-03-01", "steps": 4, "epsilon": 9,
+        "time": "at", "every": "1h", "start": "2024-03-01", "windows": 4, "epsilon": 9,
     }  # fmt: skip
     job = Job(kind, ROWS, tmp_path / "s.db", until="2024-03-01T04:00", **{**asked, **KINDS[kind]})
     tables = [tmp_path / f"t.{ending}" for ending in ("csv", "parquet")]
@@ -66,7 +66,7 @@ def test_names_with_control_characters_are_drawn_and_read_again(kind: str, tmp_p
 @pytest.mark.parametrize("ending", [".svg", long(".pdf")])
 def test_a_picture_is_the_same_every_time(ending: str, tmp_path: Path) -> None:
     job = Job(
-        "count", ROWS, tmp_path / "s.db", time="at", every="1h", start="2024-03-01", steps=4,
+        "count", ROWS, tmp_path / "s.db", time="at", every="1h", start="2024-03-01", windows=4,
         epsilon=9, until="2024-03-01T04:00",
     )  # fmt: skip
     run(job).close()

@@ -46,7 +46,10 @@ def test_a_day_of_changed_clocks_has_23_hours() -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ("2024-05-01:2024-05-02", "no released window lies between the times of steps=2024-05-01"),
+        (
+            "2024-05-01:2024-05-02",
+            "no released window lies between the times of windows=2024-05-01",
+        ),
         ("2024-03-04:2024-03-02", "no released window"),
         ("2024-03-02T06:00:2024-03-03T18:00", "no released window"),
         ("2024-03-32:2024-03-33", "as in 2024-03-18:2024-03-24"),
@@ -70,8 +73,8 @@ def test_every_question_takes_days(tmp_path: Path) -> None:
     state = tmp_path / "a.db"
     visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-03T10:15"], "page": ["a", "b"]})
     found = release(
-        "count", visits, state=state, guarantee=PureDP(10**6), time="time", every="1d", steps=9,
-        start="2024-03-01", until="2024-03-05", by="page", domain=["a", "b"],
+        "count", visits, state=state, guarantee=PureDP(10**6), time="time", every="1d", windows=9,
+        start="2024-03-01", until="2024-03-05", group_by="page", groups=["a", "b"],
     )  # fmt: skip
     for ask in (found.difference, found.ratio):
         days = ask("a", "b", steps="2024-03-01:2024-03-02", other_steps="2024-03-03")
@@ -79,8 +82,8 @@ def test_every_question_takes_days(tmp_path: Path) -> None:
     assert found.share("a", steps="2024-03-01") == found.share("a", steps="1:1")
     assert found.share("b", steps="2024-03-02:2024-03-03") == found.share("b", steps="2:3")
     wrong: Any = 2.5
-    with pytest.raises(InvalidInputError, match=r"steps=2\.5 cannot be read as steps"):
+    with pytest.raises(InvalidInputError, match=r"windows=2\.5 cannot be read as steps"):
         found.difference("a", "b", steps=wrong)
     assert found.share("a", steps="1") == found.share("a", steps="1:1")
-    table = export(state, steps="2024-03-02:2024-03-03").table()
+    table = export(state, windows="2024-03-02:2024-03-03").table()
     assert table["window_index"].unique().sort().to_list() == [2, 3]

@@ -58,20 +58,20 @@ STATISTICS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
             f"spread: {ENDS.format('')}so that quantiles beyond these are shown at them",
         ),
     ),
-    "contingency": ({"columns": "branch", "domain": "branch=north,south"}, ()),
+    "contingency": ({"columns": "branch", "groups": "branch=north,south"}, ()),
 }
 #: Options by name, what each adds to a job, and whose rows it leaves out.
 OPTIONS: dict[str, dict[str, Any]] = {
     "events": {},
     "ids": {"id": "row"},
-    "people": {"user": "reader", "most": 2},
-    "people of weeks": {"user": "reader", "most": 2, "per": "1w"},
-    "people of days": {"user": "reader", "most": 2, "per": "1d"},
-    "skipping": {"id": "row", "missing": "skip"},
-    "setting aside": {"id": "row", "bad_rows": "quarantine:{folder}/aside.csv"},
-    "revised": {"revise": "2d", "steps": None, "id": "row"},
+    "people": {"user": "reader", "max_contributions": 2},
+    "people of weeks": {"user": "reader", "max_contributions": 2, "contribution_period": "1w"},
+    "people of days": {"user": "reader", "max_contributions": 2, "contribution_period": "1d"},
+    "skipping": {"row_id": "row", "missing_values": "drop"},
+    "setting aside": {"row_id": "row", "bad_rows": "quarantine:{folder}/aside.csv"},
+    "revised": {"allowed_lateness": "2d", "windows": None, "row_id": "row"},
 }
-DROPS: dict[str, Any] = {"by": "branch", "domain": "north,south", "unknown": "drop"}
+DROPS: dict[str, Any] = {"group_by": "branch", "groups": "north,south", "unlisted_groups": "drop"}
 ASIDE = "rows that cannot be read do not count (by an unknown amount)"
 DROPPED = "rows of groups that were not declared do not count (by an unknown amount)"
 ROWS = pl.DataFrame(
@@ -92,8 +92,8 @@ def job(folder: Path, what: str, options: dict[str, Any], rows: pl.DataFrame = R
     if "bad_rows" in own:
         own["bad_rows"] = own["bad_rows"].format(folder=folder)
     return Job(
-        what, events, folder / "s.db", time="time", every="1d", start="2024-03-01", steps=20,
-        until="2024-03-08", epsilon=1, name="it",
+        what, events, folder / "s.db", time="time", every="1d", start="2024-03-01", windows=20,
+        until="2024-03-08", epsilon=1, stream="it",
     ).having(**own)  # fmt: skip
 
 
@@ -157,7 +157,7 @@ def cases() -> list[Any]:
 def test_a_description_says_what_its_numbers_leave_out(
     what: str, option: str, drops: bool, tmp_path: Path
 ) -> None:
-    more = DROPS if drops else {"unknown": "drop"} if what == "contingency" else {}
+    more = DROPS if drops else {"unlisted_groups": "drop"} if what == "contingency" else {}
     asked = job(tmp_path, what, {**OPTIONS[option], **more})
     with run(asked) as outcome:
         definition = outcome.spec.description()
@@ -174,14 +174,14 @@ def test_a_description_says_what_its_numbers_leave_out(
         assert systematic_errors(outcome.spec.description()) == lines
 
 
-PEOPLE: dict[str, Any] = {"user": "reader", "most": 2, "missing": "skip"}
+PEOPLE: dict[str, Any] = {"user": "reader", "max_contributions": 2, "missing_values": "drop"}
 
 
 @pytest.mark.parametrize(
     ("what", "more"),
-    [(what, PEOPLE | ({"unknown": "drop"} if what == "contingency" else {})) for what in STATISTICS]
-    + [("sum", PEOPLE | {"by": "branch", "domain": "north,south,west"}),
-       ("sum", PEOPLE | {"by": "branch", "domain": "north,south", "other": "others"}),
+    [(what, PEOPLE | ({"unlisted_groups": "drop"} if what == "contingency" else {})) for what in STATISTICS]
+    + [("sum", PEOPLE | {"group_by": "branch", "groups": "north,south,west"}),
+       ("sum", PEOPLE | {"group_by": "branch", "groups": "north,south", "other_group": "others"}),
        ("count", PEOPLE | DROPS)],
 )  # fmt: skip
 def test_the_columns_named_are_those_whose_missing_values_leave_rows_out(
@@ -211,8 +211,8 @@ def test_the_columns_named_are_those_whose_missing_values_leave_rows_out(
     ("options", "way", "line"),
     [
         (
-            {"user": "reader", "most": 2},
-            {"missing": "skip"},
+            {"user": "reader", "max_contributions": 2},
+            {"missing_values": "drop"},
             "rows without time or reader do not count (by an unknown amount)",
         ),
         ({"id": "row"}, {"bad_rows": "quarantine:{folder}/aside.csv"}, ASIDE),
@@ -235,7 +235,7 @@ def test_a_night_that_left_rows_out_is_not_forgotten(
 
 
 def test_rows_skipped_and_rows_set_aside_share_a_line(tmp_path: Path) -> None:
-    options = {"missing": "skip", "bad_rows": "quarantine:{folder}/aside.csv"}
+    options = {"missing_values": "drop", "bad_rows": "quarantine:{folder}/aside.csv"}
     with run(job(tmp_path, "count", options)) as outcome:
         (_, line) = systematic_errors(outcome.spec.description())
     assert line == "rows that cannot be read, or without time, do not count (by an unknown amount)"
@@ -257,7 +257,7 @@ def shown(path: object) -> str:
 )
 def test_every_door_says_it(what: str, option: str, tmp_path: Path) -> None:
     """Screen, description, chart, text for a publication, whole account, file, page, command."""
-    more = {"unknown": "drop"} if what == "contingency" else {}
+    more = {"unlisted_groups": "drop"} if what == "contingency" else {}
     asked = job(tmp_path, what, OPTIONS[option] | more)
     with run(asked) as outcome:
         released = outcome.read()
@@ -294,19 +294,24 @@ def test_a_night_that_left_out_groups_is_not_forgotten(tmp_path: Path) -> None:
     with run(asked) as outcome:
         assert DROPPED in systematic_errors(outcome.spec.description())
     ROWS.filter(pl.col("branch") != "west").write_parquet(tmp_path / "events.parquet")
-    later = asked.having(unknown="refuse", until="2024-03-09")
+    later = asked.having(unlisted_groups="error", until="2024-03-09")
     with run(later) as outcome:
         assert outcome.after == 8
         assert DROPPED in systematic_errors(outcome.spec.description())
 
 
 def test_what_is_found_says_so(tmp_path: Path) -> None:
-    found: dict[str, Any] = {"by": "branch", "unknown": "discover", "epsilon": 9, "delta": "1e-3"}
+    found: dict[str, Any] = {
+        "group_by": "branch",
+        "unlisted_groups": "discover",
+        "epsilon": 9,
+        "delta": "1e-3",
+    }
     words = systematic_errors(plan_stream(job(tmp_path, "count", {}).having(**found)).description())
     assert words == [
         CLOSED,
         "groups that were never large enough to be shown are left out, with their rows",
     ]
-    once = Job("contingency", "v.csv", tmp_path / "o.db", columns="branch", domain="branch=a,b",
+    once = Job("contingency", "v.csv", tmp_path / "o.db", columns="branch", groups="branch=a,b",
                epsilon=1)  # fmt: skip
     assert systematic_errors(plan_stream(once).description()) == []

@@ -20,12 +20,12 @@ def released(tmp_path: Path, every: str = "1h", hours: int = 29 * 24, **more: An
         "page": ["home", "shop", "home"] * hours,
     })  # fmt: skip
     out = tmp_path / "t.parquet"
-    asked: dict[str, Any] = {"by": "page", "domain": ["home", "shop"], **more}
+    asked: dict[str, Any] = {"group_by": "page", "groups": ["home", "shop"], **more}
     release(
         "count", visits, time="time", every=every, start="2024-03-30T04:00",
-        steps=720 if every == "1h" else 1440, until="newest", guarantee=PureDP(1),
+        windows=720 if every == "1h" else 1440, until="latest-event", guarantee=PureDP(1),
         timezone="Europe/Berlin",
-        state=tmp_path / "s.db", out=out, **asked,
+        state=tmp_path / "s.db", output=out, **asked,
     )  # fmt: skip
     return read(out)
 
@@ -41,7 +41,7 @@ def test_totals_of_groups_are_their_sums(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["totals", "windows", "both"])
 def test_a_chart_of_a_band_has_the_numbers_of_the_band(tmp_path: Path, form: str) -> None:
     found = released(
-        tmp_path, hours=40, release=form, strategy="binary" if form != "windows" else None
+        tmp_path, hours=40, series=form, strategy="binary" if form != "windows" else None
     ).only(range(5, 40))
     table = found.numbers.with_band().plain_table()
     assert table.equals(found.band())

@@ -26,8 +26,8 @@ VISITS = pl.DataFrame(
 )
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "totals": ("count", {}),
-    "both": ("count", {"release": "both", "by": "page", "domain": ["home", NAME]}),
-    "revised": ("count", {"revise": "2d", "by": "page", "domain": ["home", NAME]}),
+    "both": ("count", {"series": "both", "group_by": "page", "groups": ["home", NAME]}),
+    "revised": ("count", {"allowed_lateness": "2d", "group_by": "page", "groups": ["home", NAME]}),
     "average": ("average", {"value": "seconds", "lower": 0, "upper": 60, "resolution": 1}),
 }
 
@@ -39,11 +39,11 @@ def exported(tmp_path: Path) -> Callable[..., tuple[str, Release]]:
     def made(kind: str, **look: Any) -> tuple[str, Release]:
         statistic, more = KINDS[kind]
         release(
-            cast("Any", statistic), VISITS, time="time", every="1d", start="2024-03-01", steps=30,
-            until="2024-03-08", guarantee=PureDP(1000), unit="visit", state=tmp_path / "s.db",
-            name=kind, **more,
+            cast("Any", statistic), VISITS, time="time", every="1d", start="2024-03-01", windows=30,
+            until="2024-03-08", guarantee=PureDP(1000), privacy_unit="visit", state=tmp_path / "s.db",
+            stream=kind, **more,
         )  # fmt: skip
-        found = export(tmp_path / "s.db", tmp_path / "page.html", name=kind, **look)
+        found = export(tmp_path / "s.db", tmp_path / "page.html", stream=kind, **look)
         return (tmp_path / "page.html").read_text("utf-8"), found
 
     return made
@@ -121,7 +121,7 @@ def test_page_of_a_marked_stream_has_the_notes_and_no_withdrawn_number(
     marked: dict[str, Any] = {"name": "both", "group": "home"}
     annotate(tmp_path / "s.db", "2024-03-06", "counter <broken>", **marked)
     annotate(tmp_path / "s.db", "2024-03-05", "twice", withdraw=True, **marked)
-    export(tmp_path / "s.db", tmp_path / "again.html", name="both")
+    export(tmp_path / "s.db", tmp_path / "again.html", stream="both")
     page = (tmp_path / "again.html").read_text("utf-8")
     assert '<p class="note">6 March 2024, home: counter &lt;broken&gt;</p>' in page
     head, *rows = rows_of(page)
@@ -135,9 +135,9 @@ def test_page_of_a_marked_stream_has_the_notes_and_no_withdrawn_number(
 
 def test_page_of_many_windows_says_how_many_it_shows(tmp_path: Path) -> None:
     release(
-        "count", VISITS, time="time", every="1m", start="2024-03-01", steps=9000,
-        until="2024-03-05", guarantee=PureDP(1), unit="visit", state=tmp_path / "s.db",
-        by="page", domain=["home", NAME], release="windows",
+        "count", VISITS, time="time", every="1m", start="2024-03-01", windows=9000,
+        until="2024-03-05", guarantee=PureDP(1), privacy_unit="visit", state=tmp_path / "s.db",
+        group_by="page", groups=["home", NAME], series="per-window",
     )  # fmt: skip
     export(tmp_path / "s.db", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text("utf-8")
@@ -155,8 +155,8 @@ def test_page_with_a_title_has_it_as_heading(
 
 def test_page_of_a_table_that_is_released_once_names_all_labels_together(tmp_path: Path) -> None:
     release(
-        "contingency", VISITS, columns="page", domain={"page": ["home", NAME]},
-        guarantee=PureDP(1000), unit="visit", state=tmp_path / "s.db",
+        "contingency", VISITS, columns="page", groups={"page": ["home", NAME]},
+        guarantee=PureDP(1000), privacy_unit="visit", state=tmp_path / "s.db",
     )  # fmt: skip
     export(tmp_path / "s.db", tmp_path / "page.html")
     head, *rows = rows_of((tmp_path / "page.html").read_text("utf-8"))
@@ -168,6 +168,6 @@ def test_page_of_a_released_table_is_that_of_its_state(
     exported: Callable[..., tuple[str, Release]], tmp_path: Path
 ) -> None:
     page, _ = exported("revised")
-    export(tmp_path / "s.db", tmp_path / "t.parquet", name="revised")
+    export(tmp_path / "s.db", tmp_path / "t.parquet", stream="revised")
     export(tmp_path / "t.parquet", tmp_path / "again.html")
     assert rows_of((tmp_path / "again.html").read_text("utf-8")) == rows_of(page)

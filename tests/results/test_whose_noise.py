@@ -29,10 +29,10 @@ SUM = {"statistic": "sum", "value": "paid", "lower": 0, "upper": 9, "resolution"
 
 
 def run_of(what: Any, state: Path, guarantee: Guarantee, **options: Any) -> Release:
-    groups = {} if what == "report" else {"by": "page", "domain": PAGES}
-    terms: dict[str, Any] = {"name": "visits", "level": LEVEL, **groups, **options}
+    groups = {} if what == "report" else {"group_by": "page", "groups": PAGES}
+    terms: dict[str, Any] = {"stream": "visits", "confidence_level": LEVEL, **groups, **options}
     return counton.release(
-        what, ROWS, time="time", every="1d", start="2024-03-01", steps=30, until="2024-03-03",
+        what, ROWS, time="time", every="1d", start="2024-03-01", windows=30, until="2024-03-03",
         guarantee=guarantee, state=str(state), **terms,
     )  # fmt: skip
 
@@ -89,7 +89,7 @@ def test_a_file_that_does_not_say_whose_noise_it_has_is_taken_by_the_union_bound
 ) -> None:
     files = [tmp_path / name for name in ("one.csv", "two.csv")]
     for file in files:
-        run_of("count", file.with_suffix(".db"), ZCDP("0.01"), out=str(file))
+        run_of("count", file.with_suffix(".db"), ZCDP("0.01"), output=str(file))
         beside = file.with_name(f"{file.name}.json")
         facts = json.loads(beside.read_text())
         del facts["description"]["terms"]["noise_id"]  # as it was written once
@@ -104,7 +104,7 @@ def test_a_file_that_does_not_say_whose_noise_it_has_is_taken_by_the_union_bound
 @pytest.mark.parametrize("changed", [[], {"a": 1}, 5, "", "x" * 32, "\x1b[31m"])
 def test_a_file_says_whose_noise_it_has_by_a_digest(tmp_path: Path, changed: object) -> None:
     file = tmp_path / "one.csv"
-    run_of("count", file.with_suffix(".db"), ZCDP("0.01"), out=str(file))
+    run_of("count", file.with_suffix(".db"), ZCDP("0.01"), output=str(file))
     beside = file.with_name(f"{file.name}.json")
     facts = json.loads(beside.read_text())
     facts["description"]["terms"]["noise_id"] = changed
@@ -121,7 +121,7 @@ def test_a_file_says_whose_noise_it_has_by_a_digest(tmp_path: Path, changed: obj
 def test_like_sums_of_a_report_have_noise_of_their_own(
     guarantee: Guarantee, tmp_path: Path
 ) -> None:
-    groups = {"by": "page", "domain": PAGES}
+    groups = {"group_by": "page", "groups": PAGES}
     for options in ({}, groups):
         found = run_of(
             "report", tmp_path / f"r{len(options)}.db", guarantee, **options,

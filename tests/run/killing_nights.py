@@ -102,24 +102,29 @@ def request(folder: Path, events: Path, state: str, until: datetime, mode: str) 
         key = Key.from_text((folder / "many.key").read_text())
         return Job(
             "count", events, state, time="time", every="6h",
-            by="group", domain=["a", *map(str, range(200)), "b"], start=START, steps=60,
-            until=until, strategy="normalised-sqrt", rho=1, append=append, yes=True,
+            group_by="group", groups=["a", *map(str, range(200)), "b"], start=START, windows=60,
+            until=until, strategy="normalised-sqrt", rho=1, append=append, allow_empty_windows=True,
             key=key,
         )  # fmt: skip
     if mode in ("revised", "covered", "slots"):
-        people: dict[str, Any] = {"user": "user", "most": MOST, "per": "1w", "recounts": 1}
+        people: dict[str, Any] = {
+            "user": "user",
+            "max_contributions": MOST,
+            "contribution_period": "1w",
+            "max_corrections": 1,
+        }
         key = Key.from_text((folder / "many.key").read_text())
         return Job(
             "count", events, state, time="time", every="1d",
-            by="group", domain=["a", "b"], start=START, revise="3d", until=until, rho=1,
-            append=append, covers=None if append else "5d", yes=True, key=key,
+            group_by="group", groups=["a", "b"], start=START, allowed_lateness="3d", until=until, rho=1,
+            append=append, lookback=None if append else "5d", allow_empty_windows=True, key=key,
             **(people if mode == "slots" else {}),
         )  # fmt: skip
     return Job(
         "count", events, state, time="time", every="6h",
-        by="group", domain=["a", "b"], start=START, steps=60, until=until, strategy="binary",
-        epsilon=10**6, user="user", most=MOST, per="1d", id="id" if append else None,
-        append=append, yes=True,
+        group_by="group", groups=["a", "b"], start=START, windows=60, until=until, strategy="binary",
+        epsilon=10**6, user="user", max_contributions=MOST, contribution_period="1d", row_id="id" if append else None,
+        append=append, allow_empty_windows=True,
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def test_all_kinds_are_here() -> None:
 def test_noise_too_wide_is_refused_before_anything_is_spent(job: Job) -> None:
     """With every way to plan: 105,120 steps, the least budgets, and no last step."""
     plans: tuple[dict[str, Any], ...] = (
-        *({"strategy": None}, {"strategy": "binary"}, {"strategy": None, "steps": 105_120}),
+        *({"strategy": None}, {"strategy": "binary"}, {"strategy": None, "windows": 105_120}),
     )
     for plan in [{}] if is_single_table(job) else plans:
         with pytest.raises(InvalidInputError, match="epsilon"):
@@ -47,7 +47,7 @@ def test_noise_too_wide_is_refused_before_anything_is_spent(job: Job) -> None:
 
 def test_an_average_of_a_year_of_minutes_is_released_at_a_budget_of_one(tmp_path: Path) -> None:
     """Its noise is wide on the grid of its sums, and those of the best strategy are exact."""
-    job = made("average", tmp_path).having(steps=105_120, strategy=None, upper=100)
+    job = made("average", tmp_path).having(windows=105_120, strategy=None, upper=100)
     assert table(job.having(resolution="0.5")).height
 
 
@@ -59,13 +59,13 @@ def test_an_average_of_a_year_of_minutes_is_released_at_a_budget_of_one(tmp_path
         ({"until": None}, InvalidInputError),  # data of the past, without a time
         ({"start": "2024-03-01T04:00", "until": "2024-03-01T05:00"}, InvalidInputError),  # no row
         ({"delta": "0.5"}, InvalidInputError),
-        ({"clock_change": "guess"}, InvalidInputError),
-        ({"watermark": "soon", "until": "newest"}, InvalidInputError),
+        ({"ambiguous": "guess"}, InvalidInputError),
+        ({"release_delay": "soon", "until": "latest-event"}, InvalidInputError),
         ({"bad_rows": "quarantine:"}, InvalidInputError),
         ({"epsilon": None}, InvalidInputError),
         ({"every": None}, InvalidInputError),
         ({"start": None}, InvalidInputError),
-        ({"steps": None}, InvalidInputError),
+        ({"windows": None}, InvalidInputError),
         ({"name": "no\x00name"}, InvalidInputError),
     ],
     ids=str,
@@ -74,7 +74,7 @@ def test_every_guard_stands_before_every_statistic(
     job: Job, changed: dict[str, Any], error: type[Exception] | None
 ) -> None:
     if is_single_table(job):  # all times are refused, and there are none to leave out
-        of_times = {*changed} <= {"until", "start", "every", "steps"}
+        of_times = {*changed} <= {"until", "start", "every", "windows"}
         error = None if of_times and {*changed.values()} == {None} else InvalidInputError
     if error is None:
         run(job.having(**changed)).close()
@@ -86,14 +86,14 @@ def test_every_guard_stands_before_every_statistic(
 
 def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
-    policy = {"missing": "skip"} if is_single_table(job) else {"watermark": "1h"}
-    first = table(job.having(out=out, **policy))
-    again = Job(job.statistic, job.events, job.state, name="it", until=job.until)
+    policy = {"missing_values": "drop"} if is_single_table(job) else {"release_delay": "1h"}
+    first = table(job.having(output=out, **policy))
+    again = Job(job.statistic, job.events, job.state, stream="it", until=job.until)
     assert table(again).equals(first)
-    assert recall(again).out == str(out)
+    assert recall(again).output == str(out)
     assert {name: recall(again).value_of(name) for name in policy} == policy
     others: tuple[dict[str, Any], ...] = (
-        *({"epsilon": 2}, {"every": "1d"}, {"steps": 7}, {"timezone": "Europe/Paris"}),
+        *({"epsilon": 2}, {"every": "1d"}, {"windows": 7}, {"timezone": "Europe/Paris"}),
     )
     for changed in others:
         with pytest.raises(StateError):
@@ -106,15 +106,15 @@ def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: P
 def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path) -> None:
     bad = ["never,home,ann,3,u,w,1,a,9", "01:10,,,,,,,,", "01:20,moon,cy,x,u,w,maybe,z,"]
     policies: dict[str, Any] = {
-        "bad_rows": f"quarantine:{tmp_path / 'bad.csv'}", "missing": "skip", "unknown": "drop",
+        "bad_rows": f"quarantine:{tmp_path / 'bad.csv'}", "missing_values": "drop", "unlisted_groups": "drop",
     }  # fmt: skip
     lenient = job.having(**policies)
     if is_single_table(job):
-        whole = job.having(name="whole", epsilon=10**9)
+        whole = job.having(stream="whole", epsilon=10**9)
         seen = table(whole)
         number = "value" if job.statistic == "quantiles" else "estimate"
         written(tmp_path, [*ROWS[:1], *bad[1:], *ROWS[1:]])
-        again = table(lenient.having(name="more", epsilon=10**9))
+        again = table(lenient.having(stream="more", epsilon=10**9))
         assert again[number].round().equals(seen[number].round())
         return
     before = table(lenient)
@@ -128,7 +128,7 @@ def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path)
 
 @pytest.mark.parametrize("name", TALLIED)
 def test_late_rows_new_files_and_ids_count_once(name: str, tmp_path: Path) -> None:
-    job = made(name, tmp_path).having(id="id", append=True, epsilon=10**6)
+    job = made(name, tmp_path).having(row_id="id", append=True, epsilon=10**6)
     with run(job) as outcome:
         assert outcome.after == 3
     late = "00:50,shop,cy,2,v,w,1,b,4"
@@ -158,14 +158,14 @@ def test_errors_are_ours_alone(job: Job, tmp_path: Path) -> None:
 def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Path) -> None:
     each = (("00:10", "home", "ann"), ("00:20", "shop", "ann"), ("01:30", "shop", "bob"))
     rows = [f"{','.join(row)},3,u,v,1,a,{number}" for number, row in enumerate(each)]
-    job = made("distinct", tmp_path, rows).having(by="page", domain="home,shop", epsilon=1000)
+    job = made("distinct", tmp_path, rows).having(group_by="page", groups="home,shop", epsilon=1000)
     for name in ("distinct", "reach"):  # in how many groups is for the operator to say
-        asked = made(name, tmp_path, rows).having(by="page", domain="home,shop")
-        with pytest.raises(InvalidInputError, match="needs most"):
+        asked = made(name, tmp_path, rows).having(group_by="page", groups="home,shop")
+        with pytest.raises(InvalidInputError, match="needs max_contributions"):
             run(asked)
         assert not Path(str(asked.state)).exists()
     for most, words, counted in ((1, "(each in the first group alone)", [1, 1]), (2, "", [1, 2])):
-        with run(job.having(most=most, name=f"{most}")) as outcome:
+        with run(job.having(max_contributions=most, stream=f"{most}")) as outcome:
             assert outcome.spec.description().subject == f"number of distinct users {words}".strip()
             released = outcome.read()
             assert released.numbers.series.estimates[-1].tolist() == counted
@@ -178,8 +178,8 @@ def test_a_later_job_repeats_any_part_of_what_defines_its_stream(name: str, tmp_
     place = [*keywords()].index(name) if name in keywords() else 0
     name, _, once = name.partition(" ")
     end = None if once else "2024-03-01T03:00"
-    common: dict[str, Any] = {"time": "at", "every": "1h", "start": "2024-03-01", "steps": 6}
-    first = Job(name, written(tmp_path, ROWS), tmp_path / "s.db", until=end, name="it")
+    common: dict[str, Any] = {"time": "at", "every": "1h", "start": "2024-03-01", "windows": 6}
+    first = Job(name, written(tmp_path, ROWS), tmp_path / "s.db", until=end, stream="it")
     whole = {**({} if once else common), "epsilon": 1, **{**OWN, **TABLES}[name]}
     run(first.having(**whole)).close()
     parts = [part for part in whole if part not in common]
@@ -195,8 +195,8 @@ def test_a_later_job_repeats_any_part_of_what_defines_its_stream(name: str, tmp_
 
 def test_levels_that_are_not_those_of_the_tree(tmp_path: Path) -> None:
     events = written(tmp_path, ROWS)
-    first = Job("hierarchy", events, tmp_path / "s.db", until="2024-03-01T03:00", name="it")
-    run(first.having(time="at", every="1h", start="2024-03-01", steps=6, epsilon=1,
+    first = Job("hierarchy", events, tmp_path / "s.db", until="2024-03-01T03:00", stream="it")
+    run(first.having(time="at", every="1h", start="2024-03-01", windows=6, epsilon=1,
                 **TABLES["hierarchy"])).close()  # fmt: skip
     with pytest.raises(CountonError, match=r"levels.*user,page.*page, ?user"):
         run(first.having(levels="user,page"))
@@ -206,11 +206,11 @@ def test_levels_that_are_not_those_of_the_tree(tmp_path: Path) -> None:
 def test_a_stream_of_a_statistic_given_as_such_is_gone_on_with_by_its_name(
     grouped: bool, tmp_path: Path
 ) -> None:
-    by: dict[str, Any] = {"by": "page", "domain": "home,shop"} if grouped else {}
+    by: dict[str, Any] = {"group_by": "page", "groups": "home,shop"} if grouped else {}
     first = made("average", tmp_path).having(**{**dict.fromkeys(OWN["average"]), **by})
     first = first.having(what=Average(0, 9, resolution=1), value="paid")
     run(first).close()
-    later = Job("average", first.events, first.state, until=first.until, name="it")
+    later = Job("average", first.events, first.state, until=first.until, stream="it")
     said: dict[str, Any]
     wrong: dict[str, Any]
     for said in ({}, {"value": "paid"}, {"lower": 0}, OWN["average"], {**by, "value": "paid"}):
@@ -225,12 +225,12 @@ def test_a_stream_of_a_statistic_given_as_such_is_gone_on_with_by_its_name(
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_ranking_with_users_goes_on_by_itself(first: bool, tmp_path: Path) -> None:
-    asked: dict[str, Any] = {"user": "user", "most": 2, "first": first}
+    asked: dict[str, Any] = {"user": "user", "max_contributions": 2, "distinct_users": first}
     job = made("top-k", tmp_path).having(**asked)
     run(job).close()
     written(tmp_path, [*ROWS, "03:30,shop,cy,2,u,v,1,b,4"])
     until = "2024-03-01T04:00"
-    for more in ({}, {"by": "page"}, {"top": 1}, asked):
-        again = Job("top-k", job.events, job.state, name="it")
+    for more in ({}, {"group_by": "page"}, {"top": 1}, asked):
+        again = Job("top-k", job.events, job.state, stream="it")
         with run(again.having(**{**more, "until": until})) as outcome:
             assert outcome.after == 4

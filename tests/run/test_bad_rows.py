@@ -44,10 +44,10 @@ def write(path: Path, rows: Sequence[tuple[str, ...]]) -> Path:
 def asked(folder: Path, rows: Sequence[tuple[str, ...]], ending: str = "csv", **more: Any) -> Job:
     given: dict[str, Any] = {
         "what": "sum", "events": write(folder / f"e.{ending}", rows), "state": folder / "s.db",
-        "time": "time", "by": "group", "domain": "a,b", "value": "value", "lower": 0, "upper": 4,
-        "resolution": "0.5", "user": "user", "most": 3, "id": "id", "every": "1h", "steps": 12,
+        "time": "time", "group_by": "group", "groups": "a,b", "value": "value", "lower": 0, "upper": 4,
+        "resolution": "0.5", "user": "user", "max_contributions": 3, "row_id": "id", "every": "1h", "windows": 12,
         "start": "2024-03-01", "timezone": "Europe/Berlin", "until": "2024-03-01T03:00",
-        "epsilon": 10**6, "yes": True, "strategy": "binary",
+        "epsilon": 10**6, "allow_empty_windows": True, "strategy": "binary",
     }  # fmt: skip
     return Job(**{**given, **more})
 
@@ -59,12 +59,14 @@ def released(job: Job) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 @pytest.mark.parametrize(
-    "without", [{}, {"user": None, "most": None, "id": None}], ids=["users", "rows"]
+    "without",
+    [{}, {"user": None, "max_contributions": None, "row_id": None}],
+    ids=["users", "rows"],
 )
 def test_no_row_stops_a_release(without: dict[str, Any], ending: str, tmp_path: Path) -> None:
     for folder in ("good", "bad"):
         (tmp_path / folder).mkdir()
-    dropped = {"unknown": "drop", "missing": "skip"}
+    dropped = {"unlisted_groups": "drop", "missing_values": "drop"}
     alone, _ = released(asked(tmp_path / "good", GOOD, ending, **dropped, **without))
     rows = [*BAD.values(), GOOD[0], ("2024-03-01T00:20", "zoo", "ann", "1", "9"), GOOD[1]]
     counted = sum(name in ("no user", "no id") for name in BAD) if without else 0
@@ -94,10 +96,10 @@ def test_without_policies_a_row_is_refused(name: str, tmp_path: Path) -> None:
 def test_more_rows_than_may_be_set_aside_are_refused(tmp_path: Path) -> None:
     rows = [*GOOD, *[BAD["NaN"]] * 3]
     aside = {"bad_rows": f"quarantine:{tmp_path / 'q.csv'}"}
-    with pytest.raises(InvalidInputError, match=r"more than 2 rows of .* raise bad_rows_most"):
-        run(asked(tmp_path, rows, bad_rows_most=2, **aside))
+    with pytest.raises(InvalidInputError, match=r"more than 2 rows of .* raise max_bad_rows"):
+        run(asked(tmp_path, rows, max_bad_rows=2, **aside))
     assert not (tmp_path / "q.csv").exists()
-    assert released(asked(tmp_path, rows, bad_rows_most=3, **aside))[1].quarantined == 3
+    assert released(asked(tmp_path, rows, max_bad_rows=3, **aside))[1].quarantined == 3
 
 
 @pytest.mark.parametrize(
@@ -105,15 +107,22 @@ def test_more_rows_than_may_be_set_aside_are_refused(tmp_path: Path) -> None:
     [
         (("drop", 1, "skip"), "bad_rows=drop is neither refuse nor quarantine:FILE"),
         (("quarantine:", 1, "skip"), "bad_rows=quarantine: is neither"),
-        (("refuse", -1, "skip"), "bad_rows_most=-1 is below 0"),
-        (("refuse", 1, "drop"), "missing=drop is not possible"),
+        (("refuse", -1, "skip"), "max_bad_rows=-1 is below 0"),
+        (("refuse", 1, "drop"), "missing_values=drop is not possible"),
     ],
 )
 def test_policies_that_are_none_are_refused(given: tuple[str, int, Any], words: str) -> None:
     bad_rows, most, missing = given
     with pytest.raises(InvalidInputError, match=words):
         parse_policies(
-            Job("count", "v.csv", "s.db", bad_rows=bad_rows, bad_rows_most=most, missing=missing)
+            Job(
+                "count",
+                "v.csv",
+                "s.db",
+                bad_rows=bad_rows,
+                max_bad_rows=most,
+                missing_values=missing,
+            )
         )
 
 
@@ -146,8 +155,8 @@ def test_columns_may_have_any_names_when_rows_are_set_aside(tmp_path: Path) -> N
     file = tmp_path / "q.csv"
     events.write_text("row,file\n2024-03-01T00:10,a\nyesterday,b\n")
     job = Job(
-        *("count", events, tmp_path / "s.db"), time="row", by="file", domain="a,b", every="1h",
-        start="2024-03-01", steps=9, until="2024-03-01T03:00", epsilon=1, yes=True,
+        *("count", events, tmp_path / "s.db"), time="row", group_by="file", groups="a,b", every="1h",
+        start="2024-03-01", windows=9, until="2024-03-01T03:00", epsilon=1, allow_empty_windows=True,
         bad_rows=f"quarantine:{file}",
     )  # fmt: skip
     assert released(job)[1].quarantined == 1
@@ -159,7 +168,7 @@ def test_columns_may_have_any_names_when_rows_are_set_aside(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("place", ["s.db", "s.db.key", "e.csv", "out.csv"])
 def test_no_file_of_the_run_is_overwritten(place: str, tmp_path: Path) -> None:
-    files: dict[str, Any] = {"out": tmp_path / "out.csv"}
+    files: dict[str, Any] = {"output": tmp_path / "out.csv"}
     files["bad_rows"] = f"quarantine:{tmp_path / place}"
     job = asked(tmp_path, [*GOOD, BAD["NaN"]], **files)
     before = Path(str(job.events)).read_bytes()

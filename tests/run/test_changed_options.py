@@ -20,14 +20,14 @@ from counton.run import Job, run
 
 MODEL = model_of("sum")
 #: Options that name a file.
-FILES = ("events", "state", "key", "witness", "out", "plot")
+FILES = ("events", "state", "key", "rollback_guard", "output", "chart")
 #: Other values than those of `OTHERWISE`, under which the rows can be read in another way.
 VALUES: dict[str, Any] = {
     **OTHERWISE,
     "append": True,
-    "covers": "2h",
+    "lookback": "2h",
     "events": None,
-    "revise": "1h",
+    "allowed_lateness": "1h",
     "over": 1,
     "time": "other_time",
     "time_format": "%Y-%d-%m %H:%M",
@@ -43,7 +43,7 @@ FIRST: dict[str, Any] = {
     "time": "time",
     "every": "1h",
     "start": "2024-10-27",
-    "steps": 24,
+    "windows": 24,
     "timezone": "Europe/Berlin",
     "epsilon": 10**9,
     "value": "paid",
@@ -51,16 +51,16 @@ FIRST: dict[str, Any] = {
     "upper": 8,
     "resolution": "0.5",
     "time_format": "%Y-%m-%d %H:%M",
-    "clock_change": "earliest",
+    "ambiguous": "earliest",
     "bad_rows": "quarantine:bad.csv",
-    "yes": True,
+    "allow_empty_windows": True,
 }
 KINDS: dict[str, dict[str, Any]] = {
     "windows": {},
-    "revised": {"revise": "6h"},
-    "ids": {"id": "id"},
-    "users": {"user": "user", "most": 1},
-    "users of revised windows": {"user": "user", "most": 1, "revise": "6h"},
+    "revised": {"allowed_lateness": "6h"},
+    "ids": {"row_id": "id"},
+    "users": {"user": "user", "max_contributions": 1},
+    "users of revised windows": {"user": "user", "max_contributions": 1, "allowed_lateness": "6h"},
 }
 HEADER = "time,other_time,paid,user,other_user,id,place\n"
 OTHERS = [
@@ -82,10 +82,17 @@ def released(
     with run(Job("sum", events, folder / "s.db", until=NIGHTS[0], **first)):
         pass
     for until, options in ((NIGHTS[1], changed), (NIGHTS[2], {})):
-        job = Job("sum", events, folder / "s.db", name="sum_of_paid", until=until, yes=True)
+        job = Job(
+            "sum",
+            events,
+            folder / "s.db",
+            stream="sum_of_paid",
+            until=until,
+            allow_empty_windows=True,
+        )
         with run(job.having(**options)) as outcome:
             values = np.asarray(releases_of(outcome), float)
-    if "revise" not in first:
+    if "allowed_lateness" not in first:
         return np.diff(values, prepend=0)
     # The newest window comes first: (night, lag) is the version ``lag`` of window night - lag.
     steps, lags = values.shape
@@ -117,7 +124,7 @@ def test_event_that_stays_counts_once_when_option_changes(
         assert moved(tmp_path, kind, {name: value}) == 7.5
 
 
-READING = ["time_format", "clock_change", "decimal"]
+READING = ["time_format", "ambiguous", "decimal"]
 
 
 @pytest.mark.parametrize("kind", ["windows", "revised"])
@@ -137,16 +144,23 @@ def test_later_run_may_state_usual_values_and_gets_kept_ones(tmp_path: Path) -> 
 def test_clock_change_is_stated_first_by_later_run(tmp_path: Path) -> None:
     events = tmp_path / "events.csv"
     events.write_text(HEADER + f"{OTHERS[0]}\n")
-    first = {**FIRST, "bad_rows": None, "clock_change": None}
+    first = {**FIRST, "bad_rows": None, "ambiguous": None}
     run(Job("sum", events, tmp_path / "s.db", until=NIGHTS[0], **first)).close()
     events.write_text(HEADER + f"{OTHERS[0]}\n{EVENT}\n")
-    later = Job("sum", events, tmp_path / "s.db", name="sum_of_paid", until=NIGHTS[1], yes=True)
+    later = Job(
+        "sum",
+        events,
+        tmp_path / "s.db",
+        stream="sum_of_paid",
+        until=NIGHTS[1],
+        allow_empty_windows=True,
+    )
     with pytest.raises(InvalidInputError, match="skips or repeats"):
         run(later)
-    with run(later.having(clock_change="latest")) as outcome:
+    with run(later.having(ambiguous="latest")) as outcome:
         assert outcome.read().table()["estimate"].to_list()[-1] == 9.0
     for other in ("earliest", "raise"):
-        with pytest.raises(StreamMismatchError, match=r"differs from .* in clock_change"):
-            run(later.having(clock_change=other))
+        with pytest.raises(StreamMismatchError, match=r"differs from .* in ambiguous"):
+            run(later.having(ambiguous=other))
     with run(later.having(until=NIGHTS[2])) as outcome:  # it gets the kept value
         assert outcome.read().table()["estimate"].to_list()[-1] == 9.0

@@ -169,11 +169,11 @@ def test_the_page_says_how_far_a_person_moves(most: int) -> None:
 def test_the_page_has_these_numbers() -> None:
     for row in (
         "| time of loading and id, over the whole period | 1 | 5 |",
-        "| the same, if rows vanish | 5, with `--revise` 9 | 25, 45 |",
+        "| the same, if rows vanish | 5, with `--allowed-lateness` 9 | 25, 45 |",
         "| the same, from `chosen` | 1 | 5 |",
-        "a hash of the id, anew each night, though no row vanishes | 5, with `--revise` 9 | 25, 45",
-        "| time of the event; rows come late | with `--revise` 5 | 25 |",
-        "after filtering to the covered days | 5; with `--revise`, where coverage changes, 7 | 25,",
+        "a hash of the id, anew each night, though no row vanishes | 5, with `--allowed-lateness` 9 | 25, 45",
+        "| time of the event; rows come late | with `--allowed-lateness` 5 | 25 |",
+        "after filtering to the covered days | 5; with `--allowed-lateness`, where coverage changes, 7 | 25,",
     ):
         assert row in PAGE
 
@@ -219,8 +219,8 @@ def test_the_queries_run_on_postgresql(postgres: str) -> None:
 
 
 TABLE: dict[str, Any] = {
-    "time": "day", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "2024-03-02",
-    "epsilon": 1, "counts": "visits", "moves": 5, "row": "visit", "unit": "person",
+    "time": "day", "every": "1d", "start": "2024-03-01", "windows": 9, "until": "2024-03-02",
+    "epsilon": 1, "count_column": "visits", "upstream_max_contributions": 5, "event_name": "visit", "privacy_unit": "person",
 }  # fmt: skip
 
 
@@ -228,7 +228,7 @@ TABLE: dict[str, Any] = {
 def test_every_text_says_who_has_bounded_people(revise: str | None, tmp_path: Path) -> None:
     """Screen, description, texts for publications, file, page and command."""
     rows = pl.DataFrame({"day": ["2024-03-01"], "visits": [17]})
-    job = Job("count", rows, tmp_path / "s.db", **TABLE, revise=revise)
+    job = Job("count", rows, tmp_path / "s.db", **TABLE, allowed_lateness=revise)
     with run(job) as outcome:
         made = outcome.read()
         export(tmp_path / "s.db", tmp_path / "t.csv")
@@ -251,12 +251,18 @@ def test_every_text_says_who_has_bounded_people(revise: str | None, tmp_path: Pa
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"counts": None, "row": None}, "moves=5 needs counts"),
-        ({"counts": None, "user": "u", "most": 2}, "moves=5 needs counts"),
-        ({"user": "u", "most": 2}, "counts=visits does not go with user=u"),
-        ({"id": "i"}, "counts=visits does not go with id=i"),
-        ({"moves": 0}, "moves=0 is below 1"),
-        ({"moves": None}, "row=visit needs user or moves"),
+        (
+            {"count_column": None, "event_name": None},
+            "upstream_max_contributions=5 needs count_column",
+        ),
+        (
+            {"count_column": None, "user": "u", "max_contributions": 2},
+            "upstream_max_contributions=5 needs count_column",
+        ),
+        ({"user": "u", "max_contributions": 2}, "count_column=visits does not go with user=u"),
+        ({"row_id": "i"}, "count_column=visits does not go with row_id=i"),
+        ({"upstream_max_contributions": 0}, "upstream_max_contributions=0 is below 1"),
+        ({"upstream_max_contributions": None}, "event_name=visit needs user or moves"),
     ],
     ids=str,
 )
@@ -269,14 +275,27 @@ def test_a_ledger_knows_that_a_bounded_table_protects_people(tmp_path: Path) -> 
     """A table of rows beside it is no table of people; people by a column share its total."""
     state = tmp_path / "s.db"
     rows = pl.DataFrame({"day": ["2024-03-01"], "visits": [17], "who": ["u"]})
-    same: dict[str, Any] = {name: TABLE[name] for name in ("time", "every", "start", "steps")}
+    same: dict[str, Any] = {name: TABLE[name] for name in ("time", "every", "start", "windows")}
     same |= {"until": "2024-03-02", "epsilon": 1}
     for name, more, unit in (
-        ("bounded", {"counts": "visits", "moves": 5, "row": "visit", "unit": "person"}, "person"),
-        ("again", {"counts": "visits", "moves": 2, "row": "visit"}, "person"),
-        ("by column", {"user": "who", "most": 2}, "person"),
+        (
+            "bounded",
+            {
+                "count_column": "visits",
+                "upstream_max_contributions": 5,
+                "event_name": "visit",
+                "privacy_unit": "person",
+            },
+            "person",
+        ),
+        (
+            "again",
+            {"count_column": "visits", "upstream_max_contributions": 2, "event_name": "visit"},
+            "person",
+        ),
+        ("by column", {"user": "who", "max_contributions": 2}, "person"),
         ("rows", {}, "event"),
-        ("unbounded", {"counts": "visits"}, "event"),
+        ("unbounded", {"count_column": "visits"}, "event"),
     ):
-        with run(Job("count", rows, state, name=name, **same, **more)) as outcome:
+        with run(Job("count", rows, state, stream=name, **same, **more)) as outcome:
             assert outcome.spec.description().unit == unit, name

@@ -25,8 +25,8 @@ ROWS = pl.DataFrame(
     }
 )
 NEW: dict[str, Any] = {
-    "time": "time", "every": "1h", "start": "2013-01-01", "steps": 6, "until": "newest",
-    "by": "page", "domain": ["a", "b"], "guarantee": PureDP(1),
+    "time": "time", "every": "1h", "start": "2013-01-01", "windows": 6, "until": "latest-event",
+    "group_by": "page", "groups": ["a", "b"], "guarantee": PureDP(1),
 }  # fmt: skip
 
 
@@ -55,11 +55,11 @@ def test_the_command_line_goes_on_with_what_python_began_and_the_other_way_round
                 "time",
                 "--every",
                 "1h",
-                "--by",
+                "--group-by",
                 "page",
             ),
-            *("--start", "2013-01-01", "--steps", "6", "--domain", "a,b", "--epsilon", "1"),
-            *("--state", str(state), "--until", "newest"),
+            *("--start", "2013-01-01", "--windows", "6", "--groups", "a,b", "--epsilon", "1"),
+            *("--state", str(state), "--until", "latest-event"),
         ]
         assert CliRunner().invoke(app, words).exit_code == 0
 
@@ -81,7 +81,7 @@ def test_a_run_says_what_happened_and_shows_the_steps_it_released(tmp_path: Path
     then = first.table()
     late = pl.DataFrame({"time": ["2013-01-01T00:01Z"], "page": ["b"], "paid": [0.0]})
     with pytest.warns(UserWarning, match="windows released before are not counted"):
-        second = release("count", pl.concat([ROWS, late]), state=state, until="newest")
+        second = release("count", pl.concat([ROWS, late]), state=state, until="latest-event")
     assert (first.steps, second.steps) == (range(1, 3), range(1, 5))
     assert first.table().equals(then)  # what came later is not in it
     assert second.table().height == 8
@@ -104,15 +104,15 @@ def test_a_run_that_released_nothing_shows_itself_too(tmp_path: Path) -> None:
         (PureDP("0.5"), {"epsilon": "0.5"}),
         (ApproxDP(1, "1e-9"), {"epsilon": 1, "delta": "1e-9"}),
         (ZCDP("0.1"), {"rho": "0.1"}),
-        (ExpiringDP("0.2"), {"expire": True, "epsilon": "0.2"}),
-        (ExpiringZCDP("0.2"), {"expire": True, "rho": "0.2"}),
+        (ExpiringDP("0.2"), {"expiring": True, "epsilon": "0.2"}),
+        (ExpiringZCDP("0.2"), {"expiring": True, "rho": "0.2"}),
     ],
 )
 def test_a_guarantee_and_its_numbers_ask_for_the_same(
     guarantee: Guarantee, numbers: dict[str, Any], tmp_path: Path, one_key: None
 ) -> None:
     asked = {**NEW}
-    if "expire" in numbers:
+    if "expiring" in numbers:
         del asked["steps"]
     one = release("count", ROWS, **{**asked, "guarantee": guarantee}, state=tmp_path / "one.db")
     two = release(
@@ -128,7 +128,7 @@ def test_a_guarantee_and_its_numbers_ask_for_the_same(
         ({"epsilon": 1}, "guarantee and epsilon=1 both state the privacy loss"),
         ({"guarantee": 1}, "guarantee is 1; give PureDP"),
         ({"what": "sum"}, "release has no argument 'what'"),
-        ({"value": "paid"}, "did you mean counts"),
+        ({"value": "paid"}, "did you mean count-column"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_and_changes_nothing(

@@ -102,14 +102,22 @@ def test_enumerations_and_texts_of_a_server_are_texts(postgres: str, tmp_path: P
         connection.execute("create type pair as (a int, b int)")
     at = "timestamptz '2024-03-02 10:00Z' as at"
     query = f"select {at}, 'glad'::mood as mood, 'sad'::feeling as feeling, row(1, 2)::pair as pair"
-    fixed = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "2024-03-04"}
-    by: dict[str, Any] = {"by": "mood", "domain": "glad"}
-    for number, role in enumerate((by, {"user": "feeling", "most": 1}, {"id": "mood"})):
+    fixed = {
+        "time": "at",
+        "every": "1d",
+        "start": "2024-03-01",
+        "windows": 9,
+        "until": "2024-03-04",
+    }
+    by: dict[str, Any] = {"group_by": "mood", "groups": "glad"}
+    for number, role in enumerate(
+        (by, {"user": "feeling", "max_contributions": 1}, {"row_id": "mood"})
+    ):
         asked = Job("count", postgres, tmp_path / f"{number}.db", epsilon=10**6, query=query)
         with run(asked.having(**fixed, **role)) as outcome:
             tally = counts_of(outcome)
         assert (tally.rows, tally.unknown) == (1, 0)
-    pair = Job("count", postgres, tmp_path / "pair.db", epsilon=1, query=query, id="pair")
+    pair = Job("count", postgres, tmp_path / "pair.db", epsilon=1, query=query, row_id="pair")
     with run(pair.having(**fixed)) as outcome:
         assert counts_of(outcome).rows == 1
 
@@ -152,9 +160,9 @@ def test_sqlite_has_values_and_no_types(tmp_path: Path, one_key: None) -> None:
         ("2024-03-03", "01", 8, "2.5"),
     ]
     asked = Job(
-        "sum", "-", tmp_path / "s.db", time="at", every="1d", start="2024-03-01", steps=9,
-        until="2024-03-04", by="page", domain="1,01", value="paid", lower=0, upper=4,
-        resolution="0.1", user="user", most=2, epsilon=1, query="select * from visits",
+        "sum", "-", tmp_path / "s.db", time="at", every="1d", start="2024-03-01", windows=9,
+        until="2024-03-04", group_by="page", groups="1,01", value="paid", lower=0, upper=4,
+        resolution="0.1", user="user", max_contributions=2, epsilon=1, query="select * from visits",
     )  # fmt: skip
 
     def given(*rows: tuple[Any, ...]) -> Job:
@@ -199,7 +207,7 @@ def test_an_odd_cell_of_sqlite_is_that_of_its_row_alone(
     path = tmp_path / "visits.sqlite"
     found = dict[str | None, list[float]]()
     usual = {"at": "'2024-03-01T09:00Z'", "page": "'a'", "user": "'ann'", "id": "'one'"}
-    other = {**usual, "user": "'bob'", "id": "'two'"}
+    other = {**usual, "user": "'bob'", "row_id": "'two'"}
     for cell in (None, *ODD_CELLS):
         path.unlink(missing_ok=True)
         rows = [usual, *([] if cell is None else [other | {column: cell}])]
@@ -210,9 +218,9 @@ def test_an_odd_cell_of_sqlite_is_that_of_its_row_alone(
             database.commit()
         asked = Job(
             "count", f"sqlite:///{path}", tmp_path / f"{len(found)}.db", time="at", every="1d",
-            start="2024-03-01", steps=9, until="2024-03-02", by="page", domain="a,b",
-            user="user", most=2, id="id", epsilon=10**7, query="select * from visits",
-            missing="skip", bad_rows=f"quarantine:{tmp_path / 'bad.csv'}",
+            start="2024-03-01", windows=9, until="2024-03-02", group_by="page", groups="a,b",
+            user="user", max_contributions=2, row_id="id", epsilon=10**7, query="select * from visits",
+            missing_values="drop", bad_rows=f"quarantine:{tmp_path / 'bad.csv'}",
         )  # fmt: skip
         with run(asked) as done:
             found[cell] = done.read().table()["estimate"].to_list()
@@ -320,7 +328,7 @@ def test_moments_are_of_the_zone_of_the_stream(tmp_path: Path) -> None:
     query = f"select * from visits where {DUE['sqlite']}"  # noqa: S608
     asked = Job(
         *("count", given["events"], tmp_path / "s.db"), query=query, time="at", every="1d",
-        timezone="Europe/Zurich", start="2024-03-02", steps=9, until="2024-03-03", epsilon=1,
+        timezone="Europe/Zurich", start="2024-03-02", windows=9, until="2024-03-03", epsilon=1,
     )  # fmt: skip
     with run(asked) as outcome:
         assert counts_of(outcome).rows == 2
@@ -332,7 +340,7 @@ def test_moments_are_of_the_zone_of_the_stream(tmp_path: Path) -> None:
         ("at >= {since}", {"append": True}, "count them twice"),
         ("at < {until}", {"append": True}, "count them twice"),
         ("at >= '{since}'", {}, "remove the quotes"),
-        ("at < {until}", {"until": "newest"}, "is known only after the rows are read"),
+        ("at < {until}", {"until": "latest-event"}, "is known only after the rows are read"),
     ],
 )
 def test_moments_that_would_count_wrongly_are_refused(

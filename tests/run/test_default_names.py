@@ -15,7 +15,7 @@ from counton.state import Store
 ROWS = pl.DataFrame(
     {"time": ["2024-03-01T09:00", "2024-03-02T09:00"], "paid": [3, 4], "tax": [1, 2]}
 )
-NEW: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 9}
+NEW: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "windows": 9}
 NEW |= {"epsilon": 1, "until": "2024-03-03"}
 BOUNDS: dict[str, Any] = {"lower": 0, "upper": 9, "resolution": 1}
 
@@ -33,7 +33,7 @@ def test_a_later_run_without_name_and_value_goes_on(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     released(state, "count", **NEW)
     first = released(state, "sum", value="paid", **BOUNDS, **NEW)
-    released(state, "sum", value="tax", name="mine", **BOUNDS, **NEW)
+    released(state, "sum", value="tax", stream="mine", **BOUNDS, **NEW)
     assert released(state, "sum", until="2024-03-04")[:2] == first
     assert names(state) == ("count", "mine", "sum_of_paid")
     released(state, "sum", value="tax", **BOUNDS, **NEW)
@@ -44,10 +44,10 @@ def test_a_later_run_without_name_and_value_goes_on(tmp_path: Path) -> None:
 
 def test_a_count_of_rows_does_not_go_on_with_one_of_counts(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
-    first = released(state, "count", counts="paid", **NEW)
+    first = released(state, "count", count_column="paid", **NEW)
     released(state, "count", **NEW)
     assert names(state) == ("count", "count_of_paid")
-    assert released(state, "count", counts="paid", until="2024-03-04")[:2] == first
+    assert released(state, "count", count_column="paid", until="2024-03-04")[:2] == first
 
 
 def test_a_name_may_name_a_file_or_a_table(tmp_path: Path) -> None:

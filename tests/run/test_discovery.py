@@ -197,8 +197,8 @@ def frame(rows: list[tuple[datetime, str, str]]) -> pl.DataFrame:
 def asked(folder: Path, rows: list[tuple[datetime, str, str]], **more: Any) -> Job:
     given: dict[str, Any] = {
         "what": "count", "events": frame(rows), "state": folder / "visits.db", "time": "time",
-        "every": "1d", "start": START, "steps": 30, "by": "page", "epsilon": 1, "delta": "1e-6",
-        "unknown": "discover", "strategy": "kary", "until": START + timedelta(days=12), "yes": True,
+        "every": "1d", "start": START, "windows": 30, "group_by": "page", "epsilon": 1, "delta": "1e-6",
+        "unlisted_groups": "discover", "strategy": "kary", "until": START + timedelta(days=12), "allow_empty_windows": True,
     }  # fmt: skip
     return Job(**given | more)
 
@@ -222,7 +222,7 @@ def test_groups_are_shown_from_their_threshold_on_and_for_ever(tmp_path: Path) -
         assert isinstance(discovery, Discovery)
         released = outcome.read()
         least = discovery.thresholds(design_of(outcome), released.steps)
-        entry = Store(tmp_path / "visits.db").spends
+        entry = Store(tmp_path / "visits.db").entries
     assert released.numbers.since == {"home": 1, "shop": 1}
     rows = released.table()
     assert rows.filter(pl.col("window_index") >= 1).height == 24
@@ -241,16 +241,18 @@ def test_a_label_is_no_formula_in_csv(what: str, tmp_path: Path) -> None:
     shown = []
     for ending in ("csv", "json"):
         out = tmp_path / f"{what}.{ending}"
-        job = asked(tmp_path, rows, what=what, out=out, epsilon=100, until=START + timedelta(1))
+        job = asked(tmp_path, rows, what=what, output=out, epsilon=100, until=START + timedelta(1))
         run(job).close()
         reads: Any = {"csv": pl.read_csv, "json": pl.read_json}[ending]
         shown.append(set(reads(out)["group"]))
     assert shown[1] == set(labels)
     hostile = set(labels) - {"home", "a=b"}
     assert shown[0] == {f"'{label}" for label in hostile} | {"home", "a=b"}
-    declared = job.having(unknown="refuse", delta=None, domain=labels, strategy=None, name="own")
+    declared = job.having(
+        unlisted_groups="error", delta=None, groups=labels, strategy=None, stream="own"
+    )
     out = tmp_path / "own.csv"
-    declared = declared.having(out=out)
+    declared = declared.having(output=out)
     run(declared).close()
     assert shown[0] == set(pl.read_csv(out)["group"])
     assert set(read(out).numbers.groups) == set(labels)
@@ -298,7 +300,7 @@ def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_p
     """What its job said of that is remembered, since the intervals hang on it."""
     out = tmp_path / "t.csv"
     state = tmp_path / "visits.db"
-    job = asked(tmp_path, visits(), what="top-k", top=1, room=7, out=out)
+    job = asked(tmp_path, visits(), what="top-k", top=1, room=7, output=out)
     with run(job) as outcome:
         written = outcome.release.numbers
         own = written.table()
@@ -325,7 +327,7 @@ def test_some_steps_of_a_ranking_are_those_steps(tmp_path: Path) -> None:
     some = own.filter(pl.col("window_index").is_between(3, 5))
     assert found.only(range(3, 6)).table().equals(some)
     assert found.table(range(3, 6)).equals(some)
-    assert export(tmp_path / "visits.db", steps="3:5").table().equals(some)
+    assert export(tmp_path / "visits.db", windows="3:5").table().equals(some)
 
 
 def test_one_unit_shifts_what_others_bring_and_nothing_else(tmp_path: Path, one_key: None) -> None:
@@ -410,7 +412,7 @@ def test_a_crash_leaves_what_an_undisturbed_run_leaves(
 def test_users_bring_no_more_groups_than_rows_that_count(tmp_path: Path) -> None:
     rows = visits(rare=0)
     flood = [(START + timedelta(days=2, seconds=n), f"flood-{n:04}", "me") for n in range(300)]
-    options = {"user": "visitor", "most": 2, "per": "1d"}
+    options = {"user": "visitor", "max_contributions": 2, "contribution_period": "1d"}
     request = asked(tmp_path, sorted(rows + flood), **options)
     with run(request) as outcome:
         assert counts_of(outcome).beyond_most >= 298
@@ -430,7 +432,9 @@ def test_users_bring_no_more_groups_than_rows_that_count(tmp_path: Path) -> None
         assert outcome.read().table().filter(pl.col("window_index") <= 12).equals(again)
 
 
-@pytest.mark.parametrize("more", [{}, {"per": "1d"}, {"distinct": True}, {"first": True}])
+@pytest.mark.parametrize(
+    "more", [{}, {"contribution_period": "1d"}, {"once_per_window": True}, {"distinct_users": True}]
+)
 def test_which_rows_of_a_unit_count_is_not_for_others_to_say(
     tmp_path: Path, more: dict[str, Any]
 ) -> None:
@@ -440,7 +444,7 @@ def test_which_rows_of_a_unit_count_is_not_for_others_to_say(
     for name, others in (("without", []), ("with", [(START, "y", "bob")])):
         folder = tmp_path / name
         folder.mkdir()
-        terms = {"epsilon": 100, "user": "visitor", "most": 1, **more}
+        terms = {"epsilon": 100, "user": "visitor", "max_contributions": 1, **more}
         last = table(asked(folder, rows + others, **terms)).filter(pl.col("window_index") == 3)
         seen.append(dict(last.select("group", "estimate").rows()))
     assert set(seen[0]) == set(seen[1]) == {"x"}
@@ -476,7 +480,7 @@ def test_labels_of_groups_not_shown_are_nowhere(
     files = [tmp_path / name for name in ("t.csv", "t.parquet", "t.json", "t.svg")]
     for out, as_json in zip(files[:3], (False, True, False), strict=True):
         job = asked(tmp_path, [], events=str(events), what=what)
-        job = job.having(out=str(out), plot=str(files[3]) if what == "count" else None)
+        job = job.having(output=str(out), chart=str(files[3]) if what == "count" else None)
         perform(job, CommandActions(json=as_json))
     if what != "count":  # only counts and sums are drawn
         files[3].write_text("svg")
@@ -511,10 +515,10 @@ def test_nothing_is_shown_while_no_group_is_large(tmp_path: Path) -> None:
     with run(asked(tmp_path, few)) as outcome:
         assert outcome.read().table().height == 0
         assert outcome.read().numbers.first_groups(3).groups == ()
-    none = asked(tmp_path, [], name="empty", unit="event", append=True)
+    none = asked(tmp_path, [], stream="empty", privacy_unit="event", append=True)
     assert table(none).height == 0
     later = START + timedelta(days=13)
-    more = asked(tmp_path, visits(), name="empty", until=later, append=True)
+    more = asked(tmp_path, visits(), stream="empty", until=later, append=True)
     assert set(table(more)["group"]) == {"home", "shop"}
 
 
@@ -527,14 +531,14 @@ def test_labels_that_look_alike_are_one_and_hostile_ones_none() -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"domain": ["home"]}, "domain"),
-        ({"by": None}, "by"),
+        ({"groups": ["home"]}, "groups"),
+        ({"group_by": None}, "by"),
         ({"delta": None}, "delta"),
         ({"epsilon": None, "delta": None, "rho": "0.5"}, "rho"),
-        ({"release": "both"}, "unknown=discover does not go with release=both"),
-        ({"expire": True, "delta": None, "steps": None}, "expire"),
-        ({"other": "rest"}, "other"),
-        ({"strategy": "solved"}, "kary"),
+        ({"series": "both"}, "unlisted_groups=discover does not go with series=both"),
+        ({"expiring": True, "delta": None, "windows": None}, "expiring"),
+        ({"other_group": "rest"}, "other"),
+        ({"strategy": "least-squares"}, "kary"),
         ({"what": "sum", "value": "page"}, "sum"),
     ],
 )
@@ -547,15 +551,17 @@ def test_what_does_not_go_together(tmp_path: Path, more: dict[str, Any], words: 
 def test_no_group_is_there_before_the_rows_are_read(tmp_path: Path) -> None:
     found = plan_stream(asked(tmp_path, visits(2)), ()).description()
     assert [*found.groups] == []
-    total = plan_stream(asked(tmp_path, visits(2), by=None, unknown=None, delta=None), ())
+    total = plan_stream(
+        asked(tmp_path, visits(2), group_by=None, unlisted_groups=None, delta=None), ()
+    )
     assert [*total.description().groups] == ["all"]
 
 
 def test_names_of_rows_that_count_nowhere_are_not_kept(tmp_path: Path) -> None:
     """Of whole inputs: rows of windows released before, and of windows that have not ended."""
     told: dict[str, Any] = {
-        "time": "at", "every": "1d", "start": "2024-03-01", "steps": 20, "by": "group",
-        "release": "windows", "unknown": "discover", "epsilon": 1, "delta": "1e-6", "yes": True,
+        "time": "at", "every": "1d", "start": "2024-03-01", "windows": 20, "group_by": "group",
+        "series": "per-window", "unlisted_groups": "discover", "epsilon": 1, "delta": "1e-6", "allow_empty_windows": True,
     }  # fmt: skip
     for night in (1, 2, 3):
         rows = [(f"2024-03-{day:02}T10:00", "a") for day in range(1, night + 1)]

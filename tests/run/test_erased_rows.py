@@ -17,9 +17,9 @@ Row = tuple[str, str, str, str]
 HEADER = "time,page,reader,paid\n"
 #: Each statistic with the sum of all that counts, of rows.
 WHATS: dict[str, dict[str, Any]] = {
-    "count": {"by": "page", "domain": "a,b"},
+    "count": {"group_by": "page", "groups": "a,b"},
     "sum": {"value": "paid", "lower": 0, "upper": 9, "resolution": 1},
-    "count users": {"user": "reader", "most": 400},
+    "count users": {"user": "reader", "max_contributions": 400},
     "average": {"value": "paid", "lower": 0, "upper": 9, "resolution": 1},
     "quantiles": {"value": "paid", "edges": "0,4,10", "line": "identity"},
 }
@@ -51,7 +51,7 @@ def write(file: Path, rows: Sequence[Row]) -> Path:
 def asked(events: Any, folder: Path, what: str, until: str, **more: Any) -> Job:
     given: dict[str, Any] = {"until": until}
     if not (folder / "s.db").exists():
-        given |= {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 28}
+        given |= {"time": "time", "every": "1d", "start": "2024-03-01", "windows": 28}
         given |= {"epsilon": 10**6, **WHATS[what]}
     word: Any = what.split()[0]
     return Job(word, events, folder / "s.db", **{**given, **more})
@@ -111,7 +111,7 @@ def test_a_row_that_comes_and_goes_for_five_nights_moves_no_more_than_one(tmp_pa
     assert moved(tmp_path, "count", without, with_it) == 1
 
 
-@pytest.mark.parametrize("users", [{}, {"user": "reader", "most": 2}])
+@pytest.mark.parametrize("users", [{}, {"user": "reader", "max_contributions": 2}])
 @pytest.mark.parametrize("share", [0.5, 0.9])
 def test_one_row_does_not_decide_whether_a_file_of_hundreds_counts(
     share: float, users: dict[str, Any], tmp_path: Path
@@ -123,7 +123,7 @@ def test_one_row_does_not_decide_whether_a_file_of_hundreds_counts(
     rest = [(f"2024-03-02T{n // 60:02}:{n % 60:02}:00", "b", f"w{n}", "1") for n in range(170)]
     hers: Row = (first[round(400 * share)][0], "a", "zoe", "1")
     nights = [[first, [*same, *rest]], [first, [*same, *rest, hers]]]
-    more = {"append": True, "yes": True, **users}
+    more = {"append": True, "allow_empty_windows": True, **users}
     assert moved(tmp_path, "count", *nights, **more) == 1
 
 
@@ -183,7 +183,7 @@ def test_with_ids_an_erased_reader_leaves_and_nothing_else_moves(
     rest = [row for row in days[0] if not row[2].startswith("ann")]
     first = write(tmp_path / "1.csv", days[0])
     then = write(tmp_path / "2.csv", rest + days[1])
-    run(asked(first, tmp_path, "count", "2024-03-02", id="reader")).close()
+    run(asked(first, tmp_path, "count", "2024-03-02", row_id="reader")).close()
     found, _ = totals(asked(then, tmp_path, "count", "2024-03-03", append=append))
     assert sum(found[-1]) == 2 * 324
 
@@ -194,7 +194,7 @@ def test_who_is_forgotten_and_erased_is_missed_no_more(append: bool, tmp_path: P
     days = [day(number) for number in (1, 2)]
     nights = [days[0], [*([] if append else without_ann(days[0])), *without_ann(days[1])]]
     job = asked(write(tmp_path / "1.csv", nights[0]), tmp_path, "count users", "2024-03-02")
-    run(job.having(most=40, append=append)).close()
+    run(job.having(max_contributions=40, append=append)).close()
     erase_user(tmp_path / "s.db", "ann")
     then = write(tmp_path / "2.csv", nights[1])
     found, counts = totals(asked(then, tmp_path, "count users", "2024-03-03", append=append))

@@ -18,10 +18,10 @@ HEADER = "time,page,user,paid\n"
 ROWS = [f"2024-03-01T{k % 5:02}:{k % 60:02},{'ab'[k % 2]},u{k % 7},{k % 10}\n" for k in range(40)]
 LATER = [f"2024-03-01T{k % 3 + 5:02}:{k:02},{'ab'[k % 2]},u{k % 7},{k % 10}\n" for k in range(40)]
 WHATS: dict[str, dict[str, Any]] = {
-    "count": {"by": "page", "domain": "a,b"},
+    "count": {"group_by": "page", "groups": "a,b"},
     "sum": {"value": "paid", "lower": 0, "upper": 9, "resolution": 1},
     "average": {"value": "paid", "lower": 0, "upper": 9, "resolution": 1},
-    "count users": {"user": "user", "most": 80},
+    "count users": {"user": "user", "max_contributions": 80},
     "distinct": {"user": "user"},
 }
 
@@ -53,7 +53,7 @@ OTHER_BYTES: dict[str, Callable[[list[str]], bytes]] = {
 
 def asked(events: object, folder: Path, what: str = "count", **more: Any) -> Job:
     given: dict[str, Any] = {
-        "time": "time", "every": "1h", "start": "2024-03-01", "steps": 24, "epsilon": 10**6,
+        "time": "time", "every": "1h", "start": "2024-03-01", "windows": 24, "epsilon": 10**6,
         "until": "2024-03-01T05:00", **WHATS[what],
     }  # fmt: skip
     if (folder / "s.db").exists():
@@ -244,19 +244,21 @@ def test_a_frame_is_known_by_its_values_whatever_their_types(tmp_path: Path) -> 
 def test_a_night_without_a_new_file_releases_quiet_windows_where_that_is_confirmed(
     tmp_path: Path,
 ) -> None:
-    """Every night's ``--yes``: such a night ended with exit code 8."""
+    """Every night's ``--allow-empty-windows``: such a night ended with exit code 8."""
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "a.csv").write_bytes(csv_of(ROWS))
     before, _ = released(asked(folder, tmp_path, append=True))
     quiet = asked(folder, tmp_path, append=True, until="2024-03-01T07:00")
-    with pytest.raises(InvalidInputError, match=r"2 more windows would be .* yes=True"):
+    with pytest.raises(
+        InvalidInputError, match=r"2 more windows would be .* allow_empty_windows=True"
+    ):
         run(quiet)
-    values, outcome = released(quiet.having(yes=True))
+    values, outcome = released(quiet.having(allow_empty_windows=True))
     assert (outcome.before, outcome.after) == (5, 7)
     assert np.array_equal(np.rint(values[5:]), np.rint([before[-1]] * 2))
     (folder / "b.csv").write_bytes(csv_of(LATER[:4]))
-    last = asked(folder, tmp_path, append=True, until="2024-03-01T09:00", yes=True)
+    last = asked(folder, tmp_path, append=True, until="2024-03-01T09:00", allow_empty_windows=True)
     assert np.rint(released(last)[0][-1]).sum() == 44
 
 

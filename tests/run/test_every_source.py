@@ -105,7 +105,11 @@ def test_the_bits_do_not_depend_on_the_source(statistic: str, tmp_path: Path) ->
             assert list(nights_of(each, folder / name, given)) == expected, (name, each)
         if each.append:
             # A release has what came until its window's end: so each night is a window.
-            own = each.own | {"every": "8d"} | ({"per": "16d"} if "per" in each.own else {})
+            own = (
+                each.own
+                | {"every": "8d"}
+                | ({"contribution_period": "16d"} if "per" in each.own else {})
+            )
             asked = each._replace(own=own)
             expected = list(nights_of(asked, folder / "8 days", SOURCES["a frame"]))
             assert by_request(asked, folder) == [night[-1] for night in expected], each
@@ -140,7 +144,7 @@ def by_request(each: Case, folder: Path) -> list[Any]:
     """What a service has released after each night."""
     file = folder / "jobs.toml"
     job = each.job(folder, 0).having(state=folder / "served.db", until=None)
-    save(job.having(append=False, yes=False), file)
+    save(job.having(append=False, allow_empty_windows=False), file)
     lines = file.read_text().splitlines()
     file.write_text("\n".join(line for line in lines if not line.startswith("events")))
     found = []
@@ -156,5 +160,5 @@ def by_request(each: Case, folder: Path) -> list[Any]:
             assert answer.status_code == 202, answer.text
             service.time = end + timedelta(seconds=2)
             service.work()
-            found.append(export(folder / "served.db", name="it").table().rows())
+            found.append(export(folder / "served.db", stream="it").table().rows())
     return found

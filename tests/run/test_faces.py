@@ -27,10 +27,10 @@ ROWS = pl.DataFrame(
     }
 )
 NEW: dict[str, Any] = {
-    "time": "time", "every": timedelta(days=1), "start": date(2024, 3, 1), "steps": 30,
+    "time": "time", "every": timedelta(days=1), "start": date(2024, 3, 1), "windows": 30,
     "until": date(2024, 3, 4), "guarantee": PureDP(1), "timezone": "America/New_York",
 }  # fmt: skip
-GROUPS: dict[str, Any] = {"by": "region", "domain": ["north", "south"]}
+GROUPS: dict[str, Any] = {"group_by": "region", "groups": ["north", "south"]}
 
 
 def counted(folder: Path, **more: Any) -> Release:

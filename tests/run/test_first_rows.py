@@ -32,12 +32,12 @@ SCHEMA: dict[str, Any] = {
     "at": pl.Datetime("us", "UTC"), "page": pl.String, "who": pl.String, "paid": pl.Int64,
 }  # fmt: skip
 WAYS: list[dict[str, Any]] = [
-    {"most": 2},
-    {"most": 3, "per": "1d"},
-    {"most": 2, "per": "6h", "distinct": True},
-    {"most": 2, "distinct": True},
-    {"most": 2, "first": True},
-    {"most": 1},
+    {"max_contributions": 2},
+    {"max_contributions": 3, "contribution_period": "1d"},
+    {"max_contributions": 2, "contribution_period": "6h", "once_per_window": True},
+    {"max_contributions": 2, "once_per_window": True},
+    {"max_contributions": 2, "distinct_users": True},
+    {"max_contributions": 1},
 ]
 
 
@@ -64,9 +64,9 @@ def nights(seed: int) -> list[pl.DataFrame]:
 
 def job(way: dict[str, Any], state: Path, **more: Any) -> Job:
     asked: dict[str, Any] = {
-        "time": "at", "every": "1h", "start": START, "steps": 48, "by": "page", "user": "who",
-        "domain": list(GROUPS), "strategy": "binary", "epsilon": 10**7, "value": "paid",
-        "lower": 0, "upper": 2, "resolution": 1, "append": True, "yes": True,
+        "time": "at", "every": "1h", "start": START, "windows": 48, "group_by": "page", "user": "who",
+        "groups": list(GROUPS), "strategy": "binary", "epsilon": 10**7, "value": "paid",
+        "lower": 0, "upper": 2, "resolution": 1, "append": True, "allow_empty_windows": True,
     }  # fmt: skip
     return Job("sum", state=state, **{**asked, **way, **more})
 
@@ -159,7 +159,9 @@ def test_marks_that_another_run_has_made_stop_a_run_that_left_rows_out(
 ) -> None:
     monkeypatch.setattr(RowBuffer, "least", 0)
     rows = pl.DataFrame({"at": [START] * 9, "page": "a", "who": "ann", "paid": 1})
-    asked = job({"most": 2}, tmp_path / "s.db", events=rows, until=START + timedelta(hours=12))
+    asked = job(
+        {"max_contributions": 2}, tmp_path / "s.db", events=rows, until=START + timedelta(hours=12)
+    )
     asked = asked.having(append=False)
     right = RowChoice.choose
     done = list[bool]()

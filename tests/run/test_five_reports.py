@@ -32,8 +32,8 @@ ROWS = 3000
 STEPS = 6
 PLACES = {"region": ["N", "N", "S"], "city": ["a", "b", "c"]}
 PAID: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 100, "resolution": 1}
-REGIONS: dict[str, Any] = {"by": "region", "domain": ["N", "S"]}
-PEOPLE: dict[str, Any] = {"user": "who", "most": 9}
+REGIONS: dict[str, Any] = {"group_by": "region", "groups": ["N", "S"]}
+PEOPLE: dict[str, Any] = {"user": "who", "max_contributions": 9}
 #: What each job says, and its statistics.
 REPORTS: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]]]] = {
     "pure, people": (
@@ -52,11 +52,11 @@ REPORTS: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]]]] = {
             "all": {"statistic": "moments", "columns": "paid", "bounds": "0:100", "grid": 10},
             "total": {"statistic": "sum", **PAID},
             "spread": {"statistic": "quantiles", "value": "paid", "edges": "0,25,50,75,100"},
-            "places": {"statistic": "hierarchy", "levels": "region,city", "domain": PLACES},
+            "places": {"statistic": "hierarchy", "levels": "region,city", "groups": PLACES},
         },
     ),
     "approximate, people, once": (
-        {"epsilon": 1, "delta": 1e-6, "steps": 1, "every": "1w", "until": "2024-03-08", **PEOPLE},
+        {"epsilon": 1, "delta": 1e-6, "windows": 1, "every": "1w", "until": "2024-03-08", **PEOPLE},
         {
             "users": {"statistic": "distinct"},
             "users by region": {"statistic": "distinct", **REGIONS},
@@ -68,21 +68,21 @@ REPORTS: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]]]] = {
         {
             "visits": {},
             "low": {"statistic": "sum", **PAID, "upper": 20, "share": 2},
-            "cities": {"statistic": "ranges", "label": "city", "domain": "a,b,c"},
-            "top": {"statistic": "top-k", "by": "city", "domain": "a,b,c", "top": 3},
+            "cities": {"statistic": "ranges", "label": "city", "groups": "a,b,c"},
+            "top": {"statistic": "top-k", "group_by": "city", "groups": "a,b,c", "top": 3},
             "table": {
                 "statistic": "contingency", "columns": "region,city",
-                "domain": "region=N,S;city=a,b,c",
+                "groups": "region=N,S;city=a,b,c",
             },
             "paid by region": {"statistic": "average", **PAID, **REGIONS},
         },
     ),
     "pure, of a public size": (
-        {"epsilon": 4, "size": ROWS},
+        {"epsilon": 4, "expected_rows": ROWS},
         {
             "paid": {"statistic": "average", **PAID},
             "paid by region": {"statistic": "average", **PAID, **REGIONS, "share": 3},
-            "cities": {"by": "city", "domain": ["a", "b", "c"]},
+            "cities": {"group_by": "city", "groups": ["a", "b", "c"]},
         },
     ),
 }  # fmt: skip
@@ -102,8 +102,8 @@ def made(name: str, folder: Path) -> Job:
     )
     own, statistics = REPORTS[name]
     stream: dict[str, Any] = {
-        "time": "at", "every": "1d", "start": "2024-03-01", "steps": STEPS, "until": "2024-03-07",
-        "yes": True,
+        "time": "at", "every": "1d", "start": "2024-03-01", "windows": STEPS, "until": "2024-03-07",
+        "allow_empty_windows": True,
     }  # fmt: skip
     given: dict[str, Any] = {**stream, **own}
     return Job("report", frame, folder / "s.db", statistics=statistics, **given)
@@ -218,7 +218,7 @@ FINE: dict[str, dict[str, Any]] = {
 
 def quantiles_planned_and_released(folder: Path, keys: int) -> tuple[dict[str, float], Floats]:
     """Half-widths of a report's quantiles: as planned, and for each of some keys."""
-    own: dict[str, Any] = {"statistics": FINE, "within": None, "rho": 0.002}
+    own: dict[str, Any] = {"statistics": FINE, "margin_of_error": None, "rho": 0.002}
     job = made("zCDP, events", folder).having(**own)
     planned = planned_job(job, size=ROWS)
     report = planned.description.statistic
@@ -259,5 +259,5 @@ def test_a_file_says_the_size_once(tmp_path: Path) -> None:
     job = made("pure, of a public size", tmp_path)
     with run(job) as outcome:
         table = outcome.read().table()
-    with run(job.having(size=None)) as outcome:
+    with run(job.having(expected_rows=None)) as outcome:
         assert outcome.read().table().equals(table)

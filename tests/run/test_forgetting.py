@@ -20,8 +20,7 @@ from counton.run import Job, run
 from counton.run import remembered_rows as people
 from counton.run.erasure import erase_older, erase_user
 from counton.run.row_buffer import PURPOSES
-from counton.state import Store
-from counton.state import dedup as marks
+from counton.state import Store, dedup
 from counton.strategies import Binary
 
 NOW = datetime(2024, 3, 4, tzinfo=UTC)
@@ -30,8 +29,8 @@ ANN = "ann@people.example"
 
 def job(state: str | Path, events: Path, until: str, **more: Any) -> Job:
     terms: dict[str, Any] = {
-        "time": "time", "every": "1d", "start": "2024-03-01", "steps": 9, "epsilon": 10**6,
-        "user": "who", "most": 1, "append": True, "yes": True, "strategy": "binary",
+        "time": "time", "every": "1d", "start": "2024-03-01", "windows": 9, "epsilon": 10**6,
+        "user": "who", "max_contributions": 1, "append": True, "allow_empty_windows": True, "strategy": "binary",
     }  # fmt: skip
     return Job("count", events, state, until=until, **{**terms, **more})
 
@@ -87,15 +86,15 @@ def test_no_byte_of_a_person_stays(
     assert secret is not None
     (digest,) = secret.digests(ANN.encode(), np.array([len(ANN)]), PURPOSES["user"])
     with Stream.open(state, "count", key=key) as stream:
-        before = [*open_private(stream.marks("user"))]
-    packed = [marks.pack(part.digests, part.facts) for part in before]
+        before = [*open_private(stream.digest_sets("user"))]
+    packed = [dedup.pack(part.digests, part.facts) for part in before]
     assert all(blob in bytes_of(state, on_server) for blob in packed)
 
     (done,) = erase_user(state, ANN, key=key, now=NOW)
     assert open_private(done.deleted) == 1
     with Stream.open(state, "count", key=key) as stream:
         for kind in ("user", "id", people.REFUSED):
-            for part in open_private(stream.marks(kind)):
+            for part in open_private(stream.digest_sets(kind)):
                 assert digest not in part.digests
     left = bytes_of(state, on_server)
     names = [ANN.encode(), int(digest).to_bytes(8, "little"), int(digest).to_bytes(8, "big")]
@@ -106,7 +105,7 @@ def test_no_byte_of_a_person_stays(
     assert counted(state, again, "2024-03-04", key=key) == [2, 3, 4]
 
 
-@pytest.mark.parametrize("more", [{}, {"append": False}, {"per": "1d"}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"append": False}, {"contribution_period": "1d"}], ids=str)
 def test_forget_refuses_bucket_whether_or_not_person_was_known(
     more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,8 +153,8 @@ def broken(folder: Path, buckets: int, patched: pytest.MonkeyPatch) -> Iterator[
 @pytest.fixture
 def same_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     """Users fall into the same buckets in all states."""
-    fixed = marks.Secret(bytes(range(32)))
-    monkeypatch.setattr(marks.Secret, "fresh", classmethod(lambda _: fixed))
+    fixed = dedup.Secret(bytes(range(32)))
+    monkeypatch.setattr(dedup.Secret, "fresh", classmethod(lambda _: fixed))
 
 
 @pytest.mark.slow
@@ -172,24 +171,24 @@ def test_what_would_break_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wr
     if wrong == "their room comes back":
         monkeypatch.setattr(people.RememberedRows, "without_refused", lambda _, rows: rows)
     else:
-        right = marks.write
+        right = dedup.write
 
         def only_known(
-            connection: Any, rows: Any, change: marks.DigestChange, subkey: bytes
+            connection: Any, rows: Any, change: dedup.DigestChange, subkey: bytes
         ) -> None:
             if not change.replaced:
                 kept = [one for one in change.added if one.kind != people.REFUSED]
                 change = change._replace(added=kept)
             right(connection, rows, change, subkey)
 
-        monkeypatch.setattr(marks, "write", only_known)
+        monkeypatch.setattr(dedup, "write", only_known)
     buckets = 1024 if wrong == "their room comes back" else 1
     assert any(broken(tmp_path, buckets, monkeypatch))
 
 
 def test_a_period_that_is_over_refuses_nobody(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
-    terms = {"per": "1d"}
+    terms = {"contribution_period": "1d"}
     counted(state, rows(tmp_path / "one.csv", (ANN, 1), ("bob", 1)), "2024-03-02", **terms)
     erase_user(state, ANN, now=datetime(2024, 3, 2, 12, tzinfo=UTC))
     late = rows(tmp_path / "two.csv", (ANN, 1), (ANN, 2), (ANN, 3), ("bob", 3))
@@ -198,7 +197,7 @@ def test_a_period_that_is_over_refuses_nobody(tmp_path: Path) -> None:
 
 def test_a_person_of_tomorrow_is_not_forgotten_today(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
-    counted(state, rows(tmp_path / "one.csv", (ANN, 3)), "2024-03-02", per="1d")
+    counted(state, rows(tmp_path / "one.csv", (ANN, 3)), "2024-03-02", contribution_period="1d")
     with pytest.raises(InvalidInputError, match="whose times lie in the future"):
         erase_user(state, ANN, now=datetime(2024, 3, 2, tzinfo=UTC))
 
@@ -208,7 +207,7 @@ def test_what_keeps_nobody_says_so(tmp_path: Path) -> None:
     Stream.create(state, "sums", Binary(9), PureDP(1)).close()
     assert [one.keeps for one in erase_user(state, ANN)] == ["sums"]
     with pytest.raises(StateError, match="has no stream 'other'"):
-        erase_user(state, ANN, name="other")
+        erase_user(state, ANN, stream="other")
     with pytest.raises(InvalidInputError, match="user is not a text"):
         erase_user(state, "")
 
@@ -252,7 +251,7 @@ def test_a_file_of_all_events_goes_on_with_or_without_the_persons_rows(tmp_path:
         assert counted(state, rows(events, *then), "2024-03-04", **all_since) == [2, 3, 4]
 
 
-DAYS = {"per": "1d"}
+DAYS = {"contribution_period": "1d"}
 #: The number of the second day of the stream among all days.
 DAY_2 = (datetime(2024, 3, 2) - datetime(1970, 1, 1)).days
 
@@ -269,7 +268,7 @@ def test_no_byte_of_people_of_long_ago_stays(tmp_path: Path) -> None:
     (done,) = erase_older(state, "2d", now=NOW)
     assert (open_private(done.deleted), done.before) == (2, datetime(2024, 3, 2, tzinfo=UTC))
     with Stream.open(state, "count") as stream:
-        (kept,) = open_private(stream.marks("user"))
+        (kept,) = open_private(stream.digest_sets("user"))
     assert not set(gone) & set(kept.digests)
     left = bytes_of(state, postgres=False)
     for digest in map(int, gone):
@@ -293,7 +292,7 @@ def delivered_again(
     if retain is None:
         erase_older(state, "1d", now=datetime(2024, 3, 3, 12, tzinfo=UTC))  # day 1 has ended
     with Stream.open(state, "count") as stream:
-        assert [part.period for part in open_private(stream.marks("user"))] == [DAY_2]
+        assert [part.period for part in open_private(stream.digest_sets("user"))] == [DAY_2]
     return counted(state, rows(folder / "two.csv", *second), "2024-03-04", **more)
 
 
@@ -319,7 +318,7 @@ def test_nobody_counts_again_in_a_period_that_is_forgotten(
 def periods_known(state: Path) -> list[int]:
     """Days, from the first, of which users are known."""
     with Stream.open(state, "count") as stream:
-        return [part.period - DAY_2 + 2 for part in open_private(stream.marks("user"))]
+        return [part.period - DAY_2 + 2 for part in open_private(stream.digest_sets("user"))]
 
 
 def test_a_job_forgets_by_itself_and_never_lets_anybody_begin_anew(tmp_path: Path) -> None:
@@ -346,8 +345,8 @@ def test_no_byte_stays_of_people_whom_a_job_forgot(tmp_path: Path) -> None:
     many = [(f"{number}", 1) for number in range(900)]  # several pages of the file
     counted(state, rows(tmp_path / "one.csv", *many), "2024-03-02", **DAYS)
     with Stream.open(state, "count") as stream:
-        (part,) = open_private(stream.marks("user"))
-    packed = marks.pack(part.digests, part.facts)
+        (part,) = open_private(stream.digest_sets("user"))
+    packed = dedup.pack(part.digests, part.facts)
     pieces = [packed[at : at + 32] for at in range(0, len(packed) - 32, 32)]
     there = bytes_of(str(state), postgres=False)
     assert sum(one in there for one in pieces) > 0.9 * len(pieces)
@@ -363,7 +362,7 @@ def test_no_byte_stays_of_people_whom_a_job_forgot(tmp_path: Path) -> None:
         ({**DAYS, "retain": "7"}, "retain.*7.*; (give|write) a"),
         ({**DAYS, "retain": "36h"}, "retain.*36h.*; give a number of days or weeks"),
         ({**DAYS, "retain": "5w"}, "retain=5w is too long.* 35 days"),
-        ({"user": None, "most": None, "retain": "1d"}, r"retain=1d .*\bper\b"),
+        ({"user": None, "max_contributions": None, "retain": "1d"}, r"retain=1d .*\bper\b"),
     ],
 )
 def test_what_cannot_be_forgotten_by_itself_is_refused_before_there_is_a_state(

@@ -65,7 +65,12 @@ def test_a_group_of_one_is_shown_by_its_numbers_alone_and_less_often_than_delta(
 ) -> None:
     """Whole jobs: as many groups of one row as there are samples, in each of three windows."""
     monkeypatch.setattr("counton.privacy.guarantees.LARGEST_DELTA", 1)
-    options: dict[str, Any] = {"revise": revise, "delta": "0.2", "epsilon": 2, "steps": 3}
+    options: dict[str, Any] = {
+        "allowed_lateness": revise,
+        "delta": "0.2",
+        "epsilon": 2,
+        "windows": 3,
+    }
     for night in (1, 2, 3):
         rows = [row for n in range(400) for row in rows_of(night, f"{night}-{n}", 1)]
         with run(job_of(tmp_path, rows, night, **options)) as outcome:
@@ -98,7 +103,9 @@ def test_a_row_moves_what_is_claimed_and_nothing_else_at_every_lag() -> None:
     assert used[-1] == 0.0
 
 
-@pytest.mark.parametrize("people", [{}, {"user": "user", "most": 2}, {"id": "id"}], ids=str)
+@pytest.mark.parametrize(
+    "people", [{}, {"user": "user", "max_contributions": 2}, {"row_id": "id"}], ids=str
+)
 def test_rows_of_final_days_bring_no_group(people: dict[str, Any], tmp_path: Path) -> None:
     """A user may bring any number of them, each perhaps with a group of its own."""
     for night, rows in enumerate(some_nights(3), 1):
@@ -165,7 +172,7 @@ def test_files_are_read_back(tmp_path: Path) -> None:
         assert again.versions().equals(own.versions())
         assert facts_of(again.numbers) == facts_of(own.numbers)
     part = tmp_path / "part.csv"
-    export(tmp_path / "s.db", part, groups="shop", steps="2024-03-03:")
+    export(tmp_path / "s.db", part, groups="shop", windows="2024-03-03:")
     assert read(part).table().equals(own.only(range(3, 5), ["shop"]).table())
 
 
@@ -211,13 +218,17 @@ def test_a_killed_night_gives_the_same_bits_when_it_runs_again(
 @pytest.mark.parametrize(
     ("what", "more", "why"),
     [
-        ("count", {"steps": None}, "needs steps: each version of a window"),
+        ("count", {"windows": None}, "needs windows: each version of a window"),
         (
             "count",
-            {"every": "1h", "steps": 10**7},
+            {"every": "1h", "windows": 10**7},
             "each with 49 versions of a window, is too large",
         ),
-        ("top-k", {}, "unknown=discover with statistic=top-k does not go with revise=2d"),
+        (
+            "top-k",
+            {},
+            "unlisted_groups=discover with statistic=top-k does not go with allowed_lateness=2d",
+        ),
     ],
     ids=str,
 )

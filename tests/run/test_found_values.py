@@ -75,7 +75,7 @@ def test_a_group_of_one_is_shown_by_its_number_of_rows_alone(
     value; and by what is released alone.
     """
     monkeypatch.setattr("counton.privacy.guarantees.LARGEST_DELTA", 1)
-    options = {"revise": "1d", "delta": "0.2", "epsilon": 2, "steps": 3, **VALUES, "lower": -1,
+    options = {"allowed_lateness": "1d", "delta": "0.2", "epsilon": 2, "windows": 3, **VALUES, "lower": -1,
                "upper": 1}  # fmt: skip
     shown = []
     for value in (-9.0, 0.0, 1.0):
@@ -123,7 +123,7 @@ def test_a_user_moves_what_is_claimed_and_brings_no_more_groups_than_the_bound(
 ) -> None:
     """Rows of one user in several windows and groups, with several lags; rows of final days too."""
     nights = some_nights()
-    options = {**FOUND, **more, "user": "user", "most": 3}
+    options = {**FOUND, **more, "user": "user", "max_contributions": 3}
     without = released(nights, what, **options)
     used = []
     for own in (
@@ -149,8 +149,8 @@ def test_a_user_moves_what_is_claimed_and_brings_no_more_groups_than_the_bound(
 @pytest.mark.parametrize(
     ("what", "more"),
     [
-        *(("count", {}), ("average", {}), ("sum", {"revise": None})),
-        ("count", {"revise": None, "release": "windows"}),
+        *(("count", {}), ("average", {}), ("sum", {"allowed_lateness": None})),
+        ("count", {"allowed_lateness": None, "series": "per-window"}),
     ],
 )
 def test_what_is_published_does_not_hang_on_a_group_that_is_not_shown(
@@ -171,7 +171,7 @@ def test_what_is_published_does_not_hang_on_a_group_that_is_not_shown(
         out = folder / "out.csv"
         export(folder / "s.db", out)
         own = facts_of(found.numbers)["description"]
-        versions = [] if "revise" in more else found.versions().rows()
+        versions = [] if "allowed_lateness" in more else found.versions().rows()
         said.append(
             (own, found.table().rows(), versions, out.read_text(), methods(folder / "s.db"))
         )
@@ -223,7 +223,7 @@ def test_numbers_are_those_of_the_group_and_are_read_back(
 @pytest.mark.long
 def test_windows_are_shown_each_by_itself(tmp_path: Path) -> None:
     """Without revisions too: from the window on that shows the group; a row is in one window."""
-    told = {**FOUND, **VALUES, "revise": None, "release": "windows"}
+    told = {**FOUND, **VALUES, "allowed_lateness": None, "series": "per-window"}
     for night, rows in enumerate([*some_nights(), []], 1):
         found = night_of(tmp_path, rows, night, "average", **told)
     assert found.numbers.since == {"home": 1, "shop": 3}
@@ -244,7 +244,7 @@ def test_windows_are_shown_each_by_itself(tmp_path: Path) -> None:
 def test_sums_from_0_on_cost_no_noise_for_the_number_of_rows(tmp_path: Path) -> None:
     """The sum is one of the two cells, whose noise is that of a sum alone."""
     told = {**VALUES, "lower": 0}
-    alone = {"unknown": "refuse", "domain": ["home"], "delta": None, "steps": 30}
+    alone = {"unlisted_groups": "error", "groups": ["home"], "delta": None, "windows": 30}
     stds = []
     for place, more in enumerate(({}, alone)):
         folder = tmp_path / str(place)
@@ -300,16 +300,20 @@ def test_what_does_not_go_with_it(tmp_path: Path) -> None:
     rows = rows_of(1, "home", [1.0])
     known = Average(-20, 40, resolution=1, number=5)
     for what, more, why in (
-        (known, {"value": "value", "revise": None}, "unknown=discover is not possible for custom"),
+        (
+            known,
+            {"value": "value", "allowed_lateness": None},
+            "unlisted_groups=discover is not possible for custom",
+        ),
         (
             "sum",
-            {**VALUES, "release": "both", "revise": None},
-            "unknown=discover does not go with release=both",
+            {**VALUES, "series": "both", "allowed_lateness": None},
+            "unlisted_groups=discover does not go with series=both",
         ),
         (
             "moments",
             {"columns": "value", "bounds": "0:5"},
-            "unknown=discover is not possible for moments",
+            "unlisted_groups=discover is not possible for moments",
         ),
     ):
         with pytest.raises(InvalidInputError, match=why):

@@ -23,7 +23,7 @@ def visits(folder: Path, **more: Any) -> Job:
     if not events.exists():
         events.write_text(ROWS)
     asked: dict[str, Any] = {
-        "time": "time", "every": "1d", "start": "2024-03-01", "steps": 30, "epsilon": 1,
+        "time": "time", "every": "1d", "start": "2024-03-01", "windows": 30, "epsilon": 1,
         "until": "2024-03-03", **more,
     }  # fmt: skip
     return Job("count", events, folder / "visits.db", **asked)
@@ -42,16 +42,16 @@ class TestDelta:
 
     def test_of_a_job(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidInputError, match="may fail altogether"):
-            run(visits(tmp_path, delta="0.5", unknown="discover", by="page"))
+            run(visits(tmp_path, delta="0.5", unlisted_groups="discover", group_by="page"))
         assert not (tmp_path / "visits.db").exists()
 
 
 @pytest.mark.parametrize(
-    ("most", "words"), [(10**9, "is above 1,000,000"), (0, "most=0 is below 1")]
+    ("most", "words"), [(10**9, "is above 1,000,000"), (0, "max_contributions=0 is below 1")]
 )
 def test_how_many_events_of_a_user_count(tmp_path: Path, most: int, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
-        run(visits(tmp_path, user="cookie", most=most))
+        run(visits(tmp_path, user="cookie", max_contributions=most))
     assert not (tmp_path / "visits.db").exists()
 
 
@@ -59,9 +59,9 @@ def test_one_column_is_not_both_the_user_and_the_id(tmp_path: Path) -> None:
     with pytest.raises(
         InvalidInputError, match="name the same column, so only one row of each user"
     ):
-        run(visits(tmp_path, user="cookie", id="cookie", most=2))
+        run(visits(tmp_path, user="cookie", row_id="cookie", max_contributions=2))
     assert not (tmp_path / "visits.db").exists()
-    run(visits(tmp_path, user="cookie", id="order", most=2)).close()
+    run(visits(tmp_path, user="cookie", row_id="order", max_contributions=2)).close()
 
 
 class TestUnits:
@@ -84,10 +84,10 @@ class TestUnits:
 
     def test_the_first_spelling_stays(self, tmp_path: Path) -> None:
         for name, unit in (("first", "Bestellung"), ("second", "bestellung")):
-            run(visits(tmp_path, name=name, unit=unit)).close()
+            run(visits(tmp_path, stream=name, privacy_unit=unit)).close()
         entries = state_summary(tmp_path / "visits.db")["ledger"]
         assert [entry["unit"] for entry in entries] == ["Bestellung", "Bestellung"]
-        run(visits(tmp_path, name="second", unit="BESTELLUNG")).close()  # again
+        run(visits(tmp_path, stream="second", privacy_unit="BESTELLUNG")).close()  # again
 
     def test_of_a_ledger(self) -> None:
         ledger = Ledger(PureDP(1))
@@ -97,7 +97,7 @@ class TestUnits:
         assert ledger.remaining(unit="strasse") == PureDP("0.25")
         again = Ledger(PureDP(2))
         again.enter_all(
-            [entry._replace(unit=unit) for entry in ledger.spends for unit in ("A", "a", "b")]
+            [entry._replace(unit=unit) for entry in ledger.entries for unit in ("A", "a", "b")]
         )
         assert list(again.units) == ["A", "b"]
 

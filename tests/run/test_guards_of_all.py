@@ -27,20 +27,20 @@ def _job(what: str, **columns: Any) -> Callable[..., int]:
 
 
 JOBS = {
-    "count": _job("count", by="page", domain="a,b"),
-    "top-k": _job("top-k", by="page", domain="a,b"),
+    "count": _job("count", group_by="page", groups="a,b"),
+    "top-k": _job("top-k", group_by="page", groups="a,b"),
     "distinct": _job("distinct", user="page"),
-    "ranges": _job("ranges", label="page", domain="a,b"),
+    "ranges": _job("ranges", label="page", groups="a,b"),
 }
 #: Jobs that read a list of names: all but that of users, which nobody declares.
 LISTED = {
     **{name: job for name, job in JOBS.items() if name != "distinct"},
-    "hierarchy": _job("hierarchy", levels="page,node", domain="-"),
-    "contingency": _job("contingency", columns="page,node", domain="page=a,b;node=x,y"),
+    "hierarchy": _job("hierarchy", levels="page,node", groups="-"),
+    "contingency": _job("contingency", columns="page,node", groups="page=a,b;node=x,y"),
 }
 #: The same without times: all rows are released once.
 ONCE = ("ranges", "hierarchy", "contingency")
-NEW: dict[str, Any] = {"every": "1d", "start": "2024-03-01", "steps": STEPS, "epsilon": 1}
+NEW: dict[str, Any] = {"every": "1d", "start": "2024-03-01", "windows": STEPS, "epsilon": 1}
 each_job = pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
 
 
@@ -54,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
 def test_an_event_in_the_future(folder: Path, job: Callable[..., int]) -> None:
     """It would release thousands of windows before they end."""
     (folder / "visits.csv").write_text(f"{ROWS}2124-07-01T00:00,a,x,y\n")
-    asked = {**NEW, "steps": 40_000, "strategy": "binary"}
+    asked = {**NEW, "windows": 40_000, "strategy": "binary"}
     with pytest.raises(InvalidInputError, match=r"newest row \(2124.* lies in the future"):
         job(folder, **asked, until="newest")
     assert not (folder / "s.db").exists()
@@ -75,7 +75,7 @@ def test_hundreds_of_windows_after_the_newest_event(folder: Path, job: Callable[
 
 def test_a_refusal_does_not_name_an_until_that_nobody_gave(folder: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"^without until, this run would release [\d,]+ w"):
-        JOBS["count"](folder, **NEW | {"steps": 10**5, "strategy": "binary"})
+        JOBS["count"](folder, **NEW | {"windows": 10**5, "strategy": "binary"})
 
 
 def test_the_window_of_the_newest_event_is_one_of_the_quiet_ones(folder: Path) -> None:
@@ -94,7 +94,7 @@ def test_the_window_of_the_newest_event_is_one_of_the_quiet_ones(folder: Path) -
         "until=2024-03-06T00:00:00+00:00 would release 4 windows, but the newest"
     )
     assert second == "1 March to 5 March 2024 would have no row" or second.startswith("If a file")
-    assert "If nothing happened, give yes=True for this run" in " ".join(rest)
+    assert "If nothing happened, give allow_empty_windows=True for this run" in " ".join(rest)
     assert count(folder, **NEW, until="2024-03-05", quiet=3) == 4
     assert count(folder, until="2024-03-02", quiet=0) == 4
 
@@ -162,11 +162,11 @@ def test_the_private_file_is_no_domain_of_a_table_once(folder: Path, kind: str) 
 
 
 def test_users_may_be_a_part_of_the_groups_that_are_declared(folder: Path) -> None:
-    declared = {"by": "page,node", "domain": {"page": ["a", "b"], "node": ["x", "y"]}}
-    asked = {**NEW, **declared, "until": "2024-03-03", "user": "node", "most": 1}
+    declared = {"group_by": "page,node", "groups": {"page": ["a", "b"], "node": ["x", "y"]}}
+    asked = {**NEW, **declared, "until": "2024-03-03", "user": "node", "max_contributions": 1}
     assert JOBS["count"](folder, **asked) == 2
     (folder / "some.csv").write_text("page,node\na,x\nb,y\n")
-    asked |= {"by": "page", "domain": folder / "some.csv", "name": "other"}
+    asked |= {"group_by": "page", "groups": folder / "some.csv", "stream": "other"}
     with pytest.raises(
         InvalidInputError, match=r"'node', a column of the events, so it seems to hold events"
     ):
@@ -176,9 +176,9 @@ def test_users_may_be_a_part_of_the_groups_that_are_declared(folder: Path) -> No
 @each_job
 def test_without_a_time_the_clock_decides(folder: Path, job: Callable[..., int]) -> None:
     """So how many steps there are is no matter of the data; those of the past are told to say."""
-    for steps, words in ((2, "so the clock does not tell"), (9999, "until=newest")):
+    for steps, words in ((2, "so the clock does not tell"), (9999, "until=latest-event")):
         with pytest.raises(InvalidInputError, match=words):
-            job(folder, **{**NEW, "steps": steps})
+            job(folder, **{**NEW, "windows": steps})
     assert not (folder / "s.db").exists()
     yesterday = datetime.now(UTC) - timedelta(days=1)
     for rows in ([yesterday], [yesterday, yesterday - timedelta(days=2)]):
@@ -197,7 +197,7 @@ def test_a_watermark_holds_whatever_says_what_time_it_is(
     folder: Path, job: Callable[..., int]
 ) -> None:
     """What is released too early cannot be taken back."""
-    late = {"watermark": "6h"}
+    late = {"release_delay": "6h"}
     assert job(folder, **NEW, **late, until="2024-03-01T06:00") == 0
     assert job(folder, **late, until="2024-03-02T05:59") == 0
     assert job(folder, **late, until="2024-03-02T06:00") == 1
@@ -211,7 +211,7 @@ def test_a_watermark_holds_whatever_says_what_time_it_is(
 
 @each_job
 def test_the_last_window_waits_for_its_watermark_too(folder: Path, job: Callable[..., int]) -> None:
-    asked = {**NEW, "steps": 2, "watermark": "2d"}
+    asked = {**NEW, "windows": 2, "release_delay": "2d"}
     assert job(folder, **asked, until="2024-03-03") == 0
     with pytest.raises(HorizonExceededError, match=r"is released at 2024-03-05T00:00"):
         job(folder, until="2024-03-06")
@@ -239,14 +239,14 @@ def test_users_of_a_statistic_are_users_for_all_that_comes_later(tmp_path: Path)
     (tmp_path / "visits.csv").write_text("time,who,paid\n2024-03-01T09:00,x,3\n")
     asked: dict[str, Any] = {**NEW, "time": "time", "until": "2024-03-02"}
     paid: dict[str, Any] = {
-        "value": "paid", "lower": 0, "upper": 9, "resolution": 1, "user": "who", "most": 2,
+        "value": "paid", "lower": 0, "upper": 9, "resolution": 1, "user": "who", "max_contributions": 2,
     }  # fmt: skip
     events = tmp_path / "visits.csv"
     state = tmp_path / "s.db"
     run(Job("average", events, state, **asked, **paid)).close()
-    with run(Job("count", events, state, user="who", first=True, **asked)) as outcome:
+    with run(Job("count", events, state, user="who", distinct_users=True, **asked)) as outcome:
         assert outcome.spec.description().unit == "user"
     with pytest.raises(
         InvalidInputError, match="'user' means one user in the release 'average_of_paid'"
     ):
-        run(Job("count", events, state, name="rows", unit="user", **asked))
+        run(Job("count", events, state, stream="rows", privacy_unit="user", **asked))

@@ -20,23 +20,38 @@ from counton.job.statistics import all_models
 
 #: A value for each option that the table names.
 VALUES: dict[str, Any] = {
-    **dict.fromkeys(("time", "user", "id", "counts", "value", "row"), "column"),
-    **dict.fromkeys(("steps", "around", "most", "recounts", "size", "moves", "room", "over"), 2),
-    **dict.fromkeys(("append", "expire", "simple", "distinct", "first"), True),
-    **dict.fromkeys(("every", "revise", "covers", "per", "retain", "watermark"), "1d"),
-    **dict.fromkeys(("epsilon", "rho", "growth", "within"), 1),
+    **dict.fromkeys(("time", "user", "row_id", "count_column", "value", "event_name"), "column"),
+    **dict.fromkeys(
+        (
+            "windows",
+            "expected_windows",
+            "max_contributions",
+            "max_corrections",
+            "expected_rows",
+            "upstream_max_contributions",
+            "room",
+            "over",
+        ),
+        2,
+    ),
+    **dict.fromkeys(("append", "expiring", "simple", "once_per_window", "distinct_users"), True),
+    **dict.fromkeys(
+        ("every", "allowed_lateness", "lookback", "contribution_period", "retain", "release_delay"),
+        "1d",
+    ),
+    **dict.fromkeys(("epsilon", "rho", "expiration_growth", "margin_of_error"), 1),
     "start": "2024-03-01",
     "until": "2024-03-09",
     "timezone": "Europe/Berlin",
     "strategy": "sqrt",
     "metric": "max",
     "delta": 1e-6,
-    "delay": 2,
-    "least": "rho",
-    "most_a_window": 1,
-    "by": "page",
-    "domain": "home,shop",
-    "other": "others",
+    "expiration_delay": 2,
+    "solve_for": "rho",
+    "max_contributions_per_window": 1,
+    "group_by": "page",
+    "groups": "home,shop",
+    "other_group": "others",
     "target": "total=3",
     "edges": "0,1,2",
     "lower": 0,
@@ -134,5 +149,5 @@ def test_refuse_unmet_need_is_refused(rule: Need) -> None:
 def test_refuse_excluded_accepts_a_usual_job() -> None:
     for model in all_models().values():
         make_job: Any = model
-        job = make_job(time="at", every="1d", start="2024-03-01", steps=9, epsilon=1)
+        job = make_job(time="at", every="1d", start="2024-03-01", windows=9, epsilon=1)
         refuse_excluded(job)

@@ -27,8 +27,8 @@ from counton.state.journal import WindowTotals
 GROUPS = 2
 SPEC = plan_stream(
     Job(
-        "sum", "e.csv", "s.db", time="t", every="1d", start="2024-03-01", steps=5, epsilon=1,
-        by="g", domain="a,b", value="v", lower=0, upper=9, resolution=1,
+        "sum", "e.csv", "s.db", time="t", every="1d", start="2024-03-01", windows=5, epsilon=1,
+        group_by="g", groups="a,b", value="v", lower=0, upper=9, resolution=1,
     ),
     (),
 )  # fmt: skip
@@ -271,7 +271,7 @@ def test_a_night_reads_no_window_that_another_has_counted(
 
     monkeypatch.setattr(WindowTotals, "of_row", classmethod(noted))
     monkeypatch.setattr("counton.state.journal._ROW", 1)  # a row of the table for each window
-    asked: dict[str, Any] = {"time": "t", "every": "1d", "start": "2024-03-01", "steps": 9}
+    asked: dict[str, Any] = {"time": "t", "every": "1d", "start": "2024-03-01", "windows": 9}
     for night in range(1, 5):
         rows = [f"2024-03-{night:02}T12:00:0{n}" for n in range(4)]
         if late and night == 4:
@@ -279,7 +279,7 @@ def test_a_night_reads_no_window_that_another_has_counted(
         read.clear()
         job = Job(
             *("count", pl.DataFrame({"t": rows}), tmp_path / "s.db"),
-            until=f"2024-03-{night + 1:02}", append=True, name="visits",
+            until=f"2024-03-{night + 1:02}", append=True, stream="visits",
         )  # fmt: skip
         with run(job.having(**asked, rho=10**6) if night == 1 else job) as outcome:
             assert outcome.after == night

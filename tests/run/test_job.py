@@ -40,11 +40,11 @@ def request_(tmp_path: Path) -> Job:
         state=tmp_path / "state.db",
         time="time",
         every="1h",
-        by="group",
-        domain="a,b",
+        group_by="group",
+        groups="a,b",
         start="2013-01-01",
-        steps=6,
-        until="newest",
+        windows=6,
+        until="latest-event",
         epsilon=Fraction(1000),  # noise that is 0 almost surely
     )
 
@@ -58,16 +58,16 @@ def test_numbers_may_be_numbers(request_: Job) -> None:
     bounds = {"value": "value", "lower": 0, "upper": 5, "resolution": 0.5}
     with run(request_.having(what="sum", **bounds)) as outcome:
         assert outcome.read().numbers.series.estimates[-1].tolist() == [5.5, 1.0]
-    expiring = request_.having(name="forever", expire=True, growth=0, steps=None)
+    expiring = request_.having(stream="forever", expiring=True, expiration_growth=0, windows=None)
     with run(expiring) as outcome:
         assert outcome.spec.description().strategy.parameters["growth"] == "0"
 
 
 def test_a_bound_of_zero_is_a_bound(request_: Job) -> None:
     bounds = {"value": "value", "lower": 1, "upper": 5, "resolution": 1}
-    first = request_.having(what="average", name="a", by=None, domain=None, **bounds)
+    first = request_.having(what="average", stream="a", group_by=None, groups=None, **bounds)
     run(first).close()
-    again = Job("average", request_.events, request_.state, name="a", until="2013-01-01T06:00")
+    again = Job("average", request_.events, request_.state, stream="a", until="2013-01-01T06:00")
     with pytest.raises(StateError, match="lower"):
         run(again.having(lower=0))
     with run(again) as outcome:
@@ -75,8 +75,8 @@ def test_a_bound_of_zero_is_a_bound(request_: Job) -> None:
 
 
 def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Job) -> None:
-    forever = request_.having(expire=True, steps=None)
-    with run(forever) as outcome, run(forever.having(name="late", delay=1)) as late:
+    forever = request_.having(expiring=True, windows=None)
+    with run(forever) as outcome, run(forever.having(stream="late", expiration_delay=1)) as late:
         now = outcome.read()
         then = late.read()
     assert (totals_curves(then.numbers).times == totals_curves(now.numbers).times[:-1]).all()
@@ -138,7 +138,7 @@ def test_a_second_run_opens_the_state_once_and_rebuilds_its_terms_once(
     design._rebuilt.cache_clear()
     opened = calls_of(monkeypatch, Database, "_look_at_format")
     rebuilt = calls_of(monkeypatch, design, "strategy_from_dict")
-    door(Job("count", request_.events, request_.state, until="newest"))
+    door(Job("count", request_.events, request_.state, until="latest-event"))
     assert (len(opened), len(rebuilt)) == (1, 1)
 
 
@@ -156,7 +156,7 @@ def test_a_file_of_jobs_opens_a_state_once_before_them_and_once_for_each(
         time = "time"
         every = "1h"
         start = "2013-01-01"
-        steps = 48
+        windows = 48
         epsilon = 1
         [jobs.one]
         [jobs.two]
@@ -194,15 +194,15 @@ def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
     run(request_.having(epsilon=1)).close()
     with pytest.raises(BudgetExceededError, match="one event"):
         kept_line([1, 2, 3], request_.state)
-    other = request_.having(name="b", epsilon="0.1")
+    other = request_.having(stream="b", epsilon="0.1")
     for unit in (None, "unit", " event"):
         with pytest.raises(BudgetExceededError, match="one event"):
-            run(other.having(unit=unit))
+            run(other.having(privacy_unit=unit))
     with Store(str(request_.state)) as store:
         store.set_budget(PureDP(2), allow_raise=True)
-    with run(other.having(unit=" event ")) as outcome:
+    with run(other.having(privacy_unit=" event ")) as outcome:
         assert outcome.spec.description().unit == design_of(outcome).contribution.unit == "event"
-    run(other.having(unit="event\n")).close()
+    run(other.having(privacy_unit="event\n")).close()
 
 
 def test_a_table_made_in_parts_is_the_table_made_at_once(
@@ -210,7 +210,7 @@ def test_a_table_made_in_parts_is_the_table_made_at_once(
 ) -> None:
     from counton.run.output_files import write_table
 
-    with run(request_.having(release="both")) as outcome:
+    with run(request_.having(series="both")) as outcome:
         released = outcome.read()
     for part in (released, released.only(range(2, 4)), released.only(groups=["b"])):
         monkeypatch.undo()

@@ -32,14 +32,14 @@ def test_wrong_names_and_types_are_seen_before_anything_runs(tmp_path: Path) -> 
     state = tmp_path / "a.db"
     with pytest.raises(InvalidInputError, match="has no option 'tme'; did you mean time"):
         release("count", FRAME, state=state, tme="time")  # type: ignore[call-arg]
-    with pytest.raises(InvalidInputError, match="steps=many is not a whole number"):
-        release("count", FRAME, state=state, steps="many")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="windows=many is not a whole number"):
+        release("count", FRAME, state=state, windows="many")  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match=r"no statistic 'cuont'.*did you mean '?count'?"):
         release("cuont", FRAME, state=state)  # type: ignore[arg-type]
     with pytest.raises(
-        InvalidInputError, match="unknown=skip is not possible for count; give refuse"
+        InvalidInputError, match="unlisted_groups=skip is not possible for count; give error"
     ):
-        release("count", FRAME, state=state, unknown="skip")  # type: ignore[arg-type]
+        release("count", FRAME, state=state, unlisted_groups="skip")  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="events"):
         release("count", time="time", guarantee=PureDP(1), state=state)
     assert not state.exists()
@@ -50,14 +50,14 @@ def test_a_signature_shows_all_fields_with_types_and_defaults() -> None:
     assert {*JobFields.__annotations__} <= {*shown}
     assert str(shown["steps"]) == "steps: 'int | None' = None"
     assert str(shown["separator"]) == "separator: 'str | None' = None"
-    assert shown["unknown"].annotation == "Literal['refuse', 'drop', 'discover'] | None"
+    assert shown["unlisted_groups"].annotation == "Literal['refuse', 'drop', 'discover'] | None"
     assert shown["state"].kind is inspect.Parameter.KEYWORD_ONLY
     assert not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in shown.values())
 
 
 def test_a_dictionary_of_a_stream_has_a_type(tmp_path: Path) -> None:
     stream: JobFields = {
-        "time": "time", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "newest",
+        "time": "time", "every": "1d", "start": "2024-03-01", "windows": 9, "until": "latest-event",
     }  # fmt: skip
     found = release("count", FRAME, state=tmp_path / "a.db", guarantee=PureDP(1), **stream)
     assert not found.steps

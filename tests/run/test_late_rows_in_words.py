@@ -30,7 +30,7 @@ def job_of_night(folder: Path, night: int) -> Job:
     pl.concat(parts).write_csv(events)
     return Job(
         "count", events, folder / "s.db", time="time", every="1d", start=START.isoformat(),
-        revise="2d", append=True, by="page", domain=GROUPS, counts="n", epsilon="0.5",
+        allowed_lateness="2d", append=True, group_by="page", groups=GROUPS, count_column="n", epsilon="0.5",
         until=(START + timedelta(days=night)).isoformat(),
     )  # fmt: skip
 
@@ -93,7 +93,7 @@ def test_sums_of_a_statistic_have_finality_and_notes(tmp_path: Path) -> None:
     rows = pl.DataFrame({"time": [(START + timedelta(days=day)).isoformat() for day in range(4)]})
     job = Job(
         "average", rows.with_columns(paid=5), tmp_path / "s.db", time="time", every="1d",
-        start=START.isoformat(), revise="1d", append=True, value="paid", lower=0, upper=9,
+        start=START.isoformat(), allowed_lateness="1d", append=True, value="paid", lower=0, upper=9,
         resolution=1, epsilon=1, until=(START + timedelta(days=4)).isoformat(),
     )  # fmt: skip
     run(job).close()

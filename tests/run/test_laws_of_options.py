@@ -20,21 +20,31 @@ FIELDS = {name: item for name, item in CountJob.model_fields.items() if name != 
 #: Where a later run cannot come with the value of `OTHERWISE`.
 VALUES: dict[str, Any] = {
     **{name: value for name, value in OTHERWISE.items() if value is not None},
-    **dict.fromkeys(("append", "yes"), True),
+    **dict.fromkeys(("append", "allow_empty_windows"), True),
     "events": "others.csv",
-    "name": "other",
+    "stream": "other",
     "query": "select 1",
     "state": "others.db",
     "timezone": "Europe/Berlin",
-    "until": "newest",
-    "covers": "7d",
-    "counts": "number",
+    "until": "latest-event",
+    "lookback": "7d",
+    "count_column": "number",
 }
 #: Options whose values are paths of files.
-FILES = ("events", "state", "out", "plot", "witness", "key", "bad_rows", "domain", "strategy")
+FILES = (
+    "events",
+    "state",
+    "output",
+    "chart",
+    "rollback_guard",
+    "key",
+    "bad_rows",
+    "groups",
+    "strategy",
+)
 STREAM: dict[str, Any] = {
-    "time": "time", "every": "1h", "start": "2013-10-27", "steps": 3, "by": "place",
-    "domain": "home,shop", "epsilon": 1, "until": "newest",
+    "time": "time", "every": "1h", "start": "2013-10-27", "windows": 3, "group_by": "place",
+    "groups": "home,shop", "epsilon": 1, "until": "latest-event",
 }  # fmt: skip
 HERE = Path()
 
@@ -54,7 +64,7 @@ def test_option_with_its_default_is_left_out(name: str) -> None:
 @pytest.mark.parametrize("name", FIELDS)
 def test_every_option_comes_back_from_a_file(name: str, tmp_path: Path) -> None:
     value = VALUES[name]
-    if name in FILES and name not in ("domain", "strategy"):
+    if name in FILES and name not in ("groups", "strategy"):
         before, colon, file = str(value).rpartition(":")
         value = f"{before}{colon}{tmp_path / file}"
     files = {"events": str(tmp_path / "e.csv"), "state": str(tmp_path / "s.db")}
@@ -86,7 +96,7 @@ def stream(tmp_path_factory: pytest.TempPathFactory) -> Job:
     rows = pl.DataFrame({"time": ["2013-10-27T00:30", "2013-10-27T02:10"], "place": ["home"] * 2})
     rows.write_csv(folder / "e.csv")
     run(Job("count", folder / "e.csv", folder / "s.db", **STREAM)).close()
-    return Job("count", folder / "e.csv", folder / "s.db", name="count", until="newest")
+    return Job("count", folder / "e.csv", folder / "s.db", stream="count", until="latest-event")
 
 
 def is_refused(stream: Job, name: str) -> bool:
@@ -99,7 +109,7 @@ def is_refused(stream: Job, name: str) -> bool:
 
 
 #: Options that define a stream; a choice at clock changes may come later.
-DEFINING = [name for name in names_in_scope(CountJob, OptionScope.STREAM) if name != "clock_change"]
+DEFINING = [name for name in names_in_scope(CountJob, OptionScope.STREAM) if name != "ambiguous"]
 
 
 @pytest.mark.parametrize("name", DEFINING)

@@ -22,10 +22,10 @@ from counton.state import Store, verify
 
 ROWS = [("2024-03-01", "a"), ("2024-03-02", "b"), ("2024-03-03", "b"), ("2024-03-04", "a")]
 KINDS: dict[str, dict[str, Any]] = {
-    "windows": {"release": "windows", "steps": 9},
-    "totals": {"steps": 9},
-    "both": {"release": "both", "steps": 9},
-    "revised": {"revise": "1d"},
+    "windows": {"series": "per-window", "windows": 9},
+    "totals": {"windows": 9},
+    "both": {"series": "both", "windows": 9},
+    "revised": {"allowed_lateness": "1d"},
 }
 
 
@@ -38,7 +38,7 @@ def state(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def job(state: Path, until: int, **more: Any) -> Job:
     rows = pl.DataFrame(ROWS, schema=["at", "group"], orient="row")
     given = {
-        "time": "at", "every": "1d", "start": "2024-03-01", "by": "group", "domain": "a,b",
+        "time": "at", "every": "1d", "start": "2024-03-01", "group_by": "group", "groups": "a,b",
         "epsilon": 1, **more,
     }  # fmt: skip
     return Job("count", rows, state, until=f"2024-03-{until + 1:02}", **(given if more else {}))
@@ -175,7 +175,7 @@ def test_withdraw_in_first_nights_of_revised_stream_leaves_other_numbers(
 ) -> None:
     for step in range(1, nights + 1):
         state = tmp_path / f"{step}.db"
-        run(job(state, nights, revise=f"{days}d")).close()
+        run(job(state, nights, allowed_lateness=f"{days}d")).close()
         annotate(state, f"2024-03-{step:02}", "counter broken", group=group, withdraw=True)
         for ending in ("csv", "parquet", "json"):
             out = tmp_path / f"{step}.{ending}"
@@ -187,9 +187,11 @@ def test_withdraw_in_first_nights_of_revised_stream_leaves_other_numbers(
                 values = revisions.values[night, 0 if group is None else 1 :, lag]
                 assert night - lag + 1 != step or not values.any()
         out = tmp_path / f"{step} run.csv"
-        with run(job(state, nights).having(out=out)) as outcome:
+        with run(job(state, nights).having(output=out)) as outcome:
             check_withdrawn(outcome.read(), step, group, nights)
-        with run(job(state, nights).having(until=f"2024-03-{nights + 2:02}", out=out)) as outcome:
+        with run(
+            job(state, nights).having(until=f"2024-03-{nights + 2:02}", output=out)
+        ) as outcome:
             assert outcome.after == nights + 1
             gone = 2 if group is None else 1
             assert outcome.read().table().height == 2 * (nights + 1) - gone
@@ -217,7 +219,7 @@ def test_other_statistics_have_notes_and_keep_their_numbers(tmp_path: Path) -> N
     state = tmp_path / "s.db"
     rows = pl.DataFrame({"at": ["2024-03-01"], "paid": [3]})
     given: dict[str, Any] = {
-        "time": "at", "every": "1d", "start": "2024-03-01", "steps": 9, "epsilon": 1,
+        "time": "at", "every": "1d", "start": "2024-03-01", "windows": 9, "epsilon": 1,
         "value": "paid", "lower": 0, "upper": 9, "resolution": 1, "until": "2024-03-02",
     }  # fmt: skip
     with run(Job("average", rows, state, **given)) as outcome:

@@ -142,10 +142,10 @@ def test_stream_of_few_cases_measures_one_matrix_and_releases_truth(tmp_path: Pa
 def test_check_of_noise_rejects_bound_of_unsettled_statistic(
     statistic: str, tmp_path: Path
 ) -> None:
-    case = Case(statistic, "rho", "expire", "events")
+    case = Case(statistic, "rho", "expiring", "events")
     job = case.job(tmp_path, 1, SMALL)
     spec = plan_stream(job, ())
-    unsettled = spec.terms.unit.contribution(spec.terms.statistic_of_groups())
+    unsettled = spec.terms.privacy_unit.contribution(spec.terms.statistic_of_groups())
     design = design_of(spec, unsettled)
     with pytest.raises(AssertionError):
         check_noise(case, design, spec.accumulator_statistic)

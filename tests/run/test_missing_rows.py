@@ -42,8 +42,8 @@ def rows_of(hours: Sequence[Hour], group: str = "a") -> pl.DataFrame:
 
 def nightly(folder: Path, rows: pl.DataFrame, until: str, **options: Any) -> Job:
     given: dict[str, Any] = {
-        "time": "time", "every": "1d", "start": str(START), "covers": "7d", "revise": "3d",
-        "until": until, "epsilon": 10**6, "unit": "visit", **options,
+        "time": "time", "every": "1d", "start": str(START), "lookback": "7d", "allowed_lateness": "3d",
+        "until": until, "epsilon": 10**6, "privacy_unit": "visit", **options,
     }  # fmt: skip
     return Job("count", rows, folder / "state.db", **given)
 
@@ -79,18 +79,18 @@ def seven_days(tmp_path: Path) -> Path:
 def test_export_of_last_days_alone_is_refused_with_days(seven_days: Path) -> None:
     words = refused(nightly(seven_days, rows_of(hours_of([7, 8])), day(9)))
     assert "the last input had of 5 March 2024 (0, before 24), 6 March 2024 (0, before 24)" in words
-    assert "give yes=True for this run" in words
+    assert "give allow_empty_windows=True for this run" in words
     whole = nightly(seven_days, rows_of(hours_of(range(2, 9))), day(9))
     assert numbers(whole) == [24] * 8
 
 
 def test_export_of_last_days_alone_passes_if_confirmed(seven_days: Path) -> None:
-    job = nightly(seven_days, rows_of(hours_of([7, 8])), day(9), yes=True)
+    job = nightly(seven_days, rows_of(hours_of([7, 8])), day(9), allow_empty_windows=True)
     assert numbers(job) == [24, 24, 24, 24, 0, 0, 24, 24]  # 4 March is final
 
 
 def test_missed_nights_and_file_of_one_day_is_refused_with_days(tmp_path: Path) -> None:
-    given: dict[str, Any] = {"revise": None, "steps": 60}
+    given: dict[str, Any] = {"allowed_lateness": None, "windows": 60}
     numbers(nightly(tmp_path, rows_of(hours_of([1, 2, 3, 4])), day(5), **given))
     words = refused(nightly(tmp_path, rows_of(hours_of([9])), day(10), **given))
     assert "has no row of 5 March to 8 March 2024" in words
@@ -99,7 +99,7 @@ def test_missed_nights_and_file_of_one_day_is_refused_with_days(tmp_path: Path) 
     assert numbers(whole)[-1] == 9 * 24
 
 
-@pytest.mark.parametrize("who", [{}, {"user": "group", "most": 99}], ids=str)
+@pytest.mark.parametrize("who", [{}, {"user": "group", "max_contributions": 99}], ids=str)
 @pytest.mark.parametrize("hole", [6, 7, 8])
 def test_due_day_without_row_is_refused(hole: int, who: dict[str, Any], tmp_path: Path) -> None:
     """Whether it is the first, one between, or the last."""
@@ -111,43 +111,55 @@ def test_due_day_without_row_is_refused(hole: int, who: dict[str, Any], tmp_path
     else:
         assert "is of 2024-03-07 23:00" in words  # the newest row
         assert "8 March 2024 would have no row." in words
-        assert "until=newest" not in words  # it does not go with covers
+        assert "until=latest-event" not in words  # it does not go with covers
 
 
 def test_holes_of_first_run_are_refused(tmp_path: Path) -> None:
     rows = rows_of(hours_of([1, 2, 5, 6, 8]))
-    words = refused(nightly(tmp_path, rows, day(9), covers="30d"))
+    words = refused(nightly(tmp_path, rows, day(9), lookback="30d"))
     assert "has no row of 3 March to 4 March 2024, 7 March 2024" in words
-    confirmed = nightly(tmp_path, rows, day(9), covers="30d", yes=True)
+    confirmed = nightly(tmp_path, rows, day(9), lookback="30d", allow_empty_windows=True)
     assert numbers(confirmed) == [24, 24, 0, 0, 24, 24, 0, 24]
 
 
 def test_many_holes_are_named_in_part(tmp_path: Path) -> None:
     rows = rows_of(hours_of(range(1, 30, 2)))
-    words = refused(nightly(tmp_path, rows, day(30), covers="30d"))
+    words = refused(nightly(tmp_path, rows, day(30), lookback="30d"))
     assert "10 March 2024 and 9 more, and this run would release 14 windows" in words
 
 
 def test_file_of_everything_may_have_empty_days(tmp_path: Path) -> None:
     """Without ``covers`` only the days since the newest event may be holes."""
-    given: dict[str, Any] = {"covers": None, "revise": None, "steps": 60, "release": "windows"}
+    given: dict[str, Any] = {
+        "lookback": None,
+        "allowed_lateness": None,
+        "windows": 60,
+        "series": "per-window",
+    }
     rows = rows_of(hours_of([1, 2, 6]))
     assert numbers(nightly(tmp_path, rows, day(7), **given)) == [24, 24, 0, 0, 0, 24]
 
 
 def test_file_of_one_day_in_place_of_everything_is_refused(tmp_path: Path) -> None:
-    given: dict[str, Any] = {"covers": None, "revise": None, "steps": 60, "release": "windows"}
+    given: dict[str, Any] = {
+        "lookback": None,
+        "allowed_lateness": None,
+        "windows": 60,
+        "series": "per-window",
+    }
     numbers(nightly(tmp_path, rows_of(hours_of([1, 2])), day(3), **given))
     words = refused(nightly(tmp_path, rows_of(hours_of([9])), day(10), **given))
     assert "has none of the rows that were counted before" in words
-    assert "say of how many (covers=7d)" in words
-    confirmed = nightly(tmp_path, rows_of(hours_of([9])), day(10), yes=True, **given)
+    assert "say of how many (lookback=7d)" in words
+    confirmed = nightly(
+        tmp_path, rows_of(hours_of([9])), day(10), allow_empty_windows=True, **given
+    )
     assert numbers(confirmed) == [24, 24, 0, 0, 0, 0, 0, 0, 24]
 
 
 def test_rows_of_one_group_are_enough(tmp_path: Path) -> None:
     """And a row of an undeclared group is a row."""
-    groups: dict[str, Any] = {"by": "group", "domain": "a,b", "unknown": "drop"}
+    groups: dict[str, Any] = {"group_by": "group", "groups": "a,b", "unlisted_groups": "drop"}
     first = pl.concat([rows_of(hours_of([1, 2])), rows_of(hours_of([1, 2]), "b")])
     assert numbers(nightly(tmp_path, first, day(3), **groups)) == [24] * 4
     later = pl.concat([first, rows_of(hours_of([3])), rows_of(hours_of([4]), "c")])
@@ -162,16 +174,16 @@ def test_row_with_count_of_zero_says_that_nothing_happened(tmp_path: Path) -> No
     counts = [5, 7, 0, 3]
     for night in range(1, 5):
         table = pl.DataFrame({"time": [day(n + 1) for n in range(night)], "n": counts[:night]})
-        released = numbers(nightly(tmp_path, table, day(night + 1), counts="n"))
+        released = numbers(nightly(tmp_path, table, day(night + 1), count_column="n"))
     assert released == counts
     holed = pl.concat([table, pl.DataFrame({"time": [day(6)], "n": [2]})])
-    words = refused(nightly(tmp_path, holed, day(7), counts="n"))
+    words = refused(nightly(tmp_path, holed, day(7), count_column="n"))
     assert "has no row of 5 March 2024" in words
 
 
 def test_new_rows_cover_nothing(tmp_path: Path) -> None:
     files = [rows_of(hours_of([1, 2])), rows_of(hours_of([5, 6]))]
-    given: dict[str, Any] = {"covers": None, "append": True}
+    given: dict[str, Any] = {"lookback": None, "append": True}
     numbers(nightly(tmp_path, files[0], day(3), **given))
     assert numbers(nightly(tmp_path, files[1], day(7), **given)) == [24, 24, 0, 0, 24, 24]
 
@@ -184,22 +196,27 @@ def test_weekends_without_rows_pass_every_night_with_quiet(tmp_path: Path) -> No
     open_days = [n for n in range(1, 40) if (START + timedelta(days=n - 1)).weekday() < 5]
     for night in range(1, 36):
         known = [n for n in open_days if night - 7 < n <= night]
-        job = nightly(tmp_path, rows_of(hours_of(known)), day(night + 1), quiet=3)
+        job = nightly(tmp_path, rows_of(hours_of(known)), day(night + 1), max_empty_windows=3)
         released = numbers(job)
     assert released == [24 if n in open_days else 0 for n in range(1, 36)]
     monday = 39  # 8 April; 7 April is the second day of a weekend
     holed = [n for n in open_days if n not in (36, monday)]
-    job = nightly(tmp_path, rows_of(hours_of(holed)), day(monday + 1), quiet=3)
+    job = nightly(tmp_path, rows_of(hours_of(holed)), day(monday + 1), max_empty_windows=3)
     assert "is of 2024-04-04 23:00" in refused(job)  # the newest row
     holed = [*open_days[:-1], monday + 1]
-    job = nightly(tmp_path, rows_of(hours_of(holed)), day(monday + 2), quiet=3)
+    job = nightly(tmp_path, rows_of(hours_of(holed)), day(monday + 2), max_empty_windows=3)
     assert "has no row of 6 April to 8 April 2024, and" in refused(job)
 
 
 def test_silent_hours_of_night_pass_with_quiet(tmp_path: Path) -> None:
     """Windows of an hour, at a place where nobody passes from 22 to 5."""
     busy = [hour for hour in range(24 * 5) if 5 <= hour % 24 < 22]
-    given: dict[str, Any] = {"every": "1h", "covers": "24h", "revise": "6h", "quiet": 8}
+    given: dict[str, Any] = {
+        "every": "1h",
+        "lookback": "24h",
+        "allowed_lateness": "6h",
+        "max_empty_windows": 8,
+    }
     for end in range(6, 24 * 5 + 1, 6):
         rows = rows_of([hour for hour in busy if end - 24 <= hour < end])
         released = numbers(nightly(tmp_path, rows, text_of(end), **given))
@@ -211,7 +228,7 @@ def test_silent_hours_of_night_pass_with_quiet(tmp_path: Path) -> None:
 
 def test_day_that_was_confirmed_is_not_asked_again(tmp_path: Path) -> None:
     numbers(nightly(tmp_path, rows_of(hours_of([1, 2])), day(3)))
-    numbers(nightly(tmp_path, rows_of(hours_of([1, 2])), day(4), yes=True))
+    numbers(nightly(tmp_path, rows_of(hours_of([1, 2])), day(4), allow_empty_windows=True))
     for night in range(4, 9):
         known = [n for n in range(1, night + 1) if n != 3]
         released = numbers(nightly(tmp_path, rows_of(hours_of(known)), day(night + 1)))
@@ -232,28 +249,30 @@ def test_open_day_that_keeps_less_than_half_is_refused(
         assert numbers(job) == [24, 24, kept, 24]
     else:
         assert f"of 3 March 2024 ({kept}, before 24), and this run would replace" in refused(job)
-        assert numbers(job.having(yes=True)) == [24, 24, kept, 24]
+        assert numbers(job.having(allow_empty_windows=True)) == [24, 24, kept, 24]
         later = rows_of([*hours, *hours_of([5])])  # what was confirmed is not asked again
         assert numbers(nightly(tmp_path, later, day(6))) == [24, 24, kept, 24, 24]
 
 
 def test_open_day_of_counts_is_compared_by_events(tmp_path: Path) -> None:
     table = pl.DataFrame({"time": [day(1)], "n": [100]})
-    numbers(nightly(tmp_path, table, day(2), counts="n"))
+    numbers(nightly(tmp_path, table, day(2), count_column="n"))
     table = pl.DataFrame({"time": [day(1), day(2)], "n": [49, 100]})
-    assert "(49, before 100)" in refused(nightly(tmp_path, table, day(3), counts="n"))
+    assert "(49, before 100)" in refused(nightly(tmp_path, table, day(3), count_column="n"))
     table = pl.DataFrame({"time": [day(1), day(2)], "n": [50, 100]})
-    assert numbers(nightly(tmp_path, table, day(3), counts="n")) == [50, 100]
+    assert numbers(nightly(tmp_path, table, day(3), count_column="n")) == [50, 100]
 
 
 def test_windows_that_do_not_change_are_not_compared(tmp_path: Path) -> None:
     """Final windows, windows that are not covered, and nights that release nothing."""
-    numbers(nightly(tmp_path, rows_of(hours_of([1, 2, 3])), day(4), revise="1d"))
+    numbers(nightly(tmp_path, rows_of(hours_of([1, 2, 3])), day(4), allowed_lateness="1d"))
     without_first = rows_of(hours_of([3, 4]))
-    assert numbers(nightly(tmp_path, without_first, day(5), revise="1d")) == [24] * 4
-    nothing = nightly(tmp_path, rows_of(hours_of([4])[:1]), day(5), revise="1d")
+    assert numbers(nightly(tmp_path, without_first, day(5), allowed_lateness="1d")) == [24] * 4
+    nothing = nightly(tmp_path, rows_of(hours_of([4])[:1]), day(5), allowed_lateness="1d")
     assert numbers(nothing) == [24] * 4
-    only_last = nightly(tmp_path, rows_of(hours_of([5])), day(6), covers="1d", revise="1d")
+    only_last = nightly(
+        tmp_path, rows_of(hours_of([5])), day(6), lookback="1d", allowed_lateness="1d"
+    )
     assert numbers(only_last) == [24] * 5
 
 
@@ -264,7 +283,7 @@ def test_late_export_that_lacks_hours_counts_and_is_mended(tmp_path: Path) -> No
     assert numbers(nightly(tmp_path, rows_of(hours_of([1, 2, 3, 4])), day(5))) == [24] * 4
 
 
-USERS: dict[str, Any] = {"user": "user", "most": 9, "unit": "person"}
+USERS: dict[str, Any] = {"user": "user", "max_contributions": 9, "privacy_unit": "person"}
 
 
 def users_of(days: Sequence[int], prefix: str = "u", of: int = 4) -> pl.DataFrame:
@@ -276,11 +295,11 @@ def users_of(days: Sequence[int], prefix: str = "u", of: int = 4) -> pl.DataFram
 
 def test_users_whose_rows_are_taken_back_are_compared(tmp_path: Path) -> None:
     """Without ``recounts`` rows of people stay counted, so that nothing is lost."""
-    given: dict[str, Any] = {**USERS, "recounts": 1, "steps": 30}
+    given: dict[str, Any] = {**USERS, "max_corrections": 1, "windows": 30}
     numbers(nightly(tmp_path, users_of([1, 2]), day(3), **given))
     holed = pl.concat([users_of([1]), users_of([2], of=1), users_of([3])])
     assert "of 2 March 2024 (1, before 4)" in refused(nightly(tmp_path, holed, day(4), **given))
-    assert numbers(nightly(tmp_path, holed, day(4), yes=True, **given)) == [4, 1, 4]
+    assert numbers(nightly(tmp_path, holed, day(4), allow_empty_windows=True, **given)) == [4, 1, 4]
     with_next = pl.concat([holed, users_of([4])])
     assert numbers(nightly(tmp_path, with_next, day(5), **given)) == [4, 1, 4, 4]
 
@@ -299,17 +318,17 @@ def ids_of(days: Sequence[int], prefix: str) -> pl.DataFrame:
     return rows.with_columns(id=pl.format(prefix + "{}", pl.int_range(rows.height)))
 
 
-IDS: dict[str, Any] = {"id": "id", "covers": None, "revise": None, "steps": 60}
+IDS: dict[str, Any] = {"row_id": "id", "lookback": None, "allowed_lateness": None, "windows": 60}
 
 
 @pytest.mark.parametrize("revise", [None, "3d"])
 @pytest.mark.parametrize("yes", [False, True])
 def test_ids_that_are_given_anew_are_refused(yes: bool, revise: str | None, tmp_path: Path) -> None:
     """The same rows would count twice, whatever the operator confirms."""
-    given: dict[str, Any] = {**IDS, "revise": revise, "yes": yes}
+    given: dict[str, Any] = {**IDS, "allowed_lateness": revise, "allow_empty_windows": yes}
     numbers(nightly(tmp_path, ids_of([1], "x"), day(2), **given))
-    again = nightly(tmp_path, ids_of([1, 2], "y"), day(3), yes=yes)
-    again = again.having(covers=None, revise=None)
+    again = nightly(tmp_path, ids_of([1, 2], "y"), day(3), allow_empty_windows=yes)
+    again = again.having(lookback=None, allowed_lateness=None)
     words = refused(again)
     assert "has none of the ids that were counted before" in words
     assert "give append=True" in words
@@ -321,23 +340,25 @@ def test_ids_that_are_given_anew_are_refused(yes: bool, revise: str | None, tmp_
 def test_new_rows_with_other_ids_count_if_said(tmp_path: Path) -> None:
     numbers(nightly(tmp_path, ids_of([1], "x"), day(2), **IDS))
     later = nightly(tmp_path, ids_of([2], "y"), day(3), append=True)
-    assert numbers(later.having(covers=None, revise=None)) == [2, 4]
+    assert numbers(later.having(lookback=None, allowed_lateness=None)) == [2, 4]
 
 
 def test_one_known_id_is_enough(tmp_path: Path) -> None:
     numbers(nightly(tmp_path, ids_of([1], "x"), day(2), **IDS))
     rows = pl.concat([ids_of([1], "x").head(1), ids_of([2], "y")])
-    later = nightly(tmp_path, rows, day(3)).having(covers=None, revise=None)
+    later = nightly(tmp_path, rows, day(3)).having(lookback=None, allowed_lateness=None)
     assert numbers(later) == [2, 4]
 
 
-@pytest.mark.parametrize("more", [{"covers": "7d", "revise": "3d"}, {"steps": 30}], ids=str)
+@pytest.mark.parametrize(
+    "more", [{"lookback": "7d", "allowed_lateness": "3d"}, {"windows": 30}], ids=str
+)
 def test_users_that_are_renamed_are_refused(more: dict[str, Any], tmp_path: Path) -> None:
-    given: dict[str, Any] = {**USERS, "covers": None, "revise": None, **more}
+    given: dict[str, Any] = {**USERS, "lookback": None, "allowed_lateness": None, **more}
     numbers(nightly(tmp_path, users_of([1]), day(2), **given))
     again = nightly(tmp_path, users_of([1, 2], "v"), day(3), **given)
     assert "has none of the rows that were counted before" in refused(again)
-    assert numbers(again.having(yes=True))[-1] in (4, 12)
+    assert numbers(again.having(allow_empty_windows=True))[-1] in (4, 12)
 
 
 # ---------------------------------------------------------------------- a year of counters
@@ -409,9 +430,9 @@ def _job_of_year(folder: Path, table: pl.DataFrame, night: int, days: int, cover
         rows.select("time", "station", "passages"),
         str(until.date()),
         start="2024-01-01",
-        by="station",
-        domain=",".join(f"s{station:02}" for station in range(STATIONS)),
-        counts="passages",
-        unit="passage",
-        covers=covers,
+        group_by="station",
+        groups=",".join(f"s{station:02}" for station in range(STATIONS)),
+        count_column="passages",
+        privacy_unit="passage",
+        lookback=covers,
     )

@@ -95,28 +95,34 @@ def draw_case(chance: random.Random) -> Case:
     most = 1
     door = chance.choice(["frame", "frame", "frame", "query"])
     if lags:
-        options["revise"] = f"{lags}d" if calendar.every == "1d" else f"{6 * lags}h"
+        options["allowed_lateness"] = f"{lags}d" if calendar.every == "1d" else f"{6 * lags}h"
     else:
-        totals = {"release": "totals", "strategy": "binary", "steps": 40}
+        totals = {"series": "cumulative", "strategy": "binary", "windows": 40}
         options |= chance.choice([CLOSED, CLOSED, totals])
     if watermark:
-        options["watermark"] = f"{watermark}h"
+        options["release_delay"] = f"{watermark}h"
     if recounts:
-        options["recounts"] = recounts
+        options["max_corrections"] = recounts
     if unit == "counts":
         most = chance.choice([1, 2])
         door = chance.choice(["frame", "counts"])
-        options |= {"counts": "value", "moves": most, "unit": "person"}
+        options |= {
+            "count_column": "value",
+            "upstream_max_contributions": most,
+            "privacy_unit": "person",
+        }
     elif chance.random() < 0.3:
         lower = chance.choice([0, -2])
         options |= {"what": "sum", "value": "value", "lower": lower, "upper": 3, "resolution": 1}
     if unit == "person":
         most = chance.choice([1, 1, 2, 3])
-        options |= {"user": "user", "most": most}
+        options |= {"user": "user", "max_contributions": most}
         if chance.random() < 0.4:
             options["per"] = "1w" if calendar.every == "1d" else "1d"
         if not recounts and "value" not in options:
-            options |= chance.choice([{}, {}, {"distinct": True}, {"most_a_window": 1}])
+            options |= chance.choice(
+                [{}, {}, {"once_per_window": True}, {"max_contributions_per_window": 1}]
+            )
     return Case(unit, lags, most, recounts, calendar, watermark, door, options)
 
 

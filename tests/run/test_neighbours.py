@@ -83,10 +83,10 @@ def test_one_unit_moves_what_is_stated_and_nothing_else(
     if statistic == "users":  # whose rows they are is known, and groups are those of each
         groups = {}
         people = people or PEOPLE[1]
-    policies = {"missing": "skip", "bad_rows": "quarantine", "append": append}
-    options = {**groups, **defined, **people, **policies, **({"id": "id"} if ids else {})}
+    policies = {"missing_values": "drop", "bad_rows": "quarantine", "append": append}
+    options = {**groups, **defined, **people, **policies, **({"row_id": "id"} if ids else {})}
     if statistic == "top-k":
-        options.setdefault("unknown", "drop")
+        options.setdefault("unlisted_groups", "drop")
     if people:  # rows of one user, who is nobody else, in one period
         more = [(night, (row[0], row[1], "someone", *row[3:])) for night, row in more]
         if "per" in people:
@@ -125,7 +125,12 @@ def test_one_unit_moves_what_is_stated_of_a_table_once(
     replaced: bool,
 ) -> None:
     what, defined = ONCE[statistic]
-    options = {**defined, "missing": "skip", "bad_rows": "quarantine", "unknown": "drop"}
+    options = {
+        **defined,
+        "missing_values": "drop",
+        "bad_rows": "quarantine",
+        "unlisted_groups": "drop",
+    }
     nights = [list(rows) for rows in usual]
     if "counts" in defined:
         rows = [(*rows[0][:4], one)]
@@ -144,7 +149,7 @@ def test_one_unit_moves_what_is_stated_of_a_table_once(
         rows = [(*row[:3], "new", row[4]) for row in rows]
     else:
         rows = rows[:1]
-    options |= {**people, **({"id": "id"} if ids else {})}
+    options |= {**people, **({"row_id": "id"} if ids else {})}
     other = [list(rows) for rows in usual]
     if replaced and len(rows) > 1:
         nights[0].insert(0, rows.pop(0))

@@ -145,7 +145,13 @@ def test_query_of_new_rows_counts_each_row_once(column: str, tmp_path: Path) -> 
     kind = SQLITE_COLUMNS[column]
     url = fill_sqlite(tmp_path / "e.db", kind.declared, values_of(AUTUMN, kind))
     job = nightly_job(
-        tmp_path, url, AUTUMN, time_format=kind.time_format, covers=None, revise="1d", append=True
+        tmp_path,
+        url,
+        AUTUMN,
+        time_format=kind.time_format,
+        lookback=None,
+        allowed_lateness="1d",
+        append=True,
     )
     assert run_nights(job, AUTUMN) == expected_nights(AUTUMN)
 
@@ -162,8 +168,8 @@ def test_query_of_hours_over_clock_change_equals_file(
     file = tmp_path / "e.csv"
     file.write_text("\n".join(["time", *map(str, values), ""]))
     given: dict[str, Any] = {
-        "every": "1h", "start": "2024-11-02T20:00-05:00", "covers": "5h", "revise": "3h",
-        "clock_change": clock_change, "time_format": kind.time_format, "quiet": 9,
+        "every": "1h", "start": "2024-11-02T20:00-05:00", "lookback": "5h", "allowed_lateness": "3h",
+        "ambiguous": clock_change, "time_format": kind.time_format, "max_empty_windows": 9,
     }  # fmt: skip
     asked = nightly_job(tmp_path, url, AUTUMN, **given)
     whole = nightly_job(tmp_path, str(file), AUTUMN, **given)
@@ -206,7 +212,7 @@ def test_query_of_mixed_forms_is_refused(
     """One row changes how no other is read: it ends the run."""
     values = [*values_of(UTC_DAYS, SQLITE_COLUMNS["space"]), odd]
     url = fill_sqlite(tmp_path / "e.db", declared, values)
-    more = {"append": True, "covers": None} if append else {}
+    more = {"append": True, "lookback": None} if append else {}
     assert words in refused(nightly_job(tmp_path, url, UTC_DAYS, **more))
 
 
@@ -220,7 +226,7 @@ def test_query_of_mixed_numbers_is_refused(tmp_path: Path) -> None:
 
 def test_query_of_numbers_without_format_is_refused(tmp_path: Path) -> None:
     url = fill_sqlite(tmp_path / "e.db", "INTEGER", values_of(UTC_DAYS, SQLITE_COLUMNS["seconds"]))
-    words = refused(nightly_job(tmp_path, url, UTC_DAYS, yes=True))
+    words = refused(nightly_job(tmp_path, url, UTC_DAYS, allow_empty_windows=True))
     assert "holds numbers, not times" in words
     assert "give time_format (epoch, epoch_ms" in words
 
@@ -248,7 +254,9 @@ def test_query_that_compares_other_values_is_refused(
     kind = SQLITE_COLUMNS[column]
     url = fill_sqlite(tmp_path / "e.db", kind.declared, values_of(UTC_DAYS, kind))
     query = f"select {chosen} from visits where {where}"  # noqa: S608
-    assert "does not return" in refused(nightly_job(tmp_path, url, UTC_DAYS, query=query, yes=True))
+    assert "does not return" in refused(
+        nightly_job(tmp_path, url, UTC_DAYS, query=query, allow_empty_windows=True)
+    )
 
 
 @pytest.mark.slow
@@ -291,8 +299,8 @@ def test_query_of_hours_and_offsets_in_repeated_hour_is_refused(tmp_path: Path) 
     kind = SQLITE_COLUMNS["offsets of the zone"]
     url = fill_sqlite(tmp_path / "e.db", kind.declared, values_of(AUTUMN, kind))
     job = nightly_job(
-        tmp_path, url, AUTUMN, every="1h", start="2024-11-02T20:00-05:00", covers="9h",
-        revise="3h", until="2024-11-03T07:00Z",
+        tmp_path, url, AUTUMN, every="1h", start="2024-11-02T20:00-05:00", lookback="9h",
+        allowed_lateness="3h", until="2024-11-03T07:00Z",
     )  # fmt: skip
     with pytest.raises(InvalidInputError, match=r"the clocks of America/Chicago show .* twice"):
         run(job)
@@ -304,7 +312,7 @@ def test_query_with_edges_of_counted_rows_equals_truth(tmp_path: Path) -> None:
     url = fill_sqlite(tmp_path / "e.db", kind.declared, values_of(SPRING, kind))
     chosen = "select date(time) as day, count(*) as number from visits"
     query = f"{chosen} where {BETWEEN} group by date(time)"
-    job = nightly_job(tmp_path, url, SPRING, query=query, time="day", counts="number")
+    job = nightly_job(tmp_path, url, SPRING, query=query, time="day", count_column="number")
     assert run_nights(job, SPRING) == expected_nights(SPRING)
 
 
@@ -328,10 +336,12 @@ def test_query_whose_edges_divide_counted_rows_is_refused(kind: str, tmp_path: P
     season = Season("Europe/Berlin", "2024-03-05")
     column = SQLITE_COLUMNS["+00:00"]
     url = fill_sqlite(tmp_path / "e.db", column.declared, values_of(season, column))
-    more: dict[str, Any] = {"counts": "number"}
+    more: dict[str, Any] = {"count_column": "number"}
     if kind == "sums":
-        more = {"by": "number", "domain": ["36.0", "34.5"]}
-    job = nightly_job(tmp_path, url, season, query=DIVIDED[kind], time="day", yes=True, **more)
+        more = {"group_by": "number", "groups": ["36.0", "34.5"]}
+    job = nightly_job(
+        tmp_path, url, season, query=DIVIDED[kind], time="day", allow_empty_windows=True, **more
+    )
     words = refused(job, season)
     assert "with other values if the edges are further apart" in words
     assert not re.search("[0-9]{4}-", words)
@@ -356,7 +366,7 @@ def test_query_of_postgresql_whose_edges_divide_counted_rows_is_refused(
             f"select (time at time zone '{zone}')::date as day, count(*) as number from visits"  # noqa: S608
             f" where {BETWEEN} group by 1"
         )
-        job = nightly_job(tmp_path, url, SPRING, query=query, time="day", counts="number")
+        job = nightly_job(tmp_path, url, SPRING, query=query, time="day", count_column="number")
         if zone == "UTC":
             assert "with other values if the edges are further apart" in refused(job, SPRING)
         else:
@@ -394,7 +404,7 @@ def test_query_of_times_that_lie_elsewhere_is_refused(
 def test_query_of_times_elsewhere_that_count_nowhere_equals_truth(tmp_path: Path) -> None:
     """Texts that are no times, or times of other windows, end no run."""
     kind = SQLITE_COLUMNS["space"]
-    odd = ["unknown", "", " ", " 2020-01-01 00:00:00", "\t2025-01-01 00:00:00", None]
+    odd = ["unlisted_groups", "", " ", " 2020-01-01 00:00:00", "\t2025-01-01 00:00:00", None]
     url = fill_sqlite(tmp_path / "e.db", "TEXT", [*values_of(UTC_DAYS, kind), *odd])
     assert run_nights(nightly_job(tmp_path, url, UTC_DAYS), UTC_DAYS) == expected_nights(UTC_DAYS)
 
@@ -440,8 +450,8 @@ def test_query_by_time_of_loading_has_the_edges_of_the_column_of_times(tmp_path:
     season = Season("UTC", "2024-03-01")
     query = "select * from visits where loaded >= {since} and loaded < {until}"
     job = nightly_job(
-        tmp_path, f"sqlite:///{tmp_path}/e.db", season, query=query, covers=None, append=True,
-        yes=True,
+        tmp_path, f"sqlite:///{tmp_path}/e.db", season, query=query, lookback=None, append=True,
+        allow_empty_windows=True,
     )  # fmt: skip
     released = run_nights(job, season)
     assert [night[0] for night in released] == [1] + [2] * 8

@@ -14,20 +14,20 @@ from counton.run import Job
 
 WRONG: dict[str, Any] = {
     "StateOptions": {"name": True},
-    "WindowOptions": {"steps": "30"},
-    "DomainOptions": {"domain": 3},
-    "GroupOptions": {"by": 3},
-    "UnlistedGroupOptions": {"unknown": "maybe"},
-    "DiscoveredGroupOptions": {"unknown": "perhaps"},
-    "PrivacyOptions": {"expire": 1},
-    "SeriesOptions": {"release": "all"},
-    "PeriodSeriesOptions": {"release": "every"},
-    "NoiseOptions": {"metric": "least"},
-    "UserOptions": {"most": True},
-    "UserPeriodOptions": {"per": "soon"},
-    "UserRowOptions": {"row": True},
-    "InputOptions": {"clock_change": "often"},
-    "OutputOptions": {"level": "high"},
+    "WindowOptions": {"windows": "30"},
+    "DeclaredGroupOptions": {"groups": 3},
+    "GroupOptions": {"group_by": 3},
+    "UnlistedGroupOptions": {"unlisted_groups": "maybe"},
+    "DiscoveredGroupOptions": {"unlisted_groups": "perhaps"},
+    "PrivacyOptions": {"expiring": 1},
+    "SeriesOptions": {"series": "all"},
+    "PeriodSeriesOptions": {"series": "every"},
+    "MechanismOptions": {"metric": "least"},
+    "UserOptions": {"max_contributions": True},
+    "UserPeriodOptions": {"contribution_period": "soon"},
+    "UserRowOptions": {"event_name": True},
+    "InputOptions": {"ambiguous": "often"},
+    "OutputOptions": {"confidence_level": "high"},
 }
 SECTIONS = [
     section
@@ -59,19 +59,19 @@ def test_job_has_each_option_once_with_a_help(statistic: str) -> None:
 
 
 def test_job_of_any_statistic_is_the_model_of_its_name() -> None:
-    job = Job("average", "e.csv", "s.db", by="page", lower=0)
+    job = Job("average", "e.csv", "s.db", group_by="page", lower=0)
     assert isinstance(job, Job)
     assert isinstance(job, all_models()["average"])
-    assert (job.value_of("lower"), job.value_of("by")) == (0, ("page",))
+    assert (job.value_of("lower"), job.value_of("group_by")) == (0, ("page",))
     with pytest.raises(AttributeError):
         job.average  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_having_checks_values_and_leaves_the_job_unchanged() -> None:
-    job = Job("average", "e.csv", "s.db", lower=0, steps=9)
-    assert (job.having(steps=None).steps, job.steps) == (None, 9)
+    job = Job("average", "e.csv", "s.db", lower=0, windows=9)
+    assert (job.having(windows=None).windows, job.windows) == (None, 9)
     assert job.having(what="sum").statistic == "sum"
     with pytest.raises(InvalidInputError, match="steps"):
-        job.having(steps="many")
+        job.having(windows="many")
     with pytest.raises(InvalidInputError, match="no option 'stepz'"):
         job.having(stepz=3)

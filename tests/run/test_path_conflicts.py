@@ -20,7 +20,7 @@ events = "e.csv"
 time = "time"
 every = "1d"
 start = 2024-03-01
-steps = 30
+windows = 30
 epsilon = 0.5
 until = "2024-03-03"
 DEFAULT
@@ -55,22 +55,32 @@ def write(folder: Path, default: str = "", first: str = "", second: str = "") ->
 @pytest.mark.parametrize(
     ("default", "first", "second", "words"),
     [
-        ('out = "a.csv"', "", "", r"'second' writes '.*a.csv' \(out\), .* 'first' writes too"),
+        ('output = "a.csv"', "", "", r"'second' writes '.*a.csv' \(out\), .* 'first' writes too"),
         ('bad-rows = "quarantine:b.csv"', "", "", r"'.*b.csv' \(bad-rows\), which job 'first'"),
-        ("", 'out = "a.csv"', 'out = "link.csv"', "as '.*a.csv', writes too"),
-        ("", 'out = "a.csv"', 'out = "hard.csv"', "as '.*a.csv', writes too"),
-        ("", 'out = "a.csv"', 'out = "folder/../A.CSV"', "as '.*a.csv', writes too"),
-        ("", 'out = "a.csv"', 'bad-rows = "quarantine:a.csv"', r"\(bad-rows\), which job 'first'"),
-        ("", 'plot = "a.png"\nrelease = "both"', 'plot = "a.windows.png"', r"\(plot\)"),
-        ("", 'out = "a.csv"', 'out = "a.csv.json"', r"\(the description beside its out\)"),
-        ("", 'out = "a.csv"', 'events = "a.csv"', r"'second' reads or keeps \(events\)"),
-        ("", 'out = "a.csv"', 'by = "page"\ndomain = "a.csv"', r"reads or keeps \(domain\)"),
-        ("", 'out = "mine.json"', 'strategy = "mine.json"', r"reads or keeps \(strategy\)"),
-        ("", 'out = "folder/a.csv"', 'events = "folder"', "read as events by the next run"),
+        ("", 'output = "a.csv"', 'output = "link.csv"', "as '.*a.csv', writes too"),
+        ("", 'output = "a.csv"', 'output = "hard.csv"', "as '.*a.csv', writes too"),
+        ("", 'output = "a.csv"', 'output = "folder/../A.CSV"', "as '.*a.csv', writes too"),
+        (
+            "",
+            'output = "a.csv"',
+            'bad-rows = "quarantine:a.csv"',
+            r"\(bad-rows\), which job 'first'",
+        ),
+        ("", 'chart = "a.png"\nseries = "both"', 'chart = "a.windows.png"', r"\(plot\)"),
+        ("", 'output = "a.csv"', 'output = "a.csv.json"', r"\(the description beside its out\)"),
+        ("", 'output = "a.csv"', 'events = "a.csv"', r"'second' reads or keeps \(events\)"),
+        (
+            "",
+            'output = "a.csv"',
+            'group-by = "page"\ngroups = "a.csv"',
+            r"reads or keeps \(domain\)",
+        ),
+        ("", 'output = "mine.json"', 'strategy = "mine.json"', r"reads or keeps \(strategy\)"),
+        ("", 'output = "folder/a.csv"', 'events = "folder"', "read as events by the next run"),
         ("", 'bad-rows = "quarantine:w.csv"', 'state = "w.csv"', r"reads or keeps \(state\)"),
-        ("", 'out = "k.csv"', 'key = "k.csv"', r"reads or keeps \(state\)"),
-        ('name = "it"', "", "", "'second' releases stream 'it' of state .* so does job 'first'"),
-        ('name = "it"', "", 'state = "v-too.db"', "'second' releases stream 'it'"),
+        ("", 'output = "k.csv"', 'key = "k.csv"', r"reads or keeps \(state\)"),
+        ('stream = "it"', "", "", "'second' releases stream 'it' of state .* so does job 'first'"),
+        ('stream = "it"', "", 'state = "v-too.db"', "'second' releases stream 'it'"),
     ],
 )
 def test_refuse_shared_names_both_jobs_and_their_path(
@@ -83,15 +93,17 @@ def test_refuse_shared_names_both_jobs_and_their_path(
 
 
 def test_refuse_shared_takes_jobs_with_files_of_their_own(folder: Path) -> None:
-    file = write(folder, "", 'out = "a.csv"\nplot = "a.png"', 'out = "b.csv"\nstate = "w.db"')
+    file = write(
+        folder, "", 'output = "a.csv"\nchart = "a.png"', 'output = "b.csv"\nstate = "w.db"'
+    )
     refuse_shared(load(file))
     refuse_shared(load(write(folder, "", 'events = "nowhere.csv"', 'state = "mysql://db"')))
 
 
 def test_job_states_knows_what_a_stream_remembers(folder: Path) -> None:
-    jobs = load(write(folder, "", 'out = "first.csv"'))
+    jobs = load(write(folder, "", 'output = "first.csv"'))
     run(jobs["first"])
-    jobs = load(write(folder, "", "", 'out = "first.csv"'))
+    jobs = load(write(folder, "", "", 'output = "first.csv"'))
     refuse_shared(jobs)
     with JobStates(jobs) as states:
         assert states.begun == {"first"}
@@ -118,8 +130,8 @@ def test_job_states_leaves_a_state_that_cannot_be_read_to_its_run(folder: Path) 
     [
         ("", 'state = "w.db"', "v.db", "is the state of job 'first', which is secret"),
         ('state = "w.db"', "", "w.db", "and job 'second' has another state"),
-        ('out = "p.csv"', "", "p.csv", r"which job 'first' uses \(out\)"),
-        ("", 'witness = "guard"', "guard", r"which job 'second' uses \(witness\)"),
+        ('output = "p.csv"', "", "p.csv", r"which job 'first' uses \(out\)"),
+        ("", 'rollback-guard = "guard"', "guard", r"which job 'second' uses \(witness\)"),
         ('key = "k.key"', "", "k.key", r"which job 'first' uses \(state\)"),
         ("", "", "v.db.key", r"uses \(state\)"),
         ("", "", "v.db", ""),

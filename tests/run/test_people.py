@@ -61,16 +61,16 @@ def request(log: Log, state: Path, **more: Any) -> Job:
         "state": state,
         "time": "time",
         "every": "1h",
-        "by": "page",
-        "domain": list(GROUPS),
+        "group_by": "page",
+        "groups": list(GROUPS),
         "start": START,
-        "steps": STEPS,
+        "windows": STEPS,
         "timezone": "Europe/Berlin",  # 31 March 2013 has 23 hours
         "strategy": "binary",
         "epsilon": SECRET_FREE,
         "user": "visitor",
         "append": log.append,
-        "yes": True,
+        "allow_empty_windows": True,
         **log.options,
         **more,
     }
@@ -114,20 +114,20 @@ def adversarial(seed: int) -> Log:
     append = chance.random() < 0.5
     people: dict[str, Any] = chance.choice(
         [
-            {"user": None, "id": "id"},
-            {"most": 1},
-            {"most": 3},
-            {"most": 2, "per": "1d"},
-            {"most": 3, "per": "6h"},
-            {"most": 3, "per": "1d", "distinct": True},
-            {"first": True, "most": 1},
-            {"first": True, "most": 2},
+            {"user": None, "row_id": "id"},
+            {"max_contributions": 1},
+            {"max_contributions": 3},
+            {"max_contributions": 2, "contribution_period": "1d"},
+            {"max_contributions": 3, "contribution_period": "6h"},
+            {"max_contributions": 3, "contribution_period": "1d", "once_per_window": True},
+            {"distinct_users": True, "max_contributions": 1},
+            {"distinct_users": True, "max_contributions": 2},
         ]
     )
     if chance.random() < 0.3:
         people |= {"what": "sum", "value": "value", "lower": -2, "upper": 5, "resolution": 1}
     if chance.random() < 0.4:
-        people |= {"id": "id"}
+        people |= {"row_id": "id"}
     ended = sorted(chance.sample(range(1, STEPS + 1), 3))
     untils = [START + timedelta(hours=hour) for hour in ended]
     delivered: list[list[Row]] = []
@@ -200,10 +200,16 @@ def test_what_one_unit_changes_stays_within_the_claim(seed: int, tmp_path: Path)
 
 
 SPREAD: tuple[dict[str, Any], ...] = (
-    {"most": 4, "most_a_window": 1},
-    {"most": 5, "most_a_window": 2, "per": "1d"},
-    {"most": 2, "most_a_window": 1, "per": "1d", "id": "id", "distinct": True},
-    {"most": 4, "most_a_window": 2, "release": "both"},
+    {"max_contributions": 4, "max_contributions_per_window": 1},
+    {"max_contributions": 5, "max_contributions_per_window": 2, "contribution_period": "1d"},
+    {
+        "max_contributions": 2,
+        "max_contributions_per_window": 1,
+        "contribution_period": "1d",
+        "row_id": "id",
+        "once_per_window": True,
+    },
+    {"max_contributions": 4, "max_contributions_per_window": 2, "series": "both"},
 )
 
 
@@ -229,7 +235,7 @@ def test_what_one_unit_changes_stays_within_the_claim_in_many_logs(tmp_path: Pat
 def test_a_day_of_a_user_moves_more_than_the_user_and_no_more_than_twice(tmp_path: Path) -> None:
     """Why what protects users counts twice in a ledger about their days: see `is_part`."""
     rows = [at(f"{day}T02:0{n}", "ab"[day == 31], "ann") for day in (30, 31) for n in range(4)]
-    log = Log([rows], [START + timedelta(hours=34)], False, {"most": 4})
+    log = Log([rows], [START + timedelta(hours=34)], False, {"max_contributions": 4})
     whole, terms = inputs(log, tmp_path / "all")
     rest, _ = inputs(without(log, lambda row: row[0].day != 30), tmp_path / "rest")
     claimed = sensitivity_of(terms.strategy, terms.contribution, terms.shape)
@@ -265,13 +271,13 @@ def totals(folder: Path, options: dict[str, Any], *runs: tuple[str, list[Row]], 
     return released, notes
 
 
-DAYS = {"every": "1d", "steps": 60, "start": "2013-03-01", "timezone": "UTC"}
+DAYS = {"every": "1d", "windows": 60, "start": "2013-03-01", "timezone": "UTC"}
 FLOOD = [at(f"01T0{hour}:00", "ab"[hour % 2], "ann") for hour in range(6)]
 BOB = [at("01T09:00", "a", "bob")]
 
 
 def test_the_first_rows_in_time_count_and_a_late_one_finds_no_room(tmp_path: Path) -> None:
-    options = {**DAYS, "most": 3}
+    options = {**DAYS, "max_contributions": 3}
     late = [at("01T00:30", "b", "ann")]
     released, (over, _, _) = totals(
         tmp_path,
@@ -289,7 +295,7 @@ def test_late_windows_of_a_period_keep_some_rows_of_a_busy_user(
     append: bool, tmp_path: Path
 ) -> None:
     rows = [at(f"{day:02}T0{hour}:00", "a", "ann") for day in range(1, 5) for hour in range(4)]
-    options = {**DAYS, "most": 8, "per": "1mo", "append": append}
+    options = {**DAYS, "max_contributions": 8, "contribution_period": "1mo", "append": append}
     nights = [(f"03-{day:02}", rows[: 4 * day - 4]) for day in range(2, 6)]
     if append:
         nights = [(until, given[-4:]) for until, given in nights]
@@ -297,7 +303,7 @@ def test_late_windows_of_a_period_keep_some_rows_of_a_busy_user(
     for folder in folders:
         folder.mkdir()
     plain, _ = totals(folders[0], options, *nights)
-    spread, _ = totals(folders[1], {**options, "most_a_window": 2}, *nights)
+    spread, _ = totals(folders[1], {**options, "max_contributions_per_window": 2}, *nights)
     assert [a for a, _ in plain] == [4, 8, 8, 8]
     assert [a for a, _ in spread] == [2, 4, 6, 8]
 
@@ -307,7 +313,13 @@ def test_late_rows_share_the_window_with_which_they_are_released(
     append: bool, tmp_path: Path
 ) -> None:
     """In several runs that release nothing they find the room that the ones before left."""
-    options = {**DAYS, "most": 9, "most_a_window": 2, "append": append, "id": "id"}
+    options = {
+        **DAYS,
+        "max_contributions": 9,
+        "max_contributions_per_window": 2,
+        "append": append,
+        "row_id": "id",
+    }
     rows = [at("01T01:00", "a", "bob", row="-")]
     rows += [at(f"0{1 + n % 2}T0{n}:00", "a", "ann", row=str(n)) for n in range(6)]
     parts = [[rows[0]], rows[1:3], rows[3:5], rows[5:]]
@@ -322,7 +334,12 @@ def test_late_rows_share_the_window_with_which_they_are_released(
 
 @pytest.mark.parametrize("append", [False, True], ids=["all events", "new events"])
 @pytest.mark.parametrize(
-    "once", [{"first": True, "most": 2}, {"distinct": True, "most": 3}], ids=str
+    "once",
+    [
+        {"distinct_users": True, "max_contributions": 2},
+        {"once_per_window": True, "max_contributions": 3},
+    ],
+    ids=str,
 )
 def test_a_cell_in_which_a_user_counts_stays_taken(
     once: dict[str, Any], append: bool, tmp_path: Path
@@ -338,14 +355,14 @@ def test_a_cell_in_which_a_user_counts_stays_taken(
 @pytest.mark.parametrize("append", [False, True], ids=["all events", "new events"])
 def test_with_ids_a_row_like_one_that_counts_is_another(append: bool, tmp_path: Path) -> None:
     rows = [at("01T09:00", "a", "ann", row=str(nth)) for nth in range(2)]
-    options = {**DAYS, "most": 3, "id": "id", "append": append}
+    options = {**DAYS, "max_contributions": 3, "row_id": "id", "append": append}
     runs = ("03-02", rows[:1]), ("03-03", rows)
     assert totals(tmp_path, options, *runs)[0] == [[1, 0], [2, 0]]
 
 
 def test_an_input_of_the_other_kind_is_refused(tmp_path: Path) -> None:
-    totals(tmp_path, {**DAYS, "most": 2, "append": True}, ("03-02", FLOOD[:1]))
-    asked = request(Log([], [], False, {}), tmp_path / "s.db", **{**DAYS, "most": 2})
+    totals(tmp_path, {**DAYS, "max_contributions": 2, "append": True}, ("03-02", FLOOD[:1]))
+    asked = request(Log([], [], False, {}), tmp_path / "s.db", **{**DAYS, "max_contributions": 2})
     with pytest.raises(StreamMismatchError, match=r"in append"):
         run(asked.having(events=write(tmp_path / "all.csv", FLOOD), until="2013-03-03"))
 
@@ -354,10 +371,10 @@ def test_rows_of_users_that_disappear_stay_counted_and_give_no_room_back(tmp_pat
     gone = [row for row in FLOOD if row != FLOOD[0]]
     more = [*gone, at("03T01:00", "a", FLOOD[0][2])]
     runs = ("03-02", [*FLOOD, *BOB]), ("03-03", gone), ("03-04", more)
-    without, _ = totals(tmp_path, {**DAYS, "most": 3}, *runs[:1])
+    without, _ = totals(tmp_path, {**DAYS, "max_contributions": 3}, *runs[:1])
     for part in ("", ".key"):
         (tmp_path / f"s.db{part}").unlink()
-    released, _ = totals(tmp_path, {**DAYS, "most": 3}, *runs)
+    released, _ = totals(tmp_path, {**DAYS, "max_contributions": 3}, *runs)
     assert [sum(night) for night in released] == [sum(without[0])] * 3
     with run(Job("count", tmp_path / "2.csv", tmp_path / "s.db", until="2013-03-04")) as outcome:
         assert counts_of(outcome).gone == 1  # of the first user another row says the same
@@ -371,7 +388,7 @@ def test_a_row_counts_once_in_whatever_files_it_comes(tmp_path: Path) -> None:
     moved = at("02T08:00", "b", "", row="row 0")  # the same row, whatever its time says now
     released, notes = totals(
         tmp_path,
-        {**DAYS, "user": None, "id": "id", "append": True},
+        {**DAYS, "user": None, "row_id": "id", "append": True},
         ("03-02", rows[:4]),
         ("03-03", [*rows[2:], moved, rows[5], at("02T05:00", "b", "", row="new")]),
         ("03-04", [*rows, moved]),
@@ -384,7 +401,7 @@ def test_a_row_counts_once_in_whatever_files_it_comes(tmp_path: Path) -> None:
 
 def test_an_id_used_again_after_it_was_forgotten_is_another_event(tmp_path: Path) -> None:
     """As the output and the page on people say."""
-    options = {**DAYS, "user": None, "id": "id", "append": True}
+    options = {**DAYS, "user": None, "row_id": "id", "append": True}
     used = at("01T01:00", "a", "", row="7")
     april = [(datetime(2013, 4, day, tzinfo=UTC), *used[1:]) for day in (4, 9)]
     nothing: list[Row] = []
@@ -392,7 +409,7 @@ def test_an_id_used_again_after_it_was_forgotten_is_another_event(tmp_path: Path
     assert totals(tmp_path, options, *runs)[0] == [[1, 0], [1, 0], [1, 0], [2, 0]]
 
 
-@pytest.mark.parametrize("bound", [{"user": None}, {"most": 3}])
+@pytest.mark.parametrize("bound", [{"user": None}, {"max_contributions": 3}])
 def test_an_id_that_was_counted_late_is_known_as_long_as_any_other(
     bound: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -402,18 +419,22 @@ def test_an_id_that_was_counted_late_is_known_as_long_as_any_other(
     again = (datetime(2013, 4, 9, tzinfo=UTC), *late[1:])
     nothing: list[Row] = []
     runs = ("03-20", nothing), ("03-21", [late]), ("04-09", nothing), ("04-10", [again])
-    options = {**DAYS, "id": "id", "append": True, **bound}
+    options = {**DAYS, "row_id": "id", "append": True, **bound}
     assert totals(tmp_path, options, *runs)[0] == [[0, 0], [1, 0], [1, 0], [1, 0]]
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
-@pytest.mark.parametrize("options", [{"user": "visitor"}, {"user": None, "id": "visitor"}])
+@pytest.mark.parametrize("options", [{"user": "visitor"}, {"user": None, "row_id": "visitor"}])
 def test_a_whole_number_is_one_name_with_and_without_zeros(
     options: dict[str, Any], ending: str, tmp_path: Path
 ) -> None:
     """pandas writes 7 as 7.0 where a value of the column is missing. Leading zeros stay."""
     nights = (["7", "07"], ["7.0", "7.00", "07.0"], ["7.5", "v7.0"])
-    most = {"most": 1} if "visitor" in options.values() and options["user"] else {"most": None}
+    most = (
+        {"max_contributions": 1}
+        if "visitor" in options.values() and options["user"]
+        else {"max_contributions": None}
+    )
     for night, names in enumerate(nights, 1):
         rows = [{"time": f"2013-03-0{night}T09:00", "visitor": name} for name in names]
         path = tmp_path / f"{night}.{ending}"
@@ -423,7 +444,7 @@ def test_a_whole_number_is_one_name_with_and_without_zeros(
             pl.DataFrame(rows).write_ndjson(path)
     job = Job(
         "count", tmp_path / f"*.{ending}", tmp_path / "s.db", time="time", every="1d",
-        start="2013-03-01", steps=9, until="2013-03-04", epsilon=10**6, append=True,
+        start="2013-03-01", windows=9, until="2013-03-04", epsilon=10**6, append=True,
         **{**most, **options},
     )  # fmt: skip
     with run(job) as outcome:
@@ -432,7 +453,9 @@ def test_a_whole_number_is_one_name_with_and_without_zeros(
 
 def test_what_one_user_calls_its_rows_says_nothing_of_anothers(tmp_path: Path) -> None:
     rows = [at("01T01:00", "a", "ann", row="7"), at("01T02:00", "a", "bob", row="7")]
-    assert totals(tmp_path, {**DAYS, "id": "id", "most": 3}, ("03-02", rows))[0] == [[2, 0]]
+    assert totals(tmp_path, {**DAYS, "row_id": "id", "max_contributions": 3}, ("03-02", rows))[
+        0
+    ] == [[2, 0]]
 
 
 @pytest.mark.parametrize("append", [False, True])
@@ -441,7 +464,13 @@ def test_what_a_user_calls_rows_of_one_period_says_nothing_of_another(
 ) -> None:
     """The unit is one user's day: what it does on one day moves nothing of the next."""
     days = [at(f"0{day}T01:00", "a", "ann", row="7") for day in (1, 2)]
-    options = {**DAYS, "id": "id", "most": 1, "per": "1d", "append": append}
+    options = {
+        **DAYS,
+        "row_id": "id",
+        "max_contributions": 1,
+        "contribution_period": "1d",
+        "append": append,
+    }
     found = []
     for mine in (days, days[1:]):
         nights = [mine[:-1], days[1:] if append else mine]
@@ -452,7 +481,13 @@ def test_what_a_user_calls_rows_of_one_period_says_nothing_of_another(
     assert found == [[1, 1], [0, 1]]
 
 
-@pytest.mark.parametrize("bound", [{"first": True, "most": 2}, {"distinct": True, "most": 3}])
+@pytest.mark.parametrize(
+    "bound",
+    [
+        {"distinct_users": True, "max_contributions": 2},
+        {"once_per_window": True, "max_contributions": 3},
+    ],
+)
 def test_which_of_tied_rows_counts_hangs_on_no_other_user(
     bound: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -461,7 +496,7 @@ def test_which_of_tied_rows_counts_hangs_on_no_other_user(
     users = [f"u{n}" for n in range(40)]
     tied = [at("01T01:00", "a", user, row=f"{n}") for n in range(3) for user in users]
     again = [at("02T01:00", "b", user, row="0") for user in users]
-    options = {**DAYS, **bound, "id": "id", "append": True}
+    options = {**DAYS, **bound, "row_id": "id", "append": True}
     found = []
     for number, gone in enumerate([None, *users[:2]]):
         runs = [[row for row in rows if row[2] != gone] for rows in (tied, again)]
@@ -480,13 +515,19 @@ def test_which_of_tied_rows_counts_hangs_on_no_other_user(
 
 @pytest.mark.parametrize("per", ["1d", "1w", "1mo"])
 def test_what_is_forgotten_makes_no_room(per: str, tmp_path: Path) -> None:
-    options = {**DAYS, "most": 2, "per": per, "append": True, "id": "id"}
+    options = {
+        **DAYS,
+        "max_contributions": 2,
+        "contribution_period": per,
+        "append": True,
+        "row_id": "id",
+    }
     rows = [at(f"01T0{n}:00", "a", "ann", row=str(n)) for n in range(4)]
     runs = ("03-02", rows[:2]), ("04-25", rows[2:3]), ("04-26", rows[3:])
     assert totals(tmp_path, options, *runs) == ([[2, 0]] * 3, (0, 0, 1))
     with Stream.open(tmp_path / "s.db", "count") as stream:
-        assert [*open_private(stream.marks("id"))] == []
-        assert len([*open_private(stream.marks("user"))]) == (
+        assert [*open_private(stream.digest_sets("id"))] == []
+        assert len([*open_private(stream.digest_sets("user"))]) == (
             per == "1mo"
         )  # March ended 25 days before
 
@@ -502,8 +543,12 @@ def test_rows_count_once_on_both_sides_of_the_line_after_which_they_are_forgotte
 
     Without periods rows have ids, which are forgotten day by day.
     """
-    known: dict[str, Any] = {"most": 2, "per": per} if per else {"user": None, "id": "id"}
-    options = {**DAYS, "steps": 90, "timezone": zone, "append": append, **known}
+    known: dict[str, Any] = (
+        {"max_contributions": 2, "contribution_period": per}
+        if per
+        else {"user": None, "row_id": "id"}
+    )
+    options = {**DAYS, "windows": 90, "timezone": zone, "append": append, **known}
     groups = [0, 0]
     counted = set[Row]()
     room = Counter[Any]()
@@ -547,7 +592,7 @@ def _period(moment: datetime, per: str | None, zone: str) -> Any:
 def test_a_user_without_periods_is_never_forgotten(tmp_path: Path) -> None:
     rows = [at(f"01T0{n}:00", "a", "ann") for n in range(4)]
     runs = ("03-02", rows[:2]), ("04-25", rows[2:3]), ("04-26", rows[3:])
-    assert totals(tmp_path, {**DAYS, "most": 3, "append": True}, *runs)[0] == [
+    assert totals(tmp_path, {**DAYS, "max_contributions": 3, "append": True}, *runs)[0] == [
         [2, 0],
         [3, 0],
         [3, 0],
@@ -556,12 +601,12 @@ def test_a_user_without_periods_is_never_forgotten(tmp_path: Path) -> None:
 
 def test_merged_parts_know_what_the_parts_knew(tmp_path: Path) -> None:
     rows = [at(f"01T{n:02}:00", "a", f"user {n}", row=str(n)) for n in range(12)]
-    options = {**DAYS, "most": 1, "append": True, "id": "id"}
+    options = {**DAYS, "max_contributions": 1, "append": True, "row_id": "id"}
     runs = [("03-02", [row]) for row in rows]
     totals(tmp_path, options, *runs)
     with Stream.open(tmp_path / "s.db", "count") as stream:
-        for kind in ("user", "id"):
-            parts = list(open_private(stream.marks(kind)))
+        for kind in ("user", "row_id"):
+            parts = list(open_private(stream.digest_sets(kind)))
             assert len(parts) <= 8
             assert sum(len(part.digests) for part in parts) == 12
     released, notes = totals(tmp_path, options, ("03-03", rows))
@@ -573,7 +618,7 @@ def test_merged_parts_know_what_the_parts_knew(tmp_path: Path) -> None:
 
 def test_the_state_holds_no_names(tmp_path: Path) -> None:
     rows = [at("01T01:00", "a", "annabel-of-the-lake", row="a-row-of-hers")]
-    totals(tmp_path, {**DAYS, "most": 3, "id": "id"}, ("03-02", rows))
+    totals(tmp_path, {**DAYS, "max_contributions": 3, "row_id": "id"}, ("03-02", rows))
     for path in tmp_path.glob("s.db*"):
         for name in (b"annabel", b"a-row-of"):
             assert name not in path.read_bytes()
@@ -582,54 +627,83 @@ def test_the_state_holds_no_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"most": None}, "user=visitor needs most"),
-        ({"user": None, "most": 3}, "most=3 needs user"),
-        ({"most": 3, "per": "1 day"}, "per='1 day' is not a length of time"),
-        ({"first": True, "per": "1d"}, "first=True does not go with"),
-        ({"first": True, "distinct": True}, "first=True does not go with"),
-        ({"first": True, "most": None}, "by=page with first=True needs most"),
-        ({"first": True, "most": 2, "by": None, "domain": None}, "there are none"),
+        ({"max_contributions": None}, "user=visitor needs max_contributions"),
+        ({"user": None, "max_contributions": 3}, "max_contributions=3 needs user"),
+        (
+            {"max_contributions": 3, "contribution_period": "1 day"},
+            "contribution_period='1 day' is not a length of time",
+        ),
+        (
+            {"distinct_users": True, "contribution_period": "1d"},
+            "distinct_users=True does not go with",
+        ),
+        ({"distinct_users": True, "once_per_window": True}, "distinct_users=True does not go with"),
+        (
+            {"distinct_users": True, "max_contributions": None},
+            "group_by=page with distinct_users=True needs max_contributions",
+        ),
+        (
+            {"distinct_users": True, "max_contributions": 2, "group_by": None, "groups": None},
+            "there are none",
+        ),
     ],
 )
 def test_contradictions_are_refused(options: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=words):
-        totals(tmp_path, {**DAYS, "most": 3, **options}, ("03-02", FLOOD))
+        totals(tmp_path, {**DAYS, "max_contributions": 3, **options}, ("03-02", FLOOD))
     assert not (tmp_path / "s.db").exists()
 
 
 def test_a_later_run_does_not_contradict(tmp_path: Path) -> None:
-    totals(tmp_path, {**DAYS, "most": 3, "per": "1d"}, ("03-02", FLOOD))
-    changes = {"most": 4}, {"per": "1w"}, {"user": "page"}, {"distinct": True}, {"most_a_window": 1}
+    totals(
+        tmp_path, {**DAYS, "max_contributions": 3, "contribution_period": "1d"}, ("03-02", FLOOD)
+    )
+    changes = (
+        {"max_contributions": 4},
+        {"contribution_period": "1w"},
+        {"user": "page"},
+        {"once_per_window": True},
+        {"max_contributions_per_window": 1},
+    )
     for change in changes:
         with pytest.raises(StateError, match=f"differs from .* in {next(iter(change))}"):
-            totals(tmp_path, {**DAYS, "most": 3, "per": "1d", **change}, ("03-02", FLOOD))
-    with run(Job("count", tmp_path / "0.csv", tmp_path / "s.db", until="newest")) as outcome:
+            totals(
+                tmp_path,
+                {**DAYS, "max_contributions": 3, "contribution_period": "1d", **change},
+                ("03-02", FLOOD),
+            )
+    with run(Job("count", tmp_path / "0.csv", tmp_path / "s.db", until="latest-event")) as outcome:
         assert outcome.spec.description().counting == UserLevel(3, "1d")
 
 
 def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:
-    options = {**DAYS, "most": 3, "per": "1d", "unit": "visitor"}
+    options = {
+        **DAYS,
+        "max_contributions": 3,
+        "contribution_period": "1d",
+        "privacy_unit": "visitor",
+    }
     totals(tmp_path, options, ("03-02", FLOOD))
-    events = {**DAYS, "user": None, "name": "other"}
+    events = {**DAYS, "user": None, "stream": "other"}
     with pytest.raises(InvalidInputError, match="means one user in the release 'count'"):
         totals(tmp_path, {**events, "unit": "visitor's day"}, ("03-02", FLOOD))
     totals(tmp_path, events, ("03-02", FLOOD))
     with Store(tmp_path / "s.db") as store:
-        assert [spend.unit for spend in store.spends] == ["visitor's day (UTC, time)", "event"]
+        assert [spend.unit for spend in store.entries] == ["visitor's day (UTC, time)", "event"]
 
 
 def test_the_secret_goes_with_the_key(tmp_path: Path) -> None:
-    totals(tmp_path, {**DAYS, "most": 3}, ("03-02", FLOOD))
+    totals(tmp_path, {**DAYS, "max_contributions": 3}, ("03-02", FLOOD))
     with Store(tmp_path / "s.db") as store, pytest.raises(NoiseKeyError, match="was created with"):
         store.reader("count", Key.generate()).secret()
     with looked_into(tmp_path / "s.db") as connection:
         connection.execute("UPDATE counton_marks SET marks = zeroblob(48) WHERE kind = 'secret'")
     with pytest.raises(StateError, match=r"counted users or ids .* is not what was written"):
-        totals(tmp_path, {**DAYS, "most": 3}, ("03-03", FLOOD))
+        totals(tmp_path, {**DAYS, "max_contributions": 3}, ("03-03", FLOOD))
 
 
 def test_a_row_of_an_open_window_is_known_until_long_after_its_end(tmp_path: Path) -> None:
-    options = {**DAYS, "every": "1mo", "steps": 9, "user": None, "id": "id", "append": True}
+    options = {**DAYS, "every": "1mo", "windows": 9, "user": None, "row_id": "id", "append": True}
     used = at("01T01:00", "a", "", row="7")
     other = [at("02T01:00", "b", "", row=str(n)) for n in range(3)]
     again = [(datetime(2013, 5, 2, tzinfo=UTC), *used[1:])]

@@ -42,7 +42,7 @@ def test_what_the_noise_is_made_for_is_attained(most: int, guarantee: dict[str, 
     moves: list[list[Place]] = [[A] * most, [(1, "b")] * most, [A] * most]
     for recounts, person in ((None, [moves[0]] * 3), (1, moves)):
         options: dict[str, Any] = {
-            "user": "user", "most": most, "revise": "2d", "recounts": recounts, "epsilon": None,
+            "user": "user", "max_contributions": most, "allowed_lateness": "2d", "max_corrections": recounts, "epsilon": None,
         }  # fmt: skip
         both = (released(nights, rows, **options | guarantee) for rows in (nobody, person))
         without, with_it = both
@@ -55,7 +55,7 @@ def test_slots_that_are_not_written_move_more(monkeypatch: pytest.MonkeyPatch) -
     """Days that are covered one by one, of which no row ever changes."""
     nights = [Night(OTHERS, until, 1) for until in (1, 2, 3)]
     person = [[(1, "a"), (2, "a"), (3, "a")]] * 3
-    options: dict[str, Any] = {"user": "user", "most": 1, "revise": "2d"}
+    options: dict[str, Any] = {"user": "user", "max_contributions": 1, "allowed_lateness": "2d"}
 
     def far() -> int:
         both = (released(nights, rows, **options) for rows in (None, person))
@@ -79,8 +79,8 @@ def people_job(state: Path, rows: list[tuple[int, str, str]], until: int, **more
     frame = pl.DataFrame(rows, schema=["at", "group", "user"], orient="row")
     frame = frame.with_columns(at=pl.format("2024-03-0{}T12:00", pl.col("at")))
     given = {
-        "time": "at", "every": "1d", "start": "2024-03-01", "by": "group", "domain": "a,b",
-        "epsilon": 10**6, "revise": "3d", "user": "user", "most": 1, "yes": True, **more,
+        "time": "at", "every": "1d", "start": "2024-03-01", "group_by": "group", "groups": "a,b",
+        "epsilon": 10**6, "allowed_lateness": "3d", "user": "user", "max_contributions": 1, "allow_empty_windows": True, **more,
     }  # fmt: skip
     return Job("count", frame, state, until=day(until + 1), **given)
 
@@ -89,25 +89,25 @@ def test_a_slot_keeps_its_row_or_takes_another(tmp_path: Path) -> None:
     for recounts, wanted in ((None, [[1, 1], [0, 0]]), (1, [[0, 1], [1, 0]])):
         state = tmp_path / f"{recounts}.db"
         first = [(1, "a", "u"), (1, "b", "v")]
-        assert now(people_job(state, first, 1, recounts=recounts)) == [[1, 1]]
+        assert now(people_job(state, first, 1, max_corrections=recounts)) == [[1, 1]]
         second = [(1, "b", "v"), (2, "a", "u")]
-        assert now(people_job(state, second, 2, recounts=recounts)) == wanted
+        assert now(people_job(state, second, 2, max_corrections=recounts)) == wanted
         content = kept(state)
-        with run(people_job(tmp_path / f"{recounts} again.db", first, 1, recounts=recounts)):
+        with run(people_job(tmp_path / f"{recounts} again.db", first, 1, max_corrections=recounts)):
             pass
-        again = people_job(tmp_path / f"{recounts} again.db", second, 2, recounts=recounts)
+        again = people_job(tmp_path / f"{recounts} again.db", second, 2, max_corrections=recounts)
         with run(again) as outcome:
             told = counts_of(outcome)
             assert (told.gone, told.taken_back) == ((0, 1) if recounts else (1, 0))
         last = [(2, "b", "u"), (2, "a", "w")]
-        assert now(people_job(state, last, 2, recounts=recounts)) == wanted
+        assert now(people_job(state, last, 2, max_corrections=recounts)) == wanted
         assert kept(state) == content  # nothing of an input that releases nothing
         wanted = [[0, 0], [2, 0], [0, 0]] if recounts else [[1, 1], [1, 0], [0, 0]]
-        assert now(people_job(state, last, 3, recounts=recounts)) == wanted
+        assert now(people_job(state, last, 3, max_corrections=recounts)) == wanted
 
 
 def test_a_window_that_is_open_and_not_covered_keeps_its_rows(tmp_path: Path) -> None:
-    job = partial(people_job, tmp_path / "s.db", recounts=1, most=2)
+    job = partial(people_job, tmp_path / "s.db", max_corrections=1, max_contributions=2)
     assert now(job([(1, "a", "u"), (1, "b", "v")], 1, covers="1d")) == [[1, 1]]
     with run(job([(2, "a", "u")], 2, covers="1d")) as outcome:
         assert (counts_of(outcome).gone, counts_of(outcome).taken_back) == (0, 0)
@@ -118,7 +118,13 @@ def test_a_window_that_is_open_and_not_covered_keeps_its_rows(tmp_path: Path) ->
 @pytest.mark.parametrize("per", ["1mo", "1d"])
 def test_a_slot_that_nobody_fills_is_taken_back_once(per: str, tmp_path: Path) -> None:
     """A row leaves, and for two nights nobody new comes, at least not in its period."""
-    job = partial(people_job, tmp_path / "s.db", recounts=1, per=per, revise="4d")
+    job = partial(
+        people_job,
+        tmp_path / "s.db",
+        max_corrections=1,
+        contribution_period=per,
+        allowed_lateness="4d",
+    )
     lost = [(1, "a", "u")]
     others = list[tuple[int, str, str]]()
     assert now(job(lost, 1)) == [[1, 0]]
@@ -139,9 +145,9 @@ def test_a_value_that_changes_is_another_row(tmp_path: Path) -> None:
         for until, value, found in zip((1, 2, 3), (3, 5, 4), wanted, strict=True):
             rows = pl.DataFrame({"at": ["2024-03-01T12:00"], "user": ["u"], "paid": [value]})
             job = Job(
-                "sum", rows, tmp_path / f"{recounts}.db", time="at", every="1d", yes=True,
+                "sum", rows, tmp_path / f"{recounts}.db", time="at", every="1d", allow_empty_windows=True,
                 start="2024-03-01", value="paid", lower=0, upper=9, resolution=1, user="user",
-                most=1, revise="3d", recounts=recounts, until=day(until + 1), epsilon=10**6,
+                max_contributions=1, allowed_lateness="3d", max_corrections=recounts, until=day(until + 1), epsilon=10**6,
             )  # fmt: skip
             with run(job) as outcome:
                 assert outcome.read().numbers.series.estimates.round().ravel()[0] == found
@@ -150,16 +156,16 @@ def test_a_value_that_changes_is_another_row(tmp_path: Path) -> None:
 def test_windows_that_are_released_once_stay(tmp_path: Path) -> None:
     """Of covered windows alone rows count, and none of a released one."""
     state = tmp_path / "s.db"
-    more = {"revise": None, "steps": 9, "release": "windows"}
-    assert now(people_job(state, [(1, "a", "u"), (2, "a", "v")], 1, covers="1d", **more)) == [
+    more = {"allowed_lateness": None, "windows": 9, "series": "per-window"}
+    assert now(people_job(state, [(1, "a", "u"), (2, "a", "v")], 1, lookback="1d", **more)) == [
         [1, 0]
     ]
     rows = [(1, "b", "v"), (1, "b", "w"), (2, "b", "u"), (2, "b", "x")]
-    with run(people_job(state, rows, 2, covers="1d", **more)) as outcome:
+    with run(people_job(state, rows, 2, lookback="1d", **more)) as outcome:
         assert counts_of(outcome).outside == 2
-    assert now(people_job(state, rows, 2, covers="2d", **more)) == [[1, 0], [0, 1]]
+    assert now(people_job(state, rows, 2, lookback="2d", **more)) == [[1, 0], [0, 1]]
     with pytest.raises(InvalidInputError, match="give also the rows"):
-        run(people_job(state, rows, 4, covers="1d", **more))
+        run(people_job(state, rows, 4, lookback="1d", **more))
 
 
 def test_a_forgotten_person_counts_no_more(tmp_path: Path) -> None:
@@ -167,19 +173,19 @@ def test_a_forgotten_person_counts_no_more(tmp_path: Path) -> None:
     for recounts in (None, 1):
         state = tmp_path / f"{recounts}.db"
         rows = [(1, "a", "u"), (1, "b", "v")]
-        assert now(people_job(state, rows, 1, recounts=recounts)) == [[1, 1]]
+        assert now(people_job(state, rows, 1, max_corrections=recounts)) == [[1, 1]]
         erase_user(state, "u")
         with Stream.open(state, "count") as stream:
             assert len([*_users(stream)]) == 1
-        assert now(people_job(state, rows, 2, recounts=recounts))[0] == [1, 1]
+        assert now(people_job(state, rows, 2, max_corrections=recounts))[0] == [1, 1]
         later = [(2, "a", "u"), (1, "b", "v")]
-        assert now(people_job(state, later, 3, recounts=recounts))[:2] == [[1, 1], [0, 0]]
+        assert now(people_job(state, later, 3, max_corrections=recounts))[:2] == [[1, 1], [0, 0]]
         erased = tmp_path / f"{recounts} erased.db"
-        now(people_job(erased, rows, 1, recounts=recounts))
-        gone = now(people_job(erased, rows[1:], 2, recounts=recounts))
+        now(people_job(erased, rows, 1, max_corrections=recounts))
+        gone = now(people_job(erased, rows[1:], 2, max_corrections=recounts))
         assert gone[0] == ([0, 1] if recounts else [1, 1])
         erase_user(erased, "u")
-        assert now(people_job(erased, rows, 3, recounts=recounts)) == [*gone, [0, 0]]
+        assert now(people_job(erased, rows, 3, max_corrections=recounts)) == [*gone, [0, 0]]
 
 
 def test_people_who_are_known_come_back_after_somebody_was_forgotten(tmp_path: Path) -> None:
@@ -187,17 +193,17 @@ def test_people_who_are_known_come_back_after_somebody_was_forgotten(tmp_path: P
     state = tmp_path / "s.db"
     people = [f"u{number}" for number in range(4000)]
     first = [(1, "a", person) for person in people]
-    assert now(people_job(state, first, 1, recounts=1)) == [[4000, 0]]
+    assert now(people_job(state, first, 1, max_corrections=1)) == [[4000, 0]]
     erase_user(state, "u0")
     later = [(2, "b", person) for person in people[1:]]
-    with run(people_job(state, later, 2, recounts=1)) as outcome:
+    with run(people_job(state, later, 2, max_corrections=1)) as outcome:
         told = counts_of(outcome)
         assert (told.taken_back, told.beyond_most) == (3999, 0)
-    assert now(people_job(state, later, 3, recounts=1))[:2] == [[1, 0], [0, 3999]]
+    assert now(people_job(state, later, 3, max_corrections=1))[:2] == [[1, 0], [0, 3999]]
 
 
 def test_a_covered_window_of_people_takes_no_late_row_and_texts_say_so(tmp_path: Path) -> None:
-    more = {"revise": None, "steps": 9, "release": "windows", "covers": "1d"}
+    more = {"allowed_lateness": None, "windows": 9, "series": "per-window", "lookback": "1d"}
     with run(people_job(tmp_path / "s.db", [(1, "a", "u")], 1, **more)) as outcome:
         words = outcome.read().methods(full=True)
         assert "a row that came after its day was published does not count" in words
@@ -205,13 +211,16 @@ def test_a_covered_window_of_people_takes_no_late_row_and_texts_say_so(tmp_path:
 
 
 def _users(stream: Stream) -> Any:
-    return [one for part in open_private(stream.marks("user")) for one in part.digests]
+    return [one for part in open_private(stream.digest_sets("user")) for one in part.digests]
 
 
 def test_more_than_most_is_not_replaced(tmp_path: Path) -> None:
-    for more in ({"most_a_window": 1, "most": 2}, {"distinct": True}):
-        job = people_job(tmp_path / "s.db", [(1, "a", "u")], 1, recounts=1, **more)
-        with pytest.raises(InvalidInputError, match=r"recounts=1 does not go with"):
+    for more in (
+        {"max_contributions_per_window": 1, "max_contributions": 2},
+        {"once_per_window": True},
+    ):
+        job = people_job(tmp_path / "s.db", [(1, "a", "u")], 1, max_corrections=1, **more)
+        with pytest.raises(InvalidInputError, match=r"max_corrections=1 does not go with"):
             run(job)
 
 
@@ -220,7 +229,7 @@ def test_every_text_says_what_of_people_changes(tmp_path: Path) -> None:
         (None, "a counted row that later inputs lack stays counted"),
         (2, "later inputs may replace each counted row 2 times"),
     ):
-        job = people_job(tmp_path / f"{recounts}.db", [(1, "a", "u")], 1, recounts=recounts)
+        job = people_job(tmp_path / f"{recounts}.db", [(1, "a", "u")], 1, max_corrections=recounts)
         with run(job) as outcome:
             found = outcome.read()
             for text in (str(found), found.methods(), found.methods(full=True)):

@@ -50,7 +50,11 @@ def whole(name: str, folder: Path, **more: Any) -> Job:
     Of moments with narrow noise: how many rows there are is cut off at 0.
     """
     job = made(name, folder).having(epsilon="5000" if name == "moments" else "0.05", **more)
-    return job if name.endswith("once") else job.having(until="2024-03-01T06:00", yes=True)
+    return (
+        job
+        if name.endswith("once")
+        else job.having(until="2024-03-01T06:00", allow_empty_windows=True)
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -78,7 +82,9 @@ def test_planned_halfwidths_are_those_that_are_released(name: str, tmp_path: Pat
 
 @pytest.mark.parametrize("release", ["totals", "windows", "both"])
 def test_totals_and_windows_are_planned_as_they_are_released(tmp_path: Path, release: str) -> None:
-    job = whole("count", tmp_path, release=release, by="page", domain="home,shop", strategy=None)
+    job = whole(
+        "count", tmp_path, series=release, group_by="page", groups="home,shop", strategy=None
+    )
     planned = {one.what: one.halfwidths[-1] for one in planned_job(job).numbers}
     with run(job) as outcome:
         released = halfwidths(outcome.read().table())
@@ -90,7 +96,7 @@ def test_totals_and_windows_are_planned_as_they_are_released(tmp_path: Path, rel
 def test_windows_that_are_revised_are_planned_as_they_are_released(
     name: str, tmp_path: Path
 ) -> None:
-    job = whole(name, tmp_path, revise="1h", append=True)
+    job = whole(name, tmp_path, allowed_lateness="1h", append=True)
     planned = planned_job(job)
     assert planned.steps == (1, 2)
     with run(job) as outcome:
@@ -124,8 +130,13 @@ def test_rows_that_are_expected_say_how_far_off_a_mean_is(tmp_path: Path) -> Non
     percent = few[2].percent
     assert percent is not None
     assert percent == pytest.approx(few[2].halfwidths[-1] / 100)
-    assert planned_job(job.having(epsilon=None, within=20, size=10_000)).numbers[0].what == "mean"
-    groups = planned_job(whole("count", tmp_path, by="page", domain="home,shop"), size=10_000)
+    assert (
+        planned_job(job.having(epsilon=None, margin_of_error=20, expected_rows=10_000))
+        .numbers[0]
+        .what
+        == "mean"
+    )
+    groups = planned_job(whole("count", tmp_path, group_by="page", groups="home,shop"), size=10_000)
     assert groups.numbers[0].percent == pytest.approx(groups.numbers[0].halfwidths[-1] / 50)
 
 
@@ -140,9 +151,9 @@ def limit_all(jobs: dict[str, Job], limit: PureDP) -> None:
 
 def test_limits_hold_by_state_and_unit(tmp_path: Path) -> None:
     jobs = {
-        "visits": made("count", tmp_path).having(name="visits"),
-        "sales": made("sum", tmp_path).having(name="sales", epsilon=2),
-        "users": made("count", tmp_path).having(name="users", user="user", most=3),
+        "visits": made("count", tmp_path).having(stream="visits"),
+        "sales": made("sum", tmp_path).having(stream="sales", epsilon=2),
+        "users": made("count", tmp_path).having(stream="users", user="user", max_contributions=3),
         "apart": made("sum", tmp_path).having(state=tmp_path / "other.db"),
     }
     for limit in (None, PureDP(3)):
@@ -165,9 +176,9 @@ def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     wrong = {
         "later": Job("count", job.events, job.state),
         "lines": made("ranges once", tmp_path).having(
-            label=None, domain=None, counts="paid", name="lines"
+            label=None, groups=None, count_column="paid", stream="lines"
         ),
-        "groups": job.having(by="page", events=events, domain=str(events), name="groups"),
+        "groups": job.having(group_by="page", events=events, groups=str(events), stream="groups"),
     }
     found = planned_jobs(wrong)
     assert all(isinstance(one, CountonError) for one in found.values())
@@ -176,24 +187,26 @@ def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     assert "ranges needs label" in said["lines"]
     assert "is the file of the events" in said["groups"]
     with pytest.raises(InvalidInputError):
-        planned_job(job.having(steps=None))
+        planned_job(job.having(windows=None))
     with pytest.raises(InvalidInputError, match="a stream belongs to one job"):
         planned_jobs({"one": job, "two": job})
 
 
 def test_groups_that_nobody_declares_and_streams_without_an_end_are_planned(tmp_path: Path) -> None:
     found = planned_job(
-        made("count", tmp_path).having(by="page", unknown="discover", delta="1e-9", strategy=None)
+        made("count", tmp_path).having(
+            group_by="page", unlisted_groups="discover", delta="1e-9", strategy=None
+        )
     )
     assert found.spend.guarantee == ApproxDP(1, "1e-9")
     assert found.numbers[0].halfwidths[-1] > 0
-    endless = made("count", tmp_path).having(steps=None, strategy=None)
-    assert planned_job(endless.having(around=500)).steps == (1, 250, 500)
-    assert planned_job(endless.having(expire=True)).steps == (1, 500, 1000)
+    endless = made("count", tmp_path).having(windows=None, strategy=None)
+    assert planned_job(endless.having(expected_windows=500)).steps == (1, 250, 500)
+    assert planned_job(endless.having(expiring=True)).steps == (1, 500, 1000)
 
 
 def test_six_hours_are_planned_as_many(tmp_path: Path) -> None:
-    revised = planned_job(whole("count", tmp_path, revise="2d"))
+    revised = planned_job(whole("count", tmp_path, allowed_lateness="2d"))
     # Six hours are planned as many would be, though none of them is ever final.
-    many = planned_job(whole("count", tmp_path, revise="2d", steps=100))
+    many = planned_job(whole("count", tmp_path, allowed_lateness="2d", windows=100))
     assert revised.numbers == many.numbers

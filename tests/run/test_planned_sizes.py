@@ -21,9 +21,15 @@ PAID = {"value": "paid", "lower": 0, "upper": 9}
 #: Statistics whose errors depend on the number of rows, or whose numbers count rows.
 STATISTICS: dict[str, dict[str, Any]] = {
     "average": {**PAID, "resolution": "0.01"},
-    "average by page": {**PAID, "resolution": "0.01", "by": "page", "domain": "home,shop"},
+    "average by page": {**PAID, "resolution": "0.01", "group_by": "page", "groups": "home,shop"},
     "quantiles": {**PAID, "cells": 900, "epsilon": 3},
-    "quantiles by page": {**PAID, "cells": 900, "epsilon": 3, "by": "page", "domain": "home,shop"},
+    "quantiles by page": {
+        **PAID,
+        "cells": 900,
+        "epsilon": 3,
+        "group_by": "page",
+        "groups": "home,shop",
+    },
     "moments": {"columns": "paid,spent", "bounds": "0:9,0:5", "epsilon": 5000},
     "report": {
         "statistics": {
@@ -31,19 +37,19 @@ STATISTICS: dict[str, dict[str, Any]] = {
             "paid": {"statistic": "average", **PAID, "resolution": "0.01"},
         }
     },
-    "count": {"by": "page", "domain": "home,shop"},
+    "count": {"group_by": "page", "groups": "home,shop"},
     "sum": {**PAID, "resolution": 1},
-    "top-k": {"by": "page", "domain": "home,shop", "top": 1},
-    "ranges": {"label": "page", "domain": "home,shop"},
-    "reach": {"user": "user", "at_least": "1,2", "per": "3h"},
+    "top-k": {"group_by": "page", "groups": "home,shop", "top": 1},
+    "ranges": {"label": "page", "groups": "home,shop"},
+    "reach": {"user": "user", "at_least": "1,2", "contribution_period": "3h"},
 }
 #: The forms of a stream: options of the job.
 FORMS: dict[str, dict[str, Any]] = {
-    "totals": {"release": "totals"},
-    "windows": {"release": "windows"},
-    "both": {"release": "both"},
-    "periods": {"release": "periods"},
-    "revised": {"revise": "2h"},
+    "totals": {"series": "cumulative"},
+    "windows": {"series": "per-window"},
+    "both": {"series": "both"},
+    "periods": {"series": "period-to-date"},
+    "revised": {"allowed_lateness": "2h"},
     "last two": {"over": 2},
 }
 
@@ -66,10 +72,10 @@ def job_of(statistic: str, form: str, folder: Path) -> Job:
     """A job with small noise, over rows that are spread evenly."""
     options = {"epsilon": 20, **STATISTICS[statistic], **FORMS[form]}
     if form == "revised" and statistic == "reach":
-        options |= {"per": "1h", "at_least": "1"}
+        options |= {"contribution_period": "1h", "at_least": "1"}
     return Job(
         statistic.removesuffix(" by page"), evenly_spread_rows(), folder / "s.db", time="at",
-        every="1h", start="2024-03-01", steps=WINDOWS, until="2024-03-01T06:00", yes=True,
+        every="1h", start="2024-03-01", windows=WINDOWS, until="2024-03-01T06:00", allow_empty_windows=True,
         **options,
     )  # fmt: skip
 
@@ -192,7 +198,7 @@ def planned_again(planned: Any, folder: Path) -> Job:
 def test_within_finds_the_loss_that_reaches_the_error_of_the_released_numbers(
     tmp_path: Path, form: str
 ) -> None:
-    wanted = {"epsilon": None, "within": "mean=0.05", "size": WINDOWS * ROWS}
+    wanted = {"epsilon": None, "margin_of_error": "mean=0.05", "expected_rows": WINDOWS * ROWS}
     job = job_of("average", form, tmp_path).having(**wanted)
     with run(job) as outcome:
         table = outcome.read().table()
@@ -202,16 +208,18 @@ def test_within_finds_the_loss_that_reaches_the_error_of_the_released_numbers(
 
 def test_size_of_revised_windows_needs_their_number_for_an_error(tmp_path: Path) -> None:
     job = job_of("average", "revised", tmp_path)
-    endless = job.having(steps=None)
+    endless = job.having(windows=None)
     with pytest.raises(
-        InvalidInputError, match=r"size=2400 is the number of rows by the last window"
+        InvalidInputError, match=r"expected_rows=2400 is the number of rows by the last window"
     ):
-        planned_job(endless.having(epsilon=None, within="mean=0.05", size=WINDOWS * ROWS))
+        planned_job(
+            endless.having(epsilon=None, margin_of_error="mean=0.05", expected_rows=WINDOWS * ROWS)
+        )
     planned = planned_job(endless, size=WINDOWS * ROWS)
     assert planned.windows == 1000
     with run(job) as outcome:
         outcome.read()
-    later = job.having(steps=None, start=None, every=None, until=None)
+    later = job.having(windows=None, start=None, every=None, until=None)
     assert planned_job(later, size=WINDOWS * ROWS).windows == WINDOWS
 
 
@@ -220,12 +228,12 @@ def test_plan_of_a_statistic_of_windows_takes_the_rows_of_one_window(strategies:
     average = Average(0, 9, resolution="0.01")
     wanted = {"mean": 0.05}
     windows = plan(
-        WINDOWS, of=average, batched=True, release="windows", strategies=strategies,
-        within=wanted, size=WINDOWS * ROWS,
+        WINDOWS, of=average, batched=True, series="per-window", strategies=strategies,
+        margin_of_error=wanted, expected_rows=WINDOWS * ROWS,
     )  # fmt: skip
     assert windows.halfwidths(WINDOWS)["mean"] == pytest.approx(0.05, rel=0.01)
     if strategies is None:
-        once = plan(1, of=average, batched=True, within=wanted, size=ROWS)
+        once = plan(1, of=average, batched=True, margin_of_error=wanted, expected_rows=ROWS)
         assert isinstance(windows.guarantee, PureDP)
         assert isinstance(once.guarantee, PureDP)
         ratio = float(windows.guarantee.epsilon / once.guarantee.epsilon)

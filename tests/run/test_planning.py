@@ -19,16 +19,26 @@ def test_plan_stream_windows_shifted_against_periods_is_refused(
     every: str, start: str, timezone: str
 ) -> None:
     """One user would count twice in a window."""
-    options = {**WINDOWS, "every": every, "start": start, "timezone": timezone, "steps": 30}
-    with pytest.raises(InvalidInputError, match=r"per=1d: a period begins at .* would count twice"):
-        plan_stream(CountJob(user="who", most=1, per="1d", **options))
-    with pytest.raises(InvalidInputError, match=r"per=1d: a period begins at"):
-        plan_stream(ReachJob(user="who", per="1d", **options))
-    plan_stream(CountJob(user="who", most=1, per="2d", **options))
+    options = {**WINDOWS, "every": every, "start": start, "timezone": timezone, "windows": 30}
+    with pytest.raises(
+        InvalidInputError, match=r"contribution_period=1d: a period begins at .* would count twice"
+    ):
+        plan_stream(CountJob(user="who", max_contributions=1, contribution_period="1d", **options))
+    with pytest.raises(InvalidInputError, match=r"contribution_period=1d: a period begins at"):
+        plan_stream(ReachJob(user="who", contribution_period="1d", **options))
+    plan_stream(CountJob(user="who", max_contributions=1, contribution_period="2d", **options))
 
 
 def test_plan_stream_expiring_loss_that_is_not_proven_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="loss of each event by its age"):
         plan_stream(
-            CountJob(expire=True, delay=1, user="who", most=2, per="1d", most_a_window=1, **WINDOWS)
+            CountJob(
+                expiring=True,
+                expiration_delay=1,
+                user="who",
+                max_contributions=2,
+                contribution_period="1d",
+                max_contributions_per_window=1,
+                **WINDOWS,
+            )
         )

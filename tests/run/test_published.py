@@ -30,9 +30,9 @@ def count(rows: Path, guarantee: Guarantee, **more: Any) -> Release:
         "time": "day", "every": "1d", "start": "2024-03-01", "until": "2024-03-04",
     }  # fmt: skip
     state = rows.with_name(f"{len([*rows.parent.iterdir()])}.db")
-    steps: dict[str, Any] = {} if "around" in more else {"steps": 365}
+    steps: dict[str, Any] = {} if "expected_windows" in more else {"windows": 365}
     out = rows.with_name(f"{state.stem}.json")
-    release("count", rows, state=state, guarantee=guarantee, out=out, **when, **steps, **more)
+    release("count", rows, state=state, guarantee=guarantee, output=out, **when, **steps, **more)
     return read(out)
 
 
@@ -55,14 +55,14 @@ def test_it_is_the_best_of_a_paper_under_each_guarantee(rows: Path) -> None:
 
 
 def test_windows_and_numbers_of_their_own_are_published_too(rows: Path) -> None:
-    found = count(rows, PureDP(1), strategy="published", release="windows")
+    found = count(rows, PureDP(1), strategy="published", series="per-window")
     assert found.numbers.design.strategy.saved_name == "Independent"
     assert "(TCC 2006)" in found.describe()
 
 
 def test_streams_without_an_end_have_none(rows: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"published can give .* without a last step: none"):
-        count(rows, PureDP(1), strategy="published", around=365)
+        count(rows, PureDP(1), strategy="published", expected_windows=365)
     with pytest.raises(InvalidInputError, match=r"published can give .* without a last step: none"):
         plan(None, PureDP(1), strategies=["published"])
 
@@ -80,7 +80,7 @@ def test_plans_say_papers_and_what_they_cost() -> None:
     assert "TCC 2006" in rows[repr(KAry(365, 366, subtraction=False))]
     assert "10.29, 31% above the best (7.871); J. D. Andersson" in of.published_in_words
     assert of.published_in_words in of.foot()
-    done = CliRunner().invoke(app, ["plan", "--steps", "365", "--epsilon", "1", "--full"])
+    done = CliRunner().invoke(app, ["plan", "--windows", "365", "--epsilon", "1", "--full"])
     said = " ".join(done.output.split())
     assert "10.29, 31% above the best (7.871)" in said
     done = CliRunner().invoke(

@@ -34,7 +34,7 @@ NEW: dict[str, Any] = {
     "time": "time",
     "every": timedelta(days=1),
     "start": date(2024, 3, 1),
-    "steps": 30,
+    "windows": 30,
     "until": date(2024, 3, 4),
     "guarantee": PureDP(200),  # noise that is 0 nearly always
 }
@@ -68,7 +68,7 @@ def test_groups_of_two_columns_count_what_both_say(domain: Any, tmp_path: Path) 
         pl.DataFrame(pairs, schema=["region", "adult"], orient="row").write_csv(tmp_path / "d.csv")
         domain = tmp_path / "d.csv"
     run = release(
-        "count", ROWS, by=["region", "adult"], domain=domain, state=tmp_path / "s.db", **NEW
+        "count", ROWS, group_by=["region", "adult"], groups=domain, state=tmp_path / "s.db", **NEW
     )
     table = run.table()
     assert totals(table) == exact()
@@ -81,15 +81,17 @@ def test_groups_of_two_columns_count_what_both_say(domain: Any, tmp_path: Path) 
 
 def test_a_row_that_lacks_one_of_two_groups_has_no_group(tmp_path: Path) -> None:
     rows = ROWS.with_columns(pl.when(pl.col("paid") > 0).then("region").alias("region"))
-    asked = {"by": "region,adult", "domain": PAIRS, "state": tmp_path / "s.db", **NEW}
+    asked = {"group_by": "region,adult", "groups": PAIRS, "state": tmp_path / "s.db", **NEW}
     with pytest.raises(InvalidInputError, match="no group"):
         release("count", rows, **asked)
-    release("count", rows, missing="skip", **asked)
+    release("count", rows, missing_values="drop", **asked)
 
 
 def test_a_column_whose_name_has_a_comma_is_that_column(tmp_path: Path) -> None:
     rows = ROWS.with_columns(pl.lit("a").alias("region,adult"))
-    run = release("count", rows, by="region,adult", domain=["a"], state=tmp_path / "s.db", **NEW)
+    run = release(
+        "count", rows, group_by="region,adult", groups=["a"], state=tmp_path / "s.db", **NEW
+    )
     assert totals(run.table()) == {"a": 24}
 
 
@@ -105,7 +107,12 @@ def test_a_column_whose_name_has_a_comma_is_that_column(tmp_path: Path) -> None:
 def test_domains_that_do_not_fit_end_in_a_sentence(domain: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=said):
         release(
-            "count", ROWS, by=["region", "adult"], domain=domain, state=tmp_path / "s.db", **NEW
+            "count",
+            ROWS,
+            group_by=["region", "adult"],
+            groups=domain,
+            state=tmp_path / "s.db",
+            **NEW,
         )
     assert not (tmp_path / "s.db").exists()
 
@@ -126,7 +133,7 @@ def test_first_groups_are_chosen_by_their_order_not_by_size(tmp_path: Path, form
     )
     pages = ["never", "lately", "often"]
     found = release(
-        "count", rows, by="page", domain=pages, release=form, state=tmp_path / "s.db", **NEW
+        "count", rows, group_by="page", groups=pages, series=form, state=tmp_path / "s.db", **NEW
     )
     assert found.numbers.first_groups(2).groups == ("never", "lately")
     assert found.numbers.first_groups(4).groups == tuple(pages)
@@ -141,7 +148,7 @@ def test_first_groups_are_chosen_by_their_order_not_by_size(tmp_path: Path, form
 def test_shares_lie_between_0_and_1_with_both_ends(tmp_path: Path) -> None:
     """Also where noise puts the whole interval of an empty group below 0."""
     empty = [f"empty {n}" for n in range(20)]
-    given = {"by": "region", "domain": ["north", "south", *empty], "guarantee": PureDP(2)}
+    given = {"group_by": "region", "groups": ["north", "south", *empty], "guarantee": PureDP(2)}
     found = release("count", ROWS, state=tmp_path / "s.db", **{**NEW, **given})
     names = found.numbers.groups
     shares = [found.at(0.1).share(name, at_once=len(names)) for name in names]
@@ -165,7 +172,7 @@ def test_what_is_no_statistic_ends_in_a_sentence(tmp_path: Path) -> None:
 def test_a_key_at_hand_is_as_good_as_the_place_of_one(tmp_path: Path) -> None:
     key = Key.generate()
     rows = pl.DataFrame({"time": [datetime(2024, 3, 1, hour) for hour in (1, 2)]})
-    asked: dict[str, Any] = {"time": "time", "every": "1h", "start": "2024-03-01", "steps": 3}
+    asked: dict[str, Any] = {"time": "time", "every": "1h", "start": "2024-03-01", "windows": 3}
     asked |= {"epsilon": 1, "state": tmp_path / "s.db", "until": "2024-03-01T03:00"}
     first = release("count", rows, key=key, **asked)
     assert not (tmp_path / "s.db.key").exists()
@@ -184,7 +191,7 @@ def test_a_cell_without_a_state_may_run_twice(
 ) -> None:
     """It shows the same numbers, spends once, and says where they are kept."""
     monkeypatch.chdir(tmp_path)
-    asked = {**NEW, "guarantee": PureDP(1), "by": "region", "domain": ["north", "south"]}
+    asked = {**NEW, "guarantee": PureDP(1), "group_by": "region", "groups": ["north", "south"]}
     first = release("count", ROWS, **asked)
     again = release("count", ROWS, **asked)
     assert str(first) == str(again)
@@ -198,7 +205,7 @@ def test_a_cell_without_a_state_may_run_twice(
     of_file = release("count", tmp_path / "e.csv", **asked)
     assert of_file.numbers.kept_in == str(tmp_path / "e.counton.db")
     assert Path(of_file.numbers.kept_in).exists()
-    release("count", tmp_path / "e.csv", out=tmp_path / "t.csv", **asked)
+    release("count", tmp_path / "e.csv", output=tmp_path / "t.csv", **asked)
     assert "kept in" not in str(read(tmp_path / "t.csv"))
 
 
@@ -236,17 +243,17 @@ def test_another_frame_without_a_state_is_noticed(
         larger = release("count", pl.concat([ROWS, ROWS]), **asked)
     assert larger.table().equals(first.table())
     assert (
-        release("count", ROWS[:1], name="other", **asked).numbers.kept_in == first.numbers.kept_in
+        release("count", ROWS[:1], stream="other", **asked).numbers.kept_in == first.numbers.kept_in
     )
 
 
-TABLE: dict[str, Any] = {"columns": "region", "domain": {"region": ["north", "south"]}}
-WINDOWS = {key: NEW[key] for key in ("time", "every", "start", "steps", "until")}
+TABLE: dict[str, Any] = {"columns": "region", "groups": {"region": ["north", "south"]}}
+WINDOWS = {key: NEW[key] for key in ("time", "every", "start", "windows", "until")}
 AGAIN: dict[str, tuple[Any, dict[str, Any]]] = {
     "table": ("contingency", TABLE),
-    "table of users": ("contingency", {**TABLE, "user": "user", "most": 9}),
+    "table of users": ("contingency", {**TABLE, "user": "user", "max_contributions": 9}),
     "windows": ("count", WINDOWS),
-    "windows of users": ("count", {**WINDOWS, "user": "user", "most": 9}),
+    "windows of users": ("count", {**WINDOWS, "user": "user", "max_contributions": 9}),
     "sum": (Average(0, 9, resolution=1), {**WINDOWS, "value": "paid"}),
 }
 
@@ -258,7 +265,7 @@ def test_other_rows_under_a_released_name_bring_a_warning(
 ) -> None:
     """Python returned the numbers of the former rows without a word."""
     what, asked = AGAIN[case]
-    asked = {**asked, "guarantee": PureDP(200), "state": tmp_path / "s.db", "name": "visits"}
+    asked = {**asked, "guarantee": PureDP(200), "state": tmp_path / "s.db", "stream": "visits"}
     first = release(what, ROWS, **asked)
     assert release(what, ROWS, **asked).table().equals(first.table())  # the same: no warning
     rows = ROWS[1:] if given == "fewer" else pl.concat([ROWS, ROWS[:1]])
@@ -275,12 +282,14 @@ def test_other_rows_under_a_released_name_bring_a_warning(
 def test_late_rows_of_final_windows_are_told_of_a_longer_time(tmp_path: Path) -> None:
     """The stream revises its windows already."""
     asked: dict[str, Any] = {
-        "time": "at", "every": "1d", "start": "2024-03-01", "unit": "row", "revise": "1d",
+        "time": "at", "every": "1d", "start": "2024-03-01", "privacy_unit": "row", "allowed_lateness": "1d",
         "state": tmp_path / "s.db", "guarantee": PureDP(1),
     }  # fmt: skip
     days = [f"2024-03-0{day}T12:00" for day in range(1, 6)]
     release("count", pl.DataFrame({"at": days[:4]}), until="2024-03-05", **asked)
-    with pytest.warns(UserWarning, match=r"^rows .* final .* longer time than revise='1d'"):
+    with pytest.warns(
+        UserWarning, match=r"^rows .* final .* longer time than allowed_lateness='1d'"
+    ):
         release("count", pl.DataFrame({"at": [*days, days[0]]}), until="2024-03-06", **asked)
 
 
@@ -310,7 +319,7 @@ def test_python_and_commands_say_one_promise_and_who_is_left_out(tmp_path: Path)
     own = {**NEW, "guarantee": PureDP(1)}
     state = tmp_path / "s.db"
     out = tmp_path / "t.csv"
-    found = release("count", ROWS, state=state, out=out, **own)
+    found = release("count", ROWS, state=state, output=out, **own)
     promise = next(line for line in str(found).splitlines() if line.startswith("privacy: "))
     assert "users are not protected" in promise
     for place in (state, out):
@@ -350,14 +359,14 @@ def test_a_first_call_is_refused_once_with_all_that_it_needs(
     monkeypatch.chdir(tmp_path)
     times = ["2024-03-01 09:00", "2024-03-02 09:00", "2024-03-03 09:00"]
     rows = pl.DataFrame({"at": times, "page": ["a", None, "b"], "reader": ["x", "y", None]})
-    stated: dict[str, Any] = {"by": "page", "user": "reader"}
+    stated: dict[str, Any] = {"group_by": "page", "user": "reader"}
     needs = "needs time, every, start, steps, epsilon or rho, domain and most"
     with pytest.raises(MissingOptionError, match=needs) as refused:
         release("count", rows, **stated)
     assert not list(tmp_path.iterdir())
     told = re.findall(r"(?m)^  (\w+)=([\w,-]+): ", str(refused.value))
     needed: dict[str, Any] = {name: int(one) if one.isdigit() else one for name, one in told}
-    needed |= {"start": "2024-03-01", "until": "2024-03-04", "domain": "a,b,c,d"}
+    needed |= {"start": "2024-03-01", "until": "2024-03-04", "groups": "a,b,c,d"}
     with pytest.raises(InvalidInputError, match="no group"):
         release("count", rows, **stated, **needed)
     with pytest.raises(InvalidInputError, match="has no user in column 'reader'"):
@@ -366,14 +375,14 @@ def test_a_first_call_is_refused_once_with_all_that_it_needs(
     assert len(release("count", rows, **stated, **needed).table().get_column("group").unique()) == 4
 
 
-@pytest.mark.parametrize("groups", [{}, {"by": "page", "domain": ["home", "shop"]}])
+@pytest.mark.parametrize("groups", [{}, {"group_by": "page", "groups": ["home", "shop"]}])
 def test_numbers_of_last_windows_are_refused_where_windows_are_shown(
     groups: dict[str, Any], tmp_path: Path
 ) -> None:
     """It was taken and left nothing changed."""
     visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-03T10:15"], "page": ["home"] * 2})
     stream: dict[str, Any] = {
-        "time": "time", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "newest",
+        "time": "time", "every": "1d", "start": "2024-03-01", "windows": 9, "until": "latest-event",
         "guarantee": PureDP(1), "state": tmp_path / "s.db", **groups,
     }  # fmt: skip
     with pytest.raises(InvalidInputError, match="over"):

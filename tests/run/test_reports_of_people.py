@@ -18,7 +18,7 @@ from counton.statistics import Average, Count, Distinct, Grouped, Report, Sum, T
 
 REGIONS = ["N", "S", "W"]
 STREAM: dict[str, Any] = {
-    "time": "at", "every": "1d", "start": "2024-03-01", "steps": 6, "user": "who",
+    "time": "at", "every": "1d", "start": "2024-03-01", "windows": 6, "user": "who",
     "strategy": "binary", "epsilon": 10**7,
 }  # fmt: skip
 MIXED = Report(
@@ -75,13 +75,15 @@ def test_the_worst_person_moves_just_what_is_stated(
 ) -> None:
     """Rows of the largest values, all in one region or each in another, and on both nights."""
     others = [[row(1, "ann", "N", 3), row(2, "bob", "S", 4)], [row(4, "ann", "W", 5)]]
-    without, stated, _ = changes(report, others, tmp_path, most=most)
+    without, stated, _ = changes(report, others, tmp_path, max_contributions=most)
     l1 = []
     l2_squared = []
     for apart in (True, False):
         own = [row(1, "x", REGIONS[place if apart else 0]) for place in range(5) if place < 3]
         nights = [[*others[0], *own], [*others[1], row(5, "x", "N"), row(5, "x", "S")]]
-        moved = np.abs(changes(report, nights, tmp_path, most=most)[0] - without).sum(axis=0)
+        moved = np.abs(changes(report, nights, tmp_path, max_contributions=most)[0] - without).sum(
+            axis=0
+        )
         l1.append(int(moved.sum()))
         l2_squared.append(sum(int(one) ** 2 for one in moved))
     assert max(l1) == stated.l1
@@ -98,7 +100,7 @@ def test_people_and_their_groups_are_counted_once(tmp_path: Path) -> None:
         for paid in rng.integers(0, 10, 60)
     ]
     nights = [rows[:30], rows[30:]]
-    found, _, released = changes(MIXED, nights, tmp_path, most=100)
+    found, _, released = changes(MIXED, nights, tmp_path, max_contributions=100)
     assert found.sum() > 0
     people = len({one["who"] for one in rows})
     last = {name: one.table() for name, one in ((n, released.part(n)) for n in MIXED.statistics)}
@@ -108,7 +110,7 @@ def test_people_and_their_groups_are_counted_once(tmp_path: Path) -> None:
     for region, number in by_region.select("group", "estimate").rows():
         assert number == pytest.approx(sum(pair[1] == region for pair in pairs), abs=0.1)
     all_rows, _, whole = changes(
-        MIXED, [rows], tmp_path, most=100, append=False, until="2024-03-06"
+        MIXED, [rows], tmp_path, max_contributions=100, append=False, until="2024-03-06"
     )
     assert np.array_equal(all_rows.sum(axis=0), found.sum(axis=0))
     assert whole.part("users").numbers.definition.subject == "number of distinct users"
@@ -116,7 +118,14 @@ def test_people_and_their_groups_are_counted_once(tmp_path: Path) -> None:
 
 def test_a_user_counts_once_in_each_period(tmp_path: Path) -> None:
     rows = [row(day, who, "N") for day, who in itertools.product((1, 1, 2), ("ann", "bob"))]
-    found, stated, _ = changes(ONLY_USERS, [rows], tmp_path, most=2, per="1d", until="2024-03-04")
+    found, stated, _ = changes(
+        ONLY_USERS,
+        [rows],
+        tmp_path,
+        max_contributions=2,
+        contribution_period="1d",
+        until="2024-03-04",
+    )
     stream_exists = found[:, 1] // np.gcd.reduce(found[:, 1])
     assert stream_exists.tolist() == [1, 1, 0]
     assert stated.l1 < stated.l2_squared
@@ -127,6 +136,14 @@ def test_users_in_a_report_need_a_column_of_users(tmp_path: Path) -> None:
     stream = {key: value for key, value in STREAM.items() if key != "user"}
     with pytest.raises(InvalidInputError, match="counts users; give user"):
         run(Job(ONLY_USERS, frame, str(tmp_path / "s.db"), **stream))
-    job = Job(MIXED, frame, str(tmp_path / "s.db"), **STREAM, most=2, by="city", domain="a,b")
-    with pytest.raises(InvalidInputError, match="give by and domain inside the statistics"):
+    job = Job(
+        MIXED,
+        frame,
+        str(tmp_path / "s.db"),
+        **STREAM,
+        max_contributions=2,
+        group_by="city",
+        groups="a,b",
+    )
+    with pytest.raises(InvalidInputError, match="give group_by and domain inside the statistics"):
         run(job)

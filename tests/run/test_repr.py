@@ -31,12 +31,12 @@ def shows_a_row(said: str) -> bool:
 
 
 def windows(state: Path) -> dict[str, Any]:
-    return {"state": state, "time": "time", "every": "1d", "start": "2024-02-29", "steps": 3}
+    return {"state": state, "time": "time", "every": "1d", "start": "2024-02-29", "windows": 3}
 
 
 def test_what_was_run_shows_no_row(tmp_path: Path) -> None:
     asked: dict[str, Any] = {
-        **windows(tmp_path / "a.db"), "by": "page", "domain": ["a", "b"], "unknown": "drop",
+        **windows(tmp_path / "a.db"), "group_by": "page", "groups": ["a", "b"], "unlisted_groups": "drop",
         "until": "2024-03-03",
     }  # fmt: skip
     done = release("count", FRAME, guarantee=PureDP(1), **asked)
@@ -53,7 +53,9 @@ def test_what_was_run_shows_no_row(tmp_path: Path) -> None:
 
 def test_what_a_statistic_was_asked_shows_no_row(tmp_path: Path) -> None:
     asked = windows(tmp_path / "a.db") | {"until": "2024-03-03"}
-    request = Job(TopK(["a", "b"], k=1), FRAME, by="page", unknown="drop", epsilon=1, **asked)
+    request = Job(
+        TopK(["a", "b"], k=1), FRAME, group_by="page", unlisted_groups="drop", epsilon=1, **asked
+    )
     with run(request) as outcome:
         assert counts_of(outcome).unknown == 7919
         for found in (request, outcome):
@@ -63,24 +65,24 @@ def test_what_a_statistic_was_asked_shows_no_row(tmp_path: Path) -> None:
 
 def test_tables_once_show_no_row(tmp_path: Path) -> None:
     frame = pl.DataFrame({"state": ["CA", "NY"], "people": [700123, 55]})
-    given: dict[str, Any] = {"counts": "people", "rho": 10**9}
+    given: dict[str, Any] = {"count_column": "people", "rho": 10**9}
     tree = Job(
         "hierarchy",
         frame,
         tmp_path / "a.db",
         levels="state",
-        domain={"state": ["CA", "NY"]},
+        groups={"state": ["CA", "NY"]},
         **given,
     )
     table = Job(
-        "contingency", frame, tmp_path / "b.db", columns="state", domain="state=CA,NY", **given
+        "contingency", frame, tmp_path / "b.db", columns="state", groups="state=CA,NY", **given
     )
     for job in (tree, table):
         with run(job) as outcome:
             assert round(float(outcome.read().table()["estimate"][0])) == 700178
             for found in (job, outcome):
                 assert not tells(repr(found), 700123)
-    other = tree.having(levels="county", domain={"county": ["x", "y"]}, state=tmp_path / "c.db")
+    other = tree.having(levels="county", groups={"county": ["x", "y"]}, state=tmp_path / "c.db")
     with pytest.raises(InvalidInputError, match="county") as refused:
         run(other)
     assert not tells(str(refused.value), 700123)

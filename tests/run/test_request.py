@@ -10,8 +10,8 @@ from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 
 COUNT = Job(
-    "count", "visits.csv", "visits.db", time="time", every="1h", start="2013-01-01", steps=3,
-    until="newest",
+    "count", "visits.csv", "visits.db", time="time", every="1h", start="2013-01-01", windows=3,
+    until="latest-event",
     epsilon=1,
 )  # fmt: skip
 
@@ -31,8 +31,14 @@ COUNT = Job(
         *[("key", wrong, "is not a key; give a counton.Key, a file") for wrong in (5, b"s.key")],
         ("state", None, "is missing. Give the path of a file or a database URL"),
         ("events", {"time": []}, "no source of rows; give a file, a folder"),
-        *[(name, "no", "is neither true nor false") for name in ("append", "yes", "expire")],
-        *[(name, "a\0b", "is not valid UTF-8") for name in ("name", "by", "state", "events")],
+        *[
+            (name, "no", "is neither true nor false")
+            for name in ("append", "allow_empty_windows", "expiring")
+        ],
+        *[
+            (name, "a\0b", "is not valid UTF-8")
+            for name in ("stream", "group_by", "state", "events")
+        ],
     ],
 )
 def test_a_field_of_a_wrong_type_is_named(
@@ -49,5 +55,5 @@ def test_whole_numbers_of_numpy_count(tmp_path: pathlib.Path) -> None:
     events = tmp_path / "visits.csv"
     events.write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")
     steps: Any = np.int64(3)
-    with run(COUNT.having(events=events, state=tmp_path / "s.db", steps=steps)) as outcome:
+    with run(COUNT.having(events=events, state=tmp_path / "s.db", windows=steps)) as outcome:
         assert outcome.spec.description().cut.steps == 3

@@ -20,12 +20,12 @@ NIGHTS = (
     ("2024-03-04T02:30,home,cy,4,u,w,1,a,7", "2024-03-01T03:30,shop,bob,6,u,w,1,a,8"),
     ("2024-03-05T02:30,home,cy,4,u,w,1,a,9", "2024-03-04T03:30,shop,bob,6,u,w,1,a,10"),
 )
-BY = {"by": "page", "domain": "home,shop"}
+BY = {"group_by": "page", "groups": "home,shop"}
 ORDERED = ("substrings", "episodes", "edges", "triangles", "stars", "degrees", "cuts", "forest")
 HERE = {name: own for name, own in {**OWN, **TABLES}.items() if name not in (*ORDERED, "distinct")}
 GROUPED: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("count", "sum", "average", "quantiles"), BY),
-    "reach": {**BY, "most": 2},
+    "reach": {**BY, "max_contributions": 2},
 }
 CASES = [*HERE.items(), *((name, {**HERE[name], **by}) for name, by in GROUPED.items())]
 
@@ -37,8 +37,8 @@ def nights(folder: Path, what: str, **options: Any) -> Path:
         events = folder / f"{night}.csv"
         events.write_text(HEADER + "".join(f"{row}\n" for row in rows))
         job = Job(
-            what, events, state, time="at", every="1d", start="2024-03-01", revise="2d",
-            append=True, yes=True, until=f"2024-03-{night + 1:02}", rho=50, **options,
+            what, events, state, time="at", every="1d", start="2024-03-01", allowed_lateness="2d",
+            append=True, allow_empty_windows=True, until=f"2024-03-{night + 1:02}", rho=50, **options,
         )  # fmt: skip
         run(job).close()
         if night in (3, len(NIGHTS)):

@@ -29,7 +29,7 @@ OTHERS: list[list[Row]] = [
     [(5, "b", "u5", "8", 1)],
     [(6, "a", "u1", "9", 1)],
 ]
-GROUPS: dict[str, Any] = {"by": "group", "domain": "a,b"}
+GROUPS: dict[str, Any] = {"group_by": "group", "groups": "a,b"}
 GUARANTEES: list[dict[str, Any]] = [{"epsilon": 1}, {"rho": 0.5}, {"epsilon": 1, "delta": "1e-6"}]
 
 
@@ -76,7 +76,7 @@ def test_a_row_counts_once_in_the_window_of_its_own_day() -> None:
 
 def test_a_row_that_comes_twice_counts_once() -> None:
     row = (2, "a", "someone", "new", 1.0)
-    options = {**GROUPS, "epsilon": 1, "id": "id"}
+    options = {**GROUPS, "epsilon": 1, "row_id": "id"}
     without = of_others(epsilon=1, id="id")
     once, often = (
         released(with_rows([(night, row) for night in nights]), **options)
@@ -116,10 +116,12 @@ def test_an_attacker_chooses_day_and_night_by_what_was_released() -> None:
 @pytest.mark.parametrize(
     "people",
     [
-        {"most": 3, "per": "1w"},
-        long({"most": 2}),
-        long({"most": 3, "per": "1w", "distinct": True}),
-        long({"most": 4, "per": "1w", "most_a_window": 2}),
+        {"max_contributions": 3, "contribution_period": "1w"},
+        long({"max_contributions": 2}),
+        long({"max_contributions": 3, "contribution_period": "1w", "once_per_window": True}),
+        long(
+            {"max_contributions": 4, "contribution_period": "1w", "max_contributions_per_window": 2}
+        ),
     ],
     ids=str,
 )
@@ -150,10 +152,10 @@ SUMS: dict[str, Any] = {"value": "value", "lower": 0, "upper": 5, "resolution": 
     [
         ("average", SUMS),
         long("sum", SUMS),
-        long("reach", {"user": "user", "at_least": "1", "per": "1d"}),
+        long("reach", {"user": "user", "at_least": "1", "contribution_period": "1d"}),
         long("quantiles", {"value": "value", "edges": "0,1,2,4,8"}),
         long(
-            "contingency", {"columns": "group,id", "domain": "group=a,b;id=1,2,3,4,5,6,7,8,9,new"}
+            "contingency", {"columns": "group,id", "groups": "group=a,b;id=1,2,3,4,5,6,7,8,9,new"}
         ),
         long("moments", {"columns": "value", "bounds": "0:5", "grid": 4}),
         long(
@@ -210,7 +212,7 @@ def test_a_wrong_choice_of_windows_is_seen(wrong: Any, monkeypatch: pytest.Monke
 
 def test_rows_beyond_count_nowhere_later_either() -> None:
     late = (1, "a", "someone", "new", 1.0)
-    for options in ({"id": "id"}, {"user": "user", "most": 1}):
+    for options in ({"row_id": "id"}, {"user": "user", "max_contributions": 1}):
         told: dict[str, Any] = {**GROUPS, "epsilon": 1, **options}
         without = of_others(epsilon=1, **options)
         again = [(5, late), (6, (6, "a", "someone", "new", 1.0))]
@@ -228,13 +230,16 @@ def test_rows_beyond_count_nowhere_later_either() -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"release": "both"}, "revise=2d does not go with release=both"),
-        ({"expire": True}, "does not go with"),
-        ({"around": 99}, "around=99 does not go with revise"),
-        ({"revise": "36h"}, "not a multiple of the window length 1d"),
-        ({"revise": "4096d"}, "revise=4096d publishes .* 4,096 further .* give at most 4095d"),
-        ({"revise": "2"}, "not a length of time"),
-        ({"unknown": "discover", "by": "group", "delta": "1e-9"}, "needs steps"),
+        ({"series": "both"}, "allowed_lateness=2d does not go with series=both"),
+        ({"expiring": True}, "does not go with"),
+        ({"expected_windows": 99}, "expected_windows=99 does not go with allowed_lateness"),
+        ({"allowed_lateness": "36h"}, "not a multiple of the window length 1d"),
+        (
+            {"allowed_lateness": "4096d"},
+            "allowed_lateness=4096d publishes .* 4,096 further .* give at most 4095d",
+        ),
+        ({"allowed_lateness": "2"}, "not a length of time"),
+        ({"unlisted_groups": "discover", "group_by": "group", "delta": "1e-9"}, "needs windows"),
     ],
     ids=str,
 )
@@ -242,7 +247,7 @@ def test_what_does_not_go_together_is_refused(
     more: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
     told: dict[str, Any] = {
-        "time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d", "epsilon": 1,
+        "time": "at", "every": "1d", "start": "2024-03-01", "allowed_lateness": "2d", "epsilon": 1,
     }  # fmt: skip
     with pytest.raises(InvalidInputError, match=why):
         run(Job("count", frame(OTHERS[0], 1), tmp_path / "s.db", append=True, **{**told, **more}))
@@ -252,19 +257,19 @@ def test_what_does_not_go_together_is_refused(
     ("what", "users"),
     [
         ("distinct", {}),
-        ("count", {"first": True}),
-        ("reach", {"at_least": "1", "per": "1w"}),
-        ("report", {"most": 2, "statistics": {"who": {"statistic": "distinct"}}}),
+        ("count", {"distinct_users": True}),
+        ("reach", {"at_least": "1", "contribution_period": "1w"}),
+        ("report", {"max_contributions": 2, "statistics": {"who": {"statistic": "distinct"}}}),
     ],
 )
 def test_users_count_in_each_window_or_not_at_all(
     what: str, users: dict[str, Any], tmp_path: Path
 ) -> None:
     told: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}
-    told = {**told, "revise": "2d", "append": True, "user": "user", **users}
+    told = {**told, "allowed_lateness": "2d", "append": True, "user": "user", **users}
     with pytest.raises(
         InvalidInputError,
-        match=r"revise=2d (revises|does not go with (statistic=distinct|first=True))",
+        match=r"allowed_lateness=2d (revises|does not go with (statistic=distinct|first=True))",
     ):
         run(Job(what, frame(OTHERS[0], 1), tmp_path / "s.db", **told))
 
@@ -274,7 +279,7 @@ def test_users_count_in_each_window_or_not_at_all(
 
 def test_a_window_may_be_final_after_most_of_a_year(tmp_path: Path) -> None:
     found = release(
-        "count", frame(OTHERS[0], 1), time="at", every="1d", start="2024-03-01", revise="260d",
+        "count", frame(OTHERS[0], 1), time="at", every="1d", start="2024-03-01", allowed_lateness="260d",
         append=True, until="2024-03-02", guarantee=PureDP(1), state=tmp_path / "s.db",
     )  # fmt: skip
     table = found.table()
@@ -286,7 +291,7 @@ def test_what_was_known_when(tmp_path: Path) -> None:
     found = None
     for night, rows in enumerate(OTHERS, 1):
         found = release(
-            "count", frame(rows, night), time="at", every="1d", start="2024-03-01", revise="2d",
+            "count", frame(rows, night), time="at", every="1d", start="2024-03-01", allowed_lateness="2d",
             append=True, until=f"2024-03-{night + 1:02}", guarantee=PureDP(1),
             state=tmp_path / "s.db",
             **GROUPS,

@@ -22,27 +22,48 @@ FIRST: dict[str, Any] = {
     "time": "at",
     "every": "1d",
     "start": "2024-03-01",
-    "steps": 9,
+    "windows": 9,
     "epsilon": 10**9,
     "value": "paid",
     "lower": 0,
     "upper": 9,
     "resolution": 1,
-    "by": "place",
-    "domain": list(GROUPS),
-    "yes": True,
+    "group_by": "place",
+    "groups": list(GROUPS),
+    "allow_empty_windows": True,
 }
 KINDS: dict[str, dict[str, Any]] = {
-    "recounts": {"user": "user", "most": 2, "revise": "3d", "recounts": 1},
-    "two recounts": {"user": "user", "most": 3, "revise": "4d", "recounts": 2},
-    "recounts by day": {"user": "user", "most": 2, "per": "1d", "revise": "3d", "recounts": 2},
-    "recounts of events": {"revise": "3d", "recounts": 1},
-    "users of revised windows": {"user": "user", "most": 2, "revise": "3d"},
-    "users": {"user": "user", "most": 2},
-    "users by day": {"user": "user", "most": 2, "per": "1d", "most_a_window": 1},
-    "users once a window": {"user": "user", "most": 2, "distinct": True},
-    "users with ids": {"user": "user", "most": 2, "id": "id"},
-    "ids": {"id": "id"},
+    "max_corrections": {
+        "user": "user",
+        "max_contributions": 2,
+        "allowed_lateness": "3d",
+        "max_corrections": 1,
+    },
+    "two recounts": {
+        "user": "user",
+        "max_contributions": 3,
+        "allowed_lateness": "4d",
+        "max_corrections": 2,
+    },
+    "recounts by day": {
+        "user": "user",
+        "max_contributions": 2,
+        "contribution_period": "1d",
+        "allowed_lateness": "3d",
+        "max_corrections": 2,
+    },
+    "recounts of events": {"allowed_lateness": "3d", "max_corrections": 1},
+    "users of revised windows": {"user": "user", "max_contributions": 2, "allowed_lateness": "3d"},
+    "users": {"user": "user", "max_contributions": 2},
+    "users by day": {
+        "user": "user",
+        "max_contributions": 2,
+        "contribution_period": "1d",
+        "max_contributions_per_window": 1,
+    },
+    "users once a window": {"user": "user", "max_contributions": 2, "once_per_window": True},
+    "users with ids": {"user": "user", "max_contributions": 2, "row_id": "id"},
+    "ids": {"row_id": "id"},
 }
 Row = tuple[str, str, str, int, str]
 
@@ -79,7 +100,7 @@ def released(state: Path, kind: str, nights: list[list[Row]]) -> np.ndarray[Any,
     for night, rows in enumerate(nights, 1):
         frame = pl.DataFrame(rows, schema=["at", "user", "place", "paid", "id"], orient="row")
         until = f"2024-03-{night + 1:02}"
-        job = Job("sum", frame, state, name="it", until=until, **options)
+        job = Job("sum", frame, state, stream="it", until=until, **options)
         with run(job) as outcome:
             values = np.asarray(releases_of(outcome), np.float64)
     return np.asarray(np.rint(values))
@@ -95,7 +116,7 @@ def check_order(folder: Path, kind: str, nights: list[list[Row]], others: list[l
 @pytest.mark.parametrize("seed", [1, 9])
 def test_slots_are_filled_alike_by_reversed_rows(seed: int, tmp_path: Path) -> None:
     nights = draw_history(seed)
-    check_order(tmp_path, "recounts", nights, [rows[::-1] for rows in nights])
+    check_order(tmp_path, "max_corrections", nights, [rows[::-1] for rows in nights])
 
 
 @pytest.mark.long

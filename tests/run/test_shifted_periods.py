@@ -10,7 +10,13 @@ from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 from counton.run.planning import plan_stream
 
-FIRST: dict[str, Any] = {"time": "at", "steps": 20, "user": "u", "epsilon": 10**9, "yes": True}
+FIRST: dict[str, Any] = {
+    "time": "at",
+    "windows": 20,
+    "user": "u",
+    "epsilon": 10**9,
+    "allow_empty_windows": True,
+}
 
 
 def job(folder: Path, what: str, times: list[str], **more: Any) -> Job:
@@ -38,8 +44,8 @@ SHIFTED = [
     ("60m", "1h", "2024-03-03", "2024-03-03T00:30:00+05:30", "Asia/Kolkata"),
 ]
 BOUNDS: list[tuple[str, dict[str, Any]]] = [
-    ("count", {"most": 1}),
-    ("count", {"most": 7, "distinct": True}),
+    ("count", {"max_contributions": 1}),
+    ("count", {"max_contributions": 7, "once_per_window": True}),
     ("reach", {"at_least": "1"}),
 ]
 
@@ -50,11 +56,13 @@ def test_new_stream_with_shifted_periods_is_refused(
 ) -> None:
     windows = {"every": every, "start": start, "timezone": zone}
     for what, bound in BOUNDS:
-        given = job(tmp_path, what, [start], per=per, **windows, **bound)
+        given = job(tmp_path, what, [start], contribution_period=per, **windows, **bound)
         with pytest.raises(InvalidInputError) as refused:
             plan_stream(given, ())
         message = str(refused.value)
-        assert message.startswith(f"per={per}: a period begins at {begins}, inside the window")
+        assert message.startswith(
+            f"contribution_period={per}: a period begins at {begins}, inside the window"
+        )
         assert f"of {every} that begins at {start}" in message
 
 
@@ -66,9 +74,9 @@ def test_user_counts_once_in_week_that_begins_on_monday(tmp_path: Path) -> None:
         every="1w",
         start="2024-02-26",
         until="2024-03-11",
-        most=1,
-        per="1w",
-        release="windows",
+        max_contributions=1,
+        contribution_period="1w",
+        series="per-window",
     )
     assert released(given) == [1, 1]
 
@@ -88,8 +96,10 @@ def test_periods_of_other_lengths_or_of_same_begin_are_allowed(
     every: str, per: str, start: str, zone: str, tmp_path: Path
 ) -> None:
     windows = {"every": every, "start": start, "timezone": zone}
-    spec = plan_stream(job(tmp_path, "count", [start], per=per, most=1, **windows), ())
-    assert spec.terms.unit.rule.per == per
+    spec = plan_stream(
+        job(tmp_path, "count", [start], contribution_period=per, max_contributions=1, **windows), ()
+    )
+    assert spec.terms.privacy_unit.rule.per == per
 
 
 @pytest.mark.parametrize(("per", "times"), [("1mo", (31, 32)), ("1d", (28, 29))])
@@ -105,10 +115,10 @@ def test_released_distinct_users_say_that_one_may_count_twice(
         every="1w",
         start="2024-03-26",
         until="2024-04-02",
-        most=7,
-        per=per,
-        distinct=True,
-        release="windows",
+        max_contributions=7,
+        contribution_period=per,
+        once_per_window=True,
+        series="per-window",
     )
     assert released(given) == [2]
     word = {"1mo": "month", "1d": "day"}[per]

@@ -87,9 +87,9 @@ class Buffer:
 @cache
 def planned(lags: int, most: int, recounts: int, people: int) -> StreamSpec:
     job = Job(
-        "count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01", by="group",
-        domain=[f"{one:06}" for one in range(2 * people)], user="user", most=most, epsilon=1,
-        revise=f"{lags}d", recounts=recounts or None,
+        "count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01", group_by="group",
+        groups=[f"{one:06}" for one in range(2 * people)], user="user", max_contributions=most, epsilon=1,
+        allowed_lateness=f"{lags}d", max_corrections=recounts or None,
     )  # fmt: skip
     return plan_stream(job, ())
 
@@ -101,7 +101,7 @@ def nights(case: Case) -> Iterator[tuple[bool, int, range]]:
     windows = spec.terms.windowing.windows
     for ended, short in zip(case.ended, case.short, strict=True):
         covers = f"{max(ended - released, 1) if short else 9}d"
-        asked = parse_run(spec.job.with_options(covers=covers), spec.terms)
+        asked = parse_run(spec.job.with_options(lookback=covers), spec.terms)
         until = int(windows.ends(range(ended, ended + 1))[0])
         covered = covered_windows(windows, asked, released, EndedWindows(ended, until))
         last = released if ended > released else released - 1

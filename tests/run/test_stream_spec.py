@@ -25,45 +25,66 @@ from counton.run.terms import (
 )
 
 DAYS: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01"}
-LOSS: dict[str, Any] = {"steps": 9, "epsilon": 1}
+LOSS: dict[str, Any] = {"windows": 9, "epsilon": 1}
 SUM: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 6, "resolution": 0.5}
 CELLS: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 6, "cells": 12}
-TABLE: dict[str, Any] = {"columns": "page,device", "domain": "page=home,shop;device=big,small"}
+TABLE: dict[str, Any] = {"columns": "page,device", "groups": "page=home,shop;device=big,small"}
 LEAVES: dict[str, Any] = {"page": ["home", "home", "shop"], "device": ["big", "small", None]}
 MEMBERS: dict[str, dict[str, Any]] = {
     "rows": {"statistic": "count"},
-    "paid": {"statistic": "quantiles", **CELLS, "by": "page", "domain": "home,shop"},
+    "paid": {"statistic": "quantiles", **CELLS, "group_by": "page", "groups": "home,shop"},
     "a table": {"statistic": "contingency", **TABLE, "share": 2},
 }
 STREAMS: list[tuple[str, dict[str, Any]]] = [
     ("count", LOSS),
-    ("count", {"around": 30, "rho": 0.5, "release": "both", "unit": "visit"}),
-    ("count", {"revise": "3d", "epsilon": "1/3", "append": True, "counts": "many"}),
-    ("count", {**LOSS, "by": "page", "domain": "home,shop", "other": "more"}),
+    ("count", {"expected_windows": 30, "rho": 0.5, "series": "both", "privacy_unit": "visit"}),
+    ("count", {"allowed_lateness": "3d", "epsilon": "1/3", "append": True, "count_column": "many"}),
+    ("count", {**LOSS, "group_by": "page", "groups": "home,shop", "other_group": "more"}),
     ("count", {**LOSS, "delta": 1e-6, "timezone": "America/New_York"}),
-    ("count", {**LOSS, "user": "who", "most": 3, "per": "1d", "most_a_window": 1}),
-    ("count", {**LOSS, "user": "who", "first": True}),
-    ("count", {**LOSS, "delta": 1e-6, "by": "page", "unknown": "discover"}),
-    ("count", {"expire": True, "rho": 0.5, "growth": "3/2", "delay": 2}),
+    (
+        "count",
+        {
+            **LOSS,
+            "user": "who",
+            "max_contributions": 3,
+            "contribution_period": "1d",
+            "max_contributions_per_window": 1,
+        },
+    ),
+    ("count", {**LOSS, "user": "who", "distinct_users": True}),
+    ("count", {**LOSS, "delta": 1e-6, "group_by": "page", "unlisted_groups": "discover"}),
+    ("count", {"expiring": True, "rho": 0.5, "expiration_growth": "3/2", "expiration_delay": 2}),
     ("count", {**LOSS, "strategy": "sqrt", "metric": "max", "time_format": "epoch"}),
     ("sum", {**LOSS, **SUM}),
-    ("average", {**LOSS, **SUM, "by": "page", "domain": "a,b"}),
-    ("average", {"around": 30, "within": "count=40", **SUM}),
+    ("average", {**LOSS, **SUM, "group_by": "page", "groups": "a,b"}),
+    ("average", {"expected_windows": 30, "margin_of_error": "count=40", **SUM}),
     ("quantiles", {**LOSS, **CELLS, "replace": True}),
-    ("quantiles", {**LOSS, "value": "paid", "edges": "0,1.5,6", "by": "page", "domain": "a,b"}),
+    (
+        "quantiles",
+        {**LOSS, "value": "paid", "edges": "0,1.5,6", "group_by": "page", "groups": "a,b"},
+    ),
     ("moments", {**LOSS, "columns": "paid, many", "bounds": "0:6,-0.50:4", "grid": 16}),
-    ("top-k", {**LOSS, "by": "page", "domain": "home,shop,help", "top": 2}),
-    ("hierarchy", {**LOSS, "levels": "page,device", "domain": LEAVES, "target": "page=3,total=4"}),
-    ("contingency", {**LOSS, **TABLE, "counts": "many"}),
-    ("ranges", {"revise": "2d", "rho": 1, "label": "page", "domain": "home,shop", "line": "haar"}),
+    ("top-k", {**LOSS, "group_by": "page", "groups": "home,shop,help", "top": 2}),
+    ("hierarchy", {**LOSS, "levels": "page,device", "groups": LEAVES, "target": "page=3,total=4"}),
+    ("contingency", {**LOSS, **TABLE, "count_column": "many"}),
+    (
+        "ranges",
+        {
+            "allowed_lateness": "2d",
+            "rho": 1,
+            "label": "page",
+            "groups": "home,shop",
+            "line": "haar",
+        },
+    ),
     ("report", {**LOSS, "delta": 1e-6, "statistics": MEMBERS}),
     ("distinct", {**LOSS, "user": "who"}),
-    ("reach", {**LOSS, "user": "who", "per": "1w", "at_least": "1,5"}),
+    ("reach", {**LOSS, "user": "who", "contribution_period": "1w", "at_least": "1,5"}),
 ]
 SINGLE_TABLES: list[tuple[str, dict[str, Any]]] = [
     ("quantiles", {"epsilon": 1, **CELLS}),
     ("contingency", {"rho": 1, **TABLE}),
-    ("hierarchy", {"levels": "page,device", "domain": LEAVES, "target": "page=3,total=4"}),
+    ("hierarchy", {"levels": "page,device", "groups": LEAVES, "target": "page=3,total=4"}),
 ]
 
 
@@ -110,25 +131,25 @@ def test_differences_of_the_same_job_are_none(statistic: str, options: dict[str,
 @pytest.mark.parametrize("is_new_rows", [True, False])
 def test_differences_of_an_input_of_the_other_kind_name_append(is_new_rows: bool) -> None:
     """Files of all rows would count twice as new rows; new rows would replace all others."""
-    spec = plan_stream(job_of("count", {"steps": 30, "epsilon": 1, "append": is_new_rows}))
+    spec = plan_stream(job_of("count", {"windows": 30, "epsilon": 1, "append": is_new_rows}))
     later = CountJob(append=not is_new_rows)
     assert [difference.option for difference in differences(spec, later)] == ["append"]
 
 
 def test_differences_of_inputs_of_rows_with_ids_are_none() -> None:
-    spec = plan_stream(job_of("count", {"steps": 30, "epsilon": 1, "id": "number"}))
+    spec = plan_stream(job_of("count", {"windows": 30, "epsilon": 1, "row_id": "number"}))
     assert differences(spec, CountJob(append=True)) == []
     assert differences(spec, CountJob()) == []
 
 
 @pytest.mark.parametrize("unit", ["Visit", "VISIT", " visit "])
 def test_differences_of_another_spelling_of_the_unit_are_none(unit: str) -> None:
-    spec = plan_stream(job_of("count", {"steps": 30, "epsilon": 1, "unit": "visit"}))
-    assert differences(spec, CountJob(unit=unit)) == []
+    spec = plan_stream(job_of("count", {"windows": 30, "epsilon": 1, "privacy_unit": "visit"}))
+    assert differences(spec, CountJob(privacy_unit=unit)) == []
 
 
 def test_growth_of_zero_is_kept() -> None:
-    spec = plan_stream(job_of("count", {"epsilon": 1, "expire": True, "growth": 0}))
+    spec = plan_stream(job_of("count", {"epsilon": 1, "expiring": True, "expiration_growth": 0}))
     assert spec.strategy.parameters["growth"] == "0"
 
 
@@ -139,12 +160,12 @@ def test_growth_of_zero_is_kept() -> None:
         ("start", "2024-03-02"),
         ("steps", 31),
         ("epsilon", 2),
-        ("around", 30),
+        ("expected_windows", 30),
         ("rho", 1),
         ("by", "page"),
         ("unit", "visit"),
         ("append", True),
-        ("revise", "2d"),
+        ("allowed_lateness", "2d"),
         ("user", "who"),
         ("counts", "many"),
         ("release", "windows"),
@@ -155,7 +176,7 @@ def test_growth_of_zero_is_kept() -> None:
     ],
 )
 def test_differences_of_another_value_name_the_option(option: str, value: object) -> None:
-    spec = plan_stream(job_of("count", {"steps": 30, "epsilon": 1}))
+    spec = plan_stream(job_of("count", {"windows": 30, "epsilon": 1}))
     job: Job = parse_options(CountJob, {option: value})
     named = [difference.option for difference in differences(spec, job)]
     assert option in named
@@ -174,23 +195,23 @@ def test_differences_of_another_value_name_the_option(option: str, value: object
         ("strategy", "auto"),
         ("metric", "mean"),
         ("unit", "event"),
-        ("clock_change", "raise"),
-        ("clock_change", "earliest"),
+        ("ambiguous", "raise"),
+        ("ambiguous", "earliest"),
         ("decimal", "."),
     ],
 )
 def test_differences_of_another_form_are_none(option: str, value: object) -> None:
-    spec = plan_stream(job_of("count", {"steps": 30, "epsilon": 1}))
+    spec = plan_stream(job_of("count", {"windows": 30, "epsilon": 1}))
     assert differences(spec, parse_options(CountJob, {option: value})) == []
 
 
 def test_differences_of_a_changed_choice_at_clock_changes_are_named() -> None:
-    spec = plan_stream(job_of("count", {**LOSS, "clock_change": "earliest"}))
-    job: Job = parse_options(CountJob, {"clock_change": "latest"})
-    assert [one.option for one in differences(spec, job)] == ["clock_change"]
+    spec = plan_stream(job_of("count", {**LOSS, "ambiguous": "earliest"}))
+    job: Job = parse_options(CountJob, {"ambiguous": "latest"})
+    assert [one.option for one in differences(spec, job)] == ["ambiguous"]
     stream_of_spring = plan_stream(job_of("count", LOSS))
     later = stream_of_spring.remember(stream_of_spring.fill_job(job))
-    assert later.terms.clock_change == "latest"
+    assert later.terms.ambiguous == "latest"
 
 
 def test_every_option_that_defines_a_stream_is_compared() -> None:
@@ -198,7 +219,7 @@ def test_every_option_that_defines_a_stream_is_compared() -> None:
     for name in names_in_scope(CountJob, STREAM):
         other = spec.job.with_options(**{name: "another"})
         changed = StreamSpec(other, spec.accumulator_statistic, spec.contribution, spec.strategy)
-        if name in ("start", "timezone", "domain", "strategy", "around", "expire"):
+        if name in ("start", "timezone", "groups", "strategy", "expected_windows", "expiring"):
             continue  # their values are read, and "another" is none
         assert [one.option for one in differences(changed, spec.job)] in ([name], []), name
 
@@ -207,10 +228,10 @@ def test_parse_terms_exclusive_options_are_different_types() -> None:
     def terms(**options: Any) -> Any:
         return plan_stream(job_of("count", {"epsilon": 1, **options})).terms
 
-    assert isinstance(terms(steps=3).windowing, FixedHorizon)
-    assert isinstance(terms(around=3).windowing, Endless)
-    assert isinstance(terms(revise="3d").windowing, Revised)
-    assert isinstance(terms(steps=3, user="who", most=2).unit, User)
+    assert isinstance(terms(windows=3).windowing, FixedHorizon)
+    assert isinstance(terms(expected_windows=3).windowing, Endless)
+    assert isinstance(terms(allowed_lateness="3d").windowing, Revised)
+    assert isinstance(terms(windows=3, user="who", max_contributions=2).unit, User)
 
 
 def test_parse_run_kinds_of_input_are_different_types() -> None:
@@ -219,9 +240,9 @@ def test_parse_run_kinds_of_input_are_different_types() -> None:
         spec = plan_stream(job)
         return parse_run(spec.fill_job(job), spec.terms).input
 
-    assert kind(covers="7d") == Snapshot("7d")
+    assert kind(lookback="7d") == Snapshot("7d")
     assert kind(append=True) == NewRows()
-    assert kind(id="number") == RowsWithIds("number", only_new_rows=False)
+    assert kind(row_id="number") == RowsWithIds("number", only_new_rows=False)
 
 
 def test_plan_member_of_report_with_option_of_report_is_refused() -> None:

@@ -43,9 +43,9 @@ def table(what: str, folder: Path, rows: list[str] = ROWS, **more: Any) -> Job:
     if not (folder / "key").exists():
         chosen_key().save(folder / "key")
     own: dict[str, dict[str, Any]] = {
-        "hierarchy": {"levels": "region,city", "domain": folder / "places.csv"},
-        "ranges": {"label": "region", "domain": "N,S,T"},
-        "contingency": {"columns": "region,who", "domain": "region=N,S;who=u1,u2,u3"},
+        "hierarchy": {"levels": "region,city", "groups": folder / "places.csv"},
+        "ranges": {"label": "region", "groups": "N,S,T"},
+        "contingency": {"columns": "region,who", "groups": "region=N,S;who=u1,u2,u3"},
     }
     asked = {**own[what], "epsilon": 3000, "key": folder / "key", **more}
     return Job(what, asked.pop("events", written(folder, rows)), folder / "s.db", **asked)
@@ -96,12 +96,16 @@ def test_other_rows_change_nothing_and_the_operator_is_told(job: Job, tmp_path: 
     assert numbers(job.having(events=written(tmp_path, ROWS[::-1]))) == first
     assert numbers(Job(job.statistic, job.events, job.state, key=job.key)) == first
     with Store(str(job.state)) as store:
-        assert len(store.spends) == 1
+        assert len(store.entries) == 1
 
 
 @pytest.mark.parametrize(
     "more",
-    [{"id": "id"}, {"user": "who", "most": 9}, {"user": "who", "most": 9, "id": "id"}],
+    [
+        {"row_id": "id"},
+        {"user": "who", "max_contributions": 9},
+        {"user": "who", "max_contributions": 9, "row_id": "id"},
+    ],
     ids=str,
 )
 def test_other_rows_of_ids_and_users_change_nothing_too(
@@ -121,22 +125,22 @@ def test_counts_are_rows_so_many_times(tmp_path: Path) -> None:
     for what in TABLES:
         folder = tmp_path / what
         folder.mkdir()
-        found = table(what, folder, counts="number")
+        found = table(what, folder, count_column="number")
         assert numbers(found)[0] == (15 if what != "ranges" else 7)
         first = numbers(found)
         other = found.having(events=written(folder, ["N,a,u1,2,i1", *ROWS[1:]]))
         assert numbers(other) == first
         with run(other) as outcome:
             assert (counts_of(outcome).gone, counts_of(outcome).shut) == (1, 1)
-    for more in ({"user": "who", "most": 3}, {"id": "id"}):
+    for more in ({"user": "who", "max_contributions": 3}, {"row_id": "id"}):
         with pytest.raises(
-            InvalidInputError, match=r"counts=number does not go with (user=who|id=id)"
+            InvalidInputError, match=r"count_column=number does not go with (user=who|row_id=id)"
         ):
-            run(table("hierarchy", tmp_path, counts="number", **more))
+            run(table("hierarchy", tmp_path, count_column="number", **more))
 
 
 def test_a_user_counts_as_often_as_is_promised(job: Job, tmp_path: Path) -> None:
-    people = job.having(user="who", most=1)
+    people = job.having(user="who", max_contributions=1)
     with run(people) as outcome:
         assert counts_of(outcome).beyond_most == 2
         assert outcome.spec.description().contribution.unit == "user"
@@ -145,8 +149,10 @@ def test_a_user_counts_as_often_as_is_promised(job: Job, tmp_path: Path) -> None
     with run(people.having(events=written(tmp_path, [*ROWS, ROWS[0]], "more.csv"))) as again:
         assert counts_of(again).beyond_most == 3
     assert numbers(people) == first
-    one: Any = run(job.having(name="rows")).spec.contribution.pattern
-    many: Any = run(job.having(name="three", user="who", most=3)).spec.contribution.pattern
+    one: Any = run(job.having(stream="rows")).spec.contribution.pattern
+    many: Any = run(
+        job.having(stream="three", user="who", max_contributions=3)
+    ).spec.contribution.pattern
     assert (many.l1, many.l2_squared) == (3 * one.l1, 9 * one.l2_squared)
 
 
@@ -159,24 +165,32 @@ def test_a_public_list_has_not_what_tells_of_rows(tmp_path: Path) -> None:
         (pl.read_csv(copied), {}, "has all columns of the events"),
         (
             pl.read_csv(copied).drop("number", "id"),
-            {"user": "who", "most": 2},
+            {"user": "who", "max_contributions": 2},
             "'who', a column of the events",
         ),
-        (pl.read_csv(copied).drop("number", "who"), {"id": "id"}, "'id', a column of the events"),
+        (
+            pl.read_csv(copied).drop("number", "who"),
+            {"row_id": "id"},
+            "'id', a column of the events",
+        ),
     ]
     for frame, more, words in given:
         frame.write_csv(tmp_path / "public.csv")
         with pytest.raises(
             InvalidInputError, match=f"{words}.*the groups must be public knowledge"
         ):
-            run(table("hierarchy", tmp_path, domain=tmp_path / "public.csv", **more))
+            run(table("hierarchy", tmp_path, groups=tmp_path / "public.csv", **more))
         assert not (tmp_path / "s.db").exists()
     for events in (pl.read_csv(tmp_path / "e.csv").select("region", "city"), tmp_path / "e.csv"):
         frame.select("region", "city", people=pl.lit(9)).write_csv(tmp_path / "public.csv")
-        numbers(table("hierarchy", tmp_path, events=events, domain=tmp_path / "public.csv"))
+        numbers(table("hierarchy", tmp_path, events=events, groups=tmp_path / "public.csv"))
     frame = pl.DataFrame({"region": ["N", "S", None], "who": ["u1", "u2", "u3"]})
     frame.write_csv(tmp_path / "values.csv")  # users are public where they are a part of the table
-    people: dict[str, Any] = {"user": "who", "most": 2, "domain": tmp_path / "values.csv"}
+    people: dict[str, Any] = {
+        "user": "who",
+        "max_contributions": 2,
+        "groups": tmp_path / "values.csv",
+    }
     run(table("contingency", tmp_path, **people)).close()
     run(table("contingency", tmp_path, **people)).close()
 
@@ -185,26 +199,32 @@ def test_a_public_list_has_not_what_tells_of_rows(tmp_path: Path) -> None:
 def test_a_private_frame_is_no_public_list(timed: bool, tmp_path: Path) -> None:
     """Its distinct rows stood for a public tree, and a lazy one ended in its reader's error."""
     rows = pl.DataFrame({"at": ["2024-03-01"] * 2, "region": ["N", "S"], "who": ["u1", "u2"]})
-    times = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 2, "until": "2024-03-02"}
+    times = {
+        "time": "at",
+        "every": "1d",
+        "start": "2024-03-01",
+        "windows": 2,
+        "until": "2024-03-02",
+    }
     asked: dict[str, Any] = {"epsilon": 1, "levels": "region", **(times if timed else {})}
     job = Job("hierarchy", rows, tmp_path / "s.db", **asked)
     private: list[tuple[Any, dict[str, Any]]] = [
         *((rows, {}), (rows[:1], {}), (rows.lazy(), {}), (rows.to_dict(as_series=False), {})),
-        (rows.select("region", "who"), {"user": "who", "most": 1}),
+        (rows.select("region", "who"), {"user": "who", "max_contributions": 1}),
     ]
     for domain, more in private:
         with pytest.raises(InvalidInputError, match="the groups must be public knowledge"):
-            run(job.having(domain=domain, **more))
+            run(job.having(groups=domain, **more))
     for what, own in (("ranges", {"label": "region"}), ("contingency", {"columns": "region"})):
         frame: Any = pl.DataFrame({"region": ["N", "S"]})
-        wrong = Job(what, rows, job.state, domain=frame, **{**asked, "levels": None, **own})
-        with pytest.raises(InvalidInputError, match="domain is of type DataFrame"):
+        wrong = Job(what, rows, job.state, groups=frame, **{**asked, "levels": None, **own})
+        with pytest.raises(InvalidInputError, match="groups is of type DataFrame"):
             run(wrong)
     assert not Path(str(job.state)).exists()
     for number, domain in enumerate((frame, frame.lazy(), {"region": ["N", "S"]})):
-        run(job.having(domain=domain, name=f"{number}")).close()
+        run(job.having(groups=domain, stream=f"{number}")).close()
     if not timed:  # events may have no other columns than a public list has
-        run(job.having(events=frame, domain={"region": ["N", "S"]}, name="all")).close()
+        run(job.having(events=frame, groups={"region": ["N", "S"]}, stream="all")).close()
 
 
 @pytest.mark.parametrize("what", TABLES)
@@ -222,12 +242,12 @@ def test_no_column_is_called_as_one_that_the_table_adds(what: str, tmp_path: Pat
         *own.get(what, ()),
     ):
         tables: dict[str, dict[str, Any]] = {
-            "hierarchy": {"levels": name, "domain": {name: ["N", "S"]}},
-            "ranges": {"label": name, "domain": "N,S"},
-            "contingency": {"columns": name, "domain": {name: ["N", "S"]}},
+            "hierarchy": {"levels": name, "groups": {name: ["N", "S"]}},
+            "ranges": {"label": name, "groups": "N,S"},
+            "contingency": {"columns": name, "groups": {name: ["N", "S"]}},
         }
         rows = pl.DataFrame({name: ["N"], "at": ["2024-03-01"]})
-        times = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 2}
+        times = {"time": "at", "every": "1d", "start": "2024-03-01", "windows": 2}
         choices: tuple[dict[str, Any], ...] = ({}, times)
         for more in choices:
             with pytest.raises(
@@ -259,13 +279,13 @@ def test_its_file_answers_as_the_run_does(job: Job, tmp_path: Path) -> None:
     own: dict[str, Any] = {name: job.value_of(name) for name in names}
     own |= {name: job.value_of(name) for name in ("edges", "line") if job.states(name)}
     done = counton.release(
-        cast("Any", job.statistic), job.events, state=job.state, out=out,
-        domain=job.value_of("domain"), key=job.key, epsilon=1, **own,
+        cast("Any", job.statistic), job.events, state=job.state, output=out,
+        groups=job.value_of("groups"), key=job.key, epsilon=1, **own,
     )  # fmt: skip
     read: Any = counton.read(out)
     assert read.table().equals(done.table())
     assert read.methods() == done.methods()
-    assert counton.read(out, level=0.5).table().equals(done.at(0.5).table())
+    assert counton.read(out, confidence_level=0.5).table().equals(done.at(0.5).table())
     assert read.reading.total == done.table()["estimate"][0] or job.statistic == "ranges"
     assert export(str(job.state)).table().equals(done.table())
     assert "was published once" in methods(str(job.state))[usual_name(job)]
@@ -296,13 +316,13 @@ def test_what_targets_cost(tmp_path: Path) -> None:
         ]
         assert stds.to_list() == pytest.approx([20, 20, 40], rel=1e-5)
         assert (stds <= np.array([20, 20, 40]) * (1 + 1e-12)).all()
-    with run(wanted.having(name="people", user="who", most=3)) as outcome:
+    with run(wanted.having(stream="people", user="who", max_contributions=3)) as outcome:
         people: Any = outcome.spec.description().guarantee
         assert people.rho == 9 * rho.rho
         assert planned_job(wanted).spend.guarantee == rho
         assert outcome.read().table()["noise_std"].to_list() == shown["noise_std"].to_list()
     with pytest.raises(InvalidInputError, match="needs epsilon or rho"):
-        run(wanted.having(name="none", target=None))
+        run(wanted.having(stream="none", target=None))
 
 
 def check_moved(statistic: Any) -> None:
@@ -377,7 +397,13 @@ def test_counts_are_of_no_user_and_have_no_ids_however_they_are_given(
 ) -> None:
     """A statistic that was handed over took a row of a thousand for one of a user's few."""
     rows = pl.DataFrame({"at": ["2024-03-01"], "region": ["N"], "number": [1000], "who": ["u1"]})
-    times = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 2, "until": "2024-03-02"}
+    times = {
+        "time": "at",
+        "every": "1d",
+        "start": "2024-03-01",
+        "windows": 2,
+        "until": "2024-03-02",
+    }
     given: dict[str, Any] = {"columns": "region,number", "epsilon": 1, **(times if timed else {})}
     tables = (
         Ranges(["N", "S"], counts=True),
@@ -386,7 +412,11 @@ def test_counts_are_of_no_user_and_have_no_ids_however_they_are_given(
     )
     words = r"does not go with (user|id)=who|^(user|id)=who does not go with .* of counts"
     bounds: tuple[dict[str, Any], ...] = (
-        *({"user": "who", "most": 1}, {"user": "who", "first": True}, {"id": "who"}),
+        *(
+            {"user": "who", "max_contributions": 1},
+            {"user": "who", "distinct_users": True},
+            {"row_id": "who"},
+        ),
     )
     for statistic in tables:
         job = Job(statistic, rows, tmp_path / "s.db", **given)

@@ -32,8 +32,8 @@ def months(folder: Path, rows: list[str] = ROWS, **more: Any) -> Job:
     """With noise that is 0 almost surely."""
     chosen_key().save(folder / "key") if not (folder / "key").exists() else None
     asked: dict[str, Any] = {
-        "levels": "region,city", "domain": folder / "places.csv", "time": "at", "every": "1mo",
-        "start": "2024-01-01", "steps": 6, "until": "2024-03-01", "epsilon": 2000,
+        "levels": "region,city", "groups": folder / "places.csv", "time": "at", "every": "1mo",
+        "start": "2024-01-01", "windows": 6, "until": "2024-03-01", "epsilon": 2000,
         "key": folder / "key",
     }  # fmt: skip
     what = more.pop("what", "hierarchy")
@@ -82,19 +82,19 @@ def test_all_levels_are_released_after_each_window(tmp_path: Path) -> None:
 
 
 def test_new_files_are_added_and_ids_count_once(tmp_path: Path) -> None:
-    with run(months(tmp_path, ROWS[:3], append=True, id="number")) as outcome:
+    with run(months(tmp_path, ROWS[:3], append=True, row_id="number")) as outcome:
         assert nodes(outcome)[0] == [3, 2, 1, 2, 0]
-    more = months(tmp_path, ROWS[1:], append=True, id="number", until="2024-04-01")
+    more = months(tmp_path, ROWS[1:], append=True, row_id="number", until="2024-04-01")
     with run(more) as outcome:
         assert nodes(outcome)[2] == [5, 3, 2, 2, 1]
         assert counts_of(outcome).known + counts_of(outcome).closed == 2
 
 
 def test_rows_may_count_several_times(tmp_path: Path) -> None:
-    with run(months(tmp_path, counts="number")) as outcome:
+    with run(months(tmp_path, count_column="number")) as outcome:
         assert nodes(outcome) == [[6, 3, 3, 3, 0], [15, 7, 8, 3, 4]]
         one = outcome.spec.description().contribution
-    with run(months(tmp_path, name="rows")) as outcome:
+    with run(months(tmp_path, stream="rows")) as outcome:
         assert outcome.spec.description().contribution == one  # a row of 5 is five units
 
 
@@ -102,10 +102,12 @@ def test_rows_may_count_several_times(tmp_path: Path) -> None:
 def test_a_count_that_is_none_is_told_or_set_aside(bad: str, tmp_path: Path) -> None:
     rows = [*ROWS, f"2024-02-09,S,,u1,{bad}"]
     with pytest.raises(InvalidInputError, match=r"row 6 of .* in column 'number'"):
-        run(months(tmp_path, rows, counts="number"))
+        run(months(tmp_path, rows, count_column="number"))
     assert not (tmp_path / "s.db").exists()
     aside = tmp_path / "bad.csv"
-    with run(months(tmp_path, rows, counts="number", bad_rows=f"quarantine:{aside}")) as outcome:
+    with run(
+        months(tmp_path, rows, count_column="number", bad_rows=f"quarantine:{aside}")
+    ) as outcome:
         assert nodes(outcome)[1] == [15, 7, 8, 3, 4]
         assert counts_of(outcome).quarantined == 1
     assert aside.read_text().count("\n") == 2
@@ -117,9 +119,11 @@ def test_one_event_too_many_moves_a_sum_by_one_at_most(many: int, tmp_path: Path
     rows = [*ROWS, f"2024-02-09,S,,u1,{many}"]
     if many > 2**32:
         with pytest.raises(InvalidInputError, match=r"row 6 of .* in column 'number'"):
-            run(months(tmp_path, rows, counts="number"))
+            run(months(tmp_path, rows, count_column="number"))
     aside = tmp_path / "bad.csv"
-    with run(months(tmp_path, rows, counts="number", bad_rows=f"quarantine:{aside}")) as outcome:
+    with run(
+        months(tmp_path, rows, count_column="number", bad_rows=f"quarantine:{aside}")
+    ) as outcome:
         assert nodes(outcome)[1][0] == 15 + max(2**32 - abs(2**32 - many), 0)
         assert counts_of(outcome).quarantined == (many >= 2**33)
 
@@ -129,7 +133,7 @@ def test_rows_of_no_leaf_are_told_or_dropped(row: str, tmp_path: Path) -> None:
     rows = [*ROWS, f"2024-02-09,{row},u1,3"]
     with pytest.raises(InvalidInputError, match=r"'region', 'city' that are not listed: .* row 6"):
         run(months(tmp_path, rows))
-    dropped = months(tmp_path, rows, unknown="drop")
+    dropped = months(tmp_path, rows, unlisted_groups="drop")
     with run(dropped) as outcome:
         assert nodes(outcome)[1] == [5, 3, 2, 2, 1]
         assert counts_of(outcome).unknown == 1
@@ -137,7 +141,9 @@ def test_rows_of_no_leaf_are_told_or_dropped(row: str, tmp_path: Path) -> None:
 
 def test_a_row_of_no_leaf_takes_no_place_of_its_user(tmp_path: Path) -> None:
     rows = ["2024-01-01,Q,q,u1,1", *ROWS]
-    job = months(tmp_path, rows, user="who", most=2, unknown="drop", epsilon=4000)
+    job = months(
+        tmp_path, rows, user="who", max_contributions=2, unlisted_groups="drop", epsilon=4000
+    )
     with run(job) as outcome:
         assert nodes(outcome)[-1] == [4, 3, 1, 2, 1]
 
@@ -146,13 +152,13 @@ def test_a_row_of_no_leaf_takes_no_place_of_its_user(tmp_path: Path) -> None:
     ("more", "words"),
     [
         ({"levels": None}, "hierarchy needs levels"),
-        ({"domain": None}, "hierarchy needs domain"),
-        ({"by": "who"}, "hierarchy has no option .by."),
-        ({"other": "rest"}, "hierarchy has no option .other."),
-        ({"unknown": "discover"}, "unknown=discover is not possible for hierarchy"),
+        ({"groups": None}, "hierarchy needs groups"),
+        ({"group_by": "who"}, "hierarchy has no option .by."),
+        ({"other_group": "rest"}, "hierarchy has no option .other."),
+        ({"unlisted_groups": "discover"}, "unlisted_groups=discover is not possible for hierarchy"),
         ({"levels": "region,region"}, "name a column twice|given for two purposes"),
         ({"target": "street=3"}, "not a level"),
-        ({"counts": "city"}, "has the column of counts"),
+        ({"count_column": "city"}, "has the column of counts"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything(
@@ -167,7 +173,7 @@ def test_a_stream_keeps_its_table(tmp_path: Path) -> None:
     run(months(tmp_path)).close()
     (tmp_path / "other.csv").write_text("region,city\nN,a\nN,b\nS,\nT,\n")
     with pytest.raises(StateError, match=r"differs from stream .hierarchy. in (domain|target)"):
-        run(months(tmp_path, domain=tmp_path / "other.csv"))
+        run(months(tmp_path, groups=tmp_path / "other.csv"))
     with pytest.raises(StateError, match=r"differs from stream .hierarchy. in (domain|target)"):
         run(months(tmp_path, target="city=3"))
     with run(months(tmp_path, ROWS[1:], until="2024-04-01")) as outcome:
@@ -182,7 +188,7 @@ def test_any_statistic_may_be_handed_over(tmp_path: Path) -> None:
     with run(named) as outcome:
         statistic = outcome.spec.description().statistic
         values = outcome.read().table()["estimate"]
-    other = named.having(levels=None, domain=None, what=statistic, columns="region,city")
+    other = named.having(levels=None, groups=None, what=statistic, columns="region,city")
     with run(other.having(state=tmp_path / "t.db")) as outcome:
         assert nodes(outcome) == [[3, 2, 1, 2, 0], [5, 3, 2, 2, 1]]
         assert outcome.spec.description().strategy.horizon == 6
@@ -190,8 +196,8 @@ def test_any_statistic_may_be_handed_over(tmp_path: Path) -> None:
 
 
 def other(folder: Path, what: str, **more: Any) -> Job:
-    asked: dict[str, Any] = {"levels": None, "domain": None, **more}
-    return months(folder, **asked, what=what, name=what)
+    asked: dict[str, Any] = {"levels": None, "groups": None, **more}
+    return months(folder, **asked, what=what, stream=what)
 
 
 def whole(outcome: RunResult, shown: DisplaySelection | None = None) -> list[tuple[Any, ...]]:
@@ -208,7 +214,7 @@ def whole(outcome: RunResult, shown: DisplaySelection | None = None) -> list[tup
 
 
 def test_lines_are_released_after_each_window(tmp_path: Path) -> None:
-    line = {"label": "number", "domain": "1,2,3,4,5"}
+    line = {"label": "number", "groups": "1,2,3,4,5"}
     job = other(tmp_path, "ranges", **line, value=None)
     with run(job) as outcome:
         asked = whole(outcome, DisplaySelection(("0:3", "3:5")))
@@ -222,11 +228,11 @@ def test_lines_are_released_after_each_window(tmp_path: Path) -> None:
     with run(Job("ranges", job.events, job.state, key=job.key, until="2024-04-01")) as outcome:
         assert (outcome.before, outcome.after) == (2, 3)
     with pytest.raises(InvalidInputError, match="'number' that are not listed: '5'"):
-        run(job.having(domain="1,2,3,4", state=tmp_path / "t.db"))
+        run(job.having(groups="1,2,3,4", state=tmp_path / "t.db"))
 
 
 def test_tables_are_released_after_each_window(tmp_path: Path) -> None:
-    job = other(tmp_path, "contingency", columns="region,who", domain="region=N,S;who=u1,u2,u3")
+    job = other(tmp_path, "contingency", columns="region,who", groups="region=N,S;who=u1,u2,u3")
     with run(job) as outcome:
         found = whole(outcome)
         assert found[:6] == [
@@ -235,7 +241,7 @@ def test_tables_are_released_after_each_window(tmp_path: Path) -> None:
         ]  # fmt: skip
         assert found[6:] == [("N", "u1", 2), ("N", "u2", 0), ("N", "u3", 1),
                              ("S", "u1", 1), ("S", "u2", 1), ("S", "u3", 0)]  # fmt: skip
-    with run(job.having(counts="number", name="counts")) as outcome:
+    with run(job.having(count_column="number", stream="counts")) as outcome:
         assert whole(outcome)[:3] == [(None, None, 15), ("N", None, 7), ("S", None, 8)]
     assert all(one.right for one in verify(tmp_path / "s.db", key=tmp_path / "key"))
 
@@ -264,7 +270,7 @@ def test_counts_that_cannot_be_added_up_are_refused_before_anything(tmp_path: Pa
     """Measured are counts times weights, and strategies over time add up finer units still."""
     rows = [*ROWS, *["2024-02-09,N,a,u1,4294967296"] * 2100]
     with pytest.raises(SumOverflowError, match="count in larger units"):
-        run(months(tmp_path, rows, counts="number", rho="1/2", epsilon=None, strategy="sqrt"))
+        run(months(tmp_path, rows, count_column="number", rho="1/2", epsilon=None, strategy="sqrt"))
     assert not (tmp_path / "s.db").exists()
 
 
@@ -273,11 +279,11 @@ def test_counts_that_could_not_be_read_are_refused_before_anything(
     what: str, tmp_path: Path
 ) -> None:
     many = ["2024-01-09,N,a,u1,4294967296"] * 12
-    table = {"levels": None, "columns": "region,who", "domain": "region=N,S;who=u1,u2,u3"}
+    table = {"levels": None, "columns": "region,who", "groups": "region=N,S;who=u1,u2,u3"}
 
     def job(rows: list[str], until: str) -> Job:
-        made = months(tmp_path, rows, append=True, counts="number", epsilon=1e6, until=until)
-        kind = {"what": what, "name": what, **(table if what == "contingency" else {})}
+        made = months(tmp_path, rows, append=True, count_column="number", epsilon=1e6, until=until)
+        kind = {"what": what, "stream": what, **(table if what == "contingency" else {})}
         return made.having(**kind)
 
     with pytest.raises(SumOverflowError, match=r"are exact only up to .*: count in larger units"):
@@ -293,22 +299,24 @@ def test_counts_that_could_not_be_read_are_refused_before_anything(
 
 
 def test_tables_are_published_by_the_names_of_their_cells(tmp_path: Path) -> None:
-    line = {"label": "number", "domain": "1,2,3,4,5"}
-    table = {"columns": "region,who", "domain": "region=N,S;who=u1,u2,u3"}
+    line = {"label": "number", "groups": "1,2,3,4,5"}
+    table = {"columns": "region,who", "groups": "region=N,S;who=u1,u2,u3"}
     paid: dict[str, Any] = {
-        "value": "number", "lower": 0, "upper": 5, "resolution": 1, "by": "region", "domain": "N,S",
+        "value": "number", "lower": 0, "upper": 5, "resolution": 1, "group_by": "region", "groups": "N,S",
     }  # fmt: skip
     jobs = {
         "hierarchy": months(tmp_path),
         "ranges": other(tmp_path, "ranges", **line),
         "contingency": other(tmp_path, "contingency", **table),
         "average": other(tmp_path, "average", **paid),
-        "revised": other(tmp_path, "average", **paid, revise="1mo").having(name="revised"),
+        "revised": other(tmp_path, "average", **paid, allowed_lateness="1mo").having(
+            stream="revised"
+        ),
     }
     found = {}
     for name, job in jobs.items():
         run(job).close()
-        publish(tmp_path / "s.db", name=name)
+        publish(tmp_path / "s.db", stream=name)
         with closing(sqlite3.connect(tmp_path / "s.db")) as database:
             asked = """
                 select "group", measure, round(estimate) from counton_releases
@@ -332,7 +340,7 @@ def test_tables_are_published_by_the_names_of_their_cells(tmp_path: Path) -> Non
 @pytest.mark.parametrize("columns", ["final,running_total", "over,window_std"])
 def test_columns_with_names_of_released_numbers(columns: str, tmp_path: Path) -> None:
     one, two = columns.split(",")
-    job = other(tmp_path, "contingency", columns=columns, domain=f"{one}=N,S;{two}=a,b")
+    job = other(tmp_path, "contingency", columns=columns, groups=f"{one}=N,S;{two}=a,b")
     text = (tmp_path / "e.csv").read_text().replace("region,city", columns)
     (tmp_path / "e.csv").write_text(text.replace("S,,", "S,a,"))
     run(job).close()
@@ -340,20 +348,22 @@ def test_columns_with_names_of_released_numbers(columns: str, tmp_path: Path) ->
     before = export(place).table()
     annotate(place, "2024-01-03", "wrong")
     assert export(place).table().select(before.columns).equals(before)
-    publish(place, name="contingency")
+    publish(place, stream="contingency")
     with closing(sqlite3.connect(place)) as database:
         found = database.execute('select distinct "group", note from counton_releases').fetchall()
     assert {(f"{one} N, {two} a", note) for note in (None, "wrong")} <= {*found}
     assert len(found) == 18
     names: Any = [f"{a} / {b}" for a in "NS" for b in "ab"]
-    run(job.having(what="count", name="groups", columns=None, by=columns, domain=names)).close()
-    before = export(place, name="groups").table()
-    annotate(place, "2024-01-03", "wrong", name="groups")
-    assert export(place, name="groups").table().select(before.columns).equals(before)
+    run(
+        job.having(what="count", stream="groups", columns=None, group_by=columns, groups=names)
+    ).close()
+    before = export(place, stream="groups").table()
+    annotate(place, "2024-01-03", "wrong", stream="groups")
+    assert export(place, stream="groups").table().select(before.columns).equals(before)
 
 
 def test_a_number_may_be_called_as_a_revised_number_is(tmp_path: Path) -> None:
-    job = other(tmp_path, "moments", columns="lag", bounds="0:5", revise="1mo")
+    job = other(tmp_path, "moments", columns="lag", bounds="0:5", allowed_lateness="1mo")
     (tmp_path / "e.csv").write_text((tmp_path / "e.csv").read_text().replace("number", "lag"))
     with run(job) as outcome:
         assert "mean lag" in outcome.read().table()["measure"].to_list()

@@ -13,7 +13,7 @@ from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 
 TERMS: dict[str, Any] = {
-    "time": "time", "every": "1d", "start": "2024-03-01", "steps": 20, "epsilon": 10**6,
+    "time": "time", "every": "1d", "start": "2024-03-01", "windows": 20, "epsilon": 10**6,
 }  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def test_a_row_that_is_far_away_does_not_hide_missing_nights(
     ):
         run(given)
     assert not (tmp_path / "s.db").exists()
-    with run(given.having(yes=True)) as outcome:
+    with run(given.having(allow_empty_windows=True)) as outcome:
         assert outcome.after == 14
         assert counts_of(outcome).empty == 13
         assert counts_of(outcome).beyond == 1
@@ -44,7 +44,7 @@ def test_a_row_that_is_far_away_does_not_hide_missing_nights(
 
 def test_a_row_of_the_future_does_not_hide_missing_nights(tmp_path: Path) -> None:
     """Also in a stream without an end, where it lies in a window."""
-    given = job(tmp_path, ["2024-03-01", "9999-12-31"], steps=None, expire=True, epsilon=1)
+    given = job(tmp_path, ["2024-03-01", "9999-12-31"], windows=None, expiring=True, epsilon=1)
     with pytest.raises(
         InvalidInputError, match=r"would release 1[34] windows, but the newest row is"
     ):
@@ -68,35 +68,35 @@ def test_first_run_without_row_in_window_needs_yes(
     given = job(tmp_path, times, **more)
     for quiet in (None, 99):
         with pytest.raises(InvalidInputError, match="No row lies in a window"):
-            run(given.having(quiet=quiet))
+            run(given.having(max_empty_windows=quiet))
     assert not (tmp_path / "s.db").exists()
-    with run(given.having(yes=True)) as outcome:
+    with run(given.having(allow_empty_windows=True)) as outcome:
         released = outcome.read().table()["estimate"]
         assert released.to_list() == [0] * outcome.after
     empty = pl.DataFrame({"time": []}, {"time": pl.String})
-    without = given.having(events=empty, state=tmp_path / "empty.db", yes=True)
+    without = given.having(events=empty, state=tmp_path / "empty.db", allow_empty_windows=True)
     with run(without) as outcome:  # the same without these rows
         assert outcome.read().table()["estimate"].to_list() == released.to_list()
 
 
 def test_rows_of_undeclared_groups_are_in_no_window_either(tmp_path: Path) -> None:
     frame = pl.DataFrame({"time": ["0024-03-01T00:00"], "page": ["x"]})
-    terms = {**TERMS, "until": "2024-03-15", "by": "page", "domain": "a"}
-    given = Job("count", frame, tmp_path / "s.db", unknown="drop", **terms)
+    terms = {**TERMS, "until": "2024-03-15", "group_by": "page", "groups": "a"}
+    given = Job("count", frame, tmp_path / "s.db", unlisted_groups="drop", **terms)
     with pytest.raises(InvalidInputError, match="lies in a window"):
         run(given)
-    with run(given.having(yes=True)) as outcome:
+    with run(given.having(allow_empty_windows=True)) as outcome:
         assert outcome.after == 14
 
 
 def test_a_night_without_rows_and_a_later_run_without_rows_in_windows_go_on(tmp_path: Path) -> None:
-    empty = job(tmp_path, [], yes=True).having(
+    empty = job(tmp_path, [], allow_empty_windows=True).having(
         events=pl.DataFrame({"time": []}, {"time": pl.String})
     )
     with run(empty.having(until="2024-03-03")) as outcome:
         assert outcome.after == 2
     late = Job("count", pl.DataFrame({"time": ["2023-03-01"]}), tmp_path / "s.db",
-               until="2024-03-04", yes=True)  # fmt: skip
+               until="2024-03-04", allow_empty_windows=True)  # fmt: skip
     with run(late) as outcome:
         assert counts_of(outcome).before == 1
 

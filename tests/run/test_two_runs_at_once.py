@@ -27,11 +27,11 @@ def job(folder: Path, until: str, *, append: bool = False) -> CountJob:
         time="at",
         every="1d",
         start="2024-03-01",
-        steps=30,
+        windows=30,
         until=until,
         epsilon=1,
         append=append,
-        yes=True,
+        allow_empty_windows=True,
     )
 
 
@@ -86,7 +86,7 @@ def test_commit_options_remembered_by_another_run_are_kept(tmp_path: Path) -> No
         slow = prepare(slow_job, state, ROWS, now=NOW)
         read = read_rows(slow)
         ended = decide(slow, read)
-        other = job(tmp_path, "2024-03-02").with_options(missing="skip")
+        other = job(tmp_path, "2024-03-02").with_options(missing_values="drop")
         run(other, now=NOW, rows=ROWS, key=key)
         with pytest.raises(ConcurrentWriterError):
             commit(slow, read, ended)

@@ -61,16 +61,16 @@ ODD = {
 }
 ENDS = ("", ".gz", ".zst")
 WHATS: dict[str, dict[str, Any]] = {
-    "count": {"by": "group", "domain": "a,b"},
-    "sum": {"by": "group", "domain": "a,b", "user": "user", "most": 9, "value": "value",
+    "count": {"group_by": "group", "groups": "a,b"},
+    "sum": {"group_by": "group", "groups": "a,b", "user": "user", "max_contributions": 9, "value": "value",
             "lower": 0, "upper": 4, "resolution": 1},
 }  # fmt: skip
 
 
 def asked(events: Path, what: str, folder: Path, **more: Any) -> Job:
     given: dict[str, Any] = {
-        "time": "time", "every": "1h", "start": "2024-03-01", "steps": 9, "epsilon": 10**6,
-        "until": "2024-03-01T04:00", "yes": True, **WHATS[what], **more,
+        "time": "time", "every": "1h", "start": "2024-03-01", "windows": 9, "epsilon": 10**6,
+        "until": "2024-03-01T04:00", "allow_empty_windows": True, **WHATS[what], **more,
     }  # fmt: skip
     return Job(what, events, folder / "s.db", **given)
 
@@ -103,7 +103,7 @@ def test_a_line_that_cannot_be_read_is_set_aside(kind: str, bad: bytes, tmp_path
     said = rf"line {line} of .*e\.{kind} cannot be read as {kind} .it "
     with pytest.raises(InvalidInputError, match=said):
         run(asked(file, "sum", tmp_path))
-    job = asked(file, "sum", tmp_path, bad_rows=f"quarantine:{aside}", missing="skip")
+    job = asked(file, "sum", tmp_path, bad_rows=f"quarantine:{aside}", missing_values="drop")
     found, tally = released(job)
     assert (tally.rows, tally.quarantined, tally.skipped) == (4, 1, 0)
     assert np.round(found).astype(int).tolist() == [[1, 0], [1, 2], [4, 2], [4, 2]]
@@ -136,8 +136,8 @@ def test_lines_of_several_files_and_of_compressed_ones_are_set_aside(
     aside = f"quarantine:{tmp_path / 'bad.csv'}"
     job = asked(tmp_path, "count", tmp_path, bad_rows=aside, append=True)
     with pytest.raises(InvalidInputError, match=r"line [23] of .*c\..*\.zst cannot be read"):
-        run(job.having(events=files, bad_rows_most=2))
-    _, tally = released(job.having(events=files, bad_rows_most=3))
+        run(job.having(events=files, max_bad_rows=2))
+    _, tally = released(job.having(events=files, max_bad_rows=3))
     assert (tally.rows, tally.quarantined) == (12, 3)
 
 
@@ -158,20 +158,20 @@ def test_a_night_on_which_no_row_has_a_column_is_one_of_rows_without(tmp_path: P
     file = tmp_path / "e.jsonl"
     file.write_bytes(b'{"time":"2024-03-01T00:10"}\n')
     with pytest.raises(InvalidInputError, match="no column 'group'; its columns are time"):
-        run(asked(file, "count", tmp_path, missing="skip"))
+        run(asked(file, "count", tmp_path, missing_values="drop"))
     file.write_bytes(GOOD["jsonl"])
     run(asked(file, "count", tmp_path)).close()
     file.write_bytes(GOOD["jsonl"] + b'{"time":"2024-03-01T00:10"}\n' * 2)
-    assert released(asked(file, "count", tmp_path, missing="skip"))[1].skipped == 2
+    assert released(asked(file, "count", tmp_path, missing_values="drop"))[1].skipped == 2
     file.write_bytes(b'{"time":"2024-03-01T04:10"}\n')
-    job = asked(file, "count", tmp_path, missing="skip", until="2024-03-01T05:00")
+    job = asked(file, "count", tmp_path, missing_values="drop", until="2024-03-01T05:00")
     assert released(job)[1].skipped == 1
 
 
 def test_a_column_that_stands_in_a_late_line_is_there(tmp_path: Path) -> None:
     file = tmp_path / "e.jsonl"
     file.write_bytes(b'{"time":"2024-03-01T00:10"}\n' * 10_001 + GOOD["jsonl"])
-    assert released(asked(file, "count", tmp_path, missing="skip"))[1].skipped == 10_001
+    assert released(asked(file, "count", tmp_path, missing_values="drop"))[1].skipped == 10_001
 
 
 def test_an_empty_table_needs_its_header_alone(tmp_path: Path) -> None:
@@ -284,8 +284,8 @@ def test_a_file_that_is_still_written_ends_with_a_bad_row(tmp_path: Path) -> Non
         before = f"id,place,user,time\n8,West,b,2026-09-01T08:00:{size}\n"  # no two are alike
         Path(file).write_bytes(before.encode() + line[:size])
     job = Job(
-        "count", [*sizes], tmp_path / "s.db", time="time", every="1d", start="2026-09-01", steps=1,
-        until="2026-09-02", epsilon=1, bad_rows=f"quarantine:{aside}", bad_rows_most=len(sizes),
+        "count", [*sizes], tmp_path / "s.db", time="time", every="1d", start="2026-09-01", windows=1,
+        until="2026-09-02", epsilon=1, bad_rows=f"quarantine:{aside}", max_bad_rows=len(sizes),
     )  # fmt: skip
     run(job).close()
     bad = {sizes[file] for file in pl.read_csv(aside)[:, 0]}

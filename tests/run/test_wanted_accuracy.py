@@ -17,10 +17,10 @@ from .test_planned import NAMES, halfwidths
 
 
 def asked(name: str, folder: Path, **more: Any) -> Job:
-    job = made(name, folder).having(**{"epsilon": None, "within": 200, **more})
+    job = made(name, folder).having(**{"epsilon": None, "margin_of_error": 200, **more})
     if name.endswith("once"):
         return job
-    return job.having(until=more.get("until", "2024-03-01T06:00"), yes=True)
+    return job.having(until=more.get("until", "2024-03-01T06:00"), allow_empty_windows=True)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -34,7 +34,7 @@ def test_every_statistic_is_as_accurate_as_wanted(name: str, tmp_path: Path) -> 
     if not name.startswith(("quantiles", "moments")):  # whose half-widths depend on the rows
         wanted = {"count": released["count"]} if "count" in released else released
         assert 0.9 * 200 < max(wanted.values()) <= 200
-    new = job.having(within=None, name="new")
+    new = job.having(margin_of_error=None, stream="new")
     stated = planned_job(new.having(epsilon=guarantee.epsilon))
     less = planned_job(new.having(epsilon=guarantee.epsilon * 999 / 1000))
     names = [one.what for one in stated.numbers]
@@ -50,24 +50,24 @@ def test_it_is_a_function_of_what_is_public(tmp_path: Path) -> None:
     for name, rows in (("one", ROWS), ("other", ROWS[:1] * 40)):
         (tmp_path / name).mkdir()
         job = asked("count", tmp_path / name, strategy=None).having(
-            events=written(tmp_path / name, rows), id=None
+            events=written(tmp_path / name, rows), row_id=None
         )
         with run(job) as outcome:
             found.append(outcome.spec.description().guarantee)
             assert "within" not in str(details_of(outcome))
-    assert found[0] == found[1] == plan(6, within=200).guarantee
+    assert found[0] == found[1] == plan(6, margin_of_error=200).guarantee
 
 
 @pytest.mark.parametrize(
     ("more", "kind"),
     [
-        ({"least": "rho"}, ZCDP),
-        ({"delta": "1e-6", "release": "windows", "strategy": None}, ApproxDP),
-        ({"within": "2%", "size": 10_000}, PureDP),
-        ({"user": "user", "most": 3}, PureDP),
-        ({"by": "page", "domain": "home,shop", "release": "both"}, PureDP),
-        ({"steps": None, "around": 40, "strategy": None}, PureDP),
-        ({"level": 0.5}, PureDP),
+        ({"solve_for": "rho"}, ZCDP),
+        ({"delta": "1e-6", "series": "per-window", "strategy": None}, ApproxDP),
+        ({"margin_of_error": "2%", "expected_rows": 10_000}, PureDP),
+        ({"user": "user", "max_contributions": 3}, PureDP),
+        ({"group_by": "page", "groups": "home,shop", "series": "both"}, PureDP),
+        ({"windows": None, "expected_windows": 40, "strategy": None}, PureDP),
+        ({"confidence_level": 0.5}, PureDP),
     ],
     ids=str,
 )
@@ -86,22 +86,31 @@ def test_a_later_run_may_say_it_again_and_not_more(tmp_path: Path) -> None:
     later = job.having(until="2024-03-01T04:00")
     with run(later) as outcome:
         assert outcome.after == 4
-    run(later.having(within=300)).close()
-    with pytest.raises(StateError, match="within=100 is less than stream 'it' has"):
-        run(later.having(within=100))
+    run(later.having(margin_of_error=300)).close()
+    with pytest.raises(StateError, match="margin_of_error=100 is less than stream 'it' has"):
+        run(later.having(margin_of_error=100))
     with pytest.raises(StateError, match="in epsilon"):
-        run(later.having(within=None, epsilon=1))
+        run(later.having(margin_of_error=None, epsilon=1))
 
 
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"epsilon": 1}, "within=200 does not go with epsilon=1"),
-        ({"expire": True, "steps": None, "strategy": None}, "within=200 does not go with expire"),
-        ({"least": "rho", "delta": "1e-6"}, "belongs to the least epsilon"),
-        ({"within": "2%"}, "give the size, which must be public"),
-        ({"within": None, "epsilon": 1, "size": 9}, "size=9 needs within"),
-        ({"within": None, "epsilon": 1, "least": "rho"}, "least=rho needs within"),
+        ({"epsilon": 1}, "margin_of_error=200 does not go with epsilon=1"),
+        (
+            {"expiring": True, "windows": None, "strategy": None},
+            "margin_of_error=200 does not go with expiring",
+        ),
+        ({"solve_for": "rho", "delta": "1e-6"}, "belongs to the least epsilon"),
+        ({"margin_of_error": "2%"}, "give the size, which must be public"),
+        (
+            {"margin_of_error": None, "epsilon": 1, "expected_rows": 9},
+            "expected_rows=9 needs margin_of_error",
+        ),
+        (
+            {"margin_of_error": None, "epsilon": 1, "solve_for": "rho"},
+            "solve_for=rho needs margin_of_error",
+        ),
     ],
     ids=str,
 )
@@ -121,8 +130,8 @@ state = "shop.db"
 time = "time"
 every = "1d"
 start = "2024-03-01"
-steps = 12
-within = "{within}"
+windows = 12
+margin-of-error = "{within}"
 
 [report.shop.visits]
 statistic = "count"
@@ -147,8 +156,10 @@ def test_a_report_says_how_accurate_its_numbers_have_to_be(tmp_path: Path) -> No
         wanted = {name: float(half) for name, half in (w.split("=") for w in within.split(","))}
         assert all(halves[name] <= half for name, half in wanted.items())
         assert 0.98 * wanted[just] < halves[just]
-    file.write_text(REPORT.format(within="sales=2000").replace("share = 2", "within = 90"))
-    with pytest.raises(InvalidInputError, match="in 'visits': count has no option 'within'"):
+    file.write_text(REPORT.format(within="sales=2000").replace("share = 2", "margin-of-error = 90"))
+    with pytest.raises(
+        InvalidInputError, match="in 'visits': count has no option 'margin_of_error'"
+    ):
         planned_job(load(file)["shop"])
 
 
@@ -159,9 +170,9 @@ state = "shop.db"
 time = "time"
 every = "1d"
 start = "2024-03-01"
-steps = 12
+windows = 12
 epsilon = 1
-size = 10000
+expected-rows = 10000
 
 [report.shop.visits]
 statistic = "count"
@@ -227,10 +238,16 @@ def test_quantiles_are_off_in_rank(tmp_path: Path) -> None:
     ages = [one for one in found.numbers if one.part == "age"]
     assert all(one.in_rank and one.percent == ages[0].percent for one in ages)
     assert not any(one.in_rank for one in found.numbers if one.part != "age")
-    edge = planned_job(load(tmp_path / "report.toml")["shop"].having(size=None)).numbers[-1]
+    edge = planned_job(load(tmp_path / "report.toml")["shop"].having(expected_rows=None)).numbers[
+        -1
+    ]
     assert ages[0].percent == pytest.approx(100 * edge.halfwidths[-1] / 10_000)
     assert [len(one.halfwidths) for one in found.numbers] == [3] * len(found.numbers)
-    alone = planned_job(asked("quantiles", tmp_path).having(within=None, epsilon=1), size=10_000)
-    doubled = planned_job(asked("quantiles", tmp_path).having(within=None, epsilon=1), size=20_000)
+    alone = planned_job(
+        asked("quantiles", tmp_path).having(margin_of_error=None, epsilon=1), size=10_000
+    )
+    doubled = planned_job(
+        asked("quantiles", tmp_path).having(margin_of_error=None, epsilon=1), size=20_000
+    )
     percents = [[one.percent for one in job.numbers] for job in (alone, doubled)]
     assert percents[0] == pytest.approx([2 * (one or 0) for one in percents[1]])

@@ -32,8 +32,8 @@ def year(tmp_path: Path) -> Job:
     events.write_text("time,page\n" + "".join(f"{row}\n" for row in rows))
     return Job(
         what="count", events=events, state=tmp_path / "state.db", time="time", every="1h",
-        by="page", domain="a,b", start="2024-01-01", timezone="Europe/Berlin", steps=8784,
-        until="2025-01-01", yes=True, epsilon=1,
+        group_by="page", groups="a,b", start="2024-01-01", timezone="Europe/Berlin", windows=8784,
+        until="2025-01-01", allow_empty_windows=True, epsilon=1,
     )  # fmt: skip
 
 
@@ -43,8 +43,8 @@ def released(request: Job) -> Release:
 
 
 def test_both_are_one_release_seen_twice(year: Job) -> None:
-    totals = released(year.having(name="totals")).table()
-    table = released(year.having(release="both")).table()
+    totals = released(year.having(stream="totals")).table()
+    table = released(year.having(series="both")).table()
     assert totals.columns == table.columns
     assert table["series"].unique(maintain_order=True).to_list() == ["cumulative", "per-window"]
     windows = table.filter(series="per-window")
@@ -54,7 +54,7 @@ def test_both_are_one_release_seen_twice(year: Job) -> None:
 
 @pytest.mark.parametrize("release", ["totals", "windows", "both"])
 def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: str) -> None:
-    found = released(year.having(release=release))
+    found = released(year.having(series=release))
     assert found.numbers.totals is not None or found.numbers.windows is not None
     ends = found.numbers.series.estimates
     last = (
@@ -80,7 +80,7 @@ def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: 
 
 
 def test_a_sum_has_the_deviation_of_the_releases_it_reads(year: Job) -> None:
-    found = released(year.having(release="both"))
+    found = released(year.having(series="both"))
     months = found.sums("1mo").filter(group="a")
     for row in months.iter_rows(named=True):
         start = row["first_window"] - 1
@@ -132,26 +132,26 @@ def test_periods_follow_clocks_that_jump_at_midnight() -> None:
 
 
 def test_windows_alone_have_one_draw_of_noise_each(year: Job) -> None:
-    alone = released(year.having(release="windows"))
+    alone = released(year.having(series="per-window"))
     assert alone.numbers.design.strategy == Independent(8784)
     assert set(alone.table()["series"]) == {"per-window"}
     assert set(alone.table()["noise_std"]) == {alone.numbers.design.distribution.std}
-    both = released(year.having(name="both", release="both")).table()
+    both = released(year.having(stream="both", series="both")).table()
     both = both.filter(series="per-window")
     assert (both["noise_std"] > 1.3 * alone.numbers.design.distribution.std).all()
     with pytest.raises(
         InvalidInputError, match="strategy=kary is made for totals, and does not go with"
     ):
-        run(year.having(name="kary", release="windows", strategy="kary"))
+        run(year.having(stream="kary", series="per-window", strategy="kary"))
 
 
 @pytest.mark.parametrize(
     ("name", "saved", "more"),
     [
-        ("independent", "Independent", {"release": "windows"}),
-        ("cascade", "GrowingCascade", {"release": "windows"}),
-        ("epochs", "Epochs", {"steps": None, "around": 100}),
-        ("growing-sqrt", "GrowingSquareRoot", {"steps": None, "around": 100}),
+        ("independent", "Independent", {"series": "per-window"}),
+        ("cascade", "GrowingCascade", {"series": "per-window"}),
+        ("epochs", "Epochs", {"windows": None, "expected_windows": 100}),
+        ("growing-sqrt", "GrowingSquareRoot", {"windows": None, "expected_windows": 100}),
         ("octave", "Octave", {}),
     ],
 )
@@ -164,7 +164,7 @@ def test_what_plans_rank_can_be_named(
     with pytest.raises(
         InvalidInputError, match=f"strategy={name} is made for .*, and does not go with"
     ):
-        run(named.having(name="wrong", steps=366, around=None, release=wrong))
+        run(named.having(stream="wrong", windows=366, expected_windows=None, series=wrong))
 
 
 def test_a_simple_strategy_releases_integers(year: Job) -> None:
@@ -175,21 +175,23 @@ def test_a_simple_strategy_releases_integers(year: Job) -> None:
         is not None
     )
     assert released(simple).numbers.totals is not None
-    run(simple.having(name="best", simple=False)).close()
+    run(simple.having(stream="best", simple=False)).close()
     with pytest.raises(StateError, match="differs from stream 'best' in simple"):
-        run(simple.having(name="best"))
+        run(simple.having(stream="best"))
 
 
 def test_a_delay_goes_with_totals_alone(year: Job) -> None:
-    forever = year.having(steps=None, expire=True, delay=2)
-    with pytest.raises(InvalidInputError, match="delay=2 does not go with release=windows"):
-        run(forever.having(release="windows"))
-    with pytest.raises(InvalidInputError, match="sums=1d does not go with delay=2"):
+    forever = year.having(windows=None, expiring=True, expiration_delay=2)
+    with pytest.raises(
+        InvalidInputError, match="expiration_delay=2 does not go with series=per-window"
+    ):
+        run(forever.having(series="per-window"))
+    with pytest.raises(InvalidInputError, match="sums=1d does not go with expiration_delay=2"):
         released(forever).sums("1d")
 
 
 def test_a_long_series_of_windows_is_drawn_by_day(year: Job) -> None:
-    found = released(year.having(release="windows"))
+    found = released(year.having(series="per-window"))
     curves, every = window_curves(found.numbers)
     assert every == "1d"
     assert (
@@ -205,7 +207,7 @@ def test_a_long_series_of_windows_is_drawn_by_day(year: Job) -> None:
     [
         ("count", {}, "time, every, start, steps and epsilon or rho"),
         ("count", {"time": "time", "epsilon": 1}, "every, start and steps"),
-        ("count", {"time": "time", "around": 90}, "every, start and epsilon or rho"),
+        ("count", {"time": "time", "expected_windows": 90}, "every, start and epsilon or rho"),
         ("sum", {"lower": 0}, "value, upper, resolution, time, every, start, steps and eps"),
         ("average", {"time": "time", "value": "v"}, "lower, upper, resolution, every, start, st"),
         ("moments", {"time": "time", "rho": 1}, "columns, bounds, every, start and steps"),
@@ -225,20 +227,20 @@ def test_a_state_keeps_what_was_asked_and_what_was_settled_as_one_record(tmp_pat
     state = tmp_path / "s.db"
     events.write_text("at,who,paid\n2024-03-01T09:00,u,3\n")
     job = Job(
-        "sum", events, state, time="at", every="1d", start="2024-03-01", steps=9, value="paid",
-        lower=0, upper="9", resolution=1, user="who", most=2, per="1w", epsilon=1,
-        until="2024-03-02", watermark="6h", level=0.9,
+        "sum", events, state, time="at", every="1d", start="2024-03-01", windows=9, value="paid",
+        lower=0, upper="9", resolution=1, user="who", max_contributions=2, contribution_period="1w", epsilon=1,
+        until="2024-03-02", release_delay="6h", confidence_level=0.9,
     )  # fmt: skip
     with run(job) as outcome:
         created = outcome.spec.description()
         details = details_of(outcome)
     assert details["record"] == {
-        "time": "at", "every": "1d", "start": "2024-03-01T00:00:00+00:00", "steps": 9,
+        "time": "at", "every": "1d", "start": "2024-03-01T00:00:00+00:00", "windows": 9,
         "timezone": "UTC", "value": "paid", "lower": "0", "upper": "9", "resolution": "1",
-        "user": "who", "most": 2, "per": "1w", "unit": "user", "release": "totals",
-        "strategy": "auto", "clock_change": "raise", "decimal": ".", "epsilon": "1",
+        "user": "who", "max_contributions": 2, "contribution_period": "1w", "privacy_unit": "user", "series": "cumulative",
+        "strategy": "auto", "ambiguous": "raise", "decimal": ".", "epsilon": "1",
     }  # fmt: skip
-    assert details["remembered"] == {"watermark": "6h", "level": 0.9}
+    assert details["remembered"] == {"release_delay": "6h", "confidence_level": 0.9}
     with Store(state) as store:
         reader = store.reader("sum_of_paid")
         assert StreamSpec.of_stream(reader).description() == created

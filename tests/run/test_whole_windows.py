@@ -32,7 +32,7 @@ from counton.state import Store
 from counton.windowing.windows import Windows, microseconds, parse_time
 
 OTHERS = [(1, "a", "u", "1", 1.0)] * 3 + [(1, "b", "u", "2", 1.0), (2, "b", "u", "3", 1.0)]
-REVISED: dict[str, Any] = {"revise": "2d"}
+REVISED: dict[str, Any] = {"allowed_lateness": "2d"}
 
 
 HERE: Place = (1, "a")
@@ -51,8 +51,8 @@ def whole_job(state: Path, rows: list[tuple[int, str]], until: int, **more: Any)
     frame = frame.with_columns(at=pl.format("2024-03-{}T12:00", pl.col("at")))
     frame = frame.with_columns(at=pl.col("at").str.replace("03-(.)T", "03-0${1}T"))
     given = {
-        "time": "at", "every": "1d", "start": "2024-03-01", "by": "group", "domain": "a,b",
-        "epsilon": 10**6, "revise": "3d", **more,
+        "time": "at", "every": "1d", "start": "2024-03-01", "group_by": "group", "groups": "a,b",
+        "epsilon": 10**6, "allowed_lateness": "3d", **more,
     }  # fmt: skip
     return Job("count", frame, state, until=day(until + 1), **given)
 
@@ -61,21 +61,29 @@ def test_the_last_input_is_right(tmp_path: Path) -> None:
     """Late rows, duplicates, vanished and changed ones: one case."""
     state = tmp_path / "s.db"
     first = [(1, "a"), (1, "a"), (1, "b"), (2, "a")]
-    assert now(whole_job(state, first, 2, covers="2d")) == [[2, 1], [1, 0]]
+    assert now(whole_job(state, first, 2, lookback="2d")) == [[2, 1], [1, 0]]
     other = [(1, "a"), (2, "b"), (2, "b"), (3, "a"), (4, "a")]
     assert now(whole_job(state, other, 3)) == [[2, 1], [0, 2], [1, 0]]  # covered: 2 and 3
     assert now(whole_job(state, other, 3)) == [[2, 1], [0, 2], [1, 0]]  # again, or other rows
     assert now(whole_job(state, first, 3)) == [[2, 1], [0, 2], [1, 0]]
     last = [(1, "b"), (2, "a"), (4, "b")]
-    last_job = whole_job(state, last, 4, covers="9d", yes=True)  # many rows are gone
+    last_job = whole_job(
+        state, last, 4, lookback="9d", allow_empty_windows=True
+    )  # many rows are gone
     assert now(last_job) == [[0, 1], [1, 0], [0, 0], [0, 1]]
-    assert now(whole_job(state, first, 5, yes=True)) == [[0, 1], [1, 0], [0, 0], [0, 0], [0, 0]]
+    assert now(whole_job(state, first, 5, allow_empty_windows=True)) == [
+        [0, 1],
+        [1, 0],
+        [0, 0],
+        [0, 0],
+        [0, 0],
+    ]
 
 
 def test_an_old_export_is_told_and_changes_nothing(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
-    now(whole_job(state, [(1, "a"), (1, "b")], 1, covers="2d"))
-    with run(whole_job(state, [(1, "a")], 1, covers="2d")) as outcome:
+    now(whole_job(state, [(1, "a"), (1, "b")], 1, lookback="2d"))
+    with run(whole_job(state, [(1, "a")], 1, lookback="2d")) as outcome:
         said = differing_rows_note(outcome) or ""
         told = counts_of(outcome)
         assert (told.gone, told.shut) == (0, 0)  # the window is open: no row stays counted for good
@@ -85,11 +93,11 @@ def test_an_old_export_is_told_and_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_run_without_a_new_step_keeps_nothing(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
-    assert now(whole_job(state, [(1, "a")], 1, covers="2d")) == [[1, 0]]
+    assert now(whole_job(state, [(1, "a")], 1, lookback="2d")) == [[1, 0]]
     with Store(state) as store:
         before = store.summary()
     content = kept(state)
-    assert now(whole_job(state, [(1, "b")] * 9 + [(2, "a")], 1, covers="2d")) == [[1, 0]]
+    assert now(whole_job(state, [(1, "b")] * 9 + [(2, "a")], 1, lookback="2d")) == [[1, 0]]
     assert kept(state) == content
     with Store(state) as store:
         assert store.summary() == before
@@ -97,46 +105,48 @@ def test_a_run_without_a_new_step_keeps_nothing(tmp_path: Path) -> None:
 
 def test_a_run_up_to_an_earlier_day_covers_what_the_newest_release_does(tmp_path: Path) -> None:
     days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 24)
-    asked = Job("count", "e.csv", "s.db", **DAYS, steps=24, covers="3d", release="windows")
+    asked = Job("count", "e.csv", "s.db", **DAYS, windows=24, lookback="3d", series="per-window")
     spec = plan_stream(asked, ())
     ended = EndedWindows(5, int(days.ends(range(5, 6))[0]))
     assert covered_windows(days, parse_run(asked, spec.terms), 9, ended) == range(7, 10)
     state = tmp_path / "s.db"
-    run(whole_job(state, [(day, "a") for day in (1, 2, 3, 4, 5)], 5, covers="9d")).close()
-    with run(whole_job(state, [(2, "a"), (3, "a"), (4, "a")], 3, covers="2d")) as outcome:
+    run(whole_job(state, [(day, "a") for day in (1, 2, 3, 4, 5)], 5, lookback="9d")).close()
+    with run(whole_job(state, [(2, "a"), (3, "a"), (4, "a")], 3, lookback="2d")) as outcome:
         assert counts_of(outcome).outside == 2
         assert differing_rows_note(outcome) is not None
 
 
 def test_days_that_no_run_covered_are_asked_for(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
-    now(whole_job(state, [(1, "a")], 1, covers="1d"))
+    now(whole_job(state, [(1, "a")], 1, lookback="1d"))
     with pytest.raises(
         InvalidInputError,
-        match=r"covers=2d reaches back to 2024-03-03.* first window that is not released "
+        match=r"lookback=2d reaches back to 2024-03-03.* first window that is not released "
         r"yet begins at 2024-03-02.*: give also the rows from 2024-03-02.* to 2024-03-03",
     ):
-        run(whole_job(state, [(4, "a")], 4, covers="2d"))
-    assert now(whole_job(state, [(2, "a"), (4, "b")], 4, covers="3d", yes=True))[1:] == [
+        run(whole_job(state, [(4, "a")], 4, lookback="2d"))
+    assert now(whole_job(state, [(2, "a"), (4, "b")], 4, lookback="3d", allow_empty_windows=True))[
+        1:
+    ] == [
         [1, 0],
         [0, 0],
         [0, 1],
     ]
-    with pytest.raises(InvalidInputError, match="covers=5h reaches back to 2024-03-06"):
-        run(whole_job(state, [(5, "a")], 5, covers="5h"))
+    with pytest.raises(InvalidInputError, match="lookback=5h reaches back to 2024-03-06"):
+        run(whole_job(state, [(5, "a")], 5, lookback="5h"))
 
 
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"until": "newest"}, "covers=1d does not go with until=newest"),
-        ({"append": True}, r"append=True does not go with covers=1d"),
-        ({"id": "id"}, "id=id does not go with covers=1d"),
+        ({"until": "latest-event"}, "lookback=1d does not go with until=latest-event"),
+        ({"append": True}, r"append=True does not go with lookback=1d"),
+        ({"row_id": "id"}, "row_id=id does not go with lookback=1d"),
         (
-            {"domain": None, "unknown": "discover", "delta": "1e-6", "epsilon": 1},
-            r"unknown=discover does not go with covers=1d",
+            {"groups": None, "unlisted_groups": "discover", "delta": "1e-6", "epsilon": 1},
+            r"unlisted_groups=discover does not go with lookback=1d",
         ),
-        ({"covers": "sometimes"}, "covers=sometimes is not a length of time"),
+        ({"lookback": "sometimes"}, "lookback=sometimes is not a length of time"),
     ],
     ids=str,
 )
@@ -146,8 +156,8 @@ def test_what_is_not_proven_is_refused(
 ) -> None:
     frame = pl.DataFrame({"at": ["2024-03-01T12:00"], "group": ["a"], "user": ["u"], "id": ["1"]})
     given: dict[str, Any] = {
-        "time": "at", "every": "1d", "start": "2024-03-01", "steps": 9, "by": "group",
-        "domain": "a,b", "covers": "1d", "revise": revise, "until": "2024-03-02", "epsilon": 1,
+        "time": "at", "every": "1d", "start": "2024-03-01", "windows": 9, "group_by": "group",
+        "groups": "a,b", "lookback": "1d", "allowed_lateness": revise, "until": "2024-03-02", "epsilon": 1,
     }  # fmt: skip
     with pytest.raises(InvalidInputError, match=words):
         run(Job("count", frame, tmp_path / "s.db", **given | more))
@@ -188,10 +198,10 @@ def test_whole_windows_of_the_zone_are_covered(
     ("more", "edges", "later"),
     [
         ({}, ("2024-03-03", "2024-03-05"), False),  # what is not released yet
-        ({"covers": "3d"}, ("2024-03-02", "2024-03-05"), False),
-        ({"covers": "3d"}, ("2024-03-02", "2024-03-05"), True),  # the first run was without
-        ({"revise": "1d"}, ("2024-03-02", "2024-03-05"), False),  # what is open
-        ({"revise": "1d", "covers": "36h"}, None, False),
+        ({"lookback": "3d"}, ("2024-03-02", "2024-03-05"), False),
+        ({"lookback": "3d"}, ("2024-03-02", "2024-03-05"), True),  # the first run was without
+        ({"allowed_lateness": "1d"}, ("2024-03-02", "2024-03-05"), False),  # what is open
+        ({"allowed_lateness": "1d", "lookback": "36h"}, None, False),
     ],
     ids=str,
 )
@@ -204,15 +214,15 @@ def test_a_query_is_told_what_is_covered(
         rows = [(f"2024-03-0{n}T12:00:00",) for n in range(1, 7)]
         connection.executemany("INSERT INTO e VALUES (?)", rows)
     given: dict[str, Any] = {
-        "query": "SELECT at, at AS who FROM e WHERE at >= {since} AND at < {until}", "yes": True,
+        "query": "SELECT at, at AS who FROM e WHERE at >= {since} AND at < {until}", "allow_empty_windows": True,
         "time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 10**6, **more,
     }  # fmt: skip
-    if "revise" not in more:
-        given |= {"steps": 30}
-        given |= {"user": "who", "most": 1} if later else {"release": "windows"}
+    if "allowed_lateness" not in more:
+        given |= {"windows": 30}
+        given |= {"user": "who", "max_contributions": 1} if later else {"series": "per-window"}
     job = Job("count", f"sqlite:///{database}", tmp_path / "s.db", **given)
-    whole = None if later or "covers" not in more else "9d"
-    run(job.having(until="2024-03-03", covers=whole)).close()
+    whole = None if later or "lookback" not in more else "9d"
+    run(job.having(until="2024-03-03", lookback=whole)).close()
     then = job.having(until="2024-03-05")
     if edges is None:
         with pytest.raises(InvalidInputError, match="give also the rows"):
@@ -232,7 +242,7 @@ def test_changes_that_the_promise_covers_move_what_noise_is_made_for(
     recounts: int | None, guarantee: dict[str, Any]
 ) -> None:
     """And one more moves further, but under rho only for other events than these."""
-    options = {**REVISED, "epsilon": None, "recounts": recounts, **guarantee}
+    options = {**REVISED, "epsilon": None, "max_corrections": recounts, **guarantee}
     nights = [Night(OTHERS, until, 9) for until in (1, 2, 3, 4)]
     without = released(nights, **options)
     moves = [HERE, (1, "b"), HERE]
@@ -250,8 +260,8 @@ def test_changes_that_the_promise_covers_move_what_noise_is_made_for(
 
 
 SUM: dict[str, Any] = {"what": "sum", "value": "value", "lower": 0, "upper": 1, "resolution": 1}
-AVERAGE = {**SUM, "what": "average", "release": "totals", "strategy": "binary"}
-TOTALS: dict[str, Any] = {"release": "totals", "strategy": "binary"}
+AVERAGE = {**SUM, "what": "average", "series": "cumulative", "strategy": "binary"}
+TOTALS: dict[str, Any] = {"series": "cumulative", "strategy": "binary"}
 EACH_NIGHT = [Night(OTHERS, until, 9) for until in (1, 2, 3, 4)]
 
 
@@ -267,7 +277,7 @@ def test_edits_into_later_windows_move_what_noise_is_made_for(
     what: dict[str, Any], recounts: int, guarantee: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without revise: a row of a released day that is edited into a later one counts in both."""
-    options = {**what, "epsilon": None, "steps": 4, "recounts": recounts, **guarantee}
+    options = {**what, "epsilon": None, "windows": 4, "max_corrections": recounts, **guarantee}
 
     without = released(EACH_NIGHT, **options)
 
@@ -287,7 +297,11 @@ def test_edits_into_later_windows_move_what_noise_is_made_for(
     assert share(recounts) > 1.1 or what is AVERAGE
 
 
-PEOPLE: dict[str, Any] = {"counts": "value", "moves": 2, "unit": "person"}
+PEOPLE: dict[str, Any] = {
+    "count_column": "value",
+    "upstream_max_contributions": 2,
+    "privacy_unit": "person",
+}
 
 
 def together(events: Sequence[Sequence[Place]]) -> list[list[Place]]:
@@ -302,7 +316,11 @@ def test_a_person_moves_as_many_events_as_the_table_was_made_of(
     revised: bool, recounts: int | None, guarantee: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``moves`` times what an event moves: 1 + 2K where windows are revised, else 1 + K."""
-    options = {**(REVISED if revised else {**CLOSED, "steps": 4}), **PEOPLE, "recounts": recounts}
+    options = {
+        **(REVISED if revised else {**CLOSED, "windows": 4}),
+        **PEOPLE,
+        "max_corrections": recounts,
+    }
     options |= {"epsilon": None, **guarantee}
     event = edited(recounts or 0)
     if revised and recounts:
@@ -330,16 +348,32 @@ def test_a_person_moves_as_many_events_as_the_table_was_made_of(
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"append": True}, r"append=True does not go with recounts=1"),
-        ({"recounts": 0}, "recounts"),
+        ({"append": True}, r"append=True does not go with max_corrections=1"),
+        ({"max_corrections": 0}, "max_corrections"),
         (
-            {"user": "group", "by": None, "domain": None, "most": 1, "revise": None, "steps": 9},
-            "recounts=1 with user=group needs revise",
+            {
+                "user": "group",
+                "group_by": None,
+                "groups": None,
+                "max_contributions": 1,
+                "allowed_lateness": None,
+                "windows": 9,
+            },
+            "max_corrections=1 with user=group needs allowed_lateness",
         ),
-        ({"revise": None, "around": 9}, "around=9 does not go with recounts=1"),
         (
-            {"domain": None, "unknown": "discover", "delta": "1e-6", "epsilon": 1, "steps": 9},
-            "unknown=discover does not go with recounts=1",
+            {"allowed_lateness": None, "expected_windows": 9},
+            "expected_windows=9 does not go with max_corrections=1",
+        ),
+        (
+            {
+                "groups": None,
+                "unlisted_groups": "discover",
+                "delta": "1e-6",
+                "epsilon": 1,
+                "windows": 9,
+            },
+            "unlisted_groups=discover does not go with max_corrections=1",
         ),
     ],
     ids=str,
@@ -348,27 +382,29 @@ def test_changes_are_covered_where_that_is_proven(
     more: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidInputError, match=words):
-        run(whole_job(tmp_path / "s.db", [(1, "a")], 1, **{"recounts": 1, **more}))
+        run(whole_job(tmp_path / "s.db", [(1, "a")], 1, **{"max_corrections": 1, **more}))
 
 
 def test_every_text_says_what_changes_cost(tmp_path: Path) -> None:
     """By the same words, also where the file alone is left."""
     state = tmp_path / "s.db"
     file = tmp_path / "t.csv"
-    job = whole_job(state, [(1, "a")], 1, covers="2d", epsilon=1)
+    job = whole_job(state, [(1, "a")], 1, lookback="2d", epsilon=1)
     one = "one that changes K times loses up to (1 + 2K) times as much as one that stays"
     with run(job) as outcome:
         found = outcome.read()
         export(state, file)
         for text in (str(found), found.methods(), found.methods(full=True), str(read(file))):
             assert one in text
-    job = whole_job(tmp_path / "r.db", [(1, "a")], 1, recounts=2)
+    job = whole_job(tmp_path / "r.db", [(1, "a")], 1, max_corrections=2)
     with run(job) as outcome:
         assert "the guarantee covers 2 changes of each" in outcome.read().methods()
-    job = whole_job(tmp_path / "c.db", [(1, "a")], 1, revise=None, steps=9)
+    job = whole_job(tmp_path / "c.db", [(1, "a")], 1, allowed_lateness=None, windows=9)
     with run(job) as outcome:
         assert "up to (1 + K) times" in outcome.read().methods(full=True)
-    job = whole_job(tmp_path / "n.db", [(1, "a")], 1, revise=None, steps=9, recounts=1)
+    job = whole_job(
+        tmp_path / "n.db", [(1, "a")], 1, allowed_lateness=None, windows=9, max_corrections=1
+    )
     with run(job) as outcome:
         assert "the guarantee covers 1 change of each" in outcome.read().methods(full=True)
         export(tmp_path / "n.db", tmp_path / "n.csv")
@@ -378,8 +414,8 @@ def test_every_text_says_what_changes_cost(tmp_path: Path) -> None:
 def test_the_operator_is_told_how_many_were_counted_before(tmp_path: Path) -> None:
     """Of a table of counts the things that rows stand for."""
     given: dict[str, Any] = {
-        "time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1, "counts": "n",
-        "revise": "3d", "covers": "2d",
+        "time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1, "count_column": "n",
+        "allowed_lateness": "3d", "lookback": "2d",
     }  # fmt: skip
     for until, n in ((2, 4996), (3, 2546)):
         rows = pl.DataFrame({"at": ["2024-03-01", f"2024-03-0{until - 1}"], "n": [n, 0]})
@@ -412,7 +448,7 @@ def test_differing_windows_are_those_that_differ() -> None:
         if new + gone + alike:
             both = sum(a for a, *_ in of), sum(b for _, b, *_ in of)
             wanted.append((one, *both, new + alike, gone + alike, one > 20))
-    spec = plan_stream(Job("count", "e.csv", "s.db", **DAYS, revise="10d"), ())
+    spec = plan_stream(Job("count", "e.csv", "s.db", **DAYS, allowed_lateness="10d"), ())
     terms = spec.terms
     measurement = Measurement.of(
         spec.accumulator_statistic, terms.group_statistic, None, is_of_each_group=False
@@ -427,8 +463,8 @@ def test_differing_windows_are_those_that_differ() -> None:
 def test_a_file_of_seven_days_covers_what_a_watermark_holds_back(tmp_path: Path) -> None:
     """At three in the morning yesterday waits, and the file lacks the day before the last seven."""
     given: dict[str, Any] = {
-        "time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 10**6, "covers": "7d",
-        "revise": "6d", "watermark": "6h", "yes": True,
+        "time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 10**6, "lookback": "7d",
+        "allowed_lateness": "6d", "release_delay": "6h", "allow_empty_windows": True,
     }  # fmt: skip
     for night in range(7, 13):
         rows = pl.DataFrame(

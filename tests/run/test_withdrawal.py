@@ -21,12 +21,14 @@ from counton.state.verification import verify
 WORDS = "a wrong file was counted on 4 March; use days-corrected"
 ROWS = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T10:15"], "room": ["a", "b"]})
 DAILY: dict[str, Any] = {
-    "time": "time", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "2024-03-03",
+    "time": "time", "every": "1d", "start": "2024-03-01", "windows": 9, "until": "2024-03-03",
 }  # fmt: skip
-TABLE: dict[str, Any] = {"columns": "room", "domain": {"room": ["a", "b"]}}
+TABLE: dict[str, Any] = {"columns": "room", "groups": {"room": ["a", "b"]}}
 
 
-REVISED = {name: value for name, value in DAILY.items() if name != "steps"} | {"revise": "2d"}
+REVISED = {name: value for name, value in DAILY.items() if name != "steps"} | {
+    "allowed_lateness": "2d"
+}
 
 
 @pytest.mark.parametrize(
@@ -38,8 +40,17 @@ def test_readers_see_why_and_the_account_still_holds(
     tmp_path: Path, what: Any, options: dict[str, Any]
 ) -> None:
     state = tmp_path / "s.db"
-    more: dict[str, Any] = {"append": True} if "revise" in options else {}
-    release(what, ROWS, state=state, guarantee=PureDP(1), yes=True, name="days", **options, **more)
+    more: dict[str, Any] = {"append": True} if "allowed_lateness" in options else {}
+    release(
+        what,
+        ROWS,
+        state=state,
+        guarantee=PureDP(1),
+        allow_empty_windows=True,
+        stream="days",
+        **options,
+        **more,
+    )
     before = export(state).table()
     close_stream(state, "days", withdrawn=WORDS)
     assert export(state).table().equals(before)
@@ -52,7 +63,7 @@ def test_readers_see_why_and_the_account_still_holds(
     assert "WITHDRAWN: use another." in methods(state)["days"]
     if what == "count":
         with pytest.raises(StateError, match=r"(ended at step|closed at window) 2"):
-            release("count", ROWS, state=state, name="days", **more)
+            release("count", ROWS, state=state, stream="days", **more)
 
 
 Door = Callable[[Path, Path], str]
@@ -70,7 +81,7 @@ def of_release(read_out: Callable[[Release], str]) -> Door:
 
 def of_export(*options: str, name: str = "t.csv", beside: str = "t.csv.json") -> Door:
     def written(state: Path, folder: Path) -> str:
-        call("export", str(state), "--out", str(folder / name), *options)
+        call("export", str(state), "--output", str(folder / name), *options)
         return (folder / beside).read_text("utf-8")
 
     return written
@@ -106,8 +117,16 @@ DOORS: dict[str, Door] = {
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 def test_every_way_to_read_says_why(tmp_path: Path, door: Door) -> None:
     state = tmp_path / "s.db"
-    grouped = {"by": "room", "domain": ["a", "b"], **DAILY}
-    release("count", ROWS, state=state, guarantee=PureDP(1), name="days", yes=True, **grouped)
+    grouped = {"group_by": "room", "groups": ["a", "b"], **DAILY}
+    release(
+        "count",
+        ROWS,
+        state=state,
+        guarantee=PureDP(1),
+        stream="days",
+        allow_empty_windows=True,
+        **grouped,
+    )
     publish(state, tmp_path / "public.db")
     assert "WITHDRAWN" not in door(state, tmp_path)
     close_stream(state, "days", withdrawn="use-another")  # no space, at which a chart breaks lines
@@ -117,7 +136,15 @@ def test_every_way_to_read_says_why(tmp_path: Path, door: Door) -> None:
 @pytest.mark.parametrize("words", ["", "  ", "two\nlines"])
 def test_words_that_say_nothing_are_refused(tmp_path: Path, words: str) -> None:
     state = tmp_path / "s.db"
-    release("count", ROWS, state=state, guarantee=PureDP(1), name="days", yes=True, **DAILY)
+    release(
+        "count",
+        ROWS,
+        state=state,
+        guarantee=PureDP(1),
+        stream="days",
+        allow_empty_windows=True,
+        **DAILY,
+    )
     with pytest.raises(InvalidInputError, match="give one line that says why"):
         close_stream(state, "days", withdrawn=words)
     assert "WITHDRAWN" not in json.dumps(methods(state))

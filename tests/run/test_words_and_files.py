@@ -26,8 +26,8 @@ def write_visits(folder: Path) -> Path:
 def first_night(folder: Path, **more: Any) -> Job:
     events = write_visits(folder)
     asked: dict[str, Any] = {
-        "time": "time", "every": "1d", "start": "2024-03-01", "steps": 30,
-        "until": "2024-03-02", "epsilon": 1, "unit": "visit",
+        "time": "time", "every": "1d", "start": "2024-03-01", "windows": 30,
+        "until": "2024-03-02", "epsilon": 1, "privacy_unit": "visit",
     }  # fmt: skip
     return Job("count", events, folder / "visits.db", **asked | more)
 
@@ -38,7 +38,7 @@ WORDS = [
     *(
         (name, word)
         for name in CountJob.model_fields
-        if name not in ("statistic", "unknown", "file_format")  # they need other rows
+        if name not in ("statistic", "unlisted_groups", "file_format")  # they need other rows
         and scope_of(CountJob, name) is OptionScope.REMEMBERED
         for word in choices_of(CountJob, name)
     ),
@@ -60,7 +60,7 @@ def test_words_of_options_have_the_word_of_each_that_may_name_a_file() -> None:
 
 
 def test_later_nights_of_bad_rows_refuse_take_a_file_and_the_word_again(tmp_path: Path) -> None:
-    job = first_night(tmp_path, bad_rows="refuse")
+    job = first_night(tmp_path, bad_rows="fail")
     run(job).close()
     for day, bad_rows in ((3, f"quarantine:{tmp_path / 'bad.csv'}"), (4, "refuse"), (5, None)):
         night = Job("count", job.events, job.state, until=f"2024-03-{day:02}")
@@ -86,12 +86,12 @@ def test_later_nights_of_bad_rows_refuse_take_a_file_and_the_word_again(tmp_path
         ("key", "visits.key", "{folder}/visits.key"),
         ("witness", "none", "none"),
         ("witness", "away", "{folder}/away"),
-        ("domain", "home,shop", "home,shop"),
-        ("domain", "home", "home"),
-        ("domain", "a folder", "a folder"),
-        ("domain", "pages.txt", "{folder}/pages.txt"),
-        ("domain", "missing.csv", "{folder}/missing.csv"),
-        ("domain", "a," * 3000 + "b", "a," * 3000 + "b"),
+        ("groups", "home,shop", "home,shop"),
+        ("groups", "home", "home"),
+        ("groups", "a folder", "a folder"),
+        ("groups", "pages.txt", "{folder}/pages.txt"),
+        ("groups", "missing.csv", "{folder}/missing.csv"),
+        ("groups", "a," * 3000 + "b", "a," * 3000 + "b"),
         ("strategy", "kary", "kary"),
         ("strategy", "mine.json", "{folder}/mine.json"),
         ("state", "visits.db", "{folder}/visits.db"),
@@ -136,7 +136,7 @@ def test_job_file_reads_words_and_files_from_its_folder(
     ):
         (jobs / "nightly.toml").write_text(f'{text}domain = "{domain}"\n')
         job = load(jobs / "nightly.toml")["visits"]
-        assert job.value_of("domain") == expected
+        assert job.value_of("groups") == expected
         assert job.bad_rows == "refuse"
         save(job, jobs / "saved.toml", anew=True)
-        assert load(jobs / "saved.toml")["visits"].value_of("domain") == expected
+        assert load(jobs / "saved.toml")["visits"].value_of("groups") == expected

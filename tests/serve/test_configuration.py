@@ -47,9 +47,9 @@ def refused(file: Path, only: tuple[str, ...] = ()) -> str:
     [
         ({"events": "visits.csv"}, "here the rows are passed in from outside; leave the key out"),
         ({"epsilon": -1}, "epsilon"),
-        ({"until": "newest"}, "a service, which releases by its clock"),
-        ({"watermark": "soon"}, "watermark soon is not a length of time; write 90s"),
-        ({"out": "visits.csv"}, "a service decides this itself"),
+        ({"until": "latest-event"}, "a service, which releases by its clock"),
+        ({"release_delay": "soon"}, "watermark soon is not a length of time; write 90s"),
+        ({"output": "visits.csv"}, "a service decides this itself"),
         ({"time": None, "every": None}, "no column of times"),
         ({"every": "1y"}, "1y"),
         ({"starts": "2024-03-01"}, "count has no option 'starts'; did you mean start?"),
@@ -67,18 +67,18 @@ def test_jobs_that_cannot_be_served(tmp_path: Path, changed: dict[str, Any], say
 
 def test_a_table_that_was_released_once_is_not_served(tmp_path: Path) -> None:
     """The refusal was of an option that nobody had given."""
-    table: dict[str, Any] = {"label": "page", "domain": "home,shop", "epsilon": 1}
+    table: dict[str, Any] = {"label": "page", "groups": "home,shop", "epsilon": 1}
     options = {
-        "state": tmp_path / "visits.db", "key": tmp_path / "visits.key", "name": "visits", **table,
+        "state": tmp_path / "visits.db", "key": tmp_path / "visits.key", "stream": "visits", **table,
     }  # fmt: skip
     run(parse_options(model_of("ranges"), options), rows=pl.DataFrame({"page": ["home"]}))
     changes: tuple[dict[str, Any], ...] = (
         {},
-        {"time": None, "every": None, "start": None, "steps": None},
+        {"time": None, "every": None, "start": None, "windows": None},
     )
     for times in changes:
         more: dict[str, Any] = {
-            "statistic": "ranges", "label": "page", "by": None, "unit": None, **times,
+            "statistic": "ranges", "label": "page", "group_by": None, "privacy_unit": None, **times,
         }  # fmt: skip
         message = refused(job_file(tmp_path, **more))
         assert "'visits' is a table that was released once, but a service releases" in message
@@ -117,7 +117,7 @@ def test_addresses_that_are_none(listen: str) -> None:
 
 def test_one_stream_is_served_by_one_job(tmp_path: Path) -> None:
     file = job_file(tmp_path, jobs={"visits": {}, "again": {}})
-    file.write_text(file.read_text().replace("[jobs.again]", "[jobs.again]\nname = 'visits'"))
+    file.write_text(file.read_text().replace("[jobs.again]", "[jobs.again]\nstream = 'visits'"))
     message = refused(file)
     assert "a stream named 'visits' too" in message
 
@@ -239,7 +239,7 @@ def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
         ({"statistic": "sum", "lower": 0, "upper": 9, "resolution": 1}, "sum needs value"),
         ({"statistic": "cuont"}, "did you mean count?"),
         ({"epsilom": 1}, "did you mean epsilon?"),
-        ({"steps": [60]}, "steps is not a whole number"),
+        ({"steps": [60]}, "windows is not a whole number"),
     ],
 )
 def test_a_job_that_cannot_run_is_said_and_stops_no_other(
@@ -268,7 +268,7 @@ def test_jobs_of_every_statistic_that_cannot_run_stop_no_other(tmp_path: Path) -
     """Each states nothing of its own, or one thing wrongly."""
     bad: dict[str, dict[str, Any]] = {}
     for what in STATISTIC_NAMES:
-        own = {"statistic": what, "by": None, "domain": None, "epsilon": -1}
+        own = {"statistic": what, "group_by": None, "groups": None, "epsilon": -1}
         bad[what] = own
         model = model_of(what)
         for option in sorted(model.model_fields.keys() - Job.model_fields.keys()):
@@ -338,7 +338,7 @@ def test_a_job_beyond_the_limit_of_its_state_stops_no_other(tmp_path: Path) -> N
     ):
         assert words in str(error)
     with Store(tmp_path / "bad.db") as store:
-        assert (store.streams, store.spends) == ((), ())
+        assert (store.streams, store.entries) == ((), ())
 
 
 def test_a_key_or_a_domain_that_is_a_state_is_not_opened_and_stops_no_other(
@@ -356,7 +356,7 @@ def test_a_key_or_a_domain_that_is_a_state_is_not_opened_and_stops_no_other(
 
         monkeypatch.setattr(module, name, watched)
     state = str(tmp_path / "visits.db")
-    for bad, says in (({"key": state}, "not hold a counton key"), ({"domain": state}, "SQLite")):
+    for bad, says in (({"key": state}, "not hold a counton key"), ({"groups": state}, "SQLite")):
         service = served_by(
             job_file(tmp_path, jobs={"visits": {}, "bad": {"state": "bad.db", **bad}})
         )
@@ -381,7 +381,7 @@ def test_a_job_without_its_key_stops_no_other(tmp_path: Path) -> None:
 
 
 def test_of_jobs_none_of_which_can_run_all_are_said(tmp_path: Path) -> None:
-    file = job_file(tmp_path, jobs={"one": {"epsilon": -1}, "two": {"watermark": "soon"}})
+    file = job_file(tmp_path, jobs={"one": {"epsilon": -1}, "two": {"release_delay": "soon"}})
     message = refused(file)
     assert "job 'one'" in message
     assert "job 'two'" in message

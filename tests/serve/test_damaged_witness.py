@@ -53,7 +53,7 @@ def test_at_the_start_of_a_service(tmp_path: Path) -> None:
     jobs = {
         "visits": {},
         "again": {"name": "again"},
-        "other": {"state": "other.db", "name": "other"},
+        "other": {"state": "other.db", "stream": "other"},
     }
     file = job_file(tmp_path, jobs=jobs)
     with running(file) as service:

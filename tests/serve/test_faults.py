@@ -57,8 +57,8 @@ def test_over_many_batches_with_faults_sums_are_equal(policies: bool, tmp_path: 
     Rows of each batch are for its own minute, an earlier one, or none; some cannot be read.
     """
     chance = random.Random(2026 + policies)
-    more: dict[str, Any] = {"missing": "skip"} if policies else {}
-    job: dict[str, Any] = {**EXACT, **more, "steps": MINUTES, "watermark": "5s"}
+    more: dict[str, Any] = {"missing_values": "drop"} if policies else {}
+    job: dict[str, Any] = {**EXACT, **more, "windows": MINUTES, "release_delay": "5s"}
     file = job_file(tmp_path, **job)
     counted = Counter[str]()
     answers = Counter[int]()

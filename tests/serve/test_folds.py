@@ -195,7 +195,18 @@ def rows_of(state: Path) -> dict[str, int]:
         }
 
 
-@pytest.mark.parametrize("people", [{"user": "who", "most": 2, "per": "1h", "unit": "user"}, {}])
+@pytest.mark.parametrize(
+    "people",
+    [
+        {
+            "user": "who",
+            "max_contributions": 2,
+            "contribution_period": "1h",
+            "privacy_unit": "user",
+        },
+        {},
+    ],
+)
 @pytest.mark.long
 def test_folds_leave_nothing_behind(tmp_path: Path, people: dict[str, Any]) -> None:
     """However many there were, the next one asks the same and leaves the same rows.
@@ -239,7 +250,7 @@ def counted_and_read(folder: Path, minutes: int) -> tuple[bool, list[int]]:
             read[-1] += len(seen.steps) if given[-1] is not None else 0  # else all are asked for
             yield seen
 
-    with inside(folder, **EXACT, steps=500) as service, pytest.MonkeyPatch.context() as patch:
+    with inside(folder, **EXACT, windows=500) as service, pytest.MonkeyPatch.context() as patch:
         patch.setattr(journal, "_ROW", 8)  # two windows in a row of the table
         patch.setattr(journal, "read_observed", counting)
         for minute in range(minutes):
@@ -299,9 +310,9 @@ def test_rows_are_lost_or_forgotten_where_a_fold_reads_less(tmp_path: Path, miss
 def test_a_service_forgets_people_as_its_job_says(tmp_path: Path) -> None:
     """With releases, while it runs; nobody of a day that is over counts once more."""
     day = 24 * 60
-    people = {"user": "who", "most": 1, "per": "1d", "retain": "1d"}
+    people = {"user": "who", "max_contributions": 1, "contribution_period": "1d", "retain": "1d"}
     windows = {"every": "1d", "start": "2026-03-01"}  # days and a user's days begin together
-    with inside(tmp_path, **EXACT, **windows, unit="user", **people) as service:
+    with inside(tmp_path, **EXACT, **windows, privacy_unit="user", **people) as service:
         for number in range(4):
             rows = [visit(number * day + 1, who=who) for who in ("ann", f"new{number}")]
             assert service.post(f"b{number}", rows).status_code == 202
@@ -321,7 +332,7 @@ DAY = 24 * 60
 @pytest.fixture
 def people_served(tmp_path: Path) -> Iterator[Inside]:
     """A service of days, of which each user counts twice at most; ann and bob have, once."""
-    people = {"user": "who", "most": 2, "unit": "user"}
+    people = {"user": "who", "max_contributions": 2, "privacy_unit": "user"}
     with inside(tmp_path, **EXACT, every="1d", **people) as service:
         assert service.post("0", [visit(1, who=who) for who in ("ann", "bob")]).status_code == 202
         service.at(DAY)

@@ -26,7 +26,7 @@ BATCHES = 10 * int(os.environ.get("COUNTON_FUZZ", "1"))
 def test_what_is_made_up_is_answered_and_what_is_accepted_is_counted(
     job: str, policies: bool, tmp_path: Path
 ) -> None:
-    more = {"missing": "skip"} if policies else {}
+    more = {"missing_values": "drop"} if policies else {}
     chance = random.Random(f"{job} {policies}")
     with inside(tmp_path, **{**EXACT, **more, **JOBS[job]}) as service:
         accepted = check(service, drawn_batches(chance, BATCHES))

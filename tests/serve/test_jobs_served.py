@@ -30,7 +30,7 @@ from counton.strategies.streams.solved import _BlockSums
 
 
 def test_rows_count_in_their_windows_and_late_ones_at_the_next_release(tmp_path: Path) -> None:
-    with inside(tmp_path, **EXACT, watermark="60s") as service:
+    with inside(tmp_path, **EXACT, release_delay="60s") as service:
         service.post("a", [visit(0.5), visit(0.6, "shop"), visit(1.5)])
         service.at(1.5)
         assert service.rows() == []  # the watermark
@@ -50,14 +50,14 @@ def test_a_strategy_is_solved_once_and_not_for_every_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     solves = calls_of(monkeypatch, _BlockSums, "_solve_rows")
-    with inside(tmp_path, steps=700, strategy="solved") as service:
+    with inside(tmp_path, windows=700, strategy="least-squares") as service:
         for minute in range(1, 13):
             service.post(f"b{minute}", [visit(minute - 0.5)])
             service.at(minute)
         assert metric(service, "steps") == 12
         assert len(solves) == 1
         shown = service.rows()
-    with inside(tmp_path, steps=700, strategy="solved") as service:
+    with inside(tmp_path, windows=700, strategy="least-squares") as service:
         assert service.rows() == shown
         service.at(13)
     assert len(solves) == 1
@@ -66,7 +66,7 @@ def test_a_strategy_is_solved_once_and_not_for_every_window(
 
 
 def test_an_ended_stream_takes_nothing(tmp_path: Path) -> None:
-    with inside(tmp_path, **EXACT, steps=3) as service:
+    with inside(tmp_path, **EXACT, windows=3) as service:
         assert service.post("a", [visit(2.5)]).status_code == 202
         service.at(3)
         answer = service.post("b", [visit(2.6)])
@@ -80,7 +80,7 @@ def test_an_ended_stream_takes_nothing(tmp_path: Path) -> None:
 
 
 def test_rows_that_lack_something_are_skipped_and_bad_ones_refused(tmp_path: Path) -> None:
-    with inside(tmp_path, **EXACT, missing="skip") as service:
+    with inside(tmp_path, **EXACT, missing_values="drop") as service:
         first = service.post("a", [visit(0.1), visit(0.2, None), visit(0.3)])
         assert first.json() == {
             "batch": "a",
@@ -97,8 +97,8 @@ def test_rows_that_lack_something_are_skipped_and_bad_ones_refused(tmp_path: Pat
 
 #: Counts of 2^32, of which a few dozen together can be read with this noise.
 LARGE = {
-    "statistic": "ranges", "label": "page", "counts": "number", "by": None, "unit": "visit",
-    "steps": None, "around": 100, "epsilon": 1,
+    "statistic": "ranges", "label": "page", "count_column": "number", "group_by": None, "privacy_unit": "visit",
+    "windows": None, "expected_windows": 100, "epsilon": 1,
 }  # fmt: skip
 
 
@@ -130,11 +130,11 @@ def test_rows_that_would_exhaust_a_stream_are_refused(tmp_path: Path) -> None:
 #: Jobs of which a few rows come to much of what sums can hold; what one says, and how many rows.
 FEW: dict[str, tuple[dict[str, Any], int, int]] = {
     "ranges": ({}, 2**32, 2),
-    "contingency": ({"columns": "page", "label": None, "domain": "page=home,shop"}, 2**32, 2),
+    "contingency": ({"columns": "page", "label": None, "groups": "page=home,shop"}, 2**32, 2),
     "sum": (
         {
-            "label": None, "counts": None, "value": "number", "lower": 0, "upper": 2**40,
-            "resolution": 1, "domain": None, "release": "windows", "steps": 60, "around": None,
+            "label": None, "count_column": None, "value": "number", "lower": 0, "upper": 2**40,
+            "resolution": 1, "groups": None, "series": "per-window", "windows": 60, "expected_windows": None,
         },
         *(2**40, 2**12),
     ),
@@ -352,7 +352,7 @@ def test_a_value_that_is_not_allowed_is_named_with_its_bound(
 
 
 def test_undeclared_groups_are_dropped_where_the_job_says_so(tmp_path: Path) -> None:
-    with inside(tmp_path, **EXACT, unknown="drop") as service:
+    with inside(tmp_path, **EXACT, unlisted_groups="drop") as service:
         answer = service.post("a", [visit(0.1), visit(0.2, "cellar")])
         assert answer.json()["counted_nowhere"] == {"of_undeclared_groups": 1}
         service.at(1)
@@ -360,7 +360,7 @@ def test_undeclared_groups_are_dropped_where_the_job_says_so(tmp_path: Path) -> 
 
 
 def test_groups_that_nobody_declared_are_found(tmp_path: Path) -> None:
-    job = {"domain": None, "unknown": "discover", "epsilon": 100, "delta": 1e-9}
+    job = {"groups": None, "unlisted_groups": "discover", "epsilon": 100, "delta": 1e-9}
     with inside(tmp_path, **job) as service:
         service.at(1)
         assert service.rows() == []
@@ -371,7 +371,7 @@ def test_groups_that_nobody_declared_are_found(tmp_path: Path) -> None:
 
 
 def test_a_group_is_no_formula_in_a_download(tmp_path: Path) -> None:
-    job = {"domain": None, "unknown": "discover", "epsilon": 100, "delta": 1e-9}
+    job = {"groups": None, "unlisted_groups": "discover", "epsilon": 100, "delta": 1e-9}
     with inside(tmp_path, **job) as service:
         service.post("a", [visit(0.5, "=1+1")] * 500)
         service.at(1)
@@ -380,7 +380,7 @@ def test_a_group_is_no_formula_in_a_download(tmp_path: Path) -> None:
 
 
 def test_users_are_bounded_over_all_batches(tmp_path: Path) -> None:
-    job = {"user": "who", "most": 2, "unit": "visitor"}
+    job = {"user": "who", "max_contributions": 2, "privacy_unit": "visitor"}
     with inside(tmp_path, **EXACT, **job) as service:
         for number in range(4):
             service.post(f"a{number}", [visit(0.1 * number, who="ann"), visit(0.2, who="bob")])
@@ -390,7 +390,7 @@ def test_users_are_bounded_over_all_batches(tmp_path: Path) -> None:
         text = service("GET", "/metrics", "write").text
         assert 'counton_run_over_total{stream="visits"} 4.0\n' in text
     with Stream.open(tmp_path / "visits.db", "visits", key=tmp_path / "visits.key") as stream:
-        marks = list(open_private(stream.marks("user")))
+        marks = list(open_private(stream.digest_sets("user")))
         assert sum(len(part.digests) for part in marks) == 4
 
 
@@ -412,7 +412,7 @@ def test_late_rows_are_in_the_versions_of_a_run(tmp_path: Path) -> None:
 
 
 VALUES = "page=home,shop;who=" + ",".join(f"u{number}" for number in range(20))
-TWO: dict[str, Any] = {"by": None, "domain": None, "rho": 1}
+TWO: dict[str, Any] = {"group_by": None, "groups": None, "rho": 1}
 
 
 @pytest.mark.parametrize(
@@ -422,9 +422,21 @@ TWO: dict[str, Any] = {"by": None, "domain": None, "rho": 1}
         ({"statistic": "average", "value": "paid", "lower": 0, "upper": 9, "resolution": 1}, 3),
         ({"statistic": "quantiles", "value": "paid", "lower": 0, "upper": 9, "cells": 9}, 3),
         ({"statistic": "top-k", "top": 1}, 3),
-        ({"statistic": "distinct", "user": "who", "by": None, "domain": None, "unit": "user"}, 1),
-        ({"statistic": "hierarchy", "levels": "page", "by": None, "domain": None}, 1),
-        ({"statistic": "contingency", "columns": "page,who", "by": None, "domain": VALUES}, 1),
+        (
+            {
+                "statistic": "distinct",
+                "user": "who",
+                "group_by": None,
+                "groups": None,
+                "privacy_unit": "user",
+            },
+            1,
+        ),
+        ({"statistic": "hierarchy", "levels": "page", "group_by": None, "groups": None}, 1),
+        (
+            {"statistic": "contingency", "columns": "page,who", "group_by": None, "groups": VALUES},
+            1,
+        ),
         ({"statistic": "moments", "columns": "paid", "bounds": "0:9", **TWO, "epsilon": None}, 3),
     ],
 )
@@ -433,7 +445,7 @@ def test_every_kind_of_tallied_statistic_is_served(
 ) -> None:
     if job["statistic"] == "hierarchy":
         (tmp_path / "pages.csv").write_text("page\nhome\nshop\n")
-        job = job | {"domain": str(tmp_path / "pages.csv")}
+        job = job | {"groups": str(tmp_path / "pages.csv")}
     with inside(tmp_path, **{**EXACT, "epsilon": 1, "strategy": None, **job}) as service:
         rows = [visit(0.1, paid=more, who=f"u{number}") for number in range(20)]
         answer = service.post("a", rows)
@@ -487,7 +499,9 @@ def test_which_rows_count_hangs_on_no_other_users_rows(tmp_path: Path) -> None:
     for left_out in (None, "u3"):
         folder = tmp_path / str(left_out)
         folder.mkdir()
-        with inside(folder, **EXACT, user="who", most=3, unit="visitor") as service:
+        with inside(
+            folder, **EXACT, user="who", max_contributions=3, privacy_unit="visitor"
+        ) as service:
             for number, batch in enumerate(batches):
                 kept = [row for row in batch if row["who"] != left_out]
                 if kept:
@@ -509,7 +523,12 @@ def test_how_long_a_run_takes_decides_nothing_of_other_users(
     Each other user sends a row for one page, and a moment later one of earlier for the other page:
     which of them counts says whether both were counted together.
     """
-    job = {"user": "who", "most": 1, "per": "1d", "unit": "visitor"}
+    job = {
+        "user": "who",
+        "max_contributions": 1,
+        "contribution_period": "1d",
+        "privacy_unit": "visitor",
+    }
     with inside(tmp_path, **EXACT, **job) as service:
         came = START + timedelta(seconds=0.1)
         send = [(came, "many", [visit(0.01 + n / 10**6, who="one") for n in range(rows_of_one)])]
@@ -561,7 +580,7 @@ def test_a_fold_waits_for_what_came_before_it_ends(tmp_path: Path) -> None:
 
 def test_what_comes_while_the_last_window_is_released_is_refused(tmp_path: Path) -> None:
     """Every batch of the last half second is counted, or told that it is not."""
-    with inside(tmp_path, **EXACT, steps=2) as service:
+    with inside(tmp_path, **EXACT, windows=2) as service:
         inbox = service.service.state_of("visits").inbox
         sent = dict[str, int]()
         real = releasing.run
@@ -595,7 +614,7 @@ def test_what_comes_while_the_last_window_is_released_is_refused(tmp_path: Path)
 
 def test_a_batch_of_another_server_is_counted_before_the_last_release(tmp_path: Path) -> None:
     """Or refused where it is committed: its clock is another one."""
-    with inside(tmp_path, **EXACT, steps=2) as service:
+    with inside(tmp_path, **EXACT, windows=2) as service:
         inbox = service.service.state_of("visits").inbox
         real = inbox.close_stream
         other = Inbox(tmp_path / "visits.db")
@@ -627,9 +646,14 @@ def test_a_stream_without_a_stated_end_takes_rows_up_to_the_last_step_of_its_str
 ) -> None:
     """And runs do not fail again and again after it."""
     monkeypatch.setattr(growing_root, "STEPS", 3)
-    endless: dict[str, Any] = {"steps": None, "epsilon": None, "rho": 10**6, "around": 3}
+    endless: dict[str, Any] = {
+        "windows": None,
+        "epsilon": None,
+        "rho": 10**6,
+        "expected_windows": 3,
+    }
     endless |= {"strategy": "growing-sqrt"}
-    with inside(tmp_path, **endless, watermark="10s") as service:
+    with inside(tmp_path, **endless, release_delay="10s") as service:
         service.post("a", [visit(1.5)])
         service.at(3)
         assert service.post("late", [visit(2.9)]).status_code == 202
@@ -690,7 +714,12 @@ def test_a_public_page_is_a_setting(tmp_path: Path) -> None:
 
 def test_what_all_jobs_of_a_state_spend_is_told_by_each(tmp_path: Path) -> None:
     """The page, the API and the ledger say one total: of the state, and not of one stream."""
-    per_day = {"user": "who", "most": 1, "per": "1d", "unit": "visitor"}
+    per_day = {
+        "user": "who",
+        "max_contributions": 1,
+        "contribution_period": "1d",
+        "privacy_unit": "visitor",
+    }
     jobs = {"visits": {}, "again": {}, "people": per_day}
     service = Inside(job_file(tmp_path, jobs=jobs))
     with closing(service.service):
@@ -737,7 +766,10 @@ def test_what_waits_holds_moments_whatever_their_texts(tmp_path: Path) -> None:
 
 
 def test_a_time_that_is_a_name_too_keeps_its_text(tmp_path: Path) -> None:
-    job: dict[str, Any] = {"by": "time", "domain": "2026-03-01T09:00:30Z,2026-03-01T09:00:31Z"}
+    job: dict[str, Any] = {
+        "group_by": "time",
+        "groups": "2026-03-01T09:00:30Z,2026-03-01T09:00:31Z",
+    }
     with inside(tmp_path, **EXACT, **job) as service:
         service.post("a", [{"time": "2026-03-01T09:00:30Z"}] * 2)
         service.at(1)

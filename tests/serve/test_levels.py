@@ -53,7 +53,7 @@ def test_answers_before_the_first_release_are_as_afterwards(
     tmp_path: Path, job: dict[str, Any]
 ) -> None:
     unknown = "/v1/streams/visits/series?group=elsewhere"
-    with inside(tmp_path, **job, level=0.8) as service:
+    with inside(tmp_path, **job, confidence_level=0.8) as service:
         before = asked(service, "/series")
         refused = service("GET", unknown)
         columns = service("GET", "/v1/streams/visits/series?format=csv").text.strip().split(",")

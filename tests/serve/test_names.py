@@ -16,7 +16,7 @@ from counton.serve.service import Service
 def test_name_that_no_address_can_hold_is_refused_and_stops_no_other(
     tmp_path: Path, name: str
 ) -> None:
-    file = job_file(tmp_path, jobs={"visits": {}, "other": {"name": name, "state": "other.db"}})
+    file = job_file(tmp_path, jobs={"visits": {}, "other": {"stream": name, "state": "other.db"}})
     service = Service(file, clock=lambda: START)
     with closing(service):
         assert list(service.served) == ["visits"]
@@ -31,7 +31,7 @@ def test_name_that_no_address_can_hold_is_refused_and_stops_no_other(
     ["a b", "a?b=c", "a#b", "a%2Fb", "a%b", "a+b", "Z\u00fcrich", "a\\b", "a.b", "...", "a\nb"],
 )
 def test_stream_of_any_other_name_is_served(tmp_path: Path, name: str) -> None:
-    with inside(tmp_path, name=name) as service:
+    with inside(tmp_path, stream=name) as service:
         service.at(1)
         path = f"/v1/streams/{quote(name, safe='')}"
         assert service("GET", path).json()["name"] == name

@@ -19,18 +19,24 @@ GROUPS = ["home", "shop", "news", "about", "help"]
 VALUES = "page=home,shop;who=" + ",".join(f"u{number}" for number in range(6))
 SPENT: dict[str, Any] = {"value": "spent", "lower": 0, "upper": 10}
 JOBS: list[dict[str, Any]] = [
-    {"domain": GROUPS},
-    {"domain": GROUPS, "release": "windows"},
-    {"domain": GROUPS, "release": "both"},
-    {"domain": GROUPS, "revise": "2m", "steps": None},
+    {"groups": GROUPS},
+    {"groups": GROUPS, "series": "per-window"},
+    {"groups": GROUPS, "series": "both"},
+    {"groups": GROUPS, "allowed_lateness": "2m", "windows": None},
     {"statistic": "sum", **SPENT, "resolution": 1},
     {"statistic": "average", **SPENT, "resolution": 1},
     {"statistic": "average", **SPENT, "resolution": 1, "over": 3},
     {"statistic": "quantiles", **SPENT, "cells": 9},
-    {"statistic": "top-k", "top": 2, "domain": GROUPS},
-    {"statistic": "distinct", "user": "who", "by": None, "domain": None, "unit": "user"},
-    {"statistic": "contingency", "columns": "page,who", "by": None, "domain": VALUES},
-    {"domain": None, "unknown": "discover", "delta": 1e-6, "epsilon": 10},
+    {"statistic": "top-k", "top": 2, "groups": GROUPS},
+    {
+        "statistic": "distinct",
+        "user": "who",
+        "group_by": None,
+        "groups": None,
+        "privacy_unit": "user",
+    },
+    {"statistic": "contingency", "columns": "page,who", "group_by": None, "groups": VALUES},
+    {"groups": None, "unlisted_groups": "discover", "delta": 1e-6, "epsilon": 10},
 ]
 SERIES = "/v1/streams/visits/series"
 
@@ -84,7 +90,7 @@ def test_page_that_ends_within_a_step_is_continued_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "PAGE_ROWS", 2)
-    with inside(tmp_path, domain=GROUPS) as service:
+    with inside(tmp_path, groups=GROUPS) as service:
         service.at(2)
         found = all_pages(service)
         assert [
@@ -104,7 +110,7 @@ def test_pages_keep_groups_level_and_the_last_step_of_the_first_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "PAGE_ROWS", 3)
-    with inside(tmp_path, domain=["home", "a&b=c", "ü/x"], release="both") as service:
+    with inside(tmp_path, groups=["home", "a&b=c", "ü/x"], series="both") as service:
         service.at(3)
         query = {
             "group": ["a&b=c", "ü/x"],
@@ -124,7 +130,7 @@ def test_pages_keep_groups_level_and_the_last_step_of_the_first_page(
 def test_page_of_long_names_has_fewer_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     groups = [letter * 100 for letter in "abcde"]
     monkeypatch.setattr(pages, "_TEXT_BYTES", 250)
-    with inside(tmp_path, domain=groups) as service:
+    with inside(tmp_path, groups=groups) as service:
         service.at(2)
         found = all_pages(service)
         assert [len(page["rows"]) for page in found] == [2, 2, 2, 2, 2]
@@ -163,7 +169,7 @@ def test_page_that_is_none_is_refused(
 @pytest.mark.parametrize("release", ["totals", "windows"])
 def test_series_computed_of_a_withdrawn_number_lacks_it(tmp_path: Path, release: str) -> None:
     """A number that is not withdrawn, but tells one that is, is left out too."""
-    with inside(tmp_path, release=release) as service:
+    with inside(tmp_path, series=release) as service:
         service.at(5)
         annotate(
             tmp_path / "visits.db", "2026-03-01T09:02", "a wrong file", withdraw=True, group="home"
@@ -191,7 +197,7 @@ def test_series_computed_of_a_withdrawn_number_lacks_it(tmp_path: Path, release:
 
 
 def test_series_without_a_row_that_is_left_has_its_columns(tmp_path: Path) -> None:
-    with inside(tmp_path, by=None, domain=None) as service:
+    with inside(tmp_path, group_by=None, groups=None) as service:
         service.at(1)
         annotate(tmp_path / "visits.db", "2026-03-01T09:00", "a wrong file", withdraw=True)
         service.work()

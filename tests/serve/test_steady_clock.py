@@ -167,7 +167,10 @@ def test_service_accepts_a_new_time_that_lasts(checked: Inside) -> None:
     assert service("GET", "/ready").status_code == 200
 
 
-@pytest.mark.parametrize("job", [{}, {"revise": "2m", "steps": None}, {"user": "who", "most": 3}])
+@pytest.mark.parametrize(
+    "job",
+    [{}, {"allowed_lateness": "2m", "windows": None}, {"user": "who", "max_contributions": 3}],
+)
 def test_many_windows_are_released_in_runs_of_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: dict[str, Any]
 ) -> None:
@@ -194,7 +197,7 @@ def test_run_has_fewer_windows_of_many_numbers(tmp_path: Path) -> None:
         folder = tmp_path / str(groups)
         folder.mkdir()
         names = [f"g{number}" for number in range(groups)]
-        with inside(folder, domain=names) as service:
+        with inside(folder, groups=names) as service:
             sizes[groups] = service.service.releasers["visits"]._windows_of_run
     assert sizes == {1: 10_000, 2000: 524}
 

@@ -11,8 +11,8 @@ from counton.state.inbox import Batch
 
 #: Counts of 2^32, of which a few dozen together can be read with this noise.
 LARGE = {
-    "statistic": "ranges", "label": "page", "counts": "number", "by": None, "unit": "visit",
-    "release": "windows", "steps": 60, "epsilon": 1,
+    "statistic": "ranges", "label": "page", "count_column": "number", "group_by": None, "privacy_unit": "visit",
+    "series": "per-window", "windows": 60, "epsilon": 1,
 }  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def test_what_a_stream_takes_ends_exactly_where_it_is_said_to(tmp_path: Path) ->
 
 def test_a_window_that_waits_for_late_rows_is_filled_once(tmp_path: Path) -> None:
     """Rows that come within the watermark count in their own window, and not in the next one."""
-    with inside(tmp_path, **LARGE, watermark="1h") as service:
+    with inside(tmp_path, **LARGE, release_delay="1h") as service:
         (served,) = service.service.served.values()
         most = int(SumBounds.of(served.spec).readable * MOST_SENT)
         size = max(1, most // 2**32 // 3)

@@ -79,8 +79,8 @@ def test_tables_once_have_the_bits_of_one_machine(
     name: str, tmp_path: Path, spark: Any, one_key: None
 ) -> None:
     rows = events()
-    times = dict.fromkeys(("time", "every", "start", "steps", "until", "strategy"))
-    own: tuple[dict[str, Any], ...] = ({}, {"user": "user", "most": 2}, {"id": "id"})
+    times = dict.fromkeys(("time", "every", "start", "windows", "until", "strategy"))
+    own: tuple[dict[str, Any], ...] = ({}, {"user": "user", "max_contributions": 2}, {"id": "id"})
     for number, more in enumerate(own):
         asked = job(name, tmp_path, f"here{number}", **times, **more)
         with run(asked.having(events=rows)) as outcome:
@@ -122,11 +122,11 @@ def test_rows_of_any_type_are_read_as_on_one_machine(
     cases: list[tuple[str, dict[str, Any]]] = [
         ("sum", {"time": "moment", "value": "paid", **values}),
         ("sum", {"time": "local", "value": "whole", **values, "timezone": "Europe/Paris"}),
-        ("count", {"time": "day", "by": "page", "domain": "7,8"}),
+        ("count", {"time": "day", "group_by": "page", "groups": "7,8"}),
         ("count", {"time": "seconds", "time_format": "epoch"}),
     ]
     for number, (what, own) in enumerate(cases):
-        asked = {"every": "1d", "start": "2024-03-01", "steps": 9, "until": "newest", **own}
+        asked = {"every": "1d", "start": "2024-03-01", "windows": 9, "until": "latest-event", **own}
         here = Job(what, typed, tmp_path / f"{number}.db", epsilon=1, **asked)
         with run(here) as outcome:
             expected = told(outcome)
@@ -150,15 +150,18 @@ def test_rows_that_cannot_be_counted_are_refused_by_name(tmp_path: Path, spark: 
     frame = spread(spark, pl.concat([rows, pl.DataFrame(bad)], how="diagonal"), 3)
     asked = job("groups", tmp_path)
     average = job("average", tmp_path)
-    late: dict[str, Any] = {"bad_rows": f"quarantine:{tmp_path / 'bad.csv'}", "missing": "skip"}
+    late: dict[str, Any] = {
+        "bad_rows": f"quarantine:{tmp_path / 'bad.csv'}",
+        "missing_values": "drop",
+    }
     refused(asked, frame, "a row of the data frame has", "(1 more has another problem)")
     unread = "a row of the data frame has a time that cannot be read in column 'at' ('never'); "
-    refused(asked.having(missing="skip"), frame, unread)
+    refused(asked.having(missing_values="drop"), frame, unread)
     undeclared = "groups in column 'page' that are not listed: '?'; correct"
     refused(asked.having(**late), frame, undeclared)
-    refused(asked.having(**late, bad_rows_most=0), frame, "more than 0 rows of the data frame")
-    refused(average.having(**late, bad_rows_most=1), frame, "more than 1 rows")
-    with counton_spark.run(asked.having(**late, unknown="drop"), frame) as outcome:
+    refused(asked.having(**late, max_bad_rows=0), frame, "more than 0 rows of the data frame")
+    refused(average.having(**late, max_bad_rows=1), frame, "more than 1 rows")
+    with counton_spark.run(asked.having(**late, unlisted_groups="drop"), frame) as outcome:
         found = counts_of(outcome)
         assert (found.rows, found.skipped, found.quarantined, found.unknown) == (43, 1, 1, 1)
     assert (tmp_path / "bad.csv").read_text().splitlines() == [
@@ -178,7 +181,7 @@ def test_what_a_frame_of_spark_cannot_have_is_refused(tmp_path: Path, spark: Any
     asked = job("groups", tmp_path)
     refused(asked.having(time="when"), frame, "has no column 'when'; its columns are at, page")
     refused(
-        asked.having(by="paid"),
+        asked.having(group_by="paid"),
         frame,
         "holds Float64, and one such number can be written as several texts",
     )
@@ -259,8 +262,8 @@ def test_count_above_the_bound_is_set_aside_as_on_one_machine(
     counts = [3, 2**50 + 1, 2**51, 2**53 + 1]
     rows = pl.DataFrame({"at": ["2024-03-01T00:10"] * 4, "n": counts})
     asked = Job(
-        "count", "-", tmp_path / "s.db", time="at", every="1d", start="2024-03-01", steps=3,
-        until="2024-03-02", epsilon=500, unit="event", counts="n", yes=True,
+        "count", "-", tmp_path / "s.db", time="at", every="1d", start="2024-03-01", windows=3,
+        until="2024-03-02", epsilon=500, privacy_unit="event", count_column="n", allow_empty_windows=True,
         bad_rows=f"quarantine:{aside}",
     )  # fmt: skip
     with run(asked.having(events=rows, state=tmp_path / "here.db")) as outcome:
@@ -347,12 +350,12 @@ def test_a_statistic_of_another_package_gives_the_same_bits(
     with installed(tmp_path) as package:
         spark.sparkContext.addPyFile(str(package / "counton_above.py"))  # as on all executors
         stream: dict[str, Any] = {
-            "time": "at", "every": "1d", "start": "2024-03-01", "steps": 20, "epsilon": 1,
+            "time": "at", "every": "1d", "start": "2024-03-01", "windows": 20, "epsilon": 1,
         }  # fmt: skip
         own: dict[str, Any] = {
-            "by": "page", "domain": ",".join(PAGES), "value": "paid", "threshold": 5,
+            "by": "page", "groups": ",".join(PAGES), "value": "paid", "threshold": 5,
         }  # fmt: skip
-        asked = Job("above", rows, tmp_path / "a.db", until="newest", **stream, **own)
+        asked = Job("above", rows, tmp_path / "a.db", until="latest-event", **stream, **own)
         with run(asked) as outcome:
             expected = told(outcome)
         there = asked.having(state=tmp_path / "b.db", events="-")
@@ -365,8 +368,8 @@ def test_frame_with_hole_is_refused_as_on_one_machine(
 ) -> None:
     """A day that is due without a row, and an open day that loses most of its rows."""
     asked = Job(
-        "count", "-", tmp_path / "s.db", time="at", every="1d", start="2024-03-01", covers="7d",
-        revise="3d", epsilon=10**6,
+        "count", "-", tmp_path / "s.db", time="at", every="1d", start="2024-03-01", lookback="7d",
+        allowed_lateness="3d", epsilon=10**6,
     )  # fmt: skip
     days = [f"2024-03-0{day}T12:00" for day in range(1, 7) for _ in range(20)]
     rows = pl.DataFrame({"at": days})

@@ -45,7 +45,7 @@ def test_names_of_columns_are_quoted(tmp_path: Path) -> None:
     rows = events(rows=60).rename({"page": "the `page`"})
     asked = job("two columns", tmp_path, by="the `page`,place")
     domain = {"the `page`": list("abc"), "place": list("xyz")}
-    with run(asked.having(domain=domain, events=rows)) as outcome:
+    with run(asked.having(groups=domain, events=rows)) as outcome:
         text = merge_text(outcome.read(), "visits", "rows_of_today")
     assert text == (
         "MERGE INTO visits AS kept USING rows_of_today AS released\n"

@@ -39,13 +39,13 @@ def test_a_frame_is_what_was_released_and_answers(name: str, tmp_path: Path, spa
         assert again.table().equals(table)
         assert again.describe() == released.describe()
         frame.write.mode("overwrite").saveAsTable("released")
-        kept = counton.read(spark.table("released"), name="it")
+        kept = counton.read(spark.table("released"), stream="it")
         assert kept.table().equals(table)
         if name == "groups":
             late = counton.read(spark.table("released").where("step > 9"))
             assert late.numbers.shown_steps == range(10, 19)
     with pytest.raises(InvalidInputError, match="belongs to stream 'it': correct name=other"):
-        counton.read(frame, name="other")
+        counton.read(frame, stream="other")
     with pytest.raises(InvalidInputError, match="has lost the description of its stream"):
         counton.read(spark.range(3))
 
@@ -108,7 +108,7 @@ def test_a_function_of_ones_own_takes_batches(tmp_path: Path, spark: Any, one_ke
     query = frame.writeStream.foreachBatch(each).option("checkpointLocation", place)
     query.trigger(availableNow=True).start().awaitTermination()
     assert seen == [0, 1]
-    here = asked.having(state=tmp_path / "here.db", until="newest", append=True)
+    here = asked.having(state=tmp_path / "here.db", until="latest-event", append=True)
     for part in (rows[:150], rows[150:]):
         with run(here.having(events=part)) as outcome:
             expected = outcome.read().table()

@@ -62,7 +62,7 @@ def counted(asked: Job, spark: Any, folder: Path, checkpoint: str = "checkpoint"
 
 
 def table(asked: Job) -> pl.DataFrame:
-    return pl.read_parquet(str(asked.out))
+    return pl.read_parquet(str(asked.output))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_query_releases_what_runs_over_new_events_do(
     written(tmp_path, parts[2:], first=2)
     counted(asked, spark, tmp_path)  # goes on from the checkpoint
     found = table(asked)
-    here = asked.having(state=tmp_path / "here.db", out=None, until="newest", append=True)
+    here = asked.having(state=tmp_path / "here.db", output=None, until="latest-event", append=True)
     for part in parts:
         if part.height:
             with run(here.having(events=part)) as outcome:
@@ -129,7 +129,7 @@ def test_a_query_and_a_state_that_do_not_belong_together(tmp_path: Path, spark: 
     with pytest.raises(StreamingQueryException, match="the checkpoint of this query is new"):
         counted(asked, spark, tmp_path, "another checkpoint")
     written(tmp_path, parts[3:], first=3)
-    other = asked.having(state=tmp_path / "other.db", out=tmp_path / "other.parquet")
+    other = asked.having(state=tmp_path / "other.db", output=tmp_path / "other.parquet")
     with pytest.raises(StreamingQueryException, match="none of the 2 batches before it"):
         counted(other, spark, tmp_path)
     assert table(asked).equals(shown)
@@ -145,7 +145,7 @@ def test_what_a_stream_cannot_have_is_refused_before_it_starts(tmp_path: Path, s
         (asked.having(until="2024-03-03"), "newest event tells which windows have ended"),
         (asked.having(time="when"), "has no column 'when'"),
         (asked.having(epsilon=None), "epsilon"),
-        (asked.having(out=tmp_path / "no" / "out.parquet"), "does not exist"),
+        (asked.having(output=tmp_path / "no" / "out.parquet"), "does not exist"),
     ):  # fmt: skip
         with pytest.raises(InvalidInputError, match=words):
             counton_spark.run(wrong, frame, checkpoint=tmp_path / "checkpoint")
@@ -231,7 +231,7 @@ def test_released_values_land_once_in_postgresql(
     asked = job("groups", tmp_path, until=None).having(state=postgres, key=tmp_path / "key")
     written(tmp_path, parts[:2])
     counted(asked, spark, tmp_path)
-    publish(postgres, name="it", key=tmp_path / "key")
+    publish(postgres, stream="it", key=tmp_path / "key")
     written(tmp_path, parts[3:], first=3)
     counted(asked, spark, tmp_path)  # what is new lands by itself
     with run(

@@ -354,7 +354,7 @@ def killed_at(state: str, name: str, deadly: int) -> str:
 def kept_in(state: str) -> tuple[list[str], str]:
     """Streams of a state and who spent last; closed, since SQLite does not survive a fork."""
     with Store(state) as store:
-        return [*store.streams], store.spends[-1].name
+        return [*store.streams], store.entries[-1].name
 
 
 def release_line(state: str, name: str, salt: int) -> str:
@@ -363,8 +363,8 @@ def release_line(state: str, name: str, salt: int) -> str:
     Where the operator is told that other data were released, that is said before.
     """
     cells = Path(state).with_name(f"cells{salt}.csv")
-    line: dict[str, Any] = {"counts": "n", "label": "cell", "domain": "a,b,c,d,e"}
-    with run(Job("ranges", cells, state, name=name, **line, epsilon=1)) as result:
+    line: dict[str, Any] = {"count_column": "n", "label": "cell", "groups": "a,b,c,d,e"}
+    with run(Job("ranges", cells, state, stream=name, **line, epsilon=1)) as result:
         counts = result.for_operator().input
         value = result.read().table()["estimate"].to_list()
         return f"{OTHER if counts.missing or counts.after_final else ''}{value}"

@@ -120,7 +120,7 @@ def test_what_cannot_be_copied_is_refused(stream: Stream, tmp_path: Path, postgr
 
 
 def test_the_command_copies_and_says_what_a_copy_is(stream: Stream, tmp_path: Path) -> None:
-    words = ["backup", str(tmp_path / "visits.db"), "--out", str(tmp_path / "night.db")]
+    words = ["backup", str(tmp_path / "visits.db"), "--output", str(tmp_path / "night.db")]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert "as secret as the state" in " ".join(done.output.split())

@@ -267,8 +267,8 @@ UNREADABLE = (
     "estimates = x''", "estimates = x'09'",
     "estimates = substr(estimates, 1, length(estimates) - 1)", "estimates = x'0100'",
     "estimates = CAST(x'81' || zeroblob(119) AS BLOB)",
-    "estimates = CAST(x'82' || zeroblob(120) AS BLOB)", "steps = 5", "steps = 7",
-    "unit = 'none'", "unit = '1/0'",
+    "estimates = CAST(x'82' || zeroblob(120) AS BLOB)", "windows = 5", "windows = 7",
+    "privacy-unit = 'none'", "privacy-unit = '1/0'",
 )  # fmt: skip
 #: Changes that only the checksum shows.
 READABLE = ("std = 'x'", "std = 3", "digest = NULL", "checksum = 'x'", "checksum = x'00'")
@@ -296,7 +296,7 @@ def test_a_row_of_the_journal_that_was_altered(
 def test_arrivals_that_cannot_be_are_refused(used: Path, change_to: str) -> None:
     change(used, f"UPDATE counton_streams SET {change_to}")  # noqa: S608
     with Store(used) as store, pytest.raises(StateError, match="the state was altered"):
-        store.arrivals("visits")
+        store.late_row_stats("visits")
 
 
 def test_open_with_a_damaged_last_release_is_refused(used: Path, key: Key) -> None:

@@ -41,7 +41,7 @@ class Clock(NamedTuple):
 
     @property
     def unit(self) -> str:
-        asked = {"timezone": self.zone, "time": "ab"[self.column], "per": self.per}
+        asked = {"timezone": self.zone, "time": "ab"[self.column], "contribution_period": self.per}
         return by_its_clock(UserLevel(1, self.per).of("reader"), asked)
 
 
@@ -146,8 +146,14 @@ def events(tmp_path: Path) -> Path:
 
 
 def count(events: Path, name: str, epsilon: str = "0.5", **more: Any) -> str:
-    asked: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 30}
-    asked |= {"until": "2024-03-02T20:00Z", "user": "who", "most": 1, "per": "1d", "unit": "reader"}
+    asked: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "windows": 30}
+    asked |= {
+        "until": "2024-03-02T20:00Z",
+        "user": "who",
+        "max_contributions": 1,
+        "contribution_period": "1d",
+        "privacy_unit": "reader",
+    }
     asked |= {"epsilon": epsilon, "name": name, **more}
     with run(Job("count", events, events.with_name("state.db"), **asked)) as outcome:
         return outcome.spec.description().unit

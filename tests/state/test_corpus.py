@@ -42,7 +42,7 @@ def test_state_of_a_version_is_read_or_refused(version: str, tmp_path: Path) -> 
             Store(folder / "state.db")
         return
     # The witness was moved here with the state.
-    found = verify(folder / "state.db", witness=folder / "witness")
+    found = verify(folder / "state.db", rollback_guard=folder / "witness")
     assert [one.name for one in found] == sorted(corpus.STREAMS)
     assert all(one.right for one in found), found
     nights = expected["nights"]

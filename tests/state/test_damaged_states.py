@@ -37,7 +37,7 @@ REFUSED = (
 #: Commands that read a state and write nothing.
 COMMANDS = (
     ("inspect", "{state}"), ("inspect", "{state}", "--json"), ("ledger", "{state}", "--history"),
-    ("export", "{state}", "--name", "revised"), ("methods", "{state}", "--name", "orders"),
+    ("export", "{state}", "--stream", "revised"), ("methods", "{state}", "--stream", "orders"),
 )  # fmt: skip
 
 
@@ -76,7 +76,9 @@ class Trial:
                 if table != self._about["after"][name]:
                     others.append(name)
         try:
-            content = all(one.right for one in verify(state, witness=self._damaged / "witness"))
+            content = all(
+                one.right for one in verify(state, rollback_guard=self._damaged / "witness")
+            )
         except CountonError as error:
             content = False
             yield from self._faults_of_refusal(error)
@@ -202,7 +204,7 @@ def test_malformed_details_with_their_checksum_are_refused_in_a_sentence(
     state = folder / "state.db"
     _write_fact(state, "found", place, MALFORMED[place])
     _assert_refused(["inspect", str(state)])
-    _assert_refused(["export", str(state), "--name", "found"])
+    _assert_refused(["export", str(state), "--stream", "found"])
     _assert_refused(_run_of_visitors(folder)[1])
 
 
@@ -211,15 +213,15 @@ def test_malformed_terms_with_their_checksum_are_refused_in_a_sentence(tmp_path:
     state = folder / "state.db"
     _write_fact(state, "revised", ("contribution", "per_cell"), None, column="terms")
     _write_fact(state, "visitors", ("record", "per"), "9" * 5000)
-    _assert_refused(["inspect", str(state), "--name", "visitors"])
+    _assert_refused(["inspect", str(state), "--stream", "visitors"])
     _assert_refused(_run_of_visitors(folder)[1])
 
 
 def test_export_of_a_stream_whose_windows_were_altered_is_refused(tmp_path: Path) -> None:
     folder = copied(VERSION, tmp_path / "state")
     state = folder / "state.db"
-    _write_fact(state, "revised", ("record", "revise"), None)
-    _assert_refused(["export", str(state), "--name", "revised"])
+    _write_fact(state, "revised", ("record", "allowed_lateness"), None)
+    _assert_refused(["export", str(state), "--stream", "revised"])
 
 
 def test_malformed_change_of_the_limit_is_refused_in_a_sentence(tmp_path: Path) -> None:
@@ -280,9 +282,9 @@ def test_journal_with_a_negative_step_is_refused_by_verify(tmp_path: Path) -> No
 def _run_of_visitors(folder: Path) -> tuple[list[str], list[str]]:
     """Return the words of a night of a stream, and of the verification of its state."""
     state = str(folder / "state.db")
-    witness = ["--witness", str(folder / "witness")]
+    witness = ["--rollback-guard", str(folder / "witness")]
     night = ["release", "count", str(folder / "rows" / "5" / "new.csv"), "--state", state]
-    night += ["--name", "visitors", "--key", f"{state}.key", "--until", "2024-03-06", "--append"]
+    night += ["--stream", "visitors", "--key", f"{state}.key", "--until", "2024-03-06", "--append"]
     return [*night, *witness], ["verify", state, *witness]
 
 

@@ -241,7 +241,7 @@ def test_a_place_that_is_not_mounted(file: Path, tmp_path: Path) -> None:
     disk.rename(tmp_path / "away")
     disk.mkdir()
     missing = r"is missing\. .*nobody can tell.*mount its disk"
-    for more in ({}, {"witness": named}, {"witness": tmp_path / "other"}):
+    for more in ({}, {"rollback_guard": named}, {"rollback_guard": tmp_path / "other"}):
         with pytest.raises(StateUnavailableError, match=missing):
             night(file, 3, **more)
         with pytest.raises(StateUnavailableError, match="is missing"):
@@ -345,15 +345,15 @@ def test_fresh_machines_with_a_key_from_the_environment(
         night(postgres, rows, key="env:VAULT", **more)
 
     fresh(1)
-    for more in ({}, {"witness": NONE}):
+    for more in ({}, {"rollback_guard": NONE}):
         with pytest.raises(StateUnavailableError, match="is missing"):
             fresh(2, **more)
     Server(postgres).clear()
-    fresh(1, witness=NONE)
+    fresh(1, rollback_guard=NONE)
     fresh(2)  # it is remembered
     Server(postgres).clear()
     place = tmp_path / "outlives"
-    fresh(1, witness=place)
+    fresh(1, rollback_guard=place)
     dump = Server(postgres).saved()
     for rows in (2, 3):
         fresh(rows)
@@ -454,7 +454,7 @@ def test_who_goes_back_to_a_place_leaves_the_other(file: Path, tmp_path: Path) -
     one = str(tmp_path / "one")
     two = str(tmp_path / "two")
     for rows, named in enumerate((one, two, one, None, two), 1):
-        night(file, rows, **({} if named is None else {"witness": named}))
+        night(file, rows, **({} if named is None else {"rollback_guard": named}))
     assert folder_of(file) == two
     assert not [*Path(one).iterdir()]
     (file_of_two,) = Path(two).iterdir()
@@ -518,7 +518,7 @@ def test_a_process_killed_while_the_witness_moves(
     newest = file.read_bytes()
     file.write_bytes(old)
     refused = f"{two}/.* records that step 2|{one}/.* (is missing|records that step 2)"
-    for more in ({}, {"witness": two}):
+    for more in ({}, {"rollback_guard": two}):
         with pytest.raises(StateError, match=refused):
             night(file, 9, **more)
     file.write_bytes(newest)

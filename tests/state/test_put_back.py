@@ -94,8 +94,8 @@ def night(state: Any, number: int, rows: int, folder: Path, **more: Any) -> None
     events = folder / "visits.csv"
     times = [f"2024-03-0{day}T09:00" for day in range(1, number + 1)]
     events.write_text("\n".join(["time", *times, *[times[-1]] * rows]) + "\n")
-    asked: dict[str, Any] = {"every": "1d", "start": "2024-03-01", "steps": 30, "epsilon": 1}
-    asked |= {"name": "visits", "time": "time", "until": f"2024-03-0{number + 1}", **more}
+    asked: dict[str, Any] = {"every": "1d", "start": "2024-03-01", "windows": 30, "epsilon": 1}
+    asked |= {"stream": "visits", "time": "time", "until": f"2024-03-0{number + 1}", **more}
     run(Job("count", events, state, **asked)).close()
 
 
@@ -162,7 +162,10 @@ def test_a_dump_and_the_folder_of_the_key_put_back(
     server = Server(postgres)
     folder = tmp_path / "w"
     folder.mkdir()
-    more = {"key": folder / "my.key", **({"witness": tmp_path / "elsewhere"} if named else {})}
+    more = {
+        "key": folder / "my.key",
+        **({"rollback_guard": tmp_path / "elsewhere"} if named else {}),
+    }
     Key.generate().save(folder / "my.key")
     for number in (1, 2):
         night(postgres, number, 0, folder, **more)
@@ -191,7 +194,7 @@ def test_a_place_that_is_named(tmp_path: Path, home: Path) -> None:
     newest = {path: path.read_bytes() for path in tmp_path.glob("e.db*")}
     for path, data in old.items():
         path.write_bytes(data)
-    for more in ({}, {"witness": two}):
+    for more in ({}, {"rollback_guard": two}):
         with pytest.raises(StateError, match=rf"{one}/.* records that step 2 is released"):
             night(state, 2, 9, tmp_path, **more)
     assert not two.exists()
@@ -252,8 +255,14 @@ def test_somebody_who_was_forgotten_does_not_come_back(
     events = tmp_path / "visits.csv"
     state.parent.mkdir()
     events.write_text("time,who\n2024-03-01T09:00,ann\n2024-03-02T09:00,bob\n")
-    asked: dict[str, Any] = {"every": "1d", "start": "2024-03-01", "steps": 30, "epsilon": 1}
-    asked |= {"user": "who", "most": 2, "per": "1d", "yes": True, "time": "time"}
+    asked: dict[str, Any] = {"every": "1d", "start": "2024-03-01", "windows": 30, "epsilon": 1}
+    asked |= {
+        "user": "who",
+        "max_contributions": 2,
+        "contribution_period": "1d",
+        "allow_empty_windows": True,
+        "time": "time",
+    }
 
     def go_on() -> None:
         run(Job("count", events, state, until=until, **asked)).close()

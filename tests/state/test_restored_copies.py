@@ -69,17 +69,17 @@ def _contingency(state: Path, name: str, key: Any = None) -> object:
 def _job(state: Path, name: str, key: Any = None, **more: Any) -> object:
     events = state.with_name("visits.csv")
     events.write_text("time,page\n2024-03-01T09:00,a\n2024-03-02T10:00,b\n")
-    asked: dict[str, Any] = {"by": "page", "domain": "a,b", "epsilon": 1, **more}
+    asked: dict[str, Any] = {"group_by": "page", "groups": "a,b", "epsilon": 1, **more}
     request = Job(
-        "count", events, state, time="time", every="1d", start="2024-03-01", steps=30,
-        until="2024-03-03", name=name, key=key, **asked,
+        "count", events, state, time="time", every="1d", start="2024-03-01", windows=30,
+        until="2024-03-03", stream=name, key=key, **asked,
     )  # fmt: skip
     with run(request) as outcome:
         return outcome.read().table().rows()
 
 
 def _discovered(state: Path, name: str, key: Any = None) -> object:
-    return _job(state, name, key, domain=None, unknown="discover", delta="1e-6")
+    return _job(state, name, key, groups=None, unlisted_groups="discover", delta="1e-6")
 
 
 MAKERS = [*(_stream, _expiring, _statistic, _top, _line, _tree, _contingency, _job, _discovered)]

@@ -41,7 +41,7 @@ def build(state: Path) -> None:
                 observed={night: INPUTS[night], night + 1: INPUTS[night] + 7},
                 sources=[f"file {night}", f"name {night}"],
                 remembered=DigestChange(SECRET, [users(night, 3, 8 + night)]),
-                arrivals=LateRowStats(5 * night, night),
+                late_row_stats=LateRowStats(5 * night, night),
             )
             stream.take(Private(addition))
 
@@ -145,7 +145,7 @@ def test_altered_contents_are_refused_when_read(tmp_path: Path, table: SealedTab
     assert f"table {table.name}) is not what was written" in found.problems[0]
     with Stream.open(tmp_path / "s.db", "s", key=KEY) as stream:
         reads: dict[str, Callable[[], Any]] = {
-            "counton_marks": lambda: [*open_private(stream.marks("user"))],
+            "counton_marks": lambda: [*open_private(stream.digest_sets("user"))],
             "counton_observed": lambda: [*open_private(stream.observed_blocks())],
             "counton_sources": lambda: [stream.has_source(f"file {n}") for n in range(9)],
         }
@@ -171,7 +171,7 @@ def test_altered_row_of_a_stream_with_its_checksum_is_noticed(tmp_path: Path, ch
         (checkpoint,) = connection.execute("SELECT checkpoint FROM counton_streams").fetchone()
         head, body = bytes(checkpoint).split(b"\n", 1)
         other = with_checksum(head.decode().split(" ")[0], body[:-1] + bytes([body[-1] ^ 2]))
-        given = {"other": other} if ":other" in change else {}
+        given = {"other_group": other} if ":other" in change else {}
         connection.execute(f"UPDATE counton_streams SET {change}", given)  # noqa: S608 - ours
         connection.commit()
     mend_checksums(state)
@@ -198,8 +198,8 @@ def test_state_with_another_identity_is_noticed(tmp_path: Path) -> None:
 def visit_job(state: Path, rows: list[tuple[str, str]], until: str, **more: Any) -> Job:
     frame = pl.DataFrame(rows, schema=["time", "who"], orient="row")
     asked: dict[str, Any] = {
-        "time": "time", "every": "1d", "start": "2024-03-01", "steps": 9, "epsilon": 10**6,
-        "user": "who", "most": 1, "unit": "visitor", "append": True, "key": KEY,
+        "time": "time", "every": "1d", "start": "2024-03-01", "windows": 9, "epsilon": 10**6,
+        "user": "who", "max_contributions": 1, "privacy_unit": "visitor", "append": True, "key": KEY,
     }  # fmt: skip
     return Job("count", frame, state, until=until, **asked | more)
 
@@ -227,7 +227,7 @@ def test_user_cannot_count_twice_after_one_changed_byte(tmp_path: Path, on_purpo
 
 def test_rows_that_wait_cannot_vanish(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
-    more = {"user": None, "most": None, "unit": "event"}
+    more = {"user": None, "max_contributions": None, "privacy_unit": "event"}
     rows = [("2024-03-01T09:00", "ann"), ("2024-03-02T09:00", "bob")]  # the second day waits
     run(visit_job(state, rows, "2024-03-02", **more)).close()
     with closing(sqlite3.connect(state)) as connection:
@@ -274,7 +274,7 @@ def test_reader_sees_what_another_process_has_written_meanwhile(state: str) -> N
         )
         assert reader.has_source("a")
         assert reader.secret() == SECRET
-        assert [part.digests.tolist() for part in open_private(reader.marks("user"))] == [[5]]
+        assert [part.digests.tolist() for part in open_private(reader.digest_sets("user"))] == [[5]]
 
 
 def test_writer_that_was_taken_over_is_told_so_when_it_reads(state: str) -> None:
@@ -286,7 +286,7 @@ def test_writer_that_was_taken_over_is_told_so_when_it_reads(state: str) -> None
         with pytest.raises(
             ConcurrentWriterError, match="another process has released in stream 's'"
         ):
-            [*open_private(former.marks("user"))]
+            [*open_private(former.digest_sets("user"))]
 
 
 def test_failed_commit_leaves_the_lists_of_the_writer(
@@ -339,7 +339,7 @@ def test_wrong_seals_do_not_notice_what_the_tests_above_alter(
     write_rows(tmp_path / "s.db", MARKS, rows)
     assert all(one.right for one in verify(tmp_path / "s.db", key=KEY))
     with Stream.open(tmp_path / "s.db", "s", key=KEY) as stream:
-        found: Callable[[], Any] = lambda: open_private(stream.marks("user"))  # noqa: E731
+        found: Callable[[], Any] = lambda: open_private(stream.digest_sets("user"))  # noqa: E731
         assert [part.digests.tolist() for part in found()] == [[1], [1]]
 
 

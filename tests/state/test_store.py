@@ -36,7 +36,7 @@ def test_streams_are_entered_and_the_limit_holds(state: str, key: Key) -> None:
         with pytest.raises(BudgetExceededError, match=r"'c' asks for .* the budget is pure"):
             create(state, "c", PureDP(0.001), key)
         assert store.streams == ("a", "b")
-        assert store.spends == (LedgerEntry("a", PureDP(0.3)), LedgerEntry("b", PureDP(0.7)))
+        assert store.entries == (LedgerEntry("a", PureDP(0.3)), LedgerEntry("b", PureDP(0.7)))
         with pytest.raises(
             InvalidInputError, match=r"would become .* = 1.001.*, or give allow_raise"
         ):
@@ -51,7 +51,7 @@ def test_streams_are_entered_and_the_limit_holds(state: str, key: Key) -> None:
 def test_an_unknown_stream_is_refused(state: str, key: Key) -> None:
     create(state, "a", PureDP(1), key)
     with Store(state) as store, pytest.raises(StateError, match=r"no stream 'b'; it has 'a'"):
-        store.arrivals("b")
+        store.late_row_stats("b")
     with Store(state) as store, pytest.raises(StateError, match=r"no stream 'b'; it has 'a'"):
         store.amend("b", lambda step: {"ended": step})
 
@@ -102,7 +102,7 @@ def test_neighbours_are_kept_and_counted(state: str, key: Key) -> None:
         with pytest.raises(BudgetExceededError, match="for one unit replaced counts as"):
             create(state, "b", PureDP(0.5), key)
         create(state, "b", PureDP(0.25), key)
-        assert [spend.relation for spend in store.spends] == ["replace", "add_remove"]
+        assert [spend.relation for spend in store.entries] == ["replace", "add_remove"]
         assert store.ledger is not None
         assert store.ledger.remaining() is None
         with pytest.raises(InvalidInputError, match="does not hide whether it is there"):
@@ -121,7 +121,7 @@ def test_units_of_streams_are_counted_apart(state: str, key: Key) -> None:
         assert store.ledger is not None
         assert store.ledger.units == {"visit": "add_remove", "visitor": "add_remove"}
         assert store.ledger.remaining(unit="visitor") == PureDP(0.25)
-        assert [spend.unit for spend in store.spends] == ["visit", "visitor"]
+        assert [spend.unit for spend in store.entries] == ["visit", "visitor"]
 
 
 def test_a_limit_set_late_knows_what_was_spent(state: str, key: Key) -> None:
@@ -157,7 +157,7 @@ def test_creations_at_the_same_time_stay_within_the_limit(state: str, key: Key) 
         with ThreadPoolExecutor(6) as pool:
             made = list(pool.map(attempt, range(6)))
         assert sum(made) == 3
-        assert len(store.streams) == len(store.spends) == 3
+        assert len(store.streams) == len(store.entries) == 3
 
 
 def test_first_creations_at_the_same_time_make_one_database(state: str, key: Key) -> None:
@@ -216,8 +216,8 @@ def test_who_names_no_unit_counts_by_the_one_of_the_state(file: Path) -> None:
     with pytest.raises(BudgetExceededError, match="one visitor"):
         kept_line([1, 2, 3], file, "more", epsilon="0.25")
     with Store(file) as store:
-        assert {spend.unit for spend in store.spends} == {"visitor"}
-        assert len(store.spends) == 5
+        assert {spend.unit for spend in store.entries} == {"visitor"}
+        assert len(store.entries) == 5
 
 
 def test_who_names_no_unit_is_asked_where_there_are_several(file: Path) -> None:
@@ -241,7 +241,7 @@ def test_a_unit_is_not_named_after_others_that_nobody_named(file: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"unit is 'visitor', but the unit of 'a'"):
         kept_line([1, 2], file, unit="visitor")
     with Store(file) as store:
-        assert [spend.name for spend in store.spends] == ["a"]
+        assert [spend.name for spend in store.entries] == ["a"]
 
 
 def test_a_stream_without_a_last_step_is_charged_once_and_for_ever(file: Path, key: Key) -> None:
@@ -255,6 +255,6 @@ def test_a_stream_without_a_last_step_is_charged_once_and_for_ever(file: Path, k
         assert stream.releases(300, 301).values.tolist() == first.values[-1:].tolist()
         assert len(later.interval()[0]) == 40
     with Store(file) as store:
-        assert store.spends == (LedgerEntry("visits", PureDP(1)),)
+        assert store.entries == (LedgerEntry("visits", PureDP(1)),)
     with pytest.raises(BudgetExceededError):
         Stream.create(file, "other", Epochs(), PureDP("0.001"), key=key)

@@ -29,29 +29,29 @@ def keep(state: Path, name: str, statistic: Statistic, epsilon: Any = "0.1") -> 
 def count(state: Path, name: str, **more: Any) -> str:
     events = state.with_name("visits.csv")
     events.write_text("time,cookie\n2024-03-01T09:00,ann\n2024-03-02T10:00,bob\n")
-    asked: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 30}
-    asked |= {"until": "2024-03-03", "epsilon": "0.1", "name": name, **more}
+    asked: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "windows": 30}
+    asked |= {"until": "2024-03-03", "epsilon": "0.1", "stream": name, **more}
     with run(Job("count", events, state, **asked)) as outcome:
         return outcome.spec.description().unit
 
 
 @pytest.mark.parametrize("statistic", OF_EVENTS, ids=repr)
 def test_statistics_of_events_take_the_word_of_the_state(file: Path, statistic: Statistic) -> None:
-    assert count(file, "orders", unit="order") == "order"
+    assert count(file, "orders", privacy_unit="order") == "order"
     assert keep(file, "other", statistic) == "order"
 
 
 def test_a_spent_limit_holds_for_statistics_too(file: Path) -> None:
     with Store(file, create=True) as store:
         store.set_budget(PureDP(1))
-    count(file, "orders", unit="order")
+    count(file, "orders", privacy_unit="order")
     for statistic in OF_EVENTS:
         with pytest.raises(BudgetExceededError, match="for one order added"):
             keep(file, "other", statistic, 1)
 
 
 def test_another_word_is_stated(file: Path) -> None:
-    count(file, "orders", unit="order")
+    count(file, "orders", privacy_unit="order")
     assert keep(file, "letters", Average(0, 10, 1, unit="parcel")) == "parcel"
     assert keep(file, "plain", Average(0, 10, 1, unit="event")) == "event"
     with pytest.raises(
@@ -63,8 +63,12 @@ def test_another_word_is_stated(file: Path) -> None:
 #: What may not pass by a budget about readers, once 0.7 of it is spent for them: how the rows are
 #: protected, what for, and what that is called.
 LESS: list[tuple[dict[str, Any], str, str]] = [
-    ({"user": "cookie", "most": 2, "unit": "person"}, "0.3", "person"),
-    ({"user": "cookie", "most": 2, "per": "1mo"}, "0.7", "reader's month .UTC, time."),
+    ({"user": "cookie", "max_contributions": 2, "privacy_unit": "person"}, "0.3", "person"),
+    (
+        {"user": "cookie", "max_contributions": 2, "contribution_period": "1mo"},
+        "0.7",
+        "reader's month .UTC, time.",
+    ),
     ({}, "0.4", "event"),
     ({"unit": "visit"}, "0.9", "visit"),
 ]
@@ -76,7 +80,7 @@ def test_what_a_limit_is_about_is_not_passed_by_another_word(
 ) -> None:
     with Store(file, create=True) as store:
         store.set_budget(PureDP(1), unit="reader")
-    of_readers = {"user": "cookie", "most": 2, "epsilon": "0.7"}
+    of_readers = {"user": "cookie", "max_contributions": 2, "epsilon": "0.7"}
     assert count(file, "first", **of_readers) == "reader"  # nobody has to say so
     words = f"'less' protects one {unit}, but the budget of this ledger is about one reader"
     with pytest.raises(InvalidInputError, match=words):
@@ -84,7 +88,7 @@ def test_what_a_limit_is_about_is_not_passed_by_another_word(
     with Store(file) as store:
         found = store.ledger
         assert found is not None
-        assert len(found.spends) == 1
+        assert len(found.entries) == 1
         assert found.cost() == PureDP("0.7")
         assert store.streams == ("first",)
     assert count(file, "rest", **{**of_readers, "epsilon": "0.3"}) == "reader"
@@ -96,7 +100,7 @@ def test_an_event_is_not_called_as_what_a_limit_is_about(file: Path) -> None:
     with pytest.raises(
         InvalidInputError, match="'reader' means one user in the release 'budget of the led"
     ):
-        count(file, "events", unit="Reader")
+        count(file, "events", privacy_unit="Reader")
 
 
 def test_a_limit_keeps_its_unit_when_only_its_number_changes(file: Path) -> None:
@@ -133,31 +137,31 @@ def test_the_first_release_says_whether_a_limit_is_of_rows_or_of_users(file: Pat
         InvalidInputError, match="protects one event, but the budget of this ledger is"
     ):
         count(file, "unnamed")
-    assert count(file, "rows", unit="Move", epsilon="0.7") == "move"
+    assert count(file, "rows", privacy_unit="Move", epsilon="0.7") == "move"
     with pytest.raises(
         InvalidInputError, match="'move' means one event in the release 'budget of the"
     ):
-        count(file, "people", unit="move", user="cookie", most=2)
+        count(file, "people", privacy_unit="move", user="cookie", max_contributions=2)
     assert count(file, "rest", epsilon="0.3") == "move"
     with pytest.raises(BudgetExceededError):
-        count(file, "more", unit="move")
+        count(file, "more", privacy_unit="move")
 
 
 def test_one_word_never_means_an_event_and_a_user(file: Path) -> None:
-    count(file, "orders", unit="customer")
+    count(file, "orders", privacy_unit="customer")
     with pytest.raises(
         InvalidInputError, match="'customer' means one event in the release 'orders'"
     ):
-        count(file, "people", unit="Customer", user="cookie", most=2)
-    count(file, "people", unit="user", user="cookie", most=2)
+        count(file, "people", privacy_unit="Customer", user="cookie", max_contributions=2)
+    count(file, "people", privacy_unit="user", user="cookie", max_contributions=2)
     with pytest.raises(InvalidInputError, match="'user' means one user in the release 'people'"):
         keep(file, "average", Average(0, 10, 1, unit="user"))
     with pytest.raises(InvalidInputError, match="'user' means one user in the release 'people'"):
-        count(file, "more", unit="user")
+        count(file, "more", privacy_unit="user")
 
 
 def test_a_table_once_counts_as_a_stream_does(file: Path) -> None:
-    count(file, "people", unit="guest", user="cookie", most=2)
+    count(file, "people", privacy_unit="guest", user="cookie", max_contributions=2)
     kept_line([1, 2], file, epsilon="0.1")
     units = [entry["unit"] for entry in state_summary(file)["ledger"]]
     assert units == ["guest", "event"]

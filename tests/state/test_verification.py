@@ -14,8 +14,7 @@ from counton import ZCDP, ApproxDP, ContributionBound, ExpiringDP, Key, PureDP, 
 from counton.base.errors import InvalidInputError, NoiseKeyError, StateError
 from counton.base.private import Private
 from counton.noise import NoiseField
-from counton.state import Store, verify
-from counton.state import dedup as marks
+from counton.state import Store, dedup, verify
 from counton.state.commit_input import CommitInput
 from counton.strategies import (
     Binary,
@@ -191,9 +190,9 @@ GROUPS = {"groups": ["home", "shop"], "start": "2024-03-01", "release": "totals"
 
 def sealed(state: Path) -> None:
     """A stream with details that knows users and a file."""
-    part = marks.DigestSet("user", 0, np.array([3, 8], np.uint64))
+    part = dedup.DigestSet("user", 0, np.array([3, 8], np.uint64))
     with Stream.create(state, "s", KAry(20, 4), PureDP(1), shape=(2,), details=GROUPS) as stream:
-        change = marks.DigestChange(marks.Secret(bytes(range(32))), [part])
+        change = dedup.DigestChange(dedup.Secret(bytes(range(32))), [part])
         inputs = np.array([[1, 2], [3, 4]])
         stream.take(Private(CommitInput(inputs, remembered=change, sources=["file"])))
 
@@ -242,10 +241,10 @@ def test_altered_details_and_a_lost_memory_show(
 def test_names_of_groups_that_are_altered_show(statement: str, tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     for name, groups in (("s", ["home", "shop"]), ("t", ["shop", "home"])):
-        details = {**GROUPS, "domain": GroupNames(groups)}
+        details = {**GROUPS, "groups": GroupNames(groups)}
         Stream.create(state, name, KAry(20, 4), PureDP(1), shape=(2,), details=details).close()
     with Store(state) as store:
-        assert store.details["s"]["domain"] == ("home", "shop")
+        assert store.details["s"]["groups"] == ("home", "shop")
     alter(state, statement)
     assert "names of 2 groups" in wrong(state, "s")
     with pytest.raises(
@@ -257,12 +256,12 @@ def test_names_of_groups_that_are_altered_show(statement: str, tmp_path: Path) -
 def test_names_that_are_amended_replace_those_before(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     names = GroupNames([f"g{number}" for number in range(5)])
-    make = Stream.create(state, "s", KAry(20, 4), PureDP(1), shape=(6,), details={"domain": names})
+    make = Stream.create(state, "s", KAry(20, 4), PureDP(1), shape=(6,), details={"groups": names})
     with make as stream:
-        stream.amend({"domain": names.plus(["new"]), "also": True})
+        stream.amend({"groups": names.plus(["new"]), "also": True})
         stream.release([1, 2, 3, 4, 5, 6])
     with Stream.open(state, "s") as stream:
-        assert stream.details == {"domain": [*names, "new"], "also": True}
+        assert stream.details == {"groups": [*names, "new"], "also": True}
     assert all(one.right for one in verify(state))
 
 

@@ -261,7 +261,7 @@ def test_several_machines_share_a_folder(
 
     create(postgres, keys[0])
     witness_file(postgres).rename(tmp_path / "away")  # as seen from the second machine
-    each: tuple[dict[str, Any], ...] = ({}, {"witness": shared})
+    each: tuple[dict[str, Any], ...] = ({}, {"rollback_guard": shared})
     for more in each:
         with pytest.raises(StateUnavailableError, match=r"is missing.*which all machines"):
             on(1, **more)

@@ -33,7 +33,7 @@ PAGES = ("b", "a", "c")
 #: When, who, and on which page.
 Row = tuple[datetime, str, str]
 
-BY: dict[str, Any] = {"by": "page", "domain": list(PAGES)}
+BY: dict[str, Any] = {"by": "page", "groups": list(PAGES)}
 #: Periods as long as windows, longer, and none; alone and by group.
 WAYS: tuple[dict[str, Any], ...] = (
     {"at_least": "1,2,4", "per": "1w"},
@@ -83,7 +83,7 @@ def job(way: dict[str, Any], state: Path, rows: Sequence[Row], nights: int, **mo
     asked: dict[str, Any] = {
         "time": "at", "every": "1d", "start": START, "steps": DAYS, "user": "who",
         "strategy": "binary", "epsilon": 10**7, "append": True,
-        "until": START + timedelta(days=7 * nights), "quiet": 7, **own, **more,
+        "until": START + timedelta(days=7 * nights), "max_empty_windows": 7, **own, **more,
     }  # fmt: skip
     frame = pl.DataFrame(rows, named, orient="row")
     return Job(way.get("what", "reach"), frame, state, **asked)
@@ -285,12 +285,15 @@ def test_a_report_refuses_more_rows_than_count(tmp_path: Path) -> None:
             "at_least is .*; give 1 to 16 different whole",
         ),
         ({"user": None}, "reach needs user"),
-        ({"first": True}, "reach has no option 'first'"),
-        ({"distinct": True}, "reach has no option 'distinct'"),
-        ({"most": 2, "most_a_window": 1}, "reach has no option 'most_a_window'"),
-        ({"most": 2}, "most=2 bounds the groups of a user, and there are none"),
-        (BY, "by=page with statistic=reach needs most"),
-        ({"per": "1y"}, "per=1y is not a length of time"),
+        ({"distinct_users": True}, "reach has no option 'distinct_users'"),
+        ({"once_per_window": True}, "reach has no option 'once_per_window'"),
+        (
+            {"most": 2, "max_contributions_per_window": 1},
+            "reach has no option 'max_contributions_per_window'",
+        ),
+        ({"most": 2}, "max_contributions=2 bounds the groups of a user, and there are none"),
+        (BY, "group_by=page with statistic=reach needs max_contributions"),
+        ({"contribution_period": "1y"}, "contribution_period=1y is not a length of time"),
         ({"time": None}, "a new stream of reach needs time"),
     ],
 )
@@ -305,12 +308,14 @@ def test_a_later_run_may_leave_thresholds_out_and_not_change_them(tmp_path: Path
     given = nights(0)
     state = tmp_path / "s.db"
     run(job(WAYS[0], state, given[0], 1)).close()
-    for changed in ({"at_least": "1,2"}, {"per": "1d"}):
+    for changed in ({"at_least": "1,2"}, {"contribution_period": "1d"}):
         with pytest.raises(StateError, match="differs from stream 'reach' in"):
             run(job({**WAYS[0], **changed}, state, given[1], 2))
-    with pytest.raises(InvalidInputError, match="reach has no option 'first'"):
-        run(job({**WAYS[0], "first": True}, state, given[1], 2))
-    again = Job("reach", job({}, state, given[1], 2).events, state, append=True, until="newest")
+    with pytest.raises(InvalidInputError, match="reach has no option 'distinct_users'"):
+        run(job({**WAYS[0], "distinct_users": True}, state, given[1], 2))
+    again = Job(
+        "reach", job({}, state, given[1], 2).events, state, append=True, until="latest-event"
+    )
     with run(again) as outcome:
         assert outcome.spec.description().counting == UserLevel(1, "1w", each=4)
         assert outcome.spec.description().inner == Reach([1, 2, 4])
@@ -335,7 +340,7 @@ def test_rows_of_users_are_remembered_until_their_period_is_over(tmp_path: Path)
 def kept(state: Path) -> Counter[str]:
     """How many rows a state knows of each user, by digests; the most of one is called "ann"."""
     with Stream.open(state, "reach") as stream:
-        digests = [one.digests for one in open_private(stream.marks("user"))]
+        digests = [one.digests for one in open_private(stream.digest_sets("user"))]
     numbers = np.unique(np.concatenate(digests), return_counts=True)[1]
     return Counter({"ann": int(numbers.sum())})
 

@@ -364,7 +364,7 @@ def test_a_job_counts_what_the_rows_say(tmp_path: Path) -> None:
 
 
 def test_groups_people_and_late_rows_go_through(tmp_path: Path) -> None:
-    more: dict[str, Any] = {"by": "page", "domain": ["home", "shop"], "epsilon": 4000}
+    more: dict[str, Any] = {"by": "page", "groups": ["home", "shop"], "epsilon": 4000}
     found = released(daily(), tmp_path, **more)
     last = found.table().filter((pl.col("window_index") == 9) & (pl.col("statistic") == "visits"))
     numbers = dict(last.select("group", "estimate").rows())
@@ -379,7 +379,7 @@ def test_groups_people_and_late_rows_go_through(tmp_path: Path) -> None:
     state = str(tmp_path / "late.db")
     for until, rows in (("2024-03-09", parts[1]), ("2024-03-10", parts[0])):
         again = release(
-            daily(), rows, state=state, append=True, epsilon=4000, yes=True,
+            daily(), rows, state=state, append=True, epsilon=4000, allow_empty_windows=True,
             **{**STREAM, "until": until},
         )  # fmt: skip
     late = again.table().filter((pl.col("window_index") == 9) & (pl.col("statistic") == "visits"))
@@ -407,9 +407,9 @@ def test_the_bound_on_people_holds_for_all_statistics_together(tmp_path: Path) -
                 str(tmp_path / f"p{most}.db"),
                 **STREAM,
                 user="who",
-                most=most,
+                max_contributions=most,
                 epsilon=1,
-                yes=True,
+                allow_empty_windows=True,
             )
         ) as outcome:
             definition = outcome.spec.description()
@@ -427,7 +427,14 @@ def test_the_bound_on_people_holds_for_all_statistics_together(tmp_path: Path) -
 def test_a_file_answers_for_the_report_and_each_statistic(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"daily{ending}"
     own = release(
-        daily(), FRAME, state=tmp_path / "s.db", epsilon=2, out=path, user="who", most=3, **STREAM
+        daily(),
+        FRAME,
+        state=tmp_path / "s.db",
+        epsilon=2,
+        output=path,
+        user="who",
+        max_contributions=3,
+        **STREAM,
     )
     found = read(path)
     assert found.table().equals(own.table())
@@ -575,7 +582,7 @@ def test_a_job_file_has_reports(tmp_path: Path) -> None:
     file = tmp_path / "nightly.toml"
     file.write_text(FILE.format(folder=tmp_path))
     (job,) = load(file).values()
-    assert job.name == "daily"
+    assert job.stream == "daily"
     for _ in range(2):  # the second night changes nothing, and is no other report
         with run(job) as outcome:
             report = outcome.spec.description().statistic

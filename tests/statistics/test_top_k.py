@@ -94,7 +94,9 @@ def test_rankings_say_what_intervals_allow(
     true = np.array(values) + half * np.array(shifts)
     larger = (true[None, :] > true[:, None] + 1e-9).sum(axis=1)
     belongs = set(np.flatnonzero(larger < k).tolist())
-    assert {name for name, sure in zip(found.names, found.sure, strict=True) if sure} <= belongs
+    assert {
+        name for name, sure in zip(found.names, found.group_is_certain, strict=True) if sure
+    } <= belongs
     assert belongs <= {*found.names, *found.others}
     assert found.is_certain or found.others
 
@@ -111,7 +113,7 @@ def test_rankings_claim_no_more_than_they_must() -> None:
         true = values - half
         true[place] += 2 * half
         assert (true > true[place]).sum() < k
-    for place, sure in zip(found.names, found.sure, strict=True):
+    for place, sure in zip(found.names, found.group_is_certain, strict=True):
         true = values + half
         true[place] -= 2 * half
         assert ((true > true[place]).sum() < k) == sure
@@ -141,7 +143,11 @@ def holds(truth: NDArray[Any], k: int, down: int, up: int, hidden: int | None = 
             there = [one for one in there if one == 0 or values[one] >= hidden]
         found = rank_largest(there, values[there], down, k, upward=up, hidden=hidden)
         own = truth[list(found.names)]
-        sure = {name for name, is_sure in zip(found.names, found.sure, strict=True) if is_sure}
+        sure = {
+            name
+            for name, is_sure in zip(found.names, found.group_is_certain, strict=True)
+            if is_sure
+        }
         held[place] = (
             ((found.lower <= own) & (own <= found.upper)).all()
             and sure <= belong
@@ -195,7 +201,9 @@ def test_intervals_hold_for_all_groups_at_once() -> None:
         low, high = reading.release.interval(level)
         alone += bool(((low <= truth) & (truth <= high)).all())
         top = reading.ranking(confidence_level=level)
-        sure = {name for name, is_sure in zip(top.names, top.sure, strict=True) if is_sure}
+        sure = {
+            name for name, is_sure in zip(top.names, top.group_is_certain, strict=True) if is_sure
+        }
         right += sure <= {"g0", "g1", "g2"} <= {*top.names, *top.others}
     spread = 4 * np.sqrt(level * (1 - level) / keys)
     assert level - spread <= held / keys <= level + spread + 0.01
@@ -238,10 +246,10 @@ def test_the_level_that_a_refusal_names_is_known(groups: int) -> None:
 @pytest.mark.parametrize(
     ("what", "own"),
     [
-        ("top-k", {"by": "page", "domain": "a,b,c", "level": 0.999999999}),
-        ("top-k", {"by": "page", "unknown": "discover", "delta": "1e-6", "level": 0.9999}),
+        ("top-k", {"by": "page", "groups": "a,b,c", "level": 0.999999999}),
+        ("top-k", {"by": "page", "unlisted_groups": "discover", "delta": "1e-6", "level": 0.9999}),
         ("report", {
-            "statistics": {"pages": {"statistic": "top-k", "by": "page", "domain": ["a", "b"]}},
+            "statistics": {"pages": {"statistic": "top-k", "by": "page", "groups": ["a", "b"]}},
             "level": 0.999999999,
         }),
     ],
@@ -253,6 +261,6 @@ def test_a_level_that_no_ranking_has_is_refused_before_a_release(
     with pytest.raises(InvalidInputError, match="groups at once, so that each of them needs more"):
         release(
             what, events, state=tmp_path / "s.db", time="at", every="1d", start="2024-03-01",
-            steps=3, until="2024-03-02", epsilon=1, **own,
+            windows=3, until="2024-03-02", epsilon=1, **own,
         )  # fmt: skip
     assert not (tmp_path / "s.db").exists()

@@ -71,7 +71,7 @@ def test_numbers_are_of_the_period(per: str, zone: str, tmp_path: Path) -> None:
     local = datetime.fromisoformat("2024-02-26")
     more = {"timezone": zone, "start": local.isoformat(), "per": per, "events": frame}
     with run(job(tmp_path, **more, until="2024-04-06")) as outcome:
-        assert outcome.spec.description().release == "periods"
+        assert outcome.spec.description().series == "period-to-date"
         table = outcome.read().table()
     truth = rows_by(per, frame)
     for row in table.filter(pl.col("measure").str.ends_with("more")).iter_rows(named=True):
@@ -138,15 +138,15 @@ def test_periods_that_end_within_windows_are_added_up(tmp_path: Path) -> None:
     for changed in ({"every": "1w", "per": "1d", "steps": 5}, {"every": "5d", "steps": 8}):
         with run(job(tmp_path, **changed, until=START + timedelta(days=35))) as outcome:
             released = outcome.read()
-        assert released.numbers.definition.release == "totals"
+        assert released.numbers.definition.series == "cumulative"
         assert ANEW in released.methods()
-        with pytest.raises(InvalidInputError, match="release=periods"):
+        with pytest.raises(InvalidInputError, match="series=period-to-date"):
             run(job(tmp_path, **changed, release="periods"))
 
 
 def test_numbers_of_periods_are_for_who_counts_anew(tmp_path: Path) -> None:
     for changed in ({"what": "count", "most": 2, "at_least": None}, {"per": None}):
-        with pytest.raises(InvalidInputError, match="release=periods"):
+        with pytest.raises(InvalidInputError, match="series=period-to-date"):
             run(job(tmp_path, **changed, release="periods"))
 
 
@@ -155,7 +155,8 @@ def test_the_noise_is_least_of_the_periods(per: str, rho: int | None, tmp_path: 
     loss = {"epsilon": 1} if rho is None else {"epsilon": None, "rho": rho}
     asked = job(tmp_path, per=per, steps=364, **loss)
     ours, totals = (
-        error_of_periods(plan_stream(one), per) for one in (asked, asked.having(release="totals"))
+        error_of_periods(plan_stream(one), per)
+        for one in (asked, asked.having(series="cumulative"))
     )
     assert ours <= totals * (1 + 1e-9)
     if per != "1mo" and rho is None:

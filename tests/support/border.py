@@ -88,7 +88,7 @@ def columns() -> dict[str, list[str]]:
     for release in ("windows", "both"):
         with tempfile.TemporaryDirectory() as folder:
             job = made("count", Path(folder)).having(
-                release=release, by="page", domain="home,shop", strategy="auto"
+                series=release, group_by="page", groups="home,shop", strategy="auto"
             )
             with run(job) as outcome:
                 found[f"count, {release}, by group"] = outcome.read().table().columns

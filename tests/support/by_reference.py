@@ -65,7 +65,7 @@ def written_out(strategy: StreamStrategy, last: int) -> dict[str, Any]:
     }
 
 
-def state_by_reference(state: Path | str, key: keyfile.Kept = None) -> int:
+def state_by_reference(state: Path | str, key: keyfile.KeySource = None) -> int:
     """How many values of a state's one stream the reference finds as they were released; of groups
     that were found, how many steps.
 

@@ -80,7 +80,7 @@ class Truth:
 
     @property
     def has_matrices(self) -> bool:
-        return self.form not in ("endless", "expire")
+        return self.form not in ("endless", "expiring")
 
     @property
     def is_correlated(self) -> bool:
@@ -247,12 +247,12 @@ UNITS = {"event": "event", "user": "user", "day": "user's day", "hour": "user's 
 
 
 def expected_guarantee(truth: Truth) -> str:
-    table = EXPIRING if truth.form == "expire" else GUARANTEES
+    table = EXPIRING if truth.form == "expiring" else GUARANTEES
     return table[truth.guarantee]
 
 
 def expected_meaning(truth: Truth, unit: str) -> str:
-    if truth.form != "expire":
+    if truth.form != "expiring":
         return f"one {unit} more or less {MEANINGS[truth.guarantee]}"
     if truth.guarantee == "rho":
         return (
@@ -268,7 +268,7 @@ def expected_meaning(truth: Truth, unit: str) -> str:
 def expected_scope(truth: Truth) -> str:
     if truth.is_once:
         return ""
-    if truth.form == "expire":
+    if truth.form == "expiring":
         return ", growing with age"
     return ", for all releases of the stream together"
 
@@ -315,13 +315,9 @@ def _(match: re.Match[str], truth: Truth) -> None:
         "both": " so far and in each window", "periods": " in each day so far",
     }  # fmt: skip
     form = truth.form
-    if form in ("endless", "expire"):
+    if form in ("endless", "expiring"):
         form = "totals"
-    if (
-        truth.job.statistic == "reach"
-        and form == "totals"
-        and truth.job.value_of("release") is None
-    ):
+    if truth.job.statistic == "reach" and form == "totals" and truth.job.value_of("series") is None:
         form = "periods"
     require(of_form[form] in what.replace("far,", "far"), match)
     for other in set(of_form.values()) - {of_form[form]}:
@@ -352,7 +348,7 @@ def check_change(change: str, truth: Truth, match: re.Match[str]) -> None:
     place = truth.noun
     user = truth.unit != "event"
     groups = "group" if truth.is_additive else "cell"
-    grouped = truth.job.value_of("by") is not None or not truth.is_additive
+    grouped = truth.job.value_of("group_by") is not None or not truth.is_additive
     explained = "; a cell is one of the counts behind the numbers"
     if rest.endswith(explained):
         rest = rest.removesuffix(explained)
@@ -463,7 +459,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
     r"divergences\))?\."
 )
 def _(match: re.Match[str], truth: Truth) -> None:
-    active = not truth.is_once and truth.form != "expire"
+    active = not truth.is_once and truth.form != "expiring"
     require((match["active"] is not None) == active, match)
     if match["orders"] is not None:  # which may be said also where more holds
         require(active and truth.guarantee == "rho", match)
@@ -566,7 +562,9 @@ def _(match: re.Match[str], truth: Truth) -> None:
     }
     check_named(match["stds"], known, match)
     unknown = set(numbers) - set(known)
-    named = set(re.split(r", | and ", match["unknown"])) if match["unknown"] else set()
+    named = (
+        set(re.split(r", | and ", match["unlisted_groups"])) if match["unlisted_groups"] else set()
+    )
     require(named == unknown, match)
     check_deviations(known, truth, match)
 
@@ -820,7 +818,7 @@ def gaussian_delta(ratio: float) -> float:
     r"strategy\.)?"
 )
 def _(match: re.Match[str], truth: Truth) -> None:
-    require(truth.form in ("endless", "expire"), match)
+    require(truth.form in ("endless", "expiring"), match)
     kind, scale, std = truth.distribution
     require(match["kind"] == kind, match)
     require((match["std"] is not None) == truth.is_additive, match)
@@ -912,12 +910,12 @@ def _(match: re.Match[str], truth: Truth) -> None:
     forms = {
         "totals": "so far", "windows": "in each hour", "revised": "in each hour",
         "both": "so far and in each hour", "periods": "in each day so far", "endless": "so far",
-        "expire": "so far",
+        "expiring": "so far",
     }  # fmt: skip
     when = forms[truth.form]
     if (
         truth.job.statistic == "reach"
-        and truth.job.value_of("release") is None
+        and truth.job.value_of("series") is None
         and truth.form == "endless"
     ):
         when = "in each day so far"
@@ -933,7 +931,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
 )
 def _(match: re.Match[str], truth: Truth) -> None:
     require(match["unit"] == UNITS[truth.unit], match)
-    require((match["fades"] is not None) == (truth.form == "expire"), match)
+    require((match["fades"] is not None) == (truth.form == "expiring"), match)
 
 
 @sentence(r"Somebody with several events is protected less\.")
@@ -1005,7 +1003,7 @@ def check_line(line: str, truth: Truth) -> None:
     name, _, rest = line.strip().partition(": ")
     match = re.match(".*", line)
     assert match is not None
-    if name == truth.job.name:
+    if name == truth.job.stream:
         what = "released once" if truth.is_once else f"{truth.windows} windows of 1h released"
         require(rest.endswith(what), match)
     elif name == "unit of privacy":
@@ -1032,7 +1030,7 @@ def check_line(line: str, truth: Truth) -> None:
 def check_loss(text: str, truth: Truth, match: re.Match[str]) -> None:
     """What one unit loses: once for a table, and once for all releases of a stream."""
     unit = UNITS[truth.unit]
-    if truth.form == "expire":
+    if truth.form == "expiring":
         require(text == f"grows with the age of each {unit}", match)
         return
     loss = expected_guarantee(truth).partition(" with ")[2]
@@ -1051,7 +1049,7 @@ def check_promise_line(line: str, truth: Truth) -> None:
         line,
     )
     assert match is not None, line
-    if truth.form == "expire":
+    if truth.form == "expiring":
         return
     require(match["unit"] == UNITS[truth.unit], match)
     require(match["loss"] == expected_guarantee(truth).partition(" with ")[2], match)

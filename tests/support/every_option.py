@@ -15,53 +15,59 @@ from counton.job.option_fields import section_of
 from counton.job.statistics import model_of
 from counton.statistics.catalogue import keywords
 
-TIMES = {"time": "at", "every": "1h", "start": "2024-03-01", "steps": 6}
+TIMES = {"time": "at", "every": "1h", "start": "2024-03-01", "windows": 6}
 LEAST: dict[str, dict[str, Any]] = {
     name: {**TIMES, "epsilon": 100, "strategy": "binary", **own}
     for name, own in {**OWN, **TABLES}.items()
 }
-BY = {"by": "page", "domain": "home,shop"}
-USERS = {"user": "user", "most": 2}
-EXPIRE = {"steps": None, "strategy": None, "expire": True}
+BY = {"group_by": "page", "groups": "home,shop"}
+USERS = {"user": "user", "max_contributions": 2}
+EXPIRE = {"windows": None, "strategy": None, "expiring": True}
 CELLS = {"edges": None, "lower": 0, "upper": 9, "cells": 3}
-FOUND = {"by": "page", "domain": None, "unknown": "discover", "delta": "1e-6", "strategy": None}
-WITHIN = {"epsilon": None, "within": 50}
-PICTURE = {"plot": "t.svg", "title": "It", "axis": "it", "source": "here", "width": 4}
-ROWS_ARE = {"file_format": "csv", "time_format": "%Y-%m-%dT%H:%M", "clock_change": "earliest"}
+FOUND = {
+    "group_by": "page",
+    "groups": None,
+    "unlisted_groups": "discover",
+    "delta": "1e-6",
+    "strategy": None,
+}
+WITHIN = {"epsilon": None, "margin_of_error": 50}
+PICTURE = {"chart": "t.svg", "title": "It", "axis": "it", "source": "here", "width": 4}
+ROWS_ARE = {"file_format": "csv", "time_format": "%Y-%m-%dT%H:%M", "ambiguous": "earliest"}
 #: What a first night says of the options of every job, besides what its statistic needs at least.
 COMMON: list[dict[str, Any]] = [
-    {"steps": None, "epsilon": None, "rho": 50, "strategy": None, "around": 20},
-    {"timezone": "Atlantic/Reykjavik", "unit": "visit", "delta": "1e-6"},
+    {"windows": None, "epsilon": None, "rho": 50, "strategy": None, "expected_windows": 20},
+    {"timezone": "Atlantic/Reykjavik", "privacy_unit": "visit", "delta": "1e-6"},
     BY,
-    {**BY, "domain": "home", "other": "rest"},
-    {**BY, "domain": "home", "unknown": "drop"},
+    {**BY, "groups": "home", "other_group": "rest"},
+    {**BY, "groups": "home", "unlisted_groups": "drop"},
     FOUND,
     {"epsilon": None, "rho": 50},
     WITHIN,
-    {**WITHIN, "within": "5%", "size": 1000, "least": "rho"},
-    {**EXPIRE, "growth": 2},
-    {**EXPIRE, "delay": 1},
-    {"release": "windows", "strategy": None},
-    {"release": "both"},
+    {**WITHIN, "margin_of_error": "5%", "expected_rows": 1000, "solve_for": "rho"},
+    {**EXPIRE, "expiration_growth": 2},
+    {**EXPIRE, "expiration_delay": 1},
+    {"series": "per-window", "strategy": None},
+    {"series": "both"},
     {"strategy": "sqrt"},
     {"strategy": None, "metric": "max"},
     {"strategy": None, "simple": True},
     USERS,
-    {**USERS, "per": "1d", "retain": "7d", "most_a_window": 1},
-    {**USERS, "per": "1d", "retain": "7d"},
-    {"user": "user", "per": "1d"},
-    {**USERS, "distinct": True},
+    {**USERS, "contribution_period": "1d", "retain": "7d", "max_contributions_per_window": 1},
+    {**USERS, "contribution_period": "1d", "retain": "7d"},
+    {"user": "user", "contribution_period": "1d"},
+    {**USERS, "once_per_window": True},
     {**USERS, "row": "loan"},
-    {**USERS, "most": None, "first": True},
-    {**USERS, **BY, "first": True},
-    {**ROWS_ARE, "watermark": "1h", "quiet": 9},
+    {**USERS, "max_contributions": None, "distinct_users": True},
+    {**USERS, **BY, "distinct_users": True},
+    {**ROWS_ARE, "release_delay": "1h", "max_empty_windows": 9},
     {"separator": ";", "decimal": ","},
-    {"bad_rows": "quarantine:aside.csv", "bad_rows_most": 5, "missing": "skip"},
+    {"bad_rows": "quarantine:aside.csv", "max_bad_rows": 5, "missing_values": "drop"},
     {"id": "id"},
-    {"id": "id", "revise": "1h"},
-    {"out": "t.csv", "level": 0.9},
+    {"row_id": "id", "allowed_lateness": "1h"},
+    {"output": "t.csv", "confidence_level": 0.9},
     PICTURE,
-    {"recounts": 1},
+    {"max_corrections": 1},
     {"over": 2},
     {"shares": "0.25,0.5"},
     {"ask": "a,b"},
@@ -70,7 +76,10 @@ COMMON: list[dict[str, Any]] = [
 ITS_OWN: dict[str, list[dict[str, Any]]] = {
     "value": [{"value": "paid"}],
     "counts": [{"counts": "paid"}],
-    "count counts": [{"counts": "paid"}, {"counts": "paid", "moves": 3, "row": "loan"}],
+    "count counts": [
+        {"counts": "paid"},
+        {"count_column": "paid", "upstream_max_contributions": 3, "event_name": "loan"},
+    ],
     "lower": [{"lower": 1}],
     "upper": [{"upper": 8}],
     "resolution": [{"resolution": "0.5"}],

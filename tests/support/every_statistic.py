@@ -20,19 +20,19 @@ OWN: dict[str, dict[str, Any]] = {
             },
         }
     },
-    "top-k": {"by": "page", "domain": "home,shop", "top": 1},
+    "top-k": {"group_by": "page", "groups": "home,shop", "top": 1},
     "distinct": {"user": "user"},
-    "reach": {"user": "user", "at_least": "1,2", "per": "1d"},
+    "reach": {"user": "user", "at_least": "1,2", "contribution_period": "1d"},
 }  # fmt: skip
 TALLIED = ("count", "sum", "average", "quantiles", "top-k", "distinct", "reach", "report")
 #: Tables, and those of them that are released once where their rows have no times.
 TABLES: dict[str, dict[str, Any]] = {
     "hierarchy": {
         "levels": "page,user",
-        "domain": {"page": ["home", "home", "shop"], "user": ["ann", "cy", "bob"]},
+        "groups": {"page": ["home", "home", "shop"], "user": ["ann", "cy", "bob"]},
     },
-    "ranges": {"label": "page", "domain": "home,shop"},
-    "contingency": {"columns": "page,user", "domain": "page=home,shop;user=ann,bob,cy"},
+    "ranges": {"label": "page", "groups": "home,shop"},
+    "contingency": {"columns": "page,user", "groups": "page=home,shop;user=ann,bob,cy"},
     "moments": {"columns": "paid,id", "bounds": "0:9,0:9"},
 }
 ONCE = ("quantiles", "hierarchy", "ranges", "contingency")
@@ -44,10 +44,10 @@ def made(name: str, folder: Path, rows: list[str] = ROWS) -> Job:
     state = folder / "s.db"
     own = {**OWN, **TABLES}[name]
     if once:
-        return Job(name, events, state, epsilon=1, name="it", **own)
+        return Job(name, events, state, epsilon=1, stream="it", **own)
     return Job(
-        name, events, state, time="at", every="1h", start="2024-03-01", steps=6,
-        until="2024-03-01T03:00", epsilon=1, strategy="binary", name="it", **own,
+        name, events, state, time="at", every="1h", start="2024-03-01", windows=6,
+        until="2024-03-01T03:00", epsilon=1, strategy="binary", stream="it", **own,
     )  # fmt: skip
 
 

@@ -18,17 +18,17 @@ TEXTS: tuple[str | None, ...] = (
 )
 #: Jobs of which each reads other columns in other ways.
 JOBS: dict[str, dict[str, Any]] = {
-    "groups": {"unknown": "drop"},
+    "groups": {"unlisted_groups": "drop"},
     "refused": {},
-    "users": {"user": "who", "most": 2, "unit": "visitor", "unknown": "drop"},
-    "ids": {"id": "id", "unknown": "drop"},
+    "users": {"user": "who", "max_contributions": 2, "privacy_unit": "visitor", "unlisted_groups": "drop"},
+    "ids": {"row_id": "id", "unlisted_groups": "drop"},
     "sum": {
         "statistic": "sum", "value": "paid", "lower": 0, "upper": 9, "resolution": 1,
-        "unknown": "drop",
+        "unlisted_groups": "drop",
     },
-    "other": {"other": "elsewhere"},
-    "found": {"domain": None, "unknown": "discover", "epsilon": 10, "delta": 1e-9},
-    "format": {"time-format": "epoch", "unknown": "drop"},
+    "other": {"other_group": "elsewhere"},
+    "found": {"groups": None, "unlisted_groups": "discover", "epsilon": 10, "delta": 1e-9},
+    "format": {"time-format": "epoch", "unlisted_groups": "drop"},
 }  # fmt: skip
 
 

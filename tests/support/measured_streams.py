@@ -66,7 +66,7 @@ PAID_EDGES = (0, 2, 4, 9)
 TIP_EDGES = (0, 1, 2, 4)
 SHARES = (0.5, 0.75, 0.9)
 PAID_BOUNDS = {"lower": 0, "upper": 9, "resolution": 1}
-BY_PAGE = {"by": "page", "domain": "a,b,c"}
+BY_PAGE = {"group_by": "page", "groups": "a,b,c"}
 
 #: Released numbers by the values of the columns that name them.
 Numbers = dict[tuple[Any, ...], float]
@@ -271,7 +271,7 @@ MEASURED: dict[str, Measured] = {
         mixes=False,
     ),
     "distinct by page": Measured(
-        {"what": "distinct", "user": "user", **BY_PAGE, "most": 2},
+        {"what": "distinct", "user": "user", **BY_PAGE, "max_contributions": 2},
         _users_by_page,
         cells=_each(3),
         repeats=False,
@@ -287,15 +287,15 @@ MEASURED: dict[str, Measured] = {
         mixes=False,
     ),
     "hierarchy": Measured(
-        {"what": "hierarchy", "levels": "page,kind", "domain": LABELS},
+        {"what": "hierarchy", "levels": "page,kind", "groups": LABELS},
         _tree,
         lambda row: (row.page, row.kind),
     ),
     "ranges": Measured(
-        {"what": "ranges", "label": "page", "domain": "a,b,c"}, _pages, lambda row: row.page
+        {"what": "ranges", "label": "page", "groups": "a,b,c"}, _pages, lambda row: row.page
     ),
     "contingency": Measured(
-        {"what": "contingency", "columns": "page,kind", "domain": "page=a,b,c;kind=x,y"},
+        {"what": "contingency", "columns": "page,kind", "groups": "page=a,b,c;kind=x,y"},
         _crossed,
         lambda row: (row.page, row.kind),
     ),
@@ -320,18 +320,18 @@ SMALL: dict[str, dict[str, Any]] = {
 _DAYS = {"time": "at", "every": "1d", "start": "2024-03-01"}
 WINDOWS: dict[str, dict[str, Any]] = {
     "steps": {**_DAYS, "steps": STEPS},
-    "windows": {**_DAYS, "steps": STEPS, "release": "windows"},
-    "both": {**_DAYS, "steps": STEPS, "release": "both"},
-    "around": {**_DAYS, "around": STEPS},
-    "expire": {**_DAYS, "expire": True},
-    "expire later": {**_DAYS, "expire": True, "delay": 1},
-    "revise": {**_DAYS, "steps": STEPS, "revise": "1d"},
+    "windows": {**_DAYS, "windows": STEPS, "series": "per-window"},
+    "both": {**_DAYS, "windows": STEPS, "series": "both"},
+    "expected_windows": {**_DAYS, "expected_windows": STEPS},
+    "expiring": {**_DAYS, "expiring": True},
+    "expire later": {**_DAYS, "expiring": True, "expiration_delay": 1},
+    "allowed_lateness": {**_DAYS, "windows": STEPS, "allowed_lateness": "1d"},
     "table": {},
 }
 #: Rows that are added or removed, all rows of a user, and rows whose content is replaced.
 UNITS = ("events", "people", "replaced")
 #: Kinds of windows in which a unit may have rows in one step alone.
-ONE_STEP = ("expire", "expire later")
+ONE_STEP = ("expiring", "expire later")
 
 
 @dataclass(frozen=True)
@@ -359,7 +359,7 @@ class Case:
         """
         if self.unit == "replaced":
             return 4.0
-        return 1.5 if self.windows == "around" else 1.0
+        return 1.5 if self.windows == "expected_windows" else 1.0
 
     @property
     def most(self) -> int:
@@ -376,14 +376,14 @@ class Case:
             **self.measured.options,
         }
         if self.unit == "people" and not self.measured.users:
-            options |= {"user": "user", "most": self.most}
+            options |= {"user": "user", "max_contributions": self.most}
         if self.unit == "replaced":
             options["replace"] = True
         if self.windows in ONE_STEP and "most" in options:
             options["most"] = 1
         if self.statistic == "reach" and self.most == 1:
             options["at_least"] = "1"
-        if self.statistic == "reach" and self.windows == "revise":
+        if self.statistic == "reach" and self.windows == "allowed_lateness":
             options["per"] = "1d"
         return options
 
@@ -397,12 +397,12 @@ class Case:
             return None
         if self.windows in ONE_STEP:
             if self.guarantee == "delta":
-                return "expire=True does not go with delta"
+                return "expiring=True does not go with delta"
             if self.statistic == "report":
                 return "a report shares a budget that does not fade"
             if self.unit == "people" and self.measured.mixes:
                 return "bounds the loss of each event by its age"
-        if self.measured.users and self.windows == "revise":
+        if self.measured.users and self.windows == "allowed_lateness":
             return {
                 "distinct": "in the first window with a row of that user",
                 "distinct by page": "in the first window with a row of that user",
@@ -413,7 +413,7 @@ class Case:
         """Return the rows that are there on the night after a day."""
         if self.windows == "table":
             return ROWS
-        late = [LATE] if self.windows == "revise" and day == RUNS else []
+        late = [LATE] if self.windows == "allowed_lateness" and day == RUNS else []
         return [row for row in ROWS if row.day <= day] + late
 
     def job(self, folder: Path, day: int, losses: Mapping[str, Mapping[str, Any]]) -> Job:
@@ -430,7 +430,7 @@ class Case:
         if self.windows != "table":
             options["until"] = f"2024-03-0{day + 1}"
         what = options.pop("what")
-        return Job(what, events, folder / "s.db", name="it", yes=True, **options)
+        return Job(what, events, folder / "s.db", stream="it", allow_empty_windows=True, **options)
 
     def true_numbers(self, step: int) -> Numbers:
         """Return the true numbers of a step after all runs."""
@@ -448,7 +448,7 @@ class Case:
         if self.windows == "windows" and self.measured.users:  # new users of the day
             before = numbers([row for row in rows if row.day < step])
             return {name: number - before[name] for name, number in totals.items()}
-        if self.windows in ("windows", "revise"):
+        if self.windows in ("windows", "allowed_lateness"):
             return numbers([row for row in rows if row.day == step])
         return totals
 
@@ -594,18 +594,18 @@ REFUSED = [case for case in ALL_CASES if case.refusal() is not None]
 #: Few cases of many kinds, for a quick test.
 SPREAD = [
     Case("count", "epsilon", "steps", "people"),
-    Case("sum", "delta", "around", "events"),
+    Case("sum", "delta", "expected_windows", "events"),
     Case("average by page", "rho", "both", "people"),
-    Case("quantiles", "rho", "expire", "events"),
+    Case("quantiles", "rho", "expiring", "events"),
     Case("quantiles", "rho", "table", "people"),
     Case("report", "rho", "steps", "events"),
-    Case("report", "epsilon", "revise", "people"),
+    Case("report", "epsilon", "allowed_lateness", "people"),
     Case("top-k", "rho", "expire later", "people"),
-    Case("reach", "epsilon", "revise", "people"),
+    Case("reach", "epsilon", "allowed_lateness", "people"),
     Case("distinct by page", "rho", "windows", "people"),
-    Case("hierarchy", "rho", "expire", "events"),
+    Case("hierarchy", "rho", "expiring", "events"),
     Case("hierarchy", "epsilon", "expire later", "replaced"),
-    Case("ranges", "rho", "expire", "replaced"),
+    Case("ranges", "rho", "expiring", "replaced"),
     Case("contingency", "rho", "expire later", "events"),
     Case("moments", "delta", "steps", "events"),
 ]

@@ -52,7 +52,7 @@ TALLIED: dict[str, tuple[Any, dict[str, Any]]] = {
     "average": ("average", OF_VALUES),
     "haar": ("quantiles", {"value": "value", "edges": "0,2,4,8", "line": "haar"}),
     "hierarchy": ("quantiles", {"value": "value", "edges": "0,2,4,6,8", "line": "hierarchy"}),
-    "top-k": ("top-k", {"by": "group", "domain": "1,2"}),
+    "top-k": ("top-k", {"group_by": "group", "groups": "1,2"}),
     "report": (
         "report",
         {
@@ -69,26 +69,26 @@ TALLIED: dict[str, tuple[Any, dict[str, Any]]] = {
             "statistics": {
                 "n": {"statistic": "count"},
                 "users": {"statistic": "distinct"},
-                "by group": {"statistic": "distinct", "by": "group", "domain": ["1", "2"]},
-                "paid": {"statistic": "average", **OF_VALUES, "by": "group", "domain": ["1", "2"]},
-                "top": {"statistic": "top-k", "by": "id", "domain": ["0", "1", "2", "3", "4"]},
+                "by group": {"statistic": "distinct", "group_by": "group", "groups": ["1", "2"]},
+                "paid": {"statistic": "average", **OF_VALUES, "group_by": "group", "groups": ["1", "2"]},
+                "top": {"statistic": "top-k", "group_by": "id", "groups": ["0", "1", "2", "3", "4"]},
             },
-            "unknown": "drop",
+            "unlisted_groups": "drop",
         },
     ),
     "moments": ("moments", {"columns": "value,group", "bounds": "0:10,0:4", "grid": 4}),
 }  # fmt: skip
 GROUPS: tuple[dict[str, Any], ...] = (
     {},
-    {"by": "group", "domain": "1,2", "unknown": "drop"},
-    {"by": "group", "domain": "1,2", "other": "rest"},
+    {"group_by": "group", "groups": "1,2", "unlisted_groups": "drop"},
+    {"group_by": "group", "groups": "1,2", "other_group": "rest"},
 )
 PEOPLE: tuple[dict[str, Any], ...] = (
     {},
-    {"user": "user", "most": 2},
-    {"user": "user", "most": 2, "per": "2h"},
-    {"user": "user", "most": 2, "distinct": True},
-    {"user": "user", "most": 1, "first": True},
+    {"user": "user", "max_contributions": 2},
+    {"user": "user", "max_contributions": 2, "contribution_period": "2h"},
+    {"user": "user", "max_contributions": 2, "once_per_window": True},
+    {"user": "user", "max_contributions": 1, "distinct_users": True},
 )
 
 
@@ -176,8 +176,8 @@ def published(
             usual |= {} if "rho" in options else {"epsilon": 10**7}
             job = Job(
                 what, path, Path(folder, "s.db"), time="at", time_format="epoch", every="1h",
-                start="2024-03-01", steps=6, until=f"2024-03-01T0{3 * night + 3}:00",
-                yes=True, **{**usual, **options},
+                start="2024-03-01", windows=6, until=f"2024-03-01T0{3 * night + 3}:00",
+                allow_empty_windows=True, **{**usual, **options},
             )  # fmt: skip
             try:
                 with run(job) as outcome:
@@ -188,7 +188,7 @@ def published(
                         fixed.remove("group")  # the ranking is read from what is released
                     if "top" in options.get("statistics", ()):
                         fixed.remove("name")
-                    if options.get("unknown") == "discover":
+                    if options.get("unlisted_groups") == "discover":
                         fixed = []
                     values = np.asarray(releases_of(outcome), float)
                     values = values / float(design_of(outcome).units.exact)
@@ -299,20 +299,20 @@ ONCE: dict[str, tuple[str, dict[str, Any]]] = {
         "hierarchy",
         {
             "levels": "group,value",
-            "domain": {"group": ["1", "1", "2", "2", "z"], "value": ["3", "7", "3", None, None]},
+            "groups": {"group": ["1", "1", "2", "2", "z"], "value": ["3", "7", "3", None, None]},
         },
     ),
     "counted tree": (
-        "hierarchy", {"levels": "group", "domain": {"group": ["1", "2"]}, "counts": "value"},
+        "hierarchy", {"levels": "group", "groups": {"group": ["1", "2"]}, "count_column": "value"},
     ),
-    "line": ("ranges", {"label": "group", "domain": "1,2,z", "line": "haar"}),
-    "counted line": ("ranges", {"label": "group", "domain": "1,2", "counts": "value"}),
+    "line": ("ranges", {"label": "group", "groups": "1,2,z", "line": "haar"}),
+    "counted line": ("ranges", {"label": "group", "groups": "1,2", "count_column": "value"}),
     "margins": (
-        "contingency", {"columns": "group,user", "domain": {"group": ["1", "2"], "user": ["7"]}},
+        "contingency", {"columns": "group,user", "groups": {"group": ["1", "2"], "user": ["7"]}},
     ),
     "counted margins": (
         "contingency",
-        {"columns": "group,id", "domain": "group=1,2;id=0,1,2,3", "counts": "value"},
+        {"columns": "group,id", "groups": "group=1,2;id=0,1,2,3", "count_column": "value"},
     ),
 }  # fmt: skip
 ONCE_PEOPLE = tuple(people for people in PEOPLE if "per" not in people)
@@ -334,7 +334,7 @@ def published_once(
         for night, rows in enumerate([nights[0], nights[0][::-1], [*nights[0], *nights[1]]]):
             path = write(Path(folder, f"{night}.{kind}"), rows, KEYS, night)
             out = Path(folder, f"out{night}.parquet")
-            job = Job(what, path, state, epsilon=10**12, out=out, **options)
+            job = Job(what, path, state, epsilon=10**12, output=out, **options)
             try:
                 with run(job) as outcome:
                     table = outcome.read().table()
@@ -348,7 +348,7 @@ def published_once(
                 said.append(f"{type(error).__name__}: {refusal[:40]}")
         if state.exists():
             with Store(state) as store:
-                said.append(str(store.spends))
+                said.append(str(store.entries))
             said.append(_all_words(state, folder))
     return Published(said, changes, contribution)
 

@@ -34,7 +34,7 @@ def line(
     **more: Any,
 ) -> Any:
     """A line of counts; its strategy by name, or itself."""
-    given: dict[str, Any] = {"workload": workload, "counts": True, **more}
+    given: dict[str, Any] = {"workload": workload, "count_column": True, **more}
     if isinstance(strategy, str):
         given["line"] = None if strategy == "auto" else strategy
     else:
@@ -114,7 +114,7 @@ def kept(
 ) -> list[float]:
     """A table that a job releases once into a state: its estimates."""
     asked: dict[str, Any] = more if {"rho", "epsilon"} & {*more} else {"epsilon": 1, **more}
-    with run(Job(job, pl.DataFrame(events), state, name=name, key=key, **asked)) as outcome:
+    with run(Job(job, pl.DataFrame(events), state, stream=name, key=key, **asked)) as outcome:
         found: list[float] = outcome.read().table()["estimate"].to_list()
         return found
 
@@ -122,7 +122,12 @@ def kept(
 def kept_line(counts: Any, state: Any, name: str = "line", key: Any = None, **more: Any) -> Any:
     """A line of counts, whose rows are its cells."""
     cells = [str(number) for number in range(len(counts))]
-    asked: dict[str, Any] = {"counts": "n", "label": "cell", "domain": ",".join(cells), **more}
+    asked: dict[str, Any] = {
+        "count_column": "n",
+        "label": "cell",
+        "groups": ",".join(cells),
+        **more,
+    }
     return kept("ranges", {"n": list(counts), "cell": cells}, state, name, key, **asked)
 
 
@@ -130,12 +135,12 @@ def kept_tree(state: Any, name: str = "tree", key: Any = None, **more: Any) -> l
     """A tree of three leaves, in two levels."""
     places = {"state": ["CA", "CA", "DC"], "county": ["Kings", "Napa", None]}
     events = {**places, "count": [7, 2, 5]}
-    given: dict[str, Any] = {"levels": "state,county", "domain": places, "counts": "count"}
+    given: dict[str, Any] = {"levels": "state,county", "groups": places, "count_column": "count"}
     return kept("hierarchy", events, state, name, key, **given, **more)
 
 
 def kept_margins(state: Any, name: str = "margins", key: Any = None, **more: Any) -> list[float]:
     """A contingency table of two columns."""
     events = {"sex": ["f", "m", "f"], "smokes": ["no", "no", "yes"]}
-    given: dict[str, Any] = {"columns": "sex,smokes", "domain": "sex=f,m;smokes=no,yes"}
+    given: dict[str, Any] = {"columns": "sex,smokes", "groups": "sex=f,m;smokes=no,yes"}
     return kept("contingency", events, state, name, key, **given, **more)

@@ -103,8 +103,8 @@ def published(pair: Neighbours, *, with_unit: bool, say: Callable[[str, Any], An
             frame_of([so_far], night).write_csv(events)
             job = Job(
                 pair.what, events, Path(folder, "s.db"), time="at", time_format="epoch", every="1h",
-                start="2024-03-01", steps=6, until=f"2024-03-01T0{3 * night + 3}:00",
-                yes=True,
+                start="2024-03-01", windows=6, until=f"2024-03-01T0{3 * night + 3}:00",
+                allow_empty_windows=True,
                 **{"epsilon": 1, "strategy": "binary", **pair.options},
             )  # fmt: skip
             try:

@@ -66,11 +66,11 @@ def released(
         for night, given in enumerate(nights, 1):
             rows = given(values) if callable(given) else given
             new = {
-                "time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d",
+                "time": "at", "every": "1d", "start": "2024-03-01", "allowed_lateness": "2d",
                 "key": chosen_key(), "append": True, **options,
             }  # fmt: skip
             job = Job(
-                what, frame(rows, night), Path(folder, "s.db"), yes=True, **new,
+                what, frame(rows, night), Path(folder, "s.db"), allow_empty_windows=True, **new,
                 until=day_in_march(1 + (days[night - 1] if days else night)),
             )  # fmt: skip
             with run(job) as outcome:

@@ -119,15 +119,19 @@ def job_file(
     """
     count = {
         "statistic": "count", "time": "time", "every": "1m",
-        "start": START.strftime("%Y-%m-%dT%H:%M"), "steps": 60, "by": "page", "domain": "home,shop",
-        "epsilon": 1, "unit": "visit",
+        "start": START.strftime("%Y-%m-%dT%H:%M"), "windows": 60, "group_by": "page", "groups": "home,shop",
+        "epsilon": 1, "privacy_unit": "visit",
     } | changed  # fmt: skip
     several = {"visits": {}} if jobs is None else jobs
     lines = ["[defaults]", f"state = {json.dumps(state)}", 'key = "visits.key"']
     for name, own in several.items():
         lines.append(f"[jobs.{name}]")
         merged = count | dict(own)
-        lines += [f"{key} = {json.dumps(v)}" for key, v in merged.items() if v is not None]
+        lines += [
+            f"{key.replace('_', '-')} = {json.dumps(v)}"
+            for key, v in merged.items()
+            if v is not None
+        ]
     settings = {"fold": "1s", "public": True} | dict(serve or {})
     lines += ["[serve]", *(f"{key} = {json.dumps(value)}" for key, value in settings.items())]
     file = folder / "jobs.toml"
@@ -214,7 +218,7 @@ def counted(
         events = copy / f"{minute}.jsonl"
         events.write_bytes(b"".join(batches))
         job = CountJob(
-            events=events, state=state, name="visits", append=True, yes=True,
+            events=events, state=state, stream="visits", append=True, allow_empty_windows=True,
             key=copy / "visits.key", until=START + timedelta(minutes=until),
         )  # fmt: skip
         found = run(job).release.table()["estimate"].to_list()

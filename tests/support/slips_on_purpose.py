@@ -63,11 +63,11 @@ def one_row_more(patch: pytest.MonkeyPatch) -> Neighbours:
 
     def one_more(rows: Any, counted: Any, unit: Any, groups: Any) -> Any:
         if isinstance(unit, User):
-            unit = replace(unit, most=unit.most + 1)
+            unit = replace(unit, max_contributions=unit.max_contributions + 1)
         return right(rows, counted, unit, groups)
 
     patch.setattr(chosen_rows, "within_bound", one_more)
-    return Neighbours("count", {"user": "user", "most": 2}, USUAL, PERSON)
+    return Neighbours("count", {"user": "user", "max_contributions": 2}, USUAL, PERSON)
 
 
 def refusal_by_a_row(patch: pytest.MonkeyPatch) -> Neighbours:
@@ -80,7 +80,7 @@ def refusal_by_a_row(patch: pytest.MonkeyPatch) -> Neighbours:
         return right(rows, *more)
 
     patch.setattr(chosen_rows, "within_bound", refuse)
-    return Neighbours("count", {"user": "user", "most": 2}, USUAL, PERSON)
+    return Neighbours("count", {"user": "user", "max_contributions": 2}, USUAL, PERSON)
 
 
 def half_the_noise(patch: pytest.MonkeyPatch) -> Neighbours:

@@ -21,35 +21,38 @@ START = datetime(2024, 3, 1, tzinfo=UTC)
 #: Of two nights: the last window that each releases ends before this day of March.
 ENDS = (9, 17)
 
-BY = {"by": "page", "domain": PAGES[:8]}
+BY = {"group_by": "page", "groups": PAGES[:8]}
 VALUE = {"value": "paid", "lower": 0, "upper": 9, "resolution": "0.1"}
-TABLE = {"columns": "page,place", "domain": {"page": PAGES, "place": PLACES}}
+TABLE = {"columns": "page,place", "groups": {"page": PAGES, "place": PLACES}}
 #: Of every statistic that is added up, what defines it.
 STATISTICS: dict[str, tuple[str, dict[str, Any]]] = {
     "count": ("count", {}),
     "groups": ("count", BY),
-    "other": ("count", {**BY, "other": "rest"}),
-    "two columns": ("count", {"by": "page,place", "domain": TABLE["domain"]}),
-    "found": ("count", {"by": "page", "unknown": "discover", "delta": "1e-6"}),
-    "found, averaged": ("average", {**VALUE, "by": "page", "unknown": "discover", "delta": "1e-6"}),
-    "sum": ("sum", {**BY, **VALUE, "release": "both"}),
+    "other": ("count", {**BY, "other_group": "rest"}),
+    "two columns": ("count", {"group_by": "page,place", "groups": TABLE["groups"]}),
+    "found": ("count", {"group_by": "page", "unlisted_groups": "discover", "delta": "1e-6"}),
+    "found, averaged": (
+        "average",
+        {**VALUE, "group_by": "page", "unlisted_groups": "discover", "delta": "1e-6"},
+    ),
+    "sum": ("sum", {**BY, **VALUE, "series": "both"}),
     "average": ("average", VALUE),
     "quantiles": ("quantiles", {"value": "paid", "edges": "0,4,9", "line": "identity"}),
     "top-k": ("top-k", {**BY, "top": 2}),
     "distinct": ("distinct", {"user": "user"}),
-    "reach": ("reach", {"user": "user", "at_least": "1,2", "per": "1w"}),
+    "reach": ("reach", {"user": "user", "at_least": "1,2", "contribution_period": "1w"}),
     "moments": ("moments", {"columns": "paid", "bounds": "0:9", "grid": 8}),
     "hierarchy": (
         "hierarchy",
         {
             "levels": "page,place",
-            "domain": {
+            "groups": {
                 "page": [page for page in PAGES for _ in PLACES],
                 "place": PLACES * len(PAGES),
             },
         },
     ),
-    "ranges": ("ranges", {"label": "page", "domain": PAGES}),
+    "ranges": ("ranges", {"label": "page", "groups": PAGES}),
     "contingency": ("contingency", TABLE),
     "report": (
         "report",
@@ -65,15 +68,20 @@ STATISTICS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 PEOPLE: dict[str, dict[str, Any]] = {
     "events": {},
-    "people": {"user": "user", "most": 2},
+    "people": {"user": "user", "max_contributions": 2},
     "ids": {"id": "id"},
-    "ids of people": {"user": "user", "most": 2, "per": "1w", "id": "id"},
+    "ids of people": {
+        "user": "user",
+        "max_contributions": 2,
+        "contribution_period": "1w",
+        "row_id": "id",
+    },
 }
 #: What only counts by group have.
 CHOICES: dict[str, dict[str, Any]] = {
-    "once": {"user": "user", "most": 2, "distinct": True},
-    "first": {"user": "user", "most": 2, "first": True},
-    "spread": {"user": "user", "most": 2, "most_a_window": 1},
+    "once": {"user": "user", "max_contributions": 2, "once_per_window": True},
+    "first": {"user": "user", "max_contributions": 2, "distinct_users": True},
+    "spread": {"user": "user", "max_contributions": 2, "max_contributions_per_window": 1},
 }
 
 
@@ -95,9 +103,9 @@ class Case(NamedTuple):
     def job(self, folder: Path, night: int, **more: Any) -> Job:
         """The job of a night, but for its rows."""
         asked: dict[str, Any] = {
-            "time": "at", "every": "1d", "start": "2024-03-01", "steps": 30, "epsilon": 9,
-            "until": f"2024-03-{ENDS[night]:02}", "strategy": "binary", "name": "it",
-            "append": self.append, "yes": True, "missing": "skip",
+            "time": "at", "every": "1d", "start": "2024-03-01", "windows": 30, "epsilon": 9,
+            "until": f"2024-03-{ENDS[night]:02}", "strategy": "binary", "stream": "it",
+            "append": self.append, "allow_empty_windows": True, "missing_values": "drop",
             **self.own, **more,
         }  # fmt: skip
         return Job(self.what, "-", folder / "s.db", **asked)
@@ -121,7 +129,7 @@ def case(seed: int, statistic: str, people: str, *, append: bool) -> Case:
         of_people = {name: of_people[name] for name in ("id",) if name in of_people}
     own = {**own, **of_people}
     if "other" not in own:
-        own.setdefault("unknown", "drop")
+        own.setdefault("unlisted_groups", "drop")
     if seed % 3 == 0:
         own["timezone"] = "Europe/Paris"
     return Case(what, own, append, frames)
@@ -179,9 +187,9 @@ def odd_ends(
 ) -> tuple[Any, ...]:
     """What a run says of the odd rows, and what is wrong with those that it sets aside."""
     folder.mkdir()
-    own = {**BY, **VALUE, "unknown": "drop", **PEOPLE[people]}
+    own = {**BY, **VALUE, "unlisted_groups": "drop", **PEOPLE[people]}
     each = Case("sum", own, True, [odd_rows()])
-    asked = each.job(folder, 0, missing="refuse", bad_rows=f"quarantine:{folder}/bad.csv")
+    asked = each.job(folder, 0, missing_values="fail", bad_rows=f"quarantine:{folder}/bad.csv")
     with run(asked.having(**given(folder, each.nights[0]))) as outcome:
         return told(outcome), sorted(pl.read_csv(folder / "bad.csv")["problem"].to_list())
 

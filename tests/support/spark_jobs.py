@@ -32,16 +32,16 @@ def events(seed: int = 1, rows: int = 900) -> pl.DataFrame:
     return pl.DataFrame(made)
 
 
-BY = {"by": "page", "domain": ",".join(PAGES)}
+BY = {"group_by": "page", "groups": ",".join(PAGES)}
 VALUE = {"value": "paid", "lower": 0, "upper": 9, "resolution": "0.1"}
-PEOPLE = {"user": "user", "most": 2}
-FOUND = {"by": "page", "unknown": "discover", "delta": "1e-6"}
+PEOPLE = {"user": "user", "max_contributions": 2}
+FOUND = {"group_by": "page", "unlisted_groups": "discover", "delta": "1e-6"}
 #: Of a report: rows that add up to numbers, and such as choose among places.
 STATISTICS = {
     "visits": {"statistic": "count"},
     "paid": {"statistic": "average", **VALUE},
     "spread": {"statistic": "quantiles", "value": "paid", "edges": "0,4,9", "line": "identity"},
-    "pages": {"statistic": "ranges", "label": "page", "domain": ",".join(PAGES)},
+    "pages": {"statistic": "ranges", "label": "page", "groups": ",".join(PAGES)},
 }
 OF_PEOPLE = {
     "users": {"statistic": "distinct"},
@@ -52,50 +52,56 @@ OF_PEOPLE = {
 JOBS: dict[str, tuple[str, dict[str, Any]]] = {
     "count": ("count", {}),
     "groups": ("count", BY),
-    "counts": ("count", {**BY, "counts": "many", "unit": "passage"}),
-    "other": ("count", {"by": "page", "domain": "a,b", "other": "rest"}),
+    "counts": ("count", {**BY, "count_column": "many", "privacy_unit": "passage"}),
+    "other": ("count", {"group_by": "page", "groups": "a,b", "other_group": "rest"}),
     "two columns": (
         "count",
         {
-            "by": "page,place",
-            "domain": {"page": list("abc"), "place": list(PLACES)},
-            "unknown": "drop",
+            "group_by": "page,place",
+            "groups": {"page": list("abc"), "place": list(PLACES)},
+            "unlisted_groups": "drop",
         },
     ),
-    "dropped": ("count", {"by": "page", "domain": "a,b", "unknown": "drop"}),
+    "dropped": ("count", {"group_by": "page", "groups": "a,b", "unlisted_groups": "drop"}),
     "local days": ("count", {**BY, "timezone": "Europe/Paris"}),
-    "windows": ("sum", {**BY, **VALUE, "release": "both"}),
+    "windows": ("sum", {**BY, **VALUE, "series": "both"}),
     "average": ("average", VALUE),
     "quantiles": ("quantiles", {"value": "paid", "edges": "0,4,9", "line": "identity"}),
     "top": ("top-k", {**BY, "top": 2}),
     "distinct": ("distinct", {"user": "user"}),
-    "reach": ("reach", {"user": "user", "at_least": "1,2", "per": "1w"}),
-    "reach by group": ("reach", {**BY, "user": "user", "at_least": "1,2", "most": 2}),
+    "reach": ("reach", {"user": "user", "at_least": "1,2", "contribution_period": "1w"}),
+    "reach by group": ("reach", {**BY, "user": "user", "at_least": "1,2", "max_contributions": 2}),
     "moments": ("moments", {"columns": "paid", "bounds": "0:9", "grid": 8}),
-    "hierarchy": ("hierarchy", {"levels": "page,place", "domain": "leaves.csv"}),
-    "ranges": ("ranges", {"label": "page", "domain": ",".join(PAGES)}),
+    "hierarchy": ("hierarchy", {"levels": "page,place", "groups": "leaves.csv"}),
+    "ranges": ("ranges", {"label": "page", "groups": ",".join(PAGES)}),
     "contingency": (
         "contingency",
-        {"columns": "page,place", "domain": f"page={','.join(PAGES)};place={','.join(PLACES)}"},
+        {"columns": "page,place", "groups": f"page={','.join(PAGES)};place={','.join(PLACES)}"},
     ),
     "counted table": (
         "contingency",
-        {"columns": "page", "domain": f"page={','.join(PAGES)}", "counts": "many"},
+        {"columns": "page", "groups": f"page={','.join(PAGES)}", "count_column": "many"},
     ),
     "report": ("report", {"statistics": STATISTICS}),
     "report of people": (
         "report",
-        {"statistics": {**STATISTICS, **OF_PEOPLE}, **PEOPLE, "unknown": "drop"},
+        {"statistics": {**STATISTICS, **OF_PEOPLE}, **PEOPLE, "unlisted_groups": "drop"},
     ),
     "people": ("count", {**BY, **PEOPLE}),
     "sums of people": ("sum", {**BY, **VALUE, **PEOPLE}),
-    "weeks of people": ("count", {**BY, **PEOPLE, "per": "1w"}),
-    "people once": ("count", {**BY, **PEOPLE, "distinct": True}),
-    "people first": ("count", {**BY, "user": "user", "first": True, "most": 2}),
+    "weeks of people": ("count", {**BY, **PEOPLE, "contribution_period": "1w"}),
+    "people once": ("count", {**BY, **PEOPLE, "once_per_window": True}),
+    "people first": (
+        "count",
+        {**BY, "user": "user", "distinct_users": True, "max_contributions": 2},
+    ),
     "ids": ("count", {**BY, "id": "id"}),
     "ids of people": ("count", {**BY, **PEOPLE, "id": "id"}),
-    "late days": ("count", {**BY, "id": "id", "revise": "7d"}),
-    "late days of people": ("average", {**VALUE, **PEOPLE, "id": "id", "revise": "3d"}),
+    "late days": ("count", {**BY, "row_id": "id", "allowed_lateness": "7d"}),
+    "late days of people": (
+        "average",
+        {**VALUE, **PEOPLE, "row_id": "id", "allowed_lateness": "3d"},
+    ),
     "found": ("count", FOUND),
     "found of people": ("count", {**FOUND, **PEOPLE}),
     "found top": ("top-k", {**FOUND, "top": 2}),
@@ -104,12 +110,12 @@ JOBS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def job(name: str, folder: Path, state: str = "s", **more: Any) -> Job:
     what, own = JOBS[name]
-    if own.get("domain") == "leaves.csv":
+    if own.get("groups") == "leaves.csv":
         leaves = folder / "leaves.csv"
         leaves.write_text("page,place\n" + "".join(f"{a},{b}\n" for a in PAGES for b in PLACES))
-        own = {**own, "domain": leaves}
+        own = {**own, "groups": leaves}
     asked: dict[str, Any] = {
-        "time": "at", "every": "1d", "start": "2024-03-01", "steps": 30, "until": "newest",
-        "epsilon": 1, "strategy": "binary", "name": "it", **own, **more,
+        "time": "at", "every": "1d", "start": "2024-03-01", "windows": 30, "until": "latest-event",
+        "epsilon": 1, "strategy": "binary", "stream": "it", **own, **more,
     }  # fmt: skip
     return Job(what, "-", folder / f"{state}.db", **asked)

@@ -20,28 +20,28 @@ from counton.job.statistics import STATISTIC_NAMES
 
 #: Releases of a statistic into the state, beside its options for the state and its windows.
 _RELEASES = {
-    "count": "--by page --domain home,shop",
+    "count": "--group-by page --groups home,shop",
     "sum": "--value cost --lower 0 --upper 9 --resolution 1",
-    "hierarchy": "--levels page --domain {pages}",
-    "contingency": "--columns page --domain {pages}",
-    "ranges": "--label cost --domain {costs}",
+    "hierarchy": "--levels page --groups {pages}",
+    "contingency": "--columns page --groups {pages}",
+    "ranges": "--label cost --groups {costs}",
     "average": "--value cost --lower 0 --upper 9 --resolution 1",
     "quantiles": "--value cost --lower 0 --upper 9 --cells 9",
-    "top-k": "--by page --domain home,shop",
-    "distinct": "--user page --unit reader",
+    "top-k": "--group-by page --groups home,shop",
+    "distinct": "--user page --privacy-unit reader",
 }
 #: Words of other commands, and with what they end if not with 0.
 _OTHERS = {
-    "plan": "{night}", "inspect": "{state}", "export": "{state} --name visits",
+    "plan": "{night}", "inspect": "{state}", "export": "{state} --stream visits",
     "methods": "{state}",
-    "publish": "{state} --key {key} --name visits", "ledger": "{state}",
+    "publish": "{state} --key {key} --stream visits", "ledger": "{state}",
     "erase-user": "{state} ann --key {key} --wait 60 --yes",
-    "close": "{state} --name count --drop-waiting", "backup": "{state} --out {folder}/copy.db",
+    "close": "{state} --stream count --drop-waiting", "backup": "{state} --output {folder}/copy.db",
     "verify": "{state} --key {key}", "run": "{night}", "serve": "{job} --listen 127.0.0.1:0",
 }  # fmt: skip
 #: Further words.
 _MORE = {
-    "publish in a file": "publish {state} --name visits --to {folder}/public.db",
+    "publish in a file": "publish {state} --stream visits --to {folder}/public.db",
 }
 #: With what a command ends, if not with 0: the state has a service.
 CODES = {"serve": 5}
@@ -52,14 +52,22 @@ KNOWN = (*(f"release {statistic}" for statistic in _RELEASES), *_OTHERS, *_MORE)
 def words_by_command(folder: Path) -> dict[str, list[str]]:
     """The words of each command; the job file of the service is in the folder."""
     moment = START.strftime("%Y-%m-%dT%H:%M")
-    windows = {"time": "time", "every": "1m", "steps": 5, "start": moment, "until": "newest"}
+    windows = {
+        "time": "time",
+        "every": "1m",
+        "windows": 5,
+        "start": moment,
+        "until": "latest-event",
+    }
     texts = {
         "events.csv": f"time,page,cost\n{moment}:10,home,2\n{moment}:20,shop,5\n",
         "pages.csv": "page\nhome\nshop\n",
         "costs.csv": "cost\n2\n5\n",
         "night.toml": "[jobs.night]\nstatistic = 'count'\nevents = 'events.csv'\nepsilon = 1\n"
-        "unit = 'visit'\nstate = 'visits.db'\nkey = 'visits.key'\n"
-        + "".join(f"{name} = {json.dumps(value)}\n" for name, value in windows.items()),
+        "privacy-unit = 'visit'\nstate = 'visits.db'\nkey = 'visits.key'\n"
+        + "".join(
+            f"{name.replace('_', '-')} = {json.dumps(value)}\n" for name, value in windows.items()
+        ),
     }
     for name, text in texts.items():
         (folder / name).write_text(text)
@@ -68,8 +76,8 @@ def words_by_command(folder: Path) -> dict[str, list[str]]:
     places = {Path(name).stem: folder / name for name in texts}
     places |= {"state": state, "place": state, "source": state, "file": job, "job": job}
     places |= {"key": folder / "visits.key", "folder": folder}
-    kept = f"--epsilon 1 --state {state} --key {places['key']} --unit visit "
-    kept += " ".join(f"--{name} {value}" for name, value in windows.items())
+    kept = f"--epsilon 1 --state {state} --key {places['key']} --privacy-unit visit "
+    kept += " ".join(f"--{name.replace('_', '-')} {value}" for name, value in windows.items())
     context = click.Context(app)
     names = app.list_commands(context)
     released = {f"release {name}" for name in STATISTIC_NAMES}
@@ -81,7 +89,7 @@ def words_by_command(folder: Path) -> dict[str, list[str]]:
             said = _OTHERS[name]
         elif name in released:
             statistic = name.removeprefix("release ")
-            said = f"{{events}} {kept} --name {statistic} {_RELEASES.get(statistic, '')}"
+            said = f"{{events}} {kept} --stream {statistic} {_RELEASES.get(statistic, '')}"
         else:  # a new one
             command = app.get_command(context, name)
             assert command is not None

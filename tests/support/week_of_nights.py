@@ -162,8 +162,8 @@ def nightly_job(folder: Path, url: str, season: Season, **options: Any) -> Job:
     query = f"select * from visits where {BETWEEN}"  # noqa: S608
     given: dict[str, Any] = {
         "query": query, "time": "time", "every": "1d",
-        "start": season.start, "timezone": season.zone, "covers": "7d", "revise": "7d",
-        "epsilon": 10**6, "unit": "visit", "clock_change": "earliest", **options,
+        "start": season.start, "timezone": season.zone, "lookback": "7d", "allowed_lateness": "7d",
+        "epsilon": 10**6, "privacy_unit": "visit", "ambiguous": "earliest", **options,
     }  # fmt: skip
     return Job("count", url, folder / "state.db", **given)
 

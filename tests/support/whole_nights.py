@@ -35,7 +35,7 @@ Place = tuple[Any, ...] | None
 
 
 #: Options of windows that are released once.
-CLOSED: dict[str, Any] = {"release": "windows", "steps": 40}
+CLOSED: dict[str, Any] = {"series": "per-window", "windows": 40}
 _QUERY = """SELECT * FROM e WHERE strftime('%s', at) >= strftime('%s', {since})
     AND strftime('%s', at) < strftime('%s', {until})"""
 
@@ -185,9 +185,9 @@ def released(
             begins = datetime.fromtimestamp(night.begins, UTC).isoformat()
             found = found.filter(pl.col("at") >= begins)
             new = {
-                "time": "at", "every": calendar.every, "start": calendar.start, "by": "group",
-                "timezone": calendar.zone, "domain": "a,b", "key": chosen_key(), "epsilon": 1,
-                "until": calendar.text(night.until), "witness": Path(folder), "yes": True,
+                "time": "at", "every": calendar.every, "start": calendar.start, "group_by": "group",
+                "timezone": calendar.zone, "groups": "a,b", "key": chosen_key(), "epsilon": 1,
+                "until": calendar.text(night.until), "rollback_guard": Path(folder), "allow_empty_windows": True,
                 **options,
             }  # fmt: skip
             events: Any = found
@@ -199,7 +199,7 @@ def released(
             try:
                 with (
                     _killed(night.dies),
-                    run(Job(what, events, state, covers=covers, **new)) as outcome,
+                    run(Job(what, events, state, lookback=covers, **new)) as outcome,
                 ):
                     step = outcome.after
             except InvalidInputError as error:

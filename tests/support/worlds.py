@@ -32,7 +32,7 @@ class World:
         self.parts: dict[str, Callable[[], list[Path]]] = {
             "state": lambda: [*folder.glob("web.db"), *folder.glob("web.db-*")],
             "key": lambda: [*folder.glob("web.db.key")],
-            "witness": lambda: [*home.glob("counton/*.witness")],
+            "rollback_guard": lambda: [*home.glob("counton/*.witness")],
         }
         #: The last step that a part ought to know, of each key by its fingerprint.
         self.known: dict[tuple[str, str], int] = {}

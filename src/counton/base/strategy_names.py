@@ -23,10 +23,10 @@ class StrategyFamily(NamedTuple):
     windows: bool = False
 
 
-SOLVED = StrategyFamily("solved", "solved")
+LEAST_SQUARES = StrategyFamily("least-squares", "least-squares")
 LOOK_AHEAD = StrategyFamily("look-ahead", "look-ahead tree")
-OCTAVE = StrategyFamily("octave", "octave")
-WHOLE_OCTAVE = StrategyFamily("octave", "octave, whole numbers")
+MULTISCALE = StrategyFamily("multiscale", "multiscale")
+WHOLE_MULTISCALE = StrategyFamily("multiscale", "multiscale, whole numbers")
 SUBTRACTING = StrategyFamily("kary", "k-ary with subtraction")
 KARY = StrategyFamily("kary", "k-ary")
 EACH_STEP = StrategyFamily("kary", "noise for each step")

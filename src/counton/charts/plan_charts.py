@@ -30,7 +30,7 @@ from counton.continual import Design
 from counton.planning import StreamPlan
 from counton.planning.expiration_plans import FadingPlan
 from counton.planning.lower_bounds import far_from_possible, least_of_any_mechanism
-from counton.statistics.plan_verb import plan
+from counton.planning.planner import plan_stream
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -144,12 +144,12 @@ def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
     ]
     try:
         steps, around = (None, ranked.steps) if bounded else (ranked.steps, None)
-        other = plan(
+        other = plan_stream(
             steps,
             ranked.guarantee,
-            ranked.metric,
-            ranked.contribution,
-            best.shape,
+            metric=ranked.metric,
+            contribution=ranked.contribution,
+            shape=best.shape,
             release=best.errors.release,
             around=around,
         )

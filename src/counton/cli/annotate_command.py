@@ -13,14 +13,14 @@ from counton.cli.parameters import state_argument
 @option("--window", required=True, help="A moment in the window, as in 2019-01-20.")
 @option("--note", required=True, help="One line that says why the number is wrong.")
 @option("--group", help="The group whose number is wrong. [default: all]")
-@option("--name", help="Name of the stream; needed if there are several.")
+@option("--stream", help="Name of the stream; needed if there are several.")
 @option(
     "--withdraw",
     is_flag=True,
     help="Take the number out of later tables; what was published stays published.",
 )
 def annotate(
-    state: str, window: str, note: str, group: str | None, name: str | None, withdraw: bool
+    state: str, window: str, note: str, group: str | None, stream: str | None, withdraw: bool
 ) -> None:
     """Add a public note to a wrong number, in all later tables, pages, charts and texts.
 
@@ -30,7 +30,7 @@ def annotate(
     from counton.cli.print_forms import Console
     from counton.run import notes
 
-    window_note = notes.annotate(state, window, note, name=name, group=group, withdraw=withdraw)
+    window_note = notes.annotate(state, window, note, stream=stream, group=group, withdraw=withdraw)
     done = "withdrawn" if window_note.withdrawn else "annotated"
     Console().write_line(
         f"window {window_note.step:,} is {done} in all later tables and texts. Earlier files stay "

@@ -10,7 +10,7 @@ from counton.cli.parameters import state_argument
 
 @click.command("close", cls=CountonCommand)
 @state_argument
-@option("--name", help="Name of the stream; needed if there are several.")
+@option("--stream", help="Name of the stream; needed if there are several.")
 @option("--drop-waiting", is_flag=True, help="Drop the rows that still wait to be counted.")
 @option(
     "--withdrawn",
@@ -19,7 +19,7 @@ from counton.cli.parameters import state_argument
     "The description of every later table, chart, page, published database and methods text says "
     "so; files written before do not. A table released once can be withdrawn too.",
 )
-def close(state: str, name: str | None, drop_waiting: bool, withdrawn: str | None) -> None:
+def close(state: str, stream: str | None, drop_waiting: bool, withdrawn: str | None) -> None:
     """Close a stream: it releases nothing more, and its privacy loss stays in the ledger.
 
     While rows wait to be counted, the command stops with exit code 2. --drop-waiting drops them.
@@ -29,10 +29,10 @@ def close(state: str, name: str | None, drop_waiting: bool, withdrawn: str | Non
     from counton.run.exports import only_name
     from counton.state import Store
 
-    if name is None:
+    if stream is None:
         with Store(state) as store:
-            name = only_name(store.streams)
-    closed = close_stream(state, name, drop_waiting=drop_waiting, withdrawn=withdrawn)
+            stream = only_name(store.streams)
+    closed = close_stream(state, stream, drop_waiting=drop_waiting, withdrawn=withdrawn)
     dropped = closed.for_operator()
     if dropped:
         Console(stderr=True).write_line(
@@ -41,15 +41,15 @@ def close(state: str, name: str | None, drop_waiting: bool, withdrawn: str | Non
     console = Console()
     if withdrawn is not None:
         console.write_line(
-            f"{name!r} is withdrawn, and releases nothing more; publish its tables and pages once "
-            f"more: counton export {state} --name {name} --out FILE; readers see it on the page, "
+            f"{stream!r} is withdrawn, and releases nothing more; publish its tables and pages once "
+            f"more: counton export {state} --stream {stream} --output FILE; readers see it on the page, "
             "in the methods text and in the description beside a table, not in a CSV itself"
         )
         return
     with Store(state) as store:
-        suspicion = store.reader(name).rollback_suspicion()
+        suspicion = store.reader(stream).rollback_suspicion()
     console.write_line(
-        f"stream {name!r} is closed at window {closed.step:,}; begin another one by --name"
+        f"stream {stream!r} is closed at window {closed.step:,}; begin another one by --stream"
     )
     if suspicion is not None:
         console.write_line(f"note: {suspicion}")

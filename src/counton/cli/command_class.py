@@ -20,15 +20,16 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 #: Headings of the help, in their order.
 HEADINGS = (
-    "Time",
+    "Windows",
+    "Late data",
     "Statistic",
     "Groups",
-    "People",
-    "Guarantee",
+    "Contributions",
+    "Privacy",
     "Output",
     "State",
-    "Rows",
-    "Noise",
+    "Input",
+    "Mechanism",
     "Options",
     "Other options",
 )
@@ -40,7 +41,7 @@ _HELP_NAMES = (SHORT_HELP, LONG_HELP)
 _PAGE = "counton.cli.command_class.page"
 #: What messages of commands call functions of Python: commands.
 COMMAND_WORDS = {
-    "close_stream(state, name)": "counton close STATE --name NAME",
+    "close_stream(state, name)": "counton close STATE --stream NAME",
     "accept_old_copy": "counton verify --accept-old-copy",
 }
 

@@ -21,9 +21,9 @@ _EXAMPLE = {
     "time": "time",
     "every": "1d",
     "start": "2024-03-01",
-    "steps": "365",
+    "windows": "365",
     "epsilon": "1",
-    "until": "newest",
+    "until": "latest-event",
 }
 #: Most characters in a line of an example.
 _EXAMPLE_WIDTH = 74
@@ -48,10 +48,10 @@ class CommandActions:
 
 @cache
 def command_words() -> Mapping[str, str]:
-    """Return how messages of commands call options: ``--out``, or ``metric =`` of job files alone.
+    """Return how messages of commands call options: ``--output``, or ``metric =`` of job files alone.
 
-    >>> command_words()["out"], command_words()["metric"]
-    ('--out', 'metric =')
+    >>> command_words()["output"], command_words()["metric"]
+    ('--output', 'metric =')
     """
     words = dict(COMMAND_WORDS)
     for model in all_models().values():
@@ -59,7 +59,7 @@ def command_words() -> Mapping[str, str]:
             is_in_files_only = has_fact(field, FILE_ONLY)
             words[name] = f"{field.alias} =" if is_in_files_only else f"--{field.alias}"
     words["events"] = "EVENTS"
-    words["save"] = "--save"
+    words["save_job"] = "--save-job"
     return words
 
 
@@ -90,9 +90,9 @@ def command_text(job: Job, actions: CommandActions | None = None) -> str:
     r"""Return a job as a command to copy, in lines that fit a page.
 
     >>> from counton.job.statistics import CountJob
-    >>> job = CountJob(events="my visits.csv", by=["page", "day"], epsilon="0.5")
+    >>> job = CountJob(events="my visits.csv", group_by=["page", "day"], epsilon="0.5")
     >>> print(command_text(job, CommandActions(json=True)))
-    counton release count 'my visits.csv' --epsilon 0.5 --by page,day --json
+    counton release count 'my visits.csv' --epsilon 0.5 --group-by page,day --json
     """
     actions = CommandActions() if actions is None else actions
     fields = type(job).model_fields
@@ -109,7 +109,7 @@ def command_text(job: Job, actions: CommandActions | None = None) -> str:
     if actions.plan:
         words.append("--plan")
     if actions.save is not None:
-        words.append(f"--save {shlex.quote(str(actions.save))}")
+        words.append(f"--save-job {shlex.quote(str(actions.save))}")
     if actions.json:
         words.append("--json")
     return hide_secrets("\n".join(_wrapped(command, words, _COMMAND_WIDTH)))

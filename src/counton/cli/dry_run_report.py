@@ -126,7 +126,7 @@ def _rehearsal_to_dict(outcome: Rehearsal) -> dict[str, Any]:
         "would_release": result.after - (result.before or 0),
         "until": None if is_single_table else windowing.windows.at(result.until),
         "guarantee": description.guarantee.to_dict(),
-        "unit": description.unit,
+        "privacy_unit": description.unit,
         "plan": outcome.plan.to_dict(),
         "not_private": {
             "rows": rows.read,

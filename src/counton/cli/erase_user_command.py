@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     "age",
     help="Instead of one user: erase all users of periods that ended this long ago, as in 90d.",
 )
-@option("--name", help="Erase in this stream only. [default: all streams of the state]")
+@option("--stream", help="Erase in this stream only. [default: all streams of the state]")
 @key_option
 @option(
     "--wait",
@@ -40,7 +40,7 @@ def erase_user(
     state: str,
     user: str | None,
     age: str | None,
-    name: str | None,
+    stream: str | None,
     key: str | None,
     wait: int,
     yes: bool,
@@ -55,9 +55,9 @@ def erase_user(
     from counton.run import erasure
 
     if user is not None and age is None:
-        erasures = erasure.erase_user(state, user, name=name, key=key, wait=wait, yes=yes)
+        erasures = erasure.erase_user(state, user, stream=stream, key=key, wait=wait, yes=yes)
     elif age is not None and user is None:
-        erasures = erasure.erase_older(state, age, name=name, key=key, wait=wait)
+        erasures = erasure.erase_older(state, age, stream=stream, key=key, wait=wait)
     else:
         stated = "neither is" if user is None else "both are"
         raise InvalidInputError(f"give either {field('user')} or {field('age')}: {stated} given")

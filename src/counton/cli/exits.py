@@ -99,7 +99,7 @@ def explain_errors(options: Callable[[], Mapping[str, str]] | None = None) -> It
 
     Args:
         options: function that maps the names of fields in error messages to the command's options,
-            such as ``--out``; None: fields keep their names.
+            such as ``--output``; None: fields keep their names.
     """
     try:
         yield

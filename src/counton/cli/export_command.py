@@ -20,15 +20,15 @@ _ROWS = 40
 
 @click.command("export", cls=CountonCommand)
 @state_or_table_argument
-@option("--name", help="Name of the stream or table; needed if there are several.")
+@option("--stream", help="Name of the stream or table; needed if there are several.")
 @option(
-    "--out",
+    "--output",
     type=click.Path(path_type=Path),
     help=f"Write a table ({TABLE_ENDINGS}), a chart (.png, .svg, .pdf) or a web page (.html). "
     "[default: print]",
 )
 @option(
-    "--steps",
+    "--windows",
     help="Only these steps, the first and the last: 25:48, 25: or :48; or days or times, "
     "2024-03-18:2024-03-24.",
 )
@@ -38,7 +38,7 @@ _ROWS = 40
 @option("--source", help="Line below the chart that names the source.")
 @option("--width", type=float, metavar="NUMBER", help="Width of the chart in inches.")
 @option(
-    "--level",
+    "--confidence-level",
     type=float,
     metavar="NUMBER",
     help="Confidence level of the intervals. [default: as before, or 0.95]",
@@ -46,15 +46,15 @@ _ROWS = 40
 @json_option
 def export(
     state: str,
-    name: str | None,
-    out: Path | None,
-    steps: str | None,
+    stream: str | None,
+    output: Path | None,
+    windows: str | None,
     groups: str | None,
     title: str | None,
     axis: str | None,
     source: str | None,
     width: float | None,
-    level: float | None,
+    confidence_level: float | None,
     as_json: bool,
 ) -> None:
     """Write released numbers as a table, a chart or a web page, from a state or a table.
@@ -66,34 +66,34 @@ def export(
     from counton.run.output_files import PAGES, PICTURES
 
     chart_form = {"title": title, "axis": axis, "source": source, "width": width}
-    ending = "" if out is None else out.suffix.lower()
+    ending = "" if output is None else output.suffix.lower()
     for form, value in chart_form.items():
         if value is not None and ending not in (*PICTURES, *PAGES):
             raise InvalidInputError(
-                f"--{form} is for charts, and no chart is written: give --out with "
+                f"--{form} is for charts, and no chart is written: give --output with "
                 f"{', '.join((*PICTURES, *PAGES))} too, or leave --{form} out"
             )
     released = export_release(
         state,
-        out,
-        name=name,
-        steps=steps,
+        output,
+        stream=stream,
+        windows=windows,
         groups=groups,
-        level=level,
+        confidence_level=confidence_level,
         title=title,
         axis=axis,
         source=source,
         width=width,
     ).numbers
     if as_json:
-        _print_json(released, out)
+        _print_json(released, output)
         return
     kind = "table"
     if ending in PICTURES:
         kind = "chart"
     elif ending in PAGES:
         kind = "page"
-    _print_release(released, "" if out is None else f"{kind} written to {out}")
+    _print_release(released, "" if output is None else f"{kind} written to {output}")
 
 
 def _print_json(released: ReleaseData, out: Path | None) -> None:
@@ -104,7 +104,7 @@ def _print_json(released: ReleaseData, out: Path | None) -> None:
     reach = [steps.start, steps.stop - 1] if released.definition.cut.goes_on else None
     report = {"about": facts_of(released), "steps": reach}
     if out is not None:
-        print_json({**report, "out": str(out)})
+        print_json({**report, "output": str(out)})
     else:
         print_json_rows(report, released.table())
 
@@ -138,5 +138,5 @@ def _print_release(released: ReleaseData, written: str) -> None:
     console.write_table(text_table(table.tail(_ROWS)))
     if table.height > _ROWS:
         console.write_line(
-            f"the last {_ROWS} of {table.height:,} rows; all of them: --out FILE, or --json"
+            f"the last {_ROWS} of {table.height:,} rows; all of them: --output FILE, or --json"
         )

@@ -15,11 +15,11 @@ _RUN_OPTIONS = {
     "file": "FILE",
     "only": "--only",
     "until": "--until",
-    "yes": "--yes",
+    "allow_empty_windows": "--allow-empty-windows",
     "dry_run": "--dry-run",
     "schema": "--schema",
     "json": "--json",
-    "quiet": "quiet of the job file",
+    "max_empty_windows": "max-empty-windows of the job file",
 }
 
 

@@ -29,48 +29,48 @@ _JOB_OPTIONS = (
     "timezone",
     "every",
     "start",
-    "steps",
-    "around",
+    "windows",
+    "expected_windows",
     "until",
-    "watermark",
-    "revise",
-    "clock_change",
-    "by",
-    "domain",
-    "other",
-    "unknown",
-    "counts",
+    "release_delay",
+    "allowed_lateness",
+    "ambiguous",
+    "group_by",
+    "groups",
+    "other_group",
+    "unlisted_groups",
+    "count_column",
     "user",
-    "most",
-    "per",
-    "first",
-    "unit",
-    "moves",
-    "row",
+    "max_contributions",
+    "contribution_period",
+    "distinct_users",
+    "privacy_unit",
+    "upstream_max_contributions",
+    "event_name",
     "epsilon",
     "delta",
     "rho",
-    "within",
-    "release",
+    "margin_of_error",
+    "series",
     "append",
-    "covers",
-    "missing",
+    "lookback",
+    "missing_values",
     "bad_rows",
-    "id",
+    "row_id",
     "query",
     "file_format",
     "separator",
     "decimal",
     "state",
-    "name",
+    "stream",
     "key",
-    "witness",
-    "out",
+    "rollback_guard",
+    "output",
 )
 #: Help of options whose default is another one here.
 _HELP = {
-    "name": "Name of the stream. [default: the name of the events' file]",
-    "out": f"File for the released numbers ({TABLE_ENDINGS}). [default: beside the events, as CSV]",
+    "stream": "Name of the stream. [default: the name of the events' file]",
+    "output": f"File for the released numbers ({TABLE_ENDINGS}). [default: beside the events, as CSV]",
 }
 #: Columns of whole numbers that a remark names.
 _SHOWN_COLUMNS = 3
@@ -102,14 +102,15 @@ class InitCommand(CountonCommand):
     "sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
 )
 @option(
-    "--save",
+    "--save-job",
+    "job_file",
     type=click.Path(path_type=Path),
     default="nightly.toml",
     show_default=True,
     help="The job file to write; a file that exists is not overwritten without --force.",
 )
 @option("--force", is_flag=True, help="Overwrite a job file that exists.")
-def init(events: str, save: Path, force: bool, **job_options: Any) -> None:
+def init(events: str, job_file: Path, force: bool, **job_options: Any) -> None:
     """Make a job file for events, with a comment on each option.
 
     It reads the header and the first rows, spends nothing, and writes the job file alone. What only
@@ -120,7 +121,7 @@ def init(events: str, save: Path, force: bool, **job_options: Any) -> None:
     from counton.run import job_template
     from counton.run.default_paths import default_state
 
-    _refuse_existing_file(save, force=force)
+    _refuse_existing_file(job_file, force=force)
     _refuse_standard_input(events)
     stated = {name: value for name, value in job_options.items() if is_stated(value)}
     values = {"state": default_state(events), "events": events, **stated}
@@ -137,15 +138,15 @@ def init(events: str, save: Path, force: bool, **job_options: Any) -> None:
     asked_job = whole_job.with_options(**dict.fromkeys(unanswered))
     keys = {name: str(item.alias) for name, item in CountJob.model_fields.items()}
     empty = {keys[name]: remark for name, remark in unanswered.items()}
-    save_job(asked_job, save, {**_comments(), **empty}, anew=True, empty=list(empty))
-    _print_report(asked_job, plan, save.name, empty)
+    save_job(asked_job, job_file, {**_comments(), **empty}, anew=True, empty=list(empty))
+    _print_report(asked_job, plan, job_file.name, empty)
 
 
 def _refuse_existing_file(file: Path, *, force: bool) -> None:
     if file.exists() and not force:
         raise InvalidInputError(
             f"{str(file)!r} exists, and may define a stream: write another file "
-            f"({field('save', 'other.toml')}), or overwrite it ({field('force', True)})"
+            f"({field('save_job', 'other.toml')}), or overwrite it ({field('force', True)})"
         )
 
 
@@ -175,11 +176,11 @@ def _print_facts(look: FirstLook, job: CountJob, unanswered: Collection[str]) ->
     console = Console(stderr=True)
     facts = look.for_operator(job)
     note = count_column_note(look.columns, job)
-    if note is None and facts.counts and job.counts is None:
+    if note is None and facts.counts and job.count_column is None:
         shown = ", ".join(facts.counts[:_SHOWN_COLUMNS])
         note = (
             f"each row is counted as one; if a column of whole numbers ({shown}) says how many it "
-            f"stands for, name it: --counts {facts.counts[0]}"
+            f"stands for, name it: --count-column {facts.counts[0]}"
         )
     if note is not None:
         console.write_line(f"note: {note}")
@@ -224,9 +225,9 @@ def _print_report(job: Job, plan: PlannedJob | None, file: str, empty: Collectio
         )
     elif plan is not None:
         write_plan(console, plan)
-    if job.covers is None:
+    if job.lookback is None:
         contents = "only new rows" if job.append else "all rows since the start"
-        console.write_line(f"Each file is taken to hold {contents}: append and covers say else.")
+        console.write_line(f"Each file is taken to hold {contents}: append and lookback say else.")
     command = shlex.join(["counton", "run", file])
     console.write_line(
         f"the first time, and every night: {command} (with --dry-run nothing is spent)"

@@ -30,9 +30,9 @@ _LONGEST_VALUES = 200
 
 @click.command("inspect", cls=CountonCommand)
 @state_or_table_argument
-@option("--name", help="Which stream to show. [default: all]")
+@option("--stream", help="Which stream to show. [default: all]")
 @json_option
-def inspect(state: str, name: str | None, as_json: bool) -> None:
+def inspect(state: str, stream: str | None, as_json: bool) -> None:
     """Show what a state or a released table holds: last numbers, guarantees, strategies.
 
     Shows no secrets and needs no key. A released table carries all that is public about its stream.
@@ -40,9 +40,9 @@ def inspect(state: str, name: str | None, as_json: bool) -> None:
     """
     from counton.results.release_files import read_public
 
-    release = read_public(state, name=name)
+    release = read_public(state, stream=stream)
     if release is None:
-        _show_state(state, name, as_json=as_json)
+        _show_state(state, stream, as_json=as_json)
     elif as_json:
         _print_table_as_json(release)
     else:
@@ -84,7 +84,7 @@ def _print_table_as_json(release: Release) -> None:
     facts: dict[str, Any] = {
         **guarantee_of_stream(numbers),
         **{fact: public[fact] for fact in ("what", "by", "value", "windows", "groups")},
-        "publishes": description.release,
+        "publishes": description.series,
     }
     if description.cut.goes_on:
         covered = _steps_of(numbers)

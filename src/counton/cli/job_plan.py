@@ -22,8 +22,8 @@ from counton.statistics.by_group import inner_of
 
 #: What is published, by the option ``release``.
 _PUBLISHED = {
-    "windows": "each window's own number",
-    "totals": "the total so far after each window",
+    "per-window": "each window's own number",
+    "cumulative": "the total so far after each window",
     "both": "each window's own number, and the total so far",
 }
 #: Headings of planned steps, and of the versions of revised windows.
@@ -44,7 +44,7 @@ def print_job_plans(file: str, *, size: int | None, as_json: bool) -> None:
         SystemExit: a job would fail; the exit code is that of the first one.
     """
     if size is not None:
-        check_integer(field("size"), size, 1)
+        check_integer(field("expected_rows"), size, 1)
     jobs = load_usable(file, without_rows=True)
     publish_to = published_to(file)
     if publish_to is not None:
@@ -91,8 +91,8 @@ def print_job_plan(job: Job, *, as_json: bool) -> None:
     description = plan.description
     warn_of_weak(Console(stderr=True), description.guarantee, description.unit)
     if as_json:
-        series = description.release
-        print_json({"released": False, "release": series, "plans": {series: plan.to_dict()}})
+        series = description.series
+        print_json({"released": False, "series": series, "plans": {series: plan.to_dict()}})
         return
     console = Console()
     console.write_line("A plan: nothing is released, and no row is read.", bold=True)
@@ -126,7 +126,7 @@ def _published(plan: PlannedJob) -> str:
         return "the table once"
     if windows.lags:
         return f"each window's own number {windows.lags + 1:,} times, the last of them final"
-    return _PUBLISHED.get(description.release, description.release)
+    return _PUBLISHED.get(description.series, description.series)
 
 
 def _title(plan: PlannedJob) -> str:
@@ -172,7 +172,7 @@ def _remarks(plan: PlannedJob) -> list[str]:
     if plan.needs_size:
         remarks.append(
             "the error of means, quantiles and the like depends on the number of rows; state it "
-            "with --size"
+            "with --expected-rows"
         )
     if plan.bound_note is not None:
         remarks.append(f"note: {plan.bound_note}")

@@ -25,7 +25,7 @@ _OPTIONS_OF_ADD = {
     "epsilon": "--epsilon",
     "delta": "--delta",
     "rho": "--rho",
-    "unit": "--unit",
+    "unit": "--privacy-unit",
     "relation": "--relation",
 }
 
@@ -80,7 +80,7 @@ class OtherProgram:
     "age",
     type=int,
     metavar="N",
-    help="For streams with --expire: the budget holds for events up to this many windows old.",
+    help="For streams with --expiring: the budget holds for events up to this many windows old.",
 )
 @option(
     "--budget-approximate-delta",
@@ -98,7 +98,7 @@ class OtherProgram:
     "unit",
     is_in_short_help=True,
     help="Whom the budget protects: reader, with all rows of a reader for ever, or \"reader's "
-    'month", with the rows of one month (--per 1mo; for a year --per 12mo). A release that '
+    'month", with the rows of one month (--contribution-period 1mo; for a year --contribution-period 12mo). A release that '
     "protects less is refused. [default: the unit of each release, each unit apart]",
 )
 @option(
@@ -113,13 +113,13 @@ class OtherProgram:
     "--add",
     metavar="NAME",
     help="Record what another program spent, under this name; needs --epsilon or --rho, and "
-    "--unit.",
+    "--privacy-unit.",
 )
 @option("--epsilon", "add_epsilon", help="With --add: its epsilon.")
 @option("--delta", "add_delta", help="With --add: its delta.")
 @option("--rho", "add_rho", help="With --add: its rho.")
 @option(
-    "--unit",
+    "--privacy-unit",
     "add_unit",
     help="With --add: unit that the other program protects, as in reader.",
 )
@@ -326,12 +326,12 @@ class ShownEntry:
     """An entry of a ledger, as it is shown.
 
     Attributes:
-        spend: name, guarantee and protected unit of a release.
+        ledger_entry: name, guarantee and protected unit of a release.
         entered: time of the entry, ISO 8601 in UTC.
         counts_as: guarantee that counts against the budget; None: nothing yet.
     """
 
-    spend: LedgerEntry
+    ledger_entry: LedgerEntry
     entered: str
     counts_as: Guarantee | None
 
@@ -372,13 +372,13 @@ class LedgerReport:
 
 
 def _entries(store: Store, budget: Ledger | None) -> list[ShownEntry]:
-    spends = store.spends
-    costs: list[Guarantee | None] = [spend.guarantee for spend in spends]
+    entries = store.entries
+    costs: list[Guarantee | None] = [entry.guarantee for entry in entries]
     if budget is not None:
         costs = [cost for _, cost in budget.entries_with_costs()]
     return [
-        ShownEntry(spend, entered, cost)
-        for spend, entered, cost in zip(spends, store.entry_times, costs, strict=True)
+        ShownEntry(entry, entered, cost)
+        for entry, entered, cost in zip(entries, store.entry_times, costs, strict=True)
     ]
 
 
@@ -430,16 +430,19 @@ def _entry_columns(report: LedgerReport) -> dict[str, list[str]]:
 
     entries = report.entries
     columns = {
-        "release": [entry.spend.name for entry in entries],
-        "spent": [str(entry.spend.guarantee) for entry in entries],
+        "release": [entry.ledger_entry.name for entry in entries],
+        "spent": [str(entry.ledger_entry.guarantee) for entry in entries],
         "date": [entry.entered[:10] for entry in entries],
     }
-    if len({(entry.spend.unit, entry.spend.relation) for entry in entries}) > 1:
+    if len({(entry.ledger_entry.unit, entry.ledger_entry.relation) for entry in entries}) > 1:
         columns["for one"] = [
-            f"{entry.spend.unit} {NEIGHBOURS[entry.spend.relation]}" for entry in entries
+            f"{entry.ledger_entry.unit} {NEIGHBOURS[entry.ledger_entry.relation]}"
+            for entry in entries
         ]
     budget = report.budget
-    if budget is not None and any(entry.counts_as != entry.spend.guarantee for entry in entries):
+    if budget is not None and any(
+        entry.counts_as != entry.ledger_entry.guarantee for entry in entries
+    ):
         at_age = f" at age {budget.age:,}" if budget.age else ""
         columns[f"counts{at_age} as"] = [str(entry.counts_as or "nothing yet") for entry in entries]
     return columns
@@ -462,11 +465,9 @@ def _budget_in_words(ledger: Ledger | None) -> str:
         return "none"
     words = str(ledger.budget)
     if ledger.unit is not None:
-        condition = (
-            "each release must protect this time or a longer one (--per), else it is refused"
-        )
+        condition = "each release must protect this time or a longer one (--contribution-period), else it is refused"
         if base_unit(ledger.unit) == ledger.unit:
-            condition = "a release that protects only a period (--per) is refused"
+            condition = "a release that protects only a period (--contribution-period) is refused"
         words += f", for one {ledger.unit}; {condition}"
     elif len(ledger.units) == 1:
         ((unit, relation),) = ledger.units.items()
@@ -511,8 +512,8 @@ def _print_json(state: str, report: LedgerReport, warned: Mapping[str, bool]) ->
 
 
 def _entry_to_dict(entry: ShownEntry) -> dict[str, Any]:
-    values = {**entry.spend.to_dict(), "entered": entry.entered}
-    if entry.counts_as != entry.spend.guarantee:
+    values = {**entry.ledger_entry.to_dict(), "entered": entry.entered}
+    if entry.counts_as != entry.ledger_entry.guarantee:
         values["counts_as"] = _to_dict(entry.counts_as)
     return values
 

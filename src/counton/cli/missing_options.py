@@ -40,14 +40,16 @@ def explain_missing_options(error: MissingOptionError, job: Job, actions: Comman
     lines = [message]
     streams = _streams_of(job)
     if streams:
-        going_on = command_text(job.with_options(name=streams[0]), actions)
+        going_on = command_text(job.with_options(stream=streams[0]), actions)
         lines.append(f"{job.state} keeps stream {', '.join(streams)}; to go on: {going_on}")
     lines.append(f"the columns of {_events_in_words(job)}: {', '.join(look.columns)}")
     lines += [InvalidInputError(f"  {example}").translate(words) for example in examples]
     may_bound_users = "user" in type(job).model_fields and "user" not in type(job).needs
     if may_bound_users and not job.states("user"):
-        period = "" if is_single_table(job) else " --per 1w"
-        lines.append(f"single rows are protected; to protect users: --user COLUMN --most N{period}")
+        period = "" if is_single_table(job) else " --contribution-period 1w"
+        lines.append(
+            f"single rows are protected; to protect users: --user COLUMN --max-contributions N{period}"
+        )
     lines += ["as in:", command_text(whole_job, actions)]
     if job.statistic == "count":
         lines.append("counton init writes a job file with these options to fill in")

@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from counton.planning import StreamPlan
     from counton.privacy import ContributionBound
 
-#: Words for the numbers whose variances are ranked, by ``--release``.
+#: Words for the numbers whose variances are ranked, by ``--series``.
 _RANKED_NUMBERS = {
-    "totals": "",
-    "windows": "of each step's own count ",
+    "cumulative": "",
+    "per-window": "of each step's own count ",
     "both": "of totals and counts ",
 }
 #: Options that may be given with a job file, which states all others.
-_WITH_JOB_FILE = ("asked", "size", "as_json")
+_WITH_JOB_FILE = ("asked", "expected_rows", "as_json")
 #: Options whose values are checked as those of a job.
 _OF_JOBS = (
     "epsilon",
     "delta",
     "rho",
-    "within",
-    "level",
-    "least",
-    "size",
+    "margin_of_error",
+    "confidence_level",
+    "solve_for",
+    "expected_rows",
     "metric",
-    "release",
-    "most",
-    "per",
-    "most_a_window",
+    "series",
+    "max_contributions",
+    "contribution_period",
+    "max_contributions_per_window",
 )
 
 
@@ -55,16 +55,16 @@ class PlanCommand(TwoPageCommand):
 @click.command(
     "plan",
     cls=PlanCommand,
-    example=["counton plan --steps 365 --within 20"],
+    example=["counton plan --windows 365 --margin-of-error 20"],
 )
 @click.argument(
     "asked",
     required=False,
     metavar="[STEPS|JOBFILE]",
-    help="How many windows the stream will have, as with --steps; or a job file to plan.",
+    help="How many windows the stream will have, as with --windows; or a job file to plan.",
 )
 @option(
-    "--steps",
+    "--windows",
     type=int,
     metavar="N",
     is_in_short_help=True,
@@ -73,7 +73,7 @@ class PlanCommand(TwoPageCommand):
 @option(
     "--epsilon",
     is_in_short_help=True,
-    help="Privacy loss of one event, or with --most of one user.",
+    help="Privacy loss of one event, or with --max-contributions of one user.",
 )
 @option(
     "--delta",
@@ -82,21 +82,21 @@ class PlanCommand(TwoPageCommand):
 )
 @option("--rho", help="Zero-concentrated privacy loss, in place of epsilon.")
 @option(
-    "--within",
+    "--margin-of-error",
     is_in_short_help=True,
     help="Find the smallest epsilon (or rho) so that an interval at the last step reaches at most "
-    "this far to either side: 20, or 2% of --size.",
+    "this far to either side: 20, or 2% of --expected-rows.",
 )
 @option(
-    "--level",
+    "--confidence-level",
     type=float,
     metavar="NUMBER",
     is_in_short_help=True,
-    help="With --within: confidence level of the interval. [default: 0.95]",
+    help="With --margin-of-error: confidence level of the interval. [default: 0.95]",
 )
-@option("--least", help="With --within: which number to find. [default: epsilon]")
+@option("--solve-for", help="With --margin-of-error: which number to find. [default: epsilon]")
 @option(
-    "--size",
+    "--expected-rows",
     type=int,
     metavar="N",
     help="How many rows there will be by the last step; the number must be public.",
@@ -107,13 +107,13 @@ class PlanCommand(TwoPageCommand):
     help="Error that the strategy minimises, over all windows. [default: mean]",
 )
 @option(
-    "--release",
+    "--series",
     is_in_short_help=True,
     metavar="totals|windows|both",
     help="Which numbers must be accurate. [default: totals]",
 )
 @option(
-    "--around",
+    "--expected-windows",
     type=int,
     metavar="N",
     is_in_short_help=True,
@@ -125,22 +125,22 @@ class PlanCommand(TwoPageCommand):
     help="Rank strategies that publish whole numbers, without a search.",
 )
 @option(
-    "--most",
+    "--max-contributions",
     type=int,
     metavar="N",
     is_in_short_help=True,
     help="Protect users instead of single events; at most this many events of a user count.",
 )
 @option(
-    "--per",
-    help="With --most: apply --most to each period of this length, as in 1d; protects what a user "
+    "--contribution-period",
+    help="With --max-contributions: apply --max-contributions to each period of this length, as in 1d; protects what a user "
     "does in one period.",
 )
 @option(
-    "--most-a-window",
+    "--max-contributions-per-window",
     type=int,
     metavar="N",
-    help="With --most: how many of a user's events count in one window.",
+    help="With --max-contributions: how many of a user's events count in one window.",
 )
 @option(
     "--strategy",
@@ -149,7 +149,7 @@ class PlanCommand(TwoPageCommand):
     "their papers, such as smooth-paper. [default: auto, all]",
 )
 @option(
-    "--plot",
+    "--chart",
     type=click.Path(path_type=Path),
     is_in_short_help=True,
     help="File for a chart of the errors over time.",
@@ -163,20 +163,20 @@ class PlanCommand(TwoPageCommand):
 @option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")
 def plan(
     asked: str | None,
-    steps: int | None,
-    around: int | None,
+    windows: int | None,
+    expected_windows: int | None,
     simple: bool,
     strategy: str | None,
-    plot: Path | None,
+    chart: Path | None,
     width: float | None,
     full: bool,
     as_json: bool,
-    size: int | None,
+    expected_rows: int | None,
     **_of_jobs: object,  # which `_checked_options` takes
 ) -> None:
     """Show how accurate a release would be, before you spend anything: the exact error.
 
-    Strategies are ranked, best first. --within finds the smallest epsilon for an accuracy that you
+    Strategies are ranked, best first. --margin-of-error finds the smallest epsilon for an accuracy that you
     want. A job file is planned whole: the error of every number of its jobs, and what they cost.
     A statistic is planned by its own command, with --plan. No rows are read.
     """
@@ -187,35 +187,43 @@ def plan(
         from counton.cli.job_plan import print_job_plans
 
         _refuse_options_beside(asked, stated)
-        print_job_plans(asked, size=size, as_json=as_json)
+        print_job_plans(asked, size=expected_rows, as_json=as_json)
         return
     if asked is not None:
-        steps = _number_of_windows(asked, steps)
+        windows = _number_of_windows(asked, windows)
     job = _checked_options(stated)
-    _check_windows(steps, around)
-    _check_chart(plot, width)
+    _check_windows(windows, expected_windows)
+    _check_chart(chart, width)
     contribution = _contribution_of(job)
     ranked = plan_stream(
-        steps,
+        windows,
         strategies=_names_in(strategy),
-        around=around,
+        expected_windows=expected_windows,
         metric=job.metric or "mean",
-        release=job.release or "totals",
+        series=job.series or "cumulative",
         simple=simple,
         contribution=contribution,
         **_target_of(job),
     )
     _warn_of_weak_guarantee(ranked, contribution.unit)
-    if plot is not None:
-        _draw(ranked, plot, width)
+    if chart is not None:
+        _draw(ranked, chart, width)
     if as_json:
-        _print_json(ranked, job, steps=steps, around=around, contribution=contribution)
+        _print_json(
+            ranked,
+            job,
+            windows=windows,
+            expected_windows=expected_windows,
+            contribution=contribution,
+        )
         return
-    _print_plan(ranked, job, around=around, contribution=contribution, is_full=full)
-    if plot is not None:
+    _print_plan(
+        ranked, job, expected_windows=expected_windows, contribution=contribution, is_full=full
+    )
+    if chart is not None:
         from counton.cli.print_forms import Console
 
-        Console().write_line(f"chart written to {plot}")
+        Console().write_line(f"chart written to {chart}")
 
 
 # ---------------------------------------------------------------------------- what was asked
@@ -229,7 +237,7 @@ def _refuse_options_beside(job_file: str, values: dict[str, Any]) -> None:
             )
 
 
-def _number_of_windows(asked: str, steps: int | None) -> int:
+def _number_of_windows(asked: str, windows: int | None) -> int:
     """Return the number of windows that stands in place of an option."""
     digits = asked.replace(",", "").replace("_", "")
     if not digits.isdecimal():
@@ -237,9 +245,9 @@ def _number_of_windows(asked: str, steps: int | None) -> int:
             f"{asked!r} is neither a number of windows nor a job file; give one of them, such as "
             "8760 or nightly.toml"
         )
-    if steps is not None:
+    if windows is not None:
         raise InvalidInputError(
-            f"{field('steps', steps)} and {asked} both give the number of windows: leave one of "
+            f"{field('windows', windows)} and {asked} both give the number of windows: leave one of "
             "them out"
         )
     return int(digits)
@@ -252,11 +260,11 @@ def _checked_options(values: dict[str, Any]) -> CountJob:
     from counton.job.statistics import CountJob
 
     stated = {name: values[name] for name in _OF_JOBS if values[name] is not None}
-    if "most" not in stated:
-        for name in ("per", "most_a_window"):
+    if "max_contributions" not in stated:
+        for name in ("contribution_period", "max_contributions_per_window"):
             if name in stated:
                 raise InvalidInputError(
-                    f"{field(name, stated[name])} needs {field('most')}; give it, or leave "
+                    f"{field(name, stated[name])} needs {field('max_contributions')}; give it, or leave "
                     f"{field(name)} out"
                 )
     job: CountJob = parse_options(CountJob, stated)
@@ -264,31 +272,31 @@ def _checked_options(values: dict[str, Any]) -> CountJob:
     return job
 
 
-def _check_windows(steps: int | None, around: int | None) -> None:
-    if steps is None and around is None:
+def _check_windows(windows: int | None, expected_windows: int | None) -> None:
+    if windows is None and expected_windows is None:
         raise InvalidInputError(
-            "--steps is missing: how many windows will the stream ever have? If it has no end, "
-            "give --around, the number of first windows to plan for; if the protection of old "
+            "--windows is missing: how many windows will the stream ever have? If it has no end, "
+            "give --expected-windows, the number of first windows to plan for; if the protection of old "
             "events may fade, counton.plan_expiring plans it in Python"
         )
-    if steps is not None and around is not None:
+    if windows is not None and expected_windows is not None:
         raise InvalidInputError(
-            f"--around {around} plans a stream without an end, and --steps {steps} gives it an "
+            f"--expected-windows {expected_windows} plans a stream without an end, and --windows {windows} gives it an "
             "end: leave one of them out"
         )
 
 
-def _check_chart(plot: Path | None, width: float | None) -> None:
+def _check_chart(chart: Path | None, width: float | None) -> None:
     """Refuse a file whose ending is that of no chart, and a width without a chart."""
-    if plot is not None:
+    if chart is not None:
         from counton.charts.style import check_width
         from counton.run.output_files import PICTURES, check_output
 
-        check_output(plot, PICTURES)
+        check_output(chart, PICTURES)
         check_width(width)
     elif width is not None:
         raise InvalidInputError(
-            f"--width {width:g} is the width of a chart, and no chart is drawn: give --plot too, "
+            f"--width {width:g} is the width of a chart, and no chart is drawn: give --chart too, "
             "or leave --width out"
         )
 
@@ -306,24 +314,26 @@ def _contribution_of(job: CountJob) -> ContributionBound:
     from counton.privacy import ContributionBound
     from counton.run.parsing import check_period
 
-    if job.most is None:
+    if job.max_contributions is None:
         return ContributionBound.add_remove(unit="count")
     unit = "user"
-    if job.per is not None:
-        per = str(job.per)
+    if job.contribution_period is not None:
+        per = str(job.contribution_period)
         check_period(per, "UTC")
         unit = f"user's {PERIODS.get(per, per)}"
-    return ContributionBound.events(job.most, most_a_step=job.most_a_window, unit=unit)
+    return ContributionBound.events(
+        job.max_contributions, most_a_step=job.max_contributions_per_window, unit=unit
+    )
 
 
 def _unit_in_words(job: CountJob, contribution: ContributionBound) -> str:
-    if job.most is None:
+    if job.max_contributions is None:
         return "count"
     in_window = ""
-    if job.most_a_window:
-        in_window = f", {job.most_a_window:,} in each window,"
-    events = "event" if job.most == 1 else "events"
-    return f"{contribution.unit} with up to {job.most:,} {events}{in_window}"
+    if job.max_contributions_per_window:
+        in_window = f", {job.max_contributions_per_window:,} in each window,"
+    events = "event" if job.max_contributions == 1 else "events"
+    return f"{contribution.unit} with up to {job.max_contributions:,} {events}{in_window}"
 
 
 def _target_of(job: CountJob) -> dict[str, Any]:
@@ -334,10 +344,14 @@ def _target_of(job: CountJob) -> dict[str, Any]:
     from counton.privacy.guarantees import guarantee_from
     from counton.windowing.options import MissingOptionError
 
-    named = {"level": job.level, "least": job.least, "size": job.size}
+    named = {
+        "confidence_level": job.confidence_level,
+        "solve_for": job.solve_for,
+        "expected_rows": job.expected_rows,
+    }
     stated = {name: value for name, value in named.items() if value is not None}
-    if job.within is not None:
-        return {"within": job.within, "delta": job.delta, **stated}
+    if job.margin_of_error is not None:
+        return {"margin_of_error": job.margin_of_error, "delta": job.delta, **stated}
     guarantee = guarantee_from(job.epsilon, job.delta, job.rho)
     if guarantee is None:
         raise MissingOptionError(
@@ -366,23 +380,23 @@ def _print_json(
     ranked: StreamPlan,
     job: CountJob,
     *,
-    steps: int | None,
-    around: int | None,
+    windows: int | None,
+    expected_windows: int | None,
     contribution: ContributionBound,
 ) -> None:
     from counton.cli.print_forms import print_json
 
     print_json(
         {
-            "steps": steps,
+            "windows": windows,
             "guarantee": ranked.guarantee.to_dict(),
-            "around": around,
-            "within": None if ranked.reached is None else ranked.reached._asdict(),
+            "expected_windows": expected_windows,
+            "margin_of_error": None if ranked.reached is None else ranked.reached._asdict(),
             "metric": ranked.metric,
-            "release": job.release or "totals",
-            "most": job.most,
-            "per": job.per,
-            "most_a_window": job.most_a_window,
+            "series": job.series or "cumulative",
+            "max_contributions": job.max_contributions,
+            "contribution_period": job.contribution_period,
+            "max_contributions_per_window": job.max_contributions_per_window,
             "contribution": contribution.to_dict(),
             "choices": ranked.rows(),
             "lower_bounds": ranked.least_std(),
@@ -396,7 +410,7 @@ def _print_plan(
     ranked: StreamPlan,
     job: CountJob,
     *,
-    around: int | None,
+    expected_windows: int | None,
     contribution: ContributionBound,
     is_full: bool,
 ) -> None:
@@ -405,14 +419,14 @@ def _print_plan(
 
     console = Console()
     length = f"{ranked.steps:,} step{'s' if ranked.steps > 1 else ''}"
-    if around is not None:
+    if expected_windows is not None:
         length = f"no last step, errors of the first {length}"
     unit = _unit_in_words(job, contribution)
     guarantee = ranked.guarantee
     console.write_line(ranked.in_words(), bold=True)
     if is_full:
         error = "mean" if ranked.metric == "mean" else "largest"
-        numbers = _RANKED_NUMBERS[job.release or "totals"]
+        numbers = _RANKED_NUMBERS[job.series or "cumulative"]
         order = f"least {error} variance {numbers}first"
         console.write_line(f"{length}, {guarantee}, one {unit} more or less; {order}")
     else:
@@ -428,10 +442,14 @@ def _print_plan(
             f"standard deviation {mean} on average, {largest} at most; how it is reached, other "
             "ways, and how much less is possible: --full"
         )
-    if job.release == "windows" and (job.most or 1) > 1 and job.most_a_window is None:
+    if (
+        job.series == "per-window"
+        and (job.max_contributions or 1) > 1
+        and job.max_contributions_per_window is None
+    ):
         console.write_line(
-            f"note: early windows may use up a user's {job.most:,} events, and later windows are "
-            "counted too low; plan --most-a-window 1 too, which leaves them some"
+            f"note: early windows may use up a user's {job.max_contributions:,} events, and later windows are "
+            "counted too low; plan --max-contributions-per-window 1 too, which leaves them some"
         )
     if is_full:
         _print_limits(console, ranked)

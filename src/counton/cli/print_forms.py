@@ -159,7 +159,7 @@ def _without_passwords(value: Any, key: str = "") -> Any:
 
 
 #: Keys of JSON objects whose values may be addresses of databases.
-_ADDRESSES = ("state", "place", "out")
+_ADDRESSES = ("state", "place", "output")
 
 
 def tell_of_old_copies(store: Store, names: Iterable[str]) -> None:
@@ -173,14 +173,16 @@ def tell_of_old_copies(store: Store, names: Iterable[str]) -> None:
 
 def with_option_words(message: str) -> str:
     """Return a message of the library with options in place of arguments of Python."""
-    message = message.replace("name its folder (witness)", "name its folder (--witness)")
+    message = message.replace(
+        "name its folder (rollback_guard)", "name its folder (--rollback-guard)"
+    )
     return message.replace("accept_old_copy=True", "counton verify --accept-old-copy")
 
 
 def warn_of_witness_beside(
     errors: Console,
     *states: tuple[Any, Any],
-    option: str = "witness",
+    option: str = "rollback_guard",
     opened: Callable[[Any], Store | None] = lambda _: None,
 ) -> None:
     """Warn about witnesses that lie in the folder of their states, each once: if the whole folder
@@ -202,7 +204,7 @@ def warn_of_witness_beside(
             database = None if store is None else store.database
             remarks[remark_on_witness(state, witness, opened=database)] = None
     for remark in filter(None, remarks):
-        errors.write_line(InvalidInputError(remark).translate({"witness": option}))
+        errors.write_line(InvalidInputError(remark).translate({"rollback_guard": option}))
 
 
 def warn_of_weak(console: Console, guarantee: Guarantee, unit: str, about: str = "") -> None:

@@ -16,9 +16,9 @@ from counton.cli.parameters import json_option, state_argument
     "--to",
     help="Database to publish into, a SQLite file or a URL. [default: the state's own]",
 )
-@option("--name", help="Name of the stream; needed if there are several.")
+@option("--stream", help="Name of the stream; needed if there are several.")
 @option(
-    "--level",
+    "--confidence-level",
     type=float,
     metavar="NUMBER",
     help="Confidence level of the intervals. [default: as before, or 0.95]",
@@ -29,8 +29,8 @@ from counton.cli.parameters import json_option, state_argument
 def publish(
     state: str,
     to: str | None,
-    name: str | None,
-    level: float | None,
+    stream: str | None,
+    confidence_level: float | None,
     remove: bool,
     key: str | None,
     as_json: bool,
@@ -43,17 +43,19 @@ def publish(
     from counton.cli.print_forms import Console, print_json
     from counton.run.exports import publish as publish_stream
 
-    publication = publish_stream(state, to, name=name, level=level, remove=remove, key=key)
+    publication = publish_stream(
+        state, to, stream=stream, confidence_level=confidence_level, remove=remove, key=key
+    )
     if as_json:
         print_json(asdict(publication))
         return
     console = Console()
-    stream = f"stream {publication.stream!r}"
+    subject = f"stream {publication.stream!r}"
     if remove:
-        console.write_line(f"{stream}: {publication.before:,} steps removed, {publication.place}")
+        console.write_line(f"{subject}: {publication.before:,} steps removed, {publication.place}")
         return
     new = publication.after - publication.before
     console.write_line(
-        f"{stream}: {new:,} new {'step' if new == 1 else 'steps'}, {publication.after:,} in all, "
+        f"{subject}: {new:,} new {'step' if new == 1 else 'steps'}, {publication.after:,} in all, "
         f"in the view counton_releases of {publication.place}"
     )

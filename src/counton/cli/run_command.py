@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "--until",
     help="Release windows that ended by this time, or newest: by the newest row. [default: now]",
 )
-@option("--yes", is_flag=True, help="Release windows although they have no rows.")
+@option("--allow-empty-windows", is_flag=True, help="Release windows although they have no rows.")
 @option(
     "--dry-run",
     is_flag=True,
@@ -36,7 +36,7 @@ def run(
     file: str | None,
     only: str | None,
     until: str | None,
-    yes: bool,
+    allow_empty_windows: bool,
     dry_run: bool,
     schema: bool,
     as_json: bool,
@@ -44,7 +44,7 @@ def run(
     """Run the jobs of a file, one after the other.
 
     A job that fails is reported, and the other jobs run. The exit code is that of the first
-    failure. counton init writes a job file, and counton release ... --save too. --schema prints all
+    failure. counton init writes a job file, and counton release ... --save-job too. --schema prints all
     that a job file may hold. An option of this command overrides the file, in all jobs, for this
     run.
     """
@@ -60,7 +60,7 @@ def run(
         return
     if file is None:
         raise InvalidInputError("the job file is missing; name it, as in: counton run nightly.toml")
-    overrides = _parse_overrides(until=until, yes=yes)
+    overrides = _parse_overrides(until=until, allow_empty_windows=allow_empty_windows)
     loaded = load_usable(file)
     publish_to = published_to(file)
     selected = select_jobs(loaded, only)
@@ -76,7 +76,7 @@ def run(
             for name, job in jobs.items()
         }
         if not dry_run:
-            guards = [(job.state, job.witness) for job in jobs.values()]
+            guards = [(job.state, job.rollback_guard) for job in jobs.values()]
             warn_of_witness_beside(errors, *guards, opened=states.at)
     if dry_run:
         from counton.cli.dry_run_report import print_dry_run
@@ -121,12 +121,14 @@ def run(
 
 
 # ------------------------------------------------------------------------- the jobs of this run
-def _parse_overrides(*, until: str | None, yes: bool) -> dict[str, Any]:
+def _parse_overrides(*, until: str | None, allow_empty_windows: bool) -> dict[str, Any]:
     """Return the options of the command that hold for all jobs, as values of jobs."""
     from counton.job.messages import parse_options
     from counton.job.statistics import CountJob
 
-    stated = {"until": until, "yes": yes} if until is not None else {"yes": yes}
+    stated: dict[str, Any] = {"allow_empty_windows": allow_empty_windows}
+    if until is not None:
+        stated["until"] = until
     job: Job = parse_options(CountJob, stated)
     return {name: job.value_of(name) for name in stated if job.states(name)}
 
@@ -188,7 +190,7 @@ def _publish(job: Job, to: str, *, is_silent: bool) -> None:
     from counton.job.saved_job import stream_name
     from counton.run.exports import publish
 
-    publication = publish(_state_of(job), to, name=stream_name(job), key=job.key)
+    publication = publish(_state_of(job), to, stream=stream_name(job), key=job.key)
     if is_silent:
         return
     new = publication.after - publication.before
@@ -222,4 +224,4 @@ def _report_ended(job: Job, last_step: int, *, is_silent: bool) -> dict[str, Any
     name = stream_name(job)
     if not is_silent:
         Console().write_line(f"stream {name!r} has ended at step {last_step:,}: nothing to release")
-    return {"state": _state_of(job), "name": name, "ended": last_step}
+    return {"state": _state_of(job), "stream": name, "ended": last_step}

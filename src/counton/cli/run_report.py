@@ -28,7 +28,7 @@ _MOST_CHANGED_WINDOWS = 7
 #: A snapshot does not tell which of its late rows are new.
 _LATE_IN_SNAPSHOT = (
     "rows that came for windows released before, not counted from a file of all events (release "
-    "later, --watermark; or begin a stream with --revise, which counts them in their own window)"
+    "later, --release-delay; or begin a stream with --allowed-lateness, which counts them in their own window)"
 )
 
 
@@ -70,10 +70,10 @@ def next_window_line(result: RunResult) -> str | None:
     end = int(windows.ends(range(result.after + 1, result.after + 2))[0])
     due = windows.at(end + result.options.release_delay)
     waits = f"until {due}"
-    if result.options.until == "newest":
+    if result.options.until == "latest-event":
         waits = f"for an event of {due} or later"
-    delay = result.job.watermark
-    after_end = "its end" if delay is None else f"{delay} after its end (the watermark)"
+    delay = result.job.release_delay
+    after_end = "its end" if delay is None else f"{delay} after its end (the release delay)"
     return f"The next window waits {waits}, {after_end}."
 
 
@@ -86,24 +86,22 @@ def time_remarks(result: RunResult) -> Iterator[str]:
     """
     description = result.spec.description()
     windows = result.spec.terms.windowing.windows
-    delay = result.job.watermark
+    delay = result.job.release_delay
     counts_by_arrival = not result.is_single_table and not windows.lags
     if counts_by_arrival and delay is None and result.before == 0:
         own_window = f"their {description.window}"
         revise = ""
         if _may_revise(result):
-            revise = (
-                f"; a new stream with --revise counts them in {own_window}, provisional at first"
-            )
+            revise = f"; a new stream with --allowed-lateness counts them in {own_window}, provisional at first"
         yield (
-            f"if rows come late, --watermark waits for them before {own_window} is released{revise}"
+            f"if rows come late, --release-delay waits for them before {own_window} is released{revise}"
         )
-    if result.options.until != "newest" or result.after == result.before:
+    if result.options.until != "latest-event" or result.after == result.before:
         return
     last_end = int(windows.ends(range(result.after, result.after + 1))[0]) if result.after else 0
     if result.until < last_end:
         return
-    less = "" if delay is None else f" less the watermark of {delay}"
+    less = "" if delay is None else f" less the release delay of {delay}"
     yield (
         f"Released windows ended by {windows.to_the_minute(result.until)}, the time of the newest "
         f"event{less}; this time is not protected; without until = newest the clock decides"
@@ -152,7 +150,7 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
                 *of_rows,
                 (
                     "rows that came after the table was released, not counted: begin another "
-                    "--name",
+                    "--stream",
                     counts.input.after_final,
                 ),
                 missing,
@@ -250,8 +248,8 @@ def _changed_windows(result: RunResult) -> list[str]:
     windows = spec.terms.windowing.windows
     changed = result.for_operator().input.changed
     noun = "rows"
-    if isinstance(spec.terms.unit, CountedEvent | UserOfCounts):
-        noun = plural(spec.terms.unit.rule.row or spec.description().unit)
+    if isinstance(spec.terms.privacy_unit, CountedEvent | UserOfCounts):
+        noun = plural(spec.terms.privacy_unit.rule.row or spec.description().unit)
     lines = [
         f"{windows.span(range(window.step, window.step + 1))}: {window.now:,} {noun} for "
         f"{window.before:,} before ({window.added:,} new, {window.missing:,} gone), "
@@ -291,11 +289,11 @@ def _remedy_of_late_rows(result: RunResult) -> str:
     after = windows.long(result.for_operator().input.late_by)
     window = windows.period or "window"
     already_waits = result.options.release_delay > 0
-    waits = f"--watermark {'longer by ' if already_waits else ''}{after} waits for them"
+    waits = f"--release-delay {'longer by ' if already_waits else ''}{after} waits for them"
     revises = ""
     if _may_revise(result):
         revises = (
-            f", and a new stream with --revise {after} counts them in their own {window}, "
+            f", and a new stream with --allowed-lateness {after} counts them in their own {window}, "
             "provisional until then"
         )
     return (
@@ -316,16 +314,16 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
     protected unit or the file's name for its own.
 
     >>> from counton.job.statistics import CountJob
-    >>> job = CountJob(events="rides.csv", time="at", by="site", unit="car")
+    >>> job = CountJob(events="rides.csv", time="at", group_by="site", privacy_unit="car")
     >>> print(count_column_note(["at", "site", "count"], job))
-    each row is counted as one; if 'count' says how many it stands for, say so: --counts count, ...
+    each row is counted as one; if 'count' says how many it stands for, say so: --count-column count, ...
     >>> [count_column_note(["at", name], job) is None for name in ("rides", "bus_count", "who")]
     [False, False, True]
     """
-    if job.statistic != "count" or job.states("counts"):
+    if job.statistic != "count" or job.states("count_column"):
         return None
-    used = {job.time, job.value_of("user"), job.id, *(job.value_of("by") or ())}
-    names = {*_COUNT_NAMES, plural(str(job.unit or "n")).lower()}
+    used = {job.time, job.value_of("user"), job.row_id, *(job.value_of("group_by") or ())}
+    names = {*_COUNT_NAMES, plural(str(job.privacy_unit or "n")).lower()}
     if isinstance(job.events, str | Path):
         names.add(Path(job.events).stem.lower())
     candidates = [
@@ -337,7 +335,7 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
         return None
     column = candidates[0]
     return (
-        f"each row is counted as one; if {column!r} says how many it stands for, say so: --counts "
+        f"each row is counted as one; if {column!r} says how many it stands for, say so: --count-column "
         f"{column}, or in a job file counts = {json.dumps(column)}"
     )
 
@@ -367,27 +365,27 @@ def json_report(
     )
     report: dict[str, Any] = {
         "state": str(result.job.state),
-        "name": result.name,
+        "stream": result.name,
         "statistic": {"name": description.what, **statistic_to_dict(description.statistic)},
-        "steps": result.spec.strategy.horizon if result.is_single_table else windows.steps,
+        "windows": result.spec.strategy.horizon if result.is_single_table else windows.steps,
         "once": result.is_single_table,
         "released": result.after,
         "new": result.after - result.before,
         "until": None if result.is_single_table else windows.at(result.until),
-        "until_from_data": result.options.until == "newest",
+        "until_from_data": result.options.until == "latest-event",
         "protected": description.contribution.describe(description.unit),
         "people": users_note_of(description),
         "systematic_errors": systematic_errors(description),
-        "unit": description.unit,
+        "privacy_unit": description.unit,
         "contribution": description.contribution.to_dict(),
         "guarantee": description.guarantee.to_dict(),
         "totals_apart": list(result.spent),
-        "release": description.release,
+        "series": description.series,
         "strategy": repr(description.strategy),
-        "delay": description.strategy.facts.delay,
-        "level": result.release.numbers.level,
-        "out": None if outputs.table is None else str(outputs.table),
-        "plot": None if outputs.chart is None or not is_drawn else str(outputs.chart),
+        "expiration_delay": description.strategy.facts.delay,
+        "confidence_level": result.release.numbers.level,
+        "output": None if outputs.table is None else str(outputs.table),
+        "chart": None if outputs.chart is None or not is_drawn else str(outputs.chart),
         "not_drawn": result.chart_error,
         "warnings": [*warnings],
         "last": None,

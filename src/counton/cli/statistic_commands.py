@@ -43,13 +43,13 @@ def statistic_command(statistic: str, perform: Perform = _perform) -> click.Comm
         perform: function that carries out the job.
 
     >>> command = statistic_command("count", lambda job, actions: print(job))
-    >>> command.main(["visits.csv", "--time", "at", "--steps", "8,760"], standalone_mode=False)
-    CountJob(time='at', steps=8760, state='visits.counton.db')
+    >>> command.main(["visits.csv", "--time", "at", "--windows", "8,760"], standalone_mode=False)
+    CountJob(time='at', windows=8760, state='visits.counton.db')
     """
     model = model_of(statistic)
 
     def run(
-        events: tuple[str, ...], plan: bool, save: Path | None, json: bool, **values: Any
+        events: tuple[str, ...], plan: bool, save_job: Path | None, json: bool, **values: Any
     ) -> None:
         options = {name: value for name, value in values.items() if value is not None}
         options["events"] = events[0] if len(events) == 1 else list(events)
@@ -57,7 +57,7 @@ def statistic_command(statistic: str, perform: Perform = _perform) -> click.Comm
             from counton.run.default_paths import state_beside
 
             options["state"] = state_beside(options["events"], append=options["append"])
-        perform(parse_options(model, options), CommandActions(plan, save, json))
+        perform(parse_options(model, options), CommandActions(plan, save_job, json))
 
     return StatisticCommand(
         statistic,
@@ -85,7 +85,7 @@ class StatisticCommand(TwoPageCommand):
             if key not in keys:
                 raise
             raise click.UsageError(
-                f"--{key} is an option of job files alone: let --plan --save nightly.toml write "
+                f"--{key} is an option of job files alone: let --plan --save-job nightly.toml write "
                 f"this command into a file, add a line {key} = ... to its job, and run counton "
                 "run nightly.toml",
                 error.ctx,
@@ -111,7 +111,7 @@ def _parameters_of(model: type[Job]) -> list[click.Parameter]:
         help="Show the privacy loss, the tables and their errors; release nothing.",
     )
     save = SectionedOption(
-        ["--save"],
+        ["--save-job"],
         section=_OTHER,
         type=click.Path(path_type=Path),
         help="Write these options into a job file for counton run, as in nightly.toml.",

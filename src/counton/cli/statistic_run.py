@@ -48,7 +48,7 @@ STANDARD_INPUT = "-"
 #: What a series publishes, for the question before a stream begins.
 _SERIES_TEXT = {
     "both": "totals and windows",
-    "periods": "of each period in which users are counted anew, its number so far",
+    "period-to-date": "of each period in which users are counted anew, its number so far",
 }
 
 
@@ -126,7 +126,7 @@ def carry_out(job: Job, *, is_silent: bool, about: str = "", asks: bool = False)
             ask_before_first_release(prepared, ended, errors)
 
     if not about:
-        warn_of_witness_beside(lines, (job.state, job.witness), option="--witness")
+        warn_of_witness_beside(lines, (job.state, job.rollback_guard), option="--rollback-guard")
     with working(errors) as progress:
         result = run(job, progress=progress, before_commit=before_commit)
     unread = left_in_folders(result.job.events, result.job.file_format)
@@ -163,7 +163,7 @@ def print_result(console: Console, result: RunResult) -> None:
         for table in screen.tables:
             console.write_table(table)
         if screen.left_out:
-            console.write_line(f"{screen.left_out}: a table (--out) has them all")
+            console.write_line(f"{screen.left_out}: a table (--output) has them all")
     for note in (*screen.notes, *time_remarks(result)):
         console.write_line(note)
     for line in result.spent:
@@ -196,7 +196,7 @@ def ask_before_first_release(prepared: PreparedRun, ended: EndedWindows, console
     Raises:
         SystemExit: the answer is not yes; nothing is released or kept.
     """
-    if not prepared.begins_stream or prepared.options.allows_missing_rows:
+    if not prepared.begins_stream or prepared.options.allow_empty_windows:
         return
     description = prepared.spec.description()
     windows = prepared.windows
@@ -207,7 +207,7 @@ def ask_before_first_release(prepared: PreparedRun, ended: EndedWindows, console
         horizon = prepared.spec.strategy.horizon
         length = "without an end" if horizon is None else f"of {horizon:,} {windows.noun}s"
         now = f"{ended.last:,} {windows.noun}{'s' if ended.last != 1 else ''}"
-        series = _SERIES_TEXT.get(description.release, description.release)
+        series = _SERIES_TEXT.get(description.series, description.series)
         what += f": {series} {length}, {now} now"
     guarantee = str(description.guarantee)
     loss = guarantee.partition(" with ")[2] or guarantee

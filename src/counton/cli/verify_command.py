@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @click.command("verify", cls=CountonCommand)
 @click.argument("state", help="SQLite file or database URL that keeps the streams. It is secret.")
-@option("--name", help="Verify only this stream or table. [default: all]")
+@option("--stream", help="Verify only this stream or table. [default: all]")
 @key_option
-@option("--witness", help="Folder of the state's witness, if the file was moved there.")
+@option("--rollback-guard", help="Folder of the state's witness, if the file was moved there.")
 @option(
     "--accept-old-copy",
     is_flag=True,
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 @json_option
 def verify(
     state: str,
-    name: str | None,
+    stream: str | None,
     key: str | None,
-    witness: str | None,
+    rollback_guard: str | None,
     accept_old_copy: bool,
     as_json: bool,
 ) -> None:
@@ -48,12 +48,12 @@ def verify(
     if accept_old_copy:
         from counton.state.rollback_guard import accept_old_copy as accept
 
-        for stream in accept(state, witness):
+        for accepted in accept(state, rollback_guard):
             errors.write_line(
-                f"the witness now holds this copy of {stream!r} for the newest, on your word"
+                f"the witness now holds this copy of {accepted!r} for the newest, on your word"
             )
-    releases = verify_state(state, name, key=key, witness=witness)
-    warn_of_witness_beside(errors, (state, witness))
+    releases = verify_state(state, stream, key=key, rollback_guard=rollback_guard)
+    warn_of_witness_beside(errors, (state, rollback_guard))
     is_wrong = any(release.problems for release in releases)
     is_skipped = any(release.skipped for release in releases)
     if as_json:

@@ -456,7 +456,7 @@ def node_reads(
     It is None if the stream has no last step, releases windows again, or rounds their counts.
 
     >>> from counton import PureDP, plan
-    >>> best = plan(31, PureDP(1), release="windows").best
+    >>> best = plan(31, PureDP(1), series="per-window").best
     >>> node_reads(best.strategy, best.distribution, 7)
     NodeReads(whole=True, largest=1.0, rounding=0.0, lattice_bits=0, fraction_bits=0)
     """

@@ -26,7 +26,7 @@ def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
     elif name == "KAry":
         kind = names.SUBTRACTING if parameters["subtraction"] else names.KARY
     elif name == "Octave":
-        kind = names.WHOLE_OCTAVE if parameters["whole"] else names.OCTAVE
+        kind = names.WHOLE_MULTISCALE if parameters["whole"] else names.MULTISCALE
     elif name == "SmoothBinary":
         kind = (
             names.EVEN_SMOOTH if parameters["height"] == 2 * parameters["zeros"] else names.SMOOTH

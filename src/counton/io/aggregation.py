@@ -74,7 +74,7 @@ def _cells_of(
     domain: Sequence[str] | None,
     number: pl.Expr | None = None,
 ) -> pl.DataFrame:
-    if mapping.unknown == "discover":
+    if mapping.unlisted_groups == "discover":
         cells = _add(marked, pl.col("step"), mapping.adds, newest=True, by=["group"], number=number)
     else:
         cells = sums_by_cell(marked, domain, mapping.adds, newest=True, number=number)
@@ -426,7 +426,7 @@ def sum_rows(
     if domain is not None:
         outside |= groups_of == len(domain)
     unknown = int(counts[outside].sum())
-    if unknown and mapping.unknown == "refuse":
+    if unknown and mapping.unlisted_groups == "error":
         raise unknown_groups(source, mapping, domain or ())
     within = slice(*np.searchsorted(steps, (1, mapping.windows.steps + 1)))  # they are sorted
     early = slice(within.start)
@@ -514,7 +514,7 @@ def _by_cell(
     # In short windows a group has few rows, and its label would be held nearly once for each.
     labels = kinds == {"label"}
     dense = labels or mapping.windows.whole_days or mapping.windows.steps * groups <= MANY_CELLS
-    is_sparse = groups > MANY_GROUPS or (dense and mapping.unknown != "drop")
+    is_sparse = groups > MANY_GROUPS or (dense and mapping.unlisted_groups != "drop")
     # Rows that are counts are added up before: their labels are as many as they.
     by_label = (
         is_sparse and bound is None and "count" not in kinds and (domain is not None or labels)

@@ -74,7 +74,7 @@ def set_bad_rows_aside(source: Source, mapping: RowMapping) -> tuple[int, int]:
     kept = list[tuple[object, ...]]()
     for part in source.parts:
         bad = _bad(part, mapping)
-        if policies.missing == "skip":
+        if policies.missing == "drop":
             skipped += int(collect(source, bad.filter(lacking).select(pl.len())).item())
             bad = bad.filter(~lacking)
         rows = collect(source, bad.head(policies.most + 1 - len(kept)).sort("row"))
@@ -84,7 +84,7 @@ def set_bad_rows_aside(source: Source, mapping: RowMapping) -> tuple[int, int]:
             raise InvalidInputError(
                 f"more than {policies.most:,} rows of {source.name} cannot be read, and at most "
                 f"{policies.most:,} may be set aside; look at these rows, or raise "
-                f"{field('bad_rows_most')}"
+                f"{field('max_bad_rows')}"
             )
         if rows.height:
             number = row_number_name(columns)
@@ -116,7 +116,7 @@ def set_bad_rows_aside_elsewhere(
     lacking = pl.col("problem").is_in([int(problem) for problem in _LACKING])
     skipped = 0
     condition = pl.col("step") < 0
-    if policies.missing == "skip":
+    if policies.missing == "drop":
         skipped = int(problems.filter(lacking)["rows"].sum())
         problems = problems.filter(~lacking)
         condition &= ~pl.col("step").is_in([-problem for problem in _LACKING])
@@ -170,7 +170,7 @@ def _explain(
     first = None
     for part in source.parts:
         bad = _bad(part, mapping)
-        if mapping.policies.missing == "skip":
+        if mapping.policies.missing == "drop":
             bad = bad.filter(~pl.col("step").is_in([-problem for problem in _LACKING]))
         kinds = bad.group_by("step").agg(pl.len(), pl.col("row").min())
         first_rows = kinds.sort("row").collect(engine="streaming")
@@ -286,8 +286,8 @@ def unknown_groups(source: Source, mapping: RowMapping, domain: Sequence[str]) -
     first_in = f" (first in row {row:,}{part_note})" if part.numbered else ""
     return InvalidInputError(
         f"{source.name} has {subject} that are not listed: {shown}{first_in}; "
-        f"correct the data or {field('domain')}, or leave such rows out "
-        f"({field('unknown', 'drop')})"
+        f"correct the data or {field('groups')}, or leave such rows out "
+        f"({field('unlisted_groups', 'drop')})"
     )
 
 
@@ -312,7 +312,7 @@ def unlisted_names(source: Source, mapping: RowMapping) -> tuple[int, list[tuple
     declared = GroupNames(mapping.declared).column
     unlisted = ~name.is_in(declared.implode()) & (name != "")  # null stays null
     if isinstance(source, RemoteRows):
-        plain_mapping = mapping._replace(other=None, unknown="drop")
+        plain_mapping = mapping._replace(other=None, unlisted_groups="drop")
         examples = _some(source, plain_mapping, unlisted & (pl.col("step") >= 0), _FEW)
         if not examples.height:
             return 0, []

@@ -529,8 +529,8 @@ class PostgreSQLRows(QueryRows):
         """Return each edge in the type that it is compared with; texts have the form ``text``."""
         forms: dict[str, EdgeForm] = {
             "timestamptz": UtcTimestamp(),
-            "timestamp": LocalTimestamp(edges.timezone, edges.clock_change),
-            "date": LocalDay(edges.timezone, edges.clock_change),
+            "timestamp": LocalTimestamp(edges.timezone, edges.ambiguous),
+            "date": LocalDay(edges.timezone, edges.ambiguous),
             **dict.fromkeys(_TEXTS, text),
         }
         if edges.time_format is not None and is_written_in_digits(edges.time_format):

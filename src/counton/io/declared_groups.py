@@ -70,7 +70,7 @@ def read_domain(
         source = os.fspath(source)
         if re.fullmatch(r"\s*-?[\d.]+\s*:\s*-?[\d.]+\s*", source) and not is_file(source):
             raise InvalidInputError(
-                f"{field('domain', source)} would be a single group of this name; list groups, "
+                f"{field('groups', source)} would be a single group of this name; list groups, "
                 "A,B,C, or give a file with one group a line (seq 0 99 > cells.txt); quantiles "
                 f"need numbered cells instead: give {field('lower')}, {field('upper')} and "
                 f"{field('cells')}"
@@ -80,13 +80,13 @@ def read_domain(
             names = _from_table(source, column) if is_table(path) else text_lines(path)
         elif looks_like_file(source):
             raise InvalidInputError(
-                f"domain {source!r} is not a file; check the path, or list A,B,C"
+                f"groups {source!r} is not a file; check the path, or list A,B,C"
             )
         else:
             names = _names([group.strip() for group in source.split(",")])
     else:
         names = _group_names(source, column)
-    called = f"{field('domain')} {source!r}" if isinstance(source, str) else field("domain")
+    called = f"{field('groups')} {source!r}" if isinstance(source, str) else field("groups")
     _refuse_too_many(len(names))
     if (hidden := names.first_with(chr(0))) is not None:
         raise _no_text(hidden)
@@ -99,7 +99,7 @@ def read_domain(
 
 def _no_text(group: str) -> InvalidInputError:
     return InvalidInputError(
-        f"the group {group[:80]!r} of {field('domain')} is not valid UTF-8 (a byte of another "
+        f"the group {group[:80]!r} of {field('groups')} is not valid UTF-8 (a byte of another "
         f"encoding, or NUL); write it in UTF-8"
     )
 
@@ -114,7 +114,7 @@ def _names(groups: Sequence[str]) -> GroupNames:
 def _refuse_too_many(number: int) -> None:
     if number >= _MOST_GROUPS:
         raise InvalidInputError(
-            f"{field('domain')} lists {number:,} groups, and a state keeps the sums of fewer than "
+            f"{field('groups')} lists {number:,} groups, and a state keeps the sums of fewer than "
             f"{_MOST_GROUPS:,}: list fewer, such as the groups of a coarser column"
         )
 
@@ -126,7 +126,7 @@ def refuse_long_terms(names: GroupNames) -> None:
     most = 12 * letters + 4 * len(names)
     if most > _MOST_BYTES and len(json.dumps(list(names))) > _MOST_BYTES:
         raise InvalidInputError(
-            f"the names of the {len(names):,} groups of {field('domain')} take more than "
+            f"the names of the {len(names):,} groups of {field('groups')} take more than "
             f"{_MOST_BYTES:,} bytes, and this statistic stores all of them with its options: list "
             "fewer groups, such as those of a coarser column, or shorten their names"
         )
@@ -139,7 +139,7 @@ def _group_names(groups: object, column: str) -> GroupNames:
     if isinstance(groups, Mapping) and len(parts) > 1:
         if set(groups) != set(parts):
             raise InvalidInputError(
-                f"{field('domain')} lists {', '.join(map(str, groups))}, and {field('by')} names "
+                f"{field('groups')} lists {', '.join(map(str, groups))}, and {field('group_by')} names "
                 f"{', '.join(parts)}: list the values of each of these columns"
             )
         values = [list(groups[name]) for name in parts]
@@ -151,12 +151,12 @@ def _group_names(groups: object, column: str) -> GroupNames:
             "has no order" if isinstance(groups, Set) else f"is a table: give its {column!r} only"
         )
         raise InvalidInputError(
-            f"{field('domain')} is of type {kind}, which {problem}; give a list of the groups in "
+            f"{field('groups')} is of type {kind}, which {problem}; give a list of the groups in "
             "order"
         )
     if not isinstance(groups, Iterable):
         raise InvalidInputError(
-            f"{field('domain')} is {quote(groups)}; give a file, a "
+            f"{field('groups')} is {quote(groups)}; give a file, a "
             f"list A,B,C, or a sequence of groups"
         )
     _refuse_too_many(len(groups) if isinstance(groups, Sized) else 0)
@@ -168,14 +168,14 @@ def _label(group: object, parts: list[str]) -> str:
     if isinstance(group, tuple):
         if len(group) != len(parts):
             raise InvalidInputError(
-                f"{field('domain')} contains a tuple of {len(group)} values, and {field('by')} "
+                f"{field('groups')} contains a tuple of {len(group)} values, and {field('group_by')} "
                 f"names {len(parts)} column{'s' * (len(parts) > 1)}: give one value for each column"
             )
         labels = [_label(part, parts[:1]) for part in group]
         for part in labels:
             if BETWEEN in part:
                 raise InvalidInputError(
-                    f"{field('domain')} contains {part!r}, but counton writes {BETWEEN!r} between "
+                    f"{field('groups')} contains {part!r}, but counton writes {BETWEEN!r} between "
                     "the values of several columns, so a value may not contain it; rename the value"
                 )
         return BETWEEN.join(labels)
@@ -186,7 +186,7 @@ def _label(group: object, parts: list[str]) -> str:
     if isinstance(group, Integral):
         return str(group)
     raise InvalidInputError(
-        f"a group of {field('domain')} is of type {type(group).__name__}; give a file, a "
+        f"a group of {field('groups')} is of type {type(group).__name__}; give a file, a "
         f"list A,B,C, texts, whole numbers, or True and False"
     )
 
@@ -203,7 +203,7 @@ def text_lines(source: str | os.PathLike[str]) -> GroupNames:
         return GroupNames(())
     if ending(str(path)) in _OTHER_TABLES:
         raise InvalidInputError(
-            f"domain {str(path)!r} is a kind of table that cannot be read; write it as .csv, "
+            f"groups {str(path)!r} is a kind of table that cannot be read; write it as .csv, "
             ".parquet or .jsonl, or as .txt with one group a line"
         )
     refuse_sqlite(str(path))
@@ -217,7 +217,7 @@ def text_lines(source: str | os.PathLike[str]) -> GroupNames:
             ]
     except UnicodeDecodeError as error:
         raise InvalidInputError(
-            f"domain {str(path)!r} is not valid UTF-8; convert the file"
+            f"groups {str(path)!r} is not valid UTF-8; convert the file"
         ) from error
     names = pl.concat([pl.Series(dtype=pl.String), *parts])
     return GroupNames(names.filter(names != ""))
@@ -230,7 +230,7 @@ def _from_table(source: str, column: str) -> GroupNames:
         return _from_table_of(join_columns(Source((file,), file.name), column).parts[0], column)
     if column not in names and len(names) > 1:
         raise InvalidInputError(
-            f"domain {source!r} has no column {column!r}; name one of its columns "
+            f"groups {source!r} has no column {column!r}; name one of its columns "
             f"({', '.join(names)}) {column!r}"
         )
     return _from_table_of(file, column if column in names else names[0])
@@ -290,7 +290,7 @@ def refuse_events_as_domain(
         problem = "has lines that are rows of the events"
     if problem is not None:
         raise InvalidInputError(
-            f"{field('domain', path)} {problem}: the groups must be public knowledge, "
+            f"{field('groups', path)} {problem}: the groups must be public knowledge, "
             f"chosen without looking at the data, because groups found in the data reveal whose "
             f"events are in it; give a public list of all groups there can be"
         )

@@ -69,7 +69,7 @@ _WORDS = {
 _REMEDIES = {
     Problem.NONE: "count it",
     Problem.NO_TIME: (
-        f"remove such rows, leave them out ({field('missing', 'skip')}), or choose a time column "
+        f"remove such rows, leave them out ({field('missing_values', 'drop')}), or choose a time column "
         f"that is always filled"
     ),
     Problem.UNREADABLE_TIME: (
@@ -77,31 +77,31 @@ _REMEDIES = {
     ),
     Problem.CLOCK_CHANGE: (
         "write times with a UTC offset; for a time that comes twice in TIMEZONE you may also "
-        f"choose the earlier or the later ({field('clock_change')})"
+        f"choose the earlier or the later ({field('ambiguous')})"
     ),
     Problem.NO_GROUP: (
-        f"give the row a group, remove such rows, or leave them out ({field('missing', 'skip')})"
+        f"give the row a group, remove such rows, or leave them out ({field('missing_values', 'drop')})"
     ),
     Problem.NO_VALUE: (
-        f"remove such rows, leave them out ({field('missing', 'skip')}), or fill the value"
+        f"remove such rows, leave them out ({field('missing_values', 'drop')}), or fill the value"
     ),
     Problem.NOT_FINITE: (
-        f"write a finite number, or nothing and leave such rows out ({field('missing', 'skip')})"
+        f"write a finite number, or nothing and leave such rows out ({field('missing_values', 'drop')})"
     ),
     Problem.NO_USER: (
         "name the user of each event, remove such rows, or leave them out "
-        f"({field('missing', 'skip')})"
+        f"({field('missing_values', 'drop')})"
     ),
     Problem.NO_ID: (
         f"give each row an id of its own, remove those without, or leave them out "
-        f"({field('missing', 'skip')})"
+        f"({field('missing_values', 'drop')})"
     ),
     Problem.NO_COUNT: "write how often the row counts, as in 1000, or split the row",
     Problem.UNREADABLE_ROW: "write it anew",
 }
 
 
-Missing = Literal["refuse", "skip"]
+Missing = Literal["fail", "drop"]
 #: Default for the largest number of rows set aside. More suggest a wrong option or file.
 MOST: Final = 1000
 
@@ -112,7 +112,7 @@ class Policies(NamedTuple):
     Attributes:
         quarantine: file for unreadable rows; None: they are refused.
         most: largest number of rows of one run in it.
-        missing: "skip" or "refuse" rows that lack a time, user, group, value or id.
+        missing: "drop" rows, or "fail" at rows that lack a time, user, group, value or id.
 
     >>> Policies(Path("bad.csv"), 10).unread, Policies().unread
     (10, 0)
@@ -120,7 +120,7 @@ class Policies(NamedTuple):
 
     quarantine: Path | None = None
     most: int = MOST
-    missing: Missing = "refuse"
+    missing: Missing = "fail"
 
     @property
     def unread(self) -> int:

@@ -41,7 +41,7 @@ class QueryEdges(NamedTuple):
             since 1970.
         column: name of the column of times in the answer.
         timezone: zone of times that have none.
-        clock_change: moment that is meant by a local time that clocks show twice; see `moments`.
+        ambiguous: moment that is meant by a local time that clocks show twice; see `moments`.
         time_format: format of the times; None: ISO 8601, or a type of the database.
         holds_all_rows: True if the answer holds all rows between the edges, by their times.
     """
@@ -49,7 +49,7 @@ class QueryEdges(NamedTuple):
     moments: Mapping[str, int]
     column: str
     timezone: str
-    clock_change: str
+    ambiguous: str
     time_format: str | None
     holds_all_rows: bool
 
@@ -75,7 +75,7 @@ class QueryEdges(NamedTuple):
         Args:
             texts: times as texts.
         """
-        read = moments("time", pl.String(), self.timezone, self.clock_change, self.time_format)
+        read = moments("time", pl.String(), self.timezone, self.ambiguous, self.time_format)
         return pl.DataFrame({"time": texts.cast(pl.String)}).select(us=read).to_series()
 
     def between(self, us: pl.Series) -> pl.Series:
@@ -239,15 +239,15 @@ class LocalTimestamp(EdgeForm):
 
     Attributes:
         timezone: the zone of the clocks.
-        clock_change: see `QueryEdges`.
+        ambiguous: see `QueryEdges`.
     """
 
     timezone: str
-    clock_change: str
+    ambiguous: str
 
     @override
     def value(self, us: int) -> str:
-        return first_local_time(us, self.timezone, self.clock_change).isoformat()
+        return first_local_time(us, self.timezone, self.ambiguous).isoformat()
 
 
 @dataclass(frozen=True)
@@ -259,17 +259,17 @@ class LocalDay(EdgeForm):
 
     Attributes:
         timezone: the zone of the clocks.
-        clock_change: see `QueryEdges`.
+        ambiguous: see `QueryEdges`.
         has_dashes: see `TextStyle`.
     """
 
     timezone: str
-    clock_change: str
+    ambiguous: str
     has_dashes: bool = True
 
     @override
     def value(self, us: int) -> str:
-        local = first_local_time(us, self.timezone, self.clock_change)
+        local = first_local_time(us, self.timezone, self.ambiguous)
         if local.time() != time.min:
             local += timedelta(days=1)
         return TextStyle(has_dashes=self.has_dashes).write_day(local)
@@ -287,17 +287,17 @@ class LocalText(EdgeForm):
 
     Attributes:
         timezone: the zone of the clocks.
-        clock_change: see `QueryEdges`.
+        ambiguous: see `QueryEdges`.
         style: how the texts are written.
     """
 
     timezone: str
-    clock_change: str
+    ambiguous: str
     style: TextStyle
 
     @override
     def value(self, us: int) -> str:
-        local = first_local_time(us, self.timezone, self.clock_change)
+        local = first_local_time(us, self.timezone, self.ambiguous)
         return self.style.write_beginning(local)
 
 
@@ -347,17 +347,17 @@ class FormattedText(EdgeForm):
 
     Attributes:
         timezone: the zone of the clocks.
-        clock_change: see `QueryEdges`.
+        ambiguous: see `QueryEdges`.
         time_format: a strftime format.
     """
 
     timezone: str
-    clock_change: str
+    ambiguous: str
     time_format: str
 
     @override
     def value(self, us: int) -> str:
-        local = first_local_time(us, self.timezone, self.clock_change)
+        local = first_local_time(us, self.timezone, self.ambiguous)
         text = _format(local, self.time_format)
         if _format(local - _MICROSECOND, self.time_format) != text:
             return text
@@ -412,7 +412,7 @@ class DigitsAsNumber(EdgeForm):
         return int(str(self.written.value(us)))
 
 
-def first_local_time(us: int, timezone: str, clock_change: str) -> datetime:
+def first_local_time(us: int, timezone: str, ambiguous: str) -> datetime:
     """Return the least local time that is read as a moment or a later one.
 
     Local times that clocks skip are read as no moment, or as the following one. So the moment at
@@ -421,7 +421,7 @@ def first_local_time(us: int, timezone: str, clock_change: str) -> datetime:
     Args:
         us: the moment, in microseconds since 1970.
         timezone: the zone of the clocks.
-        clock_change: moment that is meant by a local time that clocks show twice.
+        ambiguous: moment that is meant by a local time that clocks show twice.
 
     >>> autumn = 1729990800 * 10**6
     >>> [str(first_local_time(autumn, "Europe/Berlin", meant)) for meant in ("earliest", "latest")]
@@ -435,11 +435,11 @@ def first_local_time(us: int, timezone: str, clock_change: str) -> datetime:
         return before
     if not _is_repeated(naive, zone):
         return naive
-    if clock_change in ("earliest", WITHIN_DAY) and local.fold == 1:
+    if ambiguous in ("earliest", WITHIN_DAY) and local.fold == 1:
         naive = naive.replace(second=0, microsecond=0)
         while _is_repeated(naive, zone):
             naive += _MINUTE
-    elif clock_change == "latest" and local.fold == 0:
+    elif ambiguous == "latest" and local.fold == 0:
         naive = naive.replace(second=0, microsecond=0)
         while _is_repeated(naive - _MINUTE, zone):
             naive -= _MINUTE
@@ -527,7 +527,7 @@ def text_form(edges: QueryEdges, name: str, texts: pl.Series) -> EdgeForm:
         (pl.col("us") > NO_MOMENT) | (pl.col("us") == CHANGED_CLOCKS)
     )
     if times.is_empty():
-        return LocalText(edges.timezone, edges.clock_change, TextStyle())
+        return LocalText(edges.timezone, edges.ambiguous, TextStyle())
     matched = times.with_columns(
         is_known=pl.col("text").str.contains(_ISO_8601),
         parts=pl.col("text").str.extract_groups(_ISO_8601),
@@ -542,7 +542,7 @@ def text_form(edges: QueryEdges, name: str, texts: pl.Series) -> EdgeForm:
     form = forms.row(0, named=True)
     has_dashes = form["dash"] is not None
     if form["separator"] is None:
-        return LocalDay(edges.timezone, edges.clock_change, has_dashes)
+        return LocalDay(edges.timezone, edges.ambiguous, has_dashes)
     written = TextStyle(
         has_dashes=has_dashes,
         separator=form["separator"],
@@ -551,7 +551,7 @@ def text_form(edges: QueryEdges, name: str, texts: pl.Series) -> EdgeForm:
     )
     offset = matched["offset"][0]
     if offset is None:
-        return LocalText(edges.timezone, edges.clock_change, written)
+        return LocalText(edges.timezone, edges.ambiguous, written)
     if matched["offset"].n_unique() == 1:
         return OffsetText(offset, written)
     if not _has_offsets_of(matched, edges.timezone):
@@ -688,7 +688,7 @@ def written_form(edges: QueryEdges) -> EdgeForm:
     if edges.time_format in EPOCHS:
         return EpochDigits(edges.time_format)
     if is_in_order_of_time(edges.time_format):
-        return FormattedText(edges.timezone, edges.clock_change, edges.time_format)
+        return FormattedText(edges.timezone, edges.ambiguous, edges.time_format)
     raise InvalidInputError(
         f"texts for {field('time_format', edges.time_format)} are not in the order of time, so the "
         f"database cannot compare {edges.column!r} with {{since}} and {{until}}. Convert the "

@@ -28,7 +28,7 @@ from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import NO_MOMENT, Windows, microseconds
 
-Unknown = Literal["refuse", "drop", "discover"]
+UnlistedGroups = Literal["error", "drop", "discover"]
 
 
 class EventPart(Protocol):
@@ -144,7 +144,7 @@ class RowMapping(NamedTuple):
         unknown: rows of undeclared groups are refused ("refuse"), counted nowhere ("drop"), or
             counted in found groups ("discover").
         adds: how rows change sums; None: rows are only counted.
-        clock_change: which moment is meant by a local time that occurs twice. If windows are whole
+        ambiguous: which moment is meant by a local time that occurs twice. If windows are whole
             days, each local time is in the day that it names.
         time_format: None: ISO 8601.
         declared: groups with a count of their own, if ``other`` counts all other rows, and those
@@ -154,9 +154,9 @@ class RowMapping(NamedTuple):
 
     columns: Columns
     windows: Windows
-    unknown: Unknown = "refuse"
+    unlisted_groups: UnlistedGroups = "error"
     adds: Adds | None = None
-    clock_change: ClockChange = "raise"
+    ambiguous: ClockChange = "raise"
     time_format: str | None = None
     declared: Sequence[str] = ()
     other: str | None = None
@@ -165,7 +165,7 @@ class RowMapping(NamedTuple):
 
     def group(self, cell: pl.Expr) -> pl.Expr:
         """Return the group in which each row counts."""
-        if self.unknown == "discover":
+        if self.unlisted_groups == "discover":
             return label(cell)
         if self.other is None:
             return cell
@@ -283,7 +283,7 @@ def assign_part(
         else:
             expressions[f"part {place}"] = _numbers_of_cells(part.number(cell), kinds.get(column))
     missing = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
-    if mapping.unknown == "refuse" and mapping.other is None:
+    if mapping.unlisted_groups == "error" and mapping.other is None:
         missing.insert(0, ("group", Problem.NO_GROUP))
     problems = [
         (pl.col(name).is_null() | (pl.col(name) == ""), problem)
@@ -356,8 +356,8 @@ def _times(mapping: RowMapping, dtype: pl.DataType, kinds: str | None) -> pl.Exp
     """
     name = mapping.columns.time
     windows = mapping.windows
-    clock_change = WITHIN_DAY if windows.whole_days else mapping.clock_change
-    us = moments(name, dtype, windows.timezone, clock_change, mapping.time_format)
+    ambiguous = WITHIN_DAY if windows.whole_days else mapping.ambiguous
+    us = moments(name, dtype, windows.timezone, ambiguous, mapping.time_format)
     if mapping.time_format in EPOCH_FORMATS and not dtype.is_temporal():
         serial = is_serial(pl.col(name))
         early = us < microseconds(windows.start)
@@ -367,7 +367,7 @@ def _times(mapping: RowMapping, dtype: pl.DataType, kinds: str | None) -> pl.Exp
     kind = pl.col(kinds)
     if mapping.time_format is not None:
         # A stated format is for texts: a date of Python has no day and month to confuse.
-        as_iso = moments(name, dtype, windows.timezone, clock_change, None)
+        as_iso = moments(name, dtype, windows.timezone, ambiguous, None)
         us = pl.when(kind == CellKind.TIME).then(as_iso).otherwise(us)
     return pl.when(kind == CellKind.OTHER).then(UNREADABLE_TIME).otherwise(us)
 

@@ -68,7 +68,7 @@ def moments(
     name: str,
     dtype: pl.DataType,
     timezone: str,
-    clock_change: str = "raise",
+    ambiguous: str = "raise",
     time_format: str | None = None,
 ) -> pl.Expr:
     """Return an expression for microseconds since 1970 (Int64), or for why there is no valid time.
@@ -77,7 +77,7 @@ def moments(
     9999; and `CHANGED_CLOCKS` for a local time that clocks skip or show twice.
 
     Args:
-        clock_change: the moment of a local time that clocks show twice; "raise" gives a code.
+        ambiguous: the moment of a local time that clocks show twice; "raise" gives a code.
             `WITHIN_DAY` also takes a time that clocks skip, as if they had not been changed yet.
         time_format: ``epoch`` (seconds since 1970), ``epoch_ms``, ``epoch_us``, ``epoch_ns``, a
             strftime format, or None for ISO 8601.
@@ -104,7 +104,7 @@ def moments(
         if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
             return physical_us(column, dtype, UNREADABLE_TIME).fill_null(NO_TIME)
         local = physical_us(column, dtype)
-        moment = _local_to_utc(local.cast(pl.Datetime("us")), timezone, clock_change)
+        moment = _local_to_utc(local.cast(pl.Datetime("us")), timezone, ambiguous)
         beyond = missing.when(local.is_null()).then(UNREADABLE_TIME)
         return _in_years(moment).fill_null(beyond.otherwise(CHANGED_CLOCKS))
     if time_format in EPOCHS and (dtype.is_numeric() or dtype == pl.String):
@@ -121,10 +121,10 @@ def moments(
     def read(texts: pl.Series) -> pl.Series:
         sample = texts.gather_every(len(texts) // _SAMPLE + 1)
         if len(texts) < _SAMPLE or 4 * sample.n_unique() > len(sample):
-            return _from_text(texts, timezone, clock_change, time_format)
+            return _from_text(texts, timezone, ambiguous, time_format)
         # As in a table of days: each text is read once.
         distinct = texts.unique()
-        us = _from_text(distinct, timezone, clock_change, time_format).alias("us")
+        us = _from_text(distinct, timezone, ambiguous, time_format).alias("us")
         times = pl.DataFrame({"text": distinct, "us": us})
         frame = texts.alias("text").to_frame()
         return frame.join(times, on="text", how="left", nulls_equal=True, maintain_order="left")[
@@ -354,7 +354,7 @@ def _from_epoch(column: pl.Expr, numerator: int, denominator: int) -> pl.Expr:
 def _from_text(
     texts: pl.Series,
     timezone: str,
-    clock_change: str,
+    ambiguous: str,
     time_format: str | None,
     shapes: int = _SHAPES,
 ) -> pl.Series:
@@ -367,13 +367,13 @@ def _from_text(
         return pl.repeat(NO_TIME, len(texts), dtype=pl.Int64, eager=True)
     times = None
     if time_format is None and shapes:
-        times = _from_one_shape(texts, timezone, clock_change)
+        times = _from_one_shape(texts, timezone, ambiguous)
     if times is None:
-        return _from_any_shape(texts, timezone, clock_change, time_format)
+        return _from_any_shape(texts, timezone, ambiguous, time_format)
     other = times.is_null()
     if not other.any():
         return times
-    rest = _from_text(texts.filter(other), timezone, clock_change, time_format, shapes - 1)
+    rest = _from_text(texts.filter(other), timezone, ambiguous, time_format, shapes - 1)
     return times.scatter(other.arg_true(), rest)
 
 
@@ -386,7 +386,7 @@ _OFFSETS_US = {"Z": 0, "z": 0} | {
 }
 
 
-def _from_one_shape(texts: pl.Series, timezone: str, clock_change: str) -> pl.Series | None:
+def _from_one_shape(texts: pl.Series, timezone: str, ambiguous: str) -> pl.Series | None:
     """Convert texts of the form of the first; others become null, as with another offset from UTC.
 
     None if that form is unknown. Most programs write one form, which is read in a sixth of the time
@@ -409,7 +409,7 @@ def _from_one_shape(texts: pl.Series, timezone: str, clock_change: str) -> pl.Se
     if shape["offset"]:
         times = local.dt.epoch("us") - _OFFSETS_US[shape["offset"]]
     else:
-        times = _local_to_utc(local, timezone, clock_change)
+        times = _local_to_utc(local, timezone, ambiguous)
     us = pl.DataFrame({"text": texts}).select(us=times).to_series()
     edges = cast("tuple[int | None, int | None]", (us.min(), us.max()))
     if (edges[0] or 0) >= _EARLIEST_US and (edges[1] or 0) <= _LATEST_US:
@@ -428,7 +428,7 @@ _CLOCK_SHAPE = re.compile(
 
 
 def _from_any_shape(
-    texts: pl.Series, timezone: str, clock_change: str, time_format: str | None
+    texts: pl.Series, timezone: str, ambiguous: str, time_format: str | None
 ) -> pl.Series:
     """Convert texts in any form of ISO 8601, or in a stated format, or to codes of `moments`."""
     text = pl.col("given").str.strip_chars()
@@ -452,7 +452,7 @@ def _from_any_shape(
     if time_format is None:
         naive.append(text_column.str.to_date("%Y-%m-%d", strict=False).cast(pl.Datetime("us")))
     near = _in_years(pl.col("local").dt.epoch("us")) > NO_MOMENT  # otherwise the date may not exist
-    clocks = _local_to_utc(pl.when(near).then(pl.col("local")), timezone, clock_change)
+    clocks = _local_to_utc(pl.when(near).then(pl.col("local")), timezone, ambiguous)
     later = pl.lit(0, dtype=pl.Int64)
     if time_format is None:
         later = pl.when(pl.col("text").str.contains(_END_OF_DAY)).then(_DAY_US).otherwise(0)
@@ -494,15 +494,15 @@ def _parse(text: pl.Expr, form: str) -> pl.Expr:
     return text.str.to_datetime(form, time_unit="us", strict=False)
 
 
-def _local_to_utc(local: pl.Expr, timezone: str, clock_change: str) -> pl.Expr:
-    twice: Any = {"raise": "null", WITHIN_DAY: "earliest"}.get(clock_change, clock_change)
+def _local_to_utc(local: pl.Expr, timezone: str, ambiguous: str) -> pl.Expr:
+    twice: Any = {"raise": "null", WITHIN_DAY: "earliest"}.get(ambiguous, ambiguous)
 
     def moment(clocks: pl.Expr) -> pl.Expr:
         times = clocks.dt.replace_time_zone(timezone, ambiguous=twice, non_existent="null")
         return times.dt.epoch("us")
 
     times = moment(local)
-    if clock_change != WITHIN_DAY:
+    if ambiguous != WITHIN_DAY:
         return times
     skipped = pl.when(times.is_null()).then(local)
     changed = skipped.dt.offset_by("1h")

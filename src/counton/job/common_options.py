@@ -36,27 +36,27 @@ if TYPE_CHECKING:
 class WindowOptions(Section):
     """The windows of time, and which of them a run releases."""
 
-    heading = "Time"
+    heading = "Windows"
     scope = STREAM
 
     time: v.Column | None = option("Column with the time of each row.", OFTEN)
     every: v.Length | None = option("Length of a window: 15m, 1h, 1d, 1w or 1mo.", OFTEN)
-    steps: v.Positive | None = option("Number of windows of the stream.", OFTEN)
-    around: v.Positive | None = option(
+    windows: v.Positive | None = option("Number of windows of the stream.", OFTEN)
+    expected_windows: v.Positive | None = option(
         "Expected number of windows of a stream without a last window."
     )
     start: v.Moment | None = option("Start of the first window, as in 2024-03-01.", OFTEN)
     until: v.Moment | None = option(
-        "Release windows that ended by this time, or newest: by the newest row. [default: now]",
+        "Release windows that ended by this time, or latest-event: by the newest row. [default: now]",
         EACH_RUN,
         OFTEN,
         ALL_JOBS,
     )
-    yes: bool = option(
+    allow_empty_windows: bool = option(
         "Release even if rows seem to be missing.", EACH_RUN, ALL_JOBS, default=False
     )
-    quiet: v.NotNegative | None = option(
-        "Stop at so many windows in a row without rows. [default: 1 with covers, else 3]",
+    max_empty_windows: v.NotNegative | None = option(
+        "Stop at more windows in a row without rows. [default: 0 with lookback, else 2]",
         REMEMBERED,
         RUN_ONLY,
         FILE_ONLY,
@@ -64,32 +64,44 @@ class WindowOptions(Section):
     timezone: v.Timezone | None = option(
         "Time zone of windows and of times without a zone. [default: UTC]"
     )
-    watermark: v.Delay | None = option(
+
+
+class LateDataOptions(Section):
+    """What happens to rows that come after their window has ended."""
+
+    heading = "Late data"
+    scope = STREAM
+
+    release_delay: v.Delay | None = option(
         "Time from the end of a window to its release, as in 6h.", REMEMBERED
     )
-    revise: v.Length | None = option("How long late rows still change their own window, as in 14d.")
-    recounts: v.Positive | None = option(
+    allowed_lateness: v.Length | None = option(
+        "How long late rows still change their own window, as in 14d."
+    )
+    max_corrections: v.Positive | None = option(
         "Number of changes of a counted row that the guarantee covers. [default: 0]", FILE_ONLY
     )
 
 
-class DomainOptions(Section):
+class DeclaredGroupOptions(Section):
     """The declared groups or cells, which are public."""
 
     heading = "Groups"
     scope = STREAM
 
-    domain: v.Domain | None = option("All groups, from public knowledge: a file, or A,B,C.", OFTEN)
+    groups: v.Domain | None = option("All groups, from public knowledge: a file, or A,B,C.", OFTEN)
 
 
-class GroupOptions(DomainOptions):
+class GroupOptions(DeclaredGroupOptions):
     """The columns whose values are the groups of rows."""
 
     heading = "Groups"
     scope = STREAM
 
-    by: v.Columns | None = option("Column with the group of each row, or several: A,B.", OFTEN)
-    other: v.Text | None = option("Name of one more group, for rows of undeclared groups.")
+    group_by: v.Columns | None = option(
+        "Column with the group of each row, or several: A,B.", OFTEN
+    )
+    other_group: v.Text | None = option("Name of one more group, for rows of undeclared groups.")
 
 
 class UnlistedGroupOptions(Section):
@@ -98,8 +110,8 @@ class UnlistedGroupOptions(Section):
     heading = "Groups"
     scope = REMEMBERED
 
-    unknown: Literal["refuse", "drop"] | None = option(
-        "What happens to rows of undeclared groups. [default: refuse]"
+    unlisted_groups: Literal["error", "drop"] | None = option(
+        "What happens to rows of undeclared groups. [default: error]"
     )
 
 
@@ -109,16 +121,15 @@ class DiscoveredGroupOptions(Section):
     heading = "Groups"
     scope = REMEMBERED
 
-    unknown: Literal["refuse", "drop", "discover"] | None = option(
-        "What happens to rows of undeclared groups; discover publishes large ones. "
-        "[default: refuse]"
+    unlisted_groups: Literal["error", "drop", "discover"] | None = option(
+        "What happens to rows of undeclared groups; discover publishes large ones. [default: error]"
     )
 
 
 class PrivacyOptions(Section):
     """The privacy loss."""
 
-    heading = "Guarantee"
+    heading = "Privacy"
     scope = STREAM
 
     epsilon: v.Loss | None = option(
@@ -126,27 +137,27 @@ class PrivacyOptions(Section):
     )
     delta: v.Delta | None = option("The delta of an (epsilon, delta) guarantee, as in 1e-6.")
     rho: v.Loss | None = option("Zero-concentrated privacy loss, in place of epsilon.")
-    within: v.HalfWidth | None = option(
+    margin_of_error: v.HalfWidth | None = option(
         "Largest margin of error at the last window, in place of epsilon: 20, or 2%.", EACH_RUN
     )
-    least: Literal["epsilon", "rho"] | None = option(
-        "Which privacy loss within finds. [default: epsilon]", EACH_RUN, FILE_ONLY
+    solve_for: Literal["epsilon", "rho"] | None = option(
+        "Which privacy loss margin-of-error finds. [default: epsilon]", EACH_RUN, FILE_ONLY
     )
-    size: v.RowNumber | None = option(
-        "Public number of rows by the last window, of which within is a share.",
+    expected_rows: v.RowNumber | None = option(
+        "Public number of rows by the last window, of which margin-of-error is a share.",
         EACH_RUN,
         FILE_ONLY,
     )
-    expire: bool = option(
+    expiring: bool = option(
         "Let the protection of an event fade as the event gets older.", default=False
     )
-    growth: v.Exact | None = option(
-        "With expire: the loss grows like log(age)^GROWTH. [default: 1]"
+    expiration_growth: v.Exact | None = option(
+        "With expiring: the loss grows like log(age)^GROWTH. [default: 1]"
     )
-    delay: v.NotNegative | None = option(
-        "With expire: number of windows until an event counts. [default: 0]"
+    expiration_delay: v.NotNegative | None = option(
+        "With expiring: number of windows until an event counts. [default: 0]"
     )
-    unit: v.Unit | None = option(
+    privacy_unit: v.Unit | None = option(
         "Name of the protected unit in the privacy ledger. [default: event or user]"
     )
 
@@ -154,31 +165,31 @@ class PrivacyOptions(Section):
 class SeriesOptions(Section):
     """The released series."""
 
-    heading = "Noise"
+    heading = "Mechanism"
     scope = STREAM
 
-    release: Literal["totals", "windows", "both"] | None = option(
-        "Which numbers to publish. [default: totals]", OFTEN
+    series: Literal["cumulative", "per-window", "both"] | None = option(
+        "Which numbers to publish. [default: cumulative]", OFTEN
     )
 
 
 class PeriodSeriesOptions(Section):
     """The released series where a user counts anew in each period."""
 
-    heading = "Noise"
+    heading = "Mechanism"
     scope = STREAM
 
-    release: Literal["totals", "windows", "both", "periods"] | None = option(
-        "Which numbers to publish; periods are totals since a period began. [default: totals, "
-        "with per: periods]",
+    series: Literal["cumulative", "per-window", "both", "period-to-date"] | None = option(
+        "Which numbers to publish; period-to-date counts since a period began. "
+        "[default: cumulative, with contribution-period: period-to-date]",
         OFTEN,
     )
 
 
-class NoiseOptions(Section):
+class MechanismOptions(Section):
     """The strategy that shares noise between windows, and its error metric."""
 
-    heading = "Noise"
+    heading = "Mechanism"
     scope = STREAM
 
     strategy: v.StrategyName | None = option(
@@ -198,20 +209,22 @@ class NoiseOptions(Section):
 class UserOptions(Section):
     """The column of users, who are protected in place of single rows."""
 
-    heading = "People"
+    heading = "Contributions"
     scope = STREAM
 
     user: v.Column | None = option("Column of users, who are then protected.", OFTEN)
-    most: v.MostEvents | None = option("How many rows of a user count.", OFTEN)
+    max_contributions: v.MostEvents | None = option("How many rows of a user count.", OFTEN)
 
 
 class UserPeriodOptions(UserOptions):
     """Users who are protected in each period anew."""
 
-    heading = "People"
+    heading = "Contributions"
     scope = STREAM
 
-    per: v.Length | None = option("Period in which so many rows of a user count, as in 1d.")
+    contribution_period: v.Length | None = option(
+        "Period in which so many rows of a user count, as in 1d."
+    )
     retain: v.Length | None = option(
         "How long after a period its users are remembered, as in 7d. [default: 35d]",
         REMEMBERED,
@@ -222,23 +235,25 @@ class UserPeriodOptions(UserOptions):
 class UserRowOptions(UserPeriodOptions):
     """Users of whom several rows count, one in each window, or one for ever."""
 
-    heading = "People"
+    heading = "Contributions"
     scope = STREAM
 
-    most_a_window: v.Positive | None = option(
+    max_contributions_per_window: v.Positive | None = option(
         "How many rows of a user count in one window.", FILE_ONLY
     )
-    row: v.Text | None = option(
+    event_name: v.Text | None = option(
         "What texts call one row of a user, as in loan. [default: event]", FILE_ONLY
     )
-    distinct: bool = option("Count a user once in each window and group.", FILE_ONLY, default=False)
-    first: bool = option("Count each user once in the whole stream.", default=False)
+    once_per_window: bool = option(
+        "Count a user once in each window and group.", FILE_ONLY, default=False
+    )
+    distinct_users: bool = option("Count each user once in the whole stream.", default=False)
 
 
 class InputOptions(Section):
     """The form of rows, which rows a run's files hold, and what happens to unreadable ones."""
 
-    heading = "Rows"
+    heading = "Input"
     scope = REMEMBERED
 
     file_format: Literal["csv", "parquet", "jsonl"] | None = option(
@@ -253,24 +268,24 @@ class InputOptions(Section):
         "[default: ISO 8601]",
         STREAM,
     )
-    clock_change: Literal["raise", "earliest", "latest"] | None = option(
+    ambiguous: Literal["raise", "earliest", "latest"] | None = option(
         "Which moment is meant by a local time that occurs twice. [default: raise]",
         STREAM,
         FILE_ONLY,
     )
     bad_rows: v.BadRows | None = option(
-        "What happens to unreadable rows: refuse or quarantine:FILE. [default: refuse]", RUN_ONLY
+        "What happens to unreadable rows: fail or quarantine:FILE. [default: fail]", RUN_ONLY
     )
-    bad_rows_most: v.NotNegative | None = option(
+    max_bad_rows: v.NotNegative | None = option(
         "How many rows may be set aside in a run. [default: 1000]", RUN_ONLY, FILE_ONLY
     )
-    missing: Literal["refuse", "skip"] | None = option(
-        "What happens to rows without a needed value. [default: refuse]", FILE_ONLY
+    missing_values: Literal["fail", "drop"] | None = option(
+        "What happens to rows without a needed value. [default: fail]", FILE_ONLY
     )
-    id: v.Column | None = option("Column with an id of each row; an id counts once.", STREAM)
+    row_id: v.Column | None = option("Column with an id of each row; an id counts once.", STREAM)
     query: v.Text | None = option("SELECT that chooses the rows of a database.", EACH_RUN, RUN_ONLY)
     append: bool = option("Each file holds new rows only.", STREAM, default=False)
-    covers: v.Length | None = option(
+    lookback: v.Length | None = option(
         "The files hold all rows of this last time, as in 7d. [default: all since start]",
         RUN_ONLY,
         OFTEN,
@@ -283,15 +298,17 @@ class OutputOptions(Section):
     heading = "Output"
     scope = OUTPUT
 
-    out: v.File | None = option(
+    output: v.File | None = option(
         "File for the released table: .parquet, .csv or .json.", RUN_ONLY, OFTEN
     )
-    plot: v.File | None = option("File for a chart: .png, .svg or .pdf.", RUN_ONLY)
+    chart: v.File | None = option("File for a chart: .png, .svg or .pdf.", RUN_ONLY)
     title: v.Text | None = option("Title of the chart.", FILE_ONLY)
     axis: v.Text | None = option("Label of the chart's vertical axis.", FILE_ONLY)
     source: v.Text | None = option("Line below the chart that names the source.", FILE_ONLY)
     width: v.Size | None = option("Width of the chart in inches. [default: 7.5]", FILE_ONLY)
-    level: v.Share | None = option("Confidence level of the intervals. [default: 0.95]", REMEMBERED)
+    confidence_level: v.Share | None = option(
+        "Confidence level of the intervals. [default: 0.95]", REMEMBERED
+    )
 
 
 class StateOptions(Section):
@@ -303,11 +320,11 @@ class StateOptions(Section):
     state: v.State | None = option(
         "SQLite file or database URL that keeps the stream. It is secret.", OFTEN
     )
-    name: v.Text | None = option("Name of the stream in the state. [default: its statistic]")
+    stream: v.Text | None = option("Name of the stream in the state. [default: its statistic]")
     key: v.KeySource | None = option(
         "Where the key is: a file, env:NAME or command:... [default: STATE.key]"
     )
-    witness: v.RollbackGuard | None = option(
+    rollback_guard: v.RollbackGuard | None = option(
         "Folder outside the state whose notes reveal an old copy of the state; or none."
     )
 
@@ -328,8 +345,9 @@ class Job(
     StateOptions,
     OutputOptions,
     InputOptions,
-    NoiseOptions,
+    MechanismOptions,
     PrivacyOptions,
+    LateDataOptions,
     WindowOptions,
     metaclass=_JobOfAnyStatistic,
 ):
@@ -342,7 +360,7 @@ class Job(
     >>> job = Job("count", "visits.csv", "visits.db", every="1d")
     >>> job
     CountJob(every='1d', state='visits.db')
-    >>> job.state, job.every, job.steps
+    >>> job.state, job.every, job.windows
     ('visits.db', '1d', None)
 
     Attributes:
@@ -405,8 +423,8 @@ class Job(
         Raises:
             InvalidInputError: an option is wrong.
 
-        >>> Job("average", "visits.csv", "visits.db", lower=0).having(lower=1, steps=9)
-        AverageJob(steps=9, state='visits.db', lower=Fraction(1, 1))
+        >>> Job("average", "visits.csv", "visits.db", lower=0).having(lower=1, windows=9)
+        AverageJob(windows=9, state='visits.db', lower=Fraction(1, 1))
         """
         make_job = REGISTRY.make_job
         what = options.pop("what", None)

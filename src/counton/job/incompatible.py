@@ -93,20 +93,26 @@ def _needs(condition: Condition, *others: Condition, because: str) -> Need:
     return Need(condition, others, because)
 
 
-_DISCOVERS = equals("unknown", "discover")
+_DISCOVERS = equals("unlisted_groups", "discover")
 _IS_DISTINCT = equals("statistic", "distinct")
 _IS_REACH = equals("statistic", "reach")
 _IS_REPORT = equals("statistic", "report")
 _IS_TABLE = equals("statistic", "hierarchy", "contingency", "ranges")
-_NOT_TOTALS = equals("release", "windows", "both", "periods")
+_NOT_TOTALS = equals("series", "per-window", "both", "period-to-date")
 _CHOSEN_STRATEGY = differs("strategy", "auto")
 #: Statistics of a report that count users.
 _OF_USERS = ("distinct", "reach")
 #: Options about windows, which a table without times does not have.
 _OF_WINDOWS = (
-    *map(stated, ("until", "timezone", "watermark", "append", "covers", "per", "over")),
-    *map(stated, ("every", "start", "revise", "recounts", "around", "expire")),
-    *map(stated, ("metric", "simple", "most_a_window")),
+    *map(
+        stated,
+        ("until", "timezone", "release_delay", "append", "lookback", "contribution_period", "over"),
+    ),
+    *map(
+        stated,
+        ("every", "start", "allowed_lateness", "max_corrections", "expected_windows", "expiring"),
+    ),
+    *map(stated, ("metric", "simple", "max_contributions_per_window")),
     _CHOSEN_STRATEGY,
     _NOT_TOTALS,
 )
@@ -114,76 +120,88 @@ _OF_WINDOWS = (
 EXCLUSIONS: tuple[Exclusion, ...] = (
     # Windows
     _excludes(
-        stated("around"),
-        stated("steps"),
+        stated("expected_windows"),
+        stated("windows"),
         because="a stream without an end has no last window",
     ),
     _excludes(
-        stated("around"), stated("revise"), because="each revised window has noise of its own"
+        stated("expected_windows"),
+        stated("allowed_lateness"),
+        because="each revised window has noise of its own",
     ),
     _excludes(
-        stated("around"),
-        equals("release", "windows", "periods"),
+        stated("expected_windows"),
+        equals("series", "per-window", "period-to-date"),
         because="a stream without an end releases totals",
     ),
     _excludes(
-        stated("around"),
+        stated("expected_windows"),
         stated("metric"),
         because="a stream without an end has no mean error over all windows",
     ),
     _excludes(
-        stated("around"),
-        stated("recounts"),
+        stated("expected_windows"),
+        stated("max_corrections"),
         because="changes are proven for a known number of windows",
     ),
     _excludes(
-        stated("expire"),
-        stated("around"),
+        stated("expiring"),
+        stated("expected_windows"),
         because="an expiring stream has no last window anyway",
     ),
     _excludes(
-        stated("expire"),
-        stated("revise"),
-        stated("recounts"),
+        stated("expiring"),
+        stated("allowed_lateness"),
+        stated("max_corrections"),
         because="its loss by age is proven for rows that count once",
     ),
     _excludes(
-        stated("expire"),
+        stated("expiring"),
         _CHOSEN_STRATEGY,
         stated("metric"),
         stated("simple"),
         because="it has a strategy of its own",
     ),
     _excludes(
-        stated("expire"), stated("delta"), because="its loss by age is epsilon alone, or rho alone"
+        stated("expiring"),
+        stated("delta"),
+        because="its loss by age is epsilon alone, or rho alone",
     ),
-    _excludes(stated("expire"), _IS_REPORT, because="a report shares a budget that does not fade"),
     _excludes(
-        stated("delay"), _NOT_TOTALS, because="a delayed release counts up to an earlier window"
+        stated("expiring"), _IS_REPORT, because="a report shares a budget that does not fade"
     ),
-    _excludes(stated("delay"), _IS_REACH, because="its releases begin anew with each period"),
     _excludes(
-        stated("revise"),
-        equals("release", "totals", "both", "periods"),
+        stated("expiration_delay"),
+        _NOT_TOTALS,
+        because="a delayed release counts up to an earlier window",
+    ),
+    _excludes(
+        stated("expiration_delay"), _IS_REACH, because="its releases begin anew with each period"
+    ),
+    _excludes(
+        stated("allowed_lateness"),
+        equals("series", "cumulative", "both", "period-to-date"),
         because="each window is published alone, version by version",
     ),
     _excludes(
-        stated("revise"),
-        stated("first"),
+        stated("allowed_lateness"),
+        stated("distinct_users"),
         _IS_DISTINCT,
         because="a user counts once, in the window of the first row",
     ),
     # Privacy loss
     _excludes(
-        stated("within"),
+        stated("margin_of_error"),
         stated("epsilon"),
         stated("rho"),
         because="it finds the privacy loss for you",
     ),
-    _excludes(stated("within"), stated("target"), because="both state the wanted accuracy"),
     _excludes(
-        stated("within"),
-        stated("expire"),
+        stated("margin_of_error"), stated("target"), because="both state the wanted accuracy"
+    ),
+    _excludes(
+        stated("margin_of_error"),
+        stated("expiring"),
         because="the error of an expiring stream grows without end",
     ),
     _excludes(
@@ -193,27 +211,27 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     _excludes(_DISCOVERS, stated("rho"), because="finding groups costs epsilon and delta"),
     _excludes(
         _DISCOVERS,
-        stated("domain"),
-        stated("other"),
+        stated("groups"),
+        stated("other_group"),
         because="its groups have no names beforehand",
     ),
     _excludes(
         _DISCOVERS,
-        stated("around"),
-        stated("expire"),
+        stated("expected_windows"),
+        stated("expiring"),
         because="each window that may show a group costs a part of delta",
     ),
     _excludes(
         _DISCOVERS,
-        stated("recounts"),
-        stated("covers"),
+        stated("max_corrections"),
+        stated("lookback"),
         because="this is proven for declared groups only",
     ),
-    _excludes(_DISCOVERS, stated("counts"), because="a group is found by its number of rows"),
+    _excludes(_DISCOVERS, stated("count_column"), because="a group is found by its number of rows"),
     _excludes(
         _DISCOVERS,
         stated("over"),
-        equals("release", "both", "periods"),
+        equals("series", "both", "period-to-date"),
         because="a group is shown from some window on",
     ),
     _excludes(
@@ -223,50 +241,50 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     _excludes(
         both(_DISCOVERS, equals("statistic", "top-k")),
-        equals("release", "windows"),
-        stated("revise"),
+        equals("series", "per-window"),
+        stated("allowed_lateness"),
         because="a ranking of undeclared groups is of totals",
     ),
     # Users, and tables of counts
     _excludes(
-        stated("counts"),
+        stated("count_column"),
         stated("user"),
-        stated("id"),
+        stated("row_id"),
         because="a row of counts may stand for many users",
     ),
     _excludes(
-        stated("first"),
-        stated("per"),
-        stated("distinct"),
-        stated("most_a_window"),
-        stated("row"),
+        stated("distinct_users"),
+        stated("contribution_period"),
+        stated("once_per_window"),
+        stated("max_contributions_per_window"),
+        stated("event_name"),
         because="a user counts only once, for ever",
     ),
-    _excludes(stated("distinct"), stated("row"), because="it counts users, not rows"),
+    _excludes(stated("once_per_window"), stated("event_name"), because="it counts users, not rows"),
     _excludes(
-        stated("recounts"),
-        stated("first"),
-        stated("most_a_window"),
-        stated("distinct"),
+        stated("max_corrections"),
+        stated("distinct_users"),
+        stated("max_contributions_per_window"),
+        stated("once_per_window"),
         _IS_DISTINCT,
-        because="changes are proven for most and per only",
+        because="changes are proven for max-contributions and contribution-period only",
     ),
     # Inputs
     _excludes(
         stated("append"),
-        stated("covers"),
-        stated("recounts"),
+        stated("lookback"),
+        stated("max_corrections"),
         because="new rows are known only as they come",
     ),
     _excludes(
-        stated("id"),
-        stated("covers"),
-        stated("recounts"),
+        stated("row_id"),
+        stated("lookback"),
+        stated("max_corrections"),
         because="rows with an id are known one by one",
     ),
     _excludes(
-        stated("covers"),
-        equals("until", "newest"),
+        stated("lookback"),
+        equals("until", "latest-event"),
         because="one row could move the windows that are covered",
     ),
     # Statistics
@@ -284,82 +302,110 @@ NEEDS: tuple[Need, ...] = (
         _needs(condition, stated("time"), because="a table without times is released once")
         for condition in _OF_WINDOWS
     ),
-    _needs(stated("growth"), stated("expire"), because="it says how protection fades with age"),
     _needs(
-        stated("delay"), stated("expire"), because="only protection that fades gains by a delay"
+        stated("expiration_growth"),
+        stated("expiring"),
+        because="it says how protection fades with age",
+    ),
+    _needs(
+        stated("expiration_delay"),
+        stated("expiring"),
+        because="only protection that fades gains by a delay",
     ),
     _needs(
         stated("delta"),
         stated("epsilon"),
-        stated("within"),
+        stated("margin_of_error"),
         because="it is half of an (epsilon, delta) guarantee",
     ),
-    _needs(stated("least"), stated("within"), because="it says which loss within finds"),
     _needs(
-        stated("size"),
-        stated("within"),
-        _IS_REPORT,
-        because="it is the whole of which within is a share",
+        stated("solve_for"),
+        stated("margin_of_error"),
+        because="it says which loss margin-of-error finds",
     ),
-    _needs(stated("domain"), stated("by"), _IS_TABLE, because="it lists the groups of that column"),
     _needs(
-        stated("by"),
-        stated("domain"),
+        stated("expected_rows"),
+        stated("margin_of_error"),
+        _IS_REPORT,
+        because="it is the whole of which margin-of-error is a share",
+    ),
+    _needs(
+        stated("groups"),
+        stated("group_by"),
+        _IS_TABLE,
+        because="it lists the groups of that column",
+    ),
+    _needs(
+        stated("group_by"),
+        stated("groups"),
         _DISCOVERS,
         because="groups found in the rows would reveal whose rows are there",
     ),
-    _needs(stated("other"), stated("domain"), because="it holds the rows of all other groups"),
-    _needs(_DISCOVERS, stated("by"), because="it finds the groups of a column"),
+    _needs(
+        stated("other_group"), stated("groups"), because="it holds the rows of all other groups"
+    ),
+    _needs(_DISCOVERS, stated("group_by"), because="it finds the groups of a column"),
     _needs(_DISCOVERS, stated("delta"), because="finding groups costs epsilon and delta"),
     _needs(
-        both(_DISCOVERS, stated("revise")),
-        stated("steps"),
+        both(_DISCOVERS, stated("allowed_lateness")),
+        stated("windows"),
         because="each version of a window may show a group",
     ),
     _needs(
-        both(_DISCOVERS, stated("revise")),
+        both(_DISCOVERS, stated("allowed_lateness")),
         stated("append"),
-        stated("id"),
+        stated("row_id"),
         because="it is proven for inputs of new rows only",
     ),
     _needs(stated("room"), _DISCOVERS, because="it bounds how many groups may be found"),
     _needs(
-        stated("moves"), stated("counts"), because="it bounds a user's share of a table of counts"
+        stated("upstream_max_contributions"),
+        stated("count_column"),
+        because="it bounds a user's share of a table of counts",
     ),
     *(
         _needs(stated(name), stated("user"), because="it bounds the rows of one user")
-        for name in ("most", "per", "most_a_window")
+        for name in ("max_contributions", "contribution_period", "max_contributions_per_window")
     ),
     *(
         _needs(stated(name), stated("user"), because="it counts users")
-        for name in ("distinct", "first")
+        for name in ("once_per_window", "distinct_users")
     ),
-    _needs(stated("row"), stated("user"), stated("moves"), because="it names one row of a user"),
+    _needs(
+        stated("event_name"),
+        stated("user"),
+        stated("upstream_max_contributions"),
+        because="it names one row of a user",
+    ),
     _needs(
         stated("user"),
-        stated("most"),
-        stated("first"),
+        stated("max_contributions"),
+        stated("distinct_users"),
         _IS_REACH,
         _IS_DISTINCT,
         because="noise must hide all rows of a user that count",
     ),
     *(
         _needs(
-            both(stated("by"), condition),
-            stated("most"),
+            both(stated("group_by"), condition),
+            stated("max_contributions"),
             because="it bounds the groups of a user",
         )
-        for condition in (stated("first"), _IS_REACH, _IS_DISTINCT)
+        for condition in (stated("distinct_users"), _IS_REACH, _IS_DISTINCT)
     ),
     _needs(
-        both(stated("recounts"), stated("user")),
-        stated("revise"),
+        both(stated("max_corrections"), stated("user")),
+        stated("allowed_lateness"),
         because="changes of users' rows are proven for revised windows",
     ),
-    _needs(stated("retain"), stated("per"), because="users are forgotten period by period"),
     _needs(
-        equals("release", "periods"),
-        stated("per"),
+        stated("retain"),
+        stated("contribution_period"),
+        because="users are forgotten period by period",
+    ),
+    _needs(
+        equals("series", "period-to-date"),
+        stated("contribution_period"),
         because="its totals begin anew with each period of a user",
     ),
 )
@@ -375,9 +421,9 @@ def refuse_excluded(job: Job) -> None:
         InvalidInputError: two such options are stated.
 
     >>> from counton.job.statistics import CountJob
-    >>> refuse_excluded(CountJob(events="visits.csv", around=50, steps=9))
+    >>> refuse_excluded(CountJob(events="visits.csv", expected_windows=50, windows=9))
     Traceback (most recent call last):
-    counton.base.errors.InvalidInputError: around=50 does not go with steps=9: a stream without ...
+    counton.base.errors.InvalidInputError: expected_windows=50 does not go with windows=9: a stream ...
     """
     for rule in EXCLUSIONS:
         if not rule.condition.holds(job):
@@ -399,9 +445,9 @@ def refuse_unmet_needs(job: Job) -> None:
         InvalidInputError: there is such an option.
 
     >>> from counton.job.statistics import CountJob
-    >>> refuse_unmet_needs(CountJob(events="visits.csv", time="at", growth=2))
+    >>> refuse_unmet_needs(CountJob(events="visits.csv", time="at", expiration_growth=2))
     Traceback (most recent call last):
-    counton.base.errors.InvalidInputError: growth=2 needs expire: it says how protection fades ...
+    counton.base.errors.InvalidInputError: expiration_growth=2 needs expiring: it says ...
     """
     for rule in _unmet_needs(job):
         needed = [
@@ -419,10 +465,10 @@ def needed_of_columns(job: Job) -> list[str]:
     """Return the options that the stated columns of groups and of users need, and the job lacks.
 
     >>> from counton.job.statistics import CountJob
-    >>> needed_of_columns(CountJob(events="visits.csv", by="page", user="reader"))
-    ['domain', 'most']
+    >>> needed_of_columns(CountJob(events="visits.csv", group_by="page", user="reader"))
+    ['groups', 'max_contributions']
     """
-    columns = ("by", "user")
+    columns = ("group_by", "user")
     return [rule.others[0].option for rule in _unmet_needs(job) if rule.condition.option in columns]
 
 
@@ -436,23 +482,29 @@ def _unmet_needs(job: Job) -> Iterator[Need]:
 def _contradictions(job: Job) -> Iterator[str]:
     """Yield what is wrong with values that are compared with each other."""
     yield from _contradictions_of_users(job)
-    most = job.value_of("most")
-    most_a_window = job.value_of("most_a_window")
+    most = job.value_of("max_contributions")
+    most_a_window = job.value_of("max_contributions_per_window")
     lower = job.value_of("lower")
     upper = job.value_of("upper")
     if most is not None and most_a_window is not None and most_a_window > most:
-        yield f"{field('most_a_window', most_a_window)} is above {field('most', most)}; give less"
+        yield f"{field('max_contributions_per_window', most_a_window)} is above {field('max_contributions', most)}; give less"
     if lower is not None and upper is not None and lower >= upper:
         yield (
             f"{show_option('lower', lower)} is not below {show_option('upper', upper)}; "
             "swap or widen them"
         )
-    if job.statistic == "reach" and job.revise is not None and job.value_of("per") != job.every:
-        yield (f"{field('revise', job.revise)} revises windows; give {field('per', job.every)}")
-    counts_user_once = job.states("first") or job.statistic in ("distinct", "reach")
-    if counts_user_once and most is not None and most > 1 and not job.states("by"):
+    if (
+        job.statistic == "reach"
+        and job.allowed_lateness is not None
+        and job.value_of("contribution_period") != job.every
+    ):
         yield (
-            f"{field('most', most)} bounds the groups of a user, and there are none; leave it out"
+            f"{field('allowed_lateness', job.allowed_lateness)} revises windows; give {field('contribution_period', job.every)}"
+        )
+    counts_user_once = job.states("distinct_users") or job.statistic in ("distinct", "reach")
+    if counts_user_once and most is not None and most > 1 and not job.states("group_by"):
+        yield (
+            f"{field('max_contributions', most)} bounds the groups of a user, and there are none; leave it out"
         )
 
 
@@ -464,11 +516,11 @@ def _contradictions_of_users(job: Job) -> Iterator[str]:
             f"{field('user', user)} and {field('time', user)} name the same column, and a time "
             "names nobody. Give the column of users"
         )
-    if user is not None and user == job.id:
+    if user is not None and user == job.row_id:
         yield (
-            f"{field('user', user)} and {field('id', user)} name the same column, so only one row "
-            f"of each user would count. Give another column as {field('id')}, or leave it out. "
-            f"To count each user once, give {field('first', True)}"
+            f"{field('user', user)} and {field('row_id', user)} name the same column, so only one row "
+            f"of each user would count. Give another column as {field('row_id')}, or leave it out. "
+            f"To count each user once, give {field('distinct_users', True)}"
         )
     members = job.value_of("statistics") or {}
     counts_users = [
@@ -477,5 +529,5 @@ def _contradictions_of_users(job: Job) -> Iterator[str]:
     if counts_users and user is None:
         yield (
             f"{counts_users[0]!r} of {field('statistics')} counts users, and no column names them. "
-            f"Give {field('user')}, and {field('most')}, how many rows of one user count"
+            f"Give {field('user')}, and {field('max_contributions')}, how many rows of one user count"
         )

@@ -12,8 +12,8 @@ under ``[defaults]``. Paths are relative to the folder of the file.
     time = "time"
     every = "1h"
     start = "2024-03-01"
-    steps = 8760
-    out = "visits.parquet"
+    windows = 8760
+    output = "visits.parquet"
 
 A table ``[report.NAME]`` is a job of several statistics, each a table below.
 `counton.job.job_file_tables` reads the tables, and `counton.job.saved_job` writes a job.
@@ -43,23 +43,23 @@ MUST_BE_SAID = (
     "timezone",
     "start",
     "until",
-    "by",
-    "domain",
-    "other",
+    "group_by",
+    "groups",
+    "other_group",
     "user",
-    "most",
-    "per",
-    "unit",
+    "max_contributions",
+    "contribution_period",
+    "privacy_unit",
     "decimal",
 )
 #: Options of a report whose value may be a table, which is then no statistic of the report.
-_TABLES_OF_REPORT = ("domain", "within")
+_TABLES_OF_REPORT = ("groups", "margin_of_error")
 #: Values of options for runs alone that mean the same as leaving the option out.
 _USUAL_VALUES: Mapping[str, object] = {
     "separator": ",",
     "decimal": ".",
-    "bad_rows": "refuse",
-    "bad_rows_most": 1000,
+    "bad_rows": "fail",
+    "max_bad_rows": 1000,
 }
 #: Stands for the rows of a job that reads none.
 _NO_ROWS = "-"
@@ -255,7 +255,7 @@ def _parse_job(
         without_rows: True if no row will be read.
     """
     _refuse_empty_lines(options)
-    stated = {"name": name, **options}
+    stated = {"stream": name, **options}
     if events is not None:
         if "events" in stated:
             raise InvalidInputError(
@@ -284,8 +284,9 @@ def _refuse_empty_lines(options: Mapping[str, Any]) -> None:
     about_users = ""
     if "user" in empty:
         about_users = (
-            ". Whom to protect is never guessed: user names the column of users, with most and "
-            'per; or delete these three lines and write unit = "visit", which protects single rows'
+            ". Whom to protect is never guessed: user names the column of users, with "
+            "max-contributions and contribution-period; or delete these three lines and write "
+            'privacy-unit = "visit", which protects single rows'
         )
     raise InvalidInputError(
         f"it leaves empty: {', '.join(empty)}; fill in what the comment above each line says"
@@ -297,9 +298,9 @@ def refuse_of_service(job: Job) -> None:
     """Refuse a job whose options a service does not have, since it decides them itself.
 
     >>> from counton.job.statistics import CountJob
-    >>> refuse_of_service(CountJob(plot="visits.png"))
+    >>> refuse_of_service(CountJob(chart="visits.png"))
     Traceback (most recent call last):
-    counton.base.errors.InvalidInputError: plot=visits.png is for runs over files; a service ...
+    counton.base.errors.InvalidInputError: chart=visits.png is for runs over files; a service ...
     """
     fields = type(job).model_fields
     for name, value in job.stated_options().items():

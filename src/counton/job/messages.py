@@ -43,9 +43,9 @@ def parse_options(
         InvalidInputError: an option is unknown or missing.
 
     >>> from counton.job.statistics import CountJob
-    >>> parse_options(CountJob, {"events": "visits.csv", "stepz": 30})
+    >>> parse_options(CountJob, {"events": "visits.csv", "window": 30})
     Traceback (most recent call last):
-    counton.base.errors.InvalidInputError: count has no option 'stepz'; did you mean steps?
+    counton.base.errors.InvalidInputError: count has no option 'window'; did you mean windows?
     """
     from pydantic import ValidationError
 
@@ -106,8 +106,8 @@ def show_option(name: str, value: Any) -> str:
 def explain_unknown_option(key: str, model: type[Section]) -> str:
     """Return the message about an option that a statistic does not have."""
     known = keys_of(model)
-    if key == "value" and "counts" in known:  # both name the column that is added up
-        return f"{_called(model)} has no option 'value'; did you mean counts?"
+    if key == "value" and "count_column" in known:  # both name the column that is added up
+        return f"{_called(model)} has no option 'value'; did you mean count-column?"
     others = [name for name, other in REGISTRY.all_models().items() if key in keys_of(other)]
     said = f"{_called(model)} has no option {key!r}"
     if key in known:  # which is its name in Python

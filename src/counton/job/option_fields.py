@@ -117,7 +117,7 @@ def scope_of(model: type[Section], name: str) -> OptionScope:
     """Return how long an option of a model holds.
 
     >>> from counton.job.statistics import CountJob
-    >>> [scope_of(CountJob, name).name for name in ("every", "until", "out")]
+    >>> [scope_of(CountJob, name).name for name in ("every", "until", "output")]
     ['STREAM', 'EACH_RUN', 'OUTPUT']
     """
     field = model.model_fields[name]

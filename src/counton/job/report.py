@@ -23,7 +23,7 @@ from counton.job.option_fields import STREAM, Section, option, section_of
 from counton.job.shown_numbers import OverOptions
 
 #: Options of a whole job that a report also takes for each of its statistics.
-_OF_GROUPS = ("by", "domain", "shares")
+_OF_GROUPS = ("group_by", "groups", "shares")
 
 
 @cache
@@ -31,7 +31,7 @@ def member_model(statistic: str) -> type[Section]:
     """Return the model of one statistic of a report: its own options, its groups and its share.
 
     >>> sorted(member_model("average").model_fields)[:4]
-    ['by', 'domain', 'lower', 'resolution']
+    ['group_by', 'groups', 'lower', 'resolution']
     """
     job = REGISTRY.model_of(statistic)
     taken = [name for name in job.model_fields if _is_of_member(job, name)]
@@ -45,7 +45,7 @@ def member_model(statistic: str) -> type[Section]:
 
 def _is_of_member(job: type[Job], name: str) -> bool:
     """Return whether one statistic of a report takes an option; a row counts once in it."""
-    own = section_of(job, name).heading == "Statistic" and name not in ("statistic", "counts")
+    own = section_of(job, name).heading == "Statistic" and name not in ("statistic", "count_column")
     return own or name in _OF_GROUPS
 
 
@@ -94,8 +94,8 @@ def refuse_incomplete(job: Job) -> None:
 def _missing_in(member: Section) -> list[str]:
     """Return the options that one statistic of a report needs and does not state."""
     needed = [*REGISTRY.model_of(member.value_of("statistic")).needs]
-    if member.value_of("by") is not None:
-        needed.append("domain")
+    if member.value_of("group_by") is not None:
+        needed.append("groups")
     fields = type(member).model_fields
     return [name for name in needed if name in fields and member.value_of(name) is None]
 
@@ -146,6 +146,6 @@ class ReportJob(
     example: ClassVar[Mapping[str, str]] = {"statistics": "numbers.json"}
     example_file: ClassVar[tuple[str, str] | None] = (
         "numbers.json",
-        '{"pages":{"statistic":"top-k","by":"page","domain":"home,shop"}}\n',
+        '{"pages":{"statistic":"top-k","group_by":"page","groups":"home,shop"}}\n',
     )
     needs: ClassVar[tuple[str, ...]] = ("statistics",)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Key of the comment above a job.
 HEADING = ""
 #: Options whose text is the path of a file or the address of a database.
-_FILES = ("events", "state", "out", "plot", "witness", "key")
+_FILES = ("events", "state", "output", "chart", "rollback_guard", "key")
 #: Ends of messages about objects in memory.
 _REMEDIES = {
     "events": "name a file of events",
@@ -87,7 +87,7 @@ def save(
 
 def stream_name(job: Job) -> str:
     """Return the name of a new job's stream, which is the name of the job in a job file."""
-    return job.name or usual_name(job)
+    return job.stream or usual_name(job)
 
 
 def date_of_one_run(job: Job) -> str | None:
@@ -112,11 +112,11 @@ def job_entries(job: Job, folder: Path) -> dict[str, Any]:
         InvalidInputError: an option is an object in memory.
 
     >>> from counton.job.statistics import CountJob
-    >>> job_entries(CountJob(events="visits.csv", by="page,day", epsilon="0.5"), Path())
-    {'statistic': 'count', 'events': 'visits.csv', 'epsilon': '0.5', 'by': ['page', 'day']}
+    >>> job_entries(CountJob(events="visits.csv", group_by="page,day", epsilon="0.5"), Path())
+    {'statistic': 'count', 'events': 'visits.csv', 'epsilon': '0.5', 'group-by': ['page', 'day']}
     """
     options = job.stated_options()
-    options.pop("name", None)
+    options.pop("stream", None)
     events = options.pop("events", None)
     if events is not None:
         options = {"events": events, **options}
@@ -217,10 +217,10 @@ def _to_path(name: str, value: str, folder: Path) -> str:
     beginning = v.QUARANTINE if name == "bad_rows" else ""
     path = value.removeprefix(beginning)
     is_path = name in _FILES or (name == "bad_rows" and path != value)
-    is_path = is_path or (name == "domain" and (is_file(value) or looks_like_file(value)))
+    is_path = is_path or (name == "groups" and (is_file(value) or looks_like_file(value)))
     is_path = is_path or (name == "strategy" and is_file_of(value))
     is_elsewhere = name == "key" and value.startswith(("env:", "command:"))
-    is_none = name == "witness" and value == "none"
+    is_none = name == "rollback_guard" and value == "none"
     if "://" in value and name != "query":
         return without_secrets(value)
     if not is_path or is_elsewhere or is_none or value == "-":

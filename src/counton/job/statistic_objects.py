@@ -122,7 +122,7 @@ def _refuse_doubled(
     named: Mapping[str, Any], stated: Mapping[str, Any], statistic: Statistic
 ) -> None:
     """Refuse an option that says otherwise what the object says."""
-    may_state = (*_DISPLAY, "domain") if isinstance(statistic, TopK) else _DISPLAY
+    may_state = (*_DISPLAY, "groups") if isinstance(statistic, TopK) else _DISPLAY
     for name in stated:
         if name in named and name not in may_state:
             raise InvalidInputError(
@@ -159,7 +159,7 @@ def _of_count(parameters: dict[str, Any], columns: Sequence[str]) -> NamedOption
     has_counts = parameters.pop("counts", False)
     if len(columns) != int(has_counts):
         return None
-    return {"counts": columns[0]} if has_counts else {}
+    return {"count_column": columns[0]} if has_counts else {}
 
 
 def _of_clipped_values(parameters: dict[str, Any], columns: Sequence[str]) -> NamedOptions:
@@ -208,7 +208,7 @@ def _of_reach(parameters: dict[str, Any], columns: Sequence[str]) -> NamedOption
 def _of_ranking(parameters: dict[str, Any], columns: Sequence[str]) -> NamedOptions:
     if columns:
         return None
-    options = {"domain": parameters.pop("groups"), "top": parameters.pop("k")}
+    options = {"groups": parameters.pop("groups"), "top": parameters.pop("k")}
     return {**options, **_protection(parameters)}
 
 
@@ -220,7 +220,7 @@ def _of_ranges(parameters: dict[str, Any], columns: Sequence[str]) -> NamedOptio
         return None
     named = ("workload", "line")
     options = {name: parameters.pop(name) for name in named if name in parameters}
-    return {"label": label, "domain": labels, **options, **others, **_protection(parameters)}
+    return {"label": label, "groups": labels, **options, **others, **_protection(parameters)}
 
 
 def _of_contingency(parameters: dict[str, Any], columns: Sequence[str]) -> NamedOptions:
@@ -231,7 +231,7 @@ def _of_contingency(parameters: dict[str, Any], columns: Sequence[str]) -> Named
         return None
     equal = parameters.pop("equal", False)
     domain = {name: list(labels) for name, labels in values}
-    return {"columns": names, "domain": domain, "equal": equal, **others, **_protection(parameters)}
+    return {"columns": names, "groups": domain, "equal": equal, **others, **_protection(parameters)}
 
 
 def _of_hierarchy(parameters: dict[str, Any], columns: Sequence[str]) -> NamedOptions:
@@ -241,7 +241,7 @@ def _of_hierarchy(parameters: dict[str, Any], columns: Sequence[str]) -> NamedOp
     others = _count_column(parameters, columns, levels)
     if leaves is None or others is None:
         return None
-    options = {"levels": levels, "domain": leaves, **others, **_protection(parameters)}
+    options = {"levels": levels, "groups": leaves, **others, **_protection(parameters)}
     if "targets" in parameters:
         options["target"] = parameters.pop("targets")
     return options
@@ -277,7 +277,7 @@ def _count_column(
         return {} if list(columns or names) == list(names) else None
     if list(columns[:-1]) != list(names):
         return None
-    return {"counts": columns[-1]}
+    return {"count_column": columns[-1]}
 
 
 def _protection(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from counton.base.errors import InvalidInputError
 from counton.job import values as v
 from counton.job.common_options import (
     DiscoveredGroupOptions,
-    DomainOptions,
+    DeclaredGroupOptions,
     GroupOptions,
     Job,
     PeriodSeriesOptions,
@@ -34,13 +34,15 @@ class CountColumnOptions(Section):
 
     heading = "Statistic"
     scope = STREAM
-    counts: v.Column | None = option("Column with the number of events that each row stands for.")
+    count_column: v.Column | None = option(
+        "Column with the number of events that each row stands for."
+    )
 
 
 class ReplaceOptions(Section):
     """Protection of a row's values, where its presence is public."""
 
-    heading = "Guarantee"
+    heading = "Privacy"
     scope = STREAM
     replace: bool = option("Protect the values of a row, not its presence.", default=False)
 
@@ -48,9 +50,9 @@ class ReplaceOptions(Section):
 class UpstreamBoundOptions(Section):
     """A bound on one user's share of a table of counts, which its maker vouches for."""
 
-    heading = "People"
+    heading = "Contributions"
     scope = STREAM
-    moves: v.MostEvents | None = option(
+    upstream_max_contributions: v.MostEvents | None = option(
         "Largest number of one user's events in a table of counts, which its maker ensured.",
         FILE_ONLY,
     )
@@ -81,7 +83,7 @@ class CountJob(
     statistic: Literal["count"] = "count"
     summary: ClassVar = "The number of events: of rows, or of what a column of counts adds up to."
     also_called: ClassVar = ("number", "events", "rows", "histogram")
-    example: ClassVar = {"by": "page", "domain": "home,shop"}
+    example: ClassVar = {"group_by": "page", "groups": "home,shop"}
 
 
 class SumJob(
@@ -167,17 +169,17 @@ class TopKJob(
         "The largest groups of a histogram, with intervals that hold for all of them at once."
     )
     also_called: ClassVar = ("top", "topk", "top_k", "largest")
-    example: ClassVar = {"by": "page", "domain": "home,shop", "top": "1"}
-    needs: ClassVar = ("by",)
+    example: ClassVar = {"group_by": "page", "groups": "home,shop", "top": "1"}
+    needs: ClassVar = ("group_by",)
 
 
 class DistinctJob(OverOptions, SeriesOptions, UnlistedGroupOptions, GroupOptions, UserOptions, Job):
     """How many different users there are so far; each counts once, for ever."""
 
-    heading = "People"
+    heading = "Contributions"
     scope = STREAM
     statistic: Literal["distinct"] = "distinct"
-    first: bool = option("Each user counts once, as always here.", default=False)
+    distinct_users: bool = option("Each user counts once, as always here.", default=False)
     summary: ClassVar = "How many different users there are so far."
     also_called: ClassVar = ("unique", "uniques", "users", "visitors")
     example: ClassVar = {"user": "visitor"}
@@ -197,7 +199,7 @@ class ReachJob(
     )
     summary: ClassVar = "How many users have at least 1, 5, 100 rows in a period."
     also_called: ClassVar = ("frequency", "returning", "active")
-    example: ClassVar = {"user": "visitor", "per": "1mo", "at-least": "1,2"}
+    example: ClassVar = {"user": "visitor", "contribution_period": "1mo", "at-least": "1,2"}
     needs: ClassVar = ("user",)
 
 
@@ -207,7 +209,7 @@ class HierarchyJob(
     OverOptions,
     SeriesOptions,
     UnlistedGroupOptions,
-    DomainOptions,
+    DeclaredGroupOptions,
     UserRowOptions,
     Job,
 ):
@@ -223,10 +225,10 @@ class HierarchyJob(
     summary: ClassVar = (
         "How many rows each place of a hierarchy has, such as region and city; counts add up."
     )
-    example: ClassVar = {"levels": "page", "domain": "pages.csv"}
+    example: ClassVar = {"levels": "page", "groups": "pages.csv"}
     example_file: ClassVar = ("pages.csv", "page\nhome\nshop\n")
     may_be_single_table: ClassVar = True
-    needs: ClassVar = ("levels", "domain")
+    needs: ClassVar = ("levels", "groups")
 
 
 class ContingencyJob(
@@ -235,7 +237,7 @@ class ContingencyJob(
     OverOptions,
     SeriesOptions,
     UnlistedGroupOptions,
-    DomainOptions,
+    DeclaredGroupOptions,
     UserRowOptions,
     Job,
 ):
@@ -250,9 +252,9 @@ class ContingencyJob(
         "How many rows have each combination of some columns' values, with all margins."
     )
     also_called: ClassVar = ("crosstab", "table")
-    example: ClassVar = {"columns": "page,device", "domain": "page=home,shop;device=phone,desk"}
+    example: ClassVar = {"columns": "page,device", "groups": "page=home,shop;device=phone,desk"}
     may_be_single_table: ClassVar = True
-    needs: ClassVar = ("columns", "domain")
+    needs: ClassVar = ("columns", "groups")
 
 
 class RangesJob(
@@ -262,7 +264,7 @@ class RangesJob(
     OverOptions,
     SeriesOptions,
     UnlistedGroupOptions,
-    DomainOptions,
+    DeclaredGroupOptions,
     UserRowOptions,
     Job,
 ):
@@ -277,9 +279,9 @@ class RangesJob(
         "How cells are measured: auto, identity, haar, hierarchy or optimal. [default: auto]"
     )
     summary: ClassVar = "A line of counts, accurate in every interval."
-    example: ClassVar = {"label": "page", "domain": "home,shop"}
+    example: ClassVar = {"label": "page", "groups": "home,shop"}
     may_be_single_table: ClassVar = True
-    needs: ClassVar = ("label", "domain")
+    needs: ClassVar = ("label", "groups")
 
 
 class MomentsJob(

@@ -9,7 +9,7 @@ from counton.job.common_options import Job
 #: Most characters of such a name.
 _LONGEST = 100
 #: Options whose columns tell streams of one statistic apart; the first that is stated counts.
-_COLUMNS = ("value", "columns", "counts")
+_COLUMNS = ("value", "columns", "count_column")
 
 
 def usual_name(job: Job) -> str:

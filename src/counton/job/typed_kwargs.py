@@ -58,74 +58,74 @@ class RowFields(TypedDict, total=False):
     separator: str | None
     decimal: Literal[".", ","] | None
     time_format: str | None
-    clock_change: Literal["raise", "earliest", "latest"] | None
+    ambiguous: Literal["raise", "earliest", "latest"] | None
     bad_rows: str | None
-    bad_rows_most: int | None
-    missing: Literal["refuse", "skip"] | None
+    max_bad_rows: int | None
+    missing_values: Literal["fail", "drop"] | None
+    row_id: str | None
+    lookback: str | timedelta | None
 
 
 class JobFields(RowFields, total=False):
     """Keyword arguments of `counton.release`, besides the state and the guarantee.
 
-    >>> stream: JobFields = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 365}
+    >>> stream: JobFields = {"time": "at", "every": "1d", "start": "2024-03-01", "windows": 365}
     >>> sorted(stream)
     ['every', 'start', 'steps', 'time']
     """
 
     time: str | None
     every: str | timedelta | None
-    steps: int | None
-    around: int | None
+    windows: int | None
+    expected_windows: int | None
     start: str | date | None
     until: str | date | None
-    yes: bool
-    quiet: int | None
+    allow_empty_windows: bool
+    max_empty_windows: int | None
     timezone: str | None
-    watermark: str | timedelta | None
-    revise: str | timedelta | None
-    recounts: int | None
+    release_delay: str | timedelta | None
+    allowed_lateness: str | timedelta | None
+    max_corrections: int | None
     epsilon: Number | None
     delta: Number | None
     rho: Number | None
-    within: Number | Mapping[str, Any] | None
-    least: Literal["epsilon", "rho"] | None
-    size: int | None
-    expire: bool
-    growth: Number | None
-    delay: int | None
-    unit: str | None
+    margin_of_error: Number | Mapping[str, Any] | None
+    solve_for: Literal["epsilon", "rho"] | None
+    expected_rows: int | None
+    expiring: bool
+    expiration_growth: Number | None
+    expiration_delay: int | None
+    privacy_unit: str | None
     strategy: str | StreamStrategy | None
     metric: Literal["mean", "max"] | None
     simple: bool
-    id: str | None
     query: str | None
     append: bool
-    covers: str | timedelta | None
-    out: str | os.PathLike[str] | None
-    plot: str | os.PathLike[str] | None
+    output: str | os.PathLike[str] | None
+    chart: str | os.PathLike[str] | None
     title: str | None
     axis: str | None
     source: str | None
     width: float | None
-    level: float | None
-    name: str | None
+    confidence_level: float | None
+    stream: str | None
     key: Key | str | os.PathLike[str] | None
-    witness: str | os.PathLike[str] | None
+    rollback_guard: str | os.PathLike[str] | None
     user: str | None
-    most: int | None
-    per: str | timedelta | None
+    max_contributions: int | None
+    contribution_period: str | timedelta | None
     retain: str | timedelta | None
-    most_a_window: int | None
-    row: str | None
-    distinct: bool
-    first: bool
-    domain: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]] | None
-    by: str | Sequence[str] | None
-    other: str | None
-    unknown: Literal["refuse", "drop", "discover"] | None
-    release: Literal["totals", "windows", "both", "periods"] | None
-    moves: int | None
-    counts: str | None
+    max_contributions_per_window: int | None
+    event_name: str | None
+    once_per_window: bool
+    distinct_users: bool
+    groups: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]] | None
+    group_by: str | Sequence[str] | None
+    other_group: str | None
+    unlisted_groups: Literal["error", "drop", "discover"] | None
+    series: Literal["cumulative", "per-window", "both", "period-to-date"] | None
+    upstream_max_contributions: int | None
+    count_column: str | None
     value: str | None
     lower: Number | None
     upper: Number | None

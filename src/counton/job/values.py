@@ -258,14 +258,14 @@ def _rollback_guard(value: object, info: ValidationInfo) -> str:
 
 
 def _bad_rows(value: object, info: ValidationInfo) -> str:
-    if value == "refuse":
+    if value == "fail":
         return value
     if (
         not isinstance(value, str)
         or not value.removeprefix(QUARANTINE)
         or value == value.removeprefix(QUARANTINE)
     ):
-        raise ValueError(f"is neither refuse nor {QUARANTINE}FILE; write one of them")
+        raise ValueError(f"is neither fail nor {QUARANTINE}FILE; write one of them")
     return QUARANTINE + _file(value.removeprefix(QUARANTINE), info)
 
 
@@ -373,7 +373,7 @@ _DELAY = re.compile(r"\d{1,6}[smhd]")
 STRATEGIES = ("auto", PUBLISHED, *FAMILIES, *PAPERS)
 #: The time at which a run begins, and the time of the newest event.
 NOW = "now"
-LATEST_ROW = "newest"
+LATEST_ROW = "latest-event"
 #: Begins a value of ``bad_rows`` that names a file.
 QUARANTINE = "quarantine:"
 

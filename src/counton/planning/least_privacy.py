@@ -71,22 +71,26 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
         part = isinstance(bound, str) and bound.strip().endswith("%")
         if part and (size is None or name not in ("", "count")):
             remedy = (
-                "give the size, which must be public" if size is None else "give it as a number"
+                "give the number of rows, which must be public"
+                if size is None
+                else "give it as a number"
             )
-            why = "no size is stated" if size is None else f"{name} is not a number of rows"
+            why = "none is stated" if size is None else f"{name} is not a number of rows"
             raise InvalidInputError(
-                f"{field('within', bound)} is a share of the number of rows, and {why}: {remedy}"
+                f"{field('margin_of_error', bound)} is a share of the number of rows, and {why}: {remedy}"
             )
         number = exact(
-            bound.strip().removesuffix("%") if isinstance(bound, str) else bound, "within"
+            bound.strip().removesuffix("%") if isinstance(bound, str) else bound, "margin_of_error"
         )
         if number <= 0:
             raise InvalidInputError(
-                f"{field('within', bound)} is the half-width of an interval, and must be above 0"
+                f"{field('margin_of_error', bound)} is the half-width of an interval, and must be above 0"
             )
         bounds[name] = float(number * (size or 1) / 100 if part else number)
     if not bounds:
-        raise InvalidInputError("within is empty: give at least one half-width, such as 20")
+        raise InvalidInputError(
+            "margin_of_error is empty: give at least one half-width, such as 20"
+        )
     return bounds
 
 
@@ -103,9 +107,9 @@ def compare_halfwidths(
         else:
             allowed = ", ".join(filter(None, halfwidths)) or "one number, without a name"
             raise InvalidInputError(
-                f"{field('within', f'{name}={bound:g}')} names {quote(name)}, whose half-width "
+                f"{field('margin_of_error', f'{name}={bound:g}')} names {quote(name)}, whose half-width "
                 f"cannot be planned; names are {allowed}; half-widths that depend on the number of "
-                f"rows need {field('size')}, which must be public"
+                f"rows need {field('expected_rows')}, which must be public"
             )
         targets |= {name: min(bound, targets.get(name, math.inf)) for name in names}
     return ReachedHalfwidths(
@@ -176,7 +180,7 @@ def least_guarantee(
         high = min(low + stride, highest)
     if factor_at(high) > 1:
         raise InvalidInputError(
-            f"{field('within')} cannot be reached: even with {least} = {text(_loss_at(highest))}, "
+            f"{field('margin_of_error')} cannot be reached: even with {least} = {text(_loss_at(highest))}, "
             f"which protects nothing, a number is off by {figures(factor_at(highest))} "
             "times the given half-width; allow a larger error"
         )

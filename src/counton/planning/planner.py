@@ -74,11 +74,11 @@ _LONG = 2**14
 #: Horizon from which on families of strategies that are never better than all others are left out,
 #: unless a plan compares all strategies.
 _SHORT = 64
-#: Least number of steps, and largest epsilon, with which the solved strategy is known to be the
+#: Least number of steps, and largest epsilon, with which the least-squares strategy is known to be the
 #: best, if a unit counts in one step. A test compares them at this epsilon: any other strategy has
 #: at least 1.1 times its variance. With a smaller epsilon all the more: a discrete Laplace
 #: distribution on whole numbers has (x/2 / sinh(x/2))^2 of the variance of the continuous one,
-#: where x is at most epsilon, and the solved strategy draws on a grid that is 2^16 times as fine.
+#: where x is at most epsilon, and the least-squares strategy draws on a grid that is 2^16 times as fine.
 _SOLVED_FROM = 37
 _SOLVED_UP_TO = 2
 #: Horizon beyond which the square root is not considered for Laplace noise.
@@ -87,11 +87,11 @@ _LONG_SERIES = 2**16
 #: the first candidate.
 _EVER_COARSER = {
     family.words
-    for family in (names.NORMALISED, names.OCTAVE, names.WHOLE_OCTAVE, names.GROWING_ROOT)
+    for family in (names.NORMALISED, names.MULTISCALE, names.WHOLE_MULTISCALE, names.GROWING_ROOT)
 }
 #: Number of steps that is assumed if none is stated.
 _AROUND = 2**16
-#: Least horizon of the octave strategy: its weights are known from here on.
+#: Least horizon of the multiscale strategy: its weights are known from here on.
 _SHORTEST_OCTAVE = 512
 #: Number of choices that are printed without ``full``.
 _BRIEF = 3
@@ -123,7 +123,7 @@ class Plan(Generic[D]):
     >>> from counton import PureDP, plan
     >>> ranked = plan(365, PureDP(1))
     >>> [choice.strategy_family for choice in ranked][:3], ranked.best is ranked.choices[0]
-    (['solved', 'look-ahead tree', 'k-ary with subtraction'], True)
+    (['least-squares', 'look-ahead tree', 'k-ary with subtraction'], True)
     """
 
     choices: tuple[D, ...]
@@ -319,7 +319,7 @@ class StreamPlan(Plan[Design]):
         >>> ranked = plan(365, PureDP(1))
         >>> for one in (ranked.best, ranked.best_published):
         ...     print(one.strategy_family, round(one.errors.mean_std, 2))
-        solved 7.87
+        least-squares 7.87
         k-ary with subtraction 10.29
         """
         described = (
@@ -397,7 +397,7 @@ class StreamPlan(Plan[Design]):
         Up to 65,536 steps are searched for the largest error.
 
         >>> from counton import ZCDP, plan
-        >>> plan(365, ZCDP(0.5), release="windows").in_words()
+        >>> plan(365, ZCDP(0.5), series="per-window").in_words()
         'rho = 0.5: the number of one step is off by at most 2, in 95 of 100'
         """
         last = "" if self.horizon is not None else " (there is no last step)"
@@ -567,13 +567,13 @@ def ranked_designs(
     _check_names(names_asked)
     check_metric(metric, release)
     if horizon is None:
-        around = check_integer("around", _AROUND if around is None else around, 1)
+        around = check_integer("expected_windows", _AROUND if around is None else around, 1)
     else:
         horizon = check_integer("horizon", horizon, 1)
         if around is not None:
             raise InvalidInputError(
-                f"horizon is {horizon} and around is {around}; around is only for streams without "
-                "a last step: leave around out, or give None as the horizon"
+                f"horizon is {horizon} and expected_windows is {around}; expected_windows is only for "
+                "streams without a last step: leave it out, or give None as the horizon"
             )
     check_guarantee(guarantee)
     contribution = ContributionBound.add_remove() if contribution is None else contribution
@@ -652,7 +652,7 @@ def ranked_designs(
     if not choices:
         steps = "without a last step" if horizon is None else f"over {horizon:,} steps"
         several = f"; nor can {len(notes) - 1:,} others" if len(notes) > 1 else ""
-        reason = notes[0].partition(": ")[2] if notes else f"none has {field('release', release)}"
+        reason = notes[0].partition(": ")[2] if notes else f"none is made for {release}"
         named = f" of {field('strategy', ','.join(sorted(names_asked)))}" if names_asked else ""
         raise InvalidInputError(
             f"no strategy{named} can give {guarantee} {steps}: {reason}{several}; allow another "
@@ -859,7 +859,7 @@ class _FamilyCandidates(NamedTuple):
 #: Kinds of strategies for totals. Among equally good strategies the first is chosen.
 _BOTH: tuple[_FamilyCandidates, ...] = (
     _FamilyCandidates(
-        names.SOLVED,
+        names.LEAST_SQUARES,
         lambda question, norm: strategies_of_shape(
             question.horizon, norm, question.metric, question.release
         ),
@@ -889,7 +889,7 @@ _BOTH: tuple[_FamilyCandidates, ...] = (
         simple=False,
     ),
     _FamilyCandidates(
-        names.OCTAVE,
+        names.MULTISCALE,
         lambda question, norm: [
             catalogue.MultiscaleStrategy(question.horizon, question.metric, bits)
             for bits in (16, 12)
@@ -899,7 +899,7 @@ _BOTH: tuple[_FamilyCandidates, ...] = (
         simple=False,
     ),
     _FamilyCandidates(
-        names.WHOLE_OCTAVE,
+        names.WHOLE_MULTISCALE,
         lambda question, norm: [
             catalogue.MultiscaleStrategy(question.horizon, question.metric, bits, whole=True)
             for bits in (16, 12)
@@ -1064,7 +1064,7 @@ def candidates(
     ``everything``.
 
     >>> [found.strategy_family for found in candidates(1000, simple=True)]
-    ['k-ary with subtraction', 'octave, whole numbers', 'k-ary', 'smooth binary',
+    ['k-ary with subtraction', 'multiscale, whole numbers', 'k-ary', 'smooth binary',
      'smooth binary, even height', 'binary', 'noise for each step']
     """
     question = _Question(horizon, metric, release, steps, separation, every)

@@ -163,7 +163,7 @@ class Ledger:
         self._spends: list[LedgerEntry] = []
 
     def __repr__(self) -> str:
-        return f"Ledger({self.budget!r}, {len(self.spends):,} entries)"
+        return f"Ledger({self.budget!r}, {len(self.entries):,} entries)"
 
     def __str__(self) -> str:
         return self.describe()
@@ -171,7 +171,7 @@ class Ledger:
     def describe(self) -> str:
         """Return the budget, the spent budget and the rest, in words."""
         lines = [f"budget: {self.budget}"]
-        lines += [f"{entry.name}: {entry.guarantee}" for entry in self.spends]
+        lines += [f"{entry.name}: {entry.guarantee}" for entry in self.entries]
         if self.unit is not None:
             lines[0] += f", about one {self.unit}"
         for unit in self.units:
@@ -180,7 +180,7 @@ class Ledger:
         return "\n".join(lines)
 
     @property
-    def spends(self) -> tuple[LedgerEntry, ...]:
+    def entries(self) -> tuple[LedgerEntry, ...]:
         """All entries, in the order in which they were added."""
         return tuple(self._spends)
 
@@ -436,7 +436,7 @@ class Ledger:
         if unit is None and len(accounts) > 1:
             raise InvalidInputError(
                 f"this ledger has separate totals for {' and '.join(map(repr, accounts))}; choose "
-                f"one with {field('unit')}={next(iter(accounts))!r}"
+                f"one with {field('privacy_unit')}={next(iter(accounts))!r}"
             )
         if unit is None or self.unit is not None:
             return next(iter(accounts.values()), None)
@@ -451,7 +451,7 @@ class Ledger:
             if len(alike) > 1:
                 raise InvalidInputError(
                     f"this ledger has separate totals for {' and '.join(map(repr, alike))}, each "
-                    f"by its own clock; choose one with {field('unit', alike[0])}"
+                    f"by its own clock; choose one with {field('privacy_unit', alike[0])}"
                 )
             account_unit = next(iter(alike), account_unit)
         return accounts.get(account_unit)

@@ -59,7 +59,7 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
         running = f"Running {what}"
         drawn["totals"] = (totals_curves(part), title_in_words(running, grouped), times)
     apart = released.together is None
-    if definition.release == "windows" or (definition.release == "both" and apart):
+    if definition.series == "per-window" or (definition.series == "both" and apart):
         most = () if apart else (len(released.shown_steps),)
         curves, every = window_curves(part, *most)
         times = times_in_words(definition, 1, every)

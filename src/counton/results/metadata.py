@@ -20,6 +20,7 @@ from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInputError, field
 from counton.base.exact import quote
 from counton.base.lengths import PERIODS
+from counton.base.series import Series
 from counton.base.table_schema import CUMULATIVE, PER_WINDOW
 from counton.continual import Design
 from counton.privacy import ContributionBound, Guarantee
@@ -288,7 +289,7 @@ class UserLevel(ContributionRule):
             )
         if self.most_a_window is not None:
             raise InvalidInputError(
-                f"{field('most_a_window', self.most_a_window)} is only for counts and sums, and "
+                f"{field('max_contributions_per_window', self.most_a_window)} is only for counts and sums, and "
                 "here each row changes several numbers; leave it out"
             )
         assert isinstance(row.pattern, BoundedChange)
@@ -308,15 +309,14 @@ def counting_from_dict(bound: Mapping[str, Any] | None) -> ContributionRule:
 
 #: The published numbers of each step: the total so far, the step's own number, both, or, for users
 #: counted anew in each period, the number of that period.
-Published = Literal["totals", "windows", "both", "periods"]
-RELEASES: tuple[Published, ...] = get_args(Published)
+SERIES: tuple[Series, ...] = get_args(Series)
 #: Fields of a description that are texts, with their allowed values; (): any text or None.
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "what": (),
     "by": (),
     "value": (),
     "unit": (),
-    "release": RELEASES,
+    "series": SERIES,
     "metric": (),
 }
 
@@ -382,7 +382,7 @@ class ReleaseMetadata:
     >>> from counton.strategies import Binary
     >>> terms = Counter(Binary(31), PureDP(1), key=Key.generate(), name="visits").design
     >>> facts = {"what": "count", "by": None, "value": None, "windows": None, "groups": None,
-    ...          "unit": "visit", "people": None, "release": "totals", "metric": "mean",
+    ...          "unit": "visit", "people": None, "series": "cumulative", "metric": "mean",
     ...          "discovery": None}
     >>> described = ReleaseMetadata.of(terms, facts)
     >>> described.subject, described.groups, described.public() == facts
@@ -399,7 +399,7 @@ class ReleaseMetadata:
     guarantee: Guarantee
     contribution: ContributionBound
     strategy: StreamStrategy
-    release: Published
+    series: Series
     metric: str
     counting: ContributionRule = ADDED
     cells: Cells = DECLARED
@@ -422,7 +422,7 @@ class ReleaseMetadata:
             guarantee=terms.guarantee,
             contribution=terms.contribution,
             strategy=terms.strategy,
-            release="windows" if terms.strategy.facts.workload == "windows" else "totals",
+            series="per-window" if terms.strategy.facts.workload == "windows" else "cumulative",
             metric="mean",
         )
 
@@ -439,9 +439,9 @@ class ReleaseMetadata:
     @property
     def series_names(self) -> tuple[str, ...]:
         """The series of counts and sums that are published, as in the column ``series``."""
-        if self.release == "both":
+        if self.series == "both":
             return CUMULATIVE, PER_WINDOW
-        return (PER_WINDOW,) if self.release == "windows" else (CUMULATIVE,)
+        return (PER_WINDOW,) if self.series == "per-window" else (CUMULATIVE,)
 
     @property
     def shows_cells(self) -> bool:
@@ -517,7 +517,7 @@ class ReleaseMetadata:
         """Words for the counted or summed quantity, such as "number of visits"."""
         if self.value is not None and not getattr(self.inner, "counts_units", False):
             return f"sum of {self.value}"
-        alone = self.release == "windows"
+        alone = self.series == "per-window"
         return self.counting.subject(self.unit, self.groups_apart, alone=alone)
 
     def public(self) -> dict[str, Any]:
@@ -530,7 +530,7 @@ class ReleaseMetadata:
             "groups": None if self.domain is None else list(self.domain),
             "unit": self.unit,
             "people": self.counting.to_dict(),
-            "release": self.release,
+            "series": self.series,
             "metric": self.metric,
             "discovery": self.cells.to_dict(),
             **({} if self.cut.goes_on else {"once": True}),
@@ -570,7 +570,7 @@ class ReleaseMetadata:
             guarantee=terms.guarantee,
             contribution=terms.contribution,
             strategy=terms.strategy,
-            release=public["release"],
+            series=public["series"],
             metric=public["metric"],
             counting=counting_from_dict(public["people"]),
             cells=cells_from_dict(public["discovery"]),

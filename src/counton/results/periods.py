@@ -136,14 +136,14 @@ def check_sums(definition: ReleaseMetadata, every: str) -> None:
             "groups that were found in the data, because they are shown from different windows on"
         )
     elif (
-        definition.release == "windows"
+        definition.series == "per-window"
         and not definition.shows_cells
         and every != definition.cut.every
     ):
         raise InvalidInputError(
-            f"{field('sums', every)} needs totals, but {field('release', 'windows')} of "
+            f"{field('sums', every)} needs totals, but {field('series', 'per-window')} of "
             f"{definition.what} has the numbers of single windows of {definition.cut.every}, which "
-            f"are not added up: give {field('release', 'totals')} to a new stream, or leave it out"
+            f"are not added up: give {field('series', 'cumulative')} to a new stream, or leave it out"
         )
     if what:
         raise InvalidInputError(f"{field('sums', every)} does not go with {what}; leave it out")
@@ -179,7 +179,7 @@ def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
     """
     if delay:
         raise InvalidInputError(
-            f"{field('sums', every)} does not go with {field('delay', delay)}, because a delayed "
+            f"{field('sums', every)} does not go with {field('expiration_delay', delay)}, because a delayed "
             "release counts up to an earlier window; leave it out"
         )
     steps = windows.ended_by(microseconds(windows.start) + _TEN_YEARS)
@@ -328,12 +328,12 @@ def steps_between(given: str | range | None, last: int, cut: Windows) -> range:
     if wrong:
         dates = ", or days, as in 2024-03-18:2024-03-24" if cut.timed else ""
         raise InvalidInputError(
-            f"{field('steps', given)} cannot be read as steps; write 25:48 for the steps 25 to 48 "
+            f"{field('windows', given)} cannot be read as steps; write 25:48 for the steps 25 to 48 "
             f"(both included), 25: or :48, or 25 for a single step{dates}"
         )
     if not 1 <= first <= end <= last:
         raise InvalidInputError(
-            f"{field('steps', f'{first}:{end}')} is not within the released steps 1:{last}; give "
+            f"{field('windows', f'{first}:{end}')} is not within the released steps 1:{last}; give "
             "steps among these, the first before the last"
         )
     return range(first, end + 1)
@@ -402,7 +402,7 @@ def _steps_of(windows: Windows, steps: range, times: _Times, given: object) -> r
         first = windows.starts(steps)[0]
         last = windows.ends(steps)[-1]
         raise InvalidInputError(
-            f"no released window lies between the times of {field('steps', given)}; give times "
+            f"no released window lies between the times of {field('windows', given)}; give times "
             f"between {windows.at(int(first))} and {windows.at(int(last))}, when the released "
             "windows begin and end"
         )

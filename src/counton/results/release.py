@@ -85,10 +85,10 @@ class Release:
     >>> from counton.run import Job, run
     >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T10:15"], "paid": [3, 5]})
     >>> told = {
-    ...     "time": "at", "every": "1d", "start": "2024-03-01", "steps": 365,
+    ...     "time": "at", "every": "1d", "start": "2024-03-01", "windows": 365,
     ...     "until": "2024-03-03", "epsilon": 1,
     ... }
-    >>> with run(Job("count", visits, "c.db", release="both", **told)) as outcome:
+    >>> with run(Job("count", visits, "c.db", series="both", **told)) as outcome:
     ...     outcome.read().table().columns[3:6]
     ['series', 'group', 'estimate']
     """
@@ -124,7 +124,7 @@ class Release:
         >>> from counton import release
         >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T10:15"]})
         >>> found = release("count", visits, state="c.db", time="at", every="1d", epsilon=1,
-        ...                 start="2024-03-01", steps=365, until="2024-03-05")
+        ...                 start="2024-03-01", windows=365, until="2024-03-05")
         >>> found.table()["window_index"].to_list()
         [1, 2, 3, 4]
         """
@@ -265,8 +265,8 @@ class Release:
         ...     "page": ["home", "shop", "home"], "paid": [3, 8, 5],
         ... })
         >>> found = release(
-        ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365, by="page",
-        ...     until="newest", domain=["home", "shop"], guarantee=PureDP(1),
+        ...     "count", visits, time="time", every="1d", start="2024-03-01", windows=365, group_by="page",
+        ...     until="latest-event", groups=["home", "shop"], guarantee=PureDP(1),
         ...     state="visits.db",
         ... )
         >>> found.difference("home", "shop").what
@@ -414,7 +414,7 @@ class Release:
 
         >>> import polars as pl
         >>> from counton import PureDP, release
-        >>> told = {"time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d"}
+        >>> told = {"time": "at", "every": "1d", "start": "2024-03-01", "allowed_lateness": "2d"}
         >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T10:15"]})
         >>> _ = release(
         ...     "count", visits, **told, append=True, until="2024-03-03", guarantee=PureDP(1),

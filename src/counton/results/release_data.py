@@ -229,10 +229,10 @@ class ReleaseData:
         """Number of last steps of each number, or its period, such as "week"; None: all so far."""
         if self.shown.over is not None or self.has_cells:
             return self.shown.over
-        release = self.definition.release
-        if release == "periods":
+        series = self.definition.series
+        if series == "period-to-date":
             return self.definition.anew()
-        return 1 if release == "windows" else None
+        return 1 if series == "per-window" else None
 
     @cached_property
     def _period_begins(self) -> NDArray[np.int64]:
@@ -248,7 +248,7 @@ class ReleaseData:
         ends = np.asarray(steps, np.int64)
         if self.shown.over is not None:
             return ends - self.shown.over
-        if self.definition.release == "periods":
+        if self.definition.series == "period-to-date":
             return self._period_begins[ends - 1]
         return ends - 1 if self.over == 1 else np.zeros_like(ends)
 
@@ -382,7 +382,7 @@ class ReleaseData:
     def totals(self) -> Series | None:
         """Running totals, if they are published; else `InvalidInputError`."""
         self._cells  # noqa: B018 - which another statistic has not
-        if self.definition.release == "windows":
+        if self.definition.series == "per-window":
             return None
         if self.design.strategy.facts.workload == "windows":  # sums of windows, read together
             stops = np.asarray(self.steps)
@@ -397,7 +397,7 @@ class ReleaseData:
     def _windows(self, steps: range) -> Series | None:
         """Return the numbers of single windows for some steps."""
         self._cells  # noqa: B018 - which another statistic has not
-        if self.definition.release == "totals":
+        if self.definition.series == "cumulative":
             return None
         if self.design.strategy.facts.workload == "windows":
             return self.series.part(steps)
@@ -461,7 +461,7 @@ class ReleaseData:
         """
         steps = range(1, max(ends) + 1)
         gone = withdrawn_cells(self.definition.marks, steps, groups)
-        if self.definition.release == "totals":
+        if self.definition.series == "cumulative":
             gone[np.setdiff1d(steps, ends) - 1] = False
         else:
             gone[: min(ends)] = False
@@ -469,7 +469,7 @@ class ReleaseData:
             step, group = np.argwhere(gone)[0].tolist()
             raise InvalidInputError(
                 f"the number of step {step + 1:,} of {groups[group]!r} is withdrawn: ask for "
-                f"{field('steps')} without it"
+                f"{field('windows')} without it"
             )
 
     @cached_property
@@ -582,8 +582,8 @@ class ReleaseData:
                     raise InvalidInputError(
                         f"{self.design.name!r} holds the numbers of single windows, and those of "
                         "several windows do not add up: ask for one window "
-                        f"({field('steps', stop)}), or begin a stream with "
-                        f"{field('release', 'totals')}"
+                        f"({field('windows', stop)}), or begin a stream with "
+                        f"{field('series', 'cumulative')}"
                     )
                 return found
             return found.since(self.readings[start - 1]) if start else found
@@ -617,7 +617,7 @@ class ReleaseData:
                 f"shares of distinct users cannot be computed, because one {unit} may count in "
                 f"{groups:,} groups, and the number of users of all groups together is not "
                 f"released. Ask for the ratio of two groups; or begin a stream with "
-                f"{field('most', 1)}"
+                f"{field('max_contributions', 1)}"
             )
 
     @property
@@ -786,7 +786,7 @@ class ReleaseData:
         parts = [one.columns(self.level) for one in found]
         rows = [len(next(iter(part.values()))) for part in parts]
         place = np.repeat(np.arange(len(steps)), rows)
-        of_periods = begins[place] if self.definition.release == "periods" else None
+        of_periods = begins[place] if self.definition.series == "period-to-date" else None
         when = when_columns(
             np.asarray(steps, np.int64)[place], self.definition.cut, self.shown.over, of_periods
         )
@@ -798,8 +798,8 @@ class ReleaseData:
         """What a statistic's rows of a window count, as in the column ``series``."""
         if self.shown.over is not None:
             return PER_WINDOW if self.shown.over == 1 else TRAILING
-        named = {"windows": PER_WINDOW, "periods": PERIOD_TO_DATE}
-        return named.get(self.definition.release, CUMULATIVE)
+        series = self.definition.series
+        return CUMULATIVE if series == "both" else series
 
     def _with_versions(self, table: pl.DataFrame) -> pl.DataFrame:
         """Add the columns of versions, if windows are released again."""
@@ -980,7 +980,7 @@ class ReleaseData:
     def reading(self) -> StatisticResult:
         """The numbers after the last step; see `Release.reading`."""
         last = self.steps.stop - 1
-        if self.definition.release == "periods":
+        if self.definition.series == "period-to-date":
             return self._reading_of(int(self._period_begins[last - 1]), last)
         return self.readings[last - 1]
 

@@ -72,8 +72,8 @@ class _File(NamedTuple):
 def read(
     source: str | os.PathLike[str],
     *,
-    name: str | None = None,
-    level: float | None = None,
+    stream: str | None = None,
+    confidence_level: float | None = None,
 ) -> Release:
     """Read a release from a file, without state and key.
 
@@ -84,8 +84,8 @@ def read(
         source: a table that a run or an export wrote: Parquet, or CSV or JSON with the
             description beside it (``visits.csv.json``). Or a frame of Spark from
             `Release.to_spark`, or from a table that keeps the metadata of its columns.
-        name: name of the stream that the file must hold; None: any.
-        level: probability with which each interval holds; None: the level of the file.
+        stream: name of the stream that the file must hold; None: any.
+        confidence_level: probability with which each interval holds; None: the level of the file.
 
     Raises:
         InvalidInputError: the file is missing, has no description, or is of another stream.
@@ -95,14 +95,16 @@ def read(
     >>> from counton import PureDP, release
     >>> visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-03T10:15"]})
     >>> run = release(
-    ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365,
-    ...     until="newest", guarantee=PureDP(1), state="visits.db",
-    ...     out="visits.parquet",
+    ...     "count", visits, time="time", every="1d", start="2024-03-01", windows=365,
+    ...     until="latest-event", guarantee=PureDP(1), state="visits.db",
+    ...     output="visits.parquet",
     ... )
     >>> read("visits.parquet").table().equals(run.table())
     True
     """
-    level = None if level is None else check_confidence_level(level)
+    confidence_level = (
+        None if confidence_level is None else check_confidence_level(confidence_level)
+    )
     if any(one.__module__.startswith("pyspark.sql.") for one in type(source).__mro__):
         from counton.results.spark_frames import rows_of
 
@@ -120,11 +122,11 @@ def read(
             file = _open_file(Path(source))
     with _file_named_in_errors(file.label):
         own = file.described["terms"]["name"]
-        if name not in (None, own):
+        if stream not in (None, own):
             raise InvalidInputError(
-                f"{file.label!r} belongs to stream {own!r}: correct {field('name', name)}"
+                f"{file.label!r} belongs to stream {own!r}: correct {field('stream', stream)}"
             )
-        found = _release_of(file, level)
+        found = _release_of(file, confidence_level)
         for note in file.notes:
             if note not in found.facts().get("notes", ()):
                 found = found.with_note(note)
@@ -135,10 +137,15 @@ def read(
 
 
 def read_public(
-    given: str | os.PathLike[str], *, name: str | None = None, level: float | None = None
+    given: str | os.PathLike[str],
+    *,
+    stream: str | None = None,
+    confidence_level: float | None = None,
 ) -> Release | None:
     """Read a released table, as `read` does; None if the source is a state."""
-    return read(given, name=name, level=level) if is_table(given) else None
+    return (
+        read(given, stream=stream, confidence_level=confidence_level) if is_table(given) else None
+    )
 
 
 def is_table(given: str | os.PathLike[str]) -> bool:
@@ -231,7 +238,7 @@ def _open_file(path: Path) -> _File:
         raise InvalidInputError(
             f"{str(path)!r} has no description of its stream in {where}, so it is not a released "
             "table. If another tool cut it from a released table, cut that one by counton export "
-            f"({field('steps')}, {field('groups')})"
+            f"({field('windows')}, {field('groups')})"
         )
     return _file(str(path), rows, facts)
 

@@ -20,8 +20,8 @@ def systematic_errors(definition: ReleaseMetadata) -> list[str]:
     >>> from counton.run import Job
     >>> from counton.run.planning import plan_stream
     >>> job = Job("sum", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
-    ...           steps=31, value="paid", lower=0, upper=60, resolution=1, user="reader", most=3,
-    ...           per="1d", epsilon=1)
+    ...           windows=31, value="paid", lower=0, upper=60, resolution=1, user="reader", max_contributions=3,
+    ...           contribution_period="1d", epsilon=1)
     >>> for line in systematic_errors(plan_stream(job).description()):
     ...     print(line)
     counted by arrival: a row that came after its day was published is in a later one, or does not
@@ -43,7 +43,7 @@ def systematic_errors(definition: ReleaseMetadata) -> list[str]:
         if whole and (definition.changes or not definition.counting.users):
             added = "still come in and are added to it"
             late = [late[0].replace(added, "may still come, go and change")]
-    if definition.cut.lags and definition.release == "both":
+    if definition.cut.lags and definition.series == "both":
         window = definition.window
         late.append(
             "all numbers of a table are read together, so that each total is the sum "
@@ -96,7 +96,7 @@ def late_note(definition: ReleaseMetadata) -> str | None:
 def adds_users_up(definition: ReleaseMetadata) -> str | None:
     """Return a note that counts of users by period are added up, if they are."""
     anew = definition.anew()
-    return None if anew is None or definition.release != "totals" else counted_anew(anew)
+    return None if anew is None or definition.series != "cumulative" else counted_anew(anew)
 
 
 def _rows_beyond_a_bound(definition: ReleaseMetadata) -> list[str]:

@@ -142,7 +142,7 @@ def _bounded_subject(definition: ReleaseMetadata) -> str:
     >>> from counton.run import Job
     >>> from counton.run.planning import plan_stream
     >>> job = Job("count", "departures.csv", "d.db", time="at", every="1w", start="2024-03-04",
-    ...           steps=31, user="tail", unit="aircraft", row="departure", most=5, per="1w",
+    ...           windows=31, user="tail", privacy_unit="aircraft", event_name="departure", max_contributions=5, contribution_period="1w",
     ...           epsilon=1)
     >>> _bounded_subject(plan_stream(job).description())
     "number of departures, at most 5 of one aircraft's week"
@@ -185,7 +185,7 @@ def _heading_of_cells(released: ReleaseData) -> str:
         "number": f"{step:,}",
         "zone": cut.timezone,
     }
-    if cut.lags or definition.release == "windows":
+    if cut.lags or definition.series == "per-window":
         said = "{what} in the {window} {until} (window {number}, {zone})"
         if cut.lags:
             said = "{what} by {window}, as known {until} (window {number}, {zone})"

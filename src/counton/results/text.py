@@ -101,7 +101,7 @@ def measured_in(definition: ReleaseMetadata) -> dict[str, str]:
     >>> from counton.run import Job
     >>> from counton.run.planning import plan_stream
     >>> job = Job("average", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
-    ...           steps=31, value="paid", lower=0, upper=60, resolution=1, unit="visit", epsilon=1)
+    ...           windows=31, value="paid", lower=0, upper=60, resolution=1, privacy_unit="visit", epsilon=1)
     >>> measured_in(plan_stream(job).description())
     {'': 'paid', 'count': 'visits'}
     """
@@ -135,7 +135,7 @@ def _published_in_words(
             parts.append(f"{one} ({inner_of(part).keyword}{each})")
         called = f"report of {list_in_words(parts)}"
     if definition.what == "stream":
-        called = f"total {name!r}" if definition.release == "totals" else f"number {name!r}"
+        called = f"total {name!r}" if definition.series == "cumulative" else f"number {name!r}"
     what = f"{called.removesuffix(',')}{',' * (',' in called and definition.by is not None)}"
     if definition.domain is not None and definition.by is not None:
         how = definition.cells.how(len(definition.domain or ()), "groups, named beforehand")
@@ -144,7 +144,7 @@ def _published_in_words(
     if not cut.goes_on:
         return f"The {what}, {cut.span(steps)}, was published once."
     if not cut.timed:
-        which = "" if definition.release == "windows" else " so far"
+        which = "" if definition.series == "per-window" else " so far"
         row = "" if definition.what == "stream" else ", after each row"
         if len(steps) == 1:
             return f"The {what}{which} was published once{row}."
@@ -156,9 +156,9 @@ def _published_in_words(
         several = cut.period and plural(cut.period)
         windows = several or f"periods of {cut.every}"
         when = f"in the last {over:,} {windows}"
-    elif over == 1 or definition.release == "windows":
+    elif over == 1 or definition.series == "per-window":
         when = f"in each {every}"
-    elif definition.release == "both":
+    elif definition.series == "both":
         when = f"so far and in each {every}"
     else:
         when = "so far"
@@ -365,7 +365,7 @@ def account_of(
 
     of = "" if definition.statistic.additive else "a cell of what it reads"
     # The least error of numbers of periods, and of several versions of a window, is not known.
-    unknown = definition.release == "periods" or definition.cut.lags > 0
+    unknown = definition.series == "period-to-date" or definition.cut.lags > 0
     least: Literal["mean", "max"] = "max" if definition.metric == "max" else "mean"
     factors = [] if unknown else factors_of_design(terms, least)
     far = far_from_possible(terms, factors, least, of=of, cited=False)
@@ -401,7 +401,7 @@ def _ids_in_words(definition: ReleaseMetadata) -> list[str]:
 
 
 def _shown_in_words(definition: ReleaseMetadata, over: int | str | None) -> str:
-    if over is None or definition.release == "windows":
+    if over is None or definition.series == "per-window":
         return ""
     if isinstance(over, str):
         return f" Each user counts anew in each {over}."
@@ -417,14 +417,14 @@ def _released_in_words(definition: ReleaseMetadata, terms: Design, steps: int) -
     what = statistic_in_words(definition)
     if not cut.goes_on:
         return f"The {what} was released once."
-    if definition.release == "both":
+    if definition.series == "both":
         what = what.removesuffix(",")
         what = f"{what}, so far and in each window,"
-    elif definition.release == "windows":
+    elif definition.series == "per-window":
         what = f"{what} in each window"
     elif additive:
         what = f"{what} so far"
-    elif definition.release == "periods":
+    elif definition.series == "period-to-date":
         period = definition.anew() or "period"
         what = f"{what} in each {period}{_so_far(definition, period)}"
     else:
@@ -595,7 +595,7 @@ def protected_in_words(definition: ReleaseMetadata) -> str:
     >>> from counton.run import Job
     >>> from counton.run.planning import plan_stream
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
-    ...           steps=31, by="page", domain="home,shop", unit="visit", epsilon=1)
+    ...           windows=31, group_by="page", groups="home,shop", privacy_unit="visit", epsilon=1)
     >>> protected_in_words(plan_stream(job).description())
     'one visit more or less, counted in one group of one window by at most 1'
     """
@@ -611,7 +611,7 @@ def change_in_words(definition: ReleaseMetadata) -> str:
     words = definition.contribution.change_in_words(steps=definition.cut.goes_on)
     # Values are clipped "in steps of" their resolution, which are no windows.
     words = re.sub(r"(?<!in )\bstep(s?)\b(?! of)", rf"{definition.cut.noun}\1", words)
-    if definition.cut.lags and definition.release == "both":
+    if definition.cut.lags and definition.series == "both":
         words += ", and in the totals from the window on in which it arrives"
     if definition.statistic.additive and definition.groups_apart is None:
         words = words.replace("one cell of ", "").replace("any cells and ", "any ")

@@ -81,7 +81,7 @@ def web_page(
     parts = [f"<h1>{_text(title)}</h1>"]
     parts += [f'<p class="note">{_text(note)}</p>' for note in released.notes]
     # The heading of the page is the title of a single chart.
-    parts += _pictures(figures, title, None if definition.release == "both" else "")
+    parts += _pictures(figures, title, None if definition.series == "both" else "")
     parts.append("<h2>Numbers</h2>")
     if not all(is_final):
         lags = definition.cut.lags

@@ -31,7 +31,9 @@ from counton.statistics import Statistic
 from counton.windowing.options import MissingOptionError, with_keywords
 
 
-@with_keywords(JobFields, {"yes": False, "expire": False, "simple": False, "append": False})
+@with_keywords(
+    JobFields, {"allow_empty_windows": False, "expiring": False, "simple": False, "append": False}
+)
 def release(
     what: StatisticName | Statistic | Job,
     /,
@@ -87,8 +89,8 @@ def release(
     ...     "paid": [20.5, 3.25, 7.0],
     ... })
     >>> stream = {
-    ...     "time": "time", "every": "1d", "start": "2024-03-01", "steps": 365, "until": "newest",
-    ...     "by": "page", "domain": ["home", "shop"], "guarantee": PureDP(1),
+    ...     "time": "time", "every": "1d", "start": "2024-03-01", "windows": 365, "until": "latest-event",
+    ...     "group_by": "page", "groups": ["home", "shop"], "guarantee": PureDP(1),
     ...     "state": "visits.db",
     ... }
     >>> views = release("count", visits, **stream)
@@ -108,7 +110,7 @@ def release(
     paper: ours: theorem a_floor_estimates (proofs/Statements.v of the source code); that B C = A is
     tested, not proved
     not in the intervals: a row that came after its day was published does not count
-    >>> paid = release(Average(0, 200, resolution=1), visits, value="paid", name="paid", **stream)
+    >>> paid = release(Average(0, 200, resolution=1), visits, value="paid", stream="paid", **stream)
     >>> paid.table().columns[3:]
     ['series', 'group', 'measure', 'estimate', 'noise_std', 'lower', 'upper', 'confidence_level']
     """
@@ -158,19 +160,19 @@ def _notes_on_other_rows(result: RunResult, *, has_default_state: bool) -> Itera
     events = result.job.events
     windowing = result.spec.terms.windowing
     late_ignored = result.for_operator().input.after_final
-    has_late = bool(late_ignored) and not result.job.append and result.job.id is None
+    has_late = bool(late_ignored) and not result.job.append and result.job.row_id is None
     has_late &= not isinstance(windowing, SingleTable)
     is_missing = bool(number_missing(result))
     if has_late and isinstance(windowing, Revised):
         yield (
-            "rows that came for final windows are not counted: release later (watermark='6h'), or "
-            f"begin a stream with a longer time than revise={windowing.lateness!r}"
+            "rows that came for final windows are not counted: release later (release_delay='6h'), or "
+            f"begin a stream with a longer time than allowed_lateness={windowing.allowed_lateness!r}"
         )
     elif has_late:
         yield (
             "rows that came for windows released before are not counted, because a frame or file "
-            "of all events does not tell which rows are new: release later (watermark='6h'), or "
-            "begin a stream with id (each row counts once) and revise='14d' (late rows count in "
+            "of all events does not tell which rows are new: release later (release_delay='6h'), or "
+            "begin a stream with id (each row counts once) and allowed_lateness='14d' (late rows count in "
             "their own window)"
         )
     has_named_state = not has_default_state or is_named(events)
@@ -227,8 +229,11 @@ def _options_of_guarantee(guarantee: object, options: Mapping[str, Any]) -> dict
     if isinstance(guarantee, ExpiringDP | ExpiringZCDP):
         of_age = {}
         if guarantee.expiry is not None:
-            of_age = {"growth": guarantee.expiry.growth, "delay": guarantee.expiry.delay}
-        return {"expire": True, **guarantee.losses, **of_age}
+            of_age = {
+                "expiration_growth": guarantee.expiry.growth,
+                "expiration_delay": guarantee.expiry.delay,
+            }
+        return {"expiring": True, **guarantee.losses, **of_age}
     raise InvalidInputError(
         f"{option_name('guarantee')} is {quote(guarantee)}; give PureDP(epsilon), "
         "ApproxDP(epsilon, delta), ZCDP(rho), ExpiringDP(epsilon) or ExpiringZCDP(rho)"

@@ -158,10 +158,10 @@ class RowChoice:
 
     def that_may_count(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, ChoiceCounts]:
         """Return the rows that may count, whatever rows follow, and the numbers of the others."""
-        per = self.terms.unit.rule.per
+        per = self.terms.privacy_unit.rule.per
         first_open = FirstOpen.after(self.released, self.terms.windowing.windows, per)
         open_rows = self._of_open_windows(rows, first_open)
-        first = within_bound(open_rows, open_rows.clear(), self.terms.unit, self.groups)
+        first = within_bound(open_rows, open_rows.clear(), self.terms.privacy_unit, self.groups)
         counts = ChoiceCounts(
             beyond_bound=open_rows.height - first.height,
             after_final=rows.height - open_rows.height,
@@ -192,7 +192,7 @@ class RowChoice:
             slots = compare_slots(counted, open_rows, self.covered, corrections)
             repeated = should_be_there - slots.missing - slots.retracted.height
             new = not_counted_before(open_rows, slots.kept, self.groups)
-        unit = self.terms.unit
+        unit = self.terms.privacy_unit
         allowed = new if unit.user_column is None else remembered.without_refused(new)
         chosen = within_bound(allowed, slots.kept, unit, self.groups)
         digits = self.terms.group_statistic.rank_digits
@@ -232,7 +232,7 @@ class RowChoice:
     def _of_open_windows(self, rows: pl.DataFrame, first_open: FirstOpen) -> pl.DataFrame:
         """Return the rows that may still count, with their periods and releasing steps."""
         windows = self.terms.windowing.windows
-        period = period_of(pl.col("us"), self.terms.unit.rule.per, windows.timezone)
+        period = period_of(pl.col("us"), self.terms.privacy_unit.rule.per, windows.timezone)
         due = pl.col("step")
         if not windows.lags:  # a late row counts at the next step
             due = pl.max_horizontal(due, pl.lit(self.released + 1, pl.Int64))

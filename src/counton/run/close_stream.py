@@ -44,7 +44,7 @@ def late_rows_for_operator(store: Store, name: str) -> tuple[int, int]:
     Raises:
         StateError: there is no such stream.
     """
-    arrived, late = open_private(store.arrivals(name))
+    arrived, late = open_private(store.late_row_stats(name))
     return arrived, late
 
 
@@ -61,7 +61,7 @@ def waiting_rows(reader: JournalReader, spec: StreamSpec) -> Private[int]:
 
 def close_stream(
     state: str | os.PathLike[str] | Store,
-    name: str,
+    stream: str,
     *,
     drop_waiting: bool = False,
     withdrawn: str | None = None,
@@ -70,7 +70,7 @@ def close_stream(
 
     Args:
         state: path of a SQLite file, a database URL, or an open state.
-        name: name of the stream.
+        stream: name of the stream.
         drop_waiting: allow dropping rows that were read and not counted.
         withdrawn: public words that say why the numbers are withdrawn, and what replaces them. The
             description of every later table, chart, page, published database and methods text shows
@@ -88,13 +88,13 @@ def close_stream(
     """
     if not isinstance(state, Store):
         with Store(state) as store:
-            return close_stream(store, name, drop_waiting=drop_waiting, withdrawn=withdrawn)
-    reader = state.reader(name)
+            return close_stream(store, stream, drop_waiting=drop_waiting, withdrawn=withdrawn)
+    reader = state.reader(stream)
     spec = StreamSpec.of_stream(reader)
     is_single_table = isinstance(spec.terms.windowing, SingleTable)
     if withdrawn is None and is_single_table:
         raise InvalidInputError(
-            f"{name!r} is a table that is released once, so it needs no end; leave it as it is: "
+            f"{stream!r} is a table that is released once, so it needs no end; leave it as it is: "
             "its numbers can be written again from the state"
         )
     if withdrawn is None and spec.last_step is not None:
@@ -104,7 +104,7 @@ def close_stream(
     ends_now = not is_single_table and spec.last_step is None
     waiting = waiting_rows(reader, spec) if ends_now else Private(0)
     if not drop_waiting:
-        _refuse_dropped(name, waiting)
+        _refuse_dropped(stream, waiting)
 
     def close(current: StreamSpec, step: int) -> StreamSpec:
         if withdrawn is not None:
@@ -113,7 +113,7 @@ def close_stream(
             current = replace(current, last_step=step)
         return current
 
-    released = amend_public_notes(state, name, close)
+    released = amend_public_notes(state, stream, close)
     return ClosedStream(released if spec.last_step is None else spec.last_step, waiting)
 
 

@@ -128,24 +128,28 @@ def within_bound(
 
 def _rows_with_room(unit: User | DistinctUser) -> int:
     """Return the largest number of rows of a unit of which all count, whatever they are."""
-    if isinstance(unit, DistinctUser) or unit.once_a_window or unit.most_in_group is not None:
+    if (
+        isinstance(unit, DistinctUser)
+        or unit.once_per_window
+        or unit.max_contributions_per_group is not None
+    ):
         return 1
-    return min(unit.most, unit.most_a_window or unit.most)
+    return min(unit.max_contributions, unit.max_contributions_per_window or unit.max_contributions)
 
 
 def _first_of_unit(candidates: pl.DataFrame, unit: User | DistinctUser) -> pl.DataFrame:
     """Return the first of each unit's rows, as many as its bound allows, and all counted ones."""
     if isinstance(unit, DistinctUser):
         once_in_each_group = _first(candidates, (*UNIT, "group"), 1)
-        return _first(once_in_each_group, UNIT, unit.most_groups)
-    if unit.most_in_group is not None:
-        in_groups = _first(candidates, (*UNIT, "group"), unit.most_in_group)
-        return _in_first_groups(in_groups, unit.most)
-    if unit.once_a_window:
+        return _first(once_in_each_group, UNIT, unit.max_groups)
+    if unit.max_contributions_per_group is not None:
+        in_groups = _first(candidates, (*UNIT, "group"), unit.max_contributions_per_group)
+        return _in_first_groups(in_groups, unit.max_contributions)
+    if unit.once_per_window:
         candidates = _first(candidates, (*UNIT, "step", "group"), 1)
-    if unit.most_a_window is not None:
-        candidates = _first(candidates, (*UNIT, "due"), unit.most_a_window)
-    return _first(candidates, UNIT, unit.most)
+    if unit.max_contributions_per_window is not None:
+        candidates = _first(candidates, (*UNIT, "due"), unit.max_contributions_per_window)
+    return _first(candidates, UNIT, unit.max_contributions)
 
 
 def _first(rows: pl.DataFrame, alike: Sequence[str], most: int) -> pl.DataFrame:

@@ -62,7 +62,7 @@ def dry_run(job: Job, progress: Progress = no_progress) -> DryRun:
     >>> _ = events.write_text("time\\n2024-03-01T09:00\\n2024-03-02T10:15\\n")
     >>> job = CountJob(
     ...     events=events, state="a-state-that-is-new.db", time="time", every="1d",
-    ...     start="2024-03-01", steps=365, until="2024-03-03", epsilon=1
+    ...     start="2024-03-01", windows=365, until="2024-03-03", epsilon=1
     ... )
     >>> rehearsal = dry_run(job)
     >>> rehearsal.before, rehearsal.after, Path("a-state-that-is-new.db").exists()

@@ -83,7 +83,7 @@ def ended_windows(
 
     Raises:
         InvalidInputError: the stated time is in the future or before the first window begins; the
-            stream is of the past; or more windows than ``quiet`` have ended since the newest row.
+            stream is of the past; or too many windows have ended since the newest row.
         HorizonExceededError: the stated time, or the newest row, is after the last window.
     """
     if released >= windows.steps or run.until == "end":
@@ -91,7 +91,7 @@ def ended_windows(
     begin = microseconds(windows.start)
     if times.more_follow and (times.newest is None or times.newest < begin):
         return EndedWindows(0, begin)
-    if run.until == "newest":
+    if run.until == "latest-event":
         until = _time_of_newest_row(windows, run, times, now, is_new_stream=is_new_stream)
         return EndedWindows(windows.ended_by(until), until)
     stated = _stated_time(windows, run, times, now, allows_missing_rows=allows_missing_rows)
@@ -141,14 +141,14 @@ def _data_of_the_past(windows: Windows, run: RunOptions, times: RowTimes) -> Inv
     last = windows.at(min(windows.end + run.release_delay, _LATEST))
     stated = option_name("until", last)
     newest = 0 if times.newest_within is None else windows.ended_by(times.newest_within)
-    if windows.steps - newest > run.quiet:
-        stated += f" with {option_name('yes', True)}"
+    if windows.steps - newest > 1 + run.max_empty_windows:
+        stated += f" with {option_name('allow_empty_windows', True)}"
     return InvalidInputError(
         f"The last window ended at {windows.at(windows.end)}, so the clock does not tell up to "
         f"which time the data are complete. Give that time, at most {stated}; or "
-        f"{option_name('until', 'newest')}, which publishes the window of the newest row. If the "
+        f"{option_name('until', 'latest-event')}, which publishes the window of the newest row. If the "
         f"stream should still run, correct {option_name('start')}, {option_name('every')} or "
-        f"{option_name('steps')}"
+        f"{option_name('windows')}"
     )
 
 
@@ -208,7 +208,7 @@ def _refuse_empty_windows(
     new_and_empty = ended - max(newest, released)
     empty = ended - newest if run.repeats_rows else new_and_empty
     is_empty_snapshot = isinstance(run.input, Snapshot) and not times.any_rows
-    if new_and_empty <= 0 or (empty <= run.quiet and not is_empty_snapshot):
+    if new_and_empty <= 0 or (empty <= 1 + run.max_empty_windows and not is_empty_snapshot):
         return
     last = "there is no row"
     newest_window = 0
@@ -218,14 +218,14 @@ def _refuse_empty_windows(
         verb = "windows have" if empty > 1 else "window has"
         last = (
             f"the newest row is of {windows.to_the_minute(times.newest_within)}: {empty:,} {verb} "
-            f"ended since, more than {run.quiet:,}"
+            f"ended since, more than {1 + run.max_empty_windows:,}"
         )
     without_rows = range(max(newest_window, released) + 1, ended + 1)
     named = f" {windows.span(without_rows)} would have no row." if without_rows else ""
     past = ""
-    if not isinstance(run.input, Snapshot) or run.input.covers is None:
+    if not isinstance(run.input, Snapshot) or run.input.lookback is None:
         past = (
-            f" If the data are of the past, give {option_name('until', 'newest')}, which shows the "
+            f" If the data are of the past, give {option_name('until', 'latest-event')}, which shows the "
             "time of the newest row."
         )
     stated = f"without {option_name('until')}, this run"
@@ -236,7 +236,7 @@ def _refuse_empty_windows(
     raise InvalidInputError(
         f"{stated} would release {new_and_empty:,} window{'s' * (new_and_empty > 1)}, but {last}."
         f"{named} If a file is missing, add it.{past} If nothing happened, give "
-        f"{option_name('yes', True)} for this run, or a larger {option_name('quiet')} for every run"
+        f"{option_name('allow_empty_windows', True)} for this run, or a larger {option_name('max_empty_windows')} for every run"
     )
 
 
@@ -258,7 +258,7 @@ def covered_windows(
     Raises:
         InvalidInputError: a window would be released that is not covered.
     """
-    covers = run.input.covers if isinstance(run.input, Snapshot) else None
+    covers = run.input.lookback if isinstance(run.input, Snapshot) else None
     if covers is None:
         first = 1 if run.repeats_rows else max(released + 1 - windows.lags, 1)
         return range(first, ended.last + 1)
@@ -272,7 +272,7 @@ def covered_windows(
     begin = windows.at(int(windows.ends(range(released, released + 1))[0]))
     end = windows.at(int(windows.ends(range(covered.start - 1, covered.start))[0]))
     raise InvalidInputError(
-        f"{option_name('covers', covers)} reaches back to {end}, but the first window that is not "
+        f"{option_name('lookback', covers)} reaches back to {end}, but the first window that is not "
         f"released yet begins at {begin}, so windows would be released without their rows: give "
-        f"also the rows from {begin} to {end}, and a longer {option_name('covers')} for this run"
+        f"also the rows from {begin} to {end}, and a longer {option_name('lookback')} for this run"
     )

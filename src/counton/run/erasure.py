@@ -42,7 +42,7 @@ from counton.state.backup import compact
 from counton.state.commit_input import CommitInput
 from counton.state.dedup import DigestChange, DigestSet, Secret, merge
 from counton.state.inbox import waiting_batches
-from counton.state.keys import Kept as KeySource
+from counton.state.keys import KeySource
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import LATE_DAYS, microseconds, moment
 
@@ -80,7 +80,7 @@ def erase_user(
     state: str | os.PathLike[str],
     user: str,
     *,
-    name: str | None = None,
+    stream: str | None = None,
     key: KeySource = None,
     now: datetime | None = None,
     wait: float = 0,
@@ -94,7 +94,7 @@ def erase_user(
     Args:
         state: path of a SQLite file, or a database URL.
         user: name of the user in the column of users.
-        name: name of one stream; None: all.
+        stream: name of one stream; None: all.
         key: where the streams' key is kept: see `Stream.open`.
         now: the current time, aware; None: this machine's clock.
         wait: largest number of seconds to wait for a service to count the rows in its inbox, and
@@ -118,8 +118,8 @@ def erase_user(
             f"{option_name('user')} is not a text; give the user as it is written in the rows"
         )
     patience = _Patience(wait)
-    streams = _kept_streams(state, name, patience)
-    going_on = [stream for stream, kept in streams.items() if kept.spec and not kept.is_over]
+    streams = _kept_streams(state, stream, patience)
+    going_on = [name for name, kept in streams.items() if kept.spec and not kept.is_over]
     if going_on and not yes:
         raise InvalidInputError(
             f"{user!r} can be erased in {', '.join(map(repr, going_on))} only at a price: a "
@@ -179,7 +179,7 @@ def erase_older(
     state: str | os.PathLike[str],
     age: str,
     *,
-    name: str | None = None,
+    stream: str | None = None,
     key: KeySource = None,
     now: datetime | None = None,
     wait: float = 0,
@@ -191,7 +191,7 @@ def erase_older(
     Args:
         state: path of a SQLite file, or a database URL.
         age: age of a period's end, in days or weeks: ``90d``, ``12w``.
-        name: name of one stream; None: all.
+        stream: name of one stream; None: all.
         key: where the streams' key is kept: see `Stream.open`.
         now: the current time, aware; None: this machine's clock.
         wait: see `erase_user`.
@@ -206,11 +206,11 @@ def erase_older(
     """
     patience = _Patience(wait)
     before = (datetime.now(UTC) if now is None else now) - _parse_age(age, "age")
-    streams = _kept_streams(state, name, patience)
-    for stream, kept in streams.items():
-        if kept.spec is not None and kept.spec.terms.unit.rule.per is None:
+    streams = _kept_streams(state, stream, patience)
+    for name, kept in streams.items():
+        if kept.spec is not None and kept.spec.terms.privacy_unit.rule.per is None:
             raise InvalidInputError(
-                f"stream {stream!r} protects each {kept.spec.terms.unit.word} over its whole "
+                f"stream {name!r} protects each {kept.spec.terms.privacy_unit.word} over its whole "
                 "length, so it must remember all of them, and nothing was deleted; erase users "
                 "in other streams of the state by their names, or begin a stream that protects "
                 "periods, such as days"
@@ -250,11 +250,11 @@ def check_retain(length: str, spec: StreamSpec) -> None:
             f"{option_name('retain', length)} is too long, because users are erased after "
             f"{LATE_DAYS} days anyway; give less, or leave it out"
         )
-    if spec.terms.unit.rule.per is None:
+    if spec.terms.privacy_unit.rule.per is None:
         raise InvalidInputError(
             f"{option_name('retain', length)} is for streams that erase users period by period, "
             f"and this stream has no such periods: give {option_name('user')}, "
-            f"{option_name('most')} and {option_name('per')}, as in per=1d, or leave "
+            f"{option_name('max_contributions')} and {option_name('contribution_period')}, as in per=1d, or leave "
             f"{option_name('retain')} out"
         )
 
@@ -355,7 +355,7 @@ def _kept_stream(store: Store, name: str) -> _KeptStream:
     if not is_made_by_job(reader.details):
         return _KeptStream(None, is_over=False)
     spec = StreamSpec.of_stream(reader)
-    has_users = spec.terms.unit.user_column is not None
+    has_users = spec.terms.privacy_unit.user_column is not None
     if spec.terms.id_column is not None and not has_users:
         raise InvalidInputError(
             f"no user can be erased in stream {name!r}, and nobody has to be: it keeps only "
@@ -411,7 +411,9 @@ def _in_each(
 def _period_of(spec: StreamSpec, time: datetime) -> int:
     """Return the number of the period of users at a time."""
     timezone = spec.terms.windowing.windows.timezone
-    period = period_of(pl.lit(microseconds(time), pl.Int64), spec.terms.unit.rule.per, timezone)
+    period = period_of(
+        pl.lit(microseconds(time), pl.Int64), spec.terms.privacy_unit.rule.per, timezone
+    )
     return int(pl.select(period).item())
 
 
@@ -420,4 +422,4 @@ def _secret_of(stream: Stream) -> Secret:
 
 
 def _users_of(stream: Stream) -> list[DigestSet]:
-    return list(open_private(stream.marks("user")))
+    return list(open_private(stream.digest_sets("user")))

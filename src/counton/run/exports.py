@@ -43,7 +43,7 @@ from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.options import check_text
 
 if TYPE_CHECKING:
-    from counton.state.keys import Kept as KeySource
+    from counton.state.keys import KeySource
 
 #: Largest number of rows that are made at once.
 _ROWS_AT_A_TIME = 2**18
@@ -54,31 +54,31 @@ _UTC = "%Y-%m-%dT%H:%M:%SZ"
 # ----------------------------------------------------------------------------------------- export
 def export(
     state: str | os.PathLike[str],
-    out: str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
     *,
-    name: str | None = None,
-    steps: str | range | None = None,
+    stream: str | None = None,
+    windows: str | range | None = None,
     groups: str | Sequence[str] | None = None,
-    level: float | None = None,
+    confidence_level: float | None = None,
     title: str | None = None,
     axis: str | None = None,
     source: str | None = None,
     width: float | None = None,
 ) -> Release:
-    """Read a stream's released numbers from its state, and write them to a file if ``out`` names
+    """Read a stream's released numbers from its state, and write them to a file if ``output`` names
     one.
 
     Args:
         state: path of a SQLite file, or a database URL; or a source of `counton.read`: a released
             table.
-        out: a table (.parquet, .csv, .json), a chart (.png, .svg, .pdf), or a web page (.html). A
+        output: a table (.parquet, .csv, .json), a chart (.png, .svg, .pdf), or a web page (.html). A
             table carries its guarantee: Parquet in its metadata, others in ``OUT.json`` beside it.
             A page has charts, the newest numbers, and the text on methods.
-        name: name of the stream; needed if the state has several.
-        steps: ``"25:48"`` for the steps 25 to 48, both included, days or times as in
+        stream: name of the stream; needed if the state has several.
+        windows: ``"25:48"`` for the steps 25 to 48, both included, days or times as in
             ``"2024-03-18:2024-03-24"``, or a ``range``; None: all.
         groups: only these groups, in this order; None: all.
-        level: confidence level of the intervals; None: that of the stream's last job, initially
+        confidence_level: confidence level of the intervals; None: that of the stream's last job, initially
             0.95. The numbers that a statistic shows follow the options ``over`` and ``shares`` of
             that job.
         title, axis, source, width: for a chart or a page: see `Release.figures`.
@@ -95,21 +95,23 @@ def export(
     >>> from counton.run.run_job import run
     >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-04T10:15"], "page": ["a", "b"]})
     >>> job = CountJob(
-    ...     state="visits.db", time="at", every="1d", start="2024-03-01", steps=365,
-    ...     until="newest", by="page", domain="a,b", epsilon=1,
+    ...     state="visits.db", time="at", every="1d", start="2024-03-01", windows=365,
+    ...     until="latest-event", group_by="page", groups="a,b", epsilon=1,
     ... )
     >>> result = run(job, rows=visits)
-    >>> chosen = export("visits.db", steps="2:3", groups="b", level=0.9)
+    >>> chosen = export("visits.db", windows="2:3", groups="b", confidence_level=0.9)
     >>> chosen.table().select("window_index", "group").rows(), chosen.numbers.level
     ([(2, 'b'), (3, 'b')], 0.9)
     """
-    level = None if level is None else check_confidence_level(level)
-    path = None if out is None else check_export_path(out, state)
-    public = read_public(state, name=name, level=level)
+    confidence_level = (
+        None if confidence_level is None else check_confidence_level(confidence_level)
+    )
+    path = None if output is None else check_export_path(output, state)
+    public = read_public(state, stream=stream, confidence_level=confidence_level)
     if public is not None:
-        numbers = _choose(public.numbers, steps, groups)
+        numbers = _choose(public.numbers, windows, groups)
     else:
-        numbers = _read_from_state(state, name, level, steps, groups)
+        numbers = _read_from_state(state, stream, confidence_level, windows, groups)
     if path is not None:
         refuse_another_streams(path, numbers.design.noise_id)
         write_release(numbers, path, title=title, axis=axis, source=source, width=width)
@@ -127,12 +129,12 @@ def check_export_path(out: str | os.PathLike[str], state: str | os.PathLike[str]
         InvalidInputError: the file cannot be written, or would replace one of the state.
     """
     path = Path(out)
-    check_text("out", str(path))
+    check_text("output", str(path))
     ending = path.suffix.lower()
     formats = next((endings for endings in (PICTURES, PAGES) if ending in endings), None)
     if formats is None and ending not in (*TABLES, ".gz", ".zst"):
         raise InvalidInputError(
-            f"{option_name('out', path)} has an ending that is not known. Give "
+            f"{option_name('output', path)} has an ending that is not known. Give "
             f"{', '.join(TABLES)} for a table, {', '.join(PICTURES)} for a chart, or "
             f"{', '.join(PAGES)} for a web page"
         )
@@ -151,7 +153,7 @@ def only_name(names: Sequence[str]) -> str:
         raise StreamMismatchError("the state has released nothing yet: run a release first")
     if len(names) > 1:
         listed = ", ".join(map(repr, sorted(names)))
-        raise StreamMismatchError(f"the state has {listed}: choose with {option_name('name')}")
+        raise StreamMismatchError(f"the state has {listed}: choose with {option_name('stream')}")
     return names[0]
 
 
@@ -236,9 +238,9 @@ def _choose(
 # ---------------------------------------------------------------------------------------- methods
 def methods(
     state: str | os.PathLike[str] | Store,
-    name: str | None = None,
+    stream: str | None = None,
     *,
-    level: float | None = None,
+    confidence_level: float | None = None,
     full: bool = False,
 ) -> dict[str, str]:
     """Return, for each release of a state, a paragraph to print in a publication, which explains
@@ -248,8 +250,8 @@ def methods(
 
     Args:
         state: path of a SQLite file, or a database URL, or an open state.
-        name: name of one stream; None: all that have released something.
-        level: confidence level of the intervals in the text; None: that of the stream's last job.
+        stream: name of one stream; None: all that have released something.
+        confidence_level: confidence level of the intervals in the text; None: that of the stream's last job.
         full: return the whole account, for specialists.
 
     Returns:
@@ -266,14 +268,16 @@ def methods(
     >>> print(methods("s.db")["visits"].partition(". ")[0])
     The total 'visits' so far was published 3 times
     """
-    level = None if level is None else check_confidence_level(level)
+    confidence_level = (
+        None if confidence_level is None else check_confidence_level(confidence_level)
+    )
     if not isinstance(state, Store):
         with Store(state) as store:
-            return methods(store, name, level=level, full=full)
-    names = _released_names(state) if name is None else [name]
+            return methods(store, stream, confidence_level=confidence_level, full=full)
+    names = _released_names(state) if stream is None else [stream]
     return {
-        stream: Release(_numbers_of(state.reader(stream), level)).methods(full=full)
-        for stream in names
+        name: Release(_numbers_of(state.reader(name), confidence_level)).methods(full=full)
+        for name in names
     }
 
 
@@ -312,8 +316,8 @@ def publish(
     state: str | os.PathLike[str],
     to: str | os.PathLike[str] | None = None,
     *,
-    name: str | None = None,
-    level: float | None = None,
+    stream: str | None = None,
+    confidence_level: float | None = None,
     remove: bool = False,
     key: KeySource = None,
 ) -> Publication:
@@ -328,8 +332,8 @@ def publish(
         state: path of a SQLite file, or a database URL.
         to: another database: a SQLite file, made if missing, or a URL; None: the state's own. Every
             reader of a SQLite state can read exact sums in it: publish to a file of its own.
-        name: name of the stream; needed if the state has several.
-        level: confidence level of the intervals; None: unchanged, initially that of the stream's
+        stream: name of the stream; needed if the state has several.
+        confidence_level: confidence level of the intervals; None: unchanged, initially that of the stream's
             last job.
         remove: remove the stream's rows instead.
         key: where the key is kept, if not beside the state.
@@ -344,22 +348,22 @@ def publish(
     >>> from counton.run.run_job import run
     >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-04T10:15"]})
     >>> job = CountJob(
-    ...     state="visits.db", time="at", every="1d", start="2024-03-01", steps=365,
-    ...     until="newest", epsilon=1,
+    ...     state="visits.db", time="at", every="1d", start="2024-03-01", windows=365,
+    ...     until="latest-event", epsilon=1,
     ... )
     >>> result = run(job, rows=visits)
     >>> publish("visits.db", "dashboards.db").after
     3
     """
-    if level is not None:
-        level = check_confidence_level(level)
+    if confidence_level is not None:
+        confidence_level = check_confidence_level(confidence_level)
         if remove:
             raise InvalidInputError(
-                f"{option_name('level', level)} is for published numbers, and "
+                f"{option_name('confidence_level', confidence_level)} is for published numbers, and "
                 f"{option_name('remove', True)} only removes them: leave one of the two out"
             )
     with Store(state) as store:
-        chosen = only_name(store.streams) if name is None else name
+        chosen = only_name(store.streams) if stream is None else stream
         reader = store.reader(chosen, key)
         place = sql_view.PublishTarget(store.database, to)
         try:
@@ -368,7 +372,7 @@ def publish(
             suspicion = reader.rollback_suspicion()
             if suspicion is not None:
                 raise StateRolledBackError(f"nothing was published: {suspicion}")
-            return publish_new(reader, place, level)
+            return publish_new(reader, place, confidence_level)
         finally:
             place.close()
 
@@ -379,7 +383,7 @@ def _remove_published(name: str, place: sql_view.PublishTarget) -> Publication:
     if removed is None:
         raise StreamMismatchError(
             f"stream {name!r} is not published in {place.label}, and nothing was removed: correct "
-            f"{option_name('name')} or {option_name('to')}"
+            f"{option_name('stream')} or {option_name('to')}"
         )
     return Publication(name, place.label, removed.last_window, 0)
 
@@ -401,7 +405,7 @@ def publish_new(
     if not is_made_by_job(source.details):
         raise InvalidInputError(
             f"stream {name!r} was not made from events, so its steps have no times, and it cannot "
-            f"be published: choose another {option_name('name')}"
+            f"be published: choose another {option_name('stream')}"
         )
     spec = StreamSpec.of_stream(source)
     with place.transaction(write=True) as connection:

@@ -34,7 +34,7 @@ from counton.run.default_paths import (
 from counton.run.due_windows import EndedWindows, covered_windows
 from counton.run.input_preview import FirstLook as FirstLook
 from counton.run.input_preview import look_at as look_at
-from counton.run.missing_rows import QUIET
+from counton.run.missing_rows import MAX_EMPTY_WINDOWS
 from counton.run.parsing import parse_run
 from counton.run.plan_job import PlannedJob, planned_job
 from counton.state.database import parse_address, state_file
@@ -62,8 +62,10 @@ def job_of(values: JobValues) -> CountJob:
 
 def check_job(values: JobValues, look: FirstLook) -> tuple[CountJob, PlannedJob]:
     """Complete ``values`` to a job and plan it; refuse what a run refuses before it reads rows."""
-    if ("by" in values) != ("domain" in values) and values.get("unknown") != "discover":
-        of_groups = ("by", "domain", "other")
+    if ("group_by" in values) != ("groups" in values) and values.get(
+        "unlisted_groups"
+    ) != "discover":
+        of_groups = ("group_by", "groups", "other_group")
         values = {name: value for name, value in values.items() if name not in of_groups}
     job = complete_job(values, look)
     is_known = job.time in {column.name for column in look.times}
@@ -76,7 +78,7 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[CountJob, PlannedJob]
     address = parse_address(job.state)
     check_places(address.file, None if job.key is None else file_of(job.key, address))
     plan = planned_job(job)
-    if job.covers is not None:
+    if job.lookback is not None:
         terms = plan.spec.terms
         windows = terms.windowing.windows
         first = EndedWindows(1, int(windows.ends(range(1, 2))[0]))
@@ -89,7 +91,7 @@ def complete_job(values: JobValues, look: FirstLook) -> CountJob:
     job = job_of(values)
     time_columns = {column.name: column for column in look.times}
     path = path_of(job.events)
-    defaults: dict[str, Any] = {"missing": "skip"}
+    defaults: dict[str, Any] = {"missing_values": "drop"}
     if look.separator != ",":
         defaults["separator"] = look.separator
     if look.decimal == ",":
@@ -99,30 +101,30 @@ def complete_job(values: JobValues, look: FirstLook) -> CountJob:
     column = time_columns.get(str(time))
     defaults["time_format"] = None if column is None else column.time_format
     if (column is None or column.local) and (job.timezone or "UTC") != "UTC":
-        defaults["clock_change"] = "earliest"
+        defaults["ambiguous"] = "earliest"
     defaults["timezone"] = None if column is None or column.local else "UTC"
     every = str(job.every or "1d")
     defaults["every"] = every
     defaults["start"] = usual_start(job)
     if days_of(every) >= 1:  # a whole day has a row; else the newest file is missing
-        defaults |= {"watermark": _WAIT, "quiet": 1}
+        defaults |= {"release_delay": _WAIT, "max_empty_windows": 0}
     else:
-        defaults |= {"watermark": "0s", "quiet": QUIET}
-    if not (job.around or job.expire or job.revise):
-        defaults["steps"] = min(_MOST_WINDOWS, math.ceil(_YEARS * 365.25 / days_of(every)))
-        only_totals = job.first or job.unknown == "discover"
-        defaults["release"] = None if only_totals else "windows"
-    if not {"epsilon", "rho", "within"} & {*values}:
+        defaults |= {"release_delay": "0s", "max_empty_windows": MAX_EMPTY_WINDOWS}
+    if not (job.expected_windows or job.expiring or job.allowed_lateness):
+        defaults["windows"] = min(_MOST_WINDOWS, math.ceil(_YEARS * 365.25 / days_of(every)))
+        only_totals = job.distinct_users or job.unlisted_groups == "discover"
+        defaults["series"] = None if only_totals else "per-window"
+    if not {"epsilon", "rho", "margin_of_error"} & {*values}:
         defaults["epsilon"] = "1"
-    if job.user is not None and not job.first:
-        defaults["most"] = 1
-    if job.id is None and holds_new_events(job.events):
+    if job.user is not None and not job.distinct_users:
+        defaults["max_contributions"] = 1
+    if job.row_id is None and holds_new_events(job.events):
         defaults["append"] = True
     if path is not None:
-        defaults["name"] = stem_of(path)
-        defaults["out"] = os.fspath(path_beside(job.events, ".released.csv"))
+        defaults["stream"] = stem_of(path)
+        defaults["output"] = os.fspath(path_beside(job.events, ".released.csv"))
         # A file can take unusable rows, if no stated option ends the run at such a row.
-        if values.get("missing") != "refuse" and values.get("clock_change") != "raise":
+        if values.get("missing_values") != "fail" and values.get("ambiguous") != "raise":
             defaults["bad_rows"] = f"{QUARANTINE}{path_beside(job.events, '.unreadable.csv')}"
     return job_of(defaults | dict(values))
 
@@ -134,9 +136,9 @@ def unsaid(values: JobValues, look: FirstLook) -> dict[str, str]:
 
     >>> import polars as pl
     >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00"], "device": ["a"], "visitor": ["b"]})
-    >>> values = {"events": rows, "state": "visits.db", "start": "2024-01-01", "until": "newest"}
+    >>> values = {"events": rows, "state": "visits.db", "start": "2024-01-01", "until": "latest-event"}
     >>> list(unsaid(values, look_at(job_of(values))))
-    ['timezone', 'user', 'most', 'per']
+    ['timezone', 'user', 'max_contributions', 'contribution_period']
     """
     job = job_of(values)
     whole = complete_job(values, look)
@@ -147,16 +149,16 @@ def unsaid(values: JobValues, look: FirstLook) -> dict[str, str]:
             "both ways, such as 1.234"
         )
     columns = ", ".join(name for name in look.columns if name != whole.time)
-    has_by = job.by is not None
-    has_domain = job.domain is not None
+    has_by = job.group_by is not None
+    has_domain = job.groups is not None
     if has_domain and not has_by:
-        remarks["by"] = f"column of the groups: {columns}"
-    if has_by and not has_domain and job.unknown != "discover":
-        remarks["domain"] = "names of the groups, from a public list and not from the rows: A,B,C"
-    if (has_by or has_domain) and job.unknown is None and job.other is None:
-        remarks["other"] = (
-            "name of one more group, which counts the rows of all groups that domain does not "
-            "list, also a row of totals; without this line such a row stops the run"
+        remarks["group_by"] = f"column of the groups: {columns}"
+    if has_by and not has_domain and job.unlisted_groups != "discover":
+        remarks["groups"] = "names of the groups, from a public list and not from the rows: A,B,C"
+    if (has_by or has_domain) and job.unlisted_groups is None and job.other_group is None:
+        remarks["other_group"] = (
+            "name of one more group, which counts the rows of all groups that are not "
+            "listed, also a row of totals; without this line such a row stops the run"
         )
     return remarks | _unsaid_unit(job, columns)
 
@@ -189,7 +191,7 @@ def _unsaid_times(job: CountJob, whole: CountJob, look: FirstLook) -> dict[str, 
             "day from which rows count, as in 2024-01-01; it is published, so choose one that no "
             "single row decides"
         )
-    if job.until is None and not job.covers and (is_unread or are_old(whole, look)):
+    if job.until is None and not job.lookback and (is_unread or are_old(whole, look)):
         remarks["until"] = (
             f"{NOW} if rows come every day; {LATEST_ROW} if the file is of the past: then the "
             "newest row ends the last window, and its time is not protected"
@@ -217,24 +219,29 @@ def _words_of_times(column: TimeColumn) -> str:
 
 def _unsaid_unit(job: CountJob, columns: str) -> dict[str, str]:
     """Return the options on whom to protect that only the operator can state and did not."""
-    if job.counts is not None:
-        if job.unit is None and job.moves is None:
-            return {"unit": "what the numbers count, in one word, as in passage: it is protected"}
+    if job.count_column is not None:
+        if job.privacy_unit is None and job.upstream_max_contributions is None:
+            return {
+                "privacy_unit": "what the numbers count, in one word, as in passage: it is protected"
+            }
         return {}
     remarks: dict[str, str] = {}
     if job.user is None:
-        if job.unit is not None:
+        if job.privacy_unit is not None:
             return {}
         remarks["user"] = (
-            f"whom to protect: the column that names the user ({columns}), with most and per; or "
-            'delete these three lines and write unit = "visit", which protects single rows'
+            f"whom to protect: the column that names the user ({columns}), with "
+            "max-contributions and contribution-period; or delete these three lines and write "
+            'privacy-unit = "visit", which protects single rows'
         )
-    if job.first:
+    if job.distinct_users:
         return remarks
-    if job.most is None:
-        remarks["most"] = "how many rows of one user count in each period; noise hides all of them"
-    if job.per is None:
-        remarks["per"] = (
+    if job.max_contributions is None:
+        remarks["max_contributions"] = (
+            "how many rows of one user count in each period; noise hides all of them"
+        )
+    if job.contribution_period is None:
+        remarks["contribution_period"] = (
             "length of the period, as in 1d, 1w or 1mo: what a user does in one period is "
             "protected; without this line a user counts so often in the whole stream, and no more"
         )
@@ -244,10 +251,12 @@ def _unsaid_unit(job: CountJob, columns: str) -> dict[str, str]:
 def are_old(job: Job, look: FirstLook) -> bool:
     """Return whether a run up to now would release many empty windows. Exact: operator only."""
     newest = look.for_operator(job).newest
-    if newest is None or not look.has_all_rows or job.yes:
+    if newest is None or not look.has_all_rows or job.allow_empty_windows:
         return False
     days = (datetime.now(newest.tzinfo) - newest).total_seconds() / 86_400
-    return days / days_of(str(job.every or "1d")) > max(QUIET, job.quiet or 0)
+    return days / days_of(str(job.every or "1d")) > 1 + max(
+        MAX_EMPTY_WINDOWS, job.max_empty_windows or 0
+    )
 
 
 def fitting_start(job: Job, look: FirstLook) -> str | None:
@@ -257,7 +266,7 @@ def fitting_start(job: Job, look: FirstLook) -> str | None:
     facts = look.for_operator(job)
     if facts.first is None or facts.newest is None or str(facts.newest.date()) >= _new_year():
         return None
-    if job.covers is not None:
+    if job.lookback is not None:
         return str(facts.first.date())
     return f"{facts.first.year:04}-01-01"
 
@@ -266,9 +275,9 @@ def usual_start(job: Job) -> str:
     """Return January 1 of this year, or the first day that a file covers now: the start is
     published, so no row may decide it.
     """
-    if job.covers is None:
+    if job.lookback is None:
         return _new_year()
-    covers = str(job.covers)
+    covers = str(job.lookback)
     shortest_month = 28 / 31
     days = int(days_of(covers) * (shortest_month if covers.endswith("mo") else 1))
     now = datetime.now(load_zone(str(job.timezone or "UTC")))
@@ -295,13 +304,13 @@ def refuse_state(job: Job) -> None:
     if file is not None and file.exists() and state == default_state(job.events):
         raise InvalidInputError(
             f"state {state!r} exists already, and options of its streams cannot change. Give "
-            f"another state ({option_name('state', 'other.db')}), or a new {option_name('name')} "
+            f"another state ({option_name('state', 'other.db')}), or a new {option_name('stream')} "
             "for another stream in this state"
         )
 
 
 #: Example values for missing options of a new stream.
-_USUAL = {"every": "1d", "steps": 365, "epsilon": "1", "most": 3, "domain": "A,B,C"}
+_USUAL = {"every": "1d", "windows": 365, "epsilon": "1", "max_contributions": 3, "groups": "A,B,C"}
 
 
 def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[list[str], Job]:
@@ -328,10 +337,10 @@ def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[
             asked.append("until")
         start = fitting_start(with_time, look) or start
     examples: dict[str, Any] = {**_USUAL, **form, "start": start, "time": time, "until": LATEST_ROW}
-    every = job.every or job.value_of("per")
+    every = job.every or job.value_of("contribution_period")
     if job.may_be_single_table and every is not None:  # one table a period
-        examples |= {"every": every, "steps": max(1, round(365 / days_of(str(every))))}
-    examples |= dict.fromkeys(("by", "user"), "COLUMN")
+        examples |= {"every": every, "windows": max(1, round(365 / days_of(str(every))))}
+    examples |= dict.fromkeys(("group_by", "user"), "COLUMN")
     for name, field in model.model_fields.items():
         if section_of(model, name).heading == "Statistic":
             examples[name] = model.example.get(str(field.alias), name.upper())

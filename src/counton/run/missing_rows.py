@@ -5,7 +5,7 @@ export with a hole would become wrong final numbers, without a message. These re
 rows of an input. They are visible, and `docs/promised.md` lists them.
 
 - The job states which windows an input covers, and one that is due has no row in any group.
-  ``quiet`` says how many such windows in a row are usual.
+  ``max-empty-windows`` says how many such windows in a row are usual.
 - An open window keeps less than half of the rows that the last input had of it.
 - All rows that were counted before are missing, although the input should hold them: it has other
   days, or their ids or the names of their users were given anew.
@@ -27,10 +27,10 @@ from counton.base.errors import field as option_name
 from counton.run.terms import RunOptions
 from counton.windowing.windows import Windows
 
-#: Number of windows without a row, one after the other, at which a run stops.
-QUIET = 3
+#: Most windows without a row, one after the other, that a run releases.
+MAX_EMPTY_WINDOWS = 2
 #: The same if a job states which windows its input covers: then each such window may be a hole.
-QUIET_IF_COVERED = 1
+MAX_EMPTY_WINDOWS_OF_LOOKBACK = 0
 #: Largest number of periods, or of windows, that a message names.
 _MOST_NAMED = 5
 
@@ -98,16 +98,15 @@ def refuse_holes(
         due: windows that this run releases.
 
     Raises:
-        InvalidInputError: a window that is due lies in a stretch of ``quiet`` or more windows ...
-            row.
+        InvalidInputError: a window that is due lies in a stretch of more windows without a row than
+            ``max_empty_windows``.
     """
-    if run.allows_missing_rows or not due:
+    if run.allow_empty_windows or not due:
         return
-    shortest = max(run.quiet, 1)
     holes = [
         range(max(stretch.start, due.start), stretch.stop)
         for stretch in empty_stretches(covered, windows_with_rows)
-        if len(stretch) >= shortest and stretch.stop > due.start
+        if len(stretch) > run.max_empty_windows and stretch.stop > due.start
     ]
     if not holes:
         return
@@ -116,9 +115,9 @@ def refuse_holes(
     raise InvalidInputError(
         f"{source_name} has no row of {named}, and this run would release {count:,} "
         f"window{'s' * (count > 1)} without rows. Add the rows if they are missing. If nothing "
-        f"happened then, give {option_name('yes', True)} for this run. If such windows are usual, "
-        f"give {option_name('quiet')} for every run, chosen without looking at these rows: the run "
-        "stops at so many windows in a row without rows"
+        f"happened then, give {option_name('allow_empty_windows', True)} for this run. If such windows are usual, "
+        f"give {option_name('max_empty_windows')} for every run, chosen without looking at these rows: the run "
+        "stops at more windows in a row without rows"
     )
 
 
@@ -135,7 +134,7 @@ def refuse_shrunk_windows(
         InvalidInputError: an open window keeps less than half of its rows.
     """
     shrunk = [window for window in open_windows if 2 * window.now < window.before]
-    if run.allows_missing_rows or not shrunk:
+    if run.allow_empty_windows or not shrunk:
         return
     named = []
     for window in shrunk[:_MOST_NAMED]:
@@ -144,7 +143,7 @@ def refuse_shrunk_windows(
     raise InvalidInputError(
         f"{source_name} has less than half of the rows that the last input had of "
         f"{_join(named, len(shrunk))}, and this run would replace them. Add the rows if they are "
-        f"missing. If they were removed on purpose, give {option_name('yes', True)} for this run"
+        f"missing. If they were removed on purpose, give {option_name('allow_empty_windows', True)} for this run"
     )
 
 
@@ -163,8 +162,8 @@ def refuse_other_ids(source_name: str, id_column: str) -> None:
     """
     raise InvalidInputError(
         f"{source_name} has none of the ids that were counted before. If each export gives other "
-        f"ids ({option_name('id', id_column)}), its rows would count again: begin a stream of "
-        f"another {option_name('name')} with ids that stay. If all rows are new, give "
+        f"ids ({option_name('row_id', id_column)}), its rows would count again: begin a stream of "
+        f"another {option_name('stream')} with ids that stay. If all rows are new, give "
         f"{option_name('append', True)}"
     )
 
@@ -179,13 +178,13 @@ def refuse_other_users(run: RunOptions, source_name: str, user_column: str) -> N
     Raises:
         InvalidInputError: the job does not permit it.
     """
-    if run.allows_missing_rows:
+    if run.allow_empty_windows:
         return
     raise InvalidInputError(
         f"{source_name} has none of the rows that were counted before. If each export gives users "
         f"other names ({option_name('user', user_column)}), their rows would count again: give "
         "names that stay. If all these rows were removed on purpose, give "
-        f"{option_name('yes', True)} for this run"
+        f"{option_name('allow_empty_windows', True)} for this run"
     )
 
 
@@ -198,13 +197,13 @@ def refuse_other_rows(run: RunOptions, source_name: str) -> None:
     Raises:
         InvalidInputError: the job does not permit it.
     """
-    if run.allows_missing_rows:
+    if run.allow_empty_windows:
         return
     raise InvalidInputError(
         f"{source_name} has none of the rows that were counted before, and it should have all rows "
         f"since {option_name('start')}. If it has those of the last days, say of how many "
-        f"({option_name('covers', '7d')}). If all earlier rows were removed on purpose, give "
-        f"{option_name('yes', True)} for this run"
+        f"({option_name('lookback', '7d')}). If all earlier rows were removed on purpose, give "
+        f"{option_name('allow_empty_windows', True)} for this run"
     )
 
 

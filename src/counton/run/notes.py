@@ -25,7 +25,7 @@ def annotate(
     window: str | datetime,
     note: str,
     *,
-    name: str | None = None,
+    stream: str | None = None,
     group: str | None = None,
     withdraw: bool = False,
 ) -> WindowNote:
@@ -38,7 +38,7 @@ def annotate(
         state: path of a SQLite file, or a database URL.
         window: a moment in the window, such as "2019-01-20", in the stream's time zone.
         note: one line that says why the number is wrong.
-        name: name of the stream; needed if there are several.
+        stream: name of the stream; needed if there are several.
         group: the group whose number is wrong; None: all groups.
         withdraw: take the number out of later tables. What was published stays published.
 
@@ -54,7 +54,7 @@ def annotate(
     >>> from counton.job.statistics import CountJob
     >>> from counton.run.run_job import run
     >>> job = CountJob(
-    ...     state="m.db", time="at", every="1d", epsilon=1, start="2024-03-01", steps=365,
+    ...     state="m.db", time="at", every="1d", epsilon=1, start="2024-03-01", windows=365,
     ...     until="2024-03-02",
     ... )
     >>> result = run(job, rows=pl.DataFrame({"at": ["2024-03-01T09:00"]}))
@@ -66,12 +66,12 @@ def annotate(
             f"{option_name('note')} is {note!r}; give one line that says why the number is wrong"
         )
     with Store(state) as store:
-        name = only_name(store.streams) if name is None else name
-        reader = store.reader(name)  # raises if there is no such stream
-        store.position(name)  # raises if the state is an old copy
+        stream = only_name(store.streams) if stream is None else stream
+        reader = store.reader(stream)  # raises if there is no such stream
+        store.position(stream)  # raises if the state is an old copy
         spec = StreamSpec.of_stream(reader)
         step = _released_step(reader, spec, window)
-        _refuse_unknown_group(spec, name, group)
+        _refuse_unknown_group(spec, stream, group)
         if withdraw and (not spec.description().shows_cells or spec.discovers_groups):
             raise InvalidInputError(
                 f"{option_name('withdraw', True)} is for counts and sums of declared groups: leave "
@@ -82,8 +82,8 @@ def annotate(
         def add_note(current: StreamSpec, _: int) -> StreamSpec:
             return _with_note(current, new_note)
 
-        amend_public_notes(store, name, add_note)
-        notes = StreamSpec.of_stream(store.reader(name)).notes
+        amend_public_notes(store, stream, add_note)
+        notes = StreamSpec.of_stream(store.reader(stream)).notes
     return next(note for note in notes if (note.step, note.group) == (step, group))
 
 

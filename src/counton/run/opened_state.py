@@ -51,14 +51,14 @@ class OpenedState:
         self.saved: JournalReader | None = None
         self._address = job.state
         self._key: Any = job.key if key is None else key
-        self._rollback_guard = job.witness
+        self._rollback_guard = job.rollback_guard
         self._store: Store | None = None
         self._stream: Stream | None = None
         self._secret: Secret | None = None
         try:
             self._store = Store(job.state)
         except NoStateError:
-            self.name = job.name or usual_name(job)
+            self.name = job.stream or usual_name(job)
             return
         try:
             self.name = name_in(self._store, job)
@@ -121,7 +121,7 @@ class OpenedState:
         if spec.last_step is not None:
             raise StreamClosedError(
                 f"stream {self.name!r} was closed at window {spec.last_step:,} and releases "
-                f"nothing more; begin another {option_name('name')}, or export what was released",
+                f"nothing more; begin another {option_name('stream')}, or export what was released",
                 spec.last_step,
             )
 
@@ -229,8 +229,8 @@ def name_in(store: Store, job: Job) -> str:
     Without a name, and without what a new stream states, it is the only stream of the statistic
     that began without a name.
     """
-    name = job.name or usual_name(job)
-    begins_a_stream = any(map(job.states, ("name", "value", "columns", "counts", "start")))
+    name = job.stream or usual_name(job)
+    begins_a_stream = any(map(job.states, ("stream", "value", "columns", "count_column", "start")))
     if begins_a_stream or name in store.streams:
         return name
     usual_names = [

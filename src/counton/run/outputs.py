@@ -47,7 +47,7 @@ def check_outputs(
         check_width(width)
     if outputs.chart is not None and not description.shows_cells:
         raise InvalidInputError(
-            f"{option_name('plot', str(outputs.chart))} draws counts and sums over time, and this "
+            f"{option_name('chart', str(outputs.chart))} draws counts and sums over time, and this "
             f"is {description.kind}: leave it out, and draw the table"
         )
 
@@ -69,13 +69,13 @@ def refuse_shared_files(
         quarantine = None
     written = [
         ("bad_rows", quarantine, (".csv",)),
-        ("out", outputs.table, None),
-        ("plot", outputs.chart, PICTURES),
+        ("output", outputs.table, None),
+        ("chart", outputs.chart, PICTURES),
     ]
     if all(path is None for _, path, _ in written):
         return
     events = job.events if rows is None else rows
-    named = [*event_paths(events, job.file_format), job.value_of("domain"), job.strategy]
+    named = [*event_paths(events, job.file_format), job.value_of("groups"), job.strategy]
     texts = [os.fspath(path) for path in named if isinstance(path, str | os.PathLike)]
     used = [Path(text) for text in texts if is_file(text)]
     assert job.state is not None

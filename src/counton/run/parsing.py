@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
+from counton.base.series import Series
 from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.io.error_policy import MOST as MOST_BAD_ROWS
 from counton.io.error_policy import Policies
@@ -31,7 +32,7 @@ from counton.privacy.contribution import unit_without_period
 from counton.privacy.guarantees import guarantee_from
 from counton.results.metadata import period_anew
 from counton.results.periods import made_of_windows
-from counton.run.missing_rows import QUIET, QUIET_IF_COVERED
+from counton.run.missing_rows import MAX_EMPTY_WINDOWS, MAX_EMPTY_WINDOWS_OF_LOOKBACK
 from counton.run.statistic_parsing import (
     normal_domain,
     normal_options,
@@ -56,7 +57,6 @@ from counton.run.terms import (
     Revised,
     RowsWithIds,
     RunOptions,
-    Series,
     SingleTable,
     Snapshot,
     StreamTerms,
@@ -109,60 +109,64 @@ def normal_form(job: Job) -> Job:
     """
     timezone = job.timezone or "UTC"
     normal: dict[str, Any] = {"timezone": timezone}
-    if not job.expire:
+    if not job.expiring:
         strategy = own_strategy(job.strategy)
         normal["strategy"] = strategy or job.strategy or "auto"
         normal["metric"] = None if job.metric == "mean" else job.metric
     else:
         strategy = _expiring_strategy(job)
-        normal["growth"] = strategy.growth
-        normal["delay"] = strategy.delay or None
+        normal["expiration_growth"] = strategy.growth
+        normal["expiration_delay"] = strategy.delay or None
     if job.start is not None:
         zone = load_zone(timezone)
         normal["start"] = parse_time(str(job.start), timezone).astimezone(zone).isoformat()
-    if job.clock_change is None:
-        normal["clock_change"] = "raise"
+    if job.ambiguous is None:
+        normal["ambiguous"] = "raise"
     if job.decimal is None:
         normal["decimal"] = "."
-    if job.id is not None:  # then each input may say whether it repeats rows
+    if job.row_id is not None:  # then each input may say whether it repeats rows
         normal["append"] = False
     if job.statistic == "distinct":
-        normal["first"] = True
-    normal["unit"] = word_of_unit(job) or _usual_word(job)
+        normal["distinct_users"] = True
+    normal["privacy_unit"] = word_of_unit(job) or _usual_word(job)
     normal |= normal_options(job)
-    if job.value_of("domain") is not None:
-        normal["domain"] = normal_domain(job.with_options(**normal))
+    if job.value_of("groups") is not None:
+        normal["groups"] = normal_domain(job.with_options(**normal))
     job = job.with_options(**normal)
-    return job if job.states("release") else job.with_options(release=_usual_series(job))
+    return job if job.states("series") else job.with_options(series=_usual_series(job))
 
 
 def _expiring_strategy(job: Job) -> ExpiringStrategy:
-    return ExpiringStrategy(1 if job.growth is None else job.growth, job.delay or 0)
+    return ExpiringStrategy(
+        1 if job.expiration_growth is None else job.expiration_growth, job.expiration_delay or 0
+    )
 
 
 def word_of_unit(job: Job) -> str | None:
     """Return the stated name of an event or user, without a period that ``per`` states anyway."""
-    if job.unit is None:
+    if job.privacy_unit is None:
         return None
-    return unit_without_period(str(job.unit), cast("str | None", job.value_of("per")))
+    return unit_without_period(
+        str(job.privacy_unit), cast("str | None", job.value_of("contribution_period"))
+    )
 
 
 def _usual_word(job: Job) -> str:
-    protects_users = job.states("user") or job.states("moves")
+    protects_users = job.states("user") or job.states("upstream_max_contributions")
     return "user" if protects_users else "event"
 
 
 def _usual_series(job: Job) -> Series:
     """Return the series of a job, in its normal form otherwise, that states none."""
-    if job.revise is not None:
-        return "windows"
+    if job.allowed_lateness is not None:
+        return "per-window"
     windowing = _parse_windowing(job)
-    if isinstance(windowing, SingleTable) or not job.states("per"):
-        return "totals"
+    if isinstance(windowing, SingleTable) or not job.states("contribution_period"):
+        return "cumulative"
     period = period_that_begins_anew(
-        parse_statistic(job).of_group, job.value_of("per"), windowing.windows
+        parse_statistic(job).of_group, job.value_of("contribution_period"), windowing.windows
     )
-    return "totals" if period is None else "periods"
+    return "cumulative" if period is None else "period-to-date"
 
 
 def period_that_begins_anew(
@@ -184,12 +188,12 @@ def period_that_begins_anew(
 # ------------------------------------------------------------------------------- missing options
 def is_single_table(job: Job) -> bool:
     """Return whether a job releases one table of rows without times."""
-    return job.time is None and job.steps is None and job.allows_single_table()
+    return job.time is None and job.windows is None and job.allows_single_table()
 
 
 def states_loss(job: Job) -> bool:
     """Return whether a job states the privacy loss, or the accuracy from which it follows."""
-    return any(job.states(name) for name in ("epsilon", "rho", "within"))
+    return any(job.states(name) for name in ("epsilon", "rho", "margin_of_error"))
 
 
 def _refuse_missing(job: Job) -> None:
@@ -197,9 +201,11 @@ def _refuse_missing(job: Job) -> None:
     missing = [name for name in job.needs if job.value_of(name) is None]
     if not is_single_table(job):
         missing += [name for name in _OF_WINDOWS if job.value_of(name) is None]
-        has_horizon = any(map(job.states, ("steps", "around", "revise", "expire")))
+        has_horizon = any(
+            map(job.states, ("windows", "expected_windows", "allowed_lateness", "expiring"))
+        )
         if not has_horizon:
-            missing.append("steps")
+            missing.append("windows")
     shown = [option_name(name) for name in missing]
     has_targets = is_single_table(job) and job.states("target")
     if not (states_loss(job) or has_targets):
@@ -213,7 +219,7 @@ def _refuse_missing(job: Job) -> None:
     several = " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
     raise MissingOptionError(
         f"a new stream of {job.statistic} needs {several}; choose without looking at the data, or "
-        f"correct {option_name('state')} or {option_name('name')} if the stream exists",
+        f"correct {option_name('state')} or {option_name('stream')} if the stream exists",
         missing,
     )
 
@@ -234,17 +240,17 @@ def parse_terms(job: Job) -> StreamTerms:
         statistic=statistic,
         windowing=windowing,
         groups=_parse_groups(job),
-        unit=_parse_unit(job, statistic.of_group),
+        privacy_unit=_parse_privacy_unit(job, statistic.of_group),
         loss=_parse_loss(job),
-        series=job.value_of("release"),
+        series=job.value_of("series"),
         strategy="auto" if job.strategy is None else cast("str | StreamStrategy", job.strategy),
         metric=job.metric or "mean",
         is_simple=job.simple,
-        takes_new_rows=job.append or job.id is not None,
-        id_column=None if job.id is None else str(job.id),
-        max_corrections=job.recounts or 0,
+        takes_new_rows=job.append or job.row_id is not None,
+        id_column=None if job.row_id is None else str(job.row_id),
+        max_corrections=job.max_corrections or 0,
         time_format=None if job.time_format is None else str(job.time_format),
-        clock_change=job.clock_change or "raise",
+        ambiguous=job.ambiguous or "raise",
     )
 
 
@@ -261,19 +267,19 @@ def _parse_windowing(job: Job) -> Windowing:
         "timezone": timezone,
     }
     windowing: Windowing
-    if job.around is not None:
-        windowing = Endless(**calendar, expected=job.around)
-    elif job.expire:
+    if job.expected_windows is not None:
+        windowing = Endless(**calendar, expected_windows=job.expected_windows)
+    elif job.expiring:
         strategy = _expiring_strategy(job)
-        windowing = Expiring(**calendar, steps=job.steps, strategy=strategy)
-    elif job.revise is not None:
-        lateness = str(job.revise)
+        windowing = Expiring(**calendar, n_windows=job.windows, strategy=strategy)
+    elif job.allowed_lateness is not None:
+        lateness = str(job.allowed_lateness)
         _refuse_too_many_versions(lateness, every)
         usual = usual_revised_windows(start, every, timezone)
-        windowing = Revised(**calendar, steps=job.steps or usual, lateness=lateness)
+        windowing = Revised(**calendar, n_windows=job.windows or usual, allowed_lateness=lateness)
     else:
-        assert job.steps is not None
-        windowing = FixedHorizon(**calendar, steps=job.steps)
+        assert job.windows is not None
+        windowing = FixedHorizon(**calendar, n_windows=job.windows)
     refused_if_impossible = windowing.windows
     assert refused_if_impossible.steps
     return windowing
@@ -287,62 +293,62 @@ def _refuse_too_many_versions(lateness: str, every: str) -> None:
     number = every.rstrip("smhdwo")
     longest = f"{most * int(number)}{every.removeprefix(number)}"
     raise InvalidInputError(
-        f"{option_name('revise', lateness)} publishes a window anew after each of {lags:,} further "
+        f"{option_name('allowed_lateness', lateness)} publishes a window anew after each of {lags:,} further "
         f"windows of {every}, and at most {most:,} are possible: give at most {longest}, or a "
         f"longer {option_name('every')}"
     )
 
 
 def _parse_groups(job: Job) -> Groups:
-    by = job.value_of("by")
+    by = job.value_of("group_by")
     if by is None:
         return Ungrouped()
     column = ",".join(by)
-    if job.value_of("unknown") == "discover":
+    if job.value_of("unlisted_groups") == "discover":
         return Discovered(column)
-    declared = cast("GroupNames", job.value_of("domain"))
-    other = job.value_of("other")
+    declared = cast("GroupNames", job.value_of("groups"))
+    other = job.value_of("other_group")
     if other is not None and (not other.strip() or other in declared):
         raise InvalidInputError(
-            f"{option_name('other')} is {other!r}, which is empty or a group of "
-            f"{option_name('domain')}; give another name"
+            f"{option_name('other_group')} is {other!r}, which is empty or one of "
+            f"{option_name('groups')}; give another name"
         )
     return Declared(column, declared, other)
 
 
-def _parse_unit(job: Job, of_group: AccumulatorStatistic) -> PrivacyUnit:
-    word = str(job.unit)
+def _parse_privacy_unit(job: Job, of_group: AccumulatorStatistic) -> PrivacyUnit:
+    word = str(job.privacy_unit)
     column = job.value_of("user")
     if column is not None:
         return _parse_user(job, word, column, of_group)
-    counts = job.value_of("counts")
+    counts = job.value_of("count_column")
     if counts is None:
         return Event(word)
-    upstream_bound = job.value_of("moves")
+    upstream_bound = job.value_of("upstream_max_contributions")
     if upstream_bound is None:
         return CountedEvent(word, counts)
-    return UserOfCounts(word, counts, upstream_bound, job.value_of("row") or "event")
+    return UserOfCounts(word, counts, upstream_bound, job.value_of("event_name") or "event")
 
 
 def _parse_user(
     job: Job, word: str, column: str, of_group: AccumulatorStatistic
 ) -> User | DistinctUser:
-    most = job.value_of("most")
-    if job.states("first"):
+    most = job.value_of("max_contributions")
+    if job.states("distinct_users"):
         return DistinctUser(word, column, most or 1)
-    per = job.value_of("per")
+    per = job.value_of("contribution_period")
     ranks = of_group.counted_ranks
     if per is not None:
         check_period(per, str(job.timezone))
     return User(
         word,
         column,
-        most=most or 1,
-        per=per,
-        most_a_window=job.value_of("most_a_window"),
-        once_a_window=bool(job.value_of("distinct")),
-        event_name=job.value_of("row") or "event",
-        most_in_group=ranks[-1] if ranks else None,
+        max_contributions=most or 1,
+        contribution_period=per,
+        max_contributions_per_window=job.value_of("max_contributions_per_window"),
+        once_per_window=bool(job.value_of("once_per_window")),
+        event_name=job.value_of("event_name") or "event",
+        max_contributions_per_group=ranks[-1] if ranks else None,
     )
 
 
@@ -360,12 +366,12 @@ def check_period(per: str, timezone: str) -> None:
         Windows(datetime.fromisoformat("2000-01-01T00:00+00:00"), per, 1, timezone)
     except InvalidInputError as error:
         raise InvalidInputError(
-            f"{option_name('per', per)} is not the length of a period: {error}"
+            f"{option_name('contribution_period', per)} is not the length of a period: {error}"
         ) from None
 
 
 def _parse_loss(job: Job) -> Loss:
-    if not job.expire:
+    if not job.expiring:
         guarantee = guarantee_from(job.epsilon, job.delta, job.rho)
         assert guarantee is not None
         return cast("Loss", guarantee)
@@ -378,16 +384,16 @@ def _parse_loss(job: Job) -> Loss:
 
 def parse_accuracy(job: Job) -> WantedAccuracy | None:
     """Parse the accuracy that a job wants, from which the loss of a new stream follows."""
-    if job.within is None:
+    if job.margin_of_error is None:
         return None
     from counton.planning.least_privacy import bounds_of
 
     return WantedAccuracy(
-        half_widths=bounds_of(job.within, job.size),
-        least=job.least or "epsilon",
+        margins_of_error=bounds_of(job.margin_of_error, job.expected_rows),
+        solve_for=job.solve_for or "epsilon",
         delta=cast("Any", job.delta),
-        expected_rows=job.size,
-        level=check_confidence_level(job.level, usual=LEVEL),
+        expected_rows=job.expected_rows,
+        confidence_level=check_confidence_level(job.confidence_level, usual=LEVEL),
         over=job.value_of("over"),
     )
 
@@ -403,15 +409,17 @@ def parse_run(job: Job, terms: StreamTerms) -> RunOptions:
         InvalidInputError: an option has a wrong value, or excludes another.
     """
     refuse_excluded(job)
-    unlisted = job.value_of("unknown")
+    unlisted = job.value_of("unlisted_groups")
     return RunOptions(
         input=_parse_input(job),
         repeats_rows=_repeats_rows(job),
         until=_parse_until(job, terms.windowing),
-        release_delay=microseconds_of(None if job.watermark is None else str(job.watermark)),
-        quiet=_parse_quiet(job),
-        allows_missing_rows=job.yes,
-        unlisted_groups="drop" if unlisted == "drop" else "refuse",
+        release_delay=microseconds_of(
+            None if job.release_delay is None else str(job.release_delay)
+        ),
+        max_empty_windows=_parse_max_empty_windows(job),
+        allow_empty_windows=job.allow_empty_windows,
+        unlisted_groups="drop" if unlisted == "drop" else "error",
         policies=parse_policies(job),
         display=parse_display(job.value_of),
     )
@@ -425,23 +433,25 @@ def parse_outputs(job: Job) -> OutputFiles:
     """
     form = {name: job.value_of(name) for name in _CHART_FORM}
     stated = {name: value for name, value in form.items() if value is not None}
-    if stated and job.plot is None:
+    if stated and job.chart is None:
         name = next(iter(stated))
         raise InvalidInputError(
             f"{option_name(name, stated[name])} is for a chart, and no chart is drawn; give "
-            f"{option_name('plot')} too, or leave it out"
+            f"{option_name('chart')} too, or leave it out"
         )
     return OutputFiles(
-        table=None if job.out is None else Path(job.out),
-        chart=None if job.plot is None else Path(job.plot),
+        table=None if job.output is None else Path(job.output),
+        chart=None if job.chart is None else Path(job.chart),
         chart_form=stated,
     )
 
 
 def _parse_input(job: Job) -> InputKind:
-    if job.id is not None:
-        return RowsWithIds(str(job.id), only_new_rows=job.append)
-    return NewRows() if job.append else Snapshot(None if job.covers is None else str(job.covers))
+    if job.row_id is not None:
+        return RowsWithIds(str(job.row_id), only_new_rows=job.append)
+    return (
+        NewRows() if job.append else Snapshot(None if job.lookback is None else str(job.lookback))
+    )
 
 
 def _repeats_rows(job: Job) -> bool:
@@ -454,10 +464,10 @@ def _repeats_rows(job: Job) -> bool:
     return job.query is None or "since" not in moments_named(str(job.query))
 
 
-def _parse_quiet(job: Job) -> int:
-    if job.quiet is not None:
-        return job.quiet
-    return QUIET if job.covers is None else QUIET_IF_COVERED
+def _parse_max_empty_windows(job: Job) -> int:
+    if job.max_empty_windows is not None:
+        return job.max_empty_windows
+    return MAX_EMPTY_WINDOWS if job.lookback is None else MAX_EMPTY_WINDOWS_OF_LOOKBACK
 
 
 def _parse_until(job: Job, windowing: Windowing) -> Until:
@@ -468,7 +478,7 @@ def _parse_until(job: Job, windowing: Windowing) -> Until:
     if job.until == NOW:
         return "now"
     if job.until == LATEST_ROW:
-        return "newest"
+        return "latest-event"
     return parse_time(str(job.until), windowing.timezone)
 
 
@@ -488,9 +498,9 @@ def microseconds_of(delay: str | None) -> int:
 
 def parse_policies(job: Job) -> Policies:
     """Parse what happens to rows that cannot be counted."""
-    policy = "refuse" if job.bad_rows is None else str(job.bad_rows)
+    policy = "fail" if job.bad_rows is None else str(job.bad_rows)
     return Policies(
-        quarantine=None if policy == "refuse" else Path(policy.removeprefix(QUARANTINE)),
-        most=MOST_BAD_ROWS if job.bad_rows_most is None else job.bad_rows_most,
-        missing=job.missing or "refuse",
+        quarantine=None if policy == "fail" else Path(policy.removeprefix(QUARANTINE)),
+        most=MOST_BAD_ROWS if job.max_bad_rows is None else job.max_bad_rows,
+        missing=job.missing_values or "fail",
     )

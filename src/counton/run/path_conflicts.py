@@ -91,7 +91,7 @@ def _refuse_shared_streams(jobs: Mapping[str, Job]) -> None:
 def _refuse_tables_among_events(name: str, job: Job, written_paths: list[UsedPath]) -> None:
     """Refuse a table that another job writes into the folder of this job's events."""
     for path in written_paths:
-        if path.job == name or path.key != "out":
+        if path.job == name or path.key != "output":
             continue
         try:
             refuse_among_events(job.events, path.path)
@@ -178,7 +178,7 @@ class JobStates(Closing):
             return
         self.begun.add(name)
         filled = StreamSpec.of_stream(stream).fill_job(job)
-        self.jobs[name] = filled.with_options(name=stream_name)
+        self.jobs[name] = filled.with_options(stream=stream_name)
 
     def at(self, state: str | os.PathLike[str] | None) -> Store | None:
         """Return the open state at this path or URL; None if it does not exist yet."""
@@ -217,13 +217,13 @@ def _state_label(state: str | os.PathLike[str]) -> str:
 
 
 def _written_paths(name: str, job: Job) -> Iterator[UsedPath]:
-    if job.out is not None:
-        keys = ("out", "the description beside its out")
-        for key, path in zip(keys, table_paths(Path(job.out)), strict=False):
+    if job.output is not None:
+        keys = ("output", "the description beside its out")
+        for key, path in zip(keys, table_paths(Path(job.output)), strict=False):
             yield UsedPath(name, key, path)
-    if job.plot is not None:
-        for path in chart_paths("both", Path(job.plot)).values():
-            yield UsedPath(name, "plot", path)
+    if job.chart is not None:
+        for path in chart_paths("both", Path(job.chart)).values():
+            yield UsedPath(name, "chart", path)
     quarantine = parse_policies(job).quarantine
     if quarantine is not None:
         yield UsedPath(name, "bad-rows", quarantine)
@@ -238,15 +238,15 @@ def _state_paths(name: str, job: Job) -> Iterator[UsedPath]:
 def _kept_paths(name: str, job: Job) -> Iterator[UsedPath]:
     """Yield the files of a job's state and key, and the folder of its rollback guard."""
     yield from _state_paths(name, job)
-    if job.witness not in (None, NO_ROLLBACK_GUARD):
-        yield UsedPath(name, "witness", Path(os.fspath(job.witness)))
+    if job.rollback_guard not in (None, NO_ROLLBACK_GUARD):
+        yield UsedPath(name, "rollback_guard", Path(os.fspath(job.rollback_guard)))
 
 
 def _read_paths(name: str, job: Job) -> Iterator[UsedPath]:
     yield from _state_paths(name, job)
-    domain = job.value_of("domain")
+    domain = job.value_of("groups")
     if isinstance(domain, str) and is_file(domain):
-        yield UsedPath(name, "domain", Path(domain))
+        yield UsedPath(name, "groups", Path(domain))
     if is_file_of(job.strategy):
         yield UsedPath(name, "strategy", Path(job.strategy))
     files: list[str] = []

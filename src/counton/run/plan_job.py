@@ -137,21 +137,21 @@ class PlannedJob:
 
         >>> from counton.job.statistics import CountJob
         >>> job = CountJob(events="visits.csv", state="visits.db", time="at", every="1d",
-        ...                user="reader", start="2024-03-01", steps=52, epsilon=1, most=20,
-        ...                per="1mo")
+        ...                user="reader", start="2024-03-01", windows=52, epsilon=1, max_contributions=20,
+        ...                contribution_period="1mo")
         >>> print(planned_job(job).bound_note)
-        late windows of a period are counted too low: ...; most-a-window = 1, or another ...
+        late windows of a period are counted too low: ...; max-contributions-per-window = 1, or another ...
         """
         late = late_note(self.description)
         if late is None:
             return None
-        rule = self.spec.terms.unit.rule
+        rule = self.spec.terms.privacy_unit.rule
         if rule.most_a_window is not None:
-            return f"{late}; a larger most leaves more to late windows"
+            return f"{late}; a larger max-contributions leaves more to late windows"
         if rule.distinct or self.spec.contribution.pattern is not None:
-            return f"{late}; a larger most, or a period of one window, avoids it"
+            return f"{late}; a larger max-contributions, or a period of one window, avoids it"
         return (
-            f"{late}; most-a-window = 1, or another small number, keeps windows from "
+            f"{late}; max-contributions-per-window = 1, or another small number, keeps windows from "
             "taking what later ones need"
         )
 
@@ -160,10 +160,10 @@ class PlannedJob:
         description = self.description
         plan: dict[str, Any] = {
             "what": description.what,
-            "steps": list(self.steps),
-            "level": self.level,
+            "windows": list(self.steps),
+            "confidence_level": self.level,
             "guarantee": description.guarantee.to_dict(),
-            "unit": description.unit,
+            "privacy_unit": description.unit,
             "protected": description.contribution.describe(description.unit),
             "strategy": repr(description.strategy),
             "state": self.state,
@@ -209,7 +209,7 @@ class _Book:
         spend = prepared.state.spend_of(prepared.spec)
         if self._ledger is not None:
             self._ledger.spend(**spend._asdict())
-        has_users = prepared.spec.terms.unit.user_column is not None
+        has_users = prepared.spec.terms.privacy_unit.user_column is not None
         kind = "user" if has_users else prepared.spec.accumulator_statistic.protects
         self.units.append(SpentUnit(spend.name, spend.unit, kind))
 
@@ -231,7 +231,7 @@ def planned_jobs(
 
     >>> from counton.job.statistics import CountJob
     >>> job = CountJob(events="visits.csv", state="visits.db", time="at", every="1d",
-    ...                start="2024-03-01", steps=52, epsilon=1)
+    ...                start="2024-03-01", windows=52, epsilon=1)
     >>> plans = planned_jobs({"visits": job}, size=5000)
     >>> [round(halfwidth, 1) for halfwidth in plans["visits"].numbers[0].halfwidths]
     [5.9, 10.5, 12.3]
@@ -294,10 +294,10 @@ def _plan_of(prepared: PreparedRun, size: int | None) -> PlannedJob:
     job = prepared.job
     assert job.state is not None, "a prepared job has a state"
     display = prepared.options.display
-    level = check_confidence_level(job.level, usual=LEVEL)
+    level = check_confidence_level(job.confidence_level, usual=LEVEL)
     if size is None:
-        size = job.size
-    stated_windows = None if isinstance(spec.terms.windowing, SingleTable) else job.steps
+        size = job.expected_rows
+    stated_windows = None if isinstance(spec.terms.windowing, SingleTable) else job.windows
     last = last_step(spec) or stated_windows or _AROUND
     windows = count_windows(spec) or stated_windows or _AROUND
     steps = tuple(dict.fromkeys((1, (last + 1) // 2, last)))

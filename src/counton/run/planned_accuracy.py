@@ -37,7 +37,7 @@ def last_step(spec: StreamSpec) -> int | None:
     Of a stream without an end it is the expected number of windows; None if none is stated.
     """
     windowing = spec.terms.windowing
-    return windowing.expected if isinstance(windowing, Endless) else windowing.horizon
+    return windowing.expected_windows if isinstance(windowing, Endless) else windowing.horizon
 
 
 def count_windows(spec: StreamSpec) -> int | None:
@@ -46,7 +46,7 @@ def count_windows(spec: StreamSpec) -> int | None:
     None if the stream has no last window, and no number of windows is stated.
     """
     if isinstance(spec.terms.windowing, Revised):
-        return spec.job.steps
+        return spec.job.windows
     return last_step(spec)
 
 
@@ -74,9 +74,9 @@ def reached_halfwidths(spec: StreamSpec, accuracy: WantedAccuracy) -> ReachedHal
     """
     last = last_step(spec)
     assert last is not None  # a stream that expires wants no accuracy
-    bounds = accuracy.half_widths
+    bounds = accuracy.margins_of_error
     if isinstance(spec.terms.windowing, Revised) and spec.accumulator_statistic.additive:
-        of_versions = halfwidths_at(spec, (1, last), accuracy.level)[EACH_WINDOW]
+        of_versions = halfwidths_at(spec, (1, last), accuracy.confidence_level)[EACH_WINDOW]
         planned = dict(zip((FIRST, FINAL), of_versions, strict=True))
         bounds = {name or FINAL: bound for name, bound in bounds.items()}
     else:
@@ -84,17 +84,17 @@ def reached_halfwidths(spec: StreamSpec, accuracy: WantedAccuracy) -> ReachedHal
         windows = count_windows(spec)
         if rows is not None and windows is None:
             raise InvalidInputError(
-                f"{option_name('size', rows)} is the number of rows by the last window, and this "
-                f"stream has no last window. Give {option_name('steps')}, or leave "
-                f"{option_name('size')} out"
+                f"{option_name('expected_rows', rows)} is the number of rows by the last window, and this "
+                f"stream has no last window. Give {option_name('windows')}, or leave "
+                f"{option_name('expected_rows')} out"
             )
         by_name = halfwidths_at(
-            spec, (last,), accuracy.level, rows=rows, windows=windows, over=accuracy.over
+            spec, (last,), accuracy.confidence_level, rows=rows, windows=windows, over=accuracy.over
         )
         planned = {name: halfwidths[-1] for name, halfwidths in by_name.items()}
     from counton.planning.least_privacy import compare_halfwidths
 
-    return compare_halfwidths(planned, bounds, last, accuracy.level)
+    return compare_halfwidths(planned, bounds, last, accuracy.confidence_level)
 
 
 def refuse_less_accurate(spec: StreamSpec, job: Job, name: str) -> None:
@@ -113,8 +113,8 @@ def refuse_less_accurate(spec: StreamSpec, job: Job, name: str) -> None:
     reached = reached_halfwidths(spec, accuracy)
     if reached.factor > 1:
         raise StreamMismatchError(
-            f"{option_name('within', job.within)} is less than stream {name!r} has ({reached}). "
-            f"Leave it out, or give another {option_name('name')}"
+            f"{option_name('margin_of_error', job.margin_of_error)} is less than stream {name!r} has ({reached}). "
+            f"Leave it out, or give another {option_name('stream')}"
         )
 
 
@@ -138,19 +138,19 @@ def counted_windows(
         return {EACH_WINDOW if is_additive else "": [1 for _ in steps]}
     if is_additive:
         counted: dict[str, list[int]] = {}
-        if series != "windows":
+        if series != "per-window":
             counted[""] = list(steps)
-        if series in ("windows", "both"):
+        if series in ("per-window", "both"):
             counted[EACH_WINDOW] = [1 for _ in steps]
         return counted
     if over is not None:
         return {"": [min(over, step) for step in steps]}
-    if series == "windows":
+    if series == "per-window":
         return {"": [1 for _ in steps]}
-    if series == "periods":
+    if series == "period-to-date":
         windows = spec.terms.windowing.windows
         period = period_that_begins_anew(
-            spec.terms.statistic.of_group, spec.terms.unit.rule.per, windows
+            spec.terms.statistic.of_group, spec.terms.privacy_unit.rule.per, windows
         )
         starts = period_starts(windows, period, steps[-1])[np.asarray(steps) - 1]
         return {"": (np.asarray(steps) - starts).tolist()}
@@ -181,7 +181,7 @@ def halfwidths_at(
     counted = counted_windows(spec, steps, over)
     design = planned_design(spec)
     if isinstance(spec.terms.windowing, Revised):
-        lags = spec.terms.windowing.lags
+        lags = spec.terms.windowing.n_revisions
         design = _newest_versions(design, lags)
         steps = [lags + 2 - step for step in steps]  # each version belongs to a window of its own
     if spec.accumulator_statistic.additive:

@@ -233,7 +233,7 @@ class RowsOfRun(Protocol):
     def missing_rows(self, kept: pl.DataFrame, span: Span, counts: OperatorCounts) -> MissingRows:
         """Return what the input lacks of the rows that were counted before."""
 
-    def arrivals(
+    def late_row_stats(
         self, before: LateRowStats, counts: OperatorCounts, measurement: Measurement
     ) -> LateRowStats:
         """Return the numbers of rows that arrived, and that were late, up to this run."""
@@ -294,7 +294,7 @@ class NewRowsOfRun:
         """Return what was found when the rows were chosen: files of new rows lack nothing."""
         return self.missing
 
-    def arrivals(
+    def late_row_stats(
         self, before: LateRowStats, counts: OperatorCounts, measurement: Measurement
     ) -> LateRowStats:
         """Add the rows, but for those of final windows, to the earlier ones."""
@@ -419,7 +419,7 @@ class SnapshotOfRun:
             ],
         )
 
-    def arrivals(
+    def late_row_stats(
         self, before: LateRowStats, counts: OperatorCounts, measurement: Measurement
     ) -> LateRowStats:
         """Return the numbers of this snapshot's rows, and of those that came too late."""
@@ -569,7 +569,7 @@ class PlannedSteps:
             sources=self.rows.digests if is_first else (),
             remembered=self.rows.remembered if is_first else None,
             labels=(len(names.kept), names.new) if names is not None and is_first else None,
-            arrivals=self._arrivals(),
+            late_row_stats=self._late_row_stats(),
             details=new_facts,
         )
 
@@ -655,11 +655,11 @@ class PlannedSteps:
         largest = int(of_cells["size"].max() or 0)  # type: ignore[arg-type]
         return AddedSums(largest, largest_of_places)
 
-    def _arrivals(self) -> LateRowStats | None:
+    def _late_row_stats(self) -> LateRowStats | None:
         """Return the numbers of rows to keep; a single table has no late rows."""
         if not self.span.is_recurring:
             return None
-        return self.rows.arrivals(self.arrivals_before, self.counts, self.measurement)
+        return self.rows.late_row_stats(self.arrivals_before, self.counts, self.measurement)
 
     def _step_that_counts(self) -> pl.Expr:
         """The step that counts what is due: the next one, or that of the rows' own window."""

@@ -12,6 +12,7 @@ from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.lengths import has_same_length
+from counton.base.series import WORKLOADS
 from counton.base.strategy_names import FAMILIES, PAPERS
 from counton.continual import Design
 from counton.continual.node_distribution import distribution_for
@@ -57,6 +58,7 @@ from counton.statistics.report_budget import weights_for_noise
 from counton.statistics.statistic import shape_of
 from counton.strategies import KAry, StreamStrategy, WindowVersions
 from counton.strategies.participation import NORMS
+from counton.strategies.strategy import ReleaseForm
 from counton.strategies.streams.window_versions import MOST_CORRECTIONS
 
 #: Most steps at which errors of sums over periods are compared.
@@ -79,18 +81,18 @@ def plan_stream(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
 
     >>> from counton.job.statistics import CountJob
     >>> spec = plan_stream(CountJob(
-    ...     time="at", every="1d", start="2024-03-01", steps=365, epsilon=1,
+    ...     time="at", every="1d", start="2024-03-01", windows=365, epsilon=1,
     ... ))
     >>> spec.strategy.saved_name, spec.contribution.unit
     ('Solved', 'event')
     """
     stated_word = word_of_unit(job)
     job = normal_new_job(job)
-    default_word = str(job.unit)
-    protects_users = job.states("user") or job.states("moves")
+    default_word = str(job.privacy_unit)
+    protects_users = job.states("user") or job.states("upstream_max_contributions")
     kind = "user" if protects_users else "event"
     word = unit_word(units, kind, stated_word, default=default_word)
-    job = job.with_options(unit=word)
+    job = job.with_options(privacy_unit=word)
     accuracy = parse_accuracy(job)
     if accuracy is not None:
         job = _with_least_loss(job, accuracy)
@@ -110,25 +112,25 @@ def _with_loss_of_targets(job: Job) -> StreamSpec:
             "computed"
         )
     resolved, guarantee = wanted
-    most = job.value_of("most") or 1
+    most = job.value_of("max_contributions") or 1
     job = _with_loss(job, ZCDP(guarantee.rho * most**2))  # norms multiply
     return _with_strategy(stream_options(job), parse_terms(job), resolved)
 
 
 def _with_least_loss(job: Job, accuracy: WantedAccuracy) -> Job:
     """Return a job that states the least loss with which its numbers are accurate enough."""
-    job = fit_targets(job, accuracy.half_widths)
+    job = fit_targets(job, accuracy.margins_of_error)
 
     def factor(guarantee: Guarantee) -> float:
         return reached_halfwidths(_planned(_with_loss(job, guarantee)), accuracy).factor
 
-    return _with_loss(job, least_guarantee(factor, accuracy.least, accuracy.delta))
+    return _with_loss(job, least_guarantee(factor, accuracy.solve_for, accuracy.delta))
 
 
 def _with_loss(job: Job, guarantee: Guarantee) -> Job:
     parameters = guarantee.to_dict()
     loss = {name: parameters.get(name) for name in ("epsilon", "delta", "rho")}
-    return normal_form(job.with_options(within=None, **loss))
+    return normal_form(job.with_options(margin_of_error=None, **loss))
 
 
 def _planned(job: Job) -> StreamSpec:
@@ -150,7 +152,7 @@ def _refuse_shifted_periods(terms: StreamTerms) -> None:
 
     One user would count twice in a window, once in each of two periods.
     """
-    per = terms.unit.rule.per
+    per = terms.privacy_unit.rule.per
     if per is None or isinstance(terms.windowing, SingleTable):
         return
     windows = terms.windowing.windows
@@ -160,10 +162,10 @@ def _refuse_shifted_periods(terms: StreamTerms) -> None:
     if split is None:
         return
     raise InvalidInputError(
-        f"{option_name('per', per)}: a period begins at {windows.at(split.period_begin)}, inside "
+        f"{option_name('contribution_period', per)}: a period begins at {windows.at(split.period_begin)}, inside "
         f"the window of {windows.every} that begins at {windows.at(split.window_begin)}. One user "
         "would count twice in that window. Let windows begin where periods begin "
-        f"({option_name('start')}), or give another {option_name('per')}"
+        f"({option_name('start')}), or give another {option_name('contribution_period')}"
     )
 
 
@@ -171,7 +173,7 @@ def _resolved(
     terms: StreamTerms, statistic: AccumulatorStatistic, loss: Any
 ) -> AccumulatorStatistic:
     """Return the statistic with the parameters that depend on users, guarantee and horizon."""
-    unit = terms.unit
+    unit = terms.privacy_unit
     if isinstance(unit, User | DistinctUser):
         statistic = statistic.for_people(unit.rule.most)
     return statistic.resolve_parameters(loss, terms.windowing.horizon)
@@ -190,7 +192,7 @@ def _with_strategy(job: Job, terms: StreamTerms, statistic: AccumulatorStatistic
 
 def _contribution(terms: StreamTerms, statistic: AccumulatorStatistic) -> ContributionBound:
     """Return the bound on what a protected unit changes, with the corrections that it covers."""
-    contribution = terms.unit.contribution(statistic)
+    contribution = terms.privacy_unit.contribution(statistic)
     corrections = terms.max_corrections
     if not corrections:
         return contribution
@@ -202,7 +204,7 @@ def _contribution(terms: StreamTerms, statistic: AccumulatorStatistic) -> Contri
 
 def _refuse_corrections(terms: StreamTerms, contribution: ContributionBound) -> None:
     """Refuse a number of corrections of a row that a guarantee cannot cover."""
-    corrections = option_name("recounts", terms.max_corrections)
+    corrections = option_name("max_corrections", terms.max_corrections)
     if terms.max_corrections > MOST_CORRECTIONS:
         raise InvalidInputError(f"{corrections} is above {MOST_CORRECTIONS}; give at most that")
     if contribution.relation == "replace":
@@ -212,8 +214,8 @@ def _refuse_corrections(terms: StreamTerms, contribution: ContributionBound) -> 
         )
     pattern = contribution.pattern
     is_proven = isinstance(pattern, BoundedChange | None) and not contribution.every
-    if terms.unit.user_column is not None:
-        rule = terms.unit.rule
+    if terms.privacy_unit.user_column is not None:
+        rule = terms.privacy_unit.rule
         has_other_bounds = rule.each is not None or rule.distinct or rule.most_a_window is not None
         is_proven &= pattern is None and not has_other_bounds
     if not is_proven:
@@ -257,7 +259,7 @@ def _with_discovery(job: Job, terms: StreamTerms, statistic: AccumulatorStatisti
         terms.windowing.windows.steps,
         contribution,
         terms.loss.delta,
-        rows=terms.unit.rule.most,
+        rows=terms.privacy_unit.rule.most,
         compared=compared,
     )
     return StreamSpec(job, statistic, contribution, strategy, cells=cells)
@@ -284,20 +286,15 @@ def choose_strategy(
     if isinstance(windowing, Revised):
         # The versions of a revised window are running totals, whose noise no other window shares.
         inner = _best_strategy(terms, "totals", contribution, shape)
-        return WindowVersions(windowing.steps, inner, terms.max_corrections)
-    return _best_strategy(terms, _planned_series(terms), contribution, shape)
-
-
-def _planned_series(terms: StreamTerms) -> str:
-    """Return the series by which strategies are compared."""
-    return "totals" if terms.series == "periods" else terms.series
+        return WindowVersions(windowing.n_windows, inner, terms.max_corrections)
+    return _best_strategy(terms, WORKLOADS[terms.series], contribution, shape)
 
 
 def _refuse_other_series(terms: StreamTerms) -> None:
     """Refuse a series that the windows or users of a stream cannot have."""
     windowing = terms.windowing
     of_group = terms.statistic.of_group
-    per = terms.unit.rule.per
+    per = terms.privacy_unit.rule.per
     if (
         isinstance(windowing, Revised)
         and of_group.counts_users
@@ -305,15 +302,15 @@ def _refuse_other_series(terms: StreamTerms) -> None:
     ):
         longer = "for ever" if per is None else f"in each {per}"
         raise InvalidInputError(
-            f"{option_name('revise', windowing.lateness)} revises the users of each window of "
+            f"{option_name('allowed_lateness', windowing.allowed_lateness)} revises the users of each window of "
             f"{windowing.every}, but here a user counts once {longer}, in the first window "
-            f"with a row of that user: give {option_name('per', windowing.every)}, and let "
+            f"with a row of that user: give {option_name('contribution_period', windowing.every)}, and let "
             "windows begin where these periods begin"
         )
-    if terms.series == "periods" and not _begins_anew(terms):
+    if terms.series == "period-to-date" and not _begins_anew(terms):
         raise InvalidInputError(
-            f"{option_name('release', 'periods')} is for users who count anew in each period "
-            f"({option_name('per')}) of whole windows, as reach does, and here no user does; leave "
+            f"{option_name('series', 'period-to-date')} is for users who count anew in each period "
+            f"({option_name('contribution_period')}) of whole windows, as reach does, and here no user does; leave "
             "it out"
         )
 
@@ -325,31 +322,34 @@ def _are_windows_of_users(windowing: Revised, per: str | None) -> bool:
 def _begins_anew(terms: StreamTerms) -> bool:
     """Return whether the totals of a stream begin anew with each period of its users."""
     of_group = terms.statistic.of_group
-    per = terms.unit.rule.per
+    per = terms.privacy_unit.rule.per
     return period_that_begins_anew(of_group, per, terms.windowing.windows) is not None
 
 
 def _best_strategy(
-    terms: StreamTerms, series: str, contribution: ContributionBound, shape: tuple[int, ...]
+    terms: StreamTerms,
+    workload: ReleaseForm,
+    contribution: ContributionBound,
+    shape: tuple[int, ...],
 ) -> StreamStrategy:
     """Return the user's own strategy, the best one of a stated kind, or the planner's choice."""
     windowing = terms.windowing
     if isinstance(terms.strategy, StreamStrategy):
-        return _own_strategy(terms, series, contribution, shape)
+        return _own_strategy(terms, workload, contribution, shape)
     name = terms.strategy
     sums_of_draws = isinstance(terms.groups, Discovered)  # thresholds follow from such noise
     for kind in (PAPERS[name],) if name in PAPERS else FAMILIES.get(name, ()):
-        if kind.windows != (series == "windows"):
+        if kind.windows != (workload == "windows"):
             made_for = "single windows" if kind.windows else "totals"
             raise InvalidInputError(
                 f"{option_name('strategy', name)} is made for {made_for}, and does not go with "
-                f"{option_name('release', series)}. Leave one of them out"
+                f"{_series_option(terms)}. Leave one of them out"
             )
     if isinstance(windowing, Endless):
-        series = "totals"  # the number of a window is the difference of two
+        workload = "totals"  # the number of a window is the difference of two
     horizon = windowing.horizon
     also: list[StreamStrategy] = []
-    if terms.series == "periods" and horizon is not None and name == "auto":
+    if terms.series == "period-to-date" and horizon is not None and name == "auto":
         # Each step alone: the best strategy for short periods.
         also = [KAry(horizon, horizon + 1, subtraction=False)]
     ranked, _ = ranked_designs(
@@ -359,10 +359,10 @@ def _best_strategy(
         contribution=contribution,
         shape=shape,
         strategies=None if name == "auto" else (name,),
-        release=cast("Any", series),
+        release=workload,
         simple=terms.is_simple or sums_of_draws or isinstance(windowing, SingleTable),
         compare=name != "auto" or sums_of_draws,
-        around=windowing.expected if isinstance(windowing, Endless) else None,
+        around=windowing.expected_windows if isinstance(windowing, Endless) else None,
         also=also,
     )
     if also:
@@ -381,7 +381,7 @@ def _best_for_periods(terms: StreamTerms, ranked: Sequence[Design]) -> StreamStr
     """Return the strategy with the least error in the sums since each period began."""
     windows = terms.windowing.windows
     horizon = windows.steps
-    per = terms.unit.rule.per
+    per = terms.privacy_unit.rule.per
     period = period_that_begins_anew(terms.statistic.of_group, per, windows)
     begins = period_starts(windows, period, horizon)
     places = np.unique(np.linspace(0, horizon - 1, _COMPARED_STEPS).astype(np.int64))
@@ -396,7 +396,10 @@ def _best_for_periods(terms: StreamTerms, ranked: Sequence[Design]) -> StreamStr
 
 
 def _own_strategy(
-    terms: StreamTerms, series: str, contribution: ContributionBound, shape: tuple[int, ...]
+    terms: StreamTerms,
+    workload: ReleaseForm,
+    contribution: ContributionBound,
+    shape: tuple[int, ...],
 ) -> StreamStrategy:
     """Return the user's own strategy, once it was found to fit the stream."""
     own = cast("StreamStrategy", terms.strategy)
@@ -406,16 +409,23 @@ def _own_strategy(
             f"{option_name('strategy')} is {own!r}, made for {_horizon_text(own.horizon)}, and the "
             f"stream has {_horizon_text(horizon)}: build it for that number"
         )
-    workload = "windows" if series == "windows" else "totals"
-    if own.facts.workload != workload or series == "both":
+    if own.facts.workload != workload:
         raise InvalidInputError(
             f"{option_name('strategy')} is {own!r}, made for {own.facts.workload}, and does not go "
-            f"with {option_name('release', series)}; leave one of them out"
+            f"with {_series_option(terms)}; leave one of them out"
         )
     ranked, _ = ranked_designs(
         horizon, terms.loss, contribution=contribution, shape=shape, strategies=[own]
     )
     return ranked[0].strategy
+
+
+def _series_option(terms: StreamTerms) -> str:
+    """Return the option that decides what the strategy releases, for a message."""
+    windowing = terms.windowing
+    if isinstance(windowing, Revised):
+        return option_name("allowed_lateness", windowing.allowed_lateness)
+    return option_name("series", terms.series)
 
 
 def _horizon_text(horizon: int | None) -> str:

@@ -55,7 +55,7 @@ def columns_of(spec: StreamSpec) -> Columns:
         time=terms.windowing.time,
         group=terms.groups.column,
         several=terms.statistic.columns,
-        user=terms.unit.user_column,
+        user=terms.privacy_unit.user_column,
         id=terms.id_column,
     )
 
@@ -69,9 +69,9 @@ def row_mapping(spec: StreamSpec, run: RunOptions) -> RowMapping:
     return RowMapping(
         columns_of(spec),
         terms.windowing.windows,
-        unknown="discover" if spec.discovers_groups else run.unlisted_groups,
+        unlisted_groups="discover" if spec.discovers_groups else run.unlisted_groups,
         adds=statistic if adds_values else None,  # else rows are only counted
-        clock_change=terms.clock_change,
+        ambiguous=terms.ambiguous,
         time_format=terms.time_format,
         declared=groups.names if isinstance(groups, Declared) else (),
         other=groups.other,
@@ -173,8 +173,8 @@ def refuse_no_row_within(sums: Private[WindowSums], windows: Windows) -> None:
     raise InvalidInputError(
         f"No row lies in a window of the stream, from {windows.at(windows.start)} to "
         f"{windows.at(windows.end)}: {newest}. Nothing was released. Correct "
-        f"{option_name('start')}, {option_name('steps')} or {option_name('time_format')}, or give "
-        f"rows of these windows. If nothing happened in them, give {option_name('yes', True)}"
+        f"{option_name('start')}, {option_name('windows')} or {option_name('time_format')}, or give "
+        f"rows of these windows. If nothing happened in them, give {option_name('allow_empty_windows', True)}"
     )
 
 

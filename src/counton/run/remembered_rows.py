@@ -86,7 +86,7 @@ class FirstOpen(NamedTuple):
 def facts_kept(terms: StreamTerms) -> Sequence[str]:
     """Return the names of what is kept with the digest of a user, in the order of the state."""
     facts = ["step", "group", "total"]
-    if terms.unit.rule.most_a_window is not None:
+    if terms.privacy_unit.rule.most_a_window is not None:
         facts.append("due")
     if terms.max_corrections:
         facts.append("replaced")
@@ -124,20 +124,20 @@ class RememberedRows:
         refused = [pl.DataFrame(schema=_REFUSED)]
         nothing = iter(())
         last_closed: int | None = None
-        for kept in nothing if stream is None else open_private(stream.marks(CLOSED)):
+        for kept in nothing if stream is None else open_private(stream.digest_sets(CLOSED)):
             last_closed = kept.period if last_closed is None else max(last_closed, kept.period)
-        per = terms.unit.rule.per
+        per = terms.privacy_unit.rule.per
         first = FirstOpen.after(released, terms.windowing.windows, per, last_closed)
-        for kept in nothing if stream is None else open_private(stream.marks(REFUSED)):
+        for kept in nothing if stream is None else open_private(stream.digest_sets(REFUSED)):
             period = pl.lit(kept.period, pl.Int64)
             refused.append(pl.DataFrame({"bucket": kept.digests}).with_columns(last_period=period))
-        if terms.unit.user_column is not None:
-            for kept in nothing if stream is None else open_private(stream.marks("user")):
+        if terms.privacy_unit.user_column is not None:
+            for kept in nothing if stream is None else open_private(stream.digest_sets("user")):
                 sets["user", kept.period] += 1
                 if kept.period >= first.period:
                     users.append(_users_of(kept, facts_kept(terms)))
         if terms.id_column is not None:
-            for kept in nothing if stream is None else open_private(stream.marks("id")):
+            for kept in nothing if stream is None else open_private(stream.digest_sets("id")):
                 sets["id", kept.period] += 1
                 day = pl.lit(kept.period, pl.Int64)
                 ids.append(pl.DataFrame({"id": kept.digests}).with_columns(day=day))
@@ -178,12 +178,12 @@ def change_of_memory(
         users: counted rows of users; if slots are replaced, all slots of each period that changes.
         ids: counted rows with ids: ``id`` and ``step``.
     """
-    first = FirstOpen.after(target, terms.windowing.windows, terms.unit.rule.per)
+    first = FirstOpen.after(target, terms.windowing.windows, terms.privacy_unit.rule.per)
     first_period = max(first.period, before.first_open.period)
     changes = []
     if terms.id_column is not None:
         changes.append(_change_of_ids(before, ids, terms.windowing.windows, target, first.day))
-    if terms.unit.user_column is not None:
+    if terms.privacy_unit.user_column is not None:
         changes.append(_change_of_users(before, users, terms, first_period))
         changes.append(_ChangeOfKind((), (), (REFUSED, first_period)))
     return DigestChange(

@@ -28,7 +28,7 @@ from counton.run.terms import RunOptions, SingleTable, Snapshot
 
 #: Options that name columns of times, users and ids; and of groups and values.
 _TIMES_AND_NAMES = ("time", "user", "id")
-_GROUPS_AND_VALUES = ("by", "value", "counts", "columns", "levels", "label")
+_GROUPS_AND_VALUES = ("group_by", "value", "count_column", "columns", "levels", "label")
 
 
 class QueryMoments(NamedTuple):
@@ -75,12 +75,12 @@ def query_moments(
             f"{shown} uses only {{{min(names)}}}, so the next run would select some of these new "
             "rows again, and count them twice. Use both {since} and {until}"
         )
-    if "until" in names and run.until == "newest":
+    if "until" in names and run.until == "latest-event":
         raise InvalidInputError(
-            f"{shown} uses {{until}}, but {option_name('until', 'newest')} is known only after the "
+            f"{shown} uses {{until}}, but {option_name('until', 'latest-event')} is known only after the "
             "rows are read. Leave one of them out"
         )
-    covers = run.input.covers if isinstance(run.input, Snapshot) else None
+    covers = run.input.lookback if isinstance(run.input, Snapshot) else None
     ended = EndedWindows(released, 0)
     if "until" in names or covers is not None:
         nothing = RowTimes(None, None, any_beyond=False, any_rows=False)
@@ -100,7 +100,7 @@ def query_moments(
         moments=moments,
         column=spec.terms.windowing.time,
         timezone=windows.timezone,
-        clock_change=WITHIN_DAY if windows.whole_days else spec.terms.clock_change,
+        ambiguous=WITHIN_DAY if windows.whole_days else spec.terms.ambiguous,
         time_format=spec.terms.time_format,
         holds_all_rows=not job.append,
     )
@@ -175,8 +175,8 @@ def refuse_rows_as_domain(job: Job, source: Source, rows: object) -> None:
     Raises:
         InvalidInputError: it does; groups that are found in the rows reveal whose rows exist.
     """
-    domain = job.value_of("domain")
-    people = [str(name) for name in (job.value_of("user"), job.id) if name is not None]
+    domain = job.value_of("groups")
+    people = [str(name) for name in (job.value_of("user"), job.row_id) if name is not None]
     refuse_events_as_domain(
         domain,
         source,
@@ -218,7 +218,7 @@ def named_columns(job: Job, present: Sequence[str]) -> list[str]:
             columns otherwise.
 
     >>> from counton.job.statistics import SumJob
-    >>> job = SumJob(time="at", by="a,b", value="paid")
+    >>> job = SumJob(time="at", group_by="a,b", value="paid")
     >>> named_columns(job, ["at"]), named_columns(job, ["a,b"])
     (['at', 'a', 'b', 'paid'], ['at', 'a,b', 'paid'])
     """

@@ -180,7 +180,7 @@ class RunResult:
         >>> _ = Path("visits.csv").write_text("time\\n2024-03-01T09:00\\n2024-03-02T10:15\\n")
         >>> job = Job(
         ...     "count", "visits.csv", "visits.db", time="time", every="1d", start="2024-03-01",
-        ...     steps=365, until="newest", epsilon=1
+        ...     windows=365, until="latest-event", epsilon=1
         ... )
         >>> with run(job) as result:
         ...     result.read(level=0.9).table().select("window_index", "window_end").rows()[0]
@@ -235,7 +235,7 @@ def run(
     >>> from counton.job.statistics import CountJob
     >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T11:30"]})
     >>> job = CountJob(
-    ...     state="visits.db", time="at", every="1d", start="2024-03-01", steps=365,
+    ...     state="visits.db", time="at", every="1d", start="2024-03-01", windows=365,
     ...     until="2024-03-03", epsilon=1,
     ... )
     >>> result = run(job, rows=visits)
@@ -311,7 +311,7 @@ class PreparedRun:
     @property
     def states_covers(self) -> bool:
         """Whether the job states which windows its input covers."""
-        return isinstance(self.options.input, Snapshot) and self.options.input.covers is not None
+        return isinstance(self.options.input, Snapshot) and self.options.input.lookback is not None
 
     def covered_windows(self, ended: EndedWindows) -> range:
         """Return the windows of which the input holds all rows."""
@@ -348,7 +348,7 @@ def prepare(
     """
     progress("choosing a strategy", 0.05)
     is_new_stream = state.saved is None
-    states_domain = job.states("domain")
+    states_domain = job.states("groups")
     source: Source | None = None
     if state.saved is None:
         from counton.run.planning import plan_stream  # loads all strategies
@@ -362,14 +362,14 @@ def prepare(
         refuse_differences(kept, job, state.name)
         job = kept.fill_job(job)
         refuse_less_accurate(kept, job, state.name)
-        job = job.with_options(within=None, least=None)
+        job = job.with_options(margin_of_error=None, solve_for=None)
         spec = kept.remember(job)
     options = parse_run(job, spec.terms)
     outputs = parse_outputs(job) if writes_files else OutputFiles()
     retention = job.value_of("retain")
     if retention is not None:
         check_retain(retention, spec)
-    check_outputs(outputs, options, spec, job.level)
+    check_outputs(outputs, options, spec, job.confidence_level)
     refuse_shared_files(job, rows, options, outputs, state.noise_id)
     moments = query_moments(job, spec, options, state.released, now)
     if source is None:
@@ -472,7 +472,7 @@ def _make_buffer(
     buffer = RowBuffer(reading, state.secret(), groups)
     begins = state.saved is None and not spec.takes_whole_windows
     may_drop = terms.takes_new_rows or begins
-    counts_in_groups = terms.unit.rule.each is not None and state.saved is not None
+    counts_in_groups = terms.privacy_unit.rule.each is not None and state.saved is not None
     if terms.id_column is None and may_drop and not counts_in_groups:
         all_windows = range(1, terms.windowing.windows.steps + 1)
         choice = RowChoice(terms, buffer.groups, state.released, all_windows, compares_rows=False)
@@ -500,7 +500,7 @@ def decide(prepared: PreparedRun, read: ReadRows) -> EndedWindows:
         prepared.now,
         is_new_stream=prepared.begins_stream,
     )
-    if options.allows_missing_rows:
+    if options.allow_empty_windows:
         return find_ended(allows_missing_rows=True)
     # Whether a row lies in a window must not decide whether a first run with ``yes`` releases.
     has_windows = not isinstance(prepared.spec.terms.windowing, SingleTable)
@@ -626,8 +626,8 @@ def plan_steps(
     )
     span = Span(prepared.windows, released, max(ended.last, released))
     kept = kept_totals(stream, rows.touched(), measurement)
-    arrivals = LateRowStats() if stream is None else open_private(stream.arrivals)
-    steps = PlannedSteps.of(rows, kept, span, measurement, arrivals)
+    late_row_stats = LateRowStats() if stream is None else open_private(stream.late_row_stats)
+    steps = PlannedSteps.of(rows, kept, span, measurement, late_row_stats)
     _refuse_missing_rows(prepared, steps.missing)
     _refuse_inexact(spec, steps, stream)
     return steps
@@ -679,7 +679,7 @@ def _chosen_rows(
     outside = 0
     if spec.takes_whole_windows:
         covered = prepared.covered_windows(ended)
-        if prepared.job.covers is not None:
+        if prepared.job.lookback is not None:
             outside_rows = sums.frame.filter(pl.col("step") < covered.start)
             statistic = spec.terms.group_statistic
             outside = int(outside_rows["rows"].sum()) // len(statistic.entries(pl.col("total")))
@@ -719,7 +719,7 @@ def _refuse_missing_rows(prepared: PreparedRun, missing: MissingRows) -> None:
     terms = prepared.spec.terms
     options = prepared.options
     source_name = open_private(prepared.source).name
-    user_column = terms.unit.user_column
+    user_column = terms.privacy_unit.user_column
     if missing.are_all and (prepared.spec.takes_whole_windows or options.repeats_rows):
         if terms.id_column is not None:
             refuse_other_ids(source_name, terms.id_column)

@@ -81,8 +81,8 @@ def parse_statistic(job: Job) -> StatisticOfRows:
 @parse_statistic.register
 def parse_count(job: CountJob) -> StatisticOfRows:
     """Parse the options of a count."""
-    columns = () if job.counts is None else (job.counts,)
-    return StatisticOfRows(job.statistic, Count(counts=job.counts is not None), columns)
+    columns = () if job.count_column is None else (job.count_column,)
+    return StatisticOfRows(job.statistic, Count(counts=job.count_column is not None), columns)
 
 
 @parse_statistic.register
@@ -154,10 +154,10 @@ def parse_ranking(job: TopKJob) -> StatisticOfRows:
 def parse_hierarchy(job: HierarchyJob) -> StatisticOfRows:
     """Parse the options of a hierarchy."""
     levels = list(job.levels or ())
-    tree = Tree.from_leaves(cast("Any", job.domain), levels)
+    tree = Tree.from_leaves(cast("Any", job.groups), levels)
     targets = None if job.target is None else _floats_by_name(job.target)
     hierarchy = Hierarchy(
-        tree, targets=targets, counts=job.counts is not None, neighbours=_neighbours(job)
+        tree, targets=targets, counts=job.count_column is not None, neighbours=_neighbours(job)
     )
     return StatisticOfRows(job.statistic, hierarchy, _with_counts(job, levels))
 
@@ -166,18 +166,18 @@ def parse_hierarchy(job: HierarchyJob) -> StatisticOfRows:
 def parse_contingency(job: ContingencyJob) -> StatisticOfRows:
     """Parse the options of a contingency table."""
     columns = list(job.columns or ())
-    values = cast("Mapping[str, Any]", job.domain)
+    values = cast("Mapping[str, Any]", job.groups)
     lacking = [column for column in columns if column not in values]
     if lacking:
         example = ";".join(f"{column}=A,B" for column in columns)
         raise InvalidInputError(
-            f"{option_name('domain')} does not list the values of {lacking[0]!r}, which must be "
-            f"public: list those of all columns, as in {option_name('domain', example)}"
+            f"{option_name('groups')} does not list the values of {lacking[0]!r}, which must be "
+            f"public: list those of all columns, as in {option_name('groups', example)}"
         )
     contingency = Contingency(
         {column: values[column] for column in columns},
         equal=job.equal,
-        counts=job.counts is not None,
+        counts=job.count_column is not None,
         neighbours=_neighbours(job),
     )
     return StatisticOfRows(job.statistic, contingency, _with_counts(job, columns))
@@ -188,11 +188,11 @@ def parse_ranges(job: RangesJob) -> StatisticOfRows:
     """Parse the options of a line of cells."""
     label = _required(job.label)
     ranges = Ranges(
-        tuple(cast("Any", job.domain)),
+        tuple(cast("Any", job.groups)),
         name=label,
         workload=job.workload or "ranges",
         line=_line(job),
-        counts=job.counts is not None,
+        counts=job.count_column is not None,
         neighbours=_neighbours(job),
     )
     return StatisticOfRows(job.statistic, ranges, _with_counts(job, [label]))
@@ -208,7 +208,7 @@ def parse_report(job: ReportJob) -> StatisticOfRows:
         {name: statistic.of_group for name, statistic in parsed.items()},
         columns={name: statistic.columns for name, statistic in parsed.items()},
         shares={name: share for name, share in shares.items() if share is not None},
-        size=job.size,
+        size=job.expected_rows,
     )
     return StatisticOfRows(job.statistic, report, report.column_names)
 
@@ -220,7 +220,7 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
     if isinstance(statistic, Grouped):
         raise InvalidInputError(
             f"{statistic!r} keeps groups inside it, and a job reads groups from a column instead: "
-            f"give {statistic.inner!r}, with {option_name('by')} and {option_name('domain')}"
+            f"give {statistic.inner!r}, with {option_name('group_by')} and {option_name('groups')}"
         )
     if not isinstance(statistic, AccumulatorStatistic) or statistic.ordered:
         raise InvalidInputError(
@@ -269,12 +269,12 @@ def _parse_member(name: str, member: Section) -> StatisticOfRows:
         of_group = statistic.of_group
         shown = type(of_group)(**{**of_group.parameters, "shares": shares})
         statistic = replace(statistic, of_group=shown)
-    by = job.value_of("by")
+    by = job.value_of("group_by")
     if by is None:
         return statistic
     if len(by) > 1:
         raise InvalidInputError(
-            f"{option_name('by', ','.join(by))} of {name!r} names several columns; join them into "
+            f"{option_name('group_by', ','.join(by))} of {name!r} names several columns; join them into "
             "one column"
         )
     groups = cast("GroupNames", normal_domain(job))
@@ -305,7 +305,7 @@ def _neighbours(job: ReplaceOptions) -> Relation:
 
 
 def _with_counts(job: CountColumnOptions, columns: list[str]) -> tuple[str, ...]:
-    return (*columns,) if job.counts is None else (*columns, job.counts)
+    return (*columns,) if job.count_column is None else (*columns, job.count_column)
 
 
 def _floats_by_name(numbers: Any) -> dict[str, float]:
@@ -355,9 +355,9 @@ def _exact_pair(pair: str) -> str:
 def _normal_member(member: Section) -> Section:
     job = job_of_member(member)
     normal = normal_options(job)
-    if job.value_of("domain") is not None:
+    if job.value_of("groups") is not None:
         domain = normal_domain(job)
-        normal["domain"] = tuple(domain) if isinstance(domain, GroupNames) else domain
+        normal["groups"] = tuple(domain) if isinstance(domain, GroupNames) else domain
     return member.model_copy(update=normal)
 
 
@@ -368,24 +368,24 @@ def normal_domain(job: Job) -> Any:
     Raises:
         InvalidInputError: it cannot be read, or seems to hold private rows.
     """
-    by = job.value_of("by")
-    domain = job.value_of("domain")
+    by = job.value_of("group_by")
+    domain = job.value_of("groups")
     return domain if by is None or domain is None else read_domain(domain, ",".join(by))
 
 
 @normal_domain.register
 def leaves_of_tree(job: HierarchyJob) -> Any:
     """Return the labels of the leaves of a tree, by level."""
-    refuse_counts(job.domain, job.counts)
+    refuse_counts(job.groups, job.count_column)
     levels = list(job.levels or ())
-    if isinstance(job.domain, Mapping):
-        return {str(level): list(labels) for level, labels in job.domain.items()}
-    if isinstance(job.domain, str):
-        table = read_tree_table(job.domain, levels)
-    elif hasattr(job.domain, "__arrow_c_stream__"):
-        table = _table_of_frame(job.domain, levels)
+    if isinstance(job.groups, Mapping):
+        return {str(level): list(labels) for level, labels in job.groups.items()}
+    if isinstance(job.groups, str):
+        table = read_tree_table(job.groups, levels)
+    elif hasattr(job.groups, "__arrow_c_stream__"):
+        table = _table_of_frame(job.groups, levels)
     else:
-        return job.domain
+        return job.groups
     labels = labels_of(table, levels)
     return {level: names.tolist() for level, names in labels.items()}
 
@@ -396,7 +396,7 @@ def _table_of_frame(frame: Any, levels: Sequence[str]) -> pl.DataFrame:
     for level in levels:
         if level not in table.columns:
             raise InvalidInputError(
-                f"the data frame of {option_name('domain')} has no column {level!r}; its columns "
+                f"the data frame of {option_name('groups')} has no column {level!r}; its columns "
                 f"are {', '.join(table.columns)}"
             )
     return table.select(levels)
@@ -405,16 +405,16 @@ def _table_of_frame(frame: Any, levels: Sequence[str]) -> pl.DataFrame:
 @normal_domain.register
 def values_of_columns(job: ContingencyJob) -> Any:
     """Return the possible values of each column."""
-    refuse_counts(job.domain, job.counts)
-    values = values_of(job.domain, list(job.columns or ()))
+    refuse_counts(job.groups, job.count_column)
+    values = values_of(job.groups, list(job.columns or ()))
     return {column: list(labels) for column, labels in values.items()}
 
 
 @normal_domain.register
 def cells_of_line(job: RangesJob) -> Any:
     """Return the names of the cells of a line."""
-    refuse_counts(job.domain, job.counts)
-    domain: Any = () if job.domain is None else job.domain
+    refuse_counts(job.groups, job.count_column)
+    domain: Any = () if job.groups is None else job.groups
     return read_domain(domain, _required(job.label))
 
 

@@ -57,7 +57,7 @@ _OWN_STRATEGY = "own"
 #: Options that state the cells of a line, in two ways.
 _FORMS_OF_CELLS = (("edges",), ("lower", "upper", "cells"))
 #: Options whose text is the path of a file, which a stream keeps as an absolute path.
-_FILES = ("out", "plot")
+_FILES = ("output", "chart")
 #: Most characters of a value in a message.
 _LONGEST_VALUE = 60
 
@@ -79,7 +79,7 @@ class StreamSpec:
     >>> from counton.run import Job
     >>> from counton.run.planning import plan_stream
     >>> job = Job(
-    ...     "count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01", steps=30,
+    ...     "count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01", windows=30,
     ...     epsilon=1,
     ... )
     >>> plan_stream(job).terms.windowing.windows.steps
@@ -122,12 +122,12 @@ class StreamSpec:
         Names of groups stay `GroupNames`, which a state keeps in blocks.
         """
         stated = _defining_options(self.job)
-        domain = stated.pop("domain", None)
+        domain = stated.pop("groups", None)
         return {
             "kind": STREAM_FORMAT,
             "what": self.job.statistic,
             "record": {name: _to_json(value) for name, value in stated.items()},
-            "domain": domain,
+            "groups": domain,
             "remembered": dict(self.remembered),
             "left_out": self.left_out.to_dict(),
             "discovery": self.cells.to_dict(),
@@ -147,10 +147,10 @@ class StreamSpec:
     def to_json(self) -> dict[str, Any]:
         """Return the whole spec as JSON values."""
         facts = self.facts()
-        domain = facts["domain"]
+        domain = facts["groups"]
         return {
             **facts,
-            "domain": list(domain) if isinstance(domain, GroupNames) else domain,
+            "groups": list(domain) if isinstance(domain, GroupNames) else domain,
             "parameters": statistic_to_dict(self.accumulator_statistic),
             "contribution": self.contribution.to_dict(),
             "strategy": self.strategy.to_dict(),
@@ -177,12 +177,12 @@ class StreamSpec:
         facts = stream.details
         if not is_made_by_job(facts):
             raise StreamMismatchError(
-                f"stream {stream.name!r} was not made by a job; give another {option_name('name')}"
+                f"stream {stream.name!r} was not made by a job; give another {option_name('stream')}"
             )
         design = stream.design
         with reading(f"the details of stream {stream.name!r}"):
             record = facts["record"]
-            column = record.get("value") or record.get("counts")
+            column = record.get("value") or record.get("count_column")
             statistic = statistic_kept(design, facts["what"], column)
             spec = cls._of_facts(facts, statistic, design.contribution, design.strategy)
             _ = spec.terms  # parsed now, so that malformed facts are refused here
@@ -202,7 +202,7 @@ class StreamSpec:
         job: Job = parse_options(model_of(facts["what"]), record)
         left_out = facts["left_out"]
         return cls(
-            job.with_options(domain=_groups_in_blocks(facts["domain"])),
+            job.with_options(groups=_groups_in_blocks(facts["groups"])),
             statistic,
             contribution,
             strategy,
@@ -265,20 +265,22 @@ class StreamSpec:
             for name, value in _stated_in(job, REMEMBERED, OUTPUT).items()
             if not _discovers(name, value)
         }
-        sets_aside = job.bad_rows is not None and job.bad_rows != "refuse"
+        sets_aside = job.bad_rows is not None and job.bad_rows != "fail"
         left_out = RowsLeftOut(
-            drops=self.left_out.drops or job.value_of("unknown") == "drop",
-            skips=self._columns_to_skip(job) if job.missing == "skip" else self.left_out.skips,
+            drops=self.left_out.drops or job.value_of("unlisted_groups") == "drop",
+            skips=self._columns_to_skip(job)
+            if job.missing_values == "drop"
+            else self.left_out.skips,
             sets_aside=self.left_out.sets_aside or sets_aside,
         )
-        states_output = any(job.states(name) for name in ("out", "plot"))
+        states_output = any(job.states(name) for name in ("output", "chart"))
         kept = dict(self.remembered)
         if states_output:
             outputs = names_in_scope(type(job), OUTPUT)
             kept = {name: value for name, value in kept.items() if name not in outputs}
         kept_job = self.job
-        if kept_job.clock_change == "raise" and job.clock_change is not None:
-            kept_job = kept_job.with_options(clock_change=job.clock_change)
+        if kept_job.ambiguous == "raise" and job.ambiguous is not None:
+            kept_job = kept_job.with_options(ambiguous=job.ambiguous)
         return replace(self, job=kept_job, remembered={**kept, **remembered}, left_out=left_out)
 
     def _columns_to_skip(self, job: Job) -> tuple[str, ...]:
@@ -287,14 +289,14 @@ class StreamSpec:
         A row without a group may belong to that of all others, or be dropped like other groups.
         """
         terms = self.terms
-        refuses_unlisted = job.value_of("unknown") in (None, "refuse", "discover")
+        refuses_unlisted = job.value_of("unlisted_groups") in (None, "error", "discover")
         needs_group = terms.groups.other is None and refuses_unlisted
         group = terms.groups.column if needs_group else None
         columns = (
             terms.windowing.time,
             group,
             *terms.statistic.number_columns,
-            terms.unit.user_column,
+            terms.privacy_unit.user_column,
             terms.id_column,
         )
         return tuple(dict.fromkeys(column for column in columns if column))
@@ -313,8 +315,8 @@ class StreamSpec:
         terms = self.terms
         if terms.takes_new_rows or isinstance(terms.windowing, SingleTable):
             return False
-        states_windows = isinstance(terms.windowing, Revised) or "covers" in self.remembered
-        return terms.unit.user_column is None or states_windows
+        states_windows = isinstance(terms.windowing, Revised) or "lookback" in self.remembered
+        return terms.privacy_unit.user_column is None or states_windows
 
     @property
     def remembered_display(self) -> DisplaySelection:
@@ -324,7 +326,7 @@ class StreamSpec:
     @property
     def remembered_level(self) -> float | None:
         """Confidence level of intervals, by the last job; None: the usual one."""
-        return self.remembered.get("level")
+        return self.remembered.get("confidence_level")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -357,9 +359,9 @@ class StreamSpec:
             guarantee=terms.loss,
             contribution=self.contribution,
             strategy=self.strategy,
-            release=terms.series,
+            series=terms.series,
             metric=terms.metric,
-            counting=terms.unit.rule,
+            counting=terms.privacy_unit.rule,
             left_out=self.left_out,
             ids=terms.id_column is not None,
             marks=self.notes,
@@ -375,14 +377,14 @@ def stream_options(job: Job) -> Job:
 def _defining_options(job: Job) -> dict[str, Any]:
     """Return the stated options that define a stream: that it discovers groups is one of them."""
     options = _stated_in(job, STREAM)
-    policy = job.value_of("unknown")
-    if _discovers("unknown", policy):
-        options["unknown"] = policy
+    policy = job.value_of("unlisted_groups")
+    if _discovers("unlisted_groups", policy):
+        options["unlisted_groups"] = policy
     return options
 
 
 def _discovers(name: str, value: object) -> bool:
-    return name == "unknown" and value == "discover"
+    return name == "unlisted_groups" and value == "discover"
 
 
 def _stated_in(job: Job, *scopes: Any) -> dict[str, Any]:
@@ -405,9 +407,9 @@ class Difference(NamedTuple):
         """
         here = None if self.here is False else self.here
         there = None if self.there is False else self.there
-        if self.option == "around" and here is not None and there is not None:
+        if self.option == "expected_windows" and here is not None and there is not None:
             return True
-        if self.option == "clock_change" and there == "raise":
+        if self.option == "ambiguous" and there == "raise":
             return True  # until now, no row with such a time counted
         if isinstance(here, StreamStrategy) or isinstance(there, StreamStrategy):
             return bool(here == there)
@@ -431,21 +433,23 @@ def differences(spec: StreamSpec, job: Job) -> list[Difference]:
     >>> from counton.job.statistics import CountJob
     >>> from counton.run.planning import plan_stream
     >>> options = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}
-    >>> spec = plan_stream(CountJob(steps=30, **options))
-    >>> differences(spec, CountJob(steps=30, until="now", start="2024-03-01T00:00"))
+    >>> spec = plan_stream(CountJob(windows=30, **options))
+    >>> differences(spec, CountJob(windows=30, until="now", start="2024-03-01T00:00"))
     []
-    >>> [difference.option for difference in differences(spec, CountJob(steps=31))]
-    ['steps']
+    >>> [difference.option for difference in differences(spec, CountJob(windows=31))]
+    ['windows']
     """
     statistic = spec.job.statistic
     if job.statistic != statistic:
         return [Difference("statistic", job.statistic, statistic)]
     here = normal_form(spec.fill_job(job))
-    unit = canonical_unit(str(here.unit), [str(spec.job.unit)])  # case does not matter
-    here = here.with_options(unit=unit)
+    unit = canonical_unit(
+        str(here.privacy_unit), [str(spec.job.privacy_unit)]
+    )  # case does not matter
+    here = here.with_options(privacy_unit=unit)
     names = names_in_scope(type(job), STREAM)
-    if "discover" in (here.value_of("unknown"), spec.job.value_of("unknown")):
-        names.append("unknown")
+    if "discover" in (here.value_of("unlisted_groups"), spec.job.value_of("unlisted_groups")):
+        names.append("unlisted_groups")
     pairs = [Difference(name, here.value_of(name), spec.job.value_of(name)) for name in names]
     differing = [pair for pair in pairs if not pair.is_same]
     same = _same_in_other_form(here, spec.job, [pair.option for pair in differing])
@@ -463,11 +467,11 @@ def _same_in_other_form(here: Job, there: Job, names: Collection[str]) -> Collec
         names: the differing options.
     """
     same: set[str] = set()
-    if "domain" in names and isinstance(here, TopKJob):
-        groups_here = here.value_of("domain")
-        groups_there = there.value_of("domain")
+    if "groups" in names and isinstance(here, TopKJob):
+        groups_here = here.value_of("groups")
+        groups_there = there.value_of("groups")
         if groups_here and groups_there and set(groups_here) == set(groups_there):
-            same.add("domain")
+            same.add("groups")
     of_cells = {name for form in _FORMS_OF_CELLS for name in form}
     if "edges" in names and of_cells & {*names}:
         statistic = parse_statistic(here).of_group
@@ -516,7 +520,7 @@ def refuse_differences(spec: StreamSpec, job: Job, name: str) -> None:
     if differing:
         raise StreamMismatchError(
             f"the job differs from stream {name!r} in {', '.join(map(str, differing))}; correct "
-            f"it, or give another {option_name('name')}"
+            f"it, or give another {option_name('stream')}"
         )
 
 

@@ -18,6 +18,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
+from counton.base.series import Series
 from counton.io.declared_groups import refuse_long_terms
 from counton.io.error_policy import Policies
 from counton.privacy import ZCDP, ApproxDP, ContributionBound, ExpiringDP, ExpiringZCDP, PureDP
@@ -73,9 +74,9 @@ class StatisticOfRows:
         of_groups = undeclared_variant(self.of_group)
         if not of_groups.additive and of_groups.row_total is None:
             raise InvalidInputError(
-                f"{option_name('unknown', 'discover')} finds groups by their number of rows, which "
+                f"{option_name('unlisted_groups', 'discover')} finds groups by their number of rows, which "
                 f"is private, but {self.of_group!r} takes it as public; list the groups "
-                f"({option_name('domain')})"
+                f"({option_name('groups')})"
             )
         return of_groups
 
@@ -132,24 +133,24 @@ class _TimeWindows:
 class FixedHorizon(_TimeWindows):
     """Windows up to a last one, each released once."""
 
-    steps: int
+    n_windows: int
 
     @property
     def horizon(self) -> int:
         """Number of steps in which a row may change a release."""
-        return self.steps
+        return self.n_windows
 
     @cached_property
     def windows(self) -> Windows:
         """The windows, with their edges."""
-        return Windows(self.start, self.every, self.steps, self.timezone)
+        return Windows(self.start, self.every, self.n_windows, self.timezone)
 
 
 @dataclass(frozen=True)
 class Endless(_TimeWindows):
     """Windows without a last one, each released once; about how many are expected."""
 
-    expected: int
+    expected_windows: int
     horizon = None
 
     @cached_property
@@ -161,22 +162,24 @@ class Endless(_TimeWindows):
 class Revised(_TimeWindows):
     """Windows that are released anew for late rows, until they are final."""
 
-    steps: int
-    lateness: str
+    n_windows: int
+    allowed_lateness: str
 
     @property
-    def lags(self) -> int:
-        """Number of later windows until a window is final."""
-        return lags_in(self.lateness, self.every)
+    def n_revisions(self) -> int:
+        """Number of later runs that revise a window, until it is final."""
+        return lags_in(self.allowed_lateness, self.every)
 
     @property
     def horizon(self) -> int:
         """Number of versions of a window: noise is not shared between windows."""
-        return self.lags + 1
+        return self.n_revisions + 1
 
     @cached_property
     def windows(self) -> RevisableWindows:
-        return RevisableWindows(self.start, self.every, self.steps, self.timezone, self.lags + 1)
+        return RevisableWindows(
+            self.start, self.every, self.n_windows, self.timezone, self.n_revisions + 1
+        )
 
 
 @dataclass(frozen=True)
@@ -184,20 +187,20 @@ class Expiring(_TimeWindows):
     """Windows that are each released once, under a guarantee that weakens as rows age.
 
     Attributes:
-        steps: number of windows; None: without a last one.
+        n_windows: number of windows; None: without a last one.
         strategy: noise for each age of a row.
     """
 
-    steps: int | None
+    n_windows: int | None
     strategy: ExpiringStrategy
     horizon = None
 
     @cached_property
     def windows(self) -> Windows:
         """The windows, with their edges."""
-        if self.steps is None:
+        if self.n_windows is None:
             return Windows.endless(self.start, self.every, self.timezone)
-        return Windows(self.start, self.every, self.steps, self.timezone)
+        return Windows(self.start, self.every, self.n_windows, self.timezone)
 
 
 @dataclass(frozen=True)
@@ -324,20 +327,20 @@ class UserOfCounts:
 
     Attributes:
         column: column of the numbers of events.
-        most: largest number of events of one user, which the maker of the table ensured.
+        max_contributions: largest number of events of one user, which the maker of the table ensured.
         event_name: what texts call one event.
     """
 
     word: str
     column: str
-    most: int
+    max_contributions: int
     event_name: str
     user_column: ClassVar[None] = None
 
     @property
     def rule(self) -> ContributionRule:
         """The core's rule: rows were bounded before."""
-        return BoundedUpstream(self.most, self.event_name)
+        return BoundedUpstream(self.max_contributions, self.event_name)
 
     def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what all events of one user change."""
@@ -351,22 +354,24 @@ class User:
 
     Attributes:
         column: column of users.
-        most: how many rows of a user count or, with ``most_in_group``, in how many groups.
-        per: length of a period; None: the whole stream.
-        most_a_window: how many rows count in one window; None: as many as ``most``.
-        once_a_window: whether a user counts once in each window and group.
+        max_contributions: how many rows of a user count or, with ``max_contributions_per_group``,
+            in how many groups.
+        contribution_period: length of a period; None: the whole stream.
+        max_contributions_per_window: how many rows count in one window; None: all that count.
+        once_per_window: whether a user counts once in each window and group.
         event_name: what texts call one row.
-        most_in_group: how many rows count in each group; None: ``most`` bounds all together.
+        max_contributions_per_group: how many rows count in each group; None: the first bound holds
+            for all groups together.
     """
 
     word: str
     column: str
-    most: int
-    per: str | None = None
-    most_a_window: int | None = None
-    once_a_window: bool = False
+    max_contributions: int
+    contribution_period: str | None = None
+    max_contributions_per_window: int | None = None
+    once_per_window: bool = False
     event_name: str = UserLevel.row
-    most_in_group: int | None = None
+    max_contributions_per_group: int | None = None
 
     @property
     def user_column(self) -> str:
@@ -377,18 +382,18 @@ class User:
     def rule(self) -> UserLevel:
         """The core's rule."""
         return UserLevel(
-            self.most,
-            per=self.per,
-            distinct=self.once_a_window,
-            each=self.most_in_group,
-            most_a_window=self.most_a_window,
+            self.max_contributions,
+            per=self.contribution_period,
+            distinct=self.once_per_window,
+            each=self.max_contributions_per_group,
+            most_a_window=self.max_contributions_per_window,
             row=self.event_name,
         )
 
     def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what all counted rows of one user (and period) change."""
         row = replace(statistic.contribution(batched=True), unit=self.rule.of(self.word))
-        return self.rule.bounding(row, statistic.norms_of_people(self.most))
+        return self.rule.bounding(row, statistic.norms_of_people(self.max_contributions))
 
 
 @dataclass(frozen=True)
@@ -397,12 +402,12 @@ class DistinctUser:
 
     Attributes:
         column: column of users.
-        most_groups: in how many groups a user counts.
+        max_groups: in how many groups a user counts.
     """
 
     word: str
     column: str
-    most_groups: int
+    max_groups: int
 
     @property
     def user_column(self) -> str:
@@ -412,12 +417,12 @@ class DistinctUser:
     @property
     def rule(self) -> UserLevel:
         """The core's rule."""
-        return UserLevel(self.most_groups, each=1)
+        return UserLevel(self.max_groups, each=1)
 
     def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what one user changes."""
         row = replace(statistic.contribution(batched=True), unit=self.word)
-        return self.rule.bounding(row, statistic.norms_of_people(self.most_groups))
+        return self.rule.bounding(row, statistic.norms_of_people(self.max_groups))
 
 
 # ------------------------------------------------------------------------------------------ loss
@@ -430,24 +435,20 @@ class WantedAccuracy:
     """The least loss with which intervals at the last step are no wider than wanted.
 
     Attributes:
-        half_widths: largest half-widths of intervals, by name of the number.
-        least: the parameter of the loss that is made as small as possible.
+        margins_of_error: largest half-widths of intervals, by name of the number.
+        solve_for: the parameter of the loss that is made as small as possible.
         delta: delta of the guarantee; None: pure or zero-concentrated.
         expected_rows: public number of rows by the last window.
-        level: confidence level of the intervals.
+        confidence_level: confidence level of the intervals.
         over: number of last windows of which the statistic's numbers are shown; None: all.
     """
 
-    half_widths: Mapping[str, float]
-    least: Literal["epsilon", "rho"]
+    margins_of_error: Mapping[str, float]
+    solve_for: Literal["epsilon", "rho"]
     delta: Fraction | None
     expected_rows: int | None
-    level: float
+    confidence_level: float
     over: int | None
-
-
-#: Which numbers are released.
-Series = Literal["totals", "windows", "both", "periods"]
 
 
 # ----------------------------------------------------------------------------------------- input
@@ -456,10 +457,10 @@ class Snapshot:
     """An input holds all rows of the windows that it covers.
 
     Attributes:
-        covers: length of time that it covers; None: all windows.
+        lookback: length of time that it covers; None: all windows.
     """
 
-    covers: str | None = None
+    lookback: str | None = None
 
 
 @dataclass(frozen=True)
@@ -496,13 +497,13 @@ class StreamTerms:
         id_column: column of row ids; None: rows have none.
         max_corrections: changes of a counted row that the guarantee covers.
         time_format: how times are written; None: ISO 8601.
-        clock_change: which moment a local time means that occurs twice.
+        ambiguous: which moment a local time means that occurs twice.
     """
 
     statistic: StatisticOfRows
     windowing: Windowing
     groups: Groups
-    unit: PrivacyUnit
+    privacy_unit: PrivacyUnit
     loss: Loss
     series: Series
     strategy: str | StreamStrategy
@@ -512,12 +513,12 @@ class StreamTerms:
     id_column: str | None
     max_corrections: int
     time_format: str | None
-    clock_change: Literal["raise", "earliest", "latest"]
+    ambiguous: Literal["raise", "earliest", "latest"]
 
     @property
     def chooses_rows(self) -> bool:
         """Whether the rows that count are chosen one by one: of users, or by their ids."""
-        return self.unit.user_column is not None or self.id_column is not None
+        return self.privacy_unit.user_column is not None or self.id_column is not None
 
     @property
     def column_names(self) -> list[str]:
@@ -526,7 +527,7 @@ class StreamTerms:
             self.windowing.time,
             self.groups.column,
             *self.statistic.columns,
-            self.unit.user_column,
+            self.privacy_unit.user_column,
             self.id_column,
         ]
         return list(dict.fromkeys(name for name in named if name))
@@ -552,7 +553,7 @@ class StreamTerms:
 #: The moment up to which windows are released: the clock's; that of the newest row; or a stated
 #: one. "now" is the clock's too, but a stream of the past must state it. "end" is that of the last
 #: window, whatever the clock says: for a single table.
-Until = datetime | Literal["clock", "now", "newest", "end"]
+Until = datetime | Literal["clock", "now", "latest-event", "end"]
 
 
 @dataclass(frozen=True)
@@ -562,9 +563,9 @@ class RunOptions:
     Attributes:
         repeats_rows: whether an input has the rows of released windows, too.
         release_delay: microseconds from the end of a window to its release.
-        quiet: number of windows without a row, one after the other, at which the run stops.
-        allows_missing_rows: whether the run releases even if rows seem to be missing.
-        unlisted_groups: rows of undeclared groups are refused or dropped.
+        max_empty_windows: most windows without a row, one after the other, that it releases.
+        allow_empty_windows: whether the run releases even if rows seem to be missing.
+        unlisted_groups: rows of undeclared groups are an error, or are dropped.
         display: which of the released numbers a table shows.
     """
 
@@ -572,9 +573,9 @@ class RunOptions:
     repeats_rows: bool
     until: Until
     release_delay: int
-    quiet: int
-    allows_missing_rows: bool
-    unlisted_groups: Literal["refuse", "drop"]
+    max_empty_windows: int
+    allow_empty_windows: bool
+    unlisted_groups: Literal["error", "drop"]
     policies: Policies
     display: DisplaySelection
 

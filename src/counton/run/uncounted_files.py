@@ -62,7 +62,7 @@ class UncountedFiles:
         raise InvalidInputError(
             f"{self.name} {verb} been counted already, and {windows:,} more {would} be released "
             "without any new row. Give the file of the new rows, or "
-            f"{option_name('yes', True)} if nothing happened"
+            f"{option_name('allow_empty_windows', True)} if nothing happened"
         )
 
 
@@ -178,7 +178,7 @@ def _refuse_other_bytes(new: Mapping[str, Rows], is_counted: IsCounted) -> None:
                 f"{part.name} was counted with other bytes, and its rows would count a second "
                 "time. Put the file back as it was counted, or leave it out. If all its rows are "
                 "new, give it another name. To correct wrong rows, begin a new stream "
-                f"({option_name('name')}) over all files"
+                f"({option_name('stream')}) over all files"
             )
 
 

@@ -59,7 +59,7 @@ def checked_batch(
     mapping = served.mapping
     spec = served.spec
     groups = spec.terms.groups.names
-    skips = mapping.policies.missing == "skip"
+    skips = mapping.policies.missing == "drop"
     part = read_rows(sent, mapping.columns.names, BATCH_ROWS, "the batch", skips=skips)
     source = Source((part,), part.name)
     if spec.discovers_groups:

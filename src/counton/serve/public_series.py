@@ -37,7 +37,7 @@ from counton.run.stream_spec import StreamSpec
 from counton.run.terms import Endless
 from counton.serve.pages import Page, Position, ReleasedRows
 from counton.state import Store
-from counton.state.keys import Kept
+from counton.state.keys import KeySource
 from counton.state.stream_reader import JournalReader
 from counton.statistics.catalogue import is_keyword, statistic_named
 from counton.strategies.strategy import last_served_step
@@ -98,7 +98,7 @@ class Journal:
     """
 
     def __init__(
-        self, store: Store, name: str, *, key: Kept = None, release_delay: int = 0
+        self, store: Store, name: str, *, key: KeySource = None, release_delay: int = 0
     ) -> None:
         self._store = store
         self.name = name
@@ -182,7 +182,7 @@ class Journal:
             "statistic": description.what,
             "what": subject,
             **self.promise(),
-            "release": description.release,
+            "release": description.series,
             "every": description.cut.every,
             "timezone": description.cut.timezone,
             "confidence_level": self.level,

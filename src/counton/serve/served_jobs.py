@@ -186,17 +186,17 @@ def serve_job(name: str, job: Job) -> ServedJob:
         if kept is not None and isinstance(kept.terms.windowing, SingleTable):
             raise InvalidInputError(
                 f"{state.name!r} is a table that was released once, but a service releases at the "
-                f"end of each window: give another {field('name')} with {field('time')}, or leave "
+                f"end of each window: give another {field('stream')} with {field('time')}, or leave "
                 "the job out"
             )
-        job = job.with_options(append=True, yes=True)
+        job = job.with_options(append=True, allow_empty_windows=True)
         columns: Sequence[str] = named_columns(job, ())
         if kept is not None and type(job) is type(kept.job):
             job = kept.with_remembered_options(job)
             columns = columns_of(kept).names
         if kept is not None and kept.last_step is not None:  # no run goes on with it
             options = parse_run(kept.fill_job(job), kept.terms)
-            level = check_confidence_level(job.level, usual=LEVEL)
+            level = check_confidence_level(job.confidence_level, usual=LEVEL)
             check_shown(options.display, kept.description(), level)
             spec = kept
         else:
@@ -222,7 +222,7 @@ def _refuse_name(name: str) -> None:
     """
     if "/" in name or name in ("", ".", "..") or len(name) > MOST_NAME:
         raise InvalidInputError(
-            f"{field('name')} is {name!r}, which cannot be part of a web address, so nobody could "
+            f"{field('stream')} is {name!r}, which cannot be part of a web address, so nobody could "
             f"ask the service for this stream. Use at most {MOST_NAME} characters without '/', and "
             "neither '.' nor '..'"
         )

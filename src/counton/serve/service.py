@@ -194,7 +194,7 @@ class Service:
         reasons = [
             remark_on_witness(
                 served.state,
-                served.job.witness,
+                served.job.rollback_guard,
                 opened=self.states[served.state].store.database,
             )
             for served in self.served.values()

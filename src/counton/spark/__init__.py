@@ -67,7 +67,7 @@ def run(
     Example::
 
         >>> job = Job("count", "-", "visits.db", time="at", every="1d",  # doctest: +SKIP
-        ...           start="2024-03-01", steps=365, until="newest", epsilon=1)
+        ...           start="2024-03-01", windows=365, until="latest-event", epsilon=1)
         >>> run(job, spark.table("visits")).release.table()              # doctest: +SKIP
         >>> query = run(job, spark.readStream.table("visits"),           # doctest: +SKIP
         ...             checkpoint="visits.checkpoint")

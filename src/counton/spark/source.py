@@ -171,7 +171,7 @@ class SparkSource(RemoteRows):
 
     @override
     def cells(self, mapping: RowMapping, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
-        if mapping.unknown == "discover":
+        if mapping.unlisted_groups == "discover":
             return Private(by_place(self._sums_by_label(mapping), domain or (), mapping.adds))
         sums = self._rows.beside
         self._rows.beside = None
@@ -189,14 +189,14 @@ class SparkSource(RemoteRows):
 
         The same pass adds up all rows for `cells`, unless groups are found in the data.
         """
-        declared = None if mapping.unknown == "discover" else domain
+        declared = None if mapping.unlisted_groups == "discover" else domain
         columns = mapping.columns.names
         self._rows.scan(columns)  # raises for a missing column
         make_batches = partial(_candidates, _Work(mapping, declared, self._rows))
         hashed = with_hashes(self._rows.spark, self._rows.of_file(columns))
         collected = _collect(hashed, make_batches, _BLOB)
         self._rows.read(columns, pl.concat(_frames_of(collected, "halves")))
-        if mapping.unknown != "discover":
+        if mapping.unlisted_groups != "discover":
             none = cells_of(self._rows.empty, mapping, declared)
             self._rows.beside = sum_cells([none, *_frames_of(collected, "cells")])
         return Private(_frames_of(collected, "rows"))

@@ -154,7 +154,9 @@ class Batches:
         """Count a batch; return all releases so far, or None."""
         with OpenedState(self.job) as state:
             self._refuse_unknown(state, query, number)
-            job = self.job.with_options(yes=True, bad_rows=self._bad_rows(state, number))
+            job = self.job.with_options(
+                allow_empty_windows=True, bad_rows=self._bad_rows(state, number)
+            )
             prepared = prepare(job, state, source, datetime.now(UTC))
             self.check(prepared.spec)
             read = read_rows(prepared)
@@ -201,7 +203,7 @@ class Batches:
         The state has counted none of the last batches that the query has passed, or events that a
         new checkpoint does not know.
         """
-        if self.job.yes:
+        if self.job.allow_empty_windows:
             return
         name = state.name
         last = range(number, max(-1, number - _EMPTY), -1)
@@ -212,11 +214,11 @@ class Batches:
             raise StreamMismatchError(
                 f"stream {name!r} has counted events before, but the checkpoint of this query is "
                 "new and does not tell which events; go on with the checkpoint that belongs to the "
-                f"stream, or give {field('yes', True)} if none of the query's rows was counted"
+                f"stream, or give {field('allow_empty_windows', True)} if none of the query's rows was counted"
             )
         if number > self.empty:
             raise StateRolledBackError(
                 f"the checkpoint is at batch {number:,}, but stream {name!r} has counted none of "
                 f"the {min(number, _EMPTY):,} batches before it: restore the state that belongs to "
-                f"the checkpoint, or give {field('yes', True)} if these batches had no rows"
+                f"the checkpoint, or give {field('allow_empty_windows', True)} if these batches had no rows"
             )

@@ -39,7 +39,7 @@ class CommitInput(NamedTuple):
         remembered: change of the stored keyed digests of users and row ids that have been counted.
         labels: for groups that are found in the data: index of the first new cell, and the labels
             of the new cells; all earlier cells must exist.
-        arrivals: numbers of rows received so far; None leaves them unchanged.
+        late_row_stats: numbers of rows received so far; None leaves them unchanged.
         details: new public facts of the stream, as `Stream.amend` takes them; None leaves them
             unchanged.
     """
@@ -49,5 +49,5 @@ class CommitInput(NamedTuple):
     sources: Sequence[str] = ()
     remembered: DigestChange | None = None
     labels: tuple[int, Sequence[str]] | None = None
-    arrivals: LateRowStats | None = None
+    late_row_stats: LateRowStats | None = None
     details: Mapping[str, Any] | None = None

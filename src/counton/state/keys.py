@@ -27,7 +27,7 @@ from counton.state.rollback_guard import address_of, default_folder, latest_witn
 from counton.state.sqlite_file import NoStateError, files_of
 
 #: A key, or where it is kept: a file, ``env:NAME``, ``command:...``, or None for ``STATE.key``.
-Kept = Key | str | os.PathLike[str] | None
+KeySource = Key | str | os.PathLike[str] | None
 State = str | os.PathLike[str]
 
 _ENVIRONMENT = "env:"
@@ -49,7 +49,7 @@ def key_path(state: State) -> Path:
     return file
 
 
-def state_files(state: State, key: Kept = None) -> list[Path]:
+def state_files(state: State, key: KeySource = None) -> list[Path]:
     """List the files of a state and its key, existing or not.
 
     Args:
@@ -64,7 +64,7 @@ def state_files(state: State, key: Kept = None) -> list[Path]:
     return kept if named is None else [*kept, named]
 
 
-def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -> Key:
+def key_for(database: Database, fingerprint: str, salt: str | None, key: KeySource) -> Key:
     """Load ``key``, apply the stored salt (None: none), and check the stored fingerprint."""
     path = file_of(key, database.address)
     if isinstance(key, Key):
@@ -74,7 +74,7 @@ def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -
     return loaded if salt is None or loaded.fingerprint == fingerprint else loaded.with_salt(salt)
 
 
-def file_of(key: Kept, state: DatabaseAddress) -> Path | None:
+def file_of(key: KeySource, state: DatabaseAddress) -> Path | None:
     """Return the file of a state's key, by default ``STATE.key``; None if the key is in no file.
 
     Raises:
@@ -161,7 +161,7 @@ def waiting(path: Path, fingerprint: str) -> Path:
 
 @contextmanager
 def for_creation(
-    state: State | Database, key: Kept, place: State | None = None
+    state: State | Database, key: KeySource, place: State | None = None
 ) -> Iterator[tuple[Key, Database | None]]:
     """Yield the key for a new stream, and the open state (None if the state does not exist yet).
 

@@ -271,7 +271,7 @@ def with_entry(connection: Connection, entry: LedgerEntry) -> Ledger | None:
     return present
 
 
-def enter(connection: Connection, entry: LedgerEntry) -> None:
+def record_spend(connection: Connection, entry: LedgerEntry) -> None:
     """Enter the guarantee of a new stream or table in the ledger, or what another program has
     spent.
 
@@ -382,7 +382,7 @@ def unit_word(
         named = [word for word in words if word != ANY_UNIT]
         raise InvalidInputError(
             f"the state has separate totals for {' and '.join(map(repr, words))}, and another unit "
-            f"would get a total of its own; name the protected unit: {field('unit', named[0])}"
+            f"would get a total of its own; name the protected unit: {field('privacy_unit', named[0])}"
         )
     if stated_unit is None:
         word = words[0] if words else base_unit(default)
@@ -406,7 +406,7 @@ def unit_word(
             raise InvalidInputError(
                 f"{word!r} means one {spent.kind} in the release {spent.name!r} of this state, but "
                 f"one {kind} here, so the ledger would add up different units; give one {kind} "
-                f"another name: {field('unit', kind)}"
+                f"another name: {field('privacy_unit', kind)}"
             )
     return word + suffix
 
@@ -428,13 +428,13 @@ def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) ->
         record: options that define the stream (`record_in`).
         window: number of steps in a window of its statistic; None if it has no windows.
 
-    >>> asked = {"time": "seen", "timezone": "Asia/Kolkata", "per": "1d"}
+    >>> asked = {"time": "seen", "timezone": "Asia/Kolkata", "contribution_period": "1d"}
     >>> by_its_clock("reader's day", asked), by_its_clock("reader", asked)
     ("reader's day (Asia/Kolkata, seen)", 'reader')
     """
     zone = str(record.get("timezone") or "UTC")
     column = record.get("time")
-    if record.get("per") is not None:
+    if record.get("contribution_period") is not None:
         return with_clock(unit, zone, str(column))
     if window is None:
         return unit
@@ -450,7 +450,7 @@ def protects_users(record: Mapping[str, Any]) -> bool:
     """Return True if a stream with these options protects users, whatever a row describes: a column
     names them, or the table was made of at most so many events of each (``moves``).
     """
-    return record.get("user") is not None or record.get("moves") is not None
+    return record.get("user") is not None or record.get("upstream_max_contributions") is not None
 
 
 def kind_of(saved: Mapping[str, Any] | None, record: Mapping[str, Any]) -> str | None:

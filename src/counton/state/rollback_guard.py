@@ -48,7 +48,7 @@ _BEGINNING = "beginning"
 _FAILS = (OSError, ValueError)
 _NOTHING_RELEASED = (
     "nothing was released; make it writable (its mode, its folder, the space left), or name a "
-    f"folder that is ({field('witness')}), or {NONE!r} for no witness"
+    f"folder that is ({field('rollback_guard')}), or {NONE!r} for no witness"
 )
 
 
@@ -67,7 +67,7 @@ def address_of(place: Place) -> str:
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "://" in text:
         raise InvalidInputError(
-            f"{field('witness', place)} is not the path of a folder: give a folder, which may lie "
+            f"{field('rollback_guard', place)} is not the path of a folder: give a folder, which may lie "
             f"on a disk that several machines share, or {NONE!r} for no witness"
         )
     return text if text == NONE else os.path.abspath(text)
@@ -225,7 +225,7 @@ class RollbackGuard:
                 f"the witness {self._file(self.folder).path} of state {self._label} is missing. It "
                 "records the last releases, and without it nobody can tell whether the state was "
                 "restored from an old copy: mount its disk, or restore it; if it was moved, name "
-                f"its folder ({field('witness')}), which all machines that use the state share; "
+                f"its folder ({field('rollback_guard')}), which all machines that use the state share; "
                 "until then nothing is released. An old copy would release steps again from other "
                 "rows. Only if the witness is lost for good, and you know that the state is the "
                 f"newest, confirm it ({field('accept_old_copy', True)})"
@@ -307,7 +307,7 @@ class RollbackGuard:
                     "state was restored from an old copy. Releasing a step again from other data, "
                     "with equal noise, would reveal the difference of the data: restore the newest "
                     "copy; or, if it is lost, end this stream and begin another one "
-                    f"({field('name')})"
+                    f"({field('stream')})"
                 )
             step = entry["step"]
             if step and journal.digest_at(connection, stream_id, step) != entry["digest"]:
@@ -525,7 +525,7 @@ def remark_on_witness(
     return (
         f"the witness {at} lies in the folder of the state {address.label}: if the whole folder "
         "were restored from a copy, nobody would notice that the state is old; give a place "
-        f"elsewhere, {field('witness')}"
+        f"elsewhere, {field('rollback_guard')}"
     )
 
 

@@ -54,7 +54,7 @@ class Store(Closing):
         #: The open database; `Stream.open` goes on with it.
         self.database = Database(state, create=create)
 
-    def find(self, name: str, key: keyfile.Kept = None) -> JournalReader | None:
+    def find(self, name: str, key: keyfile.KeySource = None) -> JournalReader | None:
         """Return a reader of a stream; None if there is no such stream."""
         stream_rows.check_text_name(name)
         with self.database.transaction(write=False) as connection:
@@ -80,7 +80,7 @@ class Store(Closing):
         confirm_release(self.database, name)
         return Position(row.step, row.writer_epoch)
 
-    def reader(self, name: str, key: keyfile.Kept = None) -> JournalReader:
+    def reader(self, name: str, key: keyfile.KeySource = None) -> JournalReader:
         """Return a reader of a stream, without becoming its writer.
 
         Args:
@@ -94,7 +94,7 @@ class Store(Closing):
             raise self._read(partial(stream_rows.no_such_stream, database=self.database, name=name))
         return reader
 
-    def arrivals(self, name: str) -> Private[LateRowStats]:
+    def late_row_stats(self, name: str) -> Private[LateRowStats]:
         """Return how many rows came, and how many after their window's release. Operator only."""
         sql = "SELECT arrived, late FROM counton_streams WHERE name = :name"
         with self.database.transaction(write=False) as connection:
@@ -159,13 +159,13 @@ class Store(Closing):
         return self._read(books.known_in)
 
     @property
-    def spends(self) -> tuple[LedgerEntry, ...]:
+    def entries(self) -> tuple[LedgerEntry, ...]:
         """The ledger entries of this state's own streams and tables, oldest first."""
         return self._read(books.entries)
 
     @property
     def entry_times(self) -> tuple[str, ...]:
-        """Times (ISO 8601, UTC) of the ledger entries `spends`."""
+        """Times (ISO 8601, UTC) of the ledger entries `entries`."""
         return self._read(books.entry_times)
 
     @property
@@ -305,11 +305,11 @@ class Store(Closing):
         stream_rows.check_length(name)
         if not unit.strip():
             raise InvalidInputError(
-                f"{field('unit', unit)} is not the name of a unit: give a word such as 'reader'"
+                f"{field('privacy_unit', unit)} is not the name of a unit: give a word such as 'reader'"
             )
         with self.database.transaction(write=True) as connection:
             books.lock(connection)
-            books.enter(connection, LedgerEntry(name, guarantee, unit, relation))
+            books.record_spend(connection, LedgerEntry(name, guarantee, unit, relation))
 
     def summary(self) -> dict[str, Any]:
         """Describe the database as JSON values without secrets: no sums, no inputs, no keys."""

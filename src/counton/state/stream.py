@@ -114,7 +114,7 @@ class Stream(JournalReader, Closing):
         self._witness = witness
         self._epoch = int(row.writer_epoch)
         self._forgotten = int(row.forgotten)
-        self._arrivals = LateRowStats(int(row.arrived), int(row.late))
+        self._late_row_stats = LateRowStats(int(row.arrived), int(row.late))
         self._last_std: dict[int, float] = {}  # for the last step released by this writer
         self._noted = GuardPosition(row.key_fingerprint, row.name, 0)  # known to the witness
         self._digest_key = key.derive(b"journal digest", row.name.encode())
@@ -135,7 +135,7 @@ class Stream(JournalReader, Closing):
         strategy: StreamStrategy,
         guarantee: Guarantee,
         *,
-        key: keyfile.Kept = None,
+        key: keyfile.KeySource = None,
         contribution: ContributionBound | None = None,
         shape: tuple[int, ...] = (),
         details: Mapping[str, Any] | None = None,
@@ -227,7 +227,7 @@ class Stream(JournalReader, Closing):
                 with database.transaction(write=True) as connection:
                     guard = RollbackGuard(database, connection, witness)
                     guard.keep(connection)
-                    row = stream_rows.enter(connection, database, counter, noise_key, facts)
+                    row = stream_rows.insert_stream(connection, database, counter, noise_key, facts)
                 contents = SealedContents.empty(row.id, bytes(row.seal))
                 stream = cls(database, row, facts.values(), noise_key, guard, counter, contents)
                 unless_made.pop_all()
@@ -239,7 +239,7 @@ class Stream(JournalReader, Closing):
         state: str | os.PathLike[str] | Store,
         name: str,
         *,
-        key: keyfile.Kept = None,
+        key: keyfile.KeySource = None,
         strategy: StreamStrategy | None = None,
         witness: str | os.PathLike[str] | None = None,
         forgetting: bool = False,
@@ -405,9 +405,9 @@ class Stream(JournalReader, Closing):
         return Private(Amounts(max(-smallest, most), whole))
 
     @property
-    def arrivals(self) -> Private[LateRowStats]:
+    def late_row_stats(self) -> Private[LateRowStats]:
         """Numbers of rows received, and of those after their window's release. Exact: secret."""
-        return Private(self._arrivals)
+        return Private(self._late_row_stats)
 
     def amend(self, details: Mapping[str, Any]) -> None:
         """Replace the public facts of the stream (JSON values such as names of groups) that
@@ -586,7 +586,7 @@ class Stream(JournalReader, Closing):
         before = self._noted._replace(step=self.step, forgotten=self._forgotten)
         remembered = addition.remembered
         labels = addition.labels
-        arrivals = addition.arrivals or self._arrivals
+        late_row_stats = addition.late_row_stats or self._late_row_stats
         forgotten = self._forgotten + (remembered is not None and remembered.forgets)
         facts = None if addition.details is None else stream_rows.Facts.of(dict(addition.details))
         contents = self._sealed.copy()
@@ -609,28 +609,28 @@ class Stream(JournalReader, Closing):
                     connection, contents.sources, addition.sources, self._source_key
                 )
             if labels is not None or remembered is not None:
-                from counton.state import dedup as marks  # only for rows with users or ids
+                from counton.state import dedup  # only for rows with users or ids
 
                 if labels is not None:
                     first, names = labels
-                    marks.write_labels(connection, contents.marks, first, names)
+                    dedup.write_labels(connection, contents.marks, first, names)
                 if remembered is not None:
-                    subkey = marks.subkey(self._key, self.name)
-                    marks.write(connection, contents.marks, remembered, subkey)
+                    subkey = dedup.subkey(self._key, self.name)
+                    dedup.write(connection, contents.marks, remembered, subkey)
                     if remembered.forgets:
                         self._witness.reserve(before)
             row |= {
                 "step": step,
                 "checkpoint": counter.checkpoint(),
                 "forgotten": forgotten,
-                **arrivals._asdict(),
+                **late_row_stats._asdict(),
             }
             if facts is not None:
                 facts.write(connection, number, self._stored_details)
                 row["details"] = facts.text
             seal = self._write_row(connection, row, contents)
         self._sealed = contents._replace(seal=seal)
-        self._arrivals = arrivals
+        self._late_row_stats = late_row_stats
         self._forgotten = forgotten
         if facts is not None:
             self._stored_details = facts.text

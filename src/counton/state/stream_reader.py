@@ -56,7 +56,7 @@ class JournalReader:
         row: Any,
         design: Design,
         details: Mapping[str, Any],
-        key: keyfile.Kept,
+        key: keyfile.KeySource,
     ) -> None:
         """Build a reader from a stream's database row."""
         #: Name of the stream in its database, and public fingerprint of the stream's key.
@@ -171,27 +171,27 @@ class JournalReader:
             for seen in journal.read_observed(connection, contents.observed, self.step, also):
                 yield seen.steps, seen.totals
 
-    def marks(self, kind: str) -> Private[Iterator[DigestSet]]:
+    def digest_sets(self, kind: str) -> Private[Iterator[DigestSet]]:
         """Return keyed digests of the counted users ("user") or row ids ("id"), by period.
 
         Raises:
             NoiseKeyError: the key is not the stream's.
             StateError: the digests were altered.
         """
-        return Private(self._marks(kind))
+        return Private(self._digest_sets(kind))
 
-    def _marks(self, kind: str) -> Iterator[DigestSet]:
-        from counton.state import dedup as marks
+    def _digest_sets(self, kind: str) -> Iterator[DigestSet]:
+        from counton.state import dedup
 
         with self._open_contents() as (connection, contents):
-            yield from marks.read(connection, contents.marks, kind)
+            yield from dedup.read(connection, contents.marks, kind)
 
     def labels(self) -> Private[tuple[str, ...]]:
         """Return the labels of found groups, in the order of their cells. Secret."""
-        from counton.state import dedup as marks
+        from counton.state import dedup
 
         def read(connection: Connection, contents: SealedContents) -> tuple[str, ...]:
-            return marks.read_labels(connection, contents.marks)
+            return dedup.read_labels(connection, contents.marks)
 
         return Private(self._read_contents(read, sealed=False))
 
@@ -202,12 +202,12 @@ class JournalReader:
             NoiseKeyError: the key is not the stream's.
             StateError: the secret was altered.
         """
-        from counton.state import dedup as marks
+        from counton.state import dedup
 
-        subkey = marks.subkey(self._key, self.design.name)
+        subkey = dedup.subkey(self._key, self.design.name)
 
         def read(connection: Connection, contents: SealedContents) -> Secret | None:
-            return marks.read_secret(connection, contents.marks, subkey)
+            return dedup.read_secret(connection, contents.marks, subkey)
 
         return self._read_contents(read)
 

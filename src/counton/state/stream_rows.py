@@ -154,7 +154,7 @@ def check_length(name: str) -> None:
         )
 
 
-def enter(
+def insert_stream(
     connection: Connection,
     database: Database,
     counter: Counter,
@@ -183,7 +183,7 @@ def enter(
     window = (terms.statistic or {}).get("window")
     unit = ledger.by_its_clock(terms.contribution.unit, record, window)
     spend = LedgerEntry(name, terms.guarantee, unit, terms.contribution.relation)
-    ledger.enter(connection, spend)
+    ledger.record_spend(connection, spend)
     stored = {
         "name": name,
         "terms": terms.text,

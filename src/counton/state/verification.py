@@ -88,19 +88,19 @@ class Verification:
 
 def verify(
     state: str | os.PathLike[str],
-    name: str | None = None,
+    stream: str | None = None,
     *,
-    key: keyfile.Kept = None,
-    witness: str | os.PathLike[str] | None = None,
+    key: keyfile.KeySource = None,
+    rollback_guard: str | os.PathLike[str] | None = None,
 ) -> tuple[Verification, ...]:
     """Recompute every released value of a state, and compare. Nothing is changed.
 
     Args:
         state: path of a SQLite file, or a database URL.
-        name: name of one stream; None: all.
+        stream: name of one stream; None: all.
         key: the key, or its place; None: ``STATE.key`` beside a SQLite file. Releases under another
             key are ``skipped``.
-        witness: folder of the witness (a record of releases away from the state), if it is another
+        rollback_guard: folder of the witness (a record of releases away from the state), if it is another
             one than the state remembers.
 
     Returns:
@@ -122,10 +122,10 @@ def verify(
     database = Database(state)
     try:
         database.check_pages()
-        guard = _read(database, witness)  # before the state
+        guard = _read(database, rollback_guard)  # before the state
         with database.transaction(write=False) as connection:
             every = connection.rows("SELECT * FROM counton_streams ORDER BY name")
-            rows = [row for row in every if name in (None, row.name)]
+            rows = [row for row in every if stream in (None, row.name)]
             spent = {spend.name: spend for spend in books.entries(connection)}
             books.ledger(connection)  # refuses a limit that cannot be read
             keys = {row.name: _fitting(database, row, key) for row in rows}
@@ -133,10 +133,10 @@ def verify(
                 row.name: _witness_problem(connection, database, row, guard, keys[row.name])
                 for row in rows
             }
-            lost = [*_forgotten_releases(connection, database, guard, name)]
-        if name is not None and not rows:
+            lost = [*_forgotten_releases(connection, database, guard, stream)]
+        if stream is not None and not rows:
             raise StreamMismatchError(
-                f"state {database.label} has no release {name!r}: see which releases it has "
+                f"state {database.label} has no release {stream!r}: see which releases it has "
                 "(counton inspect, or state_summary)"
             )
         verifications = []
@@ -146,7 +146,7 @@ def verify(
                 verifications.append(Verification(row.name, "stream", 0, (), (str(noise_key),)))
                 continue
             if isinstance(noise_key, NoiseKeyError):
-                if name is not None:
+                if stream is not None:
                     raise noise_key
                 verification = Verification(row.name, "stream", 0, (), (), skipped=str(noise_key))
             else:
@@ -216,7 +216,9 @@ def _forgotten_releases(
         yield Verification(name, "forgotten", 0, (), (problem,), old_copy=True)
 
 
-def _fitting(database: Database, row: Any, key: keyfile.Kept) -> Key | NoiseKeyError | StateError:
+def _fitting(
+    database: Database, row: Any, key: keyfile.KeySource
+) -> Key | NoiseKeyError | StateError:
     """Return a stream's key; or the error that it is another one, or that the row is damaged."""
     try:
         check_row(row)

@@ -244,7 +244,7 @@ class _ByGroup(Sums):
         if statistic.inner.counts_users:
             raise InvalidInputError(
                 f"{statistic!r} counts users in each group, and only a job knows the users of "
-                f"rows: run a job with {field('user')} and {field('by')}"
+                f"rows: run a job with {field('user')} and {field('group_by')}"
             )
         steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
         places = np.empty(len(listed), np.int64)

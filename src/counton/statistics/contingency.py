@@ -150,7 +150,7 @@ class Contingency(GridCells):
     is_table = True
     result_type = ContingencyResult
     keyword = "contingency"
-    example = "columns=page,device domain=page=home,shop;device=phone,desk"
+    example = "columns=page,device groups=page=home,shop;device=phone,desk"
     says = "How many rows have each combination of some columns' values, with all margins."
     help = (
         f"With {field('time')} all margins are released after each window, as count releases "

@@ -204,12 +204,12 @@ class Hierarchy(TableStatistic):
     is_table = True
     result_type = HierarchyResult
     keyword = "hierarchy"
-    example = "levels=page domain=pages.csv"
+    example = "levels=page groups=pages.csv"
     example_file = ("pages.csv", "page\nhome\nshop\n")
     says = "How many rows each place of a hierarchy has, such as region and city; counts add up."
     help = (
         f"With {field('time')} all levels are released after each window, as count releases "
-        f"its totals; each row is an event, or with {field('counts')} several. Without "
+        f"its totals; each row is an event, or with {field('count_column')} several. Without "
         f"{field('time')} the table is released once: the same command again shows the same "
         f"numbers. Without {field('target')} every level is equally accurate; with "
         f"{field('target')} and no guarantee the command computes what the wanted accuracy costs."

@@ -122,7 +122,7 @@ class Ranges(GridCells):
     is_table = True
     result_type = RangesResult
     keyword = "ranges"
-    example = "label=page domain=home,shop"
+    example = "label=page groups=home,shop"
     says = "A line of counts, accurate in every interval."
     help = (
         f"With {field('time')} the line is released after each window, as count releases its "

@@ -8,17 +8,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInputError, field
+from counton.base.series import WORKLOADS
 from counton.privacy.guarantees import one_guarantee
 from counton.windowing.options import known_arguments
 
 if TYPE_CHECKING:
+    from counton.base.series import PlannedSeries
     from counton.base.exact import Number
     from counton.planning.least_privacy import Loss, TargetWidth
     from counton.planning.planner import StreamPlan
     from counton.privacy import ContributionBound, Guarantee
     from counton.statistics.statistic import Statistic
     from counton.strategies import Metric, StreamStrategy
-    from counton.strategies.strategy import ReleaseForm
 
 
 @known_arguments
@@ -35,15 +36,15 @@ def plan(
     rho: Number | None = None,
     of: Statistic | None = None,
     batched: bool = False,
-    release: ReleaseForm = "totals",
+    series: PlannedSeries = "cumulative",
     simple: bool = False,
     compare: bool = True,
-    around: int | None = None,
+    expected_windows: int | None = None,
     also: Iterable[StreamStrategy] = (),
-    within: TargetWidth | None = None,
-    level: float = 0.95,
-    least: Loss = "epsilon",
-    size: int | None = None,
+    margin_of_error: TargetWidth | None = None,
+    confidence_level: float = 0.95,
+    solve_for: Loss = "epsilon",
+    expected_rows: int | None = None,
 ) -> StreamPlan:
     """Plan a stream with the least error, or with the least guarantee for an error.
 
@@ -51,7 +52,7 @@ def plan(
     releases; ``of=`` plans a stream of a statistic. Every kind of strategy takes part with its best
     parameters: once if they are equal for Laplace and for Gaussian noise, else twice.
 
-    **The least guarantee.** ``plan(365, within=20)`` finds the least epsilon with which the 95%
+    **The least guarantee.** ``plan(365, margin_of_error=20)`` finds the least epsilon with which the 95%
     interval of the last release is at most 20 to either side, and ranks strategies for it.
 
     `counton.plan_expiring` plans a stream whose protection fades, `counton.plan_cells` a table for
@@ -65,24 +66,24 @@ def plan(
         contribution: the bound on one unit's change; default: one count, added or removed.
         strategies: the strategies or names of kinds to rank; None: all. "kary-paper" is the kind
             exactly as its paper states it, "published" all kinds that refereed papers describe.
-        epsilon, delta, rho: with ``within``, ``delta`` alone asks for approximate privacy.
+        epsilon, delta, rho: with ``margin_of_error``, ``delta`` alone asks for approximate privacy.
         of: a statistic, which sets contribution and shape. If it adds up rows, ``contribution`` may
             bound the change by all rows of a user.
         batched: with ``of``, True if a step may have any number of events, else each has one.
-        release: what is made accurate: "totals"; "windows", each step's own count, by a strategy
+        series: what is made accurate: "cumulative"; "per-window", each step's own count, by a strategy
             that releases nothing else; or "both" equally, where single steps are differences of
             totals.
         simple: rank only strategies that release integers and keep no numbers in memory.
         compare: rank also kinds that are never best, or never from 64 steps on.
-        around: without a horizon, the number of steps of the errors; default: 65,536.
+        expected_windows: without a horizon, the number of steps of the errors; default: 65,536.
         also: strategies to rank in addition.
-        within: instead of a guarantee, the largest half-width at the last step: a number; "2%" of
-            ``size``; or by name, as in ``{"count": 20, "mean": 0.5}``. The plan finds the least
+        margin_of_error: instead of a guarantee, the largest half-width at the last step: a number;
+            "2%" of ``expected_rows``; or by name, as in ``{"count": 20, "mean": 0.5}``. The plan finds the least
             epsilon or rho of four digits that reaches it.
-        level: probability with which each interval of ``within`` holds.
-        least: with ``within``, minimise "epsilon" or "rho".
-        size: with ``within``, the public number of rows by the last step, on which percentages and
-            the errors of means and quantiles depend.
+        confidence_level: probability with which each interval of ``margin_of_error`` holds.
+        solve_for: with ``margin_of_error``, minimise "epsilon" or "rho".
+        expected_rows: with ``margin_of_error``, the public number of rows by the last step, on which
+            percentages and the errors of means and quantiles depend.
 
     Raises:
         InvalidInputError: an argument is out of range, or no strategy can give the guarantee.
@@ -90,7 +91,7 @@ def plan(
     >>> from counton.privacy import ContributionBound
     >>> result = plan(8760, epsilon=1)
     >>> result.best.strategy_family, result.best.family, result.best.errors.mean_std < 13.8
-    ('solved', 'laplace', True)
+    ('least-squares', 'laplace', True)
     >>> plan(8760, epsilon=1, simple=True).best.strategy
     KAry(horizon=8760, arity=26, subtraction=True)
     >>> published = plan(64, epsilon=1, strategies=["kary-paper", "smooth-paper"])
@@ -105,13 +106,13 @@ def plan(
 
     An unknown last step costs 6% of the standard deviation with Gaussian noise:
 
-    >>> known, unknown = plan(8760, rho=0.5), plan(None, rho=0.5, around=8760)
+    >>> known, unknown = plan(8760, rho=0.5), plan(None, rho=0.5, expected_windows=8760)
     >>> round(known.best.errors.mean_std, 2), round(unknown.best.errors.mean_std, 2)
     (3.67, 3.89)
 
     Find the least rho that gives a total to within 20 after a year of days:
 
-    >>> enough = plan(365, within=20, least="rho")
+    >>> enough = plan(365, margin_of_error=20, solve_for="rho")
     >>> enough.guarantee, enough.best.errors.halfwidth(365) <= 20
     (ZCDP(rho=0.0...), True)
     """
@@ -120,13 +121,17 @@ def plan(
             "batched is for a statistic, and none is given: give of, such as of=Distinct(), or "
             "leave batched out"
         )
+    if series not in WORKLOADS:
+        raise InvalidInputError(
+            f"{field('series', series)} is not possible; give cumulative, per-window or both"
+        )
     options: dict[str, Any] = {
         "metric": metric,
         "strategies": [strategies] if isinstance(strategies, str) else strategies,
-        "release": release,
+        "release": WORKLOADS[series],
         "simple": simple,
         "compare": compare,
-        "around": around,
+        "around": expected_windows,
         "also": also,
     }
     if of is None:
@@ -149,22 +154,32 @@ def plan(
         options |= {"of": of, "batched": batched}
         if contribution is not None:
             options["contribution"] = contribution
-    if within is None:
+    if margin_of_error is None:
         for name, value, usual in (
-            ("level", level, 0.95), ("least", least, "epsilon"), ("size", size, None),
-        ):  # fmt: skip
+            ("confidence_level", confidence_level, 0.95),
+            ("solve_for", solve_for, "epsilon"),
+            ("expected_rows", expected_rows, None),
+        ):
             if value != usual:
                 raise InvalidInputError(
                     f"{field(name, value)} is only for a plan that starts from an error: give "
-                    f"{field('within')}, or leave {field(name)} out"
+                    f"{field('margin_of_error')}, or leave {field(name)} out"
                 )
         return _plan(horizon, one_guarantee(guarantee, epsilon, delta, rho), **options)
     if one_guarantee(guarantee, epsilon, None, rho) is not None:
         raise InvalidInputError(
-            f"{field('within')} finds the privacy loss, but a guarantee is given too: leave one of "
+            f"{field('margin_of_error')} finds the privacy loss, but a guarantee is given too: leave one of "
             "them out"
         )
-    return _within(horizon, options, within, level, least, delta, size)
+    return _plan_accuracy(
+        horizon,
+        options,
+        margin_of_error=margin_of_error,
+        confidence_level=confidence_level,
+        solve_for=solve_for,
+        delta=delta,
+        expected_rows=expected_rows,
+    )
 
 
 def _plan(horizon: int | None, guarantee: Any, **options: Any) -> StreamPlan:
@@ -177,31 +192,33 @@ def _plan(horizon: int | None, guarantee: Any, **options: Any) -> StreamPlan:
     return plan_stream(horizon, guarantee, **options)
 
 
-def _within(
+def _plan_accuracy(
     horizon: int | None,
     options: dict[str, Any],
-    within: TargetWidth,
-    level: float,
-    least: Loss,
+    *,
+    margin_of_error: TargetWidth,
+    confidence_level: float,
+    solve_for: Loss,
     delta: Number | None,
-    size: int | None,
+    expected_rows: int | None,
 ) -> StreamPlan:
     """Return the plan with the smallest epsilon or rho that keeps half-widths."""
     from counton.base.exact import check_integer
     from counton.continual.intervals import check_confidence_level
     from counton.planning.least_privacy import bounds_of, compare_halfwidths, least_guarantee
 
-    size = None if size is None else check_integer("size", size, 1, 2**60)
-    level = check_confidence_level(level)
-    bounds = bounds_of(within, size)
-    if least not in ("epsilon", "rho"):
-        raise InvalidInputError(f"{field('least', least)} must be 'epsilon' or 'rho'")
+    if expected_rows is not None:
+        expected_rows = check_integer(field("expected_rows"), expected_rows, 1, 2**60)
+    level = check_confidence_level(confidence_level)
+    bounds = bounds_of(margin_of_error, expected_rows)
+    if solve_for not in ("epsilon", "rho"):
+        raise InvalidInputError(f"{field('solve_for', solve_for)} must be 'epsilon' or 'rho'")
 
     def plan_with(guarantee: Guarantee, **faster: bool) -> StreamPlan:
         stream_plan = _plan(horizon, guarantee, **{**options, **faster})
         if stream_plan.own_halfwidths is not None:
             stream_plan = replace(
-                stream_plan, own_halfwidths=partial(stream_plan.own_halfwidths, rows=size)
+                stream_plan, own_halfwidths=partial(stream_plan.own_halfwidths, rows=expected_rows)
             )
         halfwidths = stream_plan.halfwidths(stream_plan.steps, level)
         reached = compare_halfwidths(halfwidths, bounds, stream_plan.steps, level)
@@ -212,4 +229,4 @@ def _within(
         assert comparison is not None
         return comparison.factor
 
-    return plan_with(least_guarantee(factor, least, delta))
+    return plan_with(least_guarantee(factor, solve_for, delta))

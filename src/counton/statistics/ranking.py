@@ -39,9 +39,9 @@ class Ranking:
     """The groups with the largest released counts, and how sure it is that they are the largest.
 
     With probability ``level`` three statements hold at once. The true count of each shown group
-    lies between its ``lower`` and ``upper``. Each ``sure`` group is one of the k largest. The k
-    largest groups are all shown or among ``others``; of equal counts, the first in the given order
-    is larger.
+    lies between its ``lower`` and ``upper``. Each group of ``group_is_certain`` is one of the k
+    largest. The k largest groups are all shown or among ``others``; of equal counts, the first in
+    the given order is larger.
 
     All arrays have shape ``(shown,)``, the largest released count first.
 
@@ -54,7 +54,7 @@ class Ranking:
     values: NDArray[Any]
     lower: NDArray[Any]
     upper: NDArray[Any]
-    sure: NDArray[np.bool_]
+    group_is_certain: NDArray[np.bool_]
     confidence_level: float
     _all: Sequence[Any] = field(repr=False)
     _others: NDArray[np.int64] = field(repr=False)
@@ -67,7 +67,7 @@ class Ranking:
     @property
     def is_certain(self) -> bool:
         """True if all shown groups surely belong to the k largest."""
-        return bool(self.sure.all())
+        return bool(self.group_is_certain.all())
 
 
 def rank_largest(
@@ -99,7 +99,7 @@ def rank_largest(
         InvalidInputError: k is below 1, or lengths differ.
 
     >>> found = rank_largest(["a", "b", "c"], np.array([9, 30, 8]), halfwidth=4, k=2)
-    >>> found.names, found.sure.tolist(), found.others
+    >>> found.names, found.group_is_certain.tolist(), found.others
     (('b', 'a'), [True, False], ('c',))
     """
     values = np.asarray(values)
@@ -118,22 +118,22 @@ def rank_largest(
         halfwidth = int(halfwidth)
         up = int(up)
     least = top - halfwidth - up
-    sure = np.ones(len(shown), bool)
+    group_is_certain = np.ones(len(shown), bool)
     others = np.empty(0, np.int64)
     if len(beyond):
-        sure &= values[beyond[0]] <= least
+        group_is_certain &= values[beyond[0]] <= least
         may = np.flatnonzero(values >= least[-1])
         others = may[~np.isin(may, shown)]
     highest = top
     if hidden is not None:  # a hidden group may be one of the k largest
-        sure = sure & (least >= hidden)
+        group_is_certain = group_is_certain & (least >= hidden)
         highest = top if upward is None else np.maximum(top, hidden)
     return Ranking(
         tuple(names[place] for place in shown.tolist()),
         top,
         top - halfwidth,
         highest + up,
-        sure,
+        group_is_certain,
         confidence_level,
         names,
         others,
@@ -202,7 +202,9 @@ def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumb
     return TableNumbers(
         about,
         numbers,
-        further_columns=lambda confidence_level: {"is_certain": at(confidence_level).sure},
+        further_columns=lambda confidence_level: {
+            "is_certain": at(confidence_level).group_is_certain
+        },
     )
 
 

@@ -232,7 +232,7 @@ class Report(AccumulatorStatistic):
     example = "statistics=numbers.json"
     example_file = (
         "numbers.json",
-        '{"pages":{"statistic":"top-k","by":"page","domain":"home,shop"}}\n',
+        '{"pages":{"statistic":"top-k","group_by":"page","groups":"home,shop"}}\n',
     )
     says = "Several statistics of the same rows, under one guarantee and one bound on people."
     phrase = "report of {statistics}"
@@ -520,8 +520,8 @@ class Report(AccumulatorStatistic):
             ):
                 reason = "counts users" if statistic.counted_ranks else "has groups of its own"
                 raise InvalidInputError(
-                    f"{field('by')} would group the whole report, but {name!r} {reason}: give "
-                    f"{field('by')} and {field('domain')} inside the statistics that need groups, "
+                    f"{field('group_by')} would group the whole report, but {name!r} {reason}: give "
+                    f"{field('group_by')} and {field('groups')} inside the statistics that need groups, "
                     "and not to the report"
                 )
 
@@ -536,8 +536,8 @@ class Report(AccumulatorStatistic):
             if statistic.counted_ranks and statistic.counted_ranks[-1] > most:
                 raise InvalidInputError(
                     f"{name!r} of the report counts users with {statistic.counted_ranks[-1]:,} "
-                    f"rows, but only {field('most', most)} rows of a user count; give a larger "
-                    f"{field('most')}"
+                    f"rows, but only {field('max_contributions', most)} rows of a user count; give a larger "
+                    f"{field('max_contributions')}"
                 )
         return self if most == self.most else self.with_parameters(most=most)
 
@@ -583,7 +583,7 @@ class Report(AccumulatorStatistic):
         if self.rank_digits:
             raise InvalidInputError(
                 f"{self!r} counts users, but events of Python do not name "
-                f"their user: run a job with {field('user')} and {field('most')}"
+                f"their user: run a job with {field('user')} and {field('max_contributions')}"
             )
         columns: list[NDArray[Any]] = []
         for place, part in enumerate(self.parts):

@@ -23,8 +23,6 @@ from counton.statistics.statistic import Statistic
 SHARE = "share"
 #: Options on how numbers are shown that a report accepts for each statistic.
 _SHOWN = ("shares",)
-#: Options of a whole job that a report also accepts for one of its statistics.
-_OF_ROWS = ("by", "domain")
 
 
 class FirstRows(UsersByRank):

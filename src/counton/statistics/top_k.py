@@ -88,7 +88,7 @@ class TopK(AccumulatorStatistic):
 
     result_type = TopKResult
     keyword = "top-k"
-    example = "by=page domain=home,shop top=1"
+    example = "by=page groups=home,shop top=1"
     finds = True
     ranks = True
     says = "The largest groups of a histogram, with intervals that hold for all of them at once."

@@ -52,7 +52,7 @@ def test_variances_of_very_many_steps_are_refused() -> None:
 @pytest.mark.long
 def test_epochs_are_planned_for_millions_of_steps() -> None:
     """There the growing square root has ended, so that only they are left."""
-    best = plan(None, ZCDP(0.5), around=1_100_000).best
+    best = plan(None, ZCDP(0.5), expected_windows=1_100_000).best
     assert isinstance(best.strategy, Epochs)
     variances = best.strategy.variance([1, 2**20, 1_100_000], distribution=best.distribution)
     assert variances[0] < best.errors.mean_std**2 < best.errors.max_std**2

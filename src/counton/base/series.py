@@ -1,0 +1,18 @@
+"""The series of numbers that a stream releases, as options name them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+#: A series: running totals, the number of each window, both, or totals since a period began.
+Series: TypeAlias = Literal["cumulative", "per-window", "both", "period-to-date"]
+#: Series that plans rank strategies for.
+PlannedSeries: TypeAlias = Literal["cumulative", "per-window", "both"]
+#: The releases of strategies for each series: a period's totals are differences of totals.
+WORKLOADS: Mapping[str, Literal["totals", "windows", "both"]] = {
+    "cumulative": "totals",
+    "per-window": "windows",
+    "both": "both",
+    "period-to-date": "totals",
+}
