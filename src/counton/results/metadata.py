@@ -124,7 +124,7 @@ class BoundedUpstream(ContributionRule):
         moves: how many rows of one user the table may count, in all windows and groups.
         row: the name of one row.
 
-    >>> BoundedUpstream(5, "visit").subject("person", None, alone=True)
+    >>> BoundedUpstream(5, "visit").subject("person", None, windows_only=True)
     'number of visits'
     """
 
@@ -157,7 +157,7 @@ class UserLevel(ContributionRule):
         row: the name of one row.
 
     >>> loans = UserLevel(3, row="loan")
-    >>> UserLevel(3, "1d").of("visitor"), loans.cells_count("reader", alone=False)
+    >>> UserLevel(3, "1d").of("visitor"), loans.cells_count("reader", windows_only=False)
     ("visitor's day", 'number of loans')
     """
 
