@@ -692,7 +692,7 @@ def _best_designs(
                 _ = choice.errors.by(other)
             except InvalidInputError as refusal:
                 message = f"{strategy_family}: {strategy!r} left out, {refusal}"
-                refused.append(shorten(message, 210, placeholder=" ..."))
+                refused.append(shorten(message, 220, placeholder=" ..."))
                 continue
             better = least.get(choice.family)
             if better is None or error < better.errors.by(metric):
