@@ -327,7 +327,7 @@ def test_a_job_of_a_stream_that_is_over_is_no_failure(file: Path, place: Any) ->
     file.write_text(few.replace('output = "visits.csv"', aside))
     done = place.plain("run", str(file))
     assert (done.code, done.err) == (0, "")
-    assert "stream 'visits' has ended at step 2: nothing to release" in done.out
+    assert "stream 'visits' is closed at window 2: nothing to release" in done.out
     reports = json.loads(place.plain("run", str(file), "--json").out)["jobs"]
     assert (reports["visits"]["ended"], reports["paid"]["new"]) == (2, 0)
 

@@ -218,7 +218,7 @@ def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
     close_stream(str(tmp_path / "visits.db"), "older")
     with inside(tmp_path, jobs=jobs) as service:
         (said,) = service.service.remarks
-        assert "job 'old': stream 'older' has ended at step 2" in said
+        assert "job 'old': stream 'older' is closed at window 2" in said
         service.at(4)
         answer = service("GET", "/v1/streams/older/series")
         assert [row["window_index"] for row in answer.json()["rows"]] == [1, 1, 2, 2]

@@ -271,7 +271,7 @@ def test_journal_with_a_negative_step_is_refused_by_verify(tmp_path: Path) -> No
     with closing(sqlite3.connect(state)) as connection:
         connection.row_factory = sqlite3.Row
         row = dict(connection.execute("SELECT * FROM counton_journal").fetchone())
-        row["window_index"] = -(2**63)
+        row["step"] = -(2**63)
         row["checksum"] = journal.checksum_of(**row)
         places = ", ".join(f":{column}" for column in row)
         connection.execute(f"INSERT INTO counton_journal VALUES ({places})", row)  # noqa: S608

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from counton.base.errors import InvalidInputError, StreamClosedError
+from counton.base.errors import CountonError, InvalidInputError, StreamClosedError
 from counton.cli.command_class import CountonCommand, option
 from counton.cli.exits import ExitCode
 from counton.cli.parameters import JSON_HELP
 
 if TYPE_CHECKING:
+    from counton.cli.print_forms import Console, ReportLines
     from counton.job.common_options import Job
 
 
@@ -48,12 +50,8 @@ def run(
     all that a job file may hold. An option of this command overrides the file, in all jobs, for
     this run.
     """
-    from counton.cli.failures import failed_report, failure
-    from counton.cli.print_forms import Console, ReportLines, print_json, warn_of_witness_beside
-    from counton.job.common_options import Job
-    from counton.job.job_file import load_usable, published_to, select_jobs
+    from counton.cli.print_forms import print_json
     from counton.job.json_schema import schema as schema_of_job_files
-    from counton.run.path_conflicts import JobStates, refuse_shared
 
     if schema:
         print_json(schema_of_job_files())
@@ -61,12 +59,66 @@ def run(
     if file is None:
         raise InvalidInputError("the job file is missing; name it, as in: counton run nightly.toml")
     overrides = _parse_overrides(until=until, allow_empty_windows=allow_empty_windows)
+    selection = _select(file, only, overrides, warns_of_guards=not dry_run, as_json=as_json)
+    if dry_run:
+        from counton.cli.dry_run_report import print_dry_run
+
+        print_dry_run({**selection.selected, **selection.jobs_of_run}, as_json=as_json)
+        return
+    runner = _JobRunner(selection, as_json=as_json, raises_defects=only is not None)
+    runner.run_all(notes_date_in_file=until is None)
+    if runner.first_failure:
+        raise SystemExit(int(runner.first_failure))
+
+
+# ------------------------------------------------------------------------- the jobs of this run
+@dataclass(frozen=True)
+class _Selection:
+    """The jobs of a file that a command runs.
+
+    Attributes:
+        selected: these jobs by name; in place of a job that cannot be read, its error.
+        jobs: those of them that can be read.
+        jobs_of_run: these, with the options that the command states for this run.
+        publish_to: database in which all releases are published; None: nowhere.
+        messages: where messages for the operator go.
+    """
+
+    selected: Mapping[str, Job | CountonError]
+    jobs: Mapping[str, Job]
+    jobs_of_run: Mapping[str, Job]
+    publish_to: str | None
+    messages: Console | ReportLines
+
+
+def _select(
+    file: str,
+    only: str | None,
+    overrides: Mapping[str, Any],
+    *,
+    warns_of_guards: bool,
+    as_json: bool,
+) -> _Selection:
+    """Read a job file, and refuse jobs that use each other's files.
+
+    Args:
+        file: path of the job file.
+        only: names of the jobs to run; None: all.
+        overrides: options that the command states for all jobs.
+        warns_of_guards: whether to warn of rollback guards that lie beside their states.
+        as_json: whether messages are collected for one JSON object.
+    """
+    from counton.cli.print_forms import Console, ReportLines, warn_of_witness_beside
+    from counton.job.common_options import Job
+    from counton.job.job_file import load_usable, published_to, select_jobs
+    from counton.run.path_conflicts import JobStates, refuse_shared
+
     loaded = load_usable(file)
     publish_to = published_to(file)
     selected = select_jobs(loaded, only)
     all_jobs = {name: job for name, job in loaded.items() if isinstance(job, Job)}
     jobs = {name: job for name, job in all_jobs.items() if name in selected}
-    errors = ReportLines() if as_json else Console(stderr=True)
+    messages = ReportLines() if as_json else Console(stderr=True)
     with JobStates(all_jobs) as states:
         refuse_shared(states.jobs)
         if publish_to is not None:
@@ -75,52 +127,12 @@ def run(
             name: _override(job, overrides, is_begun=name in states.begun)
             for name, job in jobs.items()
         }
-        if not dry_run:
+        if warns_of_guards:
             guards = [(job.state, job.rollback_guard) for job in jobs.values()]
-            warn_of_witness_beside(errors, *guards, opened=states.at)
-    if dry_run:
-        from counton.cli.dry_run_report import print_dry_run
-
-        print_dry_run({**selected, **jobs_of_run}, as_json=as_json)
-        return
-    reports: dict[str, Any] = {}
-    first_failure = ExitCode.OK
-    for number, (name, loaded_job) in enumerate(selected.items()):
-        if not as_json:
-            blank_line = "\n" if number else ""
-            Console().write_line(f"{blank_line}job {name}", bold=True)
-        try:
-            if not isinstance(loaded_job, Job):
-                raise loaded_job
-            reports[name] = _run_job(name, jobs_of_run[name], publish_to, is_silent=as_json)
-            if until is None:
-                _tell_date_in_file(jobs[name], reports[name], is_silent=as_json)
-            chart_error = reports[name]["not_drawn"]
-            if chart_error:
-                first_failure = first_failure or ExitCode.ERROR
-                if not as_json:
-                    errors.write_line(f"counton: job {name}: {chart_error}")
-        except StreamClosedError as error:
-            reports[name] = _report_ended(jobs_of_run[name], error.step, is_silent=as_json)
-        except (KeyboardInterrupt, SystemExit, GeneratorExit):
-            raise
-        except BaseException as error:  # a panic of a library in another language is no Exception
-            code, message = failure(error)
-            if code is ExitCode.ERROR and only is not None and not as_json:
-                raise  # somebody wants to see where it fails
-            first_failure = first_failure or code
-            reports[name] = failed_report(code, message)
-            if not as_json:
-                is_named = message.startswith(f"job {name!r} of ")
-                job_words = "" if is_named else f"job {name}: "
-                errors.write_line(f"counton: {job_words}{message}")
-    if isinstance(errors, ReportLines):
-        print_json({"jobs": reports, "warnings": errors.lines})
-    if first_failure:
-        raise SystemExit(int(first_failure))
+            warn_of_witness_beside(messages, *guards, opened=states.at)
+    return _Selection(selected, jobs, jobs_of_run, publish_to, messages)
 
 
-# ------------------------------------------------------------------------- the jobs of this run
 def _parse_overrides(*, until: str | None, allow_empty_windows: bool) -> dict[str, Any]:
     """Return the options of the command that hold for all jobs, as values of jobs."""
     from counton.job.messages import parse_options
@@ -168,6 +180,84 @@ def _state_of(job: Job) -> str:
 
 
 # ----------------------------------------------------------------------------------- each job
+class _JobRunner:
+    """Runs jobs one after the other; a job that fails does not stop the others.
+
+    Args:
+        selection: the jobs.
+        as_json: print one JSON object in place of text.
+        raises_defects: raise an unexpected error, so that its place is shown.
+    """
+
+    def __init__(self, selection: _Selection, *, as_json: bool, raises_defects: bool) -> None:
+        self._selection = selection
+        self._as_json = as_json
+        self._raises_defects = raises_defects
+        self._reports: dict[str, Any] = {}
+        #: Exit code of the first job that failed.
+        self.first_failure = ExitCode.OK
+
+    def run_all(self, *, notes_date_in_file: bool) -> None:
+        """Run all jobs, and print their reports.
+
+        Args:
+            notes_date_in_file: say that a date in the job file ends the stream, if it does.
+        """
+        from counton.cli.print_forms import Console, ReportLines, print_json
+
+        for number, name in enumerate(self._selection.selected):
+            if not self._as_json:
+                blank_line = "\n" if number else ""
+                Console().write_line(f"{blank_line}job {name}", bold=True)
+            self._run(name, notes_date_in_file=notes_date_in_file)
+        messages = self._selection.messages
+        if isinstance(messages, ReportLines):
+            print_json({"jobs": self._reports, "warnings": messages.lines})
+
+    def _run(self, name: str, *, notes_date_in_file: bool) -> None:
+        """Run one job; keep its report, or that of its failure."""
+        selection = self._selection
+        try:
+            loaded_job = selection.selected[name]
+            if isinstance(loaded_job, CountonError):
+                raise loaded_job
+            job = selection.jobs_of_run[name]
+            report = _run_job(name, job, selection.publish_to, is_silent=self._as_json)
+            self._reports[name] = report
+            if notes_date_in_file:
+                _tell_date_in_file(selection.jobs[name], report, is_silent=self._as_json)
+            self._note_chart_error(name, report["not_drawn"])
+        except StreamClosedError as error:
+            job = selection.jobs_of_run[name]
+            self._reports[name] = _report_closed(job, error.step, is_silent=self._as_json)
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:  # a panic of a library in another language is no Exception
+            self._note_failure(name, error)
+
+    def _note_chart_error(self, name: str, chart_error: str | None) -> None:
+        """Report that the chart of a job could not be drawn, if so."""
+        if not chart_error:
+            return
+        self.first_failure = self.first_failure or ExitCode.ERROR
+        if not self._as_json:
+            self._selection.messages.write_line(f"counton: job {name}: {chart_error}")
+
+    def _note_failure(self, name: str, error: BaseException) -> None:
+        """Report that a job failed; raise a defect if it is the aim of the run to find it."""
+        from counton.cli.failures import failed_report, failure
+
+        code, message = failure(error)
+        if code is ExitCode.ERROR and self._raises_defects and not self._as_json:
+            raise error
+        self.first_failure = self.first_failure or code
+        self._reports[name] = failed_report(code, message)
+        if not self._as_json:
+            is_named = message.startswith(f"job {name!r} of ")
+            job_words = "" if is_named else f"job {name}: "
+            self._selection.messages.write_line(f"counton: {job_words}{message}")
+
+
 def _run_job(name: str, job: Job, publish_to: str | None, *, is_silent: bool) -> dict[str, Any]:
     """Run one job, and publish its releases; return its report.
 
@@ -216,12 +306,14 @@ def _tell_date_in_file(job: Job, report: dict[str, Any], *, is_silent: bool) -> 
         )
 
 
-def _report_ended(job: Job, last_step: int, *, is_silent: bool) -> dict[str, Any]:
-    """Return the report of a job whose stream was ended, so that it releases nothing."""
+def _report_closed(job: Job, last_step: int, *, is_silent: bool) -> dict[str, Any]:
+    """Return the report of a job whose stream is closed, so that it releases nothing."""
     from counton.cli.print_forms import Console
     from counton.job.saved_job import stream_name
 
     name = stream_name(job)
     if not is_silent:
-        Console().write_line(f"stream {name!r} has ended at step {last_step:,}: nothing to release")
+        Console().write_line(
+            f"stream {name!r} is closed at window {last_step:,}: nothing to release"
+        )
     return {"state": _state_of(job), "stream": name, "ended": last_step}

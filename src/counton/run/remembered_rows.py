@@ -42,6 +42,9 @@ _FACTS = ("step", "group", "total", "due", "replaced")
 _USERS = {"user": pl.UInt64, "period": pl.Int64, **dict.fromkeys(_FACTS, pl.Int64)}
 _IDS = {"id": pl.UInt64, "day": pl.Int64}
 _REFUSED = {"bucket": pl.UInt64, "last_period": pl.Int64}
+_NO_USERS = pl.DataFrame(schema=_USERS)
+_NO_IDS = pl.DataFrame(schema=_IDS)
+_NO_REFUSED = pl.DataFrame(schema=_REFUSED)
 
 
 _Digests = TypeVar("_Digests", NDArray[np.uint64], pl.Expr)
@@ -118,30 +121,32 @@ class RememberedRows:
         Args:
             released: number of released steps.
         """
-        sets: Counter[tuple[str, int]] = Counter()
-        users = [pl.DataFrame(schema=_USERS)]
-        ids = [pl.DataFrame(schema=_IDS)]
-        refused = [pl.DataFrame(schema=_REFUSED)]
-        nothing = iter(())
-        last_closed: int | None = None
-        for kept in nothing if stream is None else open_private(stream.digest_sets(CLOSED)):
-            last_closed = kept.period if last_closed is None else max(last_closed, kept.period)
+        windows = terms.windowing.windows
         per = terms.privacy_unit.rule.per
-        first = FirstOpen.after(released, terms.windowing.windows, per, last_closed)
-        for kept in nothing if stream is None else open_private(stream.digest_sets(REFUSED)):
-            period = pl.lit(kept.period, pl.Int64)
-            refused.append(pl.DataFrame({"bucket": kept.digests}).with_columns(last_period=period))
+        if stream is None:
+            first_open = FirstOpen.after(released, windows, per)
+            return cls(_NO_USERS, _NO_IDS, _NO_REFUSED, first_open, {})
+        closed = [digest_set.period for digest_set in open_private(stream.digest_sets(CLOSED))]
+        first_open = FirstOpen.after(released, windows, per, max(closed, default=None))
+        refused = [_NO_REFUSED]
+        for digest_set in open_private(stream.digest_sets(REFUSED)):
+            last_period = pl.lit(digest_set.period, pl.Int64)
+            buckets = pl.DataFrame({"bucket": digest_set.digests})
+            refused.append(buckets.with_columns(last_period=last_period))
+        sets: Counter[tuple[str, int]] = Counter()
+        users = [_NO_USERS]
         if terms.privacy_unit.user_column is not None:
-            for kept in nothing if stream is None else open_private(stream.digest_sets("user")):
-                sets["user", kept.period] += 1
-                if kept.period >= first.period:
-                    users.append(_users_of(kept, facts_kept(terms)))
+            for digest_set in open_private(stream.digest_sets("user")):
+                sets["user", digest_set.period] += 1
+                if digest_set.period >= first_open.period:
+                    users.append(_users_of(digest_set, facts_kept(terms)))
+        ids = [_NO_IDS]
         if terms.id_column is not None:
-            for kept in nothing if stream is None else open_private(stream.digest_sets("id")):
-                sets["id", kept.period] += 1
-                day = pl.lit(kept.period, pl.Int64)
-                ids.append(pl.DataFrame({"id": kept.digests}).with_columns(day=day))
-        return cls(pl.concat(users), pl.concat(ids), pl.concat(refused), first, sets)
+            for digest_set in open_private(stream.digest_sets("id")):
+                sets["id", digest_set.period] += 1
+                day = pl.lit(digest_set.period, pl.Int64)
+                ids.append(pl.DataFrame({"id": digest_set.digests}).with_columns(day=day))
+        return cls(pl.concat(users), pl.concat(ids), pl.concat(refused), first_open, sets)
 
     def without_refused(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of users that are not refused because of an erasure.

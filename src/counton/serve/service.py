@@ -186,7 +186,7 @@ class Service:
     def remarks(self) -> list[str]:
         """Sentences for the operator: places of witnesses, ended streams, and failed jobs."""
         ended = [
-            f"job {self.served[name].called!r}: stream {name!r} has ended at step "
+            f"job {self.served[name].called!r}: stream {name!r} is closed at window "
             f"{journal.spec.last_step:,}: what it released is shown, and it takes no rows"
             for name, journal in list(self.journals.items())
             if journal.spec.last_step is not None
@@ -212,7 +212,7 @@ class Service:
         last_step = self.journals[name].spec.last_step
         releaser = self.releasers[name]
         if last_step is not None:
-            return f"the stream has ended at step {last_step:,}; send rows to another stream"
+            return f"the stream is closed at window {last_step:,}; send rows to another stream"
         if came >= releaser.last:
             return (
                 f"the last of the {releaser.windows:,} windows of the stream was due at "
