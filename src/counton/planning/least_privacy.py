@@ -110,8 +110,8 @@ def compare_halfwidths(
             allowed = ", ".join(filter(None, halfwidths)) or "one number, without a name"
             raise InvalidInputError(
                 f"{field('margin_of_error', f'{name}={bound:g}')} names {quote(name)}, whose "
-                f"half-width cannot be planned; names are {allowed}; half-widths that depend on the "
-                f"number of rows need {field('expected_rows')}, which must be public"
+                f"half-width cannot be planned; names are {allowed}; half-widths that depend on "
+                f"the number of rows need {field('expected_rows')}, which must be public"
             )
         targets |= {name: min(bound, targets.get(name, math.inf)) for name in names}
     return ReachedHalfwidths(
