@@ -602,5 +602,9 @@ def cut_from_dict(kept: Mapping[str, Any] | None, *, once: bool) -> Windows:
     if kept is None:
         return SingleTableWindow() if once else UnwindowedSteps()
     start = datetime.fromisoformat(kept["from"])
-    told = start, kept["every"], kept["steps"], kept["timezone"]
-    return RevisableWindows(*told, kept["versions"]) if "versions" in kept else Windows(*told)
+    every = kept["every"]
+    steps = kept["steps"]
+    timezone = kept["timezone"]
+    if "versions" in kept:
+        return RevisableWindows(start, every, steps, timezone, kept["versions"])
+    return Windows(start, every, steps, timezone)

@@ -558,8 +558,15 @@ class Release:
         terms = numbers.design
         over = numbers.over
         if not full:
-            shown = numbers.steps, numbers.level, _reach(numbers), over
-            return methods_of(definition, terms.name, *shown, numbers.facts().get("notes", ()))
+            return methods_of(
+                definition,
+                terms.name,
+                steps=numbers.steps,
+                level=numbers.level,
+                reach=_reach(numbers),
+                over=over,
+                notes=numbers.facts().get("notes", ()),
+            )
         if isinstance(numbers.published, Releases):  # the subject of its numbers is not stated
             return methods(terms, errors=_errors_in_words(numbers))
         notes = numbers.notes
