@@ -110,14 +110,8 @@ def compare_halfwidths(
             allowed = ", ".join(filter(None, halfwidths)) or "one number, without a name"
             raise InvalidInputError(
                 f"{field('margin_of_error', f'{name}={bound:g}')} names {quote(name)}, whose "
-<<<<<<< HEAD
-                "half-width "
-                f"cannot be planned; names are {allowed}; half-widths that depend on the number of "
-                f"rows need {field('expected_rows')}, which must be public"
-=======
                 f"half-width cannot be planned; names are {allowed}; half-widths that depend on "
                 f"the number of rows need {field('expected_rows')}, which must be public"
->>>>>>> next
             )
         targets |= {name: min(bound, targets.get(name, math.inf)) for name in names}
     return ReachedHalfwidths(
@@ -189,14 +183,8 @@ def least_guarantee(
     if factor_at(high) > 1:
         raise InvalidInputError(
             f"{field('margin_of_error')} cannot be reached: even with {least} = "
-<<<<<<< HEAD
-            f"{text(_loss_at(highest))}, "
-            f"which protects nothing, a number is off by {figures(factor_at(highest))} "
-            "times the given half-width; allow a larger error"
-=======
             f"{text(_loss_at(highest))}, which protects nothing, a number is off by "
             f"{figures(factor_at(highest))} times the given half-width; allow a larger error"
->>>>>>> next
         )
     while high - low > 1:
         middle = (low + high) // 2

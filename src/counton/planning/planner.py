@@ -574,12 +574,7 @@ def ranked_designs(
         if around is not None:
             raise InvalidInputError(
                 f"horizon is {horizon} and expected_windows is {around}; expected_windows is only "
-<<<<<<< HEAD
-                "for "
-                "streams without a last step: leave it out, or give None as the horizon"
-=======
                 "for streams without a last step: leave it out, or give None as the horizon"
->>>>>>> next
             )
     check_guarantee(guarantee)
     contribution = ContributionBound.add_remove() if contribution is None else contribution
