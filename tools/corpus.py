@@ -77,7 +77,7 @@ def formats() -> dict[str, Any]:
     return {
         "state": schema.FORMAT,
         "checkpoint": checkpoint._FORMAT,
-        "noise": [design.FORMAT, design._SEEN],
+        "noise": [design.FORMAT, design._RECALIBRATED],
         "stored noise": encryption._PURPOSE.decode(),
         "key": key._MAGIC,
         "released table": metadata_codec.FORMAT,
