@@ -71,7 +71,7 @@ def test_having_checks_values_and_leaves_the_job_unchanged() -> None:
     job = Job("average", "e.csv", "s.db", lower=0, windows=9)
     assert (job.having(windows=None).windows, job.windows) == (None, 9)
     assert job.having(what="sum").statistic == "sum"
-    with pytest.raises(InvalidInputError, match="steps"):
+    with pytest.raises(InvalidInputError, match="windows"):
         job.having(windows="many")
     with pytest.raises(InvalidInputError, match="no option 'stepz'"):
         job.having(stepz=3)
