@@ -281,7 +281,7 @@ def test_a_night_reads_no_window_that_another_has_counted(
             *("count", pl.DataFrame({"t": rows}), tmp_path / "s.db"),
             until=f"2024-03-{night + 1:02}", append=True, stream="visits",
         )  # fmt: skip
-        with run(job.having(**asked, rho=10**6) if night == 1 else job) as outcome:
+        with run(job.derive(**asked, rho=10**6) if night == 1 else job) as outcome:
             assert outcome.after == night
             estimates = outcome.read().numbers.series.estimates[:, 0]
         assert set(read) == ({2} if late and night == 4 else set())

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Unpack, cast
 
+from counton.base.arguments import with_keywords
 from counton.base.errors import (
     ChartWarning,
     CountonError,
     InvalidInputError,
+    MissingOptionError,
     hide_secrets,
 )
 from counton.base.errors import field as option_name
@@ -28,7 +30,6 @@ from counton.run.job_template import look_at, with_examples
 from counton.run.run_job import Progress, RunResult, no_progress, run
 from counton.run.terms import Revised, SingleTable
 from counton.statistics import Statistic
-from counton.windowing.options import MissingOptionError, with_keywords
 
 
 @with_keywords(
