@@ -179,7 +179,10 @@ PEOPLE: dict[str, Any] = {"user": "reader", "max_contributions": 2, "missing_val
 
 @pytest.mark.parametrize(
     ("what", "more"),
-    [(what, PEOPLE | ({"unlisted_groups": "drop"} if what == "contingency" else {})) for what in STATISTICS]
+    [
+        (what, PEOPLE | ({"unlisted_groups": "drop"} if what == "contingency" else {}))
+        for what in STATISTICS
+    ]
     + [("sum", PEOPLE | {"group_by": "branch", "groups": "north,south,west"}),
        ("sum", PEOPLE | {"group_by": "branch", "groups": "north,south", "other_group": "others"}),
        ("count", PEOPLE | DROPS)],
@@ -307,9 +310,7 @@ def test_what_is_found_says_so(tmp_path: Path) -> None:
         "epsilon": 9,
         "delta": "1e-3",
     }
-    words = systematic_errors(
-        plan_stream(job(tmp_path, "count", {}).replace(**found)).description()
-    )
+    words = systematic_errors(plan_stream(job(tmp_path, "count", {}).derive(**found)).description())
     assert words == [
         CLOSED,
         "groups that were never large enough to be shown are left out, with their rows",

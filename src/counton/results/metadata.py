@@ -291,7 +291,8 @@ class UserLevel(ContributionRule):
             )
         if self.most_a_window is not None:
             raise InvalidInputError(
-                f"{field('max_contributions_per_window', self.most_a_window)} is only for counts and sums, and "
+                f"{field('max_contributions_per_window', self.most_a_window)} is only for counts "
+                "and sums, and "
                 "here each row changes several numbers; leave it out"
             )
         assert isinstance(row.pattern, BoundedChange)
@@ -601,5 +602,9 @@ def cut_from_dict(kept: Mapping[str, Any] | None, *, once: bool) -> Windows:
     if kept is None:
         return SingleTableWindow() if once else UnwindowedSteps()
     start = datetime.fromisoformat(kept["from"])
-    told = start, kept["every"], kept["steps"], kept["timezone"]
-    return RevisableWindows(*told, kept["versions"]) if "versions" in kept else Windows(*told)
+    every = kept["every"]
+    steps = kept["steps"]
+    timezone = kept["timezone"]
+    if "versions" in kept:
+        return RevisableWindows(start, every, steps, timezone, kept["versions"])
+    return Windows(start, every, steps, timezone)

@@ -269,7 +269,8 @@ class Release:
         ...     "page": ["home", "shop", "home"], "paid": [3, 8, 5],
         ... })
         >>> found = release(
-        ...     "count", visits, time="time", every="1d", start="2024-03-01", windows=365, group_by="page",
+        ...     "count", visits, time="time", every="1d", start="2024-03-01", windows=365,
+        ...     group_by="page",
         ...     until="latest-event", groups=["home", "shop"], guarantee=PureDP(1),
         ...     state="visits.db",
         ... )
@@ -557,8 +558,15 @@ class Release:
         terms = numbers.design
         over = numbers.over
         if not full:
-            shown = numbers.steps, numbers.level, _reach(numbers), over
-            return methods_of(definition, terms.name, *shown, numbers.facts().get("notes", ()))
+            return methods_of(
+                definition,
+                terms.name,
+                steps=numbers.steps,
+                level=numbers.level,
+                reach=_reach(numbers),
+                over=over,
+                notes=numbers.facts().get("notes", ()),
+            )
         if isinstance(numbers.published, Releases):  # the subject of its numbers is not stated
             return methods(terms, errors=_errors_in_words(numbers))
         notes = numbers.notes

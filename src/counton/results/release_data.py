@@ -946,7 +946,7 @@ class ReleaseData:
     def _sums_of_readings(self, periods: Periods) -> pl.DataFrame:
         """Return the rows of a statistic's table for each period."""
         ends = pairwise(periods.edges.tolist())
-        parts = [self._numbers(*each).columns(self.level) for each in ends]
+        parts = [self._numbers(start, stop).columns(self.level) for start, stop in ends]
         rows = [len(next(iter(part.values()))) for part in parts]
         of_periods = periods.table(self.definition.cut, rows)
         table = pl.concat([of_periods, columns_below(parts)], how="horizontal")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any, cast
 
-from counton.base.arguments import DEFAULT_TOP, GroupNames
+from counton.base.arguments import DEFAULT_TOP
 from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.exact import exact, text
@@ -57,6 +57,7 @@ from counton.statistics import (
 from counton.statistics.quantiles import checked_shares
 from counton.statistics.report_members import FirstRows
 from counton.tables import Tree
+from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
 
 #: Default of the option ``grid``.
@@ -273,7 +274,8 @@ def _parse_member(name: str, member: Section) -> StatisticOfRows:
         return statistic
     if len(by) > 1:
         raise InvalidInputError(
-            f"{option_name('group_by', ','.join(by))} of {name!r} names several columns; join them into "
+            f"{option_name('group_by', ','.join(by))} of {name!r} names several columns; join "
+            "them into "
             "one column"
         )
     groups = cast("GroupNames", normal_domain(job))

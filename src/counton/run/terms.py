@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, Protocol
 
 from typing_extensions import override
 
-from counton.base.arguments import DEFAULT_TOP, GroupNames
+from counton.base.arguments import DEFAULT_TOP
 from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.series import Series
@@ -31,6 +31,7 @@ from counton.statistics.average import undeclared_variant
 from counton.statistics.report_members import GroupedRows
 from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies import StreamStrategy
+from counton.windowing.groups import GroupNames
 from counton.windowing.windows import RevisableWindows, SingleTableWindow, Windows, lags_in
 
 
@@ -73,7 +74,8 @@ class StatisticOfRows:
         of_groups = undeclared_variant(self.of_group)
         if not of_groups.additive and of_groups.row_total is None:
             raise InvalidInputError(
-                f"{option_name('unlisted_groups', 'discover')} finds groups by their number of rows, which "
+                f"{option_name('unlisted_groups', 'discover')} finds groups by their number of "
+                "rows, which "
                 f"is private, but {self.of_group!r} takes it as public; list the groups "
                 f"({option_name('groups')})"
             )
@@ -326,7 +328,8 @@ class UserOfCounts:
 
     Attributes:
         column: column of the numbers of events.
-        max_contributions: largest number of events of one user, which the maker of the table ensured.
+        max_contributions: largest number of events of one user, which the maker of the table
+            ensured.
         event_name: what texts call one event.
     """
 
