@@ -36,7 +36,10 @@ from counton.continual.html_table import html_table
 from counton.run import Job, RunResult, run
 from counton.run.opened_state import OpenedState
 from counton.run.output_files import write_table
-from counton.run.run_job import decide, plan_steps, prepare, read_rows
+from counton.run.plan_steps import plan_steps
+from counton.run.prepared_run import prepare
+from counton.run.read_rows import read_rows
+from counton.run.run_job import decide
 from counton.serve.log_lines import note
 from counton.state import Stream
 from counton.strategies import Binary
@@ -320,7 +323,8 @@ def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
     rooms = {f"counton.{file.removesuffix('.py').replace('/', '.')}" for file, _ in openings()}
     called = {  # what a command or a page calls, and what hands on what is closed
         *("counton.run.read_journal", "counton.run.close_stream", "counton.run.erasure"),
-        *("counton.run.run_job", "counton.run.dry_run", "counton.run.input_preview"),
+        *("counton.run.run_job", "counton.run.read_rows", "counton.run.rows_of_run"),
+        *("counton.run.plan_steps", "counton.run.dry_run", "counton.run.input_preview"),
         "counton.run.opened_state",
         *("counton.serve.served_jobs", "counton.state.stream_reader", "counton.state.stream"),
         # what a program counts with
@@ -386,7 +390,8 @@ from counton.io.row_assignment import RowMapping
 from counton.io.aggregation import sum_rows
 from counton.run.close_stream import ClosedStream, waiting_rows
 from counton.run.planned_steps import PlannedSteps
-from counton.run.run_job import ReadRows, RunResult
+from counton.run.read_rows import ReadRows
+from counton.run.run_job import RunResult
 from counton.run.stream_spec import StreamSpec
 from counton.base.private import open_private
 from counton.serve.log_lines import note

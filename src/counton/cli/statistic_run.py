@@ -40,7 +40,8 @@ from counton.results.text import groups_in_words, statistic_in_words
 from counton.run.default_paths import has_default_state
 from counton.run.due_windows import EndedWindows
 from counton.run.parsing import parse_policies
-from counton.run.run_job import PreparedRun, RunResult, run
+from counton.run.prepared_run import PreparedRun
+from counton.run.run_job import RunResult, run
 from counton.windowing.options import MissingOptionError
 
 #: Name of the events that are read from standard input.

@@ -25,7 +25,8 @@ from counton.results.release import Release
 from counton.run.default_paths import default_state, is_named, state_beside
 from counton.run.input_notes import differing_rows_note, number_missing
 from counton.run.job_template import look_at, with_examples
-from counton.run.run_job import Progress, RunResult, no_progress, run
+from counton.run.progress import Progress, no_progress
+from counton.run.run_job import RunResult, run
 from counton.run.terms import Revised, SingleTable
 from counton.statistics import Statistic
 from counton.windowing.options import MissingOptionError, with_keywords

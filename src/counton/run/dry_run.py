@@ -10,16 +10,12 @@ from tempfile import TemporaryDirectory
 from counton.base.private import Private, open_private
 from counton.job.common_options import Job
 from counton.run.opened_state import OpenedState
+from counton.run.plan_steps import plan_steps
+from counton.run.prepared_run import PreparedRun, prepare
+from counton.run.progress import Progress, no_progress
+from counton.run.read_rows import read_rows
 from counton.run.row_numbers import RowNumbers
-from counton.run.run_job import (
-    PreparedRun,
-    Progress,
-    decide,
-    no_progress,
-    plan_steps,
-    prepare,
-    read_rows,
-)
+from counton.run.run_job import decide
 from counton.run.stream_spec import StreamSpec
 
 

@@ -60,7 +60,7 @@ def columns_of(spec: StreamSpec) -> Columns:
     )
 
 
-def row_mapping(spec: StreamSpec, run: RunOptions) -> RowMapping:
+def row_mapping(spec: StreamSpec, options: RunOptions) -> RowMapping:
     """Return the rules by which the rows of a run are read."""
     terms = spec.terms
     statistic = terms.group_statistic
@@ -69,19 +69,19 @@ def row_mapping(spec: StreamSpec, run: RunOptions) -> RowMapping:
     return RowMapping(
         columns_of(spec),
         terms.windowing.windows,
-        unlisted_groups="discover" if spec.discovers_groups else run.unlisted_groups,
+        unlisted_groups="discover" if spec.discovers_groups else options.unlisted_groups,
         adds=statistic if adds_values else None,  # else rows are only counted
         ambiguous=terms.ambiguous,
         time_format=terms.time_format,
         declared=groups.names if isinstance(groups, Declared) else (),
         other=groups.other,
-        policies=run.policies,
+        policies=options.policies,
     )
 
 
 def aggregate_rows(
     spec: StreamSpec,
-    run: RunOptions,
+    options: RunOptions,
     source: Private[Source],
     now: datetime,
     kept_names: tuple[str, ...],
@@ -100,12 +100,12 @@ def aggregate_rows(
     Raises:
         InvalidInputError: a row cannot be counted, and no option says what to do with such rows.
     """
-    mapping = row_mapping(spec, run)
+    mapping = row_mapping(spec, options)
     rows = open_private(source)
     try:
         sums = _add_up(rows, mapping, spec, now, kept_names, make_buffer, watch)
     except UnreadableRowError:  # read the others again, if such rows are set aside
-        rows = rows.sift(mapping.columns.names, run.policies.unread)
+        rows = rows.sift(mapping.columns.names, options.policies.unread)
         sums = _add_up(rows, mapping, spec, now, kept_names, make_buffer, watch)
     return Private(sums)
 

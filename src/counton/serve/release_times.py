@@ -21,7 +21,9 @@ from counton.base.errors import ConcurrentWriterError, StateError
 from counton.base.private import Private, open_private
 from counton.io.sources import Rows
 from counton.run.opened_state import OpenedState
-from counton.run.run_job import RowCounts, commit, decide, prepare, publish_again, read_rows
+from counton.run.prepared_run import prepare
+from counton.run.read_rows import read_rows
+from counton.run.run_job import RowCounts, commit, decide, publish_again
 from counton.serve.batch_intake import UnderWay
 from counton.serve.log_lines import note, warn
 from counton.serve.served_jobs import ServedJob, unpack_rows

@@ -38,9 +38,9 @@ from counton.run.exactness import SumBounds
 from counton.run.opened_state import OpenedState
 from counton.run.parsing import parse_run
 from counton.run.path_conflicts import refuse_shared
+from counton.run.prepared_run import prepare
 from counton.run.reading import columns_of, row_mapping
 from counton.run.row_source import named_columns
-from counton.run.run_job import prepare
 from counton.run.stream_spec import StreamSpec
 from counton.run.terms import SingleTable
 from counton.serve.settings import MOST_NAME
