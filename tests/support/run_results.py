@@ -71,7 +71,7 @@ def counts_of(result: RunResult) -> Counts:
         others=rows.in_other_group,
         skipped=rows.missing,
         quarantined=rows.quarantined,
-        late=of_input.waiting,
+        late=of_input.late_uncounted,
         shut=0 if append else of_input.after_final,
         closed=(choice.after_final or of_input.after_final) if append else 0,
         outside=of_input.outside_snapshot,

@@ -193,7 +193,7 @@ def _notes_of_windows(
     return [
         (
             f"rows that arrived late for windows released before, {_when_counted(result)}",
-            counts.input.waiting,
+            counts.input.late_uncounted,
         ),
         ("newest windows released without a row (is a file missing?)", counts.empty_windows),
         (f"rows before the first window ({start}), not counted", counts.rows.before_start),
@@ -391,7 +391,7 @@ def json_report(
         "last": None,
         "not_private": {
             "rows": counts.rows.read,
-            "late": counts.input.waiting,
+            "late_uncounted": counts.input.late_uncounted,
             "dropped": dropped,
             "quarantined": counts.rows.quarantined,
             "notes": [*notes],

@@ -28,7 +28,7 @@ def differing_rows_note(result: RunResult) -> str | None:
     Rows that differ, but add up to the same sums, are not noticed.
     """
     counts = result.for_operator().input
-    differs = counts.changed or number_missing(result) or counts.waiting
+    differs = counts.changed or number_missing(result) or counts.late_uncounted
     if result.after > result.before or not (differs and repeats_all_rows(result)):
         return None
     remedy = "to release these rows, begin a new stream with another name"

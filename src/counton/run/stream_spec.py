@@ -115,6 +115,14 @@ class StreamSpec:
         """The typed values of what defines the stream."""
         return parse_terms(self.job.with_options(**self.remembered))
 
+    def load_terms(self) -> StreamTerms:
+        """Parse the terms if that was not done, and return them.
+
+        Raises:
+            InvalidInputError: the facts of the stream are malformed.
+        """
+        return self.terms
+
     # ------------------------------------------------------------------------------------- JSON
     def facts(self) -> dict[str, Any]:
         """Return what the state of a stream keeps beside its design, which has the rest.
@@ -185,7 +193,7 @@ class StreamSpec:
             column = record.get("value") or record.get("count_column")
             statistic = statistic_kept(design, facts["what"], column)
             spec = cls._of_facts(facts, statistic, design.contribution, design.strategy)
-            _ = spec.terms  # parsed now, so that malformed facts are refused here
+            spec.load_terms()  # malformed facts are refused here
             return spec
 
     @classmethod

@@ -121,12 +121,28 @@ class RankingOfGroups(StatisticOfRows):
 # ------------------------------------------------------------------------------------- windowing
 @dataclass(frozen=True)
 class _TimeWindows:
-    """What all windows of time have: the column of event times, their length and their start."""
+    """What all windows of time have. Impossible windows are refused when an object is made.
+
+    Attributes:
+        time: the column of event times.
+        every: the length of a window.
+        start: the begin of the first window.
+        timezone: the time zone of windows and of times without a zone.
+        windows: the windows, with their edges.
+    """
 
     time: str
     every: str
     start: datetime
     timezone: str
+    windows: Windows = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "windows", self._make_windows())
+
+    def _make_windows(self) -> Windows:
+        """Return the windows, with their edges."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -140,9 +156,8 @@ class FixedHorizon(_TimeWindows):
         """Number of steps in which a row may change a release."""
         return self.n_windows
 
-    @cached_property
-    def windows(self) -> Windows:
-        """The windows, with their edges."""
+    @override
+    def _make_windows(self) -> Windows:
         return Windows(self.start, self.every, self.n_windows, self.timezone)
 
 
@@ -153,8 +168,8 @@ class Endless(_TimeWindows):
     expected_windows: int
     horizon = None
 
-    @cached_property
-    def windows(self) -> Windows:
+    @override
+    def _make_windows(self) -> Windows:
         return Windows.endless(self.start, self.every, self.timezone)
 
 
@@ -164,6 +179,7 @@ class Revised(_TimeWindows):
 
     n_windows: int
     allowed_lateness: str
+    windows: RevisableWindows = field(init=False, repr=False, compare=False)
 
     @property
     def n_revisions(self) -> int:
@@ -175,8 +191,8 @@ class Revised(_TimeWindows):
         """Number of versions of a window: noise is not shared between windows."""
         return self.n_revisions + 1
 
-    @cached_property
-    def windows(self) -> RevisableWindows:
+    @override
+    def _make_windows(self) -> RevisableWindows:
         return RevisableWindows(
             self.start, self.every, self.n_windows, self.timezone, self.n_revisions + 1
         )
@@ -195,9 +211,8 @@ class Expiring(_TimeWindows):
     strategy: ExpiringStrategy
     horizon = None
 
-    @cached_property
-    def windows(self) -> Windows:
-        """The windows, with their edges."""
+    @override
+    def _make_windows(self) -> Windows:
         if self.n_windows is None:
             return Windows.endless(self.start, self.every, self.timezone)
         return Windows(self.start, self.every, self.n_windows, self.timezone)

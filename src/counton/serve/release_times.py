@@ -263,7 +263,7 @@ class Releaser:
         self.counts.update(over=choice.beyond_bound, known=choice.duplicates)
         self.counts.update(closed=choice.after_final + exact.input.after_final)
         if new_steps:
-            self.counts["late"] += exact.input.waiting  # they are counted now
+            self.counts["late"] += exact.input.late_uncounted  # they are counted now
 
     def due_by(self, us: int) -> int:
         """Return how many windows are due, after the wait for late rows, released or not."""
