@@ -54,7 +54,7 @@ def measure() -> Iterator[Row]:
         strategy=KAry.best(LETTERS),
     )
     running.release_many(stream)
-    reading = running.reading()
+    reading = running.result()
     names = generator.choice(substrings.words(4), ASKED).tolist()
     (seconds,) = fastest(lambda: [reading[name] for name in names])
     name = f"{ASKED:,} words of 10^6 letters, one by one, with noise"

@@ -46,7 +46,7 @@ def test_the_page_shows_names_as_the_screen_does(tmp_path: Path) -> None:
     names = [*NAMES, "Äpfel, 東京", "\u202ertl", "👩\u200d👩"]
     script = (
         'import { nameOf, noteOf, shownName } from "./format.js";\n'
-        'const row = { note: "x", estimate: 1 }, marked = { ...row, window_note: "late" };\n'
+        'const row = { group: "x", estimate: 1 }, marked = { ...row, note: "late" };\n'
         'if (nameOf(marked) + noteOf(marked) + noteOf(row) !== "xlatenull") throw 0;\n'
         f"console.log(JSON.stringify({names!r}.map(shownName)));"
     )
@@ -68,7 +68,7 @@ def test_the_page_shows_names_as_the_screen_does(tmp_path: Path) -> None:
         ({"user": "", "max_contributions": 1}, "user='' is empty; give the name of a column"),
         ({"time": ""}, "time='' is empty; give the name of a column"),
         ({"group_by": "page", "groups": []}, "groups is not a list of groups"),
-        ({"group_by": "page", "groups": ["a", "a"]}, "^domain names the group 'a' twice"),
+        ({"group_by": "page", "groups": ["a", "a"]}, "^groups names the group 'a' twice"),
     ],
 )
 def test_values_that_mean_nothing_are_refused(

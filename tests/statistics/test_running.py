@@ -71,11 +71,11 @@ def test_what_is_asked_is_the_same_alone_and_with_all() -> None:
     readings = running.release_many("abba")
     all_of_them = readings[2].table_columns()["estimate"]
     assert [readings[2]["a"], readings[2]["b"]] == all_of_them.tolist()
-    assert running.reading(3)["b"] == all_of_them[1]
+    assert running.result(3)["b"] == all_of_them[1]
     every = running.history(np.array([1, 0]), range(1, 5))
     assert every.tolist() == [[one["b"], one["a"]] for one in readings]
     assert running.history(np.array([], np.int64), range(1, 3)).shape == (2, 0)
-    low, high = running.reading(3).interval("b")
+    low, high = running.result(3).interval("b")
     assert low < all_of_them[1] < high
 
 
@@ -216,7 +216,7 @@ def test_nothing_is_read_before_the_first_step() -> None:
     for statistic in Letters(), LettersOnDemand():
         running = started(statistic, 5, PureDP(1))
         with pytest.raises(InvalidInputError, match="has released no step"):
-            running.reading()
+            running.result()
 
 
 def test_runs_that_begin_beyond_the_horizon_are_refused() -> None:

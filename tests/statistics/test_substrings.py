@@ -141,12 +141,12 @@ def test_any_word_at_any_step_and_after_a_checkpoint() -> None:
     parts.release_many(stream[:20])
     parts = RunningStatistic.resume(parts.checkpoint(), key=key)
     parts.release_many(np.array(stream[20:]))
-    whole = running.reading(33).table_columns()
-    np.testing.assert_array_equal(parts.reading(33).table_columns()["estimate"], whole["estimate"])
+    whole = running.result(33).table_columns()
+    np.testing.assert_array_equal(parts.result(33).table_columns()["estimate"], whole["estimate"])
     place = whole["cell"].tolist().index("JFK ORD")
-    assert running.reading(33)["JFK", "ORD"] == whole["estimate"][place]
-    assert parts.reading(33)["JFK ORD"] == whole["estimate"][place]
-    last = running.reading()
+    assert running.result(33)["JFK", "ORD"] == whole["estimate"][place]
+    assert parts.result(33)["JFK ORD"] == whole["estimate"][place]
+    last = running.result()
     assert isinstance(last, OnDemandResult)
     ranking = last.ranking(3, among=statistic.words(2), confidence_level=0.9)
     values = [last[name] for name in statistic.words(2)]
@@ -184,7 +184,7 @@ def test_what_is_no_letter_is_refused_and_nothing_released() -> None:
     assert running.checkpoint() == before
     for name in ("", "ACGT", "AN", 5, ["A", None]):
         with pytest.raises(InvalidInputError, match="word is"):
-            running.reading()[name]
+            running.result()[name]
     for alphabet, longest in (("", 2), ("AA", 2), ("A C", 2), ([1], 2), ("ACGT", 0), ("ACGT", 40)):
         with pytest.raises(InvalidInputError, match=r"alphabet|longest"):
             Substrings(alphabet, longest)  # type: ignore[arg-type]

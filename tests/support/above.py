@@ -114,7 +114,7 @@ class SaysWhatWasCounted(StatisticResult):
 
 class ShowsWhatItCounted(Above):
     seen: Any = None
-    reading: Any = ReadsWhatWasCounted
+    result_type: Any = ReadsWhatWasCounted
 
     def begin(self) -> Sums:
         return RemembersSums(self)
@@ -131,7 +131,7 @@ class ShowsOnlyWhatItCounted(ShowsWhatItCounted):
 class SaysWhatItCounted(ShowsWhatItCounted):
     """Shows what was released, and what was counted in words."""
 
-    reading = SaysWhatWasCounted
+    result_type = SaysWhatWasCounted
 
 
 class Forgetful(Sums):
@@ -197,13 +197,13 @@ class LostCuts(Cuts):
 class ShowsCuts(Cuts):
     """Cells on demand, shown as they were counted."""
 
-    reading = ShownExactly
+    result_type = ShownExactly
 
 
 class SaysCuts(Cuts):
     """The same in words only."""
 
-    reading = SaidExactly
+    result_type = SaidExactly
 
 
 def grouped(**claims: Any) -> Grouped:

@@ -85,7 +85,7 @@ class LettersOnDemand(Letters, NamedCells):
         return "ab"[cell]
 
     on_demand = True
-    reading = OnDemandResult
+    result_type = OnDemandResult
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ WRONG: dict[str, list[Statistic]] = {
     ],
     "error_of": [
         claiming(error_of=ErrorScale("half a cell", 2.0, 1.0)),
-        claiming(reading=WiderReading),
+        claiming(result_type=WiderReading),
     ],
     "event": [claiming(event="edge")],
     "gives": [Wrongly(0, 50, resolution=1, gives=counts_the_sum)],
@@ -127,14 +127,14 @@ WRONG: dict[str, list[Statistic]] = {
         claiming(parts=(Part("value"), Part("weight"))),
         grouped(parts=(Part("by", "label"),)),
     ],
-    "places": [claiming(places=1), grouped(places=2)],
+    "n_accumulators": [claiming(n_accumulators=1), grouped(n_accumulators=2)],
     "additive": [
         claiming(additive=True),
         claiming(additive=True, measure=lambda self, sums: sums[:, ::-1]),
     ],
     "row_total": [claiming(row_total=2)],
     "protects": [claiming(protects="user"), claiming(event="user")],
-    "reading": [
+    "result_type": [
         ShowsWhatItCounted(), ShowsOnlyWhatItCounted(), SaysWhatItCounted(),
         ShowsCuts(["a", "b", "c"]), SaysCuts(["a", "b", "c"]),
     ],

@@ -243,11 +243,11 @@ def test_a_state_of_another_process_is_resumed(
     state = chain.init(zeros)
     for _ in range(2):
         _, state = chain.update(zeros, state)
-    monkeypatch.setattr("counton.training.optax._given", {})
-    monkeypatch.setattr("counton.noise.guard_file._known", {})
+    monkeypatch.setattr("counton.training.optax._digests_by_session", {})
+    monkeypatch.setattr("counton.noise.guard_file._identities", {})
     with pytest.raises(Exception, match=r"counton\.training\.optax\.resume\(state\)"):
         jax.block_until_ready(begun().update(zeros, state))
-    monkeypatch.setattr("counton.noise.guard_file._known", {})
+    monkeypatch.setattr("counton.noise.guard_file._identities", {})
     shown = []
     for _ in range(3):
         chain = begun()

@@ -25,7 +25,7 @@ from counton.strategies.participation import pattern_sensitivity, sensitivities
 #: more nodes than noise has addresses. The indices of nodes that releases use exceed those of the
 #: last step's own nodes by less than the second number.
 _FEW_NODES = 2**28
-_BESIDE = 2**20
+_RESERVED_ROWS = 2**20
 
 
 def sensitivity_of(
@@ -125,7 +125,7 @@ def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
         return
     steps = range(strategy.horizon - 3, strategy.horizon + 1)
     last = max(node.index for step in steps for node in strategy.column(step))
-    if last >= ROWS_LIMIT - _BESIDE:
+    if last >= ROWS_LIMIT - _RESERVED_ROWS:
         raise InvalidInputError(
             f"{strategy!r} would measure {last + 1:,} partial sums for each of "
             f"{math.prod(shape):,} cells, but with several cells at most {ROWS_LIMIT:,} are "

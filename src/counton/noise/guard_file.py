@@ -26,7 +26,7 @@ from counton.base.outside_input import open_plain
 from counton.noise.key import InsecureSeededKey, Key, give_name, sync_folder
 
 #: Identity under which a key has given noise, by the key's fingerprint and the user's name.
-_known: dict[tuple[str, str], str] = {}
+_identities: dict[tuple[str, str], str] = {}
 _knowing = threading.Lock()
 #: Value of the field "state" in entries of identities, which have no saved stream.
 _NO_STATE = "no state"
@@ -58,10 +58,10 @@ def identity_of(key: Key, name: str, identity: str) -> str:
         return identity
     fingerprint = key.fingerprint
     with _knowing:
-        identity_known = _known.get((fingerprint, name), identity)
+        known_identity = _identities.get((fingerprint, name), identity)
         if key.file is not None:
-            identity_known = _identity_in(witness_of(key.file), fingerprint, name, identity_known)
-        return _known.setdefault((fingerprint, name), identity_known)
+            known_identity = _identity_in(witness_of(key.file), fingerprint, name, known_identity)
+        return _identities.setdefault((fingerprint, name), known_identity)
 
 
 def witness_of(file: Path) -> Path:

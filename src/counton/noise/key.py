@@ -134,8 +134,8 @@ class Key:
             salt: public text; random unless given. Keep it: the same salt gives the same key.
 
         >>> shared = Key.generate()
-        >>> own = shared.with_salt()
-        >>> own == shared, own == shared.with_salt(own.salt), own == shared.with_salt()
+        >>> salted = shared.with_salt()
+        >>> salted == shared, salted == shared.with_salt(salted.salt), salted == shared.with_salt()
         (False, True, False)
         """
         text = secrets.token_hex(16) if salt is None else salt

@@ -68,17 +68,17 @@ class _Powers:
         self._first = first
         self._rate = rate
         self._guard_bits = guard_bits
-        self._known: dict[int, tuple[int, list[int]]] = {}
+        self._powers_by_bits: dict[int, tuple[int, list[int]]] = {}
 
     def bracket(self, n: int, bits: int) -> tuple[int, int]:
         """Return lower and upper integer bounds of exp(-first - n * rate) * 2**bits."""
         finer = bits + self._guard_bits
-        if bits not in self._known:
+        if bits not in self._powers_by_bits:
             ratio, start = (
                 sum(exp_bracket(exponent, finer)) // 2 for exponent in (self._rate, self._first)
             )
-            self._known[bits] = ratio, [start]
-        ratio, powers = self._known[bits]
+            self._powers_by_bits[bits] = ratio, [start]
+        ratio, powers = self._powers_by_bits[bits]
         while len(powers) <= n:
             powers.append(powers[-1] * ratio >> finer)
         error = 2 * n + 1

@@ -23,7 +23,7 @@ from counton.planning.expiration_search import (
     Space,
     least_error,
 )
-from counton.planning.planner import Plan, off_in_words, worst_step
+from counton.planning.planner import Plan, margin_in_words, worst_step
 from counton.strategies import Expiring
 from counton.windowing.options import known_arguments
 
@@ -42,13 +42,13 @@ class FadingPlan(Plan[Design[Expiring]]):
         targets: the largest allowed privacy loss by age, which the design keeps.
 
     >>> from counton import plan_expiring
-    >>> found = plan_expiring({24: 1, 8760: 3})
-    >>> print(found)
+    >>> expiring = plan_expiring({24: 1, 8760: 3})
+    >>> print(expiring)
     epsilon at most 1 up to age 24 and 3 up to age 8,760: a total is off by at most 16 in ...
     protected: one unit added or removed, counted in one cell of one step by at most 1
        strategy ...
     1  Expiring(growth='1.08', delay=0, levels=None)  ...
-    >>> best = found.best
+    >>> best = expiring.best
     >>> best.strategy.growth, best.strategy.facts.delay, float(best.guarantee.epsilon)
     (Fraction(27, 25), 0, 0.18506)
     >>> best.errors.loss([1, 24, 8760, 87600]).round(3)
@@ -75,7 +75,7 @@ class FadingPlan(Plan[Design[Expiring]]):
         }
         delay = self.best.strategy.facts.delay
         held = f", besides what came in the newest {delay:,} steps" if delay else ""
-        off = off_in_words("a total", halves, worst=worst, ends=False)
+        off = margin_in_words("a total", halves, worst=worst, ends=False)
         return f"{self.unit} at most {limits}: {off}, in {percent(confidence_level)} of 100{held}"
 
     @override

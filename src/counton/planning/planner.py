@@ -218,7 +218,7 @@ class Plan(Generic[D]):
         return html_table("\n".join(self.head()), columns, _BRIEF)
 
 
-def off_in_words(
+def margin_in_words(
     number_name: str,
     halfwidths: Mapping[int, float],
     *,
@@ -229,7 +229,7 @@ def off_in_words(
 
     ``worst`` is the step with the largest error; ``ends``: the stream ends with the last step.
 
-    >>> off_in_words("a total", {1: 11.2, 52: 24.9}, worst=52)
+    >>> margin_in_words("a total", {1: 11.2, 52: 24.9}, worst=52)
     'a total is off by at most 12 in step 1 and 25 in step 52'
     """
     last = max(halfwidths)
@@ -317,8 +317,8 @@ class StreamPlan(Plan[Design]):
 
         >>> from counton import PureDP, plan
         >>> ranked = plan(365, PureDP(1))
-        >>> for one in (ranked.best, ranked.best_published):
-        ...     print(one.strategy_family, round(one.errors.mean_std, 2))
+        >>> for design in (ranked.best, ranked.best_published):
+        ...     print(design.strategy_family, round(design.errors.mean_std, 2))
         least-squares 7.87
         k-ary with subtraction 10.29
         """
@@ -401,9 +401,9 @@ class StreamPlan(Plan[Design]):
         'rho = 0.5: the number of one step is off by at most 2, in 95 of 100'
         """
         last = "" if self.horizon is not None else " (there is no last step)"
-        forms = [self._off(confidence_level, over=1 if self._steps_from_totals else None)]
+        forms = [self._margin_text(confidence_level, over=1 if self._steps_from_totals else None)]
         if self.best.errors.release == "both":
-            forms.append(self._off(confidence_level, over=1))
+            forms.append(self._margin_text(confidence_level, over=1))
         held = f"in {percent(confidence_level)} of 100"
         return f"{loss_of(self.guarantee)}: {'; '.join(forms)}{last}, {held}"
 
@@ -413,7 +413,7 @@ class StreamPlan(Plan[Design]):
         best = self.best
         return best.errors.release == "windows" and best.strategy.facts.workload == "totals"
 
-    def _off(self, confidence_level: float, over: int | None = None) -> str:
+    def _margin_text(self, confidence_level: float, over: int | None = None) -> str:
         windows = over is not None or self.best.errors.release == "windows"
         counts = "a total" if self.own_halfwidths is None else "a number"
         all_numbers = "the number of one step" if windows else counts
@@ -421,7 +421,7 @@ class StreamPlan(Plan[Design]):
         steps = {1, self.steps, worst or 1}
         ends = {step: self.halfwidths(step, confidence_level, over=over) for step in steps}
         return "; ".join(
-            off_in_words(
+            margin_in_words(
                 f"{name} of one step" if name and windows else name or all_numbers,
                 {step: end[name] for step, end in ends.items() if name in end},
                 worst=worst,
@@ -692,7 +692,7 @@ def _best_designs(
                 _ = choice.errors.by(other)
             except InvalidInputError as refusal:
                 message = f"{strategy_family}: {strategy!r} left out, {refusal}"
-                refused.append(shorten(message, 210, placeholder=" ..."))
+                refused.append(shorten(message, 220, placeholder=" ..."))
                 continue
             better = least.get(choice.family)
             if better is None or error < better.errors.by(metric):
@@ -1063,7 +1063,7 @@ def candidates(
     ``everything`` are as in `_FamilyCandidates.norms_wanted`; streams with few steps always have
     ``everything``.
 
-    >>> [found.strategy_family for found in candidates(1000, simple=True)]
+    >>> [group.strategy_family for group in candidates(1000, simple=True)]
     ['k-ary with subtraction', 'multiscale, whole numbers', 'k-ary', 'smooth binary',
      'smooth binary, even height', 'binary', 'noise for each step']
     """

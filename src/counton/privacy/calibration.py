@@ -207,8 +207,8 @@ class Calibration(NamedTuple):
         reason: why ``distribution`` was chosen, in words.
 
     >>> from counton.privacy import ApproxDP
-    >>> one = Sensitivity(l1=3, l2_squared=3, entries=((1, 3),))
-    >>> calibration = calibrate(ApproxDP(1, 1e-9), one)
+    >>> moved = Sensitivity(l1=3, l2_squared=3, entries=((1, 3),))
+    >>> calibration = calibrate(ApproxDP(1, 1e-9), moved)
     >>> calibration.distribution == calibration.candidates[0].distribution
     True
     """

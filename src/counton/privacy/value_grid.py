@@ -40,7 +40,7 @@ def finite(values: Numbers) -> NDArray[np.float64]:
     """Convert values to float64 of the same shape; refuse NaN, infinity and what is no number."""
     numbers = number_array(values, "values")
     if numbers.dtype == object:
-        numbers = _each(numbers, _float, np.dtype(np.float64), "value")
+        numbers = _convert_each(numbers, _float, np.dtype(np.float64), "value")
     numbers = numbers.astype(np.float64)
     _refuse(
         ~np.isfinite(numbers), numbers, "value", "it must be finite: remove or correct it first"
@@ -87,7 +87,9 @@ def totals_and_extremes(
     if numbers.dtype.kind == "f":
         cells = _float_cells(numbers.astype(np.float64), resolution)
     else:
-        cells = _each(numbers, lambda x: _exact_cells(x, resolution), np.dtype(np.int64), "total")
+        cells = _convert_each(
+            numbers, lambda x: _exact_cells(x, resolution), np.dtype(np.int64), "total"
+        )
     return cells, *extremes(cells)
 
 
@@ -186,7 +188,7 @@ def _float_cells(numbers: NDArray[np.float64], resolution: Fraction | None) -> N
     return nearest.astype(np.int64)
 
 
-def _each(
+def _convert_each(
     numbers: NDArray[Any], convert: Callable[[Any], Any], dtype: np.dtype[Any], noun: str
 ) -> NDArray[Any]:
     """Convert numbers one by one; an error message states the number's position."""

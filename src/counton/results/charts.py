@@ -50,22 +50,22 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
     definition = released.definition
     part = released.first_groups(MOST_PANELS)
     grouped = groups_in_words(definition)
-    what = definition.subject
+    subject = definition.subject
     drawn = {}
     if released.totals is not None:
         times = times_in_words(definition)
         if released.delay:
             times += f", each point released {released.delay:,} windows later"
-        running = f"Running {what}"
+        running = f"Running {subject}"
         drawn["totals"] = (totals_curves(part), title_in_words(running, grouped), times)
-    apart = released.together is None
-    if definition.series == "per-window" or (definition.series == "both" and apart):
-        most = () if apart else (len(released.shown_steps),)
+    is_apart = released.together is None
+    if definition.series == "per-window" or (definition.series == "both" and is_apart):
+        most = () if is_apart else (len(released.shown_steps),)
         curves, every = window_curves(part, *most)
         times = times_in_words(definition, 1, every)
-        drawn["windows"] = curves, title_in_words(what, grouped), times
+        drawn["windows"] = curves, title_in_words(subject, grouped), times
     level = percent(released.level)
-    together = "" if apart else ", which hold together"
+    together = "" if is_apart else ", which hold together"
     return {
         kind: plot_totals(
             replace(
@@ -76,11 +76,11 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
             look.around(
                 f"{times}; with {level}% intervals" + together,
                 foot_of(definition, look.source, _notes_of(part)),
-                title=said,
-                axis=what,
+                title=title,
+                axis=subject,
             ),
         )
-        for kind, (curves, said, times) in drawn.items()
+        for kind, (curves, title, times) in drawn.items()
     }
 
 
@@ -123,20 +123,20 @@ def window_curves(released: ReleaseData, most: int = 400) -> tuple[Curves, str]:
             if 1 < whole.sum() <= most:
                 series = released.between(edges[:-1], edges[1:])
                 ends = released._local(windows.ends(range(released.steps.stop))[edges])
-                found = _curves(released, ends[1:][whole], series, whole)
+                curves = _curves(released, ends[1:][whole], series, whole)
                 final = final_windows(released.design, released.steps.stop - 1)
                 open_ones = int((edges[1:][whole] > final).sum())
-                return replace(found, starts=ends[:-1][whole], provisional=open_ones), every
+                return replace(curves, starts=ends[:-1][whole], provisional=open_ones), every
     stops = np.arange(1, released.steps.stop)
     series = released.windows or released.between(stops - 1, stops)
     part = slice(released.first - 1, None)
     until, since = (
         released._local(moments(released.steps))[part] for moments in (windows.ends, windows.starts)
     )
-    found = _curves(released, until, series, part)
+    curves = _curves(released, until, series, part)
     last = released.steps.stop - 1
     open_ones = min(last - final_windows(released.design, last), len(since))
-    return replace(found, starts=since, provisional=open_ones), windows.every
+    return replace(curves, starts=since, provisional=open_ones), windows.every
 
 
 def _curves(
@@ -144,22 +144,22 @@ def _curves(
 ) -> Curves:
     from counton.charts import Curves
 
-    known = series.with_zeros()
+    filled = series.with_zeros()
     since = released.since
-    there = released.there
+    is_present = released.there
     estimates, lower, upper = (
-        np.asarray(a, np.float64)[shown] for a in (known.estimates, known.lower, known.upper)
+        np.asarray(a, np.float64)[shown] for a in (filled.estimates, filled.lower, filled.upper)
     )
     hidden, noted = np.zeros((2, *estimates.shape), np.bool_)
     if since is not None:
         steps = np.asarray(released.steps)[shown]
         hidden |= steps[:, None] < released.first_steps
-    if len(known.estimates) == released.steps.stop - 1:  # not for periods
+    if len(filled.estimates) == released.steps.stop - 1:  # not for periods
         every = range(1, released.steps.stop)
         cells = partial(withdrawn_cells, released.definition.marks, every, released.groups)
         hidden |= cells()[shown]
         noted = cells(withdrawn=False)[shown]
-        if there is not None:
-            hidden |= ~there[shown]
+        if is_present is not None:
+            hidden |= ~is_present[shown]
     estimates, lower, upper = (np.where(hidden, np.nan, a) for a in (estimates, lower, upper))
     return Curves(times, released.groups, estimates, lower, upper, noted=noted)

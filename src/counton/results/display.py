@@ -41,10 +41,10 @@ class DisplaySelection(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """Return the selection as JSON values."""
         ask = None if self.ask is None else list(self.ask)
-        found: dict[str, Any] = {"ask": ask, "over": self.over, "top": self.top}
+        options: dict[str, Any] = {"ask": ask, "over": self.over, "top": self.top}
         if self.room is not None:
-            found["room"] = self.room
-        return found
+            options["room"] = self.room
+        return options
 
     def of_ranking(self) -> DisplaySelection:
         """Return the selection for a ranking of undeclared groups, with defaults."""
@@ -113,16 +113,18 @@ def check_shown(
             "release for the sum of some windows"
         )
     for word in ("over", "top", "room"):
-        if (given := getattr(shown, word)) is not None:
-            check_integer(word, given, 1)
+        if (number := getattr(shown, word)) is not None:
+            check_integer(word, number, 1)
     for name in shown.ask or ():
         inner.check_asked(name)
-    ranked: list[Any] = [one for one in (inner, *inner.statistics.values()) if one.ranks]
+    ranked: list[Any] = [
+        statistic for statistic in (inner, *inner.statistics.values()) if statistic.ranks
+    ]
     if level is None or not (ranked or definition.ranks):
         return
     from counton.statistics.ranking import checked_ranking_levels
 
-    rankings = [(len(one.groups), shown.top or one.k) for one in ranked]
+    rankings = [(len(statistic.groups), shown.top or statistic.k) for statistic in ranked]
     if definition.ranks:
         seen = shown.of_ranking()
         rankings = [(seen.room or ROOM, seen.top or TOP)]

@@ -88,14 +88,14 @@ class ContributionRule:
         """Return the bound in a heading, after a comma: none here."""
         return ""
 
-    def subject(self, unit: str, groups: int | None, *, alone: bool) -> str:
+    def subject(self, unit: str, groups: int | None, *, windows_only: bool) -> str:
         """Return words for the counted quantity, such as "number of visits".
 
-        ``alone``: counts of single windows are released, not running totals.
+        ``windows_only``: counts of single windows are released, not running totals.
         """
         return f"number of {plural(self.row or unit)}"
 
-    def cells_count(self, unit: str, *, alone: bool) -> str:
+    def cells_count(self, unit: str, *, windows_only: bool) -> str:
         """Return words for the number in one cell, such as "number of loans"."""
         return f"number of {plural(self.row or unit)}"
 
@@ -124,7 +124,7 @@ class BoundedUpstream(ContributionRule):
         moves: how many rows of one user the table may count, in all windows and groups.
         row: the name of one row.
 
-    >>> BoundedUpstream(5, "visit").subject("person", None, alone=True)
+    >>> BoundedUpstream(5, "visit").subject("person", None, windows_only=True)
     'number of visits'
     """
 
@@ -157,7 +157,7 @@ class UserLevel(ContributionRule):
         row: the name of one row.
 
     >>> loans = UserLevel(3, row="loan")
-    >>> UserLevel(3, "1d").of("visitor"), loans.cells_count("reader", alone=False)
+    >>> UserLevel(3, "1d").of("visitor"), loans.cells_count("reader", windows_only=False)
     ("visitor's day", 'number of loans')
     """
 
@@ -171,11 +171,11 @@ class UserLevel(ContributionRule):
 
     @override
     def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
-        said = super().late_rows(window, unit, ids=ids)
+        note = super().late_rows(window, unit, ids=ids)
         if ids or self.per is None:
-            return said
+            return note
         return (
-            f"{said}, as one that came more than {LATE_DAYS} days (the "
+            f"{note}, as one that came more than {LATE_DAYS} days (the "
             f"program's limit) after the end of its {unit}"
         )
 
@@ -183,10 +183,10 @@ class UserLevel(ContributionRule):
     def bound_in_heading(self, window: str, unit: str) -> str:
         if self.each is not None or self.distinct:
             return ""
-        said = f", at most {self.most:,} of one {unit}"
+        bound = f", at most {self.most:,} of one {unit}"
         if self.most_a_window is not None and self.most_a_window < self.most:
-            said += f" and {self.most_a_window:,} in a {window}"
-        return said
+            bound += f" and {self.most_a_window:,} in a {window}"
+        return bound
 
     def _may_exceed(self, cut: Windows, groups: int | None) -> bool:
         """Return False if a limit for each window already keeps the bound: ``most`` is at least
@@ -234,9 +234,9 @@ class UserLevel(ContributionRule):
         )
 
     @override
-    def subject(self, unit: str, groups: int | None, *, alone: bool) -> str:
+    def subject(self, unit: str, groups: int | None, *, windows_only: bool) -> str:
         if self.each is None:
-            return self.cells_count(unit, alone=alone)
+            return self.cells_count(unit, windows_only=windows_only)
         users = f"number of distinct {plural(unit)}"
         if groups is None or 0 < groups <= self.most:
             return users
@@ -244,12 +244,14 @@ class UserLevel(ContributionRule):
         return f"{users} (each in the {first} alone)"
 
     @override
-    def cells_count(self, unit: str, *, alone: bool) -> str:
+    def cells_count(self, unit: str, *, windows_only: bool) -> str:
         if not self.distinct:
             return f"number of {plural(self.row)}"
         users = plural(unit.removesuffix(self.of("")))
         return (
-            f"number of distinct {users}" if alone else f"number of {users}, each once in a window"
+            f"number of distinct {users}"
+            if windows_only
+            else f"number of {users}, each once in a window"
         )
 
     @override
@@ -352,8 +354,8 @@ class RowsLeftOut(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         skips = {"skips": [*self.skips]} if self.skips else {}
-        found = {"drops": True} if self.drops else {}
-        return found | skips | ({"sets_aside": True} if self.sets_aside else {})
+        facts = {"drops": True} if self.drops else {}
+        return facts | skips | ({"sets_aside": True} if self.sets_aside else {})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -451,8 +453,8 @@ class ReleaseMetadata:
     @property
     def kind(self) -> str:
         """Name of the statistic for messages; it says if groups were found."""
-        found = "" if self.cells.named_beforehand else " of groups that were found in the data"
-        return f"{self.what}{found}"
+        ending = "" if self.cells.named_beforehand else " of groups that were found in the data"
+        return f"{self.what}{ending}"
 
     @property
     def groups_apart(self) -> int | None:
@@ -465,8 +467,8 @@ class ReleaseMetadata:
 
     def anew(self, of: Statistic | None = None) -> str | None:
         """Return that period as a word, such as "week"."""
-        found = self.anew_every(of)
-        return None if found is None else PERIODS.get(found, f"period of {found}")
+        period = self.anew_every(of)
+        return None if period is None else PERIODS.get(period, f"period of {period}")
 
     @property
     def counts_users(self) -> bool:
@@ -517,8 +519,8 @@ class ReleaseMetadata:
         """Words for the counted or summed quantity, such as "number of visits"."""
         if self.value is not None and not getattr(self.inner, "counts_units", False):
             return f"sum of {self.value}"
-        alone = self.series == "per-window"
-        return self.counting.subject(self.unit, self.groups_apart, alone=alone)
+        windows_only = self.series == "per-window"
+        return self.counting.subject(self.unit, self.groups_apart, windows_only=windows_only)
 
     def public(self) -> dict[str, Any]:
         """Return the description as JSON values, without strategy and noise."""
@@ -537,7 +539,7 @@ class ReleaseMetadata:
             **self.left_out.to_dict(),
             **({"ids": True} if self.ids else {}),
             **({} if self.changes is None else {"changes": self.changes}),
-            **({"marks": [[*one] for one in self.marks]} if self.marks else {}),
+            **({"marks": [[*mark] for mark in self.marks]} if self.marks else {}),
         }
 
     @classmethod
@@ -549,10 +551,10 @@ class ReleaseMetadata:
             LookupError, TypeError, ValueError: a field is missing or malformed.
         """
         for name, words in _WORDS.items():
-            said = public[name]
-            if not (said in words if words else said is None or isinstance(said, str)):
+            word = public[name]
+            if not (word in words if words else word is None or isinstance(word, str)):
                 raise InvalidInputError(
-                    f"{name} in the description of the table is {quote(said)}, which counton does "
+                    f"{name} in the description of the table is {quote(word)}, which counton does "
                     "not write: give the file as counton wrote it"
                 )
         windows = public["windows"]
@@ -581,17 +583,17 @@ class ReleaseMetadata:
             ),
             ids=public.get("ids", False),
             changes=public.get("changes"),
-            marks=tuple(WindowNote(*one) for one in public.get("marks", ())),
+            marks=tuple(WindowNote(*mark) for mark in public.get("marks", ())),
         )
 
 
-def statistic_kept(terms: Design, what: str, value: str | None) -> AccumulatorStatistic:
-    """Return the statistic in a stream's design; if it is a count or a sum, by its name ``what``
+def statistic_kept(terms: Design, keyword: str, value: str | None) -> AccumulatorStatistic:
+    """Return the statistic in a stream's design; if it is a count or a sum, by its name ``keyword``
     and its column of values.
     """
     if terms.statistic is not None:
         return cast("AccumulatorStatistic", statistic_of(terms.statistic)[0])
-    return statistic_of_rows(what, terms.contribution, counts=value is not None)
+    return statistic_of_rows(keyword, terms.contribution, counts=value is not None)
 
 
 def cut_from_dict(kept: Mapping[str, Any] | None, *, once: bool) -> Windows:

@@ -129,10 +129,10 @@ def facts_in(path: Path) -> dict[str, Any] | None:
         if text is None and ATTRS in metadata:  # rewritten by pyarrow or pandas
             text = parse_json(metadata[ATTRS]).get("counton")
         return None if text is None else dict(parse_json(text))
-    beside = path.with_name(f"{path.name}.json")
-    if not beside.is_file():
+    metadata_file = path.with_name(f"{path.name}.json")
+    if not metadata_file.is_file():
         return None
-    return dict(parse_json(beside.read_bytes()))
+    return dict(parse_json(metadata_file.read_bytes()))
 
 
 def guarantee_of_stream(released: ReleaseData) -> dict[str, Any]:
@@ -142,13 +142,13 @@ def guarantee_of_stream(released: ReleaseData) -> dict[str, Any]:
     people = users_note_of(definition)
     begun = released._begins(released.steps[-1:]) if isinstance(released.over, str) else None
     since = int(begun[0]) if begun is not None and len(begun) else None
-    found = about(released.design, released.level, people, released.steps, once=once, since=since)
+    facts = about(released.design, released.level, people, released.steps, once=once, since=since)
     rule = counting_rule(definition)
-    found |= {} if rule is None else {"counted": rule}
+    facts |= {} if rule is None else {"counted": rule}
     lines = systematic_errors(definition)
-    found |= {"systematic_errors": lines} if lines else {}
-    found |= {"notes": [*released.notes]} if released.notes else {}
-    return found
+    facts |= {"systematic_errors": lines} if lines else {}
+    facts |= {"notes": [*released.notes]} if released.notes else {}
+    return facts
 
 
 def facts_of(released: ReleaseData) -> dict[str, Any]:
@@ -158,32 +158,34 @@ def facts_of(released: ReleaseData) -> dict[str, Any]:
         return facts  # rows are not enough for `counton.read` to restore it
     definition = released.definition
     since = released.since
-    found = {"format": FORMAT, "terms": released.design.public(), **definition.public()}
-    found["confidence_level"] = released.level
+    description = {"format": FORMAT, "terms": released.design.public(), **definition.public()}
+    description["confidence_level"] = released.level
     if definition.statistic.additive:
-        found["steps"] = released.steps.stop - 1
+        description["steps"] = released.steps.stop - 1
     if released.revisions is not None:  # they have all groups that were shown at any time
         since = released.revisions.since
     if since is not None:
         names = released.groups if definition.ranks else since
-        found["since"] = {group: since[group] for group in names}
+        description["since"] = {group: since[group] for group in names}
     if not definition.shows_cells:
-        found["shown"] = released.shown.to_dict()
+        description["shown"] = released.shown.to_dict()
     if (cells := cells_of(released)) is not None:
-        found["cells"] = pack(cells)
+        description["cells"] = pack(cells)
     if released.revisions is not None and released.revisions.values.size <= MOST_CELLS:
-        found["revisions"] = pack(_versions_of(released, released.revisions))
-    return facts | {"description": found}
+        description["revisions"] = pack(_versions_of(released, released.revisions))
+    return facts | {"description": description}
 
 
 def _versions_of(released: ReleaseData, revisions: Revisions) -> NDArray[Any]:
     """Return the numbers of windows in all releases; 0 for those that are withdrawn."""
-    gone = withdrawn_cells(released.definition.marks, released.steps, released.definition.groups)
-    if not gone.any():
+    withdrawn = withdrawn_cells(
+        released.definition.marks, released.steps, released.definition.groups
+    )
+    if not withdrawn.any():
         return revisions.values
     values = np.array(revisions.values)
     for lag in range(revisions.lags + 1):
-        values[lag:, ..., lag][gone[: max(len(values) - lag, 0)]] = 0
+        values[lag:, ..., lag][withdrawn[: max(len(values) - lag, 0)]] = 0
     return values
 
 

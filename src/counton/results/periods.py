@@ -128,11 +128,11 @@ def parsed_period(every: str) -> tuple[int, str]:
 
 def check_sums(definition: ReleaseMetadata, every: str) -> None:
     """Raise `InvalidInputError` if a release has no windows, or numbers that cannot be added up."""
-    what = ""
+    obstacle = ""
     if not definition.cut.goes_on:
-        what = f"a {definition.what} that is released only once"
+        obstacle = f"a {definition.what} that is released only once"
     elif not definition.cells.named_beforehand:
-        what = (
+        obstacle = (
             "groups that were found in the data, because they are shown from different windows on"
         )
     elif (
@@ -145,8 +145,8 @@ def check_sums(definition: ReleaseMetadata, every: str) -> None:
             f"{definition.what} has the numbers of single windows of {definition.cut.every}, which "
             f"are not added up: give {field('series', 'cumulative')} to a new stream, or leave it out"
         )
-    if what:
-        raise InvalidInputError(f"{field('sums', every)} does not go with {what}; leave it out")
+    if obstacle:
+        raise InvalidInputError(f"{field('sums', every)} does not go with {obstacle}; leave it out")
 
 
 def refuse_users_added(
@@ -268,7 +268,7 @@ def first_split_window(cut: Windows, per: str) -> SplitWindow | None:
     return SplitWindow(int(window_begins[split[0]]), int(inner[split[0]]))
 
 
-def period_starts(cut: Windows, anew: str | None, last: int) -> NDArray[np.int64]:
+def period_starts(cut: Windows, period: str | None, last: int) -> NDArray[np.int64]:
     """Return, for each of ``last`` steps, the last step before its period: int64, 0 in the first
     one.
 
@@ -277,24 +277,24 @@ def period_starts(cut: Windows, anew: str | None, last: int) -> NDArray[np.int64
     [0, 0, 0]
     """
     steps = np.arange(1, last + 1)
-    if anew is None or not cut.timed:
+    if period is None or not cut.timed:
         return np.zeros(last, np.int64)
-    numbers = _numbers(cut.starts(range(1, last + 1)), anew, cut.timezone)
+    numbers = _numbers(cut.starts(range(1, last + 1)), period, cut.timezone)
     new = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))
     return new[np.searchsorted(new, steps - 1, "right") - 1].astype(np.int64)
 
 
 def _numbers(us: NDArray[np.int64], per: str, timezone: str) -> NDArray[np.int64]:
     """Return the number of each moment's period; see `period_of`."""
-    found = pl.DataFrame({"us": us}).select(period_of(pl.col("us"), per, timezone))
-    return found["us"].to_numpy().astype(np.int64)
+    periods = pl.DataFrame({"us": us}).select(period_of(pl.col("us"), per, timezone))
+    return periods["us"].to_numpy().astype(np.int64)
 
 
-def steps_between(given: str | range | None, last: int, cut: Windows) -> range:
+def steps_between(requested: str | range | None, last: int, cut: Windows) -> range:
     """Parse a selection of released steps.
 
     Args:
-        given: numbers as ``"25:48"`` (both included), ``"25:"``, ``":48"`` or ``"25"``; days as
+        requested: numbers as ``"25:48"`` (both included), ``"25:"``, ``":48"`` or ``"25"``; days as
             ``"2024-03-18:2024-03-24"`` (both included), or one day; a range; None: all.
         last: the last released step.
 
@@ -309,26 +309,26 @@ def steps_between(given: str | range | None, last: int, cut: Windows) -> range:
     >>> steps_between("2:3", 99, UnwindowedSteps()), steps_between(days, 99, hours)
     (range(2, 4), range(5, 13))
     """
-    if given is None:
+    if requested is None:
         return range(1, last + 1)
     first = 1
     end = last
-    if isinstance(given, range):
-        first = given.start
-        end = given.stop - 1
-        wrong = given.step != 1
+    if isinstance(requested, range):
+        first = requested.start
+        end = requested.stop - 1
+        wrong = requested.step != 1
     else:
-        if cut.timed and (times := _times(given, cut.timezone)) is not None:
-            return _steps_of(cut, range(1, last + 1), times, given)
-        found = re.fullmatch(r"\s*(\d*)\s*(:?)\s*(\d*)\s*", str(given))
-        wrong = found is None or not (found[1] or found[3])
-        if found is not None:
-            first = int(found[1] or 1)
-            end = int(found[3] or last) if found[2] else first
+        if cut.timed and (times := _times(requested, cut.timezone)) is not None:
+            return _steps_of(cut, range(1, last + 1), times, requested)
+        match = re.fullmatch(r"\s*(\d*)\s*(:?)\s*(\d*)\s*", str(requested))
+        wrong = match is None or not (match[1] or match[3])
+        if match is not None:
+            first = int(match[1] or 1)
+            end = int(match[3] or last) if match[2] else first
     if wrong:
         dates = ", or days, as in 2024-03-18:2024-03-24" if cut.timed else ""
         raise InvalidInputError(
-            f"{field('windows', given)} cannot be read as steps; write 25:48 for the steps 25 to 48 "
+            f"{field('windows', requested)} cannot be read as steps; write 25:48 for the steps 25 to 48 "
             f"(both included), 25: or :48, or 25 for a single step{dates}"
         )
     if not 1 <= first <= end <= last:
@@ -342,12 +342,12 @@ def steps_between(given: str | range | None, last: int, cut: Windows) -> range:
 _Times = tuple[int | None, int | None]
 
 
-def _times(given: object, timezone: str) -> _Times | None:
+def _times(requested: object, timezone: str) -> _Times | None:
     """Parse days or times to two ends in microseconds since 1970-01-01 UTC; None for another text.
 
     An open end is None.
     """
-    text = str(given).strip()
+    text = str(requested).strip()
     if "-" not in text.lstrip("-"):
         return None
     places = [place for place, letter in enumerate(text) if letter == ":"]
@@ -378,32 +378,34 @@ def _moment_of(text: str, timezone: str, *, end: bool) -> int:
     return microseconds(parse_time(day.isoformat(), timezone))
 
 
-def groups_named(given: str | Sequence[str], known: Sequence[str]) -> list[str]:
+def groups_named(requested: str | Sequence[str], names: Sequence[str]) -> list[str]:
     """Parse groups, separated by commas unless the whole text is a group."""
-    if isinstance(given, str):
-        return [given] if given in known else [group.strip() for group in given.split(",")]
-    found = list(given)
-    if not found or not all(isinstance(group, str) for group in found):
-        raise InvalidInputError(
-            f"{field('groups')} is {found!r}, which is not a group; give a list of texts, or A,B,C"
+    if isinstance(requested, str):
+        return (
+            [requested] if requested in names else [group.strip() for group in requested.split(",")]
         )
-    return found
+    groups = list(requested)
+    if not groups or not all(isinstance(group, str) for group in groups):
+        raise InvalidInputError(
+            f"{field('groups')} is {groups!r}, which is not a group; give a list of texts, or A,B,C"
+        )
+    return groups
 
 
-def _steps_of(windows: Windows, steps: range, times: _Times, given: object) -> range:
-    """Return the steps between two times; refuse those ``given`` if there are none."""
+def _steps_of(windows: Windows, steps: range, times: _Times, requested: object) -> range:
+    """Return the steps between two times; refuse those ``requested`` if there are none."""
     kept = np.ones(len(steps), dtype=bool)
     if times[0] is not None:
         kept &= windows.starts(steps) >= times[0]
     if times[1] is not None:
         kept &= windows.ends(steps) <= times[1]
-    found = np.flatnonzero(kept)
-    if not len(found):
+    places = np.flatnonzero(kept)
+    if not len(places):
         first = windows.starts(steps)[0]
         last = windows.ends(steps)[-1]
         raise InvalidInputError(
-            f"no released window lies between the times of {field('windows', given)}; give times "
+            f"no released window lies between the times of {field('windows', requested)}; give times "
             f"between {windows.at(int(first))} and {windows.at(int(last))}, when the released "
             "windows begin and end"
         )
-    return range(steps[int(found[0])], steps[int(found[-1])] + 1)
+    return range(steps[int(places[0])], steps[int(places[-1])] + 1)

@@ -178,54 +178,58 @@ class Release:
         Raises:
             InvalidInputError: the release is not a report, or has no statistic of this name.
         """
-        held = self.numbers
-        if not inner_of(held.statistic).statistics:
+        numbers = self.numbers
+        if not inner_of(numbers.statistic).statistics:
             raise InvalidInputError(
                 f"{field('part', name)} names a statistic inside a report, but "
-                f"{held.design.name!r} is not a report, it releases {held.definition.what}; leave "
+                f"{numbers.design.name!r} is not a report, it releases {numbers.definition.what}; leave "
                 "it out"
             )
-        report: Report = cast("Report", inner_of(held.statistic))
-        groups = held.definition.domain
+        report: Report = cast("Report", inner_of(numbers.statistic))
+        groups = numbers.definition.domain
         member = report.statistic(name)
-        one = member
+        statistic = member
         measured = report.derived_from.get(name, name)
-        terms = report.terms_of(measured, held.design, () if groups is None else (len(groups),))
-        counts = one.additive and measured == name
-        by_group = None if groups is None or counts else Grouped(one, groups)
-        by = held.definition.by
+        terms = report.terms_of(measured, numbers.design, () if groups is None else (len(groups),))
+        counts = statistic.additive and measured == name
+        by_group = None if groups is None or counts else Grouped(statistic, groups)
+        by = numbers.definition.by
         columns = report.columns[name]
-        if isinstance(one, Grouped) or one.declares is not None:  # it has its own groups
-            groups = GroupNames(one.groups if isinstance(one, Grouped) else one.declares or ())
+        if (
+            isinstance(statistic, Grouped) or statistic.declares is not None
+        ):  # it has its own groups
+            groups = GroupNames(
+                statistic.groups if isinstance(statistic, Grouped) else statistic.declares or ()
+            )
             by = columns[0]
             columns = columns[1:]
-            one = inner_of(one)
-        additive = one.additive and measured == name
-        counting = held.definition.counting
+            statistic = inner_of(statistic)
+        additive = statistic.additive and measured == name
+        counting = numbers.definition.counting
         if member.counted_ranks == (1,) or (by is None and member.counts_users):
             counting = counting.with_groups(member.counted_ranks[-1])
         definition = replace(
-            held.definition,
-            what=one.keyword or type(one).__name__,
-            statistic=one if additive else by_group or member,
+            numbers.definition,
+            what=statistic.keyword or type(statistic).__name__,
+            statistic=statistic if additive else by_group or member,
             by=by,
             domain=groups,
             value=columns[0] if len(columns) == 1 else None,
             counting=counting,
         )
-        releases = held.readings.releases
+        releases = numbers.readings.releases
         assert releases is not None
         if additive:
             values = report.values_of(name, releases.values, terms)
-            cells = held.of(definition, terms, values, held.level)
-            return type(self)(cells.only(range(held.first, held.steps.stop), held.chosen))
+            cells = numbers.of(definition, terms, values, numbers.level)
+            return type(self)(cells.only(range(numbers.first, numbers.steps.stop), numbers.chosen))
 
         def read(release: StepRelease) -> StatisticResult:
             return report.read_part(name, Cells(release), by_group)
 
         readings = StatisticResults(definition.statistic, releases.steps, releases, read=read)
-        made = replace(held, definition=definition, design=terms, published=readings)
-        return type(self)(made)
+        selected = replace(numbers, definition=definition, design=terms, published=readings)
+        return type(self)(selected)
 
     def at(self, level: float) -> Self:
         """Return the same numbers with intervals of another level.
@@ -236,7 +240,7 @@ class Release:
         return type(self)(self.numbers.at(level))
 
     @with_keywords(Comparison, {"at_once": 1})
-    def difference(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
+    def difference(self, one: Groups, other: Groups, **options: Unpack[Comparison]) -> Answer:
         """Estimate how much more was counted in one group, or in some steps, than in another.
 
         The interval comes from the joint noise of all numbers: two groups; two windows of one
@@ -274,33 +278,33 @@ class Release:
         >>> found.share("home").lower >= 0
         True
         """
-        _refuse_unknown("difference", asked, Comparison)
-        return self._two(difference, "minus", one, other, **asked)
+        _refuse_unknown("difference", options, Comparison)
+        return self._two(difference, "minus", one, other, **options)
 
     @with_keywords(Comparison, {"at_once": 1})
-    def ratio(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
+    def ratio(self, one: Groups, other: Groups, **options: Unpack[Comparison]) -> Answer:
         """Estimate the number of one group divided by that of another; see `difference`.
 
         The interval is Fieller's: it is unbounded if the divisor may be 0.
         """
-        _refuse_unknown("ratio", asked, Comparison)
-        return self._two(shifted_ratio, "over", one, other, **asked)
+        _refuse_unknown("ratio", options, Comparison)
+        return self._two(shifted_ratio, "over", one, other, **options)
 
     @with_keywords(Comparison, {"at_once": 1})
-    def change(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
+    def change(self, one: Groups, other: Groups, **options: Unpack[Comparison]) -> Answer:
         """Estimate by how many per cent one group's number is above another's; see `ratio`."""
-        _refuse_unknown("change", asked, Comparison)
-        found = self._two(
+        _refuse_unknown("change", options, Comparison)
+        change = self._two(
             lambda above, below: shifted_ratio(above, below, 100.0, -100.0),
             *("against", one, other),
-            **asked,
+            **options,
         )
-        return replace(found, what=f"{found.what}, in per cent")
+        return replace(change, what=f"{change.what}, in per cent")
 
     def _two(
         self,
         together: Callable[[Estimate, Estimate], Estimate],
-        how: str,
+        operator: str,
         one: Groups,
         other: Groups,
         *,
@@ -320,8 +324,8 @@ class Release:
                 f"another stream, or leave {field('beside')} out to compare numbers of one stream"
             )
         named = None if second.statistic.additive and beside is not None else of
-        found = together(first.number_of(one, steps, of), second.number_of(other, later, named))
-        many = at_once * max(first._comparisons, second._comparisons)
+        estimate = together(first.number_of(one, steps, of), second.number_of(other, later, named))
+        n_comparisons = at_once * max(first._comparisons, second._comparisons)
         left = _question_in_words(first, one, of)
         right = _question_in_words(second, other, named)
         begin = _within_words(first, steps)
@@ -331,8 +335,8 @@ class Release:
             right = f"{right} of {second.design.name}"
         elif steps == later:  # the times stand only once, at the end
             begin = ""
-        words = f"{left}{begin} {how} {right}{end}"
-        return answer(found, first.level, at_once=many, what=words)
+        words = f"{left}{begin} {operator} {right}{end}"
+        return answer(estimate, first.level, at_once=n_comparisons, what=words)
 
     def share(
         self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
@@ -345,17 +349,19 @@ class Release:
             InvalidInputError: as for `difference`; or one user may count in several groups, so that
                 the number of users of all groups is not known.
         """
-        asked = shifted_ratio(self.numbers.number_of(one, steps, of), self.numbers.whole(steps, of))
+        estimate = shifted_ratio(
+            self.numbers.number_of(one, steps, of), self.numbers.whole(steps, of)
+        )
         if not isinstance(one, Mapping):
-            asked = self._bounded_share(asked)
+            estimate = self._bounded_share(estimate)
         words = f"{_question_in_words(self.numbers, one, of)}, of all groups"
-        return replace(self._answer(asked, words, steps, at_once), per_cent=True)
+        return replace(self._answer(estimate, words, steps, at_once), per_cent=True)
 
-    def _answer(self, asked: Estimate, words: str, steps: Steps, at_once: int) -> Answer:
+    def _answer(self, estimate: Estimate, words: str, steps: Steps, at_once: int) -> Answer:
         """Return an answer: an estimate for some steps, its interval and words."""
         numbers = self.numbers
         words = words + _within_words(self.numbers, steps)
-        return answer(asked, numbers.level, at_once=at_once * numbers._comparisons, what=words)
+        return answer(estimate, numbers.level, at_once=at_once * numbers._comparisons, what=words)
 
     def _bounded_share(self, estimate: Estimate) -> Estimate:
         """Return the estimate, between 0 and 1 if it is a quotient of counts."""
@@ -378,13 +384,13 @@ class Release:
     ) -> Answer:
         """Estimate a weighted sum over groups; weights may be negative; see `difference`."""
         words = " + ".join(
-            f"{weight:g} {_question_in_words(self.numbers, one, of)}"
-            for one, weight in weights.items()
+            f"{weight:g} {_question_in_words(self.numbers, groups, of)}"
+            for groups, weight in weights.items()
         )
         words = words.replace("+ -", "- ") + _several_groups(self.numbers, weights)
         words += _within_words(self.numbers, steps)
-        asked = self.numbers.number_of(weights, steps, of)
-        return answer(asked, self.numbers.level, at_once=at_once, what=words)
+        estimate = self.numbers.number_of(weights, steps, of)
+        return answer(estimate, self.numbers.level, at_once=at_once, what=words)
 
     def _numbers_at_night(self, revisions: Revisions, night: int) -> ReleaseData:
         """Return the newest numbers of the shown windows and groups after one release."""
@@ -396,11 +402,13 @@ class Release:
         if (since := revisions.found_by(night)) is not None:
             values = values[:, GroupNames(tuple(revisions.since or ())).places(list(since))]
             chosen = None if chosen is None else tuple(name for name in chosen if name in since)
-        made = numbers.of(
+        version_numbers = numbers.of(
             definition, terms, values, numbers.level, shown=numbers.shown, since=since
         )
-        made = replace(made, revisions=revisions, notes=numbers.notes, kept_in=numbers.kept_in)
-        return made if chosen is None else made.only(None, chosen)
+        version_numbers = replace(
+            version_numbers, revisions=revisions, notes=numbers.notes, kept_in=numbers.kept_in
+        )
+        return version_numbers if chosen is None else version_numbers.only(None, chosen)
 
     def versions(self) -> pl.DataFrame:
         """Return a table of all versions of the shown windows.
@@ -428,27 +436,27 @@ class Release:
         from counton.results.revisions import versions_at_hand, versions_of_cells
 
         numbers = self.numbers
-        found = versions_at_hand(numbers.revisions, numbers.design.name)
+        revisions = versions_at_hand(numbers.revisions, numbers.design.name)
         cut = numbers.definition.cut
         last = numbers.design.strategy.horizon or 0
         if numbers.has_cells:
-            names = found.names(numbers.definition.groups)
+            names = revisions.names(numbers.definition.groups)
             places = GroupNames(tuple(names)).places(numbers.groups).tolist()
             cells = dict(zip(numbers.groups, places, strict=True))
-            table = versions_of_cells(found, cut, cells, numbers.level, last)
+            table = versions_of_cells(revisions, cut, cells, numbers.level, last)
             for mark in numbers.definition.marks:
                 if mark.withdrawn:
                     of = pl.col("group") == (mark.group or pl.col("group"))
                     table = table.filter(~((pl.col("window_index") == mark.step) & of))
             table = with_notes(table, numbers.definition.marks)
         else:
-            each = [
-                self._numbers_at_night(found, night).table(
-                    range(max(1, night - found.lags), night + 1)
+            tables = [
+                self._numbers_at_night(revisions, night).table(
+                    range(max(1, night - revisions.lags), night + 1)
                 )
                 for night in range(1, last + 1)
             ]
-            table = pl.concat(each).sort("window_index", "lag_windows", maintain_order=True)
+            table = pl.concat(tables).sort("window_index", "lag_windows", maintain_order=True)
         shown = pl.col("window_index").is_between(numbers.first, numbers.steps.stop - 1)
         return table.filter(shown)
 
@@ -456,9 +464,9 @@ class Release:
         self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
     ) -> Answer:
         """Estimate the number of one or several groups together; see `difference`."""
-        asked = self.numbers.number_of(one, steps, of)
+        estimate = self.numbers.number_of(one, steps, of)
         words = _question_in_words(self.numbers, one, of)
-        return self._answer(asked, words, steps, at_once)
+        return self._answer(estimate, words, steps, at_once)
 
     def band(self) -> pl.DataFrame:
         """Return the rows of `table`, with intervals that hold for all rows at once.
@@ -592,18 +600,18 @@ class Release:
 
 def _check_steps(numbers: ReleaseData, steps: range) -> None:
     """Refuse steps that are not consecutive, or not all released."""
-    there = numbers.steps
-    inside = there.start <= steps.start and steps.stop <= there.stop
+    present = numbers.steps
+    inside = present.start <= steps.start and steps.stop <= present.stop
     if steps and not (steps.step == 1 and inside):
         raise InvalidInputError(
-            f"steps is {steps!r}, but steps {there.start:,} to {there.stop - 1:,} are there: give "
-            f"consecutive ones of them, such as range({there.start}, {there.stop})"
+            f"steps is {steps!r}, but steps {present.start:,} to {present.stop - 1:,} are there: give "
+            f"consecutive ones of them, such as range({present.start}, {present.stop})"
         )
 
 
-def _refuse_unknown(method: str, given: Iterable[str], keys: type) -> None:
+def _refuse_unknown(method: str, names: Iterable[str], keys: type) -> None:
     """Raise `TypeError` for unknown keyword arguments, as Python does."""
-    if unknown := [name for name in given if name not in keys.__annotations__]:
+    if unknown := [name for name in names if name not in keys.__annotations__]:
         raise TypeError(f"Release.{method}() got an unexpected keyword argument {unknown[0]!r}")
 
 
@@ -640,11 +648,11 @@ def _users_in_words(numbers: ReleaseData, start: int, stop: int) -> str:
     return ""
 
 
-def _may_share_noise(one: Design, other: Design) -> bool:
+def _may_share_noise(design: Design, other: Design) -> bool:
     """Return True if two designs may have the same noise, of one stream or its parts."""
-    if one.noise_id is not None and other.noise_id is not None:
-        return one.noise_id == other.noise_id
-    mine = one.name, one.guarantee, one.strategy
+    if design.noise_id is not None and other.noise_id is not None:
+        return design.noise_id == other.noise_id
+    mine = design.name, design.guarantee, design.strategy
     return mine == (other.name, other.guarantee, other.strategy)
 
 
@@ -654,24 +662,24 @@ def _reach(numbers: ReleaseData) -> dict[str, float]:
         return reach_of(numbers._last, _margins_of(numbers))
     cut = numbers.definition.cut
     period = cut.period if cut.period else cut.every
-    each = f"in each {period}"
+    in_each = f"in each {period}"
     if cut.lags and numbers.totals is None and numbers.windows is not None:
         half = numbers.windows.half
         final = len(half) > cut.lags
         oldest = "when final" if final else "of the oldest"
         ends = {"when first published": half[-1:], oldest: half[:-1][:1]}
         return {name: float(end[0]) for name, end in ends.items() if len(end)}
-    own = {"so far": numbers.totals, each: numbers.windows}
+    series_by_words = {"so far": numbers.totals, in_each: numbers.windows}
     return {
         name: float(series.half[-1])
-        for name, series in own.items()
+        for name, series in series_by_words.items()
         if series is not None and len(series.half)
     }
 
 
 def _margins_of(numbers: ReleaseData) -> list[str]:
     """Return the columns of a contingency table, whose numbers are named by those they count by."""
-    of_table = hasattr(numbers.statistic.reading, "margin")
+    of_table = hasattr(numbers.statistic.result_type, "margin")
     return [*getattr(numbers.statistic, "columns", ())] if of_table else []
 
 
@@ -697,11 +705,11 @@ def _errors_in_words(numbers: ReleaseData) -> list[str]:
         errors = deviations_in_words(deviations_of(last, _margins_of(numbers)))
     level = percent(numbers.level)
     if isinstance(numbers.published, Releases):
-        said = (
+        note = (
             f"At step {numbers.steps[-1]:,}, the last one, the margin of error ({level}%) is at "
             f"most {far}."
         )
-        return [*errors, said]
+        return [*errors, note]
     reach = ""
     if far:
         reach = f"; the last margins of error are at most {far}"

@@ -267,35 +267,35 @@ class ReleaseData:
 
     def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Self:
         """Return some steps and groups; see `Release.only`."""
-        found = self
+        numbers = self
         if steps is not None:
-            found = replace(self, first=steps.start, steps=range(1, steps.stop))
+            numbers = replace(self, first=steps.start, steps=range(1, steps.stop))
             if self.has_cells:
-                found = found._until(steps.stop - 1)
+                numbers = numbers._until(steps.stop - 1)
             elif isinstance(self.published, StatisticResults) and self.since is not None:
-                found = found._readings_until(steps.stop - 1, self.published)
+                numbers = numbers._readings_until(steps.stop - 1, self.published)
             elif isinstance(self.published, StatisticResults):
-                found = replace(
-                    found, published=self.published[: steps.stop - self.published.steps.start]
+                numbers = replace(
+                    numbers, published=self.published[: steps.stop - self.published.steps.start]
                 )
-        return found if groups is None else found._of_groups(tuple(groups))
+        return numbers if groups is None else numbers._of_groups(tuple(groups))
 
     def _until(self, last: int) -> Self:
         """Return counts or sums up to step ``last``, without groups that were shown later."""
         key: Any = slice(last)
-        known = self.chosen
+        chosen = self.chosen
         since = self.since
         if since is not None:
             first = self.first_steps.tolist()
             names = [group for group, step in zip(self.groups, first, strict=True) if step <= last]
             key = key, GroupNames(self.groups).places(names)
             since = {group: since[group] for group in names}
-            known = None if known is None else tuple(names)
+            chosen = None if chosen is None else tuple(names)
         return replace(
             self,
             published=read_only(self._cells[key]),
             together=None if self.together is None else self.together[:last],
-            chosen=known,
+            chosen=chosen,
             since=since,
             there=None if self.there is None else self.there[:last],
             own_windows=None if self.own_windows is None else self.own_windows[:last],
@@ -308,10 +308,14 @@ class ReleaseData:
         first = dict(zip(self.since, self._first_steps_of(tuple(self.since)), strict=True))
         since = {group: self.since[group] for group, step in first.items() if step <= last}
         values = readings.releases.values[:last, : len(since)]
-        made = self.of(self.definition, self.design, values, self.level, since=since)
+        renewed = self.of(self.definition, self.design, values, self.level, since=since)
         chosen = self.chosen and tuple(group for group in self.chosen if group in since)
         return replace(
-            self, definition=made.definition, published=made.published, since=since, chosen=chosen
+            self,
+            definition=renewed.definition,
+            published=renewed.published,
+            since=since,
+            chosen=chosen,
         )
 
     def _of_groups(self, groups: tuple[str, ...]) -> Self:
@@ -348,7 +352,7 @@ class ReleaseData:
 
     def _groups_at(self, of: NDArray[np.int64]) -> Self:
         """Return counts or sums of the groups with these indices."""
-        there = self.there
+        is_present = self.there
         windows = self.own_windows
         groups = tuple(GroupNames(self.groups).at(of))
         return replace(
@@ -356,7 +360,7 @@ class ReleaseData:
             published=read_only(self._cells[:, of]),
             chosen=groups,
             shown=self.shown._replace(ask=groups) if self.definition.ranks else self.shown,
-            there=None if there is None else there[:, of],
+            there=None if is_present is None else is_present[:, of],
             own_windows=None if windows is None else windows[:, of],
         )
 
@@ -404,9 +408,9 @@ class ReleaseData:
         stops = np.asarray(steps, np.int64)
         if self.own_windows is None:
             return self.between(stops - 1, stops)
-        found = self._between(stops - 1, stops, self.own_windows[stops - 1])
-        there = None if self.there is None else self.there[stops - 1]
-        return replace(found, there=there, start=steps.start)
+        series = self._between(stops - 1, stops, self.own_windows[stops - 1])
+        is_present = None if self.there is None else self.there[stops - 1]
+        return replace(series, there=is_present, start=steps.start)
 
     @property
     def _last_series(self) -> tuple[Series | None, Series | None]:
@@ -438,18 +442,18 @@ class ReleaseData:
             if self.design.strategy.facts.workload == "windows":
                 needed = np.arange(1, int(steps.max(initial=0)) + 1)
             self._refuse_missing(needed[needed > 0], places)
-        found = self._totals[np.maximum(steps - 1, 0)]
-        found[steps == 0] = 0
-        return found if places is None else found[:, places]
+        totals = self._totals[np.maximum(steps - 1, 0)]
+        totals[steps == 0] = 0
+        return totals if places is None else totals[:, places]
 
     def _refuse_missing(self, needed: NDArray[np.int64], places: Any = None) -> None:
         """Raise `InvalidInputError` if the file lacks a number at ``needed`` steps."""
         if self.there is None:
             return
         of = np.arange(len(self.groups)) if places is None else places
-        gone = np.argwhere(~self.there[needed - 1][:, of])
-        if len(gone):
-            row, column = gone[0].tolist()
+        missing = np.argwhere(~self.there[needed - 1][:, of])
+        if len(missing):
+            row, column = missing[0].tolist()
             raise InvalidInputError(
                 f"step {int(needed[row]):,} of {self.groups[int(of[column])]!r} is not in the "
                 f"file; give a file that has it"
@@ -460,13 +464,13 @@ class ReleaseData:
         of these numbers is withdrawn.
         """
         steps = range(1, max(ends) + 1)
-        gone = withdrawn_cells(self.definition.marks, steps, groups)
+        withdrawn = withdrawn_cells(self.definition.marks, steps, groups)
         if self.definition.series == "cumulative":
-            gone[np.setdiff1d(steps, ends) - 1] = False
+            withdrawn[np.setdiff1d(steps, ends) - 1] = False
         else:
-            gone[: min(ends)] = False
-        if gone.any():
-            step, group = np.argwhere(gone)[0].tolist()
+            withdrawn[: min(ends)] = False
+        if withdrawn.any():
+            step, group = np.argwhere(withdrawn)[0].tolist()
             raise InvalidInputError(
                 f"the number of step {step + 1:,} of {groups[group]!r} is withdrawn: ask for "
                 f"{field('windows')} without it"
@@ -488,7 +492,7 @@ class ReleaseData:
                 "groups beforehand"
             )
 
-    def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> Estimate:
+    def number_of(self, groups: Groups, steps: Steps = None, of: str | None = None) -> Estimate:
         """Return a number of one or several groups in some steps, with all its noise.
 
         Arguments are those of `Release.difference`.
@@ -497,18 +501,18 @@ class ReleaseData:
             InvalidInputError: a group, step or number is unknown; or the statistic has no such ...
         """
         self._refuse_found()
-        weights = {one: 1.0} if isinstance(one, str) else one
+        weights = {groups: 1.0} if isinstance(groups, str) else groups
         if not isinstance(weights, Mapping):
             weights = dict.fromkeys(weights, 1.0)
         if self.has_cells:
             return self._sum_of_cells(weights, steps, of)
         if not weights:
             raise InvalidInputError(f"{field('groups')} is empty; give at least one group")
-        found = [(self._number(name, steps, of), weight) for name, weight in weights.items()]
-        if isinstance(one, str):
-            return found[0][0]
+        numbers = [(self._number(name, steps, of), weight) for name, weight in weights.items()]
+        if isinstance(groups, str):
+            return numbers[0][0]
         parts = []
-        for number, weight in found:
+        for number, weight in numbers:
             if (formula := number.formula) is None:
                 raise InvalidInputError(
                     f"{of or repr(self.definition.what)} of several groups together cannot be "
@@ -545,8 +549,8 @@ class ReleaseData:
         start, stop = self.ends(steps)
         self._refuse_withdrawn((start, stop), names)
         totals = {
-            end: dict(zip(cells, found.tolist(), strict=True))
-            for end, found in zip(
+            end: dict(zip(cells, total.tolist(), strict=True))
+            for end, total in zip(
                 (start, stop), self._so_far(np.array([start, stop]), places), strict=True
             )
         }
@@ -576,7 +580,7 @@ class ReleaseData:
 
         @lru_cache(maxsize=2)
         def read(start: int, stop: int) -> StatisticResult:
-            found = self.readings[stop - 1]
+            reading = self.readings[stop - 1]
             if self.design.strategy.facts.workload == "windows":
                 if start != stop - 1:
                     raise InvalidInputError(
@@ -585,8 +589,8 @@ class ReleaseData:
                         f"({field('windows', stop)}), or begin a stream with "
                         f"{field('series', 'cumulative')}"
                     )
-                return found
-            return found.since(self.readings[start - 1]) if start else found
+                return reading
+            return reading.since(self.readings[start - 1]) if start else reading
 
         return read
 
@@ -647,8 +651,8 @@ class ReleaseData:
         """Return a row for each step and each group or number; see `Release.table`."""
         if steps is None:
             steps = self.shown_steps
-        found = [self._rows(some) for some in self._chunks(steps)]
-        return found[0] if len(found) == 1 else pl.concat(found)
+        tables = [self._rows(chunk) for chunk in self._chunks(steps)]
+        return tables[0] if len(tables) == 1 else pl.concat(tables)
 
     def lazy(self) -> pl.LazyFrame:
         """Return `table` as a lazy frame, which computes some rows at a time."""
@@ -663,14 +667,14 @@ class ReleaseData:
             _batch: int | None,
         ) -> Iterator[pl.DataFrame]:
             for steps in self._chunks(self.shown_steps):
-                found = self._rows(steps)
+                table = self._rows(steps)
                 if predicate is not None:
-                    found = found.filter(predicate)
-                found = found if columns is None else found.select(columns)
+                    table = table.filter(predicate)
+                table = table if columns is None else table.select(columns)
                 if most is not None:
-                    found = found.head(most)
-                    most -= found.height
-                yield found
+                    table = table.head(most)
+                    most -= table.height
+                yield table
 
         schema = self._rows(self.shown_steps[:1]).schema
         return register_io_source(rows, schema=schema, is_pure=True)
@@ -699,8 +703,10 @@ class ReleaseData:
         times = {"window_start": windows.starts(shown), "window_end": windows.ends(shown)}
         if self.delay:
             times["counted_until"] = self._counted_until()[shown.start - 1 : shown.stop - 1]
-        each = {"window_index": np.asarray(shown, dtype=np.int64), **times}
-        columns: dict[str, Any] = {name: np.repeat(one, len(groups)) for name, one in each.items()}
+        when = {"window_index": np.asarray(shown, dtype=np.int64), **times}
+        columns: dict[str, Any] = {
+            name: np.repeat(column, len(groups)) for name, column in when.items()
+        }
         columns["group"] = GroupNames(groups).column.gather(np.tile(np.arange(len(groups)), steps))
         moments = pl.col(*times).cast(pl.Datetime("us", "UTC"))
         table = pl.DataFrame(columns).with_columns(moments.dt.convert_time_zone(windows.timezone))
@@ -750,23 +756,25 @@ class ReleaseData:
         # Showing some groups is a choice among all possible ones, so lower ends allow for the
         # largest noise of all of them, and upper ends for that of k. If a reader chose the groups,
         # perhaps by released numbers, upper ends allow for the noise of all groups too.
-        own = self.series
+        series = self.series
         shown = self.shown
         assert shown.top is not None
         first = self.first_steps
-        values = own.estimates[steps.start - 1 : steps.stop - 1]
-        some = steps or range(1, 2)
+        values = series.estimates[steps.start - 1 : steps.stop - 1]
+        shown_steps = steps or range(1, 2)
         # Groups that are not shown were always below.
-        hidden = self.definition.cells.thresholds(self.design, some)
-        halves = cache(partial(self.design.errors.halfwidths, some))
-        for at, (step, std) in enumerate(zip(some, self.design.errors.std(some), strict=True)):
-            there = np.flatnonzero(first <= step)
-            names = [self.groups[place] for place in there.tolist()]
+        hidden = self.definition.cells.thresholds(self.design, shown_steps)
+        halves = cache(partial(self.design.errors.halfwidths, shown_steps))
+        for at, (step, std) in enumerate(
+            zip(shown_steps, self.design.errors.std(shown_steps), strict=True)
+        ):
+            present = np.flatnonzero(first <= step)
+            names = [self.groups[place] for place in present.tolist()]
             half = partial(lambda at, level: float(halves(level)[at]), at)
             ranking = partial(
                 ranking_of,
                 names,
-                values[at : at + 1, there].ravel(),
+                values[at : at + 1, present].ravel(),
                 half,
                 shown.top,
                 room=shown.room,
@@ -780,10 +788,10 @@ class ReleaseData:
         steps = steps[sum(step < begin for step in steps[:begin]) :]
         begins = self._begins(steps)
         if self.definition.ranks:
-            found = self._rankings(steps)
+            numbers = self._rankings(steps)
         else:
-            found = map(self._numbers, begins.tolist(), steps)
-        parts = [one.columns(self.level) for one in found]
+            numbers = map(self._numbers, begins.tolist(), steps)
+        parts = [part.columns(self.level) for part in numbers]
         rows = [len(next(iter(part.values()))) for part in parts]
         place = np.repeat(np.arange(len(steps)), rows)
         of_periods = begins[place] if self.definition.series == "period-to-date" else None
@@ -811,10 +819,12 @@ class ReleaseData:
         steps = table["window_index"].to_numpy()
         return table.with_columns(**version_columns(newest, steps, self.definition.cut))
 
-    def _published_form(self, table: pl.DataFrame, there: pl.DataFrame | None) -> pl.DataFrame:
-        """Return rows of ``there``, no single step, and each part of a group's name."""
-        if there is not None:
-            table = rows_among(table, there)
+    def _published_form(
+        self, table: pl.DataFrame, stored_rows: pl.DataFrame | None
+    ) -> pl.DataFrame:
+        """Return rows of ``stored_rows``, no single step, and each part of a group's name."""
+        if stored_rows is not None:
+            table = rows_among(table, stored_rows)
         if not (self.definition.cut.goes_on or self.has_cells):
             return arranged(table.drop("window_index", "series"))
         parted = table if self.definition.ranks else with_parts(table, self.definition)
@@ -853,15 +863,15 @@ class ReleaseData:
         table = table.drop(numbers.columns)
         if not self.definition.marks:
             return arranged(table.hstack(numbers))
-        gone = withdrawn_cells(self.definition.marks, range(1, steps.stop), self.groups)
+        withdrawn = withdrawn_cells(self.definition.marks, range(1, steps.stop), self.groups)
         # Numbers that are computed of a withdrawn one would tell it.
-        hidden = np.logical_or.accumulate(gone)
+        hidden = np.logical_or.accumulate(withdrawn)
         if series == PER_WINDOW:
-            hidden = gone | np.vstack([np.zeros_like(gone[:1]), gone[:-1]])
-        there = ~gone[steps.start - 1 :].ravel()
+            hidden = withdrawn | np.vstack([np.zeros_like(withdrawn[:1]), withdrawn[:-1]])
+        is_shown = ~withdrawn[steps.start - 1 :].ravel()
         shown = ~hidden[steps.start - 1 :].ravel()
-        computed = table.hstack(numbers.filter(pl.Series(there)))
-        return arranged(computed.filter(pl.Series(shown[there])))
+        computed = table.hstack(numbers.filter(pl.Series(is_shown)))
+        return arranged(computed.filter(pl.Series(shown[is_shown])))
 
     def with_band(self) -> Self:
         """Return intervals that hold for all steps and groups at once, for a chart.
@@ -885,12 +895,12 @@ class ReleaseData:
             if "lower" not in table.columns:
                 self._cannot("bands")
             return self.at(1 - (1 - self.level) / max(table.height, 1))
-        one = float(self.level ** (1 / len(self.groups)))
-        wide = self.at(min(1 - (1 - one) / len(self.shown_steps), 1 - 1e-9))
+        group_level = float(self.level ** (1 / len(self.groups)))
+        wide = self.at(min(1 - (1 - group_level) / len(self.shown_steps), 1 - 1e-9))
         shown = slice(self.first - 1, None)
         half = wide.series.half.copy()
         factor = narrowing_factor(
-            self.design, half[shown], self.first, one, windows=self.totals is None
+            self.design, half[shown], self.first, group_level, windows=self.totals is None
         )
         half[shown] *= factor
         # whole numbers are inside or outside, never between
@@ -941,11 +951,11 @@ class ReleaseData:
         rows = [len(next(iter(part.values()))) for part in parts]
         of_periods = periods.table(self.definition.cut, rows)
         table = pl.concat([of_periods, columns_below(parts)], how="horizontal")
-        there = self.rows_there
-        if there is not None:
-            named = [name for name in there.columns if name not in (*WINDOW, "series")]
-            there = there.select(named).unique()
-        return self._published_form(table, there)
+        stored_rows = self.rows_there
+        if stored_rows is not None:
+            named = [name for name in stored_rows.columns if name not in (*WINDOW, "series")]
+            stored_rows = stored_rows.select(named).unique()
+        return self._published_form(table, stored_rows)
 
     @cached_property
     def _last(self) -> pl.DataFrame:
@@ -963,11 +973,11 @@ class ReleaseData:
         """Return the last numbers as JSON values, as ``rows`` of the table."""
         if not self._by_group:
             return {"rows": finite(self._last.drop(*WINDOW, "as_of", strict=False)).to_dicts()}
-        gone = withdrawn_cells(self.definition.marks, self.steps[-1:], self.groups)
+        withdrawn = withdrawn_cells(self.definition.marks, self.steps[-1:], self.groups)
         rows: list[dict[str, Any]] = []
         for name, stored in self._published_series(self.steps[-1:]):
-            columns = stored.with_withdrawn(gone).columns(self.level)
-            hidden = gone[0].tolist()
+            columns = stored.with_withdrawn(withdrawn).columns(self.level)
+            hidden = withdrawn[0].tolist()
             for place, group in enumerate(self.groups):
                 row: dict[str, Any] = {"series": name, "group": group}
                 for column, values in columns.items():
@@ -1039,22 +1049,22 @@ class ReleaseData:
     def facts(self) -> dict[str, Any]:
         """Return what a file states about these numbers, as JSON values."""
         over = self.over
-        found: dict[str, Any] = {}
+        facts: dict[str, Any] = {}
         if self.definition.ranks:  # the number of possible groups, from which these are chosen
-            found = {"room": self.shown.room}
+            facts = {"room": self.shown.room}
         elif isinstance(self.published, StatisticResults):
-            found = {"statistic": self.design.statistic}
+            facts = {"statistic": self.design.statistic}
             if (cut := self.definition.cut).goes_on:
                 windows = f"{cut.noun}s"
                 last = f"all {windows} so far" if over is None else f"the {over} so far"
                 if isinstance(over, int):
                     last = f"the last {over:,} {windows}"
-                anew = adds_users_up(self.definition)
-                found["counted"] = last if anew is None else f"{last}, {anew}"
-        return found | ({"notes": [*self.notes]} if self.notes else {})
+                period = adds_users_up(self.definition)
+                facts["counted"] = last if period is None else f"{last}, {period}"
+        return facts | ({"notes": [*self.notes]} if self.notes else {})
 
-    def _cannot(self, what: str) -> NoReturn:
+    def _cannot(self, action: str) -> NoReturn:
         raise InvalidInputError(
-            f"{self.design.name!r} holds results of {self.definition.kind}, and {what} can be "
+            f"{self.design.name!r} holds results of {self.definition.kind}, and {action} can be "
             "asked only of counts, and of sums of declared groups; leave it out"
         )

@@ -105,52 +105,50 @@ def read(
     confidence_level = (
         None if confidence_level is None else check_confidence_level(confidence_level)
     )
-    if any(one.__module__.startswith("pyspark.sql.") for one in type(source).__mro__):
+    if any(base.__module__.startswith("pyspark.sql.") for base in type(source).__mro__):
         from counton.results.spark_frames import rows_of
 
         with _file_named_in_errors("the Spark frame"):
             rows, facts = rows_of(cast("Any", source))
             file = _file("the Spark frame", rows, facts)
     else:
-        given: Any = source
-        if not isinstance(given, str | os.PathLike) or not os.path.isfile(given):
-            shown = hide_secrets(given) if isinstance(given, str) else quote(given)
+        path: Any = source
+        if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):
+            shown = hide_secrets(path) if isinstance(path, str) else quote(path)
             raise InvalidInputError(
                 f"{shown!r} is not a file: give a table that a run or an export wrote"
             )
         with _file_named_in_errors(os.fspath(source)):
             file = _open_file(Path(source))
     with _file_named_in_errors(file.label):
-        own = file.described["terms"]["name"]
-        if stream not in (None, own):
+        stored_name = file.described["terms"]["name"]
+        if stream not in (None, stored_name):
             raise InvalidInputError(
-                f"{file.label!r} belongs to stream {own!r}: correct {field('stream', stream)}"
+                f"{file.label!r} belongs to stream {stored_name!r}: correct {field('stream', stream)}"
             )
-        found = _release_of(file, confidence_level)
+        numbers = _release_of(file, confidence_level)
         for note in file.notes:
-            if note not in found.facts().get("notes", ()):
-                found = found.with_note(note)
-        found.only(found.steps[-1:]).table()  # an unreadable release is refused
-        release = Release(found)
+            if note not in numbers.facts().get("notes", ()):
+                numbers = numbers.with_note(note)
+        numbers.only(numbers.steps[-1:]).table()  # an unreadable release is refused
+        release = Release(numbers)
         release.describe()
     return release
 
 
 def read_public(
-    given: str | os.PathLike[str],
+    path: str | os.PathLike[str],
     *,
     stream: str | None = None,
     confidence_level: float | None = None,
 ) -> Release | None:
     """Read a released table, as `read` does; None if the source is a state."""
-    return (
-        read(given, stream=stream, confidence_level=confidence_level) if is_table(given) else None
-    )
+    return read(path, stream=stream, confidence_level=confidence_level) if is_table(path) else None
 
 
-def is_table(given: str | os.PathLike[str]) -> bool:
+def is_table(path: str | os.PathLike[str]) -> bool:
     """Return True for the path of a released table, by its ending; False for a state."""
-    return Path(given).suffix.lower() in TABLES
+    return Path(path).suffix.lower() in TABLES
 
 
 def _release_of(file: _File, level: float | None) -> ReleaseData:
@@ -174,8 +172,12 @@ def _release_of(file: _File, level: float | None) -> ReleaseData:
     of = _readings
     if definition.statistic.additive and not definition.ranks:
         of = _cells
-    found = of(file, definition, terms, level)
-    return found if "revisions" not in described else _with_revisions(found, described)
+    release_numbers = of(file, definition, terms, level)
+    return (
+        release_numbers
+        if "revisions" not in described
+        else _with_revisions(release_numbers, described)
+    )
 
 
 def _with_revisions(release: ReleaseData, described: Mapping[str, Any]) -> ReleaseData:
@@ -234,9 +236,9 @@ def _open_file(path: Path) -> _File:
                 "description of its stream, because the stream was not made from events: give the "
                 "state instead"
             )
-        where = "its metadata" if kind == ".parquet" else f"{path.name}.json beside it"
+        location = "its metadata" if kind == ".parquet" else f"{path.name}.json beside it"
         raise InvalidInputError(
-            f"{str(path)!r} has no description of its stream in {where}, so it is not a released "
+            f"{str(path)!r} has no description of its stream in {location}, so it is not a released "
             "table. If another tool cut it from a released table, cut that one by counton export "
             f"({field('windows')}, {field('groups')})"
         )
@@ -346,7 +348,7 @@ def _cells(file: _File, definition: ReleaseMetadata, terms: Design, level: float
         )
     estimates = rows["estimate"].cast(pl.Int64).to_numpy() if whole else number
     by_series: dict[str, Any] = {}
-    there = np.ones(zeros.shape, np.bool_)
+    is_present = np.ones(zeros.shape, np.bool_)
     for series in definition.series_names:
         is_of_series = (rows["series"] == series).fill_null(value=False).to_numpy()
         at = step_places[is_of_series], group_places[is_of_series]
@@ -354,27 +356,29 @@ def _cells(file: _File, definition: ReleaseMetadata, terms: Design, level: float
         by_series[series][at] = estimates[is_of_series]
         has_row = np.zeros(zeros.shape, np.bool_)
         has_row[at] = True
-        there &= has_row
+        is_present &= has_row
     values: Any
     values, *own_windows = by_series.values()
-    expected = np.ones_like(there)
+    expected = np.ones_like(is_present)
     if since is not None:
         starts = np.array([since[group] for group in groups], np.int64) - definition.cut.lags
         expected = np.arange(1, last + 1)[:, None] >= starts
-    found = ReleaseData.of(
+    numbers = ReleaseData.of(
         definition,
         terms,
         values,
         level,
         since=since,
-        there=None if there[expected].all() else there | ~expected,
+        there=None if is_present[expected].all() else is_present | ~expected,
         own_windows=own_windows[0] if own_windows else None,
     )
-    first = int(np.flatnonzero(there.any(axis=1))[0]) + 1 if there.any() else 1
-    kept = np.flatnonzero(there.any(axis=0)).tolist()
-    left = [groups[number] for number in kept]
+    first = int(np.flatnonzero(is_present.any(axis=1))[0]) + 1 if is_present.any() else 1
+    kept = np.flatnonzero(is_present.any(axis=0)).tolist()
+    kept_groups = [groups[number] for number in kept]
     steps = range(first, last + 1) if first > 1 else None
-    return found.only(steps, left if len(left) < len(groups) and left else None)
+    return numbers.only(
+        steps, kept_groups if len(kept_groups) < len(groups) and kept_groups else None
+    )
 
 
 def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
@@ -382,7 +386,7 @@ def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
     since = described.get("since")
     if since is None:
         return None
-    return dict(sorted(since.items(), key=lambda one: (one[1], one[0])))
+    return dict(sorted(since.items(), key=lambda entry: (entry[1], entry[0])))
 
 
 def _cell_values(file: _File, terms: Design) -> NDArray[Any]:
@@ -406,8 +410,8 @@ def _rows_there(file: _File, released: ReleaseData) -> pl.DataFrame | None:
             f"{file.label!r} has no column {lost[0]!r} any more, which tells its rows apart: "
             "give the file with it"
         )
-    there = rows.select(pl.col(name).cast(table.schema[name], strict=False) for name in names)
-    return None if rows_among(table, there).height == table.height else there
+    stored_rows = rows.select(pl.col(name).cast(table.schema[name], strict=False) for name in names)
+    return None if rows_among(table, stored_rows).height == table.height else stored_rows
 
 
 def _readings(file: _File, definition: ReleaseMetadata, terms: Design, level: float) -> ReleaseData:
@@ -419,7 +423,7 @@ def _readings(file: _File, definition: ReleaseMetadata, terms: Design, level: fl
     definition = definition if definition.ranks else with_shown_groups(definition, shown)
     if since is not None:
         values = _cell_values(file, terms)
-        found = ReleaseData.of(definition, terms, values, level, since=since, shown=shown)
+        numbers = ReleaseData.of(definition, terms, values, level, since=since, shown=shown)
     elif not rows.height:
         raise InvalidInputError(
             f"{field('source', file.label)} has no rows, because nothing was released: read it "
@@ -428,16 +432,18 @@ def _readings(file: _File, definition: ReleaseMetadata, terms: Design, level: fl
     else:
         values = _cell_values(file, terms)
         values = values.reshape(len(values), *terms.shape)
-        found = ReleaseData.of(definition, terms, values, level, shown=shown)
-    there = rows["window_index"].sort()
-    found = found.only(range(there[0], there[-1] + 1) if len(there) else found.steps)
+        numbers = ReleaseData.of(definition, terms, values, level, shown=shown)
+    stored_steps = rows["window_index"].sort()
+    numbers = numbers.only(
+        range(stored_steps[0], stored_steps[-1] + 1) if len(stored_steps) else numbers.steps
+    )
     if (
         definition.domain is not None
         and "group" in rows.columns
         and hasattr(definition.statistic, "group")
     ):
-        here = {*rows["group"].unique().to_list()}
-        left = [group for group in definition.groups if group in here]
-        if left and len(left) < len(definition.groups):
-            found = found.only(groups=left)
-    return replace(found, rows_there=_rows_there(file, found))
+        stored_groups = {*rows["group"].unique().to_list()}
+        groups = [group for group in definition.groups if group in stored_groups]
+        if groups and len(groups) < len(definition.groups):
+            numbers = numbers.only(groups=groups)
+    return replace(numbers, rows_there=_rows_there(file, numbers))

@@ -62,13 +62,13 @@ class Revisions:
         windows = np.arange(1, night + 1)
         # how many windows, at most `lags`, had ended after each at its newest count
         lags = np.minimum(night - windows, self.lags)
-        found: NDArray[Any] = np.moveaxis(self.values, -1, 1)[windows + lags - 1, lags]
-        return found
+        newest: NDArray[Any] = np.moveaxis(self.values, -1, 1)[windows + lags - 1, lags]
+        return newest
 
     def design_at(self, night: int) -> Design[AsOf]:
         """Return the design of the newest counts after a night: a step for each window."""
-        made: Any = replace(self.design, strategy=cast("Any", AsOf(self.design.strategy, night)))
-        return cast("Design[AsOf]", made)
+        design: Any = replace(self.design, strategy=cast("Any", AsOf(self.design.strategy, night)))
+        return cast("Design[AsOf]", design)
 
 
 def versions_at_hand(revisions: Revisions | None, name: str) -> Revisions:
@@ -93,20 +93,20 @@ def versions_of_cells(
     parts = []
     terms = revisions.design_at(last)
     for lag in range(min(revisions.lags + 1, last)):
-        known = range(last - lag, last - lag + 1)
+        versions = range(last - lag, last - lag + 1)
         values = revisions.values[lag:last, ..., lag].reshape(last - lag, -1)[:, places]
-        std = np.repeat(np.asarray(terms.errors.std(known), np.float64), last - lag)
-        half = np.repeat(terms.errors.halfwidths(known, level), last - lag)
+        std = np.repeat(np.asarray(terms.errors.std(versions), np.float64), last - lag)
+        half = np.repeat(terms.errors.halfwidths(versions, level), last - lag)
         windows = np.arange(1, last - lag + 1)
         names = pl.Series(list(cells), dtype=pl.String)
-        each = {
+        columns = {
             "window_index": windows,
             "window_start": local_times(cut, np.asarray(cut.ends(windows - 1), np.int64)),
             "window_end": local_times(cut, np.asarray(cut.ends(windows), np.int64)),
         }
         rows = np.repeat(np.arange(len(windows)), len(places))
         parts.append(
-            pl.DataFrame(each)[rows].with_columns(
+            pl.DataFrame(columns)[rows].with_columns(
                 group=names.gather(np.tile(np.arange(len(places)), len(windows))),
                 as_of=local_times(cut, np.asarray(cut.ends(windows + lag), np.int64)).gather(rows),
                 lag_windows=pl.lit(lag, pl.Int64),

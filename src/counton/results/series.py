@@ -47,20 +47,20 @@ class Series:
     def estimates(self) -> Numbers:
         """The numbers in data units; `InvalidInputError` names the steps of missing rows."""
         if self.there is not None and not self.there.all():
-            gone = np.flatnonzero(~self.there.all(axis=1)) + self.start
+            missing = np.flatnonzero(~self.there.all(axis=1)) + self.start
             raise InvalidInputError(
-                f"{steps_in_words(gone)} not in the file, at least not for all groups: give a "
+                f"{steps_in_words(missing)} not in the file, at least not for all groups: give a "
                 "complete file, or ask for steps and groups that are complete, or use the table"
             )
         return self.values
 
-    def with_withdrawn(self, gone: NDArray[np.bool_]) -> Series:
+    def with_withdrawn(self, withdrawn: NDArray[np.bool_]) -> Series:
         """Return a copy in which withdrawn numbers may be missing, for callers who hide them.
 
         Args:
-            gone: which numbers are withdrawn, of the shape of ``values``.
+            withdrawn: which numbers are withdrawn, of the shape of ``values``.
         """
-        return self if self.there is None else replace(self, there=self.there | gone)
+        return self if self.there is None else replace(self, there=self.there | withdrawn)
 
     def with_zeros(self) -> Series:
         """Return a copy in which missing numbers are 0, for callers who do not show them."""
@@ -84,8 +84,8 @@ class Series:
     def part(self, steps: range) -> Series:
         """Return consecutive steps of a series that begins at step 1."""
         of = slice(steps.start - 1, steps.stop - 1)
-        there = None if self.there is None else self.there[of]
-        return Series(self.values[of], self.std[of], self.half[of], there, steps.start)
+        is_present = None if self.there is None else self.there[of]
+        return Series(self.values[of], self.std[of], self.half[of], is_present, steps.start)
 
     def columns(self, confidence_level: float) -> dict[str, NDArray[Any]]:
         """Return the columns of estimates and intervals.
@@ -145,10 +145,10 @@ class LateValues:
 def steps_in_words(steps: NDArray[np.int64]) -> str:
     """Format ascending steps as ranges, the first few."""
     parts = np.split(steps, np.flatnonzero(np.diff(steps) > 1) + 1)
-    told = [f"{a[0]:,}" if len(a) == 1 else f"{a[0]:,} to {a[-1]:,}" for a in parts]
+    texts = [f"{a[0]:,}" if len(a) == 1 else f"{a[0]:,} to {a[-1]:,}" for a in parts]
     if len(steps) == 1:
-        return f"step {told[0]} is"
-    return f"steps {some_of(told)} are"
+        return f"step {texts[0]} is"
+    return f"steps {some_of(texts)} are"
 
 
 def local_times(windows: Windows, us: NDArray[np.int64]) -> pl.Series:
@@ -180,14 +180,14 @@ def labels_of(table: pl.DataFrame) -> list[str]:
     return names if several else exact
 
 
-def rows_among(table: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
+def rows_among(table: pl.DataFrame, stored_rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of a table that another has too, by their common columns.
 
     >>> rows = pl.DataFrame({"window_index": [1, 2], "estimate": [3, 4]})
     >>> rows_among(rows, pl.DataFrame({"window_index": [2]}))["estimate"].to_list()
     [4]
     """
-    on = [name for name in there.columns if name in table.columns]
+    on = [name for name in stored_rows.columns if name in table.columns]
     same = [
         pl.col(name).fill_null("") if kind == pl.String else pl.col(name)
         for name, kind in table.select(on).schema.items()
@@ -195,7 +195,7 @@ def rows_among(table: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
     kept = (
         table.select(same)
         .with_row_index("_row")
-        .join(there.select(on).select(same), on=on, how="semi", nulls_equal=True)
+        .join(stored_rows.select(on).select(same), on=on, how="semi", nulls_equal=True)
     )
     return table[kept["_row"]]
 

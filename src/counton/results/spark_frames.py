@@ -36,7 +36,7 @@ def frame_of(table: pl.DataFrame, facts: Mapping[str, Any], session: SparkSessio
 
 def rows_of(frame: DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Return the rows and facts of a frame; `InvalidInputError` if no column has a description."""
-    carried = [one.metadata[_METADATA] for one in frame.schema if _METADATA in one.metadata]
+    carried = [field.metadata[_METADATA] for field in frame.schema if _METADATA in field.metadata]
     if not carried:
         raise InvalidInputError(
             "the Spark frame has lost the description of its stream, which was in the metadata of "

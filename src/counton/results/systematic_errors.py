@@ -32,7 +32,7 @@ def systematic_errors(definition: ReleaseMetadata) -> list[str]:
     it too high (by an unknown amount)
     """
     late = list[str]()
-    left = list[str]()
+    left_out = list[str]()
     if definition.cut.timed and definition.cut.goes_on:
         window = definition.window
         unit = definition.unit
@@ -51,17 +51,19 @@ def systematic_errors(definition: ReleaseMetadata) -> list[str]:
             "little, by noise alone, when later totals tell more of it"
         )
     if not definition.cells.named_beforehand:
-        left = [("groups that were never large enough to be shown are left out, with their rows")]
+        left_out = [
+            ("groups that were never large enough to be shown are left out, with their rows")
+        ]
     elif definition.left_out.drops:
-        left = [("rows of groups that were not declared do not count (by an unknown amount)")]
+        left_out = [("rows of groups that were not declared do not count (by an unknown amount)")]
     aside = definition.left_out
     lacking = _rows_that_do_not_count(aside) if aside.skips or aside.sets_aside else []
     if not definition.counting.users:
-        return [*late, *lacking, *_statistic_notes(definition), *left]
+        return [*late, *lacking, *_statistic_notes(definition), *left_out]
     beyond = _rows_beyond_a_bound(definition)
-    own = _statistic_notes(definition)
+    statistic_notes = _statistic_notes(definition)
     again = _users_counted_again(definition)
-    return [*late, *lacking, *beyond, *again, *own, *left, *anew_notes(definition)]
+    return [*late, *lacking, *beyond, *again, *statistic_notes, *left_out, *anew_notes(definition)]
 
 
 def _users_counted_again(definition: ReleaseMetadata) -> list[str]:
@@ -80,8 +82,8 @@ def _rows_that_do_not_count(left_out: RowsLeftOut) -> list[str]:
     """Return a line on rows that do not count because they lack a value or cannot be read."""
     aside = left_out.sets_aside
     if not left_out.skips:
-        said = "rows that cannot be read do not count (by an unknown amount)"
-        return [said]
+        note = "rows that cannot be read do not count (by an unknown amount)"
+        return [note]
     *others, last = left_out.skips
     named = f"{', '.join(others)} or {last}" if others else last
     rows = f"rows that cannot be read, or without {named}," if aside else f"rows without {named}"
@@ -95,8 +97,8 @@ def late_note(definition: ReleaseMetadata) -> str | None:
 
 def adds_users_up(definition: ReleaseMetadata) -> str | None:
     """Return a note that counts of users by period are added up, if they are."""
-    anew = definition.anew()
-    return None if anew is None or definition.series != "cumulative" else counted_anew(anew)
+    period = definition.anew()
+    return None if period is None or definition.series != "cumulative" else counted_anew(period)
 
 
 def _rows_beyond_a_bound(definition: ReleaseMetadata) -> list[str]:
@@ -108,23 +110,27 @@ def _rows_beyond_a_bound(definition: ReleaseMetadata) -> list[str]:
         return []
     counts = getattr(inner, "counts_rows", False) and not inner.in_rank
     positive = definition.statistic.additive and (definition.contribution.lower or 0) >= 0
-    said = beyond_in_words(beyond, low=counts or positive)
+    note = beyond_in_words(beyond, low=counts or positive)
     if late_note(definition) is not None:
-        said += f", those of late {plural(definition.window)} most: earlier rows count first"
-    return [said]
+        note += f", those of late {plural(definition.window)} most: earlier rows count first"
+    return [note]
 
 
 def _statistic_notes(definition: ReleaseMetadata) -> list[str]:
     """Return lines on errors of the statistic, or of each in a report, such as by clipping."""
     inner = definition.inner
-    held = definition.contribution
+    contribution = definition.contribution
     if inner.statistics:
         parts = inner.statistics.items()
         return [
-            f"{name}: {line}" for name, one in parts for line in inner_of(one).systematic_errors()
+            f"{name}: {line}" for name, part in parts for line in inner_of(part).systematic_errors()
         ]
-    if definition.what == "stream" and held.lower is not None and held.upper is not None:
-        return [clipped_in_words(held.lower, held.upper, "the number")]
+    if (
+        definition.what == "stream"
+        and contribution.lower is not None
+        and contribution.upper is not None
+    ):
+        return [clipped_in_words(contribution.lower, contribution.upper, "the number")]
     return [*inner.systematic_errors()]
 
 
@@ -132,13 +138,13 @@ def anew_notes(definition: ReleaseMetadata) -> list[str]:
     """Return notes on numbers in which one user counts once in each period."""
     parts = definition.inner.statistics
     if not parts:
-        said = adds_users_up(definition)
-        if said is None:
+        users_note = adds_users_up(definition)
+        if users_note is None:
             return []
-        return [f"users: {said}, and all periods are added up"]
-    found = {name: definition.anew(inner_of(part)) for name, part in parts.items()}
+        return [f"users: {users_note}, and all periods are added up"]
+    periods = {name: definition.anew(inner_of(part)) for name, part in parts.items()}
     return [
         f"{name}: users, {counted_anew(period)}, and all periods are added up"
-        for name, period in found.items()
+        for name, period in periods.items()
         if period is not None
     ]

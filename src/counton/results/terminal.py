@@ -50,15 +50,17 @@ def text_table(table: pl.DataFrame) -> TextTable:
     names = [(name, kind.is_numeric()) for name, kind in table.schema.items()]
     texts = []
     for values, column in zip(columns.values(), readable(columns), strict=True):
-        days = all(isinstance(one, datetime) and not one.hour | one.minute for one in values)
+        days = all(
+            isinstance(value, datetime) and not value.hour | value.minute for value in values
+        )
         texts.append([text.removesuffix(" 00:00") if days else text for text in column])
     return TextTable(names, [*zip(*texts, strict=True)])
 
 
-def shown_rows(table: pl.DataFrame, asked: Sequence[str] = ()) -> tuple[TextTable, str]:
+def shown_rows(table: pl.DataFrame, first_names: Sequence[str] = ()) -> tuple[TextTable, str]:
     """Return the rows that a screen shows, and a note on the others.
 
-    The first rows are shown; of numbers of several names, those ``asked`` before others. Rows are
+    The first rows are shown; of numbers of several names, those ``first_names`` before others. Rows are
     not chosen by their estimates, because intervals of the largest of many noisy numbers hold less
     often than they state.
     """
@@ -68,9 +70,11 @@ def shown_rows(table: pl.DataFrame, asked: Sequence[str] = ()) -> tuple[TextTabl
     if table.height <= most:
         return text_table(table), ""
     note = f"the first {most} of {table.height:,} rows"
-    if asked and not report and named and table["measure"].n_unique() > 1:
-        table = table.sort(pl.col("measure").is_in(asked), descending=True, maintain_order=True)
-        note += f", {list_in_words([*asked])} first"
+    if first_names and not report and named and table["measure"].n_unique() > 1:
+        table = table.sort(
+            pl.col("measure").is_in(first_names), descending=True, maintain_order=True
+        )
+        note += f", {list_in_words([*first_names])} first"
     return text_table(table.head(most)), note
 
 
@@ -100,10 +104,10 @@ def screen_of(released: ReleaseData) -> Screen:
 
 def _below(released: ReleaseData) -> list[str]:
     """Return the lines below a table: notes, and sentences on errors other than noise."""
-    beside = systematic_errors(released.definition)
+    errors = systematic_errors(released.definition)
     return [
         *(f"note: {note}" for note in released.notes),
-        *(f"not in the intervals: {line}" for line in beside),
+        *(f"not in the intervals: {line}" for line in errors),
     ]
 
 
@@ -113,27 +117,27 @@ def _heading_of_readings(released: ReleaseData, at_once: str) -> str:
     cut = released.definition.cut
     over = released.over
     level = f"intervals of {percent(released.level)}%{at_once}"
-    what = _bounded_subject(released.definition)
+    subject = _bounded_subject(released.definition)
     if not cut.goes_on:
-        return f"\n{what}, {level}"
+        return f"\n{subject}, {level}"
     if not cut.timed:
-        said = f"after step {after:,}"
+        when = f"after step {after:,}"
         if isinstance(over, str):
-            said = f"in the {over} up to step {after:,}"
+            when = f"in the {over} up to step {after:,}"
         elif over == 1:
-            said = f"in step {after:,}"
+            when = f"in step {after:,}"
         elif over is not None:
-            said = f"in the {over:,} steps up to step {after:,}"
-        return f"\n{what}, {said}, {level}"
-    said = cut.until(int(cut.ends(range(after, after + 1))[0]))
+            when = f"in the {over:,} steps up to step {after:,}"
+        return f"\n{subject}, {when}, {level}"
+    when = cut.until(int(cut.ends(range(after, after + 1))[0]))
     if isinstance(over, str):
-        said = f"in the {over} {said}"
+        when = f"in the {over} {when}"
     elif over == 1:
-        said = f"in the {cut.period or cut.noun} {said}"
+        when = f"in the {cut.period or cut.noun} {when}"
     elif over is not None:
-        said = f"in the {over:,} windows {said}"
-    where = f"(window {after:,}, {cut.timezone})"
-    return f"\n{what}, {said} {where}, {level}"
+        when = f"in the {over:,} windows {when}"
+    place = f"(window {after:,}, {cut.timezone})"
+    return f"\n{subject}, {when} {place}, {level}"
 
 
 def _bounded_subject(definition: ReleaseMetadata) -> str:
@@ -148,12 +152,12 @@ def _bounded_subject(definition: ReleaseMetadata) -> str:
     "number of departures, at most 5 of one aircraft's week"
     """
     inner = definition.inner
-    said = statistic_in_words(definition).removesuffix(",")
-    said += definition.counting.bound_in_heading(definition.window, definition.unit)
+    subject = statistic_in_words(definition).removesuffix(",")
+    subject += definition.counting.bound_in_heading(definition.window, definition.unit)
     lower, upper = (getattr(inner, end, None) for end in ("lower", "upper"))
     if inner.additive and lower is not None and upper is not None:
-        said += f", values from {text(lower)} to {text(upper)}"
-    return said
+        subject += f", values from {text(lower)} to {text(upper)}"
+    return subject
 
 
 def _screen_of_cells(released: ReleaseData) -> Screen:
@@ -178,22 +182,22 @@ def _heading_of_cells(released: ReleaseData) -> str:
     released_at, counted = (
         cut.until(int(cut.ends(range(at, at + 1))[0])) for at in (step, max(step - delay, 0))
     )
-    what = _bounded_subject(definition)
-    which = {
-        "what": what if "," not in what else f"{what},",
+    subject = _bounded_subject(definition)
+    words = {
+        "what": subject if "," not in subject else f"{subject},",
         "window": cut.period or cut.noun,
         "number": f"{step:,}",
         "zone": cut.timezone,
     }
     if cut.lags or definition.series == "per-window":
-        said = "{what} in the {window} {until} (window {number}, {zone})"
+        template = "{what} in the {window} {until} (window {number}, {zone})"
         if cut.lags:
-            said = "{what} by {window}, as known {until} (window {number}, {zone})"
-        return "\n" + said.format(until=released_at, **which)
+            template = "{what} by {window}, as known {until} (window {number}, {zone})"
+        return "\n" + template.format(until=released_at, **words)
     if delay:
-        which["zone"] += f"; released with the window {released_at}"
-    said = "{what} so far, {until} (window {number}, {zone})"
-    return "\n" + said.format(until=counted, **which)
+        words["zone"] += f"; released with the window {released_at}"
+    template = "{what} so far, {until} (window {number}, {zone})"
+    return "\n" + template.format(until=counted, **words)
 
 
 def _last_table(released: ReleaseData, interval: str) -> TextTable:
@@ -211,8 +215,8 @@ def _numbers_of_step(
     released: ReleaseData, step: int, series: Series
 ) -> tuple[list[str], list[str]]:
     """Return estimates and intervals of one step as texts; withdrawn numbers are not shown."""
-    gone = withdrawn_cells(released.definition.marks, range(step, step + 1), released.groups)
-    series = series.with_withdrawn(gone)
+    withdrawn = withdrawn_cells(released.definition.marks, range(step, step + 1), released.groups)
+    series = series.with_withdrawn(withdrawn)
     half = float(series.half[0])
     whole = series.estimates.dtype.kind == "i"
     value, lower, upper = (
@@ -220,7 +224,7 @@ def _numbers_of_step(
         for ends in (series.estimates, series.lower, series.upper)
     )
     ends = [f"{low} to {high}" for low, high in zip(lower, upper, strict=True)]
-    for place in np.flatnonzero(gone[0]).tolist():
+    for place in np.flatnonzero(withdrawn[0]).tolist():
         value[place] = "withdrawn"
         ends[place] = ""
     return value, ends
@@ -231,8 +235,8 @@ def _versions_table(released: ReleaseData, interval: str) -> TextTable:
     cut = released.definition.cut
     last = released.steps[-1]
     steps = range(max(released.first, last - cut.lags), last + 1)
-    many = len(steps) * len(released.groups) > MOST
-    shown = sorted({steps[0], last}) if many else [*steps]
+    is_long = len(steps) * len(released.groups) > MOST
+    shown = sorted({steps[0], last}) if is_long else [*steps]
     grouped = released.definition.by is not None
     names = [("window", False)]
     names += [((released.definition.by or ""), False)] if grouped else []

@@ -83,16 +83,16 @@ def protection_in_words(definition: ReleaseMetadata) -> str:
     unit = definition.unit
     hidden = difference(unit, definition.contribution.relation)
     fades = isinstance(definition.guarantee, AgesWithData)
-    said = (
+    sentence = (
         "Random noise was mixed in before publication: it limits how well anybody can tell, from "
         f"all published numbers together, {hidden}{', and less so as it gets older' * fades}."
     )
     if not definition.counting.users and definition.counting.moves is None:
         less = f"Somebody with several {plural(unit)} is protected less."
-        stated = definition.cut.lags or definition.changes
-        changes = _as_sentence(changes_note(definition)) if stated else []
-        return " ".join([said, less, *changes])
-    return " ".join([said, *_user_notes(definition)])
+        may_change = definition.cut.lags or definition.changes
+        changes = _as_sentence(changes_note(definition)) if may_change else []
+        return " ".join([sentence, less, *changes])
+    return " ".join([sentence, *_user_notes(definition)])
 
 
 def measured_in(definition: ReleaseMetadata) -> dict[str, str]:
@@ -129,26 +129,26 @@ def _published_in_words(
     called = statistic_in_words(definition)
     if statistics := definition.inner.statistics:
         parts = []
-        for one, part in statistics.items():
-            anew = definition.anew(inner_of(part))
-            each = "" if anew is None else f", users {counted_anew(anew)}"
-            parts.append(f"{one} ({inner_of(part).keyword}{each})")
+        for part_name, part in statistics.items():
+            period = definition.anew(inner_of(part))
+            users_note = "" if period is None else f", users {counted_anew(period)}"
+            parts.append(f"{part_name} ({inner_of(part).keyword}{users_note})")
         called = f"report of {list_in_words(parts)}"
     if definition.what == "stream":
         called = f"total {name!r}" if definition.series == "cumulative" else f"number {name!r}"
-    what = f"{called.removesuffix(',')}{',' * (',' in called and definition.by is not None)}"
+    subject = f"{called.removesuffix(',')}{',' * (',' in called and definition.by is not None)}"
     if definition.domain is not None and definition.by is not None:
-        how = definition.cells.how(len(definition.domain or ()), "groups, named beforehand")
+        cells_note = definition.cells.how(len(definition.domain or ()), "groups, named beforehand")
         by = groups_in_words(definition) or ""
-        what = f"{what} by {by} ({how})"
+        subject = f"{subject} by {by} ({cells_note})"
     if not cut.goes_on:
-        return f"The {what}, {cut.span(steps)}, was published once."
+        return f"The {subject}, {cut.span(steps)}, was published once."
     if not cut.timed:
-        which = "" if definition.series == "per-window" else " so far"
+        kind_note = "" if definition.series == "per-window" else " so far"
         row = "" if definition.what == "stream" else ", after each row"
         if len(steps) == 1:
-            return f"The {what}{which} was published once{row}."
-        return f"The {what}{which} was published {len(steps):,} times{row}."
+            return f"The {subject}{kind_note} was published once{row}."
+        return f"The {subject}{kind_note} was published {len(steps):,} times{row}."
     every = f"period of {cut.every}" if cut.period is None else cut.period
     if isinstance(over, str):
         when = f"in each {over}{_so_far(definition, over)}"
@@ -163,7 +163,7 @@ def _published_in_words(
     else:
         when = "so far"
     return (
-        f"The {what}, {when}, was published after each {every} of {cut.span(steps)} "
+        f"The {subject}, {when}, was published after each {every} of {cut.span(steps)} "
         f"(time zone {cut.timezone})."
     )
 
@@ -176,14 +176,14 @@ def _so_far(definition: ReleaseMetadata, period: str) -> str:
 def error_in_words(series: Series, level: float, *, total: bool) -> str:
     """Return a sentence on the noise of totals, or of single windows."""
     low, high, last = (
-        quantity(one, one)
-        for one in map(float, (series.std.min(), series.std.max(), series.std[-1]))
+        quantity(deviation, deviation)
+        for deviation in map(float, (series.std.min(), series.std.max(), series.std[-1]))
     )
     half = float(series.half[-1])
     between = f" (from {low} to {high} so far)" if low != high else ""
-    what = "a total" if total else "a window's own number"
+    series_name = "a total" if total else "a window's own number"
     return (
-        f"The noise of {what} has the standard deviation {last} at the last step{between}, "
+        f"The noise of {series_name} has the standard deviation {last} at the last step{between}, "
         f"and its margin of error ({percent(level)}%) there is {quantity(half, half)}."
     )
 
@@ -218,8 +218,8 @@ def deviations_in_words(deviations: Mapping[str, float]) -> list[str]:
         if len(bounded) == 1 and "" in bounded:
             sentences = [f"{noise} the standard deviation {values[0]}."]
         elif len(bounded) <= _NAMED:
-            each = [f"{value} ({name})" for value, name in zip(values, bounded, strict=True)]
-            sentences = [f"{noise} the standard deviation {list_in_words(each)}."]
+            phrases = [f"{value} ({name})" for value, name in zip(values, bounded, strict=True)]
+            sentences = [f"{noise} the standard deviation {list_in_words(phrases)}."]
         else:
             low = min(bounded.values())
             high = max(bounded.values())
@@ -257,10 +257,10 @@ def deviations_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, 
     """
     if "noise_std" not in rows.columns:
         return {}
-    found = _largest_by_name(rows, pl.col("noise_std").cast(pl.Float64), margins)
+    largest = _largest_by_name(rows, pl.col("noise_std").cast(pl.Float64), margins)
     most = reach_of(rows, margins)
     return {
-        name: std if std <= most.get(name, math.inf) else math.inf for name, std in found.items()
+        name: std if std <= most.get(name, math.inf) else math.inf for name, std in largest.items()
     }
 
 
@@ -275,10 +275,10 @@ def _largest_by_name(
     names = [
         name for name in ("statistic", "measure", "tree_level", "quantile") if name in rows.columns
     ]
-    found = rows.select(*names, far=number).drop_nulls("far").drop_nans("far")
-    if not names or not found.height:
-        return {"": max(found["far"])} if found.height else {}
-    most = found.group_by(names, maintain_order=True).max()
+    numbers = rows.select(*names, far=number).drop_nulls("far").drop_nans("far")
+    if not names or not numbers.height:
+        return {"": max(numbers["far"])} if numbers.height else {}
+    most = numbers.group_by(names, maintain_order=True).max()
     return {
         " ".join(_name_of(name) for name in row[:-1] if name not in (None, "all")): row[-1]
         for row in most.rows()
@@ -312,18 +312,18 @@ def changes_note(definition: ReleaseMetadata) -> str | None:
     if (covered := definition.changes) is None:
         return None
     if definition.counting.users:
-        said = "a counted row that later inputs lack stays counted"
+        rule = "a counted row that later inputs lack stays counted"
         if covered:
             times = "once" if covered == 1 else f"{covered:,} times"
-            said = f"later inputs may replace each counted row {times}, then it stays counted"
-        return f"{said}: the guarantee covers all inputs of each {definition.unit} together"
-    many = plural(definition.counting.row or definition.unit)
-    said = f"{many} may change in later inputs (vanish, come back, be in another window or group)"
+            rule = f"later inputs may replace each counted row {times}, then it stays counted"
+        return f"{rule}: the guarantee covers all inputs of each {definition.unit} together"
+    rows = plural(definition.counting.row or definition.unit)
+    rule = f"{rows} may change in later inputs (vanish, come back, be in another window or group)"
     if covered:
         times = "1 change" if covered == 1 else f"{covered:,} changes"
-        return f"{said}: the guarantee covers {times} of each"
+        return f"{rule}: the guarantee covers {times} of each"
     factor = "(1 + 2K)" if definition.cut.lags else "(1 + K)"
-    return f"{said}: one that changes K times loses up to {factor} times as much as one that stays"
+    return f"{rule}: one that changes K times loses up to {factor} times as much as one that stays"
 
 
 def users_note_of(definition: ReleaseMetadata) -> str | None:
@@ -384,7 +384,7 @@ def account_of(
         ],
         unprotected=definition.cut.unprotected,
         sources=definition.statistic.sources,
-        constants=[(f"least of {one.holds_for}", one.source) for one in factors],
+        constants=[(f"least of {factor.holds_for}", factor.source) for factor in factors],
     )
 
 
@@ -414,26 +414,26 @@ def _released_in_words(definition: ReleaseMetadata, terms: Design, steps: int) -
     """Return a sentence on what has been released so far."""
     cut = definition.cut
     additive = definition.statistic.additive
-    what = statistic_in_words(definition)
+    subject = statistic_in_words(definition)
     if not cut.goes_on:
-        return f"The {what} was released once."
+        return f"The {subject} was released once."
     if definition.series == "both":
-        what = what.removesuffix(",")
-        what = f"{what}, so far and in each window,"
+        subject = subject.removesuffix(",")
+        subject = f"{subject}, so far and in each window,"
     elif definition.series == "per-window":
-        what = f"{what} in each window"
+        subject = f"{subject} in each window"
     elif additive:
-        what = f"{what} so far"
+        subject = f"{subject} so far"
     elif definition.series == "period-to-date":
         period = definition.anew() or "period"
-        what = f"{what} in each {period}{_so_far(definition, period)}"
+        subject = f"{subject} in each {period}{_so_far(definition, period)}"
     else:
-        what = f"running {what}"
+        subject = f"running {subject}"
     if (by := groups_in_words(definition)) is not None and definition.domain is not None:
-        how = definition.cells.how(len(definition.domain or ()), "declared groups")
-        what = f"{what} by {by} ({how})"
+        cells_note = definition.cells.how(len(definition.domain or ()), "declared groups")
+        subject = f"{subject} by {by} ({cells_note})"
     if not cut.timed:
-        return f"The {what} was released after each row, {steps:,} times so far."
+        return f"The {subject} was released after each row, {steps:,} times so far."
     last = terms.strategy.horizon
     if cut.lags:  # the strategy of the newest numbers has only the windows that have ended
         last = None if cut.steps >= ENDLESS else cut.steps
@@ -443,7 +443,7 @@ def _released_in_words(definition: ReleaseMetadata, terms: Design, steps: int) -
         windows = "window" if cut.lags == 1 else f"{cut.lags:,} windows"
         again = f", and again after the next {windows}"
     return (
-        f"The {what} was released after {of} of {cut.every} from "
+        f"The {subject} was released after {of} of {cut.every} from "
         f"{day_and_time(cut.local(cut.start))} ({cut.timezone}) on{again}; {steps:,} "
         f"window{'s have' if steps != 1 else ' has'} been released so far."
     )
@@ -454,24 +454,26 @@ def statistic_in_words(definition: ReleaseMetadata) -> str:
     inner = definition.inner
     if inner.additive:
         return definition.subject
-    given = dict(inner.parameters)
-    edges = given.get("edges") or [0, 0]
-    columns = given.get("columns") or ()
-    names = [str(one if isinstance(one, str) else one[0]) for one in columns]
+    parameters = dict(inner.parameters)
+    edges = parameters.get("edges") or [0, 0]
+    columns = parameters.get("columns") or ()
+    names = [str(column if isinstance(column, str) else column[0]) for column in columns]
     tree = getattr(inner, "tree", None)
-    given |= {end: str(given[end]) for end in ("lower", "upper") if end in given}
-    given |= {
+    parameters |= {end: str(parameters[end]) for end in ("lower", "upper") if end in parameters}
+    parameters |= {
         "value": "the values" if definition.value is None else definition.value,
-        "units": plural(given.get("unit", "user")),
+        "units": plural(parameters.get("unit", "user")),
         "first": _plain(edges[0]),
         "last": _plain(edges[-1]),
         "columns": list_in_words([*names]),
         "statistics": list_in_words([*inner.statistics]),
         "levels": list_in_words([] if tree is None else [*tree.levels]),
     }
-    found = inner.phrase.format(**given) if inner.phrase else f"statistic {type(inner).__name__}"
-    anew = adds_users_up(definition)
-    return found if anew is None else f"{found}, {anew}"
+    phrase = (
+        inner.phrase.format(**parameters) if inner.phrase else f"statistic {type(inner).__name__}"
+    )
+    period = adds_users_up(definition)
+    return phrase if period is None else f"{phrase}, {period}"
 
 
 def _plain(edge: object) -> str:
@@ -492,9 +494,9 @@ def groups_in_words(definition: ReleaseMetadata) -> str | None:
     return " and ".join(name.strip() for name in definition.by.split(","))
 
 
-def title_in_words(what: str, grouped: str | None) -> str:
+def title_in_words(subject: str, grouped: str | None) -> str:
     """Return the title of a chart or a page: what counts, by which columns."""
-    return with_capital(what) if grouped is None else f"{with_capital(what)}, by {grouped}"
+    return with_capital(subject) if grouped is None else f"{with_capital(subject)}, by {grouped}"
 
 
 def times_in_words(
@@ -647,7 +649,7 @@ def with_parts(table: pl.DataFrame, definition: ReleaseMetadata) -> pl.DataFrame
     if {*names} & {*table.columns}:
         return table
     parts = pl.col("group").str.split(BETWEEN)
-    made = [
+    part_columns = [
         pl.when(parts.list.len() == len(names))
         .then(parts.list.get(place, null_on_oob=True))
         .alias(name)
@@ -655,4 +657,4 @@ def with_parts(table: pl.DataFrame, definition: ReleaseMetadata) -> pl.DataFrame
     ]
     order = [*table.columns]
     order[order.index("group") + 1 : order.index("group") + 1] = names
-    return table.with_columns(made).select(order)
+    return table.with_columns(part_columns).select(order)

@@ -71,8 +71,8 @@ def web_page(
     """
     definition = released.definition
     if title is None:
-        what = statistic_in_words(definition).removesuffix(",")
-        title = title_in_words(what, groups_in_words(definition))
+        subject = statistic_in_words(definition).removesuffix(",")
+        title = title_in_words(subject, groups_in_words(definition))
     table, left_out = _newest(released)
     shown_table = _numbers(released, table)
     is_final = [True] * len(shown_table.rows)
@@ -147,8 +147,8 @@ def _newest(released: ReleaseData) -> tuple[pl.DataFrame, str]:
     table = released.table(steps)
     most = _MOST_ROWS * released.n_series
     if "window_index" not in table.columns:
-        many = table.height
-        return table.head(_MOST_ROWS), _left_out(many) if many > _MOST_ROWS else ""
+        n_rows = table.height
+        return table.head(_MOST_ROWS), _left_out(n_rows) if n_rows > _MOST_ROWS else ""
     sizes = table.group_by("window_index").len().sort("window_index", descending=True)
     fits = sizes.filter((pl.col("len").cum_sum() <= most) | (pl.int_range(pl.len()) == 0))
     newest = table.filter(pl.col("window_index").is_in(fits["window_index"].implode()))
@@ -250,8 +250,8 @@ def _windows(
         return [f"{start} to {end}" for start, end in zip(
             texts["window_start"], texts["window_end"], strict=True
         )]  # fmt: skip
-    many = over or 1
-    spans = {step: cut.span(range(max(1, step - many + 1), step + 1)) for step in {*steps}}
+    n_windows = over or 1
+    spans = {step: cut.span(range(max(1, step - n_windows + 1), step + 1)) for step in {*steps}}
     return [spans[step] for step in steps]
 
 

@@ -44,11 +44,11 @@ def withdrawn_cells(
     marks: Sequence[WindowNote], steps: range, groups: Sequence[str], *, withdrawn: bool = True
 ) -> NDArray[np.bool_]:
     """Return which numbers are withdrawn (or noted alone), with the shape ``(steps, groups)``."""
-    gone = np.zeros((len(steps), len(groups)), np.bool_)
+    mask = np.zeros((len(steps), len(groups)), np.bool_)
     for mark in marks:
         if mark.withdrawn == withdrawn and mark.step in steps:
-            gone[mark.step - steps.start, [mark.group in (None, one) for one in groups]] = True
-    return gone
+            mask[mark.step - steps.start, [mark.group in (None, group) for group in groups]] = True
+    return mask
 
 
 def with_notes_of_periods(table: pl.DataFrame, marks: Sequence[WindowNote]) -> pl.DataFrame:
@@ -80,8 +80,8 @@ def with_notes(table: pl.DataFrame, marks: Sequence[WindowNote]) -> pl.DataFrame
         return table
     note = pl.lit(None, pl.String)
     for mark in marks:
-        there = pl.col("window_index") == mark.step
+        is_cell = pl.col("window_index") == mark.step
         if mark.group is not None and "group" in table.columns:
-            there &= pl.col("group") == mark.group
-        note = pl.when(there).then(pl.lit(mark.note)).otherwise(note)
+            is_cell &= pl.col("group") == mark.group
+        note = pl.when(is_cell).then(pl.lit(mark.note)).otherwise(note)
     return table.with_columns(note.alias("note"))

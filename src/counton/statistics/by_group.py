@@ -69,7 +69,7 @@ class GroupedResult(StatisticResult):
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         inner = self.statistic.inner
         all_groups = self.statistic.groups
-        plain = inner.reading is None and (inner.many_groups or says_cells(inner))
+        plain = inner.result_type is None and (inner.many_groups or says_cells(inner))
         if self._read is not None or not plain:
             chosen = request.groups or all_groups
             return TableNumbers.of_groups(
@@ -105,12 +105,12 @@ class Grouped(AccumulatorStatistic):
     >>> paid = Grouped(Average(0, 100, resolution=1), ["north", "south"])
     >>> key = Key.generate()
     >>> counter = RunningStatistic.start(paid, 24, PureDP(1), key=key, name="paid", batched=True)
-    >>> reading = counter.release_batch([("north", 20), ("south", 35)])
-    >>> -20 < reading.of("north")["count"] < 20
+    >>> result = counter.release_batch([("north", 20), ("south", 35)])
+    >>> -20 < result.of("north")["count"] < 20
     True
     """
 
-    reading = GroupedResult
+    result_type = GroupedResult
 
     def __init__(self, of: Statistic | Mapping[str, Any], groups: Sequence[str]) -> None:
         inner = statistic_from_dict(of) if isinstance(of, Mapping) else of

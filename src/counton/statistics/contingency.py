@@ -148,7 +148,7 @@ class Contingency(GridCells):
     """
 
     is_table = True
-    reading = ContingencyResult
+    result_type = ContingencyResult
     keyword = "contingency"
     example = "columns=page,device groups=page=home,shop;device=phone,desk"
     says = "How many rows have each combination of some columns' values, with all margins."

@@ -54,8 +54,8 @@ class Count(_SumOfRows):
     >>> visits = RunningStatistic.start(
     ...     Count(), 24, PureDP(1), key=Key.generate(), name="visits", batched=True
     ... )
-    >>> reading = visits.release_batch(["home", "shop", "home"])
-    >>> reading.table_columns()["estimate"].shape
+    >>> result = visits.release_batch(["home", "shop", "home"])
+    >>> result.table_columns()["estimate"].shape
     (1,)
     """
 

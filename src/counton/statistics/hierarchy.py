@@ -202,7 +202,7 @@ class Hierarchy(TableStatistic):
     """
 
     is_table = True
-    reading = HierarchyResult
+    result_type = HierarchyResult
     keyword = "hierarchy"
     example = "levels=page groups=pages.csv"
     example_file = ("pages.csv", "page\nhome\nshop\n")

@@ -120,7 +120,7 @@ class Ranges(GridCells):
     """
 
     is_table = True
-    reading = RangesResult
+    result_type = RangesResult
     keyword = "ranges"
     example = "label=page groups=home,shop"
     says = "A line of counts, accurate in every interval."

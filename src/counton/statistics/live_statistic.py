@@ -88,8 +88,8 @@ class RunningStatistic:
     >>> from counton.statistics import Distinct
     >>> key = Key.generate()
     >>> running = RunningStatistic.start(Distinct(), 365, PureDP(1), key=key, name="users")
-    >>> readings = running.release_many(["ann", "bob", "ann"])
-    >>> running.step, readings[2].step, RunningStatistic.resume(running.checkpoint(), key=key).step
+    >>> results = running.release_many(["ann", "bob", "ann"])
+    >>> running.step, results[2].step, RunningStatistic.resume(running.checkpoint(), key=key).step
     (3, 3, 3)
     """
 
@@ -241,7 +241,7 @@ class RunningStatistic:
                     totals = open_private(counter.totals_taken)
                     refuse_unreadable_cells(self.statistic, self.design, totals, changes)
                     releases = counter.release_exact(changes)
-                readings = StatisticResults(
+                results = StatisticResults(
                     self.statistic, steps, releases, self._read if counter is None else None
                 )
             except BaseException:
@@ -252,7 +252,7 @@ class RunningStatistic:
                 raise
             self._step = steps.stop - 1
             self._whole = True
-        return readings
+        return results
 
     def _take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
         """Count events, and return the change of each cell in each step.
@@ -336,7 +336,7 @@ class RunningStatistic:
             f"guarantee: {terms.guarantee}, {terms.guarantee.scope}\nstrategy: {terms.strategy!r}"
         )
 
-    def reading(self, step: int | None = None) -> StatisticResult:
+    def result(self, step: int | None = None) -> StatisticResult:
         """Return the numbers of an earlier step, for statistics computed on request.
 
         Raises:
@@ -355,8 +355,8 @@ class RunningStatistic:
         return self._read(step)
 
     def _read(self, step: int) -> StatisticResult:
-        reading: StatisticResult = self.statistic.reading(self, step)
-        return reading
+        result: StatisticResult = self.statistic.result_type(self, step)
+        return result
 
     def checkpoint(self) -> bytes:
         """Return the state, from which `resume` continues. It holds exact counts: keep it secret.

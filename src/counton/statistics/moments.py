@@ -343,7 +343,7 @@ class Moments(AccumulatorStatistic):
     keyword = "moments"
     example = "columns=seconds bounds=0:600"
     says = "Means, variances and covariances of columns."
-    reading = MomentsResult
+    result_type = MomentsResult
     column = "measure"
     phrase = "table of means, variances and covariances of {columns}"
     unit_word = ""

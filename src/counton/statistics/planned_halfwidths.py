@@ -72,10 +72,10 @@ def planned_halfwidths(
                 continue
             else:
                 of = report.derived_from[name]
-                reading = planned_reading(
+                result = planned_result(
                     report.statistics[of], report.terms_of(of, terms), step, rows, over
                 )
-                part_halfwidths = halfwidths_of(report.reading_of(name, reading), confidence_level)
+                part_halfwidths = halfwidths_of(report.result_of(name, result), confidence_level)
                 if rows is None and known_names is not None:
                     part_halfwidths = {
                         key: part_halfwidths[key] for key in part_halfwidths if key in known_names
@@ -93,7 +93,7 @@ def planned_halfwidths(
         return {"": float(terms.errors.window_halfwidths(start, step, confidence_level))}
 
     halfwidths = halfwidths_of(
-        planned_reading(statistic, terms, step, rows, over), confidence_level, ask
+        planned_result(statistic, terms, step, rows, over), confidence_level, ask
     )
     known_names = statistic.known_beforehand
     if rows is not None or known_names is None:
@@ -115,7 +115,7 @@ def step_before(terms: Design, step: int, over: int | None = None) -> int:
     return 0 if over is None else max(step - over, 0)
 
 
-def planned_reading(
+def planned_result(
     statistic: Statistic, terms: Design, step: int, rows: int | None, over: int | None = None
 ) -> StatisticResult:
     """Return the numbers of a noiseless release, if ``rows`` rows are spread evenly over all steps.
@@ -144,10 +144,10 @@ def planned_reading(
 
 
 def halfwidths_of(
-    reading: StatisticResult, confidence_level: float, ask: Sequence[Any] | None = None
+    result: StatisticResult, confidence_level: float, ask: Sequence[Any] | None = None
 ) -> dict[str, float]:
     """Return half-widths by name; that of `Statistic.alike` if all numbers are of one kind."""
-    read = reading.numbers(TableRequest(ask, running_totals=False))
+    read = result.numbers(TableRequest(ask, running_totals=False))
     low, high = (
         np.ravel(np.asarray(end, float)) for end in read.numbers.interval(confidence_level)
     )
@@ -156,10 +156,10 @@ def halfwidths_of(
         half = (high - low) / 2
     for label, halfwidth in zip(_labels(read.about, len(half)), half.tolist(), strict=True):
         halfwidths[label] = max(halfwidths.get(label, 0.0), halfwidth)
-    if reading.statistic.known_beforehand is not None:  # the rows of each step decide it
+    if result.statistic.known_beforehand is not None:  # the rows of each step decide it
         return halfwidths
     alike = len({float(f"{halfwidth:.9g}") for halfwidth in halfwidths.values()}) == 1
-    return {reading.statistic.alike: max(halfwidths.values())} if alike else halfwidths
+    return {result.statistic.alike: max(halfwidths.values())} if alike else halfwidths
 
 
 def _share(quantile: float) -> list[str]:

@@ -247,7 +247,7 @@ class Quantiles(TableStatistic):
     """
 
     is_table = True
-    reading = QuantilesResult
+    result_type = QuantilesResult
     keyword = "quantiles"
     example = "value=seconds lower=0 upper=600 cells=60"
     says = "How values are distributed: median and other quantiles."

@@ -68,8 +68,8 @@ class ReportResult(StatisticResult):
     >>> counter = RunningStatistic.start(
     ...     report, 1, PureDP(1), key=Key.generate(), name="r", batched=True
     ... )
-    >>> reading = counter.release_batch([{"paid": 3}])
-    >>> list(reading.parts)
+    >>> result = counter.release_batch([{"paid": 3}])
+    >>> list(result.parts)
     ['rows', 'paid']
     """
 
@@ -78,12 +78,12 @@ class ReportResult(StatisticResult):
     def of(self, name: str) -> StatisticResult:
         """Return the released numbers of one statistic; `InvalidInputError` for an unknown name."""
         self.statistic.statistic(name)
-        reading: StatisticResult = self.statistic.read_part(name, self.cells)
-        return reading
+        result: StatisticResult = self.statistic.read_part(name, self.cells)
+        return result
 
     @property
     def parts(self) -> dict[str, StatisticResult]:
-        """The reading of each statistic by its name."""
+        """The result of each statistic by its name."""
         return {name: self.of(name) for name in self.statistic.statistics}
 
     @override
@@ -156,10 +156,10 @@ class FollowedResult(StatisticResult):
     """The numbers of a statistic without noise of its own, taken from another's."""
 
     def __init__(
-        self, statistic: Statistic, reading: StatisticResult, rows: Mapping[Any, Any]
+        self, statistic: Statistic, result: StatisticResult, rows: Mapping[Any, Any]
     ) -> None:
-        super().__init__(statistic, reading.cells)
-        self._reading = reading
+        super().__init__(statistic, result.cells)
+        self._result = result
         self._rows = rows
 
     @property
@@ -177,12 +177,12 @@ class FollowedResult(StatisticResult):
                     f"{', '.join(map(str, self._rows))}"
                 )
             place = self._rows[name]
-        return self._reading.number_of(place)
+        return self._result.number_of(place)
 
     @override
     def since(self, earlier: StatisticResult) -> Self:
         assert isinstance(earlier, FollowedResult)
-        return type(self)(self.statistic, self._reading.since(earlier._reading), self._rows)
+        return type(self)(self.statistic, self._result.since(earlier._result), self._rows)
 
 
 #: Largest number of different codes of a row. A row's code is one integer for all statistics.
@@ -227,7 +227,7 @@ class Report(AccumulatorStatistic):
         'confidence_level'])
     """
 
-    reading = ReportResult
+    result_type = ReportResult
     keyword = "report"
     example = "statistics=numbers.json"
     example_file = (
@@ -758,18 +758,18 @@ class Report(AccumulatorStatistic):
         part = cells.part(lambda values: self.values_of(of, values, terms), terms, first)
 
         def read_derived(cells: Cells) -> StatisticResult:
-            return self.reading_of(name, read_cells(source, cells))
+            return self.result_of(name, read_cells(source, cells))
 
         follows = read_derived if name in self.derived_from else None
         if by_group is not None:
             return GroupedResult(by_group, part, follows)
         return read_cells(source, part) if follows is None else follows(part)
 
-    def reading_of(self, name: str, reading: StatisticResult) -> FollowedResult:
-        """Return the numbers of a statistic that follow from the ``reading`` of another."""
+    def result_of(self, name: str, result: StatisticResult) -> FollowedResult:
+        """Return the numbers of a statistic that follow from the ``result`` of another."""
         rows = self._rows(name, self.derived_from[name])
         assert rows is not None
-        return FollowedResult(self.statistics[name], reading, rows)
+        return FollowedResult(self.statistics[name], result, rows)
 
     def values_of(self, name: str, values: NDArray[Any], terms: Design) -> NDArray[np.float64]:
         """Return one statistic's cells without its weight, ``(*values.shape[:-1], *cells)``.

@@ -21,8 +21,8 @@ from counton.statistics.statistic import Statistic, says_cells
 
 def read_cells(statistic: Statistic, cells: Cells) -> StatisticResult:
     """Return the numbers of released cells."""
-    reading: StatisticResult = (statistic.reading or StatisticResult)(statistic, cells)
-    return reading
+    result: StatisticResult = (statistic.result_type or StatisticResult)(statistic, cells)
+    return result
 
 
 def read_release(statistic: Statistic, release: StepRelease) -> StatisticResult:
@@ -112,10 +112,10 @@ class StatisticResult(PublicNumbers):
         return self.number_of(name).interval(confidence_level)
 
     def since(self, earlier: StatisticResult) -> Self:
-        """Return the numbers of the rows that came after an earlier reading of the stream.
+        """Return the numbers of the rows that came after an earlier result of the stream.
 
         Raises:
-            InvalidInputError: ``earlier`` is a reading of another stream, a later one or a ...
+            InvalidInputError: ``earlier`` is a result of another stream, a later one or a ...
                 or the stream does not release running totals.
         """
         return type(self)(self.statistic, self.cells.since(earlier.cells))
@@ -178,7 +178,7 @@ class StatisticResult(PublicNumbers):
 
 
 class StatisticResults(Sequence[StatisticResult]):
-    """The readings of consecutive ``steps``, computed when accessed.
+    """The results of consecutive ``steps``, computed when accessed.
 
     ``read`` computes one from its release or, without ``releases``, from its step.
     """
@@ -197,7 +197,7 @@ class StatisticResults(Sequence[StatisticResult]):
 
     @classmethod
     def of(cls, statistic: Statistic, terms: Design, values: NDArray[Any]) -> StatisticResults:
-        """Return the readings of released values; the first axis is the step, from 1."""
+        """Return the results of released values; the first axis is the step, from 1."""
         steps = range(1, len(values) + 1)
         return cls(statistic, steps, Releases(steps, values, terms))
 
@@ -218,7 +218,7 @@ class StatisticResults(Sequence[StatisticResult]):
 
     def std(self, name: Any = None) -> NDArray[np.float64]:
         """Return the standard deviation of a number's noise at each step."""
-        stds = [reading.std() if name is None else reading.std(name) for reading in self]
+        stds = [result.std() if name is None else result.std(name) for result in self]
         return np.array(stds, np.float64)
 
     def table(self, confidence_level: float = 0.95) -> Any:
@@ -230,7 +230,7 @@ class StatisticResults(Sequence[StatisticResult]):
         """
         from counton.base.columns import data_frame
 
-        tables = [reading.table_columns(confidence_level) for reading in self]
+        tables = [result.table_columns(confidence_level) for result in self]
         names = tables[0] if tables else {}
         return data_frame(
             {name: np.concatenate([table[name] for table in tables]) for name in names}
@@ -244,7 +244,7 @@ class StatisticResults(Sequence[StatisticResult]):
     @overload
     def __getitem__(self, place: slice) -> StatisticResults: ...
     def __getitem__(self, place: int | slice) -> StatisticResult | StatisticResults:
-        """Return the reading at an index from 0, or those of a slice without gaps."""
+        """Return the result at an index from 0, or those of a slice without gaps."""
         if isinstance(place, slice):
             steps = self.steps[place]
             releases = self.releases

@@ -160,8 +160,8 @@ class Statistic(ABC):
         shows: the options that change how released numbers are shown.
         unit_word: the unit of its numbers; "{counted}" stands for rows, "{value}" for the column.
         on_screen: numbers that a screen shows first.
-        reading: subclass of `StatisticResult`, made from all released cells, or, if ``on_demand``,
-            from the running stream; None: `StatisticResult` itself.
+        result_type: subclass of `StatisticResult`, made from all released cells, or, if
+            ``on_demand``, from the running stream; None: `StatisticResult` itself.
         on_demand: there are too many cells to release all: each is computed when asked for.
         of_letters: each step has exactly one letter, unless several come in one step: removing one
             would move all later letters to other steps.
@@ -195,7 +195,7 @@ class Statistic(ABC):
     shows: tuple[str, ...] = ("over",)
     unit_word: str = "{counted}"
     on_screen: tuple[str, ...] = ()
-    reading: Any = None
+    result_type: Any = None
     on_demand: bool = False
     of_letters: bool = False
     is_table: bool = False

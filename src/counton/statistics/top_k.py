@@ -86,7 +86,7 @@ class TopK(AccumulatorStatistic):
     (2, 'JFK', True)
     """
 
-    reading = TopKResult
+    result_type = TopKResult
     keyword = "top-k"
     example = "by=page groups=home,shop top=1"
     finds = True

@@ -34,8 +34,8 @@ def descend(
 
     ``value`` returns a value and its gradient.
 
-    >>> least, found = descend(lambda x: (float(((x - 3) ** 2).sum()), 2 * (x - 3)), np.zeros(2))
-    >>> round(least, 9), found.round(6).tolist()
+    >>> least, optimum = descend(lambda x: (float(((x - 3) ** 2).sum()), 2 * (x - 3)), np.zeros(2))
+    >>> round(least, 9), optimum.round(6).tolist()
     (0.0, [3.0, 3.0])
     """
     from scipy.optimize import minimize

@@ -79,7 +79,7 @@ def add_up(rows: Integers, before: Integers | None = None, out: Integers | None 
 
 
 _Base = TypeVar("_Base")
-_Made = TypeVar("_Made", bound="Strategy")
+_Strategy = TypeVar("_Strategy", bound="Strategy")
 
 Metric = Literal["mean", "max"]
 #: How neighbouring datasets differ: a unit is present or absent, or it moves to another cell.
@@ -915,7 +915,7 @@ def check_metric(metric: str, release: str = "totals") -> None:
         raise InvalidInputError(f"release is {release!r}; give 'totals', 'windows' or 'both'")
 
 
-def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
+def built_from(kind: type[_Strategy], description: Mapping[str, Any]) -> _Strategy:
     """Rebuild a strategy of this class from its ``to_dict``.
 
     By ``_from_description``, if `to_dict` holds more than the constructor's arguments.
@@ -926,7 +926,7 @@ def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
     parameters = {name: value for name, value in description.items() if name != "strategy"}
     make: Any = getattr(kind, "_from_description", kind)
     try:
-        strategy: _Made = make(**parameters)
+        strategy: _Strategy = make(**parameters)
         wrong = [
             parameters[name]
             for name, value in strategy.parameters.items()

@@ -30,10 +30,12 @@ Address = tuple[int, int]
 EXACT_ROWS = 4
 
 _Table = TypeVar("_Table")
-_Made = TypeVar("_Made")
-_Given = ParamSpec("_Given")
+_Built = TypeVar("_Built")
+_Arguments = ParamSpec("_Arguments")
 #: A strategy whose matrices are cached, and the matrices that have been computed so far.
-_KEPT: ContextVar[tuple[StreamStrategy, dict[Any, Any]] | None] = ContextVar("_KEPT", default=None)
+_TABLES: ContextVar[tuple[StreamStrategy, dict[Any, Any]] | None] = ContextVar(
+    "_TABLES", default=None
+)
 
 
 class PropertyViolationError(AssertionError):
@@ -46,11 +48,11 @@ class PropertyViolationError(AssertionError):
         return complaint if self.subject is None else f"{self.subject}: {complaint}"
 
 
-def names_subject(check: Callable[_Given, None]) -> Callable[_Given, None]:
+def names_subject(check: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
     """Begin the message of a violated property with the check's first argument."""
 
     @wraps(check)
-    def run(*arguments: _Given.args, **more: _Given.kwargs) -> None:
+    def run(*arguments: _Arguments.args, **more: _Arguments.kwargs) -> None:
         try:
             check(*arguments, **more)
         except PropertyViolationError as error:
@@ -82,7 +84,7 @@ def require_description(sources: Iterable[str], parameters: Mapping[str, Any] | 
     )
 
 
-def build_again(strategy: Strategy, build: Callable[[dict[str, Any]], _Made]) -> _Made:
+def build_again(strategy: Strategy, build: Callable[[dict[str, Any]], _Built]) -> _Built:
     """Rebuild a strategy from its ``to_dict`` through JSON; refuse if ``build`` does."""
     try:
         return build(json.loads(json.dumps(strategy.to_dict())))
@@ -111,21 +113,23 @@ def is_integral(strategy: StreamStrategy) -> bool:
 def tables_kept(strategy: StreamStrategy) -> Iterator[None]:
     """Cache the matrices of a strategy within the block."""
     # Computing matrices takes longer than comparing them. No check changes them.
-    token = _KEPT.set((strategy, {}))
+    token = _TABLES.set((strategy, {}))
     try:
         yield
     finally:
-        _KEPT.reset(token)
+        _TABLES.reset(token)
 
 
 def _once(
-    write: Callable[Concatenate[StreamStrategy, _Given], _Table],
-) -> Callable[Concatenate[StreamStrategy, _Given], _Table]:
+    write: Callable[Concatenate[StreamStrategy, _Arguments], _Table],
+) -> Callable[Concatenate[StreamStrategy, _Arguments], _Table]:
     """Call a function once for the same arguments within `tables_kept`."""
 
     @wraps(write)
-    def run(strategy: StreamStrategy, /, *arguments: _Given.args, **more: _Given.kwargs) -> _Table:
-        subject, tables = _KEPT.get() or (None, {})
+    def run(
+        strategy: StreamStrategy, /, *arguments: _Arguments.args, **more: _Arguments.kwargs
+    ) -> _Table:
+        subject, tables = _TABLES.get() or (None, {})
         if subject is not strategy:
             return write(strategy, *arguments, **more)
         which = (write.__name__, arguments, *more.items())

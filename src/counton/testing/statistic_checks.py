@@ -66,7 +66,7 @@ def check_statistic(
             check_statistic_rows(resolved, batches)
         check_statistic_counts(resolved, batches)
         check_statistic_neighbours(resolved, batches, unit_of=unit_of)
-    check_statistic_reading(statistic, batches)
+    check_statistic_results(statistic, batches)
 
 
 @names_subject
@@ -396,7 +396,7 @@ def _check_codes(statistic: Any, codes: Integers, accumulators: Sequence[Any]) -
 
 
 @names_subject
-def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
+def check_statistic_results(statistic: Statistic, batches: Batches) -> None:
     """Check that what is shown of a release does not depend on the counted events.
 
     Objects that have counted none, half and all of them must read one release alike.

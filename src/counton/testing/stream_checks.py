@@ -64,7 +64,7 @@ from counton.testing.rows import (
 
 _NORMS: tuple[Norm, Norm] = (1, 2)
 #: Attributes in which a rebuilt strategy must be equal to the original.
-_STATED = ("horizon", "facts", "_largest_read", "sources")
+_COMPARED_ATTRIBUTES = ("horizon", "facts", "_largest_read", "sources")
 #: Largest number of steps for which `counton.strategies.matrices` is compared.
 _ALL_MATRICES = 64
 #: Largest number of steps for which all sets of steps are tried.
@@ -152,7 +152,7 @@ def _alike(strategy: StreamStrategy, other: StreamStrategy) -> bool:
         and columns[0] == columns[1]
         and distributions[0] == distributions[1]
         and all(strategy.row(step) == row_of(other, step) for step in steps)
-        and all(getattr(strategy, name) == getattr(other, name) for name in _STATED)
+        and all(getattr(strategy, name) == getattr(other, name) for name in _COMPARED_ATTRIBUTES)
     )
 
 
@@ -353,7 +353,7 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
                     Fraction(weight**norm) / widths[node[0]] for node, weight in moved.items()
                 )
                 claimed = (
-                    bound if len(chosen) == 1 else _stated_sensitivity(strategy, norm, len(chosen))
+                    bound if len(chosen) == 1 else _claimed_sensitivity(strategy, norm, len(chosen))
                 )
                 message = (
                     f"the columns of {len(chosen)} steps add up to {float(worst / unit)} or more "
@@ -367,7 +367,7 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
                 )
 
 
-def _stated_sensitivity(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | None:
+def _claimed_sensitivity(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | None:
     """Return the stated sensitivity for ``steps`` steps of a unit; None if it is refused."""
     try:
         moved = sensitivities(strategy, steps=steps)

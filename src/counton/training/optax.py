@@ -41,8 +41,8 @@ _ROWS = 256
 #: Number of steps whose digests are remembered, for programs that compute a step again.
 _REMEMBERED = 4096
 #: For each session of a run in this process, by its identity: digests of the gradients by step.
-_given: dict[str, dict[int, bytes]] = {}
-_giving = threading.Lock()
+_digests_by_session: dict[str, dict[int, bytes]] = {}
+_digests_lock = threading.Lock()
 
 
 class NoiseState(NamedTuple):
@@ -217,7 +217,7 @@ def resume(state: Any, identity: str | None = None) -> Any:
             "to all of them"
         )
 
-    def one(state: Any) -> Any:
+    def resume_leaf(state: Any) -> Any:
         if not isinstance(state, NoiseState):
             return state
         run = _from_numbers(np.asarray(state.run))
@@ -227,17 +227,19 @@ def resume(state: Any, identity: str | None = None) -> Any:
         session = drawn_identity() if identity is None else identity
         sessions = renew(tuple(map(tuple, run["sessions"])), last, session)
         rows = _as_numbers(run | {"sessions": sessions})
-        with _giving:
-            if session in _given:
+        with _digests_lock:
+            if session in _digests_by_session:
                 raise InvalidInputError(
                     "another run of this process has this identity, and would have equal noise: "
                     "give identity= 32 other hexadecimal digits, the same to all processes of a "
                     "run; where JAX runs in one process, leave it out"
                 )
-            _given[session] = {}
+            _digests_by_session[session] = {}
         return state._replace(run=jnp.asarray(rows))
 
-    return jax.tree_util.tree_map(one, state, is_leaf=lambda it: isinstance(it, NoiseState))
+    return jax.tree_util.tree_map(
+        resume_leaf, state, is_leaf=lambda node: isinstance(node, NoiseState)
+    )
 
 
 def _begin(noise: TrainingNoise) -> Any:
@@ -254,8 +256,8 @@ def _begin(noise: TrainingNoise) -> Any:
         identity = drawn_identity()
         run = {"identity": identity, "sessions": [(1, identity)]}
     run["fingerprint"] = noise.fingerprint
-    with _giving:
-        _given.setdefault(run["sessions"][-1][1], {})
+    with _digests_lock:
+        _digests_by_session.setdefault(run["sessions"][-1][1], {})
     return _as_numbers(run)
 
 
@@ -295,8 +297,8 @@ def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) 
     noise.begin(run["identity"], run["sessions"][-1][1])
     if run["identity"] == SEEDED and noise.seeded:
         return
-    with _giving:
-        digests = _given.get(run["sessions"][-1][1])
+    with _digests_lock:
+        digests = _digests_by_session.get(run["sessions"][-1][1])
         if digests is None:
             raise StateError(
                 f"the state of {noise.name!r} at step {step} belongs to another process, which may "

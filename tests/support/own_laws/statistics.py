@@ -236,9 +236,9 @@ def _check_shown_values(statistic: Any, machine: Any, others: Any, found: Any) -
     ``found`` are the releases of ``machine`` at all steps.
     """
     for place, step in enumerate(found.steps):
-        readings = found[place], statistic.reading(machine, step)
+        readings = found[place], statistic.result_type(machine, step)
         words = {
-            (one.describe(), repr(one)) for one in (*readings, statistic.reading(others, step))
+            (one.describe(), repr(one)) for one in (*readings, statistic.result_type(others, step))
         }
         require(len(words) == 1, f"texts about step {step} change with the counted events")
         std = float(machine.design.errors.std(range(step, step + 1))[0])

@@ -36,7 +36,7 @@ _MOST_PAIRS = 2**24
 
 
 class CutsResult(OnDemandResult):
-    """A graph with noisy weights after a step: ``reading["ann", "bob"]`` is that of one edge."""
+    """A graph with noisy weights after a step: ``result["ann", "bob"]`` is that of one edge."""
 
     statistic: Cuts
 
@@ -100,8 +100,8 @@ class Cuts(NamedCells):
     >>> from counton.statistics import Cuts
     >>> cuts = Cuts(["ann", "bob", "cy", "dee"])
     >>> counter = RunningStatistic.start(cuts, 100, ZCDP(1), key=Key.generate(), name="calls")
-    >>> reading = counter.release_many([("ann", "bob"), ("bob", "cy"), ("ann", "bob")])[-1]
-    >>> one, cut = reading.std(), reading.cut(["ann"], ["bob", "cy", "dee"])
+    >>> result = counter.release_many([("ann", "bob"), ("bob", "cy"), ("ann", "bob")])[-1]
+    >>> one, cut = result.std(), result.cut(["ann"], ["bob", "cy", "dee"])
     >>> round(cut.std / one, 6) == round(3**0.5, 6), cut.lower <= cut.value <= cut.upper
     (True, True)
     """
@@ -109,7 +109,7 @@ class Cuts(NamedCells):
     # A sighting moves one cell in one step: squared 2-norm D_2^2 (and 1-norm D_1) for weights in
     # [0, 1]; if it is replaced by another, 2 D_2^2 (2 D_1), and with weights in [-1, 1] 4 D_2^2.
 
-    reading: Any = CutsResult
+    result_type: Any = CutsResult
     phrase = "weight of the cuts of a growing graph"
     sources = ("constants",)
     on_demand = True

@@ -49,8 +49,8 @@ class Degrees(GraphStatistic):
     >>> degrees = RunningStatistic.start(
     ...     Degrees(degree=3), 100, ZCDP(1), key=Key.generate(), name="friends"
     ... )
-    >>> reading = degrees.release_many([("ann", "bob"), ("bob", "cy")])[-1]
-    >>> reading.std(2) > 1, reading.table_columns()["degree"].tolist()
+    >>> result = degrees.release_many([("ann", "bob"), ("bob", "cy")])[-1]
+    >>> result.std(2) > 1, result.table_columns()["degree"].tolist()
     (True, [1, 2, 3])
     """
 

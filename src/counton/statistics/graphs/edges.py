@@ -20,8 +20,8 @@ class Edges(Subgraphs):
     >>> from counton import Key, PureDP, RunningStatistic
     >>> from counton.statistics import Edges
     >>> edges = RunningStatistic.start(Edges(), 100, PureDP(1), key=Key.generate(), name="flights")
-    >>> reading = edges.release(("JFK", "BOS"))
-    >>> reading["edges"] == reading.release.value, reading.std() > 1
+    >>> result = edges.release(("JFK", "BOS"))
+    >>> result["edges"] == result.release.value, result.std() > 1
     (True, True)
     >>> print(Edges().contribution())
     one edge added or removed, counted in one cell of one step by at most 1

@@ -51,8 +51,8 @@ class Forest(Statistic):
     >>> forest = RunningStatistic.start(
     ...     Forest(largest=10), 100, PureDP(1), key=Key.generate(), name="cables"
     ... )
-    >>> reading = forest.release_many([("a", "b", 3), ("b", "c", 10), ("a", "c", 4)])[-1]
-    >>> reading["weight"] == reading.release.value, reading.std() > 10
+    >>> result = forest.release_many([("a", "b", 3), ("b", "c", 10), ("a", "c", 4)])[-1]
+    >>> result["weight"] == result.release.value, result.std() > 10
     (True, True)
     >>> round(unit_sensitivity(Forest(largest=10), SqrtToeplitz(1000), 2), 2)
     25.55

@@ -48,8 +48,8 @@ class Triangles(Subgraphs):
     ...     Triangles(degree=5), 100, PureDP(1), key=Key.generate(), name="friends"
     ... )
     >>> for edge in [("ann", "bob"), ("bob", "cy"), ("cy", "ann")]:
-    ...     reading = counter.release(edge)
-    >>> reading["triangles"] == reading.release.value, reading.std() > 10
+    ...     result = counter.release(edge)
+    >>> result["triangles"] == result.release.value, result.std() > 10
     (True, True)
     """
 

@@ -65,8 +65,8 @@ class Episodes(Words):
     >>> from counton import ZCDP, Key, RunningStatistic
     >>> episodes = Episodes(["JFK", "LGA", "EWR"], longest=2)
     >>> counter = RunningStatistic.start(episodes, 100, ZCDP(1), key=Key.generate(), name="flown")
-    >>> readings = counter.release_many(["JFK", "EWR", "EWR", "LGA", "JFK", "LGA"])
-    >>> type(readings[-1]["JFK", "LGA"] + readings[-1].std())  # 2 and noise
+    >>> results = counter.release_many(["JFK", "EWR", "EWR", "LGA", "JFK", "LGA"])
+    >>> type(results[-1]["JFK", "LGA"] + results[-1].std())  # 2 and noise
     <class 'float'>
     """
 

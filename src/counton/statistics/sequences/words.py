@@ -33,7 +33,7 @@ class Words(NamedCells):
     Shorter words come first, words of equal length in the order of the alphabet.
     """
 
-    reading = OnDemandResult
+    result_type = OnDemandResult
     on_demand = True
     event = "letter"
     of_letters = True

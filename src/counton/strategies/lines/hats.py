@@ -463,7 +463,7 @@ class _HatEquations(NormalEquations):
                 grams[:, a, b] = grams[:, b, a] = self._segment_sums(scaled * weights[b])
         segment_reads = self._segment_sums(inverse)
         hats = segments - 1 + slots
-        self._own = np.zeros(hats, np.int64)
+        self._hat_of_event = np.zeros(hats, np.int64)
         self._others = np.zeros((hats, slots), np.int64)
         self._ratios = np.zeros((hats, slots))
         self._pivots = np.ones(hats)
@@ -488,7 +488,7 @@ class _HatEquations(NormalEquations):
             pivot = gram[slot, slot]
             ratio = gram[slot] / pivot
             ratio[slot] = 0.0
-            self._own[event] = active[slot]
+            self._hat_of_event[event] = active[slot]
             self._others[event] = active
             self._where[event] = slot
             self._pivots[event] = pivot
@@ -511,7 +511,7 @@ class _HatEquations(NormalEquations):
         # The entries of K^-1 for hats that overlap, by segment.
         overlapping = np.zeros((segments, slots, slots))
         inverse = np.zeros((slots, slots))
-        for event in range(len(self._own) - 1, -1, -1):
+        for event in range(len(self._hat_of_event) - 1, -1, -1):
             slot = int(self._where[event])
             ratio = self._ratios[event]
             column = -(inverse @ ratio)
@@ -561,7 +561,7 @@ class _HatEquations(NormalEquations):
         if self._strategy.few and len(right) > 1:
             hats = hats @ self._inverse
         elif len(right) == 1:
-            hats[0] = self._solve_column(self._own.tolist(), hats[0].tolist())
+            hats[0] = self._solve_column(self._hat_of_event.tolist(), hats[0].tolist())
         else:
             hats = np.ascontiguousarray(self._solve_columns(np.ascontiguousarray(hats.T)).T)
         return np.asarray((right - self._strategy.under(hats)) * self._alone)
@@ -572,10 +572,10 @@ class _HatEquations(NormalEquations):
 
     def _solve_columns(self, columns: Floats) -> Floats:
         """Return K^-1 times each column (overwritten), with the factors of K from `_factor`."""
-        own_hats = self._own.tolist()
+        own_hats = self._hat_of_event.tolist()
         for event, hat in enumerate(own_hats):
             columns[self._others[event]] -= self._ratios[event][:, None] * columns[hat]
-        columns[self._own] /= self._pivots[:, None]
+        columns[self._hat_of_event] /= self._pivots[:, None]
         for event in range(len(own_hats) - 1, -1, -1):
             columns[own_hats[event]] -= self._ratios[event] @ columns[self._others[event]]
         return columns
@@ -675,9 +675,11 @@ class _HatEquations(NormalEquations):
         squares = whole + ((1 - cut) ** 2 - 1) * inverse[low] + more**2 * inverse[high]
         right = self._read(last) - self._read(first)
         # r^T K^-1 r is taken off for each column r of ``right``, with K = I + H D^-1 H^T.
-        for event, hat in enumerate(self._own.tolist()):
+        for event, hat in enumerate(self._hat_of_event.tolist()):
             right[self._others[event]] -= self._ratios[event][:, None] * right[hat]
-        return np.asarray(squares - (right[self._own] ** 2 / self._pivots[:, None]).sum(axis=0))
+        return np.asarray(
+            squares - (right[self._hat_of_event] ** 2 / self._pivots[:, None]).sum(axis=0)
+        )
 
 
 def _slices(count: int, size: int) -> Iterator[slice]:

@@ -139,16 +139,18 @@ class _Peaks:
 
     def __init__(self, trees: Subtrees) -> None:
         self._trees = trees
-        self._own = [tuple(map(float, both)) for both in trees.variances]
+        self._variances_by_level = [tuple(map(float, both)) for both in trees.variances]
         self._spread = [(0.0, 0.0), *(tuple(map(float, both)) for both in trees.spreads)]
         self._excess = [(0.0, 0.0)] + [
             (spread[0] - variances[0], spread[1] - variances[1])
-            for variances, spread in zip(self._own[1:], self._spread[1:], strict=True)
+            for variances, spread in zip(
+                self._variances_by_level[1:], self._spread[1:], strict=True
+            )
         ]
         #: For each level, the most that a node and the nodes below it add to the variance: for
         #: complete nodes, and for the last one.
         self._most = [(0.0, 0.0)]
-        for level in range(1, len(self._own)):
+        for level in range(1, len(self._variances_by_level)):
             whole = self._climb(level, False, self._arch((0.0, 0.0, 0.0), level, False), 0.0)
             last = max(self._excess[level][1], 0.0) / 4 + max(self._most[-1])
             self._most.append((whole, last))
@@ -158,7 +160,7 @@ class _Peaks:
         # incomplete.
         top = self._trees.top
         count = self._trees.counts[top]
-        variance, tail = self._own[top]
+        variance, tail = self._variances_by_level[top]
         best = 0.0
         if count > 1:
             rises = self._arch((variance * (count - 2), variance, 0.0), top, False)
@@ -178,7 +180,7 @@ class _Peaks:
         if level == 0:
             return max(best, sum(arch))
         count = self._trees.children[level - 1][last]
-        variance, tail = self._own[level - 1]
+        variance, tail = self._variances_by_level[level - 1]
         spread = self._spread[level][last]
         under = self._most[level - 2][0] if level > 1 else 0.0
         a, b, c = arch

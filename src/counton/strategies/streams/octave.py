@@ -591,7 +591,7 @@ class MultiscaleStrategy(StreamStrategy):
         plain = float(1 << self.weight_bits)
         return tuple((plain / weights) ** 2 for weights in self.weights)
 
-    def _own(self, level: int, nodes: Integers) -> Floats:
+    def _node_variances(self, level: int, nodes: Integers) -> Floats:
         """Return the variances of nodes of a level; any value for nodes that do not exist."""
         upper = self._grid.upper
         if level < upper:
@@ -634,9 +634,11 @@ class MultiscaleStrategy(StreamStrategy):
                     width = 5 - distance
                     shared[some, :width] -= earlier[some, distance:]
                     rest[some, distance:] = 0.0
-                total += (rest**2 * self._own(level, before[:, None] + around)).sum(axis=1)
+                total += (rest**2 * self._node_variances(level, before[:, None] + around)).sum(
+                    axis=1
+                )
                 earlier = _climb(earlier, before)
-            total += (shared**2 * self._own(level, there[:, None] + around)).sum(axis=1)
+            total += (shared**2 * self._node_variances(level, there[:, None] + around)).sum(axis=1)
             later = _climb(later, there)
         return total
 
@@ -666,7 +668,9 @@ class MultiscaleStrategy(StreamStrategy):
         for level in range(len(self._grid.nodes)):
             end = self.horizon >> level
             level_variances = (
-                self._own(level, np.arange(-2, end + 3)) if level >= self._grid.upper else None
+                self._node_variances(level, np.arange(-2, end + 3))
+                if level >= self._grid.upper
+                else None
             )
             if level_variances is None:
                 total += end * np.trace(whole) + np.trace(last) - sum(map(np.trace, missing))

@@ -41,7 +41,7 @@ _Pair = tuple[Fraction, Fraction]
 _MOST_READ = 400
 #: Noise values drawn together for one estimate. With fewer, some are drawn again, which takes 2.7
 #: times as long with 100 coordinates.
-_HELD = 2**20
+_MOST_VALUES = 2**20
 
 
 class LevelNoise:
@@ -54,7 +54,7 @@ class LevelNoise:
         self._field = field
         self._counts = counts
         self.shape = field.shape
-        self._held: dict[tuple[int, int], tuple[range, Integers]] = {}
+        self._kept_nodes: dict[tuple[int, int], tuple[range, Integers]] = {}
 
     def run(self, level: int, nodes: range) -> Integers:
         """Return the noise of nodes of a level, read-only: ``(len(nodes), *shape)``."""
@@ -74,11 +74,11 @@ class LevelNoise:
         The last array is kept for each ``kind``: the level, and a number that distinguishes
         several.
         """
-        held, values = self._held.get(kind, (range(0), np.empty(0, np.int64)))
+        held, values = self._kept_nodes.get(kind, (range(0), np.empty(0, np.int64)))
         if not held.start <= nodes.start <= nodes.stop <= held.stop:
             held = nodes
             values = find(kind[0], nodes)
-            self._held[kind] = (held, values)
+            self._kept_nodes[kind] = (held, values)
         return values[nodes.start - held.start : nodes.stop - held.start]
 
 
@@ -119,7 +119,7 @@ class Subtrees:
     ) -> None:
         self.radices = tuple(radices)
         self.weights = tuple(weights)
-        self._own = share
+        self._fixed_share = share
         self.top = len(self.radices)
         self.widths = [1]
         for radix in self.radices:
@@ -187,7 +187,7 @@ class Subtrees:
 
     def _factor(self, depth: int, level: int, last: bool) -> int:
         best = self.weights[level] ** 2 * self.by_depth[depth][level][last]
-        return part_of((self._own or best) / self.weights[level])
+        return part_of((self._fixed_share or best) / self.weights[level])
 
     def _sums(self, variances: Sequence[_Pair]) -> list[_Pair]:
         """Return, for the levels 1, 2, ..., the summed variances of a node's children."""
@@ -221,7 +221,7 @@ class Subtrees:
         radix = self.radices[level - 1]
         parts = []
         together = self.widths[level - 1] // self.widths[level - depth]
-        size = max(1, nodes_per_chunk(drawn.shape, _HELD) // (together * radix))
+        size = max(1, nodes_per_chunk(drawn.shape, _MOST_VALUES) // (together * radix))
         for at in range(0, len(nodes), size):
             some = nodes[at : at + size]
             children = range(some.start * radix, some.stop * radix)
