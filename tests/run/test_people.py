@@ -21,7 +21,7 @@ from counton import Key
 from counton.base.errors import InvalidInputError, NoiseKeyError, StateError, StreamMismatchError
 from counton.base.private import open_private
 from counton.continual.node_distribution import sensitivity_of
-from counton.results.metadata import UserLevel
+from counton.privacy.contribution_rules import UserLevel
 from counton.results.periods import period_of
 from counton.run import Job, run
 from counton.run.row_buffer import PURPOSES, _digests

@@ -18,7 +18,8 @@ from counton import ZCDP, PureDP, Stream
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInputError, StateError
 from counton.base.private import open_private
-from counton.results.metadata import ReleaseMetadata, UserLevel
+from counton.privacy.contribution_rules import UserLevel
+from counton.results.metadata import ReleaseMetadata
 from counton.results.systematic_errors import systematic_errors
 from counton.run import Job, chosen_rows, run
 from counton.run.contribution_choice import with_ranks, within_bound

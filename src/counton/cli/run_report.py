@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from counton.base.lengths import LATE_DAYS
 from counton.base.look_alikes import shown_beside
 from counton.base.outside_input import read_plain
 from counton.job.common_options import Job
@@ -19,7 +20,7 @@ from counton.run.run_job import RunResult
 from counton.run.stream_spec import StreamSpec
 from counton.run.terms import CountedEvent, Expiring, RankingOfGroups, UserOfCounts
 from counton.statistics.catalogue import statistic_to_dict
-from counton.windowing.windows import ENDLESS, LATE_DAYS
+from counton.windowing.windows import ENDLESS
 
 #: Names of columns that often say how many things a row stands for.
 _COUNT_NAMES = {"count", "counts", "n", "number", "total"}

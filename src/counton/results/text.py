@@ -10,7 +10,7 @@ from typing import Literal
 from counton.base.columns import BETWEEN, list_in_words
 from counton.base.exact import percent, quantity, with_capital
 from counton.base.lazy import software
-from counton.base.lengths import PERIODS
+from counton.base.lengths import LATE_DAYS, PERIODS
 from counton.base.literature import origin_of
 from counton.continual import Design
 from counton.continual.strategy_text import mechanism_sources
@@ -27,7 +27,7 @@ from counton.results.systematic_errors import adds_users_up, systematic_errors
 from counton.statistics.by_group import inner_of
 from counton.windowing.date_text import day_and_time, day_in_words
 from counton.windowing.lazy_polars import polars as pl
-from counton.windowing.windows import ENDLESS, LATE_DAYS
+from counton.windowing.windows import ENDLESS
 
 #: A public introduction to differential privacy.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"

@@ -23,8 +23,13 @@ from counton.io.declared_groups import refuse_long_terms
 from counton.io.error_policy import Policies
 from counton.privacy import ZCDP, ApproxDP, ContributionBound, ExpiringDP, ExpiringZCDP, PureDP
 from counton.privacy.contribution import Relation
+from counton.privacy.contribution_rules import (
+    EVENT_LEVEL,
+    BoundedUpstream,
+    ContributionRule,
+    UserLevel,
+)
 from counton.results.display import DisplaySelection
-from counton.results.metadata import ADDED, BoundedUpstream, ContributionRule, UserLevel
 from counton.statistics import AccumulatorStatistic, Grouped, TopK
 from counton.statistics.average import undeclared_variant
 from counton.statistics.report_members import GroupedRows
@@ -311,7 +316,7 @@ class Event:
 
     word: str
     user_column: ClassVar[None] = None
-    rule: ClassVar[ContributionRule] = ADDED
+    rule: ClassVar[ContributionRule] = EVENT_LEVEL
 
     def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what one row changes."""
@@ -329,7 +334,7 @@ class CountedEvent:
     word: str
     column: str
     user_column: ClassVar[None] = None
-    rule: ClassVar[ContributionRule] = ADDED
+    rule: ClassVar[ContributionRule] = EVENT_LEVEL
 
     def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what one counted event changes."""
@@ -360,7 +365,7 @@ class UserOfCounts:
     def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what all events of one user change."""
         row = replace(statistic.contribution(batched=True), unit=self.word)
-        return self.rule.bounding(row)
+        return self.rule.contribution_bound(row)
 
 
 @dataclass(frozen=True)
@@ -408,7 +413,7 @@ class User:
     def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what all counted rows of one user (and period) change."""
         row = replace(statistic.contribution(batched=True), unit=self.rule.of(self.word))
-        return self.rule.bounding(row, statistic.norms_of_people(self.max_contributions))
+        return self.rule.contribution_bound(row, statistic.norms_of_people(self.max_contributions))
 
 
 @dataclass(frozen=True)
@@ -437,7 +442,7 @@ class DistinctUser:
     def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what one user changes."""
         row = replace(statistic.contribution(batched=True), unit=self.word)
-        return self.rule.bounding(row, statistic.norms_of_people(self.max_groups))
+        return self.rule.contribution_bound(row, statistic.norms_of_people(self.max_groups))
 
 
 # ------------------------------------------------------------------------------------------ loss

@@ -13,8 +13,8 @@ from counton.privacy.guarantees import one_guarantee
 from counton.windowing.options import known_arguments
 
 if TYPE_CHECKING:
-    from counton.base.series import PlannedSeries
     from counton.base.exact import Number
+    from counton.base.series import PlannedSeries
     from counton.planning.least_privacy import Loss, TargetWidth
     from counton.planning.planner import StreamPlan
     from counton.privacy import ContributionBound, Guarantee

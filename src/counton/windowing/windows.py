@@ -23,12 +23,10 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.errors import InvalidInputError, field
-from counton.base.lengths import LENGTH, PERIODS, days_in
+from counton.base.lengths import LATE_DAYS, LENGTH, PERIODS, days_in
 from counton.windowing.date_text import day_and_time, day_in_words
 from counton.windowing.lazy_polars import polars as pl
 
-#: Largest delay of a row of users or with an id, in days after the end of the last released window.
-LATE_DAYS = 35
 #: Values at most this stand for rows without a valid time. It is below all valid times.
 NO_MOMENT = -(2**62)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
