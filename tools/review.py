@@ -346,8 +346,8 @@ def uses(source: str, name: str) -> list[str]:
 
 
 @cache
-def openings(name: str = "open_private") -> list[Opening]:
-    """Return all functions that call `counton.base.private.open_private`, or the function ``name``,
+def openings(name: str = "reveal") -> list[Opening]:
+    """Return all functions that call `counton.base.private.reveal`, or the function ``name``,
     by file.
     """
     return [

@@ -20,7 +20,7 @@ from some_cases import long
 from counton import ApproxDP, ContributionBound, Counter, Key, PureDP, plan
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInputError
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.continual.intervals import laplace_tail
 from counton.io.row_assignment import label
 from counton.job.stream_name import usual_name
@@ -197,8 +197,10 @@ def frame(rows: list[tuple[datetime, str, str]]) -> pl.DataFrame:
 def asked(folder: Path, rows: list[tuple[datetime, str, str]], **more: Any) -> Job:
     given: dict[str, Any] = {
         "what": "count", "events": frame(rows), "state": folder / "visits.db", "time": "time",
-        "every": "1d", "start": START, "windows": 30, "group_by": "page", "epsilon": 1, "delta": "1e-6",
-        "unlisted_groups": "discover", "strategy": "kary", "until": START + timedelta(days=12), "allow_empty_windows": True,
+        "every": "1d", "start": START, "windows": 30, "group_by": "page", "epsilon": 1,
+        "delta": "1e-6",
+        "unlisted_groups": "discover", "strategy": "kary", "until": START + timedelta(days=12),
+        "allow_empty_windows": True,
     }  # fmt: skip
     return Job(**given | more)
 
@@ -505,9 +507,7 @@ def test_labels_of_groups_not_shown_are_nowhere(
     assert all(b"hush" not in path.read_bytes() and path.stat().st_size for path in files)
     assert b"home" in files[3].read_bytes() or b"svg" in files[3].read_bytes()
     with Store(state) as store:
-        assert (
-            len(open_private(store.reader(usual_name(job)).labels())) == 2 + 36
-        )  # the state knows them
+        assert len(reveal(store.reader(usual_name(job)).labels())) == 2 + 36  # the state knows them
 
 
 def test_nothing_is_shown_while_no_group_is_large(tmp_path: Path) -> None:
@@ -561,7 +561,8 @@ def test_names_of_rows_that_count_nowhere_are_not_kept(tmp_path: Path) -> None:
     """Of whole inputs: rows of windows released before, and of windows that have not ended."""
     told: dict[str, Any] = {
         "time": "at", "every": "1d", "start": "2024-03-01", "windows": 20, "group_by": "group",
-        "series": "per-window", "unlisted_groups": "discover", "epsilon": 1, "delta": "1e-6", "allow_empty_windows": True,
+        "series": "per-window", "unlisted_groups": "discover", "epsilon": 1, "delta": "1e-6",
+        "allow_empty_windows": True,
     }  # fmt: skip
     for night in (1, 2, 3):
         rows = [(f"2024-03-{day:02}T10:00", "a") for day in range(1, night + 1)]

@@ -282,7 +282,8 @@ def test_other_rows_under_a_released_name_bring_a_warning(
 def test_late_rows_of_final_windows_are_told_of_a_longer_time(tmp_path: Path) -> None:
     """The stream revises its windows already."""
     asked: dict[str, Any] = {
-        "time": "at", "every": "1d", "start": "2024-03-01", "privacy_unit": "row", "allowed_lateness": "1d",
+        "time": "at", "every": "1d", "start": "2024-03-01", "privacy_unit": "row",
+        "allowed_lateness": "1d",
         "state": tmp_path / "s.db", "guarantee": PureDP(1),
     }  # fmt: skip
     days = [f"2024-03-0{day}T12:00" for day in range(1, 6)]

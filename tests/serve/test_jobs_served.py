@@ -18,7 +18,7 @@ from some_cases import long
 
 from counton import PureDP
 from counton.base.errors import StateError
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.run.close_stream import close_stream
 from counton.serve import release_times as releasing
 from counton.serve.served_jobs import pack_rows, unpack_rows
@@ -97,7 +97,8 @@ def test_rows_that_lack_something_are_skipped_and_bad_ones_refused(tmp_path: Pat
 
 #: Counts of 2^32, of which a few dozen together can be read with this noise.
 LARGE = {
-    "statistic": "ranges", "label": "page", "count_column": "number", "group_by": None, "privacy_unit": "visit",
+    "statistic": "ranges", "label": "page", "count_column": "number", "group_by": None,
+    "privacy_unit": "visit",
     "windows": None, "expected_windows": 100, "epsilon": 1,
 }  # fmt: skip
 
@@ -124,7 +125,7 @@ def test_rows_that_would_exhaust_a_stream_are_refused(tmp_path: Path) -> None:
         service.at(1)
         key = tmp_path / "visits.key"
         with Stream.open(str(tmp_path / "visits.db"), "visits", key=key) as stream:
-            assert open_private(stream.amounts).whole == 12
+            assert reveal(stream.amounts).whole == 12
 
 
 #: Jobs of which a few rows come to much of what sums can hold; what one says, and how many rows.
@@ -134,7 +135,8 @@ FEW: dict[str, tuple[dict[str, Any], int, int]] = {
     "sum": (
         {
             "label": None, "count_column": None, "value": "number", "lower": 0, "upper": 2**40,
-            "resolution": 1, "groups": None, "series": "per-window", "windows": 60, "expected_windows": None,
+            "resolution": 1, "groups": None, "series": "per-window", "windows": 60,
+            "expected_windows": None,
         },
         *(2**40, 2**12),
     ),
@@ -390,13 +392,13 @@ def test_users_are_bounded_over_all_batches(tmp_path: Path) -> None:
         text = service("GET", "/metrics", "write").text
         assert 'counton_run_over_total{stream="visits"} 4.0\n' in text
     with Stream.open(tmp_path / "visits.db", "visits", key=tmp_path / "visits.key") as stream:
-        marks = list(open_private(stream.digest_sets("user")))
+        marks = list(reveal(stream.digest_sets("user")))
         assert sum(len(part.digests) for part in marks) == 4
 
 
 def test_late_rows_are_in_the_versions_of_a_run(tmp_path: Path) -> None:
     """Rows late by each lag and beyond, and one that comes again: a run's numbers, to the bit."""
-    file = job_file(tmp_path, revise="2m", steps=None, id="row")
+    file = job_file(tmp_path, allowed_lateness="2m", windows=None, row_id="row")
     copy = copied(file)
     bodies = []
     served = Inside(file)
@@ -548,7 +550,7 @@ def test_how_long_a_run_takes_decides_nothing_of_other_users(
 
         def slow(*given: Any, **more: Any) -> Any:
             found = real(*given, **more)
-            until(service.time + timedelta(milliseconds=2 * found.for_operator().rows.read))
+            until(service.time + timedelta(milliseconds=2 * found.confidential_counts().rows.read))
             return found
 
         with pytest.MonkeyPatch.context() as patch:

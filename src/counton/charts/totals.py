@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import time, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,14 +147,9 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
         if len(curves.times):
             why = "no group is shown yet, as none is large enough: draw it after a later release"
         raise InvalidInputError(f"there is nothing to draw, because {why}")
-    several = curves.all_groups or len(curves.groups)
+    n_groups = curves.all_groups or len(curves.groups)
     curves = curves.first(MOST_PANELS)
-    if several > len(curves.groups):
-        words = words.adding(f"; the first {len(curves.groups)} of {several:,} groups")
-    if curves.starts is not None:  # the numbers beside names are those of one window
-        words = words.adding(f"; in numbers: {_last_window(curves)}")
-    if curves.provisional:
-        words = words.adding("; hatched: provisional, more rows may come")
+    words = _with_remarks(words, curves, n_groups)
     curves = curves.thin()
     if curves.noted is not None and curves.noted.any():
         words = words.adding("; hollow: with a note")
@@ -174,17 +169,12 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
     longest = max(len(f"{end:,.0f}") for ends in scales for end in ends)
     left = 0.3 + _VALUE_INCHES * max(4, longest)
     names = [min(len(shorten(name)), 20) for name in curves.groups]
-    between = "   "
-    most = 3 if count > 8 else 2
-    needed = max(letters + 3 + len(value) for letters, value in zip(names, values, strict=True))
-    for columns in range(min(most, count), 0, -1):
-        panel_width = (wide - 0.22) / columns
-        room = int((panel_width - 0.1) * _LETTERS)  # above a chart
-        if panel_width >= left + 0.9 and room >= max(*names, *map(len, values)):
-            between = between if room >= needed else "\n"
-            break
+    columns, panel_width, room, has_one_line = _arrange(names, values, wide, left)
+    between = "   " if has_one_line else "\n"
     rows = -(-count // columns)
-    middle = (1.95 if between == "\n" else 1.75) * rows - 0.6 if count > 1 else 0.45 * wide
+    middle = 0.45 * wide
+    if count > 1:
+        middle = (1.75 if has_one_line else 1.95) * rows - 0.6
     figure, bottom, top = frame(words, middle, above=0.45, below=0.55)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     figure.subplots_adjust(
@@ -192,10 +182,10 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
         right=1 - 0.22 / wide,
         bottom=bottom,
         top=top,
-        hspace=0.9 if between == "\n" else 0.7,
+        hspace=0.7 if has_one_line else 0.9,
         wspace=left / (panel_width - left),
     )
-    value_widths = [0 if between == "\n" else len(value) + 3 for value in values]
+    value_widths = [len(value) + 3 if has_one_line else 0 for value in values]
     headings = shorten_all(curves.groups, [max(room - used, 8) for used in value_widths])
     for index, ax in enumerate(axes):
         if index >= count:
@@ -211,6 +201,53 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
         n_times = 4 if panel_width > 2.5 else 3
         name_times(ax, curves, 2, n_times if count > 1 or wide < NARROW else 8)
     return figure
+
+
+def _with_remarks(words: Caption, curves: Curves, n_groups: int) -> Caption:
+    """Add what a caption says about the groups, numbers and bars of a chart.
+
+    Args:
+        words: The caption.
+        curves: The curves that are drawn.
+        n_groups: The number of groups, of which the first are drawn.
+    """
+    if n_groups > len(curves.groups):
+        words = words.adding(f"; the first {len(curves.groups)} of {n_groups:,} groups")
+    if curves.starts is not None:  # the numbers beside names are those of one window
+        words = words.adding(f"; in numbers: {_last_window(curves)}")
+    if curves.provisional:
+        words = words.adding("; hatched: provisional, more rows may come")
+    return words
+
+
+class _Panels(NamedTuple):
+    """How charts are arranged: their number side by side, and the width of each in inches."""
+
+    columns: int
+    width: float
+    #: Number of letters above a chart.
+    room: int
+    #: Whether the name of a group and its number stand in one line.
+    has_one_line: bool
+
+
+def _arrange(names: Sequence[int], values: Sequence[str], wide: float, left: float) -> _Panels:
+    """Arrange charts so that their names and numbers have room.
+
+    Args:
+        names: Number of letters of each name.
+        values: Number above each chart, as text.
+        wide: Width of the figure in inches.
+        left: Width of the labels of an axis in inches.
+    """
+    most = 3 if len(values) > 8 else 2
+    needed = max(letters + 3 + len(value) for letters, value in zip(names, values, strict=True))
+    for columns in range(min(most, len(values)), 0, -1):
+        width = (wide - 0.22) / columns
+        room = int((width - 0.1) * _LETTERS)
+        if width >= left + 0.9 and room >= max(*names, *map(len, values)):
+            return _Panels(columns, width, room, has_one_line=room >= needed)
+    return _Panels(1, width, room, has_one_line=True)
 
 
 def _is_thin(curves: Curves, part: Sequence[int]) -> bool:

@@ -70,7 +70,8 @@ _JOB_OPTIONS = (
 #: Help of options whose default is another one here.
 _HELP = {
     "stream": "Name of the stream. [default: the name of the events' file]",
-    "output": f"File for the released numbers ({TABLE_ENDINGS}). [default: beside the events, as CSV]",
+    "output": f"File for the released numbers ({TABLE_ENDINGS}). "
+    "[default: beside the events, as CSV]",
 }
 #: Columns of whole numbers that a remark names.
 _SHOWN_COLUMNS = 3
@@ -174,7 +175,7 @@ def _print_facts(look: FirstLook, job: CountJob, unanswered: Collection[str]) ->
     from counton.cli.run_report import count_column_note
 
     console = Console(stderr=True)
-    facts = look.for_operator(job)
+    facts = look.confidential_counts(job)
     note = count_column_note(look.columns, job)
     if note is None and facts.counts and job.count_column is None:
         shown = ", ".join(facts.counts[:_SHOWN_COLUMNS])

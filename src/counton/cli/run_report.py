@@ -29,7 +29,8 @@ _MOST_CHANGED_WINDOWS = 7
 #: A snapshot does not tell which of its late rows are new.
 _LATE_IN_SNAPSHOT = (
     "rows that came for windows released before, not counted from a file of all events (release "
-    "later, --release-delay; or begin a stream with --allowed-lateness, which counts them in their own window)"
+    "later, --release-delay; or begin a stream with --allowed-lateness, which counts them in "
+    "their own window)"
 )
 
 
@@ -93,9 +94,13 @@ def time_remarks(result: RunResult) -> Iterator[str]:
         own_window = f"their {description.window}"
         revise = ""
         if _may_revise(result):
-            revise = f"; a new stream with --allowed-lateness counts them in {own_window}, provisional at first"
+            revise = (
+                f"; a new stream with --allowed-lateness counts them in {own_window}, "
+                "provisional at first"
+            )
         yield (
-            f"if rows come late, --release-delay waits for them before {own_window} is released{revise}"
+            f"if rows come late, --release-delay waits for them before {own_window} is "
+            f"released{revise}"
         )
     if result.options.until != "latest-event" or result.after == result.before:
         return
@@ -132,7 +137,7 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
     Args:
         newly_quarantined: number of unreadable rows that no earlier run had written to their file.
     """
-    counts = result.for_operator()
+    counts = result.confidential_counts()
     others = counts.rows.quarantined - newly_quarantined
     beside = f" (beside {others:,} that were there before)" if others > 0 else ""
     of_rows = [
@@ -176,7 +181,7 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
 def _notes_of_windows(
     result: RunResult, of_rows: Sequence[tuple[str, int]]
 ) -> list[tuple[str, int]]:
-    counts = result.for_operator()
+    counts = result.confidential_counts()
     windows = result.spec.terms.windowing.windows
     start = windows.at(windows.start) if counts.rows.before_start else ""
     end = windows.at(windows.end) if counts.rows.after_last_window else ""
@@ -230,7 +235,7 @@ def _when_counted(result: RunResult) -> str:
 
 def _number_of_duplicates(result: RunResult) -> int:
     """Return how many rows were counted before; of snapshots, which repeat all rows, none."""
-    return result.for_operator().input.choice.duplicates if result.job.append else 0
+    return result.confidential_counts().input.choice.duplicates if result.job.append else 0
 
 
 def _number_of_closed_windows(result: RunResult) -> int:
@@ -238,7 +243,7 @@ def _number_of_closed_windows(result: RunResult) -> int:
 
     Nearly all rows of a snapshot are counted rows, which the state has forgotten: none of those.
     """
-    return result.for_operator().input.choice.after_final if result.job.append else 0
+    return result.confidential_counts().input.choice.after_final if result.job.append else 0
 
 
 def _changed_windows(result: RunResult) -> list[str]:
@@ -247,7 +252,7 @@ def _changed_windows(result: RunResult) -> list[str]:
     """
     spec = result.spec
     windows = spec.terms.windowing.windows
-    changed = result.for_operator().input.changed
+    changed = result.confidential_counts().input.changed
     noun = "rows"
     if isinstance(spec.terms.privacy_unit, CountedEvent | UserOfCounts):
         noun = plural(spec.terms.privacy_unit.rule.row or spec.description().unit)
@@ -287,14 +292,15 @@ def unlisted_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
 def _remedy_of_late_rows(result: RunResult) -> str:
     """Return words on the options that would let late rows count in their own windows."""
     windows = result.spec.terms.windowing.windows
-    after = windows.long(result.for_operator().input.late_by)
+    after = windows.long(result.confidential_counts().input.late_by)
     window = windows.period or "window"
     already_waits = result.options.release_delay > 0
     waits = f"--release-delay {'longer by ' if already_waits else ''}{after} waits for them"
     revises = ""
     if _may_revise(result):
         revises = (
-            f", and a new stream with --allowed-lateness {after} counts them in their own {window}, "
+            f", and a new stream with --allowed-lateness {after} counts them in their own "
+            f"{window}, "
             "provisional until then"
         )
     return (
@@ -317,7 +323,8 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
     >>> from counton.job.statistics import CountJob
     >>> job = CountJob(events="rides.csv", time="at", group_by="site", privacy_unit="car")
     >>> print(count_column_note(["at", "site", "count"], job))
-    each row is counted as one; if 'count' says how many it stands for, say so: --count-column count, ...
+    each row is counted as one; if 'count' says how many it stands for, say so: --count-column
+    count, ...
     >>> [count_column_note(["at", name], job) is None for name in ("rides", "bus_count", "who")]
     [False, False, True]
     """
@@ -336,7 +343,8 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
         return None
     column = candidates[0]
     return (
-        f"each row is counted as one; if {column!r} says how many it stands for, say so: --count-column "
+        f"each row is counted as one; if {column!r} says how many it stands for, say so: "
+        "--count-column "
         f"{column}, or in a job file counts = {json.dumps(column)}"
     )
 
@@ -353,7 +361,7 @@ def json_report(
     """
     description = result.spec.description()
     windows = result.spec.terms.windowing.windows
-    counts = result.for_operator()
+    counts = result.confidential_counts()
     outputs = result.outputs
     is_drawn = result.after == 0 or result.chart_error is None
     dropped = (

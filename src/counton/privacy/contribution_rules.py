@@ -35,7 +35,7 @@ class PeriodicWindows(Protocol):
 
 
 class ContributionRule:
-    """Base class of counting rules; its own methods describe a rule without a bound on users."""
+    """Base class of contribution rules. Its methods describe a rule without a bound on users."""
 
     most: int = 1
     per: str | None = None
@@ -282,8 +282,8 @@ class UserLevel(ContributionRule):
             )
         if self.most_a_window is not None:
             raise InvalidInputError(
-                f"{field('max_contributions_per_window', self.most_a_window)} is only for counts and sums, and "
-                "here each row changes several numbers; leave it out"
+                f"{field('max_contributions_per_window', self.most_a_window)} is only for counts "
+                "and sums, and here each row changes several numbers; leave it out"
             )
         assert isinstance(row.pattern, BoundedChange)
         rows_together = replace(row.pattern.scaled_by(self.most), once=False)

@@ -60,8 +60,10 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
         drawn["totals"] = (totals_curves(part), title_in_words(running, grouped), times)
     is_apart = released.together is None
     if definition.series == "per-window" or (definition.series == "both" and is_apart):
-        most = () if is_apart else (len(released.shown_steps),)
-        curves, every = window_curves(part, *most)
+        if is_apart:
+            curves, every = window_curves(part)
+        else:
+            curves, every = window_curves(part, len(released.shown_steps))
         times = times_in_words(definition, 1, every)
         drawn["windows"] = curves, title_in_words(subject, grouped), times
     level = percent(released.level)

@@ -99,7 +99,7 @@ class ReleaseMetadata:
             `UnwindowedSteps`.
         domain: names of the groups in the order of their cells; None: one total.
         unit: the protected unit.
-        counting: `EventLevel`, `UserLevel` for each user, or `Ordered`.
+        contribution_rule: `EventLevel`, `UserLevel` or `BoundedUpstream`.
         release: totals, counts of windows, or both; or the number in the period so far, for users
             who count again in each period.
         cells: whether groups are declared; if they are found, ``domain`` is empty.
@@ -133,7 +133,7 @@ class ReleaseMetadata:
     strategy: StreamStrategy
     series: Series
     metric: str
-    counting: ContributionRule = EVENT_LEVEL
+    contribution_rule: ContributionRule = EVENT_LEVEL
     cells: Cells = DECLARED
     left_out: RowsLeftOut = attribute(default_factory=RowsLeftOut)
     ids: bool = False
@@ -193,7 +193,7 @@ class ReleaseMetadata:
 
     def anew_every(self, of: Statistic | None = None) -> str | None:
         """Return the period, such as "1w", after which each user is counted again, if any."""
-        return period_anew(self.inner if of is None else of, self.counting.per)
+        return period_anew(self.inner if of is None else of, self.contribution_rule.per)
 
     def anew(self, of: Statistic | None = None) -> str | None:
         """Return that period as a word, such as "week"."""
@@ -205,7 +205,7 @@ class ReleaseMetadata:
         """Whether numbers count distinct users, and not their rows."""
         if self.inner.counts_users:
             return True
-        bounded = self.counting.distinct or self.counting.each is not None
+        bounded = self.contribution_rule.distinct or self.contribution_rule.each is not None
         return bounded and self.statistic.additive and self.value is None
 
     @property
@@ -217,7 +217,7 @@ class ReleaseMetadata:
         if not self.counts_users:
             return None
         period = self.anew()
-        if period is None and self.counting.distinct:
+        if period is None and self.contribution_rule.distinct:
             return self.window
         return period
 
@@ -226,9 +226,9 @@ class ReleaseMetadata:
         """The largest number of groups in which one user counts at a time; 1 if rows count."""
         if not self.counts_users:
             return 1
-        most = self.counting.most
-        if self.counting.distinct and self.counting.most_a_window is not None:
-            most = min(most, self.counting.most_a_window)
+        most = self.contribution_rule.most
+        if self.contribution_rule.distinct and self.contribution_rule.most_a_window is not None:
+            most = min(most, self.contribution_rule.most_a_window)
         if not self.cells.named_beforehand:
             return most
         groups = self.statistic.declares if self.domain is None else self.domain
@@ -250,7 +250,9 @@ class ReleaseMetadata:
         if self.value is not None and not getattr(self.inner, "counts_units", False):
             return f"sum of {self.value}"
         windows_only = self.series == "per-window"
-        return self.counting.subject(self.unit, self.groups_apart, windows_only=windows_only)
+        return self.contribution_rule.subject(
+            self.unit, self.groups_apart, windows_only=windows_only
+        )
 
     def public(self) -> dict[str, Any]:
         """Return the description as JSON values, without strategy and noise."""
@@ -261,11 +263,11 @@ class ReleaseMetadata:
             "windows": self.cut.to_dict(local=True),
             "groups": None if self.domain is None else list(self.domain),
             "unit": self.unit,
-            "people": self.counting.to_dict(),
+            "people": self.contribution_rule.to_dict(),
             "series": self.series,
             "metric": self.metric,
             "discovery": self.cells.to_dict(),
-            **({} if self.cut.goes_on else {"once": True}),
+            **({} if self.cut.is_recurring else {"once": True}),
             **self.left_out.to_dict(),
             **({"ids": True} if self.ids else {}),
             **({} if self.changes is None else {"changes": self.changes}),
@@ -304,7 +306,7 @@ class ReleaseMetadata:
             strategy=terms.strategy,
             series=public["series"],
             metric=public["metric"],
-            counting=contribution_rule_from_dict(public["people"]),
+            contribution_rule=contribution_rule_from_dict(public["people"]),
             cells=cells_from_dict(public["discovery"]),
             left_out=RowsLeftOut(
                 public.get("drops", False),
@@ -331,5 +333,9 @@ def cut_from_dict(kept: Mapping[str, Any] | None, *, once: bool) -> Windows:
     if kept is None:
         return SingleTableWindow() if once else UnwindowedSteps()
     start = datetime.fromisoformat(kept["from"])
-    told = start, kept["every"], kept["steps"], kept["timezone"]
-    return RevisableWindows(*told, kept["versions"]) if "versions" in kept else Windows(*told)
+    every = kept["every"]
+    steps = kept["steps"]
+    timezone = kept["timezone"]
+    if "versions" in kept:
+        return RevisableWindows(start, every, steps, timezone, kept["versions"])
+    return Windows(start, every, steps, timezone)

@@ -205,9 +205,9 @@ class Release:
             columns = columns[1:]
             statistic = inner_of(statistic)
         additive = statistic.additive and measured == name
-        counting = numbers.definition.counting
+        contribution_rule = numbers.definition.contribution_rule
         if member.counted_ranks == (1,) or (by is None and member.counts_users):
-            counting = counting.with_groups(member.counted_ranks[-1])
+            contribution_rule = contribution_rule.with_groups(member.counted_ranks[-1])
         definition = replace(
             numbers.definition,
             what=statistic.keyword or type(statistic).__name__,
@@ -215,7 +215,7 @@ class Release:
             by=by,
             domain=groups,
             value=columns[0] if len(columns) == 1 else None,
-            counting=counting,
+            contribution_rule=contribution_rule,
         )
         releases = numbers.readings.releases
         assert releases is not None
@@ -269,7 +269,8 @@ class Release:
         ...     "page": ["home", "shop", "home"], "paid": [3, 8, 5],
         ... })
         >>> found = release(
-        ...     "count", visits, time="time", every="1d", start="2024-03-01", windows=365, group_by="page",
+        ...     "count", visits, time="time", every="1d", start="2024-03-01", windows=365,
+        ...     group_by="page",
         ...     until="latest-event", groups=["home", "shop"], guarantee=PureDP(1),
         ...     state="visits.db",
         ... )
@@ -557,8 +558,15 @@ class Release:
         terms = numbers.design
         over = numbers.over
         if not full:
-            shown = numbers.steps, numbers.level, _reach(numbers), over
-            return methods_of(definition, terms.name, *shown, numbers.facts().get("notes", ()))
+            return methods_of(
+                definition,
+                terms.name,
+                steps=numbers.steps,
+                level=numbers.level,
+                reach=_reach(numbers),
+                over=over,
+                notes=numbers.facts().get("notes", ()),
+            )
         if isinstance(numbers.published, Releases):  # the subject of its numbers is not stated
             return methods(terms, errors=_errors_in_words(numbers))
         notes = numbers.notes
@@ -619,7 +627,7 @@ def _within_words(numbers: ReleaseData, steps: Steps) -> str:
     """Return the times of some steps in parentheses; "" for all."""
     definition = numbers.definition
     again = definition.users_again
-    if not definition.cut.goes_on or (steps is None and again is None):
+    if not definition.cut.is_recurring or (steps is None and again is None):
         return ""
     start, stop = numbers.ends(steps)
     words = definition.cut.span(range(start + 1, stop + 1))

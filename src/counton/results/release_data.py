@@ -824,7 +824,7 @@ class ReleaseData:
         """Return rows of ``stored_rows``, no single step, and each part of a group's name."""
         if stored_rows is not None:
             table = rows_among(table, stored_rows)
-        if not (self.definition.cut.goes_on or self.has_cells):
+        if not (self.definition.cut.is_recurring or self.has_cells):
             return arranged(table.drop("window_index", "series"))
         parted = table if self.definition.ranks else with_parts(table, self.definition)
         return arranged(with_notes(parted, self.definition.marks))
@@ -946,7 +946,7 @@ class ReleaseData:
     def _sums_of_readings(self, periods: Periods) -> pl.DataFrame:
         """Return the rows of a statistic's table for each period."""
         ends = pairwise(periods.edges.tolist())
-        parts = [self._numbers(*each).columns(self.level) for each in ends]
+        parts = [self._numbers(start, stop).columns(self.level) for start, stop in ends]
         rows = [len(next(iter(part.values()))) for part in parts]
         of_periods = periods.table(self.definition.cut, rows)
         table = pl.concat([of_periods, columns_below(parts)], how="horizontal")
@@ -1053,7 +1053,7 @@ class ReleaseData:
             facts = {"room": self.shown.room}
         elif isinstance(self.published, StatisticResults):
             facts = {"statistic": self.design.statistic}
-            if (cut := self.definition.cut).goes_on:
+            if (cut := self.definition.cut).is_recurring:
                 windows = f"{cut.noun}s"
                 last = f"all {windows} so far" if over is None else f"the {over} so far"
                 if isinstance(over, int):

@@ -118,7 +118,7 @@ def _heading_of_readings(released: ReleaseData, at_once: str) -> str:
     over = released.over
     level = f"intervals of {percent(released.level)}%{at_once}"
     subject = _bounded_subject(released.definition)
-    if not cut.goes_on:
+    if not cut.is_recurring:
         return f"\n{subject}, {level}"
     if not cut.timed:
         when = f"after step {after:,}"
@@ -146,14 +146,15 @@ def _bounded_subject(definition: ReleaseMetadata) -> str:
     >>> from counton.run import Job
     >>> from counton.run.planning import plan_stream
     >>> job = Job("count", "departures.csv", "d.db", time="at", every="1w", start="2024-03-04",
-    ...           windows=31, user="tail", privacy_unit="aircraft", event_name="departure", max_contributions=5, contribution_period="1w",
+    ...           windows=31, user="tail", privacy_unit="aircraft", event_name="departure",
+    ...           max_contributions=5, contribution_period="1w",
     ...           epsilon=1)
     >>> _bounded_subject(plan_stream(job).description())
     "number of departures, at most 5 of one aircraft's week"
     """
     inner = definition.inner
     subject = statistic_in_words(definition).removesuffix(",")
-    subject += definition.counting.bound_in_heading(definition.window, definition.unit)
+    subject += definition.contribution_rule.bound_in_heading(definition.window, definition.unit)
     lower, upper = (getattr(inner, end, None) for end in ("lower", "upper"))
     if inner.additive and lower is not None and upper is not None:
         subject += f", values from {text(lower)} to {text(upper)}"

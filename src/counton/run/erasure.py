@@ -31,7 +31,7 @@ import numpy as np
 from counton.base.errors import ConcurrentWriterError, CountonError, InvalidInputError, StateError
 from counton.base.errors import field as option_name
 from counton.base.lengths import LATE_DAYS
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.io.row_assignment import one_name
 from counton.results.periods import period_of
 from counton.run.remembered_rows import BUCKETS, CLOSED, REFUSED, bucket_of
@@ -255,7 +255,8 @@ def check_retain(length: str, spec: StreamSpec) -> None:
         raise InvalidInputError(
             f"{option_name('retain', length)} is for streams that erase users period by period, "
             f"and this stream has no such periods: give {option_name('user')}, "
-            f"{option_name('max_contributions')} and {option_name('contribution_period')}, as in per=1d, or leave "
+            f"{option_name('max_contributions')} and {option_name('contribution_period')}, as in "
+            "per=1d, or leave "
             f"{option_name('retain')} out"
         )
 
@@ -423,4 +424,4 @@ def _secret_of(stream: Stream) -> Secret:
 
 
 def _users_of(stream: Stream) -> list[DigestSet]:
-    return list(open_private(stream.digest_sets("user")))
+    return list(reveal(stream.digest_sets("user")))

@@ -17,7 +17,7 @@ from counton.base.errors import (
     StreamClosedError,
 )
 from counton.base.errors import field as option_name
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.job.common_options import Job
 from counton.job.stream_name import usual_name
 from counton.noise import Key
@@ -151,7 +151,7 @@ class OpenedState:
         names = self.names_of_groups
         facts = self.saved.details
         self._stream = Stream.open(
-            self._store, self.name, key=self._key, witness=self._rollback_guard
+            self._store, self.name, key=self._key, rollback_guard=self._rollback_guard
         )
         is_changed = self._stream.step != self.released
         is_changed |= without_public_notes(self._stream.details) != without_public_notes(facts)
@@ -179,7 +179,7 @@ class OpenedState:
                 spec.strategy,
                 terms.loss,
                 key=self._key,
-                witness=self._rollback_guard,
+                rollback_guard=self._rollback_guard,
                 contribution=spec.contribution,
                 shape=spec.shape if additive or counters is not None else (),
                 counters=counters,
@@ -220,7 +220,7 @@ class OpenedState:
 
 def _names_of_groups(stream: JournalReader) -> tuple[str, ...]:
     finds_groups = stream.design.counters is not None
-    return open_private(stream.labels()) if finds_groups else ()
+    return reveal(stream.labels()) if finds_groups else ()
 
 
 def name_in(store: Store, job: Job) -> str:

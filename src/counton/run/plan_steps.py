@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.run.due_windows import EndedWindows
 from counton.run.exactness import refuse_inexact
 from counton.run.missing_rows import (
@@ -50,7 +50,7 @@ def plan_steps(
     )
     span = Span(prepared.windows, released, max(ended.last, released))
     kept = kept_totals(stream, rows.touched(), measurement)
-    late_row_stats = LateRowStats() if stream is None else open_private(stream.late_row_stats)
+    late_row_stats = LateRowStats() if stream is None else reveal(stream.late_row_stats)
     steps = PlannedSteps.of(rows, kept, span, measurement, late_row_stats)
     _refuse_missing_rows(prepared, steps.missing)
     _refuse_inexact(spec, steps, stream)
@@ -66,7 +66,7 @@ def _refuse_missing_rows(prepared: PreparedRun, missing: MissingRows) -> None:
     """
     terms = prepared.spec.terms
     options = prepared.options
-    source_name = open_private(prepared.source).name
+    source_name = reveal(prepared.source).name
     user_column = terms.privacy_unit.user_column
     if missing.are_all and (prepared.spec.takes_whole_windows or options.repeats_rows):
         if terms.id_column is not None:
@@ -80,5 +80,5 @@ def _refuse_missing_rows(prepared: PreparedRun, missing: MissingRows) -> None:
 
 def _refuse_inexact(spec: StreamSpec, steps: PlannedSteps, stream: Stream | None) -> None:
     is_of_one_step = spec.strategy.facts.workload != "totals"
-    before = Amounts(0, 0.0) if stream is None else open_private(stream.amounts)
+    before = Amounts(0, 0.0) if stream is None else reveal(stream.amounts)
     refuse_inexact(spec, steps.added_sums(one_step_alone=is_of_one_step), before)

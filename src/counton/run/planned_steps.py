@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import narrowest
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.run.contribution_choice import ChoiceCounts
 from counton.run.discovered_groups import GroupNamesOfRun
 from counton.run.exactness import AddedSums
@@ -153,7 +153,7 @@ class Span:
     @property
     def is_recurring(self) -> bool:
         """Whether windows follow each other; else there is a single table."""
-        return self.windows.goes_on
+        return self.windows.is_recurring
 
 
 class ChangedWindow(NamedTuple):
@@ -680,7 +680,7 @@ def kept_totals(
     """
     schema = dict.fromkeys([*_KEY, *_KEPT], pl.Int64)
     frames = [pl.DataFrame(schema=schema)]
-    blocks = iter(()) if stream is None else open_private(stream.observed_blocks(Private(touched)))
+    blocks = iter(()) if stream is None else reveal(stream.observed_blocks(Private(touched)))
     last = len(measurement.kept) - 1  # the total, or the number of rows if that is the total
     for windows, totals in blocks:  # totals: window, seen or counted, measure, cell
         row, cell = np.nonzero(totals.any(axis=(1, 2)))

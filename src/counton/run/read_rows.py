@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.io.row_assignment import RowMapping
 from counton.run.chosen_rows import RowChoice
 from counton.run.prepared_run import PreparedRun
@@ -66,11 +66,11 @@ def read_rows(prepared: PreparedRun, progress: Progress = no_progress) -> ReadRo
         make_buffer,
         None if progress is no_progress else row_watcher(progress),
     )
-    has_rows = open_private(sums).numbers.read > 0
+    has_rows = reveal(sums).numbers.read > 0
     files = recognise_files(
         source, columns, state.is_counted, prepared.options.input, has_rows=has_rows
     )
-    names = () if state.saved is not None else tuple(open_private(source).columns())
+    names = () if state.saved is not None else tuple(reveal(source).columns())
     return ReadRows(files, sums, names)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.io.aggregation import Aggregates, sum_rows
 from counton.io.bad_rows import unlisted_names
 from counton.io.row_assignment import Columns, RowMapping
@@ -101,7 +101,7 @@ def aggregate_rows(
         InvalidInputError: a row cannot be counted, and no option says what to do with such rows.
     """
     mapping = row_mapping(spec, options)
-    rows = open_private(source)
+    rows = reveal(source)
     try:
         sums = _add_up(rows, mapping, spec, now, kept_names, make_buffer, watch)
     except UnreadableRowError:  # read the others again, if such rows are set aside
@@ -125,7 +125,7 @@ def _add_up(
         names = find_group_names(rows, mapping, kept_names)
         groups = names.all
     buffer = make_buffer(mapping, groups)
-    counted = open_private(sum_rows(rows, mapping, groups, bound=buffer, watch=watch))
+    counted = reveal(sum_rows(rows, mapping, groups, bound=buffer, watch=watch))
     numbers = _row_numbers(rows, mapping, spec, counted)
     frame = counted.cells.rename({"group": "cell"})
     times = _times_of(counted, now, more_follow=rows.live)
@@ -163,7 +163,7 @@ def refuse_no_row_within(sums: Private[WindowSums], windows: Windows) -> None:
     Raises:
         InvalidInputError: none does, although there are rows.
     """
-    opened = open_private(sums)
+    opened = reveal(sums)
     if not opened.numbers.read or opened.numbers.within or opened.times.more_follow:
         return
     newest = "none can be counted"
@@ -173,8 +173,10 @@ def refuse_no_row_within(sums: Private[WindowSums], windows: Windows) -> None:
     raise InvalidInputError(
         f"No row lies in a window of the stream, from {windows.at(windows.start)} to "
         f"{windows.at(windows.end)}: {newest}. Nothing was released. Correct "
-        f"{option_name('start')}, {option_name('windows')} or {option_name('time_format')}, or give "
-        f"rows of these windows. If nothing happened in them, give {option_name('allow_empty_windows', True)}"
+        f"{option_name('start')}, {option_name('windows')} or {option_name('time_format')}, or "
+        "give "
+        "rows of these windows. If nothing happened in them, give "
+        f"{option_name('allow_empty_windows', True)}"
     )
 
 

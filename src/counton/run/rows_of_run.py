@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.run.chosen_rows import RowChoice, choose_rows, no_chosen_rows
 from counton.run.discovered_groups import GroupNamesOfRun
 from counton.run.due_windows import EndedWindows
@@ -30,7 +30,7 @@ def rows_of_run(
     prepared: PreparedRun, read: ReadRows, ended: EndedWindows, stream: Stream | None
 ) -> RowsOfRun:
     """Return the rows of a run: new ones, chosen ones, or those of a snapshot."""
-    sums = open_private(read.sums)
+    sums = reveal(read.sums)
     if sums.buffer is not None:
         return _chosen_rows(prepared, read, sums.buffer, ended, stream)
     spec = prepared.spec
@@ -64,7 +64,7 @@ def _chosen_rows(
     stream: Stream | None,
 ) -> RowsOfRun:
     """Choose the rows that count: they are new, whatever the input but a single table."""
-    sums = open_private(read.sums)
+    sums = reveal(read.sums)
     spec = prepared.spec
     released = prepared.state.released
     windows = prepared.windows

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from counton.base.errors import InvalidInputError
 from counton.base.exact import quote
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.job.common_options import Job
 from counton.noise import Key
 from counton.results.display import DisplaySelection
@@ -107,9 +107,9 @@ class RunResult:
         """Whether the stream is one table of rows without times."""
         return isinstance(self.spec.terms.windowing, SingleTable)
 
-    def for_operator(self) -> RowCounts:
+    def confidential_counts(self) -> RowCounts:
         """Return the exact numbers of rows. Only for people who may see the rows."""
-        return open_private(self.counts)
+        return reveal(self.counts)
 
     def read(self, level: float | None = None, shown: DisplaySelection | None = None) -> Release:
         """Return all that the stream has released, with intervals.
@@ -235,7 +235,7 @@ def decide(prepared: PreparedRun, read: ReadRows) -> EndedWindows:
     windows = prepared.windows
     options = prepared.options
     released = prepared.state.released
-    times = open_private(read.sums).times
+    times = reveal(read.sums).times
     find_ended = partial(
         ended_windows,
         windows,
@@ -257,7 +257,7 @@ def decide(prepared: PreparedRun, read: ReadRows) -> EndedWindows:
         refuse_holes(
             options,
             windows,
-            open_private(prepared.source).name,
+            reveal(prepared.source).name,
             times.windows_with_rows,
             covered=prepared.covered_windows(ended) or due,
             due=due,
@@ -333,7 +333,7 @@ def commit(
     retention = prepared.job.value_of("retain")
     if retention is not None and span.new_steps:
         retain(stream, spec, retention)
-    sums = open_private(read.sums)
+    sums = reveal(read.sums)
     empty_windows = 0
     if span.is_recurring:
         last_counted = max(span.released, steps.last_window_with_rows)

@@ -18,7 +18,7 @@ from functools import cached_property, partial
 from time import monotonic
 
 from counton.base.errors import ConcurrentWriterError, StateError
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.io.sources import Rows
 from counton.run.opened_state import OpenedState
 from counton.run.prepared_run import prepare
@@ -55,9 +55,9 @@ class ServiceRun:
     after: int
     counts: Private[RowCounts]
 
-    def for_operator(self) -> RowCounts:
+    def confidential_counts(self) -> RowCounts:
         """Return the exact numbers of rows. Only for people who may see the rows."""
-        return open_private(self.counts)
+        return reveal(self.counts)
 
 
 def run(
@@ -251,7 +251,7 @@ class Releaser:
         self._step = result.after
         self.seconds = monotonic() - began
         new = result.after - result.before
-        self._add_counts(result.for_operator(), new)
+        self._add_counts(result.confidential_counts(), new)
         if new:
             seconds = round(self.seconds, 3)
             note("released", stream=self.name, step=result.after, seconds=seconds)

@@ -20,7 +20,7 @@ from counton.base.errors import (
     StateUnavailableError,
     field,
 )
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.io.row_assignment import RowMapping
 from counton.io.sources import EventFrame, Rows, Source, unreadable_errors
@@ -186,7 +186,8 @@ def serve_job(name: str, job: Job) -> ServedJob:
         if kept is not None and isinstance(kept.terms.windowing, SingleTable):
             raise InvalidInputError(
                 f"{state.name!r} is a table that was released once, but a service releases at the "
-                f"end of each window: give another {field('stream')} with {field('time')}, or leave "
+                f"end of each window: give another {field('stream')} with {field('time')}, or "
+                "leave "
                 "the job out"
             )
         job = job.with_options(append=True, allow_empty_windows=True)
@@ -222,7 +223,8 @@ def _refuse_name(name: str) -> None:
     """
     if "/" in name or name in ("", ".", "..") or len(name) > MOST_NAME:
         raise InvalidInputError(
-            f"{field('stream')} is {name!r}, which cannot be part of a web address, so nobody could "
+            f"{field('stream')} is {name!r}, which cannot be part of a web address, so nobody "
+            "could "
             f"ask the service for this stream. Use at most {MOST_NAME} characters without '/', and "
             "neither '.' nor '..'"
         )
@@ -244,7 +246,7 @@ def unpack_rows(bodies: Sequence[Private[bytes]]) -> list[Rows]:
     kinds: dict[tuple[Any, ...], list[pl.DataFrame]] = {}
     for body in bodies:
         try:
-            frame = pl.read_ipc_stream(io.BytesIO(open_private(body)))
+            frame = pl.read_ipc_stream(io.BytesIO(reveal(body)))
         except unreadable_errors() as error:
             raise StateError(
                 "rows that wait in the inbox (table counton_inbox_waiting) cannot be read: the "

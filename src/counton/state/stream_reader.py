@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from counton.base.errors import ConcurrentWriterError, InvalidInputError, StateError
 from counton.base.exact import check_integer
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.continual import Design, Releases
 from counton.state import journal, stream_rows
 from counton.state import keys as keyfile
@@ -164,7 +164,7 @@ class JournalReader:
         Release nothing meanwhile. Read are windows with rows after the last release, and ``also``;
         None reads all.
         """
-        return Private(self._blocks(None if also is None else open_private(also)))
+        return Private(self._blocks(None if also is None else reveal(also)))
 
     def _blocks(self, also: NDArray[np.int64] | None) -> Iterator[ObservedBlock]:
         with self._open_contents(sealed=False) as (connection, contents):

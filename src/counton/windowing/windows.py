@@ -176,7 +176,7 @@ class Windows:
     #: Word for one step.
     noun: ClassVar[str] = "window"
     #: Whether later releases follow the first one.
-    goes_on: ClassVar[bool] = True
+    is_recurring: ClassVar[bool] = True
     #: Whether steps have times.
     timed: ClassVar[bool] = True
     #: Words on the facts about steps that releases reveal whatever the noise.
@@ -375,7 +375,8 @@ class Windows:
         match = LENGTH.fullmatch(length)
         if match is None:
             raise InvalidInputError(
-                f"{field('lookback', length)} is not a length of time: write a whole number above 0 "
+                f"{field('lookback', length)} is not a length of time: write a whole number above "
+                "0 "
                 "and a unit, as in 7d"
             )
         amount = int(match[1])
@@ -555,7 +556,8 @@ def lags_in(revise: str, every: str) -> int:
     matches = [LENGTH.fullmatch(length) for length in (revise, every)]
     if matches[0] is None or matches[1] is None:
         raise InvalidInputError(
-            f"{field('allowed_lateness', revise)} is not a length of time; it says how long after its end "
+            f"{field('allowed_lateness', revise)} is not a length of time; it says how long after "
+            "its end "
             "rows of a window may still come: write a whole number above 0 and a unit, as in 14d"
         )
     (long, large), (short, small) = (
@@ -568,7 +570,8 @@ def lags_in(revise: str, every: str) -> int:
         whole, rest = divmod(long * units[large], short * units[small])
     if rest or not whole:
         raise InvalidInputError(
-            f"{field('allowed_lateness', revise)} is not a multiple of the window length {every}: give a "
+            f"{field('allowed_lateness', revise)} is not a multiple of the window length {every}: "
+            "give a "
             f"multiple of {every}"
         )
     return whole
@@ -578,7 +581,7 @@ class SingleTableWindow(Windows):
     """One step and no windows of time: all rows belong to the step."""
 
     noun = "step"
-    goes_on = False
+    is_recurring = False
     timed = False
     unprotected: ClassVar[tuple[str, ...]] = ("that a release took place, and when",)
 
@@ -627,7 +630,7 @@ class SingleTableWindow(Windows):
 class UnwindowedSteps(SingleTableWindow):
     """Steps without times: a program passes the numbers of each step, not rows."""
 
-    goes_on = True
+    is_recurring = True
     unprotected = Windows.unprotected
 
     @property
