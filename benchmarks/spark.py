@@ -123,7 +123,8 @@ def job(folder: Path, groups: int, **more: Any) -> Job:
     """Return a job that counts by day and group, and releases 30 days at once."""
     asked: dict[str, Any] = {
         "time": "at", "every": "1d", "start": "2024-03-01", "windows": DAYS, "epsilon": 1,
-        "until": "2024-03-31", "group_by": "page", "groups": [f"g{number}" for number in range(groups)],
+        "until": "2024-03-31", "group_by": "page",
+        "groups": [f"g{number}" for number in range(groups)],
         "strategy": "binary", "series": "cumulative",
     }  # fmt: skip
     return Job("count", "-", folder / "bench.db", **{**asked, **more})

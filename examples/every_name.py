@@ -48,7 +48,8 @@ def from_rows(folder: Path) -> ct.Release:
     job = ct.Job("count", visits, folder / "v.db", time="day", until="latest-event")
     released = ct.release(
         "count", visits, time="day", every="1d", start="2024-01-01", windows=365, epsilon=1,
-        privacy_unit="visit", until="latest-event", stream="visits", state=folder / "v.db", output=folder / "v.csv",
+        privacy_unit="visit", until="latest-event", stream="visits", state=folder / "v.db",
+        output=folder / "v.csv",
     )  # fmt: skip
     with ct.Stream.open(folder / "v.db", "visits") as stream:
         print(job.statistic, stream.step, ct.read(folder / "v.csv").steps)

@@ -28,7 +28,10 @@ def options(plan: FadingPlan) -> str:
     strategy = plan.best.strategy
     delay = f" --expiration-delay {strategy.facts.delay}" if strategy.facts.delay else ""
     loss = plan.guarantee.to_dict()[plan.unit]
-    return f"--expiring --expiration-growth {strategy.parameters['growth']}{delay} --{plan.unit} {loss}"
+    return (
+        f"--expiring --expiration-growth {strategy.parameters['growth']}{delay} --{plan.unit} "
+        f"{loss}"
+    )
 
 
 def targets(given: list[str]) -> dict[int, float]:

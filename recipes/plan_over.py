@@ -1,6 +1,7 @@
 """Compare the errors of strategies at several numbers of windows, in a table and a chart.
 
-    python recipes/plan_over.py 16 64 256 --rho 0.5 --strategies smooth,smooth-paper --chart over.png
+    python recipes/plan_over.py 16 64 256 --rho 0.5 --strategies smooth,smooth-paper --chart
+    over.png
 
 The column ``auto`` is the best strategy of all; ``-``: the strategy cannot serve so many windows.
 """

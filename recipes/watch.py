@@ -2,11 +2,11 @@
 
     python recipes/watch.py visits.csv --false-alarms 1
 
-The file has counts or sums of windows (``--series per-window``, or ``--allowed-lateness``, of which only final
-windows are used): their noise is independent, with one standard deviation. Each number is compared
-with its forecast from the earlier numbers of the same weekday. The errors of these forecasts,
-scaled to standard normal numbers, enter a cumulative sum (CUSUM). Released numbers are public, so
-an alarm costs no privacy.
+The file has counts or sums of windows (``--series per-window``, or ``--allowed-lateness``, of which
+only final windows are used): their noise is independent, with one standard deviation. Each number
+is compared with its forecast from the earlier numbers of the same weekday. The errors of these
+forecasts, scaled to standard normal numbers, enter a cumulative sum (CUSUM). Released numbers are
+public, so an alarm costs no privacy.
 
 The program prints a row for each alarm, and ends with exit code 10 if the newest window has one.
 Groups must have been declared: groups that were found in the rows are shown because they are large.

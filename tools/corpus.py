@@ -51,18 +51,21 @@ _GROUPS = {"group_by": "page", "groups": ",".join(_PAGES), "unlisted_groups": "d
 STREAMS: dict[str, dict[str, Any]] = {
     "visitors": {
         "what": "count", **_WINDOWS, **_GROUPS, "append": True, "epsilon": 5,
-        "user": "who", "max_contributions": 2, "contribution_period": "1d", "privacy_unit": "visitor",
+        "user": "who", "max_contributions": 2, "contribution_period": "1d",
+        "privacy_unit": "visitor",
     },
     "orders": {
         "what": "sum", **_WINDOWS, "append": True, "value": "paid", "lower": 0, "upper": 9,
         "resolution": "0.5", "row_id": "number", "epsilon": 2, "privacy_unit": "order",
     },
     "found": {
-        "what": "count", **_WINDOWS, "group_by": "page", "unlisted_groups": "discover", "append": True,
+        "what": "count", **_WINDOWS, "group_by": "page", "unlisted_groups": "discover",
+        "append": True,
         "epsilon": 20, "delta": "1e-6", "privacy_unit": "order",
     },
     "revised": {
-        "what": "count", **_WINDOWS, **_GROUPS, "allowed_lateness": "2d", "rho": "0.5", "privacy_unit": "order",
+        "what": "count", **_WINDOWS, **_GROUPS, "allowed_lateness": "2d", "rho": "0.5",
+        "privacy_unit": "order",
     },
     "ranges": {
         "what": "ranges", "label": "page", "groups": ",".join(_PAGES), "unlisted_groups": "drop",
@@ -77,7 +80,7 @@ def formats() -> dict[str, Any]:
     return {
         "state": schema.FORMAT,
         "checkpoint": checkpoint._FORMAT,
-        "noise": [design.FORMAT, design._SEEN],
+        "noise": [design.FORMAT, design._RECALIBRATED],
         "stored noise": encryption._PURPOSE.decode(),
         "key": key._MAGIC,
         "released table": metadata_codec.FORMAT,
@@ -111,7 +114,7 @@ def job_of(folder: Path, name: str, options: Mapping[str, Any], night: int) -> J
     asked: dict[str, Any] = dict(options)
     what = asked.pop("what")
     asked["key"] = folder / "state.db.key"
-    asked["witness"] = folder / "witness"
+    asked["rollback_guard"] = folder / "witness"
     file = "new.csv" if asked.get("append") else "all.csv"
     if "time" in asked:
         asked["until"] = f"2024-03-{night + 1:02}"

@@ -87,7 +87,8 @@ def _run(file: Path, what: str, **more: Any) -> None:
     state = Path(tempfile.mkdtemp(dir=file.parent)) / "table.db"
     job = Job(
         *(what, file, state), time="time", every="1d", start="2024-03-01", windows=DAYS,
-        until="latest-event", epsilon=1, privacy_unit="visit", key=Key.generate(), allow_empty_windows=True, **more,
+        until="latest-event", epsilon=1, privacy_unit="visit", key=Key.generate(),
+        allow_empty_windows=True, **more,
     )  # fmt: skip
     run(job).close()
 

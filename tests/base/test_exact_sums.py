@@ -57,7 +57,8 @@ def _of_rows(days: int) -> Callable[[Path], None]:
         rows = rows.with_columns(paid=pl.lit(most))
         counton.release(
             "sum", rows, state=folder / "s.db", time="at", every="1d", start="2024-03-01",
-            until=f"2024-03-0{1 + days}", windows=9, value="paid", lower=0, upper=most, resolution=1,
+            until=f"2024-03-0{1 + days}", windows=9, value="paid", lower=0, upper=most,
+            resolution=1,
             guarantee=PureDP(1),
         )  # fmt: skip
 

@@ -29,7 +29,8 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"group_by": "colour"}, r"has no column 'colour'; its columns are time, group"),
     (
         {"groups": None},
-        r"--group-by group needs --groups or --unlisted-groups discover: .* would reveal whose rows",
+        r"--group-by group needs --groups or --unlisted-groups discover: .* would reveal whose "
+        r"rows",
     ),
     (
         {"group_by": None},

@@ -50,7 +50,7 @@ def test_plan_takes_guarantees_and_metrics(more: list[str], place: Any) -> None:
 def test_plan_without_a_last_step_and_its_picture(place: Any) -> None:
     asked = ("plan", "--expected-windows", "200", "--rho", "0.5")
     found = json.loads(place(*asked, "--json").out)
-    assert (found["steps"], found["expected_windows"]) == (None, 200)
+    assert (found["windows"], found["expected_windows"]) == (None, 200)
     assert found["choices"][0]["strategy"].startswith("GrowingSquareRoot")
     assert [factor["holds_for"] for factor in found["factors"]][1] == "any mechanism"
     done = place(*asked, "--chart", str(place.folder / "errors.png"))

@@ -42,7 +42,7 @@ def test_a_run_says_what_the_next_window_waits_for(place: Any) -> None:
     wait = ("--release-delay", "30m")
     until = (*wait, "--until", "latest-event")
     first = _flat(place.count(events, *until).out)
-    assert "the time of the newest event less the watermark of 30m; this time is not" in first
+    assert "the time of the newest event less the release delay of 30m; this time is not" in first
     assert "The next window waits" not in first
     last = "2013-01-01T03:30:00+00:00{}, 30m after its end (the watermark)."
     again = _flat(place("release", "count", events, *place.again, *until).out)
@@ -447,11 +447,11 @@ def test_a_run_says_how_a_witness_is_named(
     assert (
         place.count(rows, "--append", "--rollback-guard", "none", "--save-job", str(file)).code == 0
     )
-    jobs = re.sub("witness = .*\n", "", file.read_text()).replace("state.db", "other.db")
+    jobs = re.sub("rollback-guard = .*\n", "", file.read_text()).replace("state.db", "other.db")
     file.write_text(jobs)
     printed = place("run", str(file))
     assert printed.code == 9
-    assert "or name a folder that is (witness)" in " ".join(printed.err.split())
+    assert "or name a folder that is (rollback-guard)" in " ".join(printed.err.split())
     lines = [line for line in jobs.splitlines() if line[:5] not in ("event", "until")]
     file.write_text("\n".join(lines))
     with pytest.raises(StateError, match="or name a folder"):

@@ -20,7 +20,8 @@ EXACT = {("01", "bridge"): 17, ("01", "mill"): 0, ("02", "bridge"): 5000000004, 
          ("03", "bridge"): 0, ("03", "mill"): 2}  # fmt: skip
 STREAM: dict[str, Any] = {
     "time": "day", "every": "1d", "start": "2024-03-01", "windows": "9", "group_by": "site",
-    "groups": "bridge,mill", "count_column": "passages", "privacy_unit": "passage", "series": "per-window",
+    "groups": "bridge,mill", "count_column": "passages", "privacy_unit": "passage",
+    "series": "per-window",
     "until": "2024-03-04",
 }  # fmt: skip
 
@@ -70,7 +71,7 @@ def test_a_frame_with_counts_is_the_same_job(place: Any) -> None:
     said = {**STREAM, "windows": 9, "groups": ["bridge", "mill"], "epsilon": 100}
     by_name = release("count", frame, state=place.state, **said)
     assert by_name.table()["estimate"].to_list() == [*EXACT.values()]
-    del said["counts"]
+    del said["count_column"]
     as_object = release(
         Count(counts=True), frame, value="passages", state=place.folder / "two.db", **said
     )

@@ -49,7 +49,7 @@ def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> No
     report = json.loads(
         place("release", "count", place.write("e.csv", ROWS), *place.again, "--json").out
     )
-    assert report["delay"] == 2
+    assert report["expiration_delay"] == 2
     assert report["last"]["window_end"].removesuffix("+00:00").endswith("04:00:00")
     assert report["last"]["counted_until"].removesuffix("+00:00").endswith("02:00:00")
 

@@ -42,8 +42,9 @@ def test_one_refusal_says_all_that_is_missing(loans: Any) -> None:
     lines = refused(
         loans.plain("release", "count", "loans.csv", "--group-by", "branch", "--user", "reader_id")
     )
-    assert re.findall("--[a-z]+", lines[0]) == [
-        "--time", "--every", "--start", "--windows", "--epsilon", "--rho", "--groups", "--max-contributions",
+    assert re.findall("--[a-z-]+", lines[0]) == [
+        "--time", "--every", "--start", "--windows", "--epsilon", "--rho", "--groups",
+        "--max-contributions",
         "--state", "--stream",
     ]  # fmt: skip
     assert lines[1].endswith("loans.csv: borrowed_at, branch, reader_id, pages, shelf")
@@ -187,7 +188,7 @@ def test_the_plan_of_a_stream_that_is_there_is_its_own(loans: Any) -> None:
     assert loans.plain("release", "count", "loans.csv", *NEW).code == 0
     kept = (loans.folder / "loans.counton.db").read_bytes()
     done = loans.plain("release", "count", "loans.csv", "--plan", "--json")
-    assert [*json.loads(done.out)["plans"]] == ["totals"]
+    assert [*json.loads(done.out)["plans"]] == ["cumulative"]
     assert (loans.folder / "loans.counton.db").read_bytes() == kept
 
 
@@ -205,7 +206,7 @@ def test_what_a_refusal_of_past_data_suggests_is_not_refused(steps: str, loans: 
     (line,) = refused(loans.plain(*asked))
     found = re.findall(r"--until ([\w:+-]+)((?: with)? --allow-empty-windows)?", line)
     suggested = [(time, bool(yes)) for time, yes in found if time != "now"]
-    assert ("newest", False) in suggested
+    assert ("latest-event", False) in suggested
     for number, (time, yes) in enumerate(suggested):
         words = ["--until", time, *["--allow-empty-windows"] * yes, "--state", f"{number}.db"]
         assert loans.plain(*asked, *words).code == 0, (line, words)
@@ -306,8 +307,8 @@ def test_a_level_that_equals_the_default_is_stated(loans: Any) -> None:
         ([], 0.9),
         (["--confidence-level", "0.95"], 0.95),
     ):
-        assert json.loads(loans.plain(*run, *stated).out)["level"] == level
-    assert json.loads(loans.plain(*run).out)["level"] == 0.95
+        assert json.loads(loans.plain(*run, *stated).out)["confidence_level"] == level
+    assert json.loads(loans.plain(*run).out)["confidence_level"] == 0.95
 
 
 def test_the_numbers_asked_for_come_before_others_on_a_screen() -> None:
@@ -332,7 +333,8 @@ def test_hierarchy_whose_domain_is_no_file_is_refused_with_an_example(place: Any
 def test_a_revised_series_states_its_first_and_its_final_errors(place: Any) -> None:
     """Nobody stated a number of windows, so none is printed."""
     asked = shlex.split(
-        "--time time --every 1d --allowed-lateness 2d --start 2024-03-01 --epsilon .1 --privacy-unit x"
+        "--time time --every 1d --allowed-lateness 2d --start 2024-03-01 --epsilon .1 "
+        "--privacy-unit x"
     )
     for night, end, last in (("02", "03", "of the oldest"), ("05", "06", "when final")):
         file = place.folder / f"{night}.csv"

@@ -63,7 +63,7 @@ def test_form_that_is_not_known_is_refused_by_its_option(
         "--epsilon",
         "1",
         "--until",
-        "newest",
+        "latest-event",
         word,
         value,
     ).refused()

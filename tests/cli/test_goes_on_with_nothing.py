@@ -22,13 +22,13 @@ ALONE = {*names_in_scope(CountJob, EACH_RUN)}
 
 def test_every_option_is_here() -> None:
     assert {option for name in keywords() for option in own_of(name)} <= {*ITS_OWN}
-    common = {option for said in (*COMMON, *ITS_OWN["count counts"]) for option in said} - {
-        "counts"
+    common = {option for said in (*COMMON, *ITS_OWN["count count_column"]) for option in said} - {
+        "count_column"
     }
     stated = {*common, *TIMES, "epsilon", *OF_WHOLE, *ALONE}
     assert {*Job.model_fields} <= stated | {"statistic", "stream", "state"}
     assert {option for name in keywords() for option in model_of(name).model_fields} <= {
-        *stated, *ITS_OWN, "statistic", "name", "state",
+        *stated, *ITS_OWN, "statistic", "stream", "state",
     }  # fmt: skip
 
 

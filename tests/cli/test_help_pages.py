@@ -75,9 +75,9 @@ def test_the_second_page_has_all_options_and_those_of_most_runs_first(
         assert first[:5] == [
             "Positional arguments",
             "Windows",
+            "Late data",
             "Groups",
             "Contributions",
-            "Privacy",
         ]
 
 

@@ -77,9 +77,12 @@ def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
     assert job_of(loans) == {
         "statistic": "count", "events": "loans.csv", "state": "loans.counton.db", "windows": 3653,
         "time": "borrowed_at", "every": "1d", "start": "2020-10-24", "timezone": "Europe/Berlin",
-        "until": "latest-event", "release_delay": "2h", "max_empty_windows": 1, "group_by": ["branch"], "groups": "north,south",
-        "epsilon": "100", "other_group": "other", "series": "per-window", "user": "reader", "max_contributions": 2,
-        "contribution_period": "1d", "ambiguous": "earliest", "bad-rows": "quarantine:loans.unreadable.csv",
+        "until": "latest-event", "release_delay": "2h", "max_empty_windows": 0,
+        "group_by": ["branch"], "groups": "north,south",
+        "epsilon": "100", "other_group": "other", "series": "per-window", "user": "reader",
+        "max_contributions": 2,
+        "contribution_period": "1d", "ambiguous": "earliest",
+        "bad-rows": "quarantine:loans.unreadable.csv",
         "missing_values": "drop", "output": "loans.released.csv",
     }  # fmt: skip
     lines = (loans / "nightly.toml").read_text().partition("[jobs.loans]\n")[2].splitlines()
@@ -246,7 +249,8 @@ def test_a_file_of_counts_gets_a_job_that_adds_them_up(
     monkeypatch.chdir(loans)
     rows = ["day,site,count", "2024-03-01T09:12Z,bridge,17", "2024-03-02T09:12Z,bridge,4"]
     Path("passages.csv").write_text("\n".join(rows) + "\n")
-    said = ["--time", "day", "--start", "2024-03-01", "--until", "latest-event", "--group-by", "site",
+    said = ["--time", "day", "--start", "2024-03-01", "--until", "latest-event", "--group-by",
+    "site",
             "--groups", "bridge", "--other-group", "other", "--epsilon", "100"]  # fmt: skip
     left = place.plain("init", "passages.csv", *said, "--count-column", "count")
     assert "refuses an empty line: unit." in left.out
@@ -256,7 +260,7 @@ def test_a_file_of_counts_gets_a_job_that_adds_them_up(
     words = ["--count-column", "count", "--privacy-unit", "passage", "--force"]
     assert place.plain("init", "passages.csv", *said, *words).code == 0
     job = job_of(loans)
-    assert (job["counts"], job["unit"], "user" in job) == ("count", "passage", False)
+    assert (job["count_column"], job["privacy_unit"], "user" in job) == ("count", "passage", False)
     ran = place.plain("run", "nightly.toml", "--until", "2024-03-03T06:00").fine()
     assert "number of passages" in ran.out
     assert pl.read_csv("passages.released.csv")["estimate"].to_list()[::2] == [17, 4]
@@ -271,7 +275,7 @@ def test_a_job_file_that_is_there_stays(loans: Path, init: Callable[..., Result]
     assert "--force" in refused.err
     assert (loans / "nightly.toml").read_bytes() == before
     assert init("loans.csv", *SAID, "--series", "cumulative", "--force").code == 0
-    assert job_of(loans)["release"] == "totals"
+    assert job_of(loans)["series"] == "cumulative"
 
 
 def test_a_state_that_has_begun_is_not_taken(

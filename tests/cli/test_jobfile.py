@@ -70,7 +70,8 @@ def test_jobs_of_a_file_are_those_of_python(file: Path, tmp_path: Path) -> None:
     with run(visits) as outcome:
         mine = outcome.read().table()
     same = Job(
-        "count", tmp_path / "e.csv", tmp_path / "v.db", time="time", group_by="page", stream="visits",
+        "count", tmp_path / "e.csv", tmp_path / "v.db", time="time", group_by="page",
+        stream="visits",
         until="latest-event",
     )  # fmt: skip
     with run(same) as outcome:  # goes on with the same stream
@@ -202,7 +203,7 @@ def test_a_plan_saves_a_command_to_which_lines_are_added(command: str, place: An
     assert (done.code, place.state.exists()) == (2, False), done.err
     assert f"saved as job {command}" in done.err
     assert ("replace = true" in job.read_text()) == ("--replace" in more)
-    job.write_text(f'{job.read_text()}separator = ";"\nmissing-values = "skip"\n')
+    job.write_text(f'{job.read_text()}separator = ";"\nmissing-values = "drop"\n')
     done = place.plain("run", str(job), "--until", "2013-01-01T03:00")
     assert (done.code, "Released 3 new windows" in done.out) == (0, True), done.err
 
@@ -215,11 +216,11 @@ def test_a_date_that_ends_a_stream_is_said_in_each_run(file: Path, place: Any) -
     assert said not in place.plain("run", str(file), "--until", "2024-03-05").out
     reports = json.loads(place.plain("run", str(file), "--json").out)["jobs"]
     assert reports["paid"]["until_in_file"] == "2024-03-04"
-    file.write_text(FILE.replace("2024-03-04", "newest"))
+    file.write_text(FILE.replace("2024-03-04", "latest-event"))
     assert "no run releases" not in place.plain("run", str(file)).out
     job = load(file)["visits"]
     save(job, file.parent / "more.toml")
-    assert load(file.parent / "more.toml")["visits"].until == "newest"  # for every night
+    assert load(file.parent / "more.toml")["visits"].until == "latest-event"  # for every night
 
 
 SHARED = """
@@ -258,7 +259,8 @@ TWO
         ("", 'chart = "a.png"\nseries = "both"', 'chart = "a.windows.png"', r"\(plot\)"),
         ("", 'output = "a.csv"', 'output = "a.csv.json"', r"\(the description beside its out\)"),
         ("", 'output = "a.csv"', 'events = "a.csv"', r"which job 'two' reads or keeps \(events\)"),
-        ("", 'output = "a.csv"', 'group-by = "page"\ngroups = "a.csv"', r"reads or keeps \(domain\)"),
+        ("", 'output = "a.csv"', 'group-by = "page"\ngroups = "a.csv"',
+        r"reads or keeps \(domain\)"),
         (
             "", 'output = "folder/a.csv"', 'events = "folder"',
             "would be read as events by the next run",
@@ -337,7 +339,7 @@ class Panic(BaseException):
 def test_a_word_that_an_option_may_not_be_is_named_with_its_job(file: Path) -> None:
     file.write_text(FILE + 'ambiguous = "twice"\n')
     with pytest.raises(
-        InvalidInputError, match=r"^job 'paid' of .*: clock-change twice is not possible"
+        InvalidInputError, match=r"^job 'paid' of .*: ambiguous twice is not possible"
     ):
         load(file)
 
@@ -424,7 +426,7 @@ def test_every_statistic_can_be_a_job_of_a_file(tmp_path: Path, place: Any) -> N
     assert [one["type"] for one in types["columns"]["anyOf"]] == ["string", "array"]
     assert [one["type"] for one in types["groups"]["anyOf"]] == ["string", "array", "object"]
     for old, new, words in (
-        ('old = ["no", "yes"] }', 'old = "no" }', "domain has a column without a list of groups"),
+        ('old = ["no", "yes"] }', 'old = "no" }', "groups has a column without a list of groups"),
         ("page = 2", 'page = "two"', "target is not a number"),
     ):
         file.write_text(TABLES.replace(old, new, 1))

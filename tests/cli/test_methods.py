@@ -111,7 +111,8 @@ def test_a_stream_that_was_not_made_from_events_says_it_from_its_state(place: An
 def test_rows_left_out_and_values_clipped_are_said(place: Any) -> None:
     events = place.write("a.csv", ["00:30,a,u,5", "01:30,b,u,7", "02:10,a,v,1"], "time,g,user,paid")
     place(
-        "release", "sum", events, *place.new(group_by=None, groups=None), "--user", "user", "--max-contributions", "1",
+        "release", "sum", events, *place.new(group_by=None, groups=None), "--user", "user",
+        "--max-contributions", "1",
         "--value", "paid", "--lower", "0", "--upper", "6", "--resolution", "1",
     )  # fmt: skip
     short = place("methods", str(place.state)).out

@@ -117,7 +117,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_all_options_that_name_files_are_tried() -> None:
     tried = {name for _command, _option, name in NAMED}
     assert {"key", "state", "rollback_guard", "groups", "strategy", "output"} <= tried
-    assert {"plot", "save", "bad_rows", "statistics", "file"} <= tried
+    assert {"chart", "job_file", "bad_rows", "statistics", "file"} <= tried
 
 
 @pytest.mark.parametrize(

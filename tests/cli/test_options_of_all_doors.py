@@ -104,8 +104,8 @@ def test_a_nightly_run_releases_quiet_windows(place: Workplace) -> None:
     said = place.plain(*quiet).refused()
     assert "would release 15 windows, but the newest row is of " in said
     assert "If the data are of the past, give --until latest-event" in said
-    assert "or a larger quiet of the job file for every run" in said
-    assert "max-empty-windows = 3" not in said  # a job file would keep when the newest event was
+    assert "or a larger max-empty-windows of the job file for every run" in said
+    assert "max-empty-windows = 2" not in said  # a job file would keep when the newest event was
     done = place.plain(*quiet, "--allow-empty-windows", "--json").fine()
     assert json.loads(done.out)["jobs"]["count"]["released"] == 16
 
@@ -113,7 +113,8 @@ def test_a_nightly_run_releases_quiet_windows(place: Workplace) -> None:
 def test_a_file_of_a_service_is_planned(place: Workplace) -> None:
     file = place.folder / "service.toml"
     lines = (*(f'{key} = "{value}"' for key, value in (("state", "s.db"), ("time", "time"))),
-             'every = "1h"', 'start = "2013-01-01"', "windows = 6", "epsilon = 1", "allow-empty-windows = true",
+             'every = "1h"', 'start = "2013-01-01"', "windows = 6", "epsilon = 1",
+             "allow-empty-windows = true",
              "append = true")  # fmt: skip
     file.write_text("\n".join(["[jobs.visits]", *lines, "[serve]", "public = true"]))
     place.plain("plan", str(file)).fine()

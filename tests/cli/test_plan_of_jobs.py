@@ -68,8 +68,8 @@ def test_public_sizes_say_how_much_that_is(place: Workplace, file: Path) -> None
     assert [one["of"] for one in jobs["waits"]["numbers"]] == ["mean", "sum", "count"]
     first = jobs["visits"]["numbers"][0]
     assert first["percent"] == pytest.approx(100 * first["halfwidths"][-1] * 2 / 5000)
-    assert jobs["waits"]["level"] == 0.95
-    assert jobs["waits"]["steps"] == [1, 6, 12]
+    assert jobs["waits"]["confidence_level"] == 0.95
+    assert jobs["waits"]["windows"] == [1, 6, 12]
     own = jobs["visits"]["numbers"][1]
     assert own["of"] == "in each window"
     assert own["percent"] == pytest.approx(100 * own["halfwidths"][-1] * 2 * 12 / 5000)
@@ -177,7 +177,7 @@ def test_a_plan_looks_at_the_state_that_is_there(place: Workplace, file: Path) -
     # fit is refused.
     for wrong in (
         text.replace("windows = 12", "windows = 13"),
-        text.replace('me = "waits"', 'me = "w"\nepsilon = 3'),
+        text.replace('am = "waits"', 'am = "w"\nepsilon = 3'),
     ):
         file.write_text(wrong)
         planned = place.plain("plan", str(file))
@@ -205,7 +205,7 @@ def test_a_job_is_refused_for_the_unit_of_another_job_of_its_file(
     """One name never stands for a row and a person: the first job of the file decides."""
     text = FILE.replace("[defaults]", '[defaults]\nuntil = "2024-03-08"\nprivacy-unit = "visitor"')
     file.write_text(
-        text.replace('me = "visits"', 'me = "visits"\nuser = "who"\nmax-contributions = 1')
+        text.replace('am = "visits"', 'am = "visits"\nuser = "who"\nmax-contributions = 1')
     )
     (place.folder / "missing").mkdir()
     (place.folder / "missing" / "e.csv").write_text(ROWS)
@@ -245,7 +245,7 @@ def test_the_plan_says_which_bound_suits_where_late_windows_would_sink(
     file.write_text(FILE.replace("windows = 12", people))
     said = " ".join(place.plain("plan", str(file)).out.split())
     assert said.count("note: late windows of a period are counted too low") == 2
-    assert "; most-a-window = 1, or another small number" in said
+    assert "; max-contributions-per-window = 1, or another small number" in said
     assert "or a period of one window, avoids it" in said  # of averages
     jobs = json.loads(place.plain("plan", str(file), "--json").out)["jobs"]
     assert "counted too low" in jobs["visits"]["note"]
@@ -263,11 +263,14 @@ def test_no_remedy_is_named_that_users_who_count_once_have_already(
     place: Workplace, file: Path
 ) -> None:
     """Each counts once in a window without it: most-a-window = 1 would change nothing."""
-    people = 'windows = 12\nuser = "reader"\nmax-contributions = 5\ncontribution-period = "3mo"\nonce-per-window = true'
+    people = (
+        'windows = 12\nuser = "reader"\nmax-contributions = 5\ncontribution-period = "3mo"\n'
+        "once-per-window = true"
+    )
     file.write_text(FILE.replace("windows = 12", people))
     note = json.loads(place.plain("plan", str(file), "--json").out)["jobs"]["visits"]["note"]
     assert "max-contributions-per-window" not in note
-    assert "a larger most, or a period of one window, avoids it" in note
+    assert "a larger max-contributions, or a period of one window, avoids it" in note
     # A week has one window, and three months have 14, with two groups in each.
     assert "late windows" in note
     file.write_text(file.read_text().replace("max-contributions = 5", "max-contributions = 28"))

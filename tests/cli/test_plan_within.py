@@ -26,7 +26,7 @@ def test_the_command_says_what_python_says(place: Workplace) -> None:
     found = plan(12, margin_of_error=20, solve_for="rho")
     assert isinstance(found.guarantee, ZCDP)
     assert said["guarantee"] == found.guarantee.to_dict()
-    assert said["steps"] == 12
+    assert said["windows"] == 12
     assert said["within"]["wanted"] == {"": 20}
     assert said["within"]["planned"][""] <= 20
 
@@ -44,7 +44,7 @@ def test_a_statistic_is_planned_with_its_own_numbers(place: Workplace) -> None:
     ]
     file = place.folder / "n.toml"
     done = place.plain(*average.split(), *windows.split(), *wanted, "--save-job", str(file))
-    assert "need size" in done.err
+    assert "need expected-rows" in done.err
     file.write_text(file.read_text() + "expected-rows = 5000\n")
     (said,) = json.loads(place.plain("plan", str(file), "--json").out)["jobs"].values()
     found = plan(
@@ -69,7 +69,7 @@ def test_a_statistic_is_planned_with_its_own_numbers(place: Workplace) -> None:
             ["12", "--margin-of-error", "20", "--rho", "1"],
             "--margin-of-error 20 does not go with --rho 1",
         ),
-        (["12", "--margin-of-error", "2%"], "give the size, which must be public"),
+        (["12", "--margin-of-error", "2%"], "give the number of rows, which must be public"),
         (
             ["12", "--epsilon", "1", "--expected-rows", "9"],
             "give --margin-of-error, or leave --expected-rows out",
@@ -95,13 +95,15 @@ def test_a_plan_of_a_user_s_period_is_that_of_the_command(place: Any) -> None:
         "--series cumulative"
     )
     job = place(*typed.split(), "--windows", "30", "--epsilon", "1", *words, "--plan", "--json")
-    planned = json.loads(job.out)["plans"]["totals"]
+    planned = json.loads(job.out)["plans"]["cumulative"]
     assert "one user's day added or removed, with at most 3 events" in planned["protected"]
     found = plan(30, PureDP(1), contribution=ContributionBound.events(3, unit="user's day"))
     assert [one["mean_std"] for one in plain["choices"]] == [one.errors.mean_std for one in found]
     assert planned["strategy"] == plain["choices"][0]["strategy"] == str(found.best.strategy)
-    assert planned["steps"] == [1, 15, 30]
-    halfwidths = [found.halfwidths(step, planned["level"])[""] for step in planned["steps"]]
+    assert planned["windows"] == [1, 15, 30]
+    halfwidths = [
+        found.halfwidths(step, planned["confidence_level"])[""] for step in planned["windows"]
+    ]
     assert planned["numbers"][0]["halfwidths"] == halfwidths
     assert "one user's day with up to 3 events" in place("plan", "30", "--epsilon", "1", *words).out
     assert (

@@ -12,9 +12,9 @@ STREAM = (
 GOOD = "at,shop\n2024-10-25 09:00,north\n"
 #: An option, its default, another policy, and a row that only the other policy leaves out.
 POLICIES = [
-    ("missing", "refuse", "skip", "2024-10-25 10:00,\n"),
-    ("bad-rows", "refuse", "quarantine:bad.csv", "soon,north\n"),
-    ("unlisted_groups", "refuse", "drop", "2024-10-25 10:00,west\n"),
+    ("missing-values", "fail", "drop", "2024-10-25 10:00,\n"),
+    ("bad-rows", "fail", "quarantine:bad.csv", "soon,north\n"),
+    ("unlisted-groups", "error", "drop", "2024-10-25 10:00,west\n"),
 ]
 
 
@@ -50,5 +50,5 @@ def test_groups_that_are_found_cannot_be_refused_later(
     found += ["--delta", "1e-6", "--until"]
     assert place.by_file(*found, "2024-10-27", "--unlisted-groups", "discover").code == 0
     done = place.by_file(*found, "2024-10-28", "--unlisted-groups", "error")
-    assert (done.code, "in unknown (here refuse" in done.err) == (2, True)
+    assert (done.code, "in unlisted-groups (here error" in done.err) == (2, True)
     assert place.by_file(*found, "2024-10-28").code == 0

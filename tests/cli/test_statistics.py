@@ -64,7 +64,7 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
         "1",
         *place.again,
         "--until",
-        "newest",
+        "latest-event",
     ]  # as they are known already
     (row,) = rows_of(place, *TOP, events, "--group-by", "to", *other)
     assert (row["group"], row["estimate"]) == ("JFK", 2)

@@ -18,7 +18,8 @@ def events(place: Any) -> str:
 
 
 LINE = (
-    "--time", "time", "--start", "2013-01-01", "--every", "1h", "--windows", "6", "--privacy-unit", "visit",
+    "--time", "time", "--start", "2013-01-01", "--every", "1h", "--windows", "6", "--privacy-unit",
+    "visit",
 )  # fmt: skip
 DOMAIN = ("--groups", "group=a,b")
 CELLS = ("--groups", "a,b")
@@ -248,7 +249,7 @@ def test_forget_asks_before_it_closes_a_bucket(place: Any, events: str) -> None:
     for done, person in zip(asked, ("'a'", "'NOSUCH'"), strict=True):
         assert (done.code, done.out) == (2, "")
         assert "can be erased in 'count' only at a price" in done.err
-        assert "give --allow-empty-windows" in done.err
+        assert "give --yes" in done.err
         assert done.err.replace(person, "") == asked[0].err.replace("'a'", "")
     done = place("erase-user", state, "a", "--stream", "none", "--yes")
     assert (done.code, "has no stream 'none'; it has 'count'" in done.err) == (2, True)

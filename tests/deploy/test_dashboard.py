@@ -89,7 +89,8 @@ def published(
     key = folder / "the.key"
     shared: dict[str, Any] = {
         "events": folder / "e.csv", "state": state, "key": key, "time": "time", "every": "1d",
-        "start": "2024-03-01", "windows": 366, "until": "2024-03-07", "epsilon": 1, "group_by": "page",
+        "start": "2024-03-01", "windows": 366, "until": "2024-03-07", "epsilon": 1,
+        "group_by": "page",
         "groups": GROUPS,
     }  # fmt: skip
     run(Job("count", stream="visits", series="both", **shared)).close()

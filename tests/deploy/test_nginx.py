@@ -77,7 +77,7 @@ def proxy(folder: Path, service_port: int) -> Iterator[str]:
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
 def test_batches_and_pages_pass_the_proxy(tmp_path: Path) -> None:
     groups = ["a b&c", "shop"]
-    file = job_file(tmp_path, name="visits of ü%2F", domain=groups, steps=4000)
+    file = job_file(tmp_path, stream="visits of ü%2F", groups=groups, windows=4000)
     stream = "/v1/streams/visits%20of%20%C3%BC%252F"
     with running(file) as service, proxy(tmp_path, service.port) as address:
         body = rows(0, ["shop"] * 100_000)

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("service")]
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     folder = tmp_path_factory.mktemp("board")
-    with running(job_file(folder, release="both")) as found:
+    with running(job_file(folder, series="both")) as found:
         found.post("first", rows(0, ["home", "shop", "home"]))
         found.at(3)
         found.wait_for(3)

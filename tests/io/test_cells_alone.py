@@ -265,7 +265,8 @@ def test_cell_of_typed_column_removed_changes_no_other_cell(
 def counted(what: Any, events: Any, folder: Path, **options: Any) -> list[float]:
     stream: dict[str, Any] = {
         "time": "time", "every": "1d", "start": "2024-03-01", "windows": 9, "until": "2024-03-05",
-        "epsilon": 10**6, "privacy_unit": "event", "allow_empty_windows": True, "series": "per-window",
+        "epsilon": 10**6, "privacy_unit": "event", "allow_empty_windows": True,
+        "series": "per-window",
         "state": folder / f"{len([*folder.iterdir()])}.db",
     }  # fmt: skip
     table = release(what, events, **{**stream, **options}).table()

@@ -130,7 +130,7 @@ def test_rows_of_many_groups_are_added_up_by_label_first(
 
 def agree(found: Aggregates, other: Aggregates) -> None:
     assert found.cells.equals(other.cells)
-    for fact in ("newest", "rows", "before", "beyond", "unlisted_groups", "skipped", "quarantined"):
+    for fact in ("newest", "rows", "before", "beyond", "unknown", "skipped", "quarantined"):
         assert getattr(found, fact) == getattr(other, fact)
 
 

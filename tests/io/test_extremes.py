@@ -117,7 +117,7 @@ def readers(role: str, folder: Path) -> Iterator[tuple[str, Any]]:
             yield "sum_rows", added(Columns("time", "what"), ("a", "1"), unlisted_groups=unknown)
     yield (
         "other",
-        added(Columns("time", "what"), ("a", "z"), other_group="z", unlisted_groups="drop"),
+        added(Columns("time", "what"), ("a", "z"), other="z", unlisted_groups="drop"),
     )
     yield "sum", added(Columns("time", value="value"), None, adds=Grid(clipped))
     yield "users", added(Columns("time", user="what", id="value"), None)

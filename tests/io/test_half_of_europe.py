@@ -21,7 +21,8 @@ ROWS = [
 ]
 OPTIONS: dict[str, Any] = {
     "time": "time", "time_format": "%d.%m.%Y %H:%M", "every": "1d", "start": "2026-09-01",
-    "windows": 2, "until": "2026-09-03", "group_by": "place", "groups": ["Köln, Dom", "Bonn; Markt"],
+    "windows": 2, "until": "2026-09-03", "group_by": "place", "groups": ["Köln, Dom",
+    "Bonn; Markt"],
     "value": "paid", "lower": -5, "upper": 1500, "resolution": "0.25", "epsilon": 10**9,
 }  # fmt: skip
 

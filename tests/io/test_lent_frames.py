@@ -23,7 +23,8 @@ def counted(events: Any, folder: Path, **own: Any) -> list[float]:
     """Totals by day, with next to no noise."""
     job = Job(
         "count", events, folder / f"{len(own)}.db", time="time", every="1d", start="2024-03-01",
-        windows=3, until="2024-03-03", epsilon=10**6, privacy_unit="event", allow_empty_windows=True, **own,
+        windows=3, until="2024-03-03", epsilon=10**6, privacy_unit="event",
+        allow_empty_windows=True, **own,
     )  # fmt: skip
     with run(job) as outcome:
         found: list[float] = outcome.read().table()["estimate"].to_list()

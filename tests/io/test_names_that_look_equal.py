@@ -28,7 +28,8 @@ PAIRS = [
 def refusal(folder: Path, what: Any = "count", **options: Any) -> str:
     with pytest.raises(InvalidInputError) as error:
         release(
-            what, time="time", every="1d", start="2024-03-01", windows=9, epsilon=1, privacy_unit="event",
+            what, time="time", every="1d", start="2024-03-01", windows=9, epsilon=1,
+            privacy_unit="event",
             until="2024-03-02", state=folder / "s.db", **options,
         )  # fmt: skip
     return str(error.value)

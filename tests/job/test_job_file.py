@@ -273,7 +273,7 @@ def test_load_each_refuses_events_of_the_file_and_of_the_caller(file: Path) -> N
         ('separator = ","', True),
         ('separator = ";"', False),
         ('bad-rows = "quarantine:b.csv"', False),
-        ("max-empty-windows = 3", False),
+        ("max-empty-windows = 2", False),
         ('until = "latest-event"', False),
         ('until = "2024-03-04"', False),
         ('query = "select 1"', False),

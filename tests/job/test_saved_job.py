@@ -147,7 +147,7 @@ def test_save_leaves_out_the_date_of_one_run(tmp_path: Path) -> None:
     assert date_of_one_run(job) == "2024-03-04"
     save(job, file)
     assert load(file)["count"].until is None
-    for until in ("now", "newest", None):
+    for until in ("now", "latest-event", None):
         assert date_of_one_run(CountJob(until=until)) is None
 
 
@@ -155,7 +155,7 @@ def test_save_writes_comments_and_empty_keys_first(tmp_path: Path) -> None:
     file = tmp_path / "nightly.toml"
     file.write_text("left over")
     comments = {HEADING: "Two\nlines.", "user": "whom to protect", "state": "secret"}
-    save(job_of("count", tmp_path), file, comments, anew=True, empty=["user", "max_contributions"])
+    save(job_of("count", tmp_path), file, comments, anew=True, empty=["user", "max-contributions"])
     assert file.read_text().splitlines() == [
         "# Two",
         "# lines.",

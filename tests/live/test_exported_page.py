@@ -42,7 +42,8 @@ def test_an_exported_page_fits_a_window_and_shows_the_chart_made_for_it(
     rows = [f"2024-03-{day:02}T09:00" for day in range(1, 8) for _ in range(100 * day)]
     events = pl.DataFrame({"time": rows, "page": "home"})
     release(
-        "count", events, time="time", every="1d", start="2024-03-01", windows=30, allowed_lateness="2d",
+        "count", events, time="time", every="1d", start="2024-03-01", windows=30,
+        allowed_lateness="2d",
         until="2024-03-08", group_by="page", groups=["home", "shop"], guarantee=PureDP(1),
         privacy_unit="visit", state=tmp_path / "s.db",
     )  # fmt: skip

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from counton import Counter, Key, plan, plan_cells
 from counton.base.errors import InvalidInputError
 from counton.base.exact import figures_above
+from counton.base.series import PlannedSeries
 from counton.base.strategy_names import FAMILIES, PAPERS
 from counton.continual.node_distribution import distribution_for
 from counton.planning import planner
@@ -40,7 +41,6 @@ from counton.strategies import (
     StreamStrategy,
 )
 from counton.strategies.participation import sensitivities, sensitivity
-from counton.base.series import PlannedSeries
 from counton.strategies.strategy import ReleaseForm
 
 UNIT = ContributionBound.add_remove()

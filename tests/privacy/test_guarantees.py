@@ -77,9 +77,9 @@ def test_the_meaning_speaks_of_a_replaced_unit_where_that_is_the_relation(
 
 
 def test_a_table_says_what_its_relation_is(tmp_path: Path) -> None:
-    given: dict[str, Any] = {"counts": "n", "label": "town", "groups": "x,y"}
+    given: dict[str, Any] = {"count_column": "n", "label": "town", "groups": "x,y"}
     frame = {"town": ["x", "y"], "n": [3, 4]}
-    kept("ranges", frame, tmp_path / "s.db", "b", replace=True, unit="answer", **given)
+    kept("ranges", frame, tmp_path / "s.db", "b", replace=True, privacy_unit="answer", **given)
     said = methods(tmp_path / "s.db", "b", full=True)["b"]
     assert "one answer replaced by another makes no output" in said
     assert "more or less" not in said

@@ -72,7 +72,7 @@ PUBLIC = ("domain", "by", "levels", "columns", "labels", "groups", "nodes", "ask
 WINDOWS: dict[str, Any] = {
     "time": "time", "every": "1d", "start": "2024-03-01", "windows": 9, "until": "latest-event",
 }  # fmt: skip
-KEPT: dict[str, Any] = {"key": KEY, "stream": "a"}
+KEPT: dict[str, Any] = {"key": KEY, "name": "a"}
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,8 @@ CALLS: dict[str, Callable[[str], Called]] = {
         {"first_step": 1},
     ),
     "Stream.replay": lambda state: Called(partial(on_stream, state, "replay"), (1, 3)),
-    "export": lambda state: Called(export, (state,), {"stream": "a", "windows": None, "confidence_level": 0.9}),
+    "export": lambda state: Called(export, (state,), {"stream": "a", "windows": None,
+    "confidence_level": 0.9}),
     "methods": lambda state: Called(methods, (state, "a"), {"level": 0.9}),
     "read": lambda state: Called(counton.read, (state,)),
     "plan": lambda state: Called(counton.plan, (7, PureDP(1))),

@@ -50,10 +50,10 @@ sys.meta_path.insert(0, Gone())
 import counton
 from counton.cli.__main__ import main
 sys.argv = [
-    "counton", "release", "count", f"{folder}/e.csv", "--time", "time", "--every", "1h", "--group-by", "
-    ""group",
+    "counton", "release", "count", f"{folder}/e.csv", "--time", "time", "--every", "1h",
+    "--group-by", " ""group",
     "--groups", "a,b", "--windows", "6", "--start", "2013-01-01", "--epsilon", "1", "--until",
-    "newest", "--state", f"{folder}/s.db", "--output", f"{folder}/out.parquet",
+    "latest-event", "--state", f"{folder}/s.db", "--output", f"{folder}/out.parquet",
 ]
 try:
     main()

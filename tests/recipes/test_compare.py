@@ -28,7 +28,8 @@ def test_pairs_are_answered_together_from_the_file_alone(tmp_path: Path) -> None
     file = tmp_path / "t.csv"
     state = tmp_path / "s.db"
     given: dict[str, Any] = {
-        "group_by": "shop", "groups": "a,b,c", "state": state, "output": file, "privacy_unit": "sale",
+        "group_by": "shop", "groups": "a,b,c", "state": state, "output": file,
+        "privacy_unit": "sale",
     }  # fmt: skip
     release("count", ROWS, guarantee=PureDP(1), **given, **TIMES)
     state.unlink()

@@ -18,8 +18,10 @@ def test_the_last_totals_are_added_with_their_variance(tmp_path: Path) -> None:
     rows = pl.DataFrame({"at": days, "page": ["a", "b"] * 3})
     for name, start, until in (("old", 1, 3), ("new", 3, 5)):
         release(
-            "count", rows, time="at", every="1d", start=f"2024-03-0{start}", windows=2, group_by="page",
-            groups="a,b", series="cumulative", until=f"2024-03-0{until}", privacy_unit="visit", stream=name,
+            "count", rows, time="at", every="1d", start=f"2024-03-0{start}", windows=2,
+            group_by="page",
+            groups="a,b", series="cumulative", until=f"2024-03-0{until}", privacy_unit="visit",
+            stream=name,
             guarantee=PureDP(1), state=tmp_path / "s.db", output=tmp_path / f"{name}.csv",
         )  # fmt: skip
     old, new = (read(tmp_path / f"{name}.csv") for name in ("old", "new"))

@@ -14,7 +14,8 @@ RECIPE = Path(__file__).parents[2] / "recipes" / "methods_in_german.py"
 def test_a_file_is_explained_in_german(tmp_path: Path) -> None:
     release(
         "count", pl.DataFrame({"at": ["2024-03-01", "2024-03-02"]}), time="at", every="1d",
-        start="2024-03-01", windows=9, until="2024-03-03", privacy_unit="visit", guarantee=PureDP(1),
+        start="2024-03-01", windows=9, until="2024-03-03", privacy_unit="visit",
+        guarantee=PureDP(1),
         state=tmp_path / "s.db", output=tmp_path / "t.csv",
     )  # fmt: skip
     done = run_program([forked_python(), str(RECIPE), str(tmp_path / "t.csv"), "--was", "Besuche"])

@@ -25,7 +25,8 @@ def released(tmp_path: Path, every: str = "1h", hours: int = 29 * 24) -> Any:
     release(
         "count", visits, time="time", every=every, start="2024-03-30T04:00",
         windows=720, until="latest-event", guarantee=PureDP(1),
-        timezone="Europe/Berlin", state=tmp_path / "s.db", output=tmp_path / "t.parquet", group_by="page",
+        timezone="Europe/Berlin", state=tmp_path / "s.db", output=tmp_path / "t.parquet",
+        group_by="page",
         groups=["home", "shop"],
     )  # fmt: skip
     return read(tmp_path / "t.parquet")

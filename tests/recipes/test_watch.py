@@ -49,7 +49,8 @@ def test_a_change_of_the_shop_is_an_alarm(tmp_path: Path, more: dict[str, Any]) 
     visits = pl.DataFrame(rows, schema=["time", "page"], orient="row")
     steps: dict[str, Any] = {} if "allowed_lateness" in more else {"steps": 366}
     release(
-        "count", visits, time="time", every="1d", start="2024-01-01", until="2024-03-25", group_by="page",
+        "count", visits, time="time", every="1d", start="2024-01-01", until="2024-03-25",
+        group_by="page",
         groups=["home", "shop"], guarantee=PureDP(4), append="allowed_lateness" in more,
         state=tmp_path / "visits.db", output=tmp_path / "visits.csv", **steps, **more,
     )  # fmt: skip

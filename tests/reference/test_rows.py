@@ -110,8 +110,10 @@ def run_nights(folder: Path, rows: list[Row], rule: Rule) -> None:
         (folder / f"{end}.csv").write_text("at,user,page,id\n" + "".join(lines))
         release(
             "count", folder / f"{end}.csv", state=folder / "s.db", output=folder / "out.json",
-            time="at", every="1h", start="2024-03-01", windows=STEPS, until=f"2024-03-01T{end:02}:00",
-            group_by="page", groups=[*GROUPS], user="user", max_contributions=rule.most, append=True,
+            time="at", every="1h", start="2024-03-01", windows=STEPS,
+            until=f"2024-03-01T{end:02}:00",
+            group_by="page", groups=[*GROUPS], user="user", max_contributions=rule.most,
+            append=True,
             guarantee=PureDP(1), **options,
         )  # fmt: skip
 

@@ -29,8 +29,10 @@ from counton.state import Store
 STATISTICS = {**OWN, **TABLES}
 FORMS: dict[str, dict[str, Any]] = {
     "once": {}, "totals": {"series": "cumulative"}, "windows": {"series": "per-window"},
-    "both": {"series": "both"}, "periods": {"series": "period-to-date"}, "revised": {"allowed_lateness": "1h"},
-    "endless": {"windows": None, "expected_windows": 6}, "expiring": {"windows": None, "expiring": True},
+    "both": {"series": "both"}, "periods": {"series": "period-to-date"},
+    "revised": {"allowed_lateness": "1h"},
+    "endless": {"windows": None, "expected_windows": 6}, "expiring": {"windows": None,
+    "expiring": True},
 }  # fmt: skip
 GUARANTEES: dict[str, dict[str, Any]] = {
     "epsilon": {"epsilon": 1}, "delta": {"epsilon": 1, "delta": "1e-6"}, "rho": {"rho": "0.5"},

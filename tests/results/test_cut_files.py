@@ -15,7 +15,7 @@ from .test_files import made, released
 
 def test_a_table_without_its_description_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
-    released(made("count by group", tmp_path, out=out))
+    released(made("count by group", tmp_path, output=out))
     pl.read_parquet(out).filter(pl.col("window_index") > 3).write_parquet(tmp_path / "cut.parquet")
     with pytest.raises(
         InvalidInputError, match="cut that one by counton export \\(steps, groups\\)"
@@ -27,7 +27,7 @@ def test_the_description_is_in_the_schema_that_pandas_and_pyarrow_keep(tmp_path:
     """As `tests/spark/test_cut_by_pandas.py` has it of these two themselves."""
     out = tmp_path / "t.parquet"
     cut = tmp_path / "cut.parquet"
-    own = released(made("both", tmp_path, out=out))
+    own = released(made("both", tmp_path, output=out))
     facts = pl.read_parquet_metadata(out)["counton"]
     kept = json.dumps({"counton": facts})
     pl.read_parquet(out).filter(pl.col("window_index") > 3).write_parquet(

@@ -117,10 +117,13 @@ def test_total_of_several_groups_says_that_users_count_in_each(tmp_path: Path) -
 AGAIN: dict[str, tuple[str, dict[str, Any], str]] = {
     "reach of weeks": ("reach", {"contribution_period": "1w", "at_least": "1"}, "1w"),
     "reach of days": ("reach", {"contribution_period": "1d", "at_least": "1"}, "1d"),
-    "reach of weeks, totals": ("reach", {"contribution_period": "1w", "at_least": "1", "series": "cumulative"}, "1w"),
-    "once in a window": ("count", {"max_contributions": 2, "contribution_period": "1w", "once_per_window": True}, "1d"),
+    "reach of weeks, totals": ("reach", {"contribution_period": "1w", "at_least": "1",
+    "series": "cumulative"}, "1w"),
+    "once in a window": ("count", {"max_contributions": 2, "contribution_period": "1w",
+    "once_per_window": True}, "1d"),
     "once in a window, windows": (
-        "count", {"max_contributions": 2, "contribution_period": "1w", "once_per_window": True, "series": "per-window"}, "1d",
+        "count", {"max_contributions": 2, "contribution_period": "1w", "once_per_window": True,
+        "series": "per-window"}, "1d",
     ),
 }  # fmt: skip
 
@@ -163,7 +166,8 @@ def test_total_of_some_days_of_a_week_says_whom_it_leaves_out(tmp_path: Path) ->
 
 def test_total_of_users_once_in_a_window_says_that_they_count_again(tmp_path: Path) -> None:
     options: dict[str, Any] = {
-        "max_contributions": 14, "contribution_period": "1mo", "once_per_window": True, "series": "per-window",
+        "max_contributions": 14, "contribution_period": "1mo", "once_per_window": True,
+        "series": "per-window",
     }  # fmt: skip
     found = released("count", tmp_path, **options)
     assert found.total("all", steps="1:1").what.endswith("all (26 February 2024)")

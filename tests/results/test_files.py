@@ -28,7 +28,8 @@ COUNT: dict[str, Any] = {"group_by": "page", "groups": ["home", "shop", "far"]}
 PAID: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
 USERS = "page=home,shop,far;user=" + ",".join(f"u{n}" for n in range(11))
 FOUND: dict[str, Any] = {
-    "what": "top-k", "group_by": "page", "unlisted_groups": "discover", "epsilon": 9, "delta": "1e-3",
+    "what": "top-k", "group_by": "page", "unlisted_groups": "discover", "epsilon": 9,
+    "delta": "1e-3",
 }  # fmt: skip
 ONCE: dict[str, Any] = dict.fromkeys(("time", "every", "start", "windows", "until", "timezone"))
 #: Jobs by what they are: every statistic whose cells are all released, and forms of release.
@@ -50,7 +51,8 @@ JOBS: dict[str, dict[str, Any]] = {
     "top-k": {"what": "top-k", **COUNT, "top": 2},
     "distinct": {"what": "distinct", "user": "user"},
     "reach": {"what": "reach", "user": "user", "at_least": "1,3"},
-    "reach of weeks": {"what": "reach", "user": "user", "at_least": "1,3", "contribution_period": "1w"},
+    "reach of weeks": {"what": "reach", "user": "user", "at_least": "1,3",
+    "contribution_period": "1w"},
     "moments": {"what": "moments", "columns": "paid,more", "bounds": "0:9,0:9"},
     "hierarchy": {"what": "hierarchy", "levels": "page", "groups": "domain.csv"},
     "ranges": {"what": "ranges", "label": "paid", "groups": [str(n) for n in range(9)]},
@@ -139,7 +141,7 @@ def endings_of(name: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("name", JOBS)
 def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
-    own, wide = released_at(made(name, tmp_path, out=out))
+    own, wide = released_at(made(name, tmp_path, output=out))
     endings = endings_of(name)
     files = [out, *(tmp_path / f"again.{one}" for one in endings)]
     for file in files[1:]:
@@ -191,7 +193,7 @@ def _answers_alike(found: Release, own: Release) -> None:
 
 def test_rows_that_people_cut_or_shuffled_are_answered_and_others_said(tmp_path: Path) -> None:
     out = tmp_path / "t.csv"
-    own = released(made("count by group", tmp_path, out=out))
+    own = released(made("count by group", tmp_path, output=out))
     rows = pl.read_csv(out)
     rows.sample(fraction=1, shuffle=True, seed=1).write_csv(out)
     assert read(out).table().equals(own.table())
@@ -218,7 +220,7 @@ def test_rows_that_people_cut_or_shuffled_are_answered_and_others_said(tmp_path:
 @pytest.mark.parametrize("name", ["count by group", "both", "windows"])
 def test_a_chart_has_no_number_where_a_row_was_left_out(name: str, tmp_path: Path) -> None:
     out = tmp_path / "t.csv"
-    own = released(made(name, tmp_path, out=out))
+    own = released(made(name, tmp_path, output=out))
     rows = pl.read_csv(out)
     rows.filter((pl.col("window_index") != 4) | (pl.col("group") != "shop")).write_csv(out)
     found = read(out)
@@ -237,7 +239,7 @@ def test_a_chart_has_no_number_where_a_row_was_left_out(name: str, tmp_path: Pat
 @pytest.mark.parametrize("name", ["count by group", "both", "windows"])
 def test_numbers_of_steps_that_were_left_out_are_refused_by_name(name: str, tmp_path: Path) -> None:
     out = tmp_path / "t.csv"
-    own = released(made(name, tmp_path, out=out))
+    own = released(made(name, tmp_path, output=out))
     rows = pl.read_csv(out)
     gone = pl.col("window_index").is_in([1, 2, 5]) & (pl.col("group") == "shop")
     rows.filter(~gone).write_csv(out)
@@ -269,7 +271,7 @@ def test_a_file_in_which_no_group_is_shown_yet_says_how_far_it_is(
     ending: str, tmp_path: Path
 ) -> None:
     out = tmp_path / f"t.{ending}"
-    own = released(made("found", tmp_path, out=out, epsilon=1, delta="1e-300"))
+    own = released(made("found", tmp_path, output=out, epsilon=1, delta="1e-300"))
     assert not own.table().height
     found = read(out)
     assert found.steps == own.steps == range(1, 11)
@@ -287,7 +289,7 @@ CUT = (
 def test_rows_of_any_statistic_that_were_cut_are_not_there_again(name: str, tmp_path: Path) -> None:
     """Tables once too: their description holds the cells, and the rows are those that are left."""
     out = tmp_path / "t.csv"
-    own = released(made(name, tmp_path, out=out)).table()
+    own = released(made(name, tmp_path, output=out)).table()
     rows = pl.read_csv(out, infer_schema=False)
     kept = pl.int_range(own.height).map_elements(lambda n: n % 3 != 1, return_dtype=pl.Boolean)
     left = own.filter(pl.select(kept).to_series())
@@ -301,7 +303,7 @@ def test_rows_of_any_statistic_that_were_cut_are_not_there_again(name: str, tmp_
 
 def test_a_table_without_the_names_of_its_rows_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "t.csv"
-    released(made("hierarchy once", tmp_path, out=out))
+    released(made("hierarchy once", tmp_path, output=out))
     pl.read_csv(out).drop("page").write_csv(out)
     with pytest.raises(
         InvalidInputError, match="no column 'page' any more, which tells its rows apart"
@@ -311,7 +313,7 @@ def test_a_table_without_the_names_of_its_rows_is_refused(tmp_path: Path) -> Non
 
 def test_what_cannot_be_read_is_refused_in_words(tmp_path: Path) -> None:
     out = tmp_path / "t.csv"
-    released(made("count", tmp_path, out=out))
+    released(made("count", tmp_path, output=out))
     beside = tmp_path / "t.csv.json"
     facts = json.loads(beside.read_text())
     for other in (2, 9, None):
@@ -339,7 +341,7 @@ def test_what_cannot_be_read_is_refused_in_words(tmp_path: Path) -> None:
 def test_a_description_holds_nothing_exact(name: str, tmp_path: Path) -> None:
     """The same file comes of other rows, but for what is released: noise hides nothing here."""
     out = tmp_path / "t.parquet"
-    released(made(name, tmp_path, out=out))
+    released(made(name, tmp_path, output=out))
     described = json.loads(pl.read_parquet_metadata(out)["counton"])["description"]
     known = {"format", "terms", "what", "by", "value", "windows", "groups", "unit", "people",
              "release", "metric", "discovery", "confidence_level", "since", "steps", "shown",
@@ -354,7 +356,7 @@ def test_a_description_holds_nothing_exact(name: str, tmp_path: Path) -> None:
 def test_noise_is_told_in_data_units(name: str, tmp_path: Path) -> None:
     """The law of one draw is in units of its own, which say nothing to who reads the facts."""
     out = tmp_path / "t.parquet"
-    released(made(name, tmp_path, out=out))
+    released(made(name, tmp_path, output=out))
     facts = json.loads(pl.read_parquet_metadata(out)["counton"])
     rows = pl.read_parquet(out)
     last = rows.filter(pl.col("window_index") == rows["window_index"].max())
@@ -376,7 +378,7 @@ def test_noise_is_told_in_data_units(name: str, tmp_path: Path) -> None:
 
 def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
-    job = made("quantiles", tmp_path, out=out, over=1, shares="0.5", level=0.9)
+    job = made("quantiles", tmp_path, output=out, over=1, shares="0.5", confidence_level=0.9)
     released(job)
     written = pl.read_parquet(out)
     assert written["n_windows"].unique().to_list() == [1]

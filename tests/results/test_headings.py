@@ -31,7 +31,8 @@ END = "to the end of 2024-03-02 (window 2, UTC)"
         ("count", {"privacy_unit": "departure"}, f"number of departures so far, {END}"),
         (
             "count",
-            {**PEOPLE, "event_name": "departure", "contribution_period": "1d", "series": "per-window"},
+            {**PEOPLE, "event_name": "departure", "contribution_period": "1d",
+            "series": "per-window"},
             f"number of departures, at most 5 of one aircraft's day, in the day {END}",
         ),
         (

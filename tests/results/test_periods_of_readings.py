@@ -93,7 +93,8 @@ def test_a_period_says_what_its_rows_alone_would(statistic: Any, more: Any, tmp_
         {"at": [str(TIMES[p]) for p in march], "page": PAGE[march], "paid": PAID[march]}
     )
     alone = release(
-        statistic, rows, time="at", every="1mo", start="2024-03-01", windows=100, until="2024-04-01",
+        statistic, rows, time="at", every="1mo", start="2024-03-01", windows=100,
+        until="2024-04-01",
         guarantee=PureDP(1e7), state=str(tmp_path / "alone.db"), **more,
     ).table()  # fmt: skip
     assert found.height == alone.height > 0

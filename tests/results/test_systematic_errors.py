@@ -179,7 +179,10 @@ PEOPLE: dict[str, Any] = {"user": "reader", "max_contributions": 2, "missing_val
 
 @pytest.mark.parametrize(
     ("what", "more"),
-    [(what, PEOPLE | ({"unlisted_groups": "drop"} if what == "contingency" else {})) for what in STATISTICS]
+    [
+        (what, PEOPLE | ({"unlisted_groups": "drop"} if what == "contingency" else {}))
+        for what in STATISTICS
+    ]
     + [("sum", PEOPLE | {"group_by": "branch", "groups": "north,south,west"}),
        ("sum", PEOPLE | {"group_by": "branch", "groups": "north,south", "other_group": "others"}),
        ("count", PEOPLE | DROPS)],

@@ -40,7 +40,8 @@ def exported(tmp_path: Path) -> Callable[..., tuple[str, Release]]:
         statistic, more = KINDS[kind]
         release(
             cast("Any", statistic), VISITS, time="time", every="1d", start="2024-03-01", windows=30,
-            until="2024-03-08", guarantee=PureDP(1000), privacy_unit="visit", state=tmp_path / "s.db",
+            until="2024-03-08", guarantee=PureDP(1000), privacy_unit="visit",
+            state=tmp_path / "s.db",
             stream=kind, **more,
         )  # fmt: skip
         found = export(tmp_path / "s.db", tmp_path / "page.html", stream=kind, **look)

@@ -116,14 +116,17 @@ def request(folder: Path, events: Path, state: str, until: datetime, mode: str) 
         key = Key.from_text((folder / "many.key").read_text())
         return Job(
             "count", events, state, time="time", every="1d",
-            group_by="group", groups=["a", "b"], start=START, allowed_lateness="3d", until=until, rho=1,
+            group_by="group", groups=["a", "b"], start=START, allowed_lateness="3d", until=until,
+            rho=1,
             append=append, lookback=None if append else "5d", allow_empty_windows=True, key=key,
             **(people if mode == "slots" else {}),
         )  # fmt: skip
     return Job(
         "count", events, state, time="time", every="6h",
-        group_by="group", groups=["a", "b"], start=START, windows=60, until=until, strategy="binary",
-        epsilon=10**6, user="user", max_contributions=MOST, contribution_period="1d", row_id="id" if append else None,
+        group_by="group", groups=["a", "b"], start=START, windows=60, until=until,
+        strategy="binary",
+        epsilon=10**6, user="user", max_contributions=MOST, contribution_period="1d",
+        row_id="id" if append else None,
         append=append, allow_empty_windows=True,
     )  # fmt: skip
 

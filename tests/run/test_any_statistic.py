@@ -106,7 +106,8 @@ def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: P
 def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path) -> None:
     bad = ["never,home,ann,3,u,w,1,a,9", "01:10,,,,,,,,", "01:20,moon,cy,x,u,w,maybe,z,"]
     policies: dict[str, Any] = {
-        "bad_rows": f"quarantine:{tmp_path / 'bad.csv'}", "missing_values": "drop", "unlisted_groups": "drop",
+        "bad_rows": f"quarantine:{tmp_path / 'bad.csv'}", "missing_values": "drop",
+        "unlisted_groups": "drop",
     }  # fmt: skip
     lenient = job.having(**policies)
     if is_single_table(job):

@@ -44,8 +44,10 @@ def write(path: Path, rows: Sequence[tuple[str, ...]]) -> Path:
 def asked(folder: Path, rows: Sequence[tuple[str, ...]], ending: str = "csv", **more: Any) -> Job:
     given: dict[str, Any] = {
         "what": "sum", "events": write(folder / f"e.{ending}", rows), "state": folder / "s.db",
-        "time": "time", "group_by": "group", "groups": "a,b", "value": "value", "lower": 0, "upper": 4,
-        "resolution": "0.5", "user": "user", "max_contributions": 3, "row_id": "id", "every": "1h", "windows": 12,
+        "time": "time", "group_by": "group", "groups": "a,b", "value": "value", "lower": 0,
+        "upper": 4,
+        "resolution": "0.5", "user": "user", "max_contributions": 3, "row_id": "id", "every": "1h",
+        "windows": 12,
         "start": "2024-03-01", "timezone": "Europe/Berlin", "until": "2024-03-01T03:00",
         "epsilon": 10**6, "allow_empty_windows": True, "strategy": "binary",
     }  # fmt: skip
@@ -155,8 +157,10 @@ def test_columns_may_have_any_names_when_rows_are_set_aside(tmp_path: Path) -> N
     file = tmp_path / "q.csv"
     events.write_text("row,file\n2024-03-01T00:10,a\nyesterday,b\n")
     job = Job(
-        *("count", events, tmp_path / "s.db"), time="row", group_by="file", groups="a,b", every="1h",
-        start="2024-03-01", windows=9, until="2024-03-01T03:00", epsilon=1, allow_empty_windows=True,
+        *("count", events, tmp_path / "s.db"), time="row", group_by="file", groups="a,b",
+        every="1h",
+        start="2024-03-01", windows=9, until="2024-03-01T03:00", epsilon=1,
+        allow_empty_windows=True,
         bad_rows=f"quarantine:{file}",
     )  # fmt: skip
     assert released(job)[1].quarantined == 1

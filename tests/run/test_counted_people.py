@@ -171,9 +171,11 @@ def test_the_page_has_these_numbers() -> None:
         "| time of loading and id, over the whole period | 1 | 5 |",
         "| the same, if rows vanish | 5, with `--allowed-lateness` 9 | 25, 45 |",
         "| the same, from `chosen` | 1 | 5 |",
-        "a hash of the id, anew each night, though no row vanishes | 5, with `--allowed-lateness` 9 | 25, 45",
+        "a hash of the id, anew each night, though no row vanishes | 5, with `--allowed-lateness` "
+        "9 | 25, 45",
         "| time of the event; rows come late | with `--allowed-lateness` 5 | 25 |",
-        "after filtering to the covered days | 5; with `--allowed-lateness`, where coverage changes, 7 | 25,",
+        "after filtering to the covered days | 5; with `--allowed-lateness`, where coverage "
+        "changes, 7 | 25,",
     ):
         assert row in PAGE
 
@@ -220,7 +222,8 @@ def test_the_queries_run_on_postgresql(postgres: str) -> None:
 
 TABLE: dict[str, Any] = {
     "time": "day", "every": "1d", "start": "2024-03-01", "windows": 9, "until": "2024-03-02",
-    "epsilon": 1, "count_column": "visits", "upstream_max_contributions": 5, "event_name": "visit", "privacy_unit": "person",
+    "epsilon": 1, "count_column": "visits", "upstream_max_contributions": 5, "event_name": "visit",
+    "privacy_unit": "person",
 }  # fmt: skip
 
 

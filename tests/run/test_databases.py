@@ -219,7 +219,8 @@ def test_an_odd_cell_of_sqlite_is_that_of_its_row_alone(
         asked = Job(
             "count", f"sqlite:///{path}", tmp_path / f"{len(found)}.db", time="at", every="1d",
             start="2024-03-01", windows=9, until="2024-03-02", group_by="page", groups="a,b",
-            user="user", max_contributions=2, row_id="id", epsilon=10**7, query="select * from visits",
+            user="user", max_contributions=2, row_id="id", epsilon=10**7,
+            query="select * from visits",
             missing_values="drop", bad_rows=f"quarantine:{tmp_path / 'bad.csv'}",
         )  # fmt: skip
         with run(asked) as done:
@@ -305,8 +306,10 @@ def test_moments_of_a_question_are_those_of_the_windows_that_are_due(
     given["query"] = f"select * from visits where {due} and '50%{{x}}' like '%{{%'"  # noqa: S608
     table = tmp_path / "rows.parquet"
     rows.write_parquet(table)
-    whole = job("groups", tmp_path, "whole", yes=True).having(events=table)
-    asked = job("groups", tmp_path, "asked", append=append, yes=True).having(**given)
+    whole = job("groups", tmp_path, "whole", allow_empty_windows=True).having(events=table)
+    asked = job("groups", tmp_path, "asked", append=append, allow_empty_windows=True).having(
+        **given
+    )
     read = []
     for until in ("2024-03-05", "2024-03-05", "2024-03-12", "2024-03-17"):
         with run(whole.having(until=until)) as outcome:

@@ -197,8 +197,10 @@ def frame(rows: list[tuple[datetime, str, str]]) -> pl.DataFrame:
 def asked(folder: Path, rows: list[tuple[datetime, str, str]], **more: Any) -> Job:
     given: dict[str, Any] = {
         "what": "count", "events": frame(rows), "state": folder / "visits.db", "time": "time",
-        "every": "1d", "start": START, "windows": 30, "group_by": "page", "epsilon": 1, "delta": "1e-6",
-        "unlisted_groups": "discover", "strategy": "kary", "until": START + timedelta(days=12), "allow_empty_windows": True,
+        "every": "1d", "start": START, "windows": 30, "group_by": "page", "epsilon": 1,
+        "delta": "1e-6",
+        "unlisted_groups": "discover", "strategy": "kary", "until": START + timedelta(days=12),
+        "allow_empty_windows": True,
     }  # fmt: skip
     return Job(**given | more)
 
@@ -561,7 +563,8 @@ def test_names_of_rows_that_count_nowhere_are_not_kept(tmp_path: Path) -> None:
     """Of whole inputs: rows of windows released before, and of windows that have not ended."""
     told: dict[str, Any] = {
         "time": "at", "every": "1d", "start": "2024-03-01", "windows": 20, "group_by": "group",
-        "series": "per-window", "unlisted_groups": "discover", "epsilon": 1, "delta": "1e-6", "allow_empty_windows": True,
+        "series": "per-window", "unlisted_groups": "discover", "epsilon": 1, "delta": "1e-6",
+        "allow_empty_windows": True,
     }  # fmt: skip
     for night in (1, 2, 3):
         rows = [(f"2024-03-{day:02}T10:00", "a") for day in range(1, night + 1)]

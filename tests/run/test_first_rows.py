@@ -64,7 +64,8 @@ def nights(seed: int) -> list[pl.DataFrame]:
 
 def job(way: dict[str, Any], state: Path, **more: Any) -> Job:
     asked: dict[str, Any] = {
-        "time": "at", "every": "1h", "start": START, "windows": 48, "group_by": "page", "user": "who",
+        "time": "at", "every": "1h", "start": START, "windows": 48, "group_by": "page",
+        "user": "who",
         "groups": list(GROUPS), "strategy": "binary", "epsilon": 10**7, "value": "paid",
         "lower": 0, "upper": 2, "resolution": 1, "append": True, "allow_empty_windows": True,
     }  # fmt: skip

@@ -30,7 +30,8 @@ ANN = "ann@people.example"
 def job(state: str | Path, events: Path, until: str, **more: Any) -> Job:
     terms: dict[str, Any] = {
         "time": "time", "every": "1d", "start": "2024-03-01", "windows": 9, "epsilon": 10**6,
-        "user": "who", "max_contributions": 1, "append": True, "allow_empty_windows": True, "strategy": "binary",
+        "user": "who", "max_contributions": 1, "append": True, "allow_empty_windows": True,
+        "strategy": "binary",
     }  # fmt: skip
     return Job("count", events, state, until=until, **{**terms, **more})
 

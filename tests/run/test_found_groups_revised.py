@@ -246,7 +246,7 @@ def test_names_that_change_places_are_noticed(revise: str | None, tmp_path: Path
     """Otherwise a hidden group's name would stand in the next table, with another's numbers."""
     nights = some_nights(4)
     for night, rows in enumerate(nights[:3], 1):
-        night_of(tmp_path, rows, night, revise=revise)
+        night_of(tmp_path, rows, night, allowed_lateness=revise)
     said = "SELECT marks FROM counton_marks WHERE kind = 'labels' AND part = 3"
     swap = "UPDATE counton_marks SET marks = ? WHERE kind = 'labels' AND part = 3"
     with closing(sqlite3.connect(tmp_path / "s.db")) as state:
@@ -257,7 +257,7 @@ def test_names_that_change_places_are_noticed(revise: str | None, tmp_path: Path
     (found,) = verify(tmp_path / "s.db", key=chosen_key())
     assert "is not what was written" in found.problems[0]
     with pytest.raises(StateError, match="is not what was written"):
-        night_of(tmp_path, nights[3], 4, revise=revise)
+        night_of(tmp_path, nights[3], 4, allowed_lateness=revise)
 
 
 @pytest.mark.parametrize("revise", ["2d", None])
@@ -268,7 +268,7 @@ def test_verify_notices_thresholds_that_are_too_low(
     right = Discovery.thresholds
     calibrated = Discovery.of
     for night, rows in enumerate(some_nights(2), 1):
-        night_of(tmp_path, rows, night, revise=revise)
+        night_of(tmp_path, rows, night, allowed_lateness=revise)
     (found,) = verify(tmp_path / "s.db", key=chosen_key())
     assert found.right
     assert any("probability of at most delta" in words for words in found.checks)
@@ -284,7 +284,7 @@ def test_verify_notices_thresholds_that_are_too_low(
 
     monkeypatch.setattr(Discovery, "of", too_low)
     (tmp_path / "low").mkdir()
-    night_of(tmp_path / "low", some_nights(1)[0], 1, revise=revise)
+    night_of(tmp_path / "low", some_nights(1)[0], 1, allowed_lateness=revise)
     (found,) = verify(tmp_path / "low" / "s.db", key=chosen_key())
     assert "the guarantee allows delta" in found.problems[0]
 
@@ -296,7 +296,7 @@ def test_verify_reads_no_more_often_if_more_steps_were_released_at_once(
     numbers = set()
     for last in (3, 29):
         (tmp_path / f"{last}").mkdir()
-        night_of(tmp_path / f"{last}", rows_of(1, "home", 60), last, revise=None)
+        night_of(tmp_path / f"{last}", rows_of(1, "home", 60), last, allowed_lateness=None)
         reads.clear()
         (found,) = verify(tmp_path / f"{last}" / "s.db", key=chosen_key())
         assert found.right, found

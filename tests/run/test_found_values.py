@@ -75,7 +75,8 @@ def test_a_group_of_one_is_shown_by_its_number_of_rows_alone(
     value; and by what is released alone.
     """
     monkeypatch.setattr("counton.privacy.guarantees.LARGEST_DELTA", 1)
-    options = {"allowed_lateness": "1d", "delta": "0.2", "epsilon": 2, "windows": 3, **VALUES, "lower": -1,
+    options = {"allowed_lateness": "1d", "delta": "0.2", "epsilon": 2, "windows": 3, **VALUES,
+    "lower": -1,
                "upper": 1}  # fmt: skip
     shown = []
     for value in (-9.0, 0.0, 1.0):
@@ -188,7 +189,7 @@ def test_numbers_are_those_of_the_group_and_are_read_back(
 ) -> None:
     shown = []
     for night, rows in enumerate([*some_nights(), []], 1):
-        own = night_of(tmp_path, rows, night, what, revise=revise, **VALUES)
+        own = night_of(tmp_path, rows, night, what, allowed_lateness=revise, **VALUES)
         table = own.table()
         shown.append(table.filter(group="shop")["window_index"].unique().sort().to_list())
         if night % 3:
@@ -262,7 +263,7 @@ def test_where_no_group_is_shown_there_is_an_empty_table(tmp_path: Path) -> None
         options = {} if what == "count" else VALUES
         for night in (1, 2):
             rows = rows_of(night, "hush", [3.0])
-            found = night_of(folder, rows, night, what, revise=revise, **options)
+            found = night_of(folder, rows, night, what, allowed_lateness=revise, **options)
         export(folder / "s.db", folder / "out.csv")
         for one in (found, read(folder / "out.csv")):
             assert one.table().height == 0
@@ -282,7 +283,7 @@ def test_all_values_are_computed_again_also_of_hidden_groups(
         options = {} if what == "count" else VALUES
         for night, rows in enumerate(some_nights(3), 1):
             more = [row for n in range(3 * place) for row in rows_of(night, f"zz{n}", [1.0])]
-            night_of(folder, rows + more, night, what, revise=revise, **options)
+            night_of(folder, rows + more, night, what, allowed_lateness=revise, **options)
         (found,) = verify(folder / "s.db", key=chosen_key())
         assert found.right, found
         assert state_by_reference(folder / "s.db", chosen_key())

@@ -56,7 +56,7 @@ def test_an_event_in_the_future(folder: Path, job: Callable[..., int]) -> None:
     (folder / "visits.csv").write_text(f"{ROWS}2124-07-01T00:00,a,x,y\n")
     asked = {**NEW, "windows": 40_000, "strategy": "binary"}
     with pytest.raises(InvalidInputError, match=r"newest row \(2124.* lies in the future"):
-        job(folder, **asked, until="newest")
+        job(folder, **asked, until="latest-event")
     assert not (folder / "s.db").exists()
     assert job(folder, **asked, until="2024-03-03") == 2
 
@@ -70,7 +70,7 @@ def test_hundreds_of_windows_after_the_newest_event(folder: Path, job: Callable[
     assert job(folder, **NEW, until="2024-03-03") == 2
     with pytest.raises(InvalidInputError, match=r"would release 335 windows, but the newest"):
         job(folder, until=late)
-    assert job(folder, until=late, yes=True) == 337
+    assert job(folder, until=late, allow_empty_windows=True) == 337
 
 
 def test_a_refusal_does_not_name_an_until_that_nobody_gave(folder: Path) -> None:
@@ -81,22 +81,22 @@ def test_a_refusal_does_not_name_an_until_that_nobody_gave(folder: Path) -> None
 def test_the_window_of_the_newest_event_is_one_of_the_quiet_ones(folder: Path) -> None:
     """Comments of job files and the refusal say so."""
     count = JOBS["count"]
-    why = r"1 window, but the newest row is of 2024-03-02.*: 1 window has ended since, more "
-    why += r"than 0\."
+    why = r"2 windows, but the newest row is of 2024-03-02.*: 2 windows have ended since, more "
+    why += r"than 1\."
     with pytest.raises(InvalidInputError, match=why):
-        count(folder, **NEW, until="2024-03-03", quiet=0)
+        count(folder, **NEW, until="2024-03-04", max_empty_windows=0)
     with pytest.raises(InvalidInputError, match=r"4 windows have ended since, more than 3\."):
-        count(folder, **NEW, until="2024-03-06", quiet=3)
+        count(folder, **NEW, until="2024-03-06", max_empty_windows=2)
     with pytest.raises(InvalidInputError) as refused:
-        count(folder, **NEW, until="2024-03-06", quiet=3)
+        count(folder, **NEW, until="2024-03-06", max_empty_windows=2)
     first, second, *rest = re.split(r"\. (?=[A-Z])", str(refused.value))
     assert first.startswith(
         "until=2024-03-06T00:00:00+00:00 would release 4 windows, but the newest"
     )
     assert second == "1 March to 5 March 2024 would have no row" or second.startswith("If a file")
     assert "If nothing happened, give allow_empty_windows=True for this run" in " ".join(rest)
-    assert count(folder, **NEW, until="2024-03-05", quiet=3) == 4
-    assert count(folder, until="2024-03-02", quiet=0) == 4
+    assert count(folder, **NEW, until="2024-03-05", max_empty_windows=2) == 4
+    assert count(folder, until="2024-03-02", max_empty_windows=0) == 4
 
 
 @each_job
@@ -123,10 +123,10 @@ def test_a_weekly_job_before_its_first_window_releases_nothing_without_an_error(
 ) -> None:
     weekly = {**NEW, "every": "1w", "start": "2024-03-04"}
     for night in ("2024-02-28", "2024-03-01", "2024-03-04", "2024-03-10"):
-        assert job(folder, **weekly, until=night, yes=True) == 0
-    assert job(folder, until="2024-03-11", yes=True) == 1
+        assert job(folder, **weekly, until=night, allow_empty_windows=True) == 0
+    assert job(folder, until="2024-03-11", allow_empty_windows=True) == 1
     monday = datetime.now(UTC).date() + timedelta(days=7)
-    assert job(folder, **weekly | {"start": f"{monday}"}, name="later") == 0
+    assert job(folder, **weekly | {"start": f"{monday}"}, stream="later") == 0
 
 
 @pytest.mark.parametrize("name", ["visits.csv", "copy.csv", "rows.txt"])
@@ -134,7 +134,7 @@ def test_a_weekly_job_before_its_first_window_releases_nothing_without_an_error(
 def test_the_private_file_is_no_domain(folder: Path, job: Callable[..., int], name: str) -> None:
     _copied(folder, name)
     with pytest.raises(InvalidInputError, match="the groups must be public knowledge"):
-        job(folder, **NEW, until="2024-03-03", domain=folder / name)
+        job(folder, **NEW, until="2024-03-03", groups=folder / name)
     assert not (folder / "s.db").exists()
 
 
@@ -155,10 +155,10 @@ def test_the_private_file_is_no_domain_of_a_table_once(folder: Path, kind: str) 
     for name in ("visits.csv", "copy.csv", "other.csv", "some.csv"):
         _copied(folder, name)
         with pytest.raises(InvalidInputError, match="the groups must be public knowledge"):
-            LISTED[kind](folder, time=None, epsilon=1, domain=folder / name)
+            LISTED[kind](folder, time=None, epsilon=1, groups=folder / name)
         assert not (folder / "s.db").exists()
     (folder / "public.csv").write_text("page,node\na,x\nb,y\n")
-    assert LISTED[kind](folder, time=None, epsilon=1, domain=folder / "public.csv") == 1
+    assert LISTED[kind](folder, time=None, epsilon=1, groups=folder / "public.csv") == 1
 
 
 def test_users_may_be_a_part_of_the_groups_that_are_declared(folder: Path) -> None:
@@ -202,11 +202,11 @@ def test_a_watermark_holds_whatever_says_what_time_it_is(
     assert job(folder, **late, until="2024-03-02T05:59") == 0
     assert job(folder, **late, until="2024-03-02T06:00") == 1
     assert job(folder, until="2024-03-03T05:59") == 1  # the stream remembers it
-    assert job(folder, until="newest") == 1
+    assert job(folder, until="latest-event") == 1
     assert job(folder, until="2024-03-01") == 1
     with pytest.raises(InvalidInputError, match="is not after 2024-03-01"):
         job(folder, until="2024-02-29")
-    assert job(folder, watermark="0s", until="2024-03-03") == 2
+    assert job(folder, release_delay="0s", until="2024-03-03") == 2
 
 
 @each_job
@@ -239,7 +239,8 @@ def test_users_of_a_statistic_are_users_for_all_that_comes_later(tmp_path: Path)
     (tmp_path / "visits.csv").write_text("time,who,paid\n2024-03-01T09:00,x,3\n")
     asked: dict[str, Any] = {**NEW, "time": "time", "until": "2024-03-02"}
     paid: dict[str, Any] = {
-        "value": "paid", "lower": 0, "upper": 9, "resolution": 1, "user": "who", "max_contributions": 2,
+        "value": "paid", "lower": 0, "upper": 9, "resolution": 1, "user": "who",
+        "max_contributions": 2,
     }  # fmt: skip
     events = tmp_path / "visits.csv"
     state = tmp_path / "s.db"

@@ -22,7 +22,7 @@ def test_names_and_types_are_those_of_a_job() -> None:
     told = {name: kind.__forward_arg__ for name, kind in JobFields.__annotations__.items()}
     has = {name for model in all_models().values() for name in model.model_fields}
     assert {*told} == {*has, *Job.model_fields, "columns"} - {"statistic", "events", "state"}
-    assert told["most"] == "int | None"
+    assert told["max_contributions"] == "int | None"
     assert told["every"] == "str | timedelta | None"
     assert told["lower"] == "Number | None"
 
@@ -48,9 +48,9 @@ def test_wrong_names_and_types_are_seen_before_anything_runs(tmp_path: Path) -> 
 def test_a_signature_shows_all_fields_with_types_and_defaults() -> None:
     shown = inspect.signature(release).parameters
     assert {*JobFields.__annotations__} <= {*shown}
-    assert str(shown["steps"]) == "steps: 'int | None' = None"
+    assert str(shown["windows"]) == "windows: 'int | None' = None"
     assert str(shown["separator"]) == "separator: 'str | None' = None"
-    assert shown["unlisted_groups"].annotation == "Literal['refuse', 'drop', 'discover'] | None"
+    assert shown["unlisted_groups"].annotation == "Literal['error', 'drop', 'discover'] | None"
     assert shown["state"].kind is inspect.Parameter.KEYWORD_ONLY
     assert not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in shown.values())
 

@@ -30,7 +30,8 @@ def job_of_night(folder: Path, night: int) -> Job:
     pl.concat(parts).write_csv(events)
     return Job(
         "count", events, folder / "s.db", time="time", every="1d", start=START.isoformat(),
-        allowed_lateness="2d", append=True, group_by="page", groups=GROUPS, count_column="n", epsilon="0.5",
+        allowed_lateness="2d", append=True, group_by="page", groups=GROUPS, count_column="n",
+        epsilon="0.5",
         until=(START + timedelta(days=night)).isoformat(),
     )  # fmt: skip
 

@@ -42,7 +42,8 @@ def rows_of(hours: Sequence[Hour], group: str = "a") -> pl.DataFrame:
 
 def nightly(folder: Path, rows: pl.DataFrame, until: str, **options: Any) -> Job:
     given: dict[str, Any] = {
-        "time": "time", "every": "1d", "start": str(START), "lookback": "7d", "allowed_lateness": "3d",
+        "time": "time", "every": "1d", "start": str(START), "lookback": "7d",
+        "allowed_lateness": "3d",
         "until": until, "epsilon": 10**6, "privacy_unit": "visit", **options,
     }  # fmt: skip
     return Job("count", rows, folder / "state.db", **given)
@@ -196,15 +197,15 @@ def test_weekends_without_rows_pass_every_night_with_quiet(tmp_path: Path) -> No
     open_days = [n for n in range(1, 40) if (START + timedelta(days=n - 1)).weekday() < 5]
     for night in range(1, 36):
         known = [n for n in open_days if night - 7 < n <= night]
-        job = nightly(tmp_path, rows_of(hours_of(known)), day(night + 1), max_empty_windows=3)
+        job = nightly(tmp_path, rows_of(hours_of(known)), day(night + 1), max_empty_windows=2)
         released = numbers(job)
     assert released == [24 if n in open_days else 0 for n in range(1, 36)]
     monday = 39  # 8 April; 7 April is the second day of a weekend
     holed = [n for n in open_days if n not in (36, monday)]
-    job = nightly(tmp_path, rows_of(hours_of(holed)), day(monday + 1), max_empty_windows=3)
+    job = nightly(tmp_path, rows_of(hours_of(holed)), day(monday + 1), max_empty_windows=2)
     assert "is of 2024-04-04 23:00" in refused(job)  # the newest row
     holed = [*open_days[:-1], monday + 1]
-    job = nightly(tmp_path, rows_of(hours_of(holed)), day(monday + 2), max_empty_windows=3)
+    job = nightly(tmp_path, rows_of(hours_of(holed)), day(monday + 2), max_empty_windows=2)
     assert "has no row of 6 April to 8 April 2024, and" in refused(job)
 
 
@@ -215,7 +216,7 @@ def test_silent_hours_of_night_pass_with_quiet(tmp_path: Path) -> None:
         "every": "1h",
         "lookback": "24h",
         "allowed_lateness": "6h",
-        "max_empty_windows": 8,
+        "max_empty_windows": 7,
     }
     for end in range(6, 24 * 5 + 1, 6):
         rows = rows_of([hour for hour in busy if end - 24 <= hour < end])

@@ -118,7 +118,7 @@ def draw_case(chance: random.Random) -> Case:
         most = chance.choice([1, 1, 2, 3])
         options |= {"user": "user", "max_contributions": most}
         if chance.random() < 0.4:
-            options["per"] = "1w" if calendar.every == "1d" else "1d"
+            options["contribution_period"] = "1w" if calendar.every == "1d" else "1d"
         if not recounts and "value" not in options:
             options |= chance.choice(
                 [{}, {}, {"once_per_window": True}, {"max_contributions_per_window": 1}]

@@ -168,7 +168,8 @@ def test_query_of_hours_over_clock_change_equals_file(
     file = tmp_path / "e.csv"
     file.write_text("\n".join(["time", *map(str, values), ""]))
     given: dict[str, Any] = {
-        "every": "1h", "start": "2024-11-02T20:00-05:00", "lookback": "5h", "allowed_lateness": "3h",
+        "every": "1h", "start": "2024-11-02T20:00-05:00", "lookback": "5h",
+        "allowed_lateness": "3h",
         "ambiguous": clock_change, "time_format": kind.time_format, "max_empty_windows": 9,
     }  # fmt: skip
     asked = nightly_job(tmp_path, url, AUTUMN, **given)

@@ -605,7 +605,7 @@ def test_merged_parts_know_what_the_parts_knew(tmp_path: Path) -> None:
     runs = [("03-02", [row]) for row in rows]
     totals(tmp_path, options, *runs)
     with Stream.open(tmp_path / "s.db", "count") as stream:
-        for kind in ("user", "row_id"):
+        for kind in ("user", "id"):
             parts = list(open_private(stream.digest_sets(kind)))
             assert len(parts) <= 8
             assert sum(len(part.digests) for part in parts) == 12
@@ -686,7 +686,7 @@ def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:
     totals(tmp_path, options, ("03-02", FLOOD))
     events = {**DAYS, "user": None, "stream": "other"}
     with pytest.raises(InvalidInputError, match="means one user in the release 'count'"):
-        totals(tmp_path, {**events, "unit": "visitor's day"}, ("03-02", FLOOD))
+        totals(tmp_path, {**events, "privacy_unit": "visitor's day"}, ("03-02", FLOOD))
     totals(tmp_path, events, ("03-02", FLOOD))
     with Store(tmp_path / "s.db") as store:
         assert [spend.unit for spend in store.entries] == ["visitor's day (UTC, time)", "event"]

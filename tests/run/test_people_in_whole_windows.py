@@ -42,7 +42,8 @@ def test_what_the_noise_is_made_for_is_attained(most: int, guarantee: dict[str, 
     moves: list[list[Place]] = [[A] * most, [(1, "b")] * most, [A] * most]
     for recounts, person in ((None, [moves[0]] * 3), (1, moves)):
         options: dict[str, Any] = {
-            "user": "user", "max_contributions": most, "allowed_lateness": "2d", "max_corrections": recounts, "epsilon": None,
+            "user": "user", "max_contributions": most, "allowed_lateness": "2d",
+            "max_corrections": recounts, "epsilon": None,
         }  # fmt: skip
         both = (released(nights, rows, **options | guarantee) for rows in (nobody, person))
         without, with_it = both
@@ -80,7 +81,8 @@ def people_job(state: Path, rows: list[tuple[int, str, str]], until: int, **more
     frame = frame.with_columns(at=pl.format("2024-03-0{}T12:00", pl.col("at")))
     given = {
         "time": "at", "every": "1d", "start": "2024-03-01", "group_by": "group", "groups": "a,b",
-        "epsilon": 10**6, "allowed_lateness": "3d", "user": "user", "max_contributions": 1, "allow_empty_windows": True, **more,
+        "epsilon": 10**6, "allowed_lateness": "3d", "user": "user", "max_contributions": 1,
+        "allow_empty_windows": True, **more,
     }  # fmt: skip
     return Job("count", frame, state, until=day(until + 1), **given)
 
@@ -108,11 +110,11 @@ def test_a_slot_keeps_its_row_or_takes_another(tmp_path: Path) -> None:
 
 def test_a_window_that_is_open_and_not_covered_keeps_its_rows(tmp_path: Path) -> None:
     job = partial(people_job, tmp_path / "s.db", max_corrections=1, max_contributions=2)
-    assert now(job([(1, "a", "u"), (1, "b", "v")], 1, covers="1d")) == [[1, 1]]
-    with run(job([(2, "a", "u")], 2, covers="1d")) as outcome:
+    assert now(job([(1, "a", "u"), (1, "b", "v")], 1, lookback="1d")) == [[1, 1]]
+    with run(job([(2, "a", "u")], 2, lookback="1d")) as outcome:
         assert (counts_of(outcome).gone, counts_of(outcome).taken_back) == (0, 0)
-    assert now(job([(2, "a", "u"), (3, "b", "w")], 3, covers="2d")) == [[1, 1], [1, 0], [0, 1]]
-    assert now(job([], 4, covers="9d")) == [[0, 0]] * 4
+    assert now(job([(2, "a", "u"), (3, "b", "w")], 3, lookback="2d")) == [[1, 1], [1, 0], [0, 1]]
+    assert now(job([], 4, lookback="9d")) == [[0, 0]] * 4
 
 
 @pytest.mark.parametrize("per", ["1mo", "1d"])
@@ -145,9 +147,11 @@ def test_a_value_that_changes_is_another_row(tmp_path: Path) -> None:
         for until, value, found in zip((1, 2, 3), (3, 5, 4), wanted, strict=True):
             rows = pl.DataFrame({"at": ["2024-03-01T12:00"], "user": ["u"], "paid": [value]})
             job = Job(
-                "sum", rows, tmp_path / f"{recounts}.db", time="at", every="1d", allow_empty_windows=True,
+                "sum", rows, tmp_path / f"{recounts}.db", time="at", every="1d",
+                allow_empty_windows=True,
                 start="2024-03-01", value="paid", lower=0, upper=9, resolution=1, user="user",
-                max_contributions=1, allowed_lateness="3d", max_corrections=recounts, until=day(until + 1), epsilon=10**6,
+                max_contributions=1, allowed_lateness="3d", max_corrections=recounts,
+                until=day(until + 1), epsilon=10**6,
             )  # fmt: skip
             with run(job) as outcome:
                 assert outcome.read().numbers.series.estimates.round().ravel()[0] == found

@@ -75,7 +75,8 @@ def job_of(statistic: str, form: str, folder: Path) -> Job:
         options |= {"contribution_period": "1h", "at_least": "1"}
     return Job(
         statistic.removesuffix(" by page"), evenly_spread_rows(), folder / "s.db", time="at",
-        every="1h", start="2024-03-01", windows=WINDOWS, until="2024-03-01T06:00", allow_empty_windows=True,
+        every="1h", start="2024-03-01", windows=WINDOWS, until="2024-03-01T06:00",
+        allow_empty_windows=True,
         **options,
     )  # fmt: skip
 

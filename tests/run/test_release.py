@@ -123,7 +123,7 @@ def test_lengths_are_whole_seconds(length: timedelta, tmp_path: Path) -> None:
         release("count", ROWS, state=tmp_path / "s.db", **{**NEW, "every": length})
 
 
-@pytest.mark.parametrize("form", ["totals", "windows"])
+@pytest.mark.parametrize("form", ["cumulative", "per-window"])
 def test_first_groups_are_chosen_by_their_order_not_by_size(tmp_path: Path, form: Any) -> None:
     rows = pl.DataFrame(
         {
@@ -138,7 +138,7 @@ def test_first_groups_are_chosen_by_their_order_not_by_size(tmp_path: Path, form
     assert found.numbers.first_groups(2).groups == ("never", "lately")
     assert found.numbers.first_groups(4).groups == tuple(pages)
     curves = totals_curves(found.numbers)
-    if form == "windows":
+    if form == "per-window":
         curves, _ = window_curves(found.numbers)
     assert list(curves.first(2).groups) == ["never", "lately"]
     for numbers in (found.numbers, found.numbers.first_groups(2)):
@@ -282,7 +282,8 @@ def test_other_rows_under_a_released_name_bring_a_warning(
 def test_late_rows_of_final_windows_are_told_of_a_longer_time(tmp_path: Path) -> None:
     """The stream revises its windows already."""
     asked: dict[str, Any] = {
-        "time": "at", "every": "1d", "start": "2024-03-01", "privacy_unit": "row", "allowed_lateness": "1d",
+        "time": "at", "every": "1d", "start": "2024-03-01", "privacy_unit": "row",
+        "allowed_lateness": "1d",
         "state": tmp_path / "s.db", "guarantee": PureDP(1),
     }  # fmt: skip
     days = [f"2024-03-0{day}T12:00" for day in range(1, 6)]

@@ -36,7 +36,8 @@ def windows(state: Path) -> dict[str, Any]:
 
 def test_what_was_run_shows_no_row(tmp_path: Path) -> None:
     asked: dict[str, Any] = {
-        **windows(tmp_path / "a.db"), "group_by": "page", "groups": ["a", "b"], "unlisted_groups": "drop",
+        **windows(tmp_path / "a.db"), "group_by": "page", "groups": ["a", "b"],
+        "unlisted_groups": "drop",
         "until": "2024-03-03",
     }  # fmt: skip
     done = release("count", FRAME, guarantee=PureDP(1), **asked)

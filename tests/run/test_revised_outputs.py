@@ -38,7 +38,8 @@ def nights(folder: Path, what: str, **options: Any) -> Path:
         events.write_text(HEADER + "".join(f"{row}\n" for row in rows))
         job = Job(
             what, events, state, time="at", every="1d", start="2024-03-01", allowed_lateness="2d",
-            append=True, allow_empty_windows=True, until=f"2024-03-{night + 1:02}", rho=50, **options,
+            append=True, allow_empty_windows=True, until=f"2024-03-{night + 1:02}", rho=50,
+            **options,
         )  # fmt: skip
         run(job).close()
         if night in (3, len(NIGHTS)):

@@ -93,7 +93,7 @@ def test_ids_tell_late_rows_in_files_of_all_events(append: bool) -> None:
     for rows in OTHERS:
         so_far = [*so_far, *rows]
         nights.append(so_far)
-    found = released(nights, **GROUPS, epsilon=1, id="id", append=append)
+    found = released(nights, **GROUPS, epsilon=1, row_id="id", append=append)
     assert (found.values == of_others(epsilon=1, id="id").values).all()
 
 
@@ -279,7 +279,8 @@ def test_users_count_in_each_window_or_not_at_all(
 
 def test_a_window_may_be_final_after_most_of_a_year(tmp_path: Path) -> None:
     found = release(
-        "count", frame(OTHERS[0], 1), time="at", every="1d", start="2024-03-01", allowed_lateness="260d",
+        "count", frame(OTHERS[0], 1), time="at", every="1d", start="2024-03-01",
+        allowed_lateness="260d",
         append=True, until="2024-03-02", guarantee=PureDP(1), state=tmp_path / "s.db",
     )  # fmt: skip
     table = found.table()
@@ -291,7 +292,8 @@ def test_what_was_known_when(tmp_path: Path) -> None:
     found = None
     for night, rows in enumerate(OTHERS, 1):
         found = release(
-            "count", frame(rows, night), time="at", every="1d", start="2024-03-01", allowed_lateness="2d",
+            "count", frame(rows, night), time="at", every="1d", start="2024-03-01",
+            allowed_lateness="2d",
             append=True, until=f"2024-03-{night + 1:02}", guarantee=PureDP(1),
             state=tmp_path / "s.db",
             **GROUPS,

@@ -17,7 +17,8 @@ def test_run_row_of_a_window_beyond_32_bits_is_after_the_last_window(tmp_path: P
     rows = pl.DataFrame({"at": ["2024-03-01T00:00:01", "9999-01-01T00:00:00"], "who": ["a", "b"]})
     job = Job(
         "count", rows, tmp_path / "s.db", time="at", every="1s", start="2024-03-01", windows=86400,
-        until="2024-03-01T00:00:09", max_empty_windows=99, user="who", max_contributions=1, epsilon=1,
+        until="2024-03-01T00:00:09", max_empty_windows=99, user="who", max_contributions=1,
+        epsilon=1,
     )  # fmt: skip
     with run(job, now=NOW) as result:
         numbers = result.for_operator().rows
@@ -47,7 +48,8 @@ def test_run_report_with_many_codes_counts_undeclared_labels(most: int, tmp_path
     }  # fmt: skip
     job = Job(
         "report", rows, tmp_path / "s.db", time="at", every="1d", start="2024-03-01", windows=400,
-        until="2024-04-09", statistics=statistics, unlisted_groups="drop", max_empty_windows=99, user="who", max_contributions=most,
+        until="2024-04-09", statistics=statistics, unlisted_groups="drop", max_empty_windows=99,
+        user="who", max_contributions=most,
         series="per-window", epsilon=1, expected_rows=100,
     )  # fmt: skip
     with run(job, now=datetime(2024, 4, 9, tzinfo=UTC)) as result:

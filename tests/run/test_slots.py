@@ -87,8 +87,10 @@ class Buffer:
 @cache
 def planned(lags: int, most: int, recounts: int, people: int) -> StreamSpec:
     job = Job(
-        "count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01", group_by="group",
-        groups=[f"{one:06}" for one in range(2 * people)], user="user", max_contributions=most, epsilon=1,
+        "count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
+        group_by="group",
+        groups=[f"{one:06}" for one in range(2 * people)], user="user", max_contributions=most,
+        epsilon=1,
         allowed_lateness=f"{lags}d", max_corrections=recounts or None,
     )  # fmt: skip
     return plan_stream(job, ())

@@ -302,7 +302,8 @@ def test_tables_are_published_by_the_names_of_their_cells(tmp_path: Path) -> Non
     line = {"label": "number", "groups": "1,2,3,4,5"}
     table = {"columns": "region,who", "groups": "region=N,S;who=u1,u2,u3"}
     paid: dict[str, Any] = {
-        "value": "number", "lower": 0, "upper": 5, "resolution": 1, "group_by": "region", "groups": "N,S",
+        "value": "number", "lower": 0, "upper": 5, "resolution": 1, "group_by": "region",
+        "groups": "N,S",
     }  # fmt: skip
     jobs = {
         "hierarchy": months(tmp_path),

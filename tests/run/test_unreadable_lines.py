@@ -62,7 +62,8 @@ ODD = {
 ENDS = ("", ".gz", ".zst")
 WHATS: dict[str, dict[str, Any]] = {
     "count": {"group_by": "group", "groups": "a,b"},
-    "sum": {"group_by": "group", "groups": "a,b", "user": "user", "max_contributions": 9, "value": "value",
+    "sum": {"group_by": "group", "groups": "a,b", "user": "user", "max_contributions": 9,
+    "value": "value",
             "lower": 0, "upper": 4, "resolution": 1},
 }  # fmt: skip
 
@@ -284,7 +285,8 @@ def test_a_file_that_is_still_written_ends_with_a_bad_row(tmp_path: Path) -> Non
         before = f"id,place,user,time\n8,West,b,2026-09-01T08:00:{size}\n"  # no two are alike
         Path(file).write_bytes(before.encode() + line[:size])
     job = Job(
-        "count", [*sizes], tmp_path / "s.db", time="time", every="1d", start="2026-09-01", windows=1,
+        "count", [*sizes], tmp_path / "s.db", time="time", every="1d", start="2026-09-01",
+        windows=1,
         until="2026-09-02", epsilon=1, bad_rows=f"quarantine:{aside}", max_bad_rows=len(sizes),
     )  # fmt: skip
     run(job).close()

@@ -52,7 +52,7 @@ def test_both_are_one_release_seen_twice(year: Job) -> None:
     assert sums["estimate"].equals(table.filter(series="cumulative")["estimate"])
 
 
-@pytest.mark.parametrize("release", ["totals", "windows", "both"])
+@pytest.mark.parametrize("release", ["cumulative", "per-window", "both"])
 def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: str) -> None:
     found = released(year.having(series=release))
     assert found.numbers.totals is not None or found.numbers.windows is not None
@@ -228,7 +228,8 @@ def test_a_state_keeps_what_was_asked_and_what_was_settled_as_one_record(tmp_pat
     events.write_text("at,who,paid\n2024-03-01T09:00,u,3\n")
     job = Job(
         "sum", events, state, time="at", every="1d", start="2024-03-01", windows=9, value="paid",
-        lower=0, upper="9", resolution=1, user="who", max_contributions=2, contribution_period="1w", epsilon=1,
+        lower=0, upper="9", resolution=1, user="who", max_contributions=2,
+        contribution_period="1w", epsilon=1,
         until="2024-03-02", release_delay="6h", confidence_level=0.9,
     )  # fmt: skip
     with run(job) as outcome:
@@ -237,7 +238,8 @@ def test_a_state_keeps_what_was_asked_and_what_was_settled_as_one_record(tmp_pat
     assert details["record"] == {
         "time": "at", "every": "1d", "start": "2024-03-01T00:00:00+00:00", "windows": 9,
         "timezone": "UTC", "value": "paid", "lower": "0", "upper": "9", "resolution": "1",
-        "user": "who", "max_contributions": 2, "contribution_period": "1w", "privacy_unit": "user", "series": "cumulative",
+        "user": "who", "max_contributions": 2, "contribution_period": "1w", "privacy_unit": "user",
+        "series": "cumulative",
         "strategy": "auto", "ambiguous": "raise", "decimal": ".", "epsilon": "1",
     }  # fmt: skip
     assert details["remembered"] == {"release_delay": "6h", "confidence_level": 0.9}

@@ -157,7 +157,8 @@ def test_what_is_not_proven_is_refused(
     frame = pl.DataFrame({"at": ["2024-03-01T12:00"], "group": ["a"], "user": ["u"], "id": ["1"]})
     given: dict[str, Any] = {
         "time": "at", "every": "1d", "start": "2024-03-01", "windows": 9, "group_by": "group",
-        "groups": "a,b", "lookback": "1d", "allowed_lateness": revise, "until": "2024-03-02", "epsilon": 1,
+        "groups": "a,b", "lookback": "1d", "allowed_lateness": revise, "until": "2024-03-02",
+        "epsilon": 1,
     }  # fmt: skip
     with pytest.raises(InvalidInputError, match=words):
         run(Job("count", frame, tmp_path / "s.db", **given | more))
@@ -214,7 +215,8 @@ def test_a_query_is_told_what_is_covered(
         rows = [(f"2024-03-0{n}T12:00:00",) for n in range(1, 7)]
         connection.executemany("INSERT INTO e VALUES (?)", rows)
     given: dict[str, Any] = {
-        "query": "SELECT at, at AS who FROM e WHERE at >= {since} AND at < {until}", "allow_empty_windows": True,
+        "query": "SELECT at, at AS who FROM e WHERE at >= {since} AND at < {until}",
+        "allow_empty_windows": True,
         "time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 10**6, **more,
     }  # fmt: skip
     if "allowed_lateness" not in more:
@@ -287,7 +289,7 @@ def test_edits_into_later_windows_move_what_noise_is_made_for(
     assert changes_of(edited(recounts), EACH_NIGHT) == recounts
     found = share(recounts)
     assert found <= 1 + 1e-9
-    if what["release"] == "windows":
+    if what["series"] == "per-window":
         assert found > 1 - 1e-9
         assert share(recounts + 1) > 1.1
     else:  # the worst steps are others, or only the norm of all together is known

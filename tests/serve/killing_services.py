@@ -68,7 +68,7 @@ def main(
     # To each thread its own: what one draws may not hang on how far the other one is.
     chance, moments, again = (random.Random(f"{seed} {use}") for use in ("rows", "kills", "again"))
     state = "visits.db" if database is None else database.schema()
-    file = job_file(folder, state=state, steps=minutes)
+    file = job_file(folder, state=state, windows=minutes)
     copy = copied(file)
     service = RunningService(file, tokens_for(file))
     service.start()

@@ -69,7 +69,8 @@ def test_a_table_that_was_released_once_is_not_served(tmp_path: Path) -> None:
     """The refusal was of an option that nobody had given."""
     table: dict[str, Any] = {"label": "page", "groups": "home,shop", "epsilon": 1}
     options = {
-        "state": tmp_path / "visits.db", "key": tmp_path / "visits.key", "stream": "visits", **table,
+        "state": tmp_path / "visits.db", "key": tmp_path / "visits.key", "stream": "visits",
+        **table,
     }  # fmt: skip
     run(parse_options(model_of("ranges"), options), rows=pl.DataFrame({"page": ["home"]}))
     changes: tuple[dict[str, Any], ...] = (
@@ -144,7 +145,7 @@ def test_a_file_is_served_by_one_process(tmp_path: Path) -> None:
 def test_a_job_that_changes_its_stream_is_refused(tmp_path: Path) -> None:
     Service(job_file(tmp_path), clock=lambda: START).close()
     assert "epsilon" in refused(job_file(tmp_path, epsilon=2))
-    assert "home" in refused(job_file(tmp_path, domain="home,cellar"))
+    assert "home" in refused(job_file(tmp_path, groups="home,cellar"))
 
 
 def test_unknown_jobs_are_refused(tmp_path: Path) -> None:
@@ -312,7 +313,7 @@ def test_a_job_that_meets_a_defect_stops_no_other(
     for defect in (TypeError("no"), PanicException("no"), MissingDependencyError("install it")):
 
         def serve_job(name: str, job: Any, defect: BaseException = defect) -> Any:
-            if job.name == "bad":
+            if job.stream == "bad":
                 raise defect
             return real(name, job)
 

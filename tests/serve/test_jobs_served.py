@@ -97,7 +97,8 @@ def test_rows_that_lack_something_are_skipped_and_bad_ones_refused(tmp_path: Pat
 
 #: Counts of 2^32, of which a few dozen together can be read with this noise.
 LARGE = {
-    "statistic": "ranges", "label": "page", "count_column": "number", "group_by": None, "privacy_unit": "visit",
+    "statistic": "ranges", "label": "page", "count_column": "number", "group_by": None,
+    "privacy_unit": "visit",
     "windows": None, "expected_windows": 100, "epsilon": 1,
 }  # fmt: skip
 
@@ -134,7 +135,8 @@ FEW: dict[str, tuple[dict[str, Any], int, int]] = {
     "sum": (
         {
             "label": None, "count_column": None, "value": "number", "lower": 0, "upper": 2**40,
-            "resolution": 1, "groups": None, "series": "per-window", "windows": 60, "expected_windows": None,
+            "resolution": 1, "groups": None, "series": "per-window", "windows": 60,
+            "expected_windows": None,
         },
         *(2**40, 2**12),
     ),
@@ -396,7 +398,7 @@ def test_users_are_bounded_over_all_batches(tmp_path: Path) -> None:
 
 def test_late_rows_are_in_the_versions_of_a_run(tmp_path: Path) -> None:
     """Rows late by each lag and beyond, and one that comes again: a run's numbers, to the bit."""
-    file = job_file(tmp_path, revise="2m", steps=None, id="row")
+    file = job_file(tmp_path, allowed_lateness="2m", windows=None, row_id="row")
     copy = copied(file)
     bodies = []
     served = Inside(file)

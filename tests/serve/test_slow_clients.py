@@ -65,7 +65,7 @@ def serving(folder: Path, **more: Any) -> Iterator[RunningService]:
     """A service with a long release; ``more`` are settings, and changed constants by full names."""
     changed: dict[str, float] = {name: value for name, value in more.items() if "." in name}
     settings = {name: value for name, value in more.items() if "." not in name}
-    file = job_file(folder, serve=settings, domain=GROUPS, steps=STEPS)
+    file = job_file(folder, serve=settings, groups=GROUPS, windows=STEPS)
     with running(file, changed) as service:
         service.at(STEPS - 1)
         service.wait_for(STEPS - 1)

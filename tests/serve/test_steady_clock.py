@@ -230,7 +230,7 @@ def test_release_of_many_windows_ends_when_the_service_stops(
 @pytest.mark.slow
 def test_service_whose_clock_is_years_ahead_still_ends(tmp_path: Path) -> None:
     """Where the new time is accepted, millions of windows are due."""
-    file = job_file(tmp_path, every="1s", steps=None, around=1000)
+    file = job_file(tmp_path, every="1s", windows=None, expected_windows=1000)
     with running(file, {"counton.serve.release_times._RUN_WINDOWS": 500}) as service:
         service.at(400 * 1440)
         service.wait_for(500)

@@ -11,7 +11,8 @@ from counton.state.inbox import Batch
 
 #: Counts of 2^32, of which a few dozen together can be read with this noise.
 LARGE = {
-    "statistic": "ranges", "label": "page", "count_column": "number", "group_by": None, "privacy_unit": "visit",
+    "statistic": "ranges", "label": "page", "count_column": "number", "group_by": None,
+    "privacy_unit": "visit",
     "series": "per-window", "windows": 60, "epsilon": 1,
 }  # fmt: skip
 

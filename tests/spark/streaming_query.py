@@ -19,8 +19,10 @@ def job(folder: Path) -> Job:
     """A table of groups, of which each user's day counts at most twice."""
     return Job(
         "count", "-", folder / "s.db", time="at", every="6h", group_by="page", groups="a,b,c",
-        start="2024-03-01", windows=200, until="latest-event", release_delay="6h", epsilon=1, user="user",
-        max_contributions=2, contribution_period="1d", strategy="binary", stream="visits", output=folder / "out.parquet",
+        start="2024-03-01", windows=200, until="latest-event", release_delay="6h", epsilon=1,
+        user="user",
+        max_contributions=2, contribution_period="1d", strategy="binary", stream="visits",
+        output=folder / "out.parquet",
     )  # fmt: skip
 
 

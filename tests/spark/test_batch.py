@@ -171,7 +171,7 @@ def test_rows_that_cannot_be_counted_are_refused_by_name(tmp_path: Path, spark: 
 
 
 def test_labels_that_are_not_declared_are_refused_by_name(tmp_path: Path, spark: Any) -> None:
-    asked = job("ranges", tmp_path, domain="a,b")
+    asked = job("ranges", tmp_path, groups="a,b")
     refused(asked, spread(spark, events(rows=60), 1), "rows of 'page' that are not listed: '")
 
 
@@ -211,7 +211,7 @@ def test_names_of_columns_may_hold_any_sign_and_case(
         .rename({"page": "the.page `of` it", "at": "AT"})
         .with_columns(at=pl.lit("?"))
     )
-    asked = job("groups", tmp_path, by="the.page `of` it", time="AT", unknown="drop")
+    asked = job("groups", tmp_path, group_by="the.page `of` it", time="AT", unlisted_groups="drop")
     with run(asked.having(events=rows, state=tmp_path / "here.db")) as outcome:
         expected = told(outcome)
     frame = spread(spark, rows, 1)
@@ -246,7 +246,7 @@ def test_rows_that_lack_something_are_skipped_where_others_would_be_set_aside(
     rows = events(rows=20)
     lacking = pl.concat([rows, rows.head(1).with_columns(at=pl.lit(None, pl.String))])
     aside = tmp_path / "bad.csv"
-    asked = job("groups", tmp_path, missing="skip", bad_rows=f"quarantine:{aside}")
+    asked = job("groups", tmp_path, missing_values="drop", bad_rows=f"quarantine:{aside}")
     with run(asked.having(events=lacking, state=tmp_path / "here.db")) as outcome:
         expected = told(outcome)
         written = aside.read_text()
@@ -263,7 +263,8 @@ def test_count_above_the_bound_is_set_aside_as_on_one_machine(
     rows = pl.DataFrame({"at": ["2024-03-01T00:10"] * 4, "n": counts})
     asked = Job(
         "count", "-", tmp_path / "s.db", time="at", every="1d", start="2024-03-01", windows=3,
-        until="2024-03-02", epsilon=500, privacy_unit="event", count_column="n", allow_empty_windows=True,
+        until="2024-03-02", epsilon=500, privacy_unit="event", count_column="n",
+        allow_empty_windows=True,
         bad_rows=f"quarantine:{aside}",
     )  # fmt: skip
     with run(asked.having(events=rows, state=tmp_path / "here.db")) as outcome:
@@ -277,13 +278,13 @@ def test_count_above_the_bound_is_set_aside_as_on_one_machine(
 
 
 def test_groups_of_two_columns_are_refused_by_name(tmp_path: Path, spark: Any) -> None:
-    asked = job("two columns", tmp_path, unknown="refuse")
+    asked = job("two columns", tmp_path, unlisted_groups="error")
     frame = spread(spark, events(rows=40), 2)
     refused(asked, frame, "groups in column 'page,place' that are not listed: 'd / ")
     lacking = pl.concat(
         [events(rows=9), events(rows=1).with_columns(place=pl.lit(None, pl.String))]
     )
-    asked = job("two columns", tmp_path, unknown="refuse")
+    asked = job("two columns", tmp_path, unlisted_groups="error")
     refused(asked, spread(spark, lacking, 1), "no group in column 'page,place'")
 
 

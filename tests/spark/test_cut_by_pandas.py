@@ -49,7 +49,8 @@ def whole(tmp_path: Path) -> Path:
     })  # fmt: skip
     release(
         "count", visits, time="time", every="1d", start="2024-03-01", windows=365, group_by="page",
-        until="latest-event", groups=["home", "shop"], guarantee=PureDP(1), timezone="Europe/Berlin",
+        until="latest-event", groups=["home", "shop"], guarantee=PureDP(1),
+        timezone="Europe/Berlin",
         state=tmp_path / "visits.db", output=tmp_path / "visits.parquet",
     )  # fmt: skip
     return tmp_path / "visits.parquet"

@@ -77,7 +77,7 @@ def test_a_query_releases_what_runs_over_new_events_do(
     name: str, tmp_path: Path, spark: Any, one_key: None
 ) -> None:
     parts = nights()
-    asked = job(name, tmp_path, until=None, watermark="12h", out=tmp_path / "out.parquet")
+    asked = job(name, tmp_path, until=None, release_delay="12h", output=tmp_path / "out.parquet")
     asked = asked.having(epsilon=3)
     written(tmp_path, parts[:2])
     counted(asked, spark, tmp_path)
@@ -98,7 +98,9 @@ def test_a_query_releases_what_runs_over_new_events_do(
 
 
 def test_a_batch_that_runs_again_changes_nothing(tmp_path: Path, spark: Any) -> None:
-    asked = job("groups", tmp_path, until="newest", append=True, out=tmp_path / "out.parquet")
+    asked = job(
+        "groups", tmp_path, until="latest-event", append=True, output=tmp_path / "out.parquet"
+    )
     batches = Batches(asked, lambda spec: None)
     first, second = (spark.createDataFrame(part.to_arrow()) for part in (events(1), events(2)))
     spark.sparkContext.setLocalProperty("sql.streaming.queryId", "a query")
@@ -123,7 +125,7 @@ def test_a_batch_that_runs_again_changes_nothing(tmp_path: Path, spark: Any) -> 
 def test_a_query_and_a_state_that_do_not_belong_together(tmp_path: Path, spark: Any) -> None:
     parts = nights()
     written(tmp_path, parts[:2])
-    asked = job("groups", tmp_path, until=None, out=tmp_path / "out.parquet")
+    asked = job("groups", tmp_path, until=None, output=tmp_path / "out.parquet")
     counted(asked, spark, tmp_path)
     shown = table(asked)
     with pytest.raises(StreamingQueryException, match="the checkpoint of this query is new"):
@@ -203,7 +205,7 @@ def test_a_batch_without_a_time_and_no_unreadable_row_is_counted(
     parts = [pl.concat([part, nothing], how="diagonal") for part in nights()[:2]]
     written(tmp_path, parts)
     aside = f"quarantine:{tmp_path / 'bad.csv'}"
-    asked = job("groups", tmp_path, until=None, bad_rows=aside, missing="skip")
+    asked = job("groups", tmp_path, until=None, bad_rows=aside, missing_values="drop")
     counted(asked, spark, tmp_path)
     for number in range(2):
         assert len((tmp_path / f"bad.{number}.csv").read_text().splitlines()) == 1
@@ -213,7 +215,7 @@ def test_a_row_that_cannot_be_read_stops_a_query_which_then_goes_on(
     tmp_path: Path, spark: Any
 ) -> None:
     bad = pl.DataFrame({"at": ["never"], "page": ["a"]})
-    asked = job("groups", tmp_path, until=None, out=tmp_path / "out.parquet")
+    asked = job("groups", tmp_path, until=None, output=tmp_path / "out.parquet")
     early = events(rows=9).with_columns(at=pl.lit("2023-12-31"))
     written(tmp_path, [early, *nights()[:1], bad, *nights()[1:2]])
     with pytest.raises(StreamingQueryException, match="FOREACH_BATCH"):

@@ -154,7 +154,7 @@ def count(events: Path, name: str, epsilon: str = "0.5", **more: Any) -> str:
         "contribution_period": "1d",
         "privacy_unit": "reader",
     }
-    asked |= {"epsilon": epsilon, "name": name, **more}
+    asked |= {"epsilon": epsilon, "stream": name, **more}
     with run(Job("count", events, events.with_name("state.db"), **asked)) as outcome:
         return outcome.spec.description().unit
 

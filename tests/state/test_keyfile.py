@@ -68,7 +68,7 @@ class TestWitness:
             with pytest.raises(
                 StateError, match=r"step 5 .*has another release .*than .* records|step 6 is rel"
             ):
-                Stream.open(file, "a", witness=place)
+                Stream.open(file, "a", rollback_guard=place)
 
     def test_a_witness_that_is_behind_refuses_nothing(self, file: Path) -> None:
         with create(file) as stream:
@@ -85,7 +85,7 @@ class TestWitness:
     def test_what_a_process_left_that_was_killed_as_it_began(
         self, file: Path, tmp_path: Path
     ) -> None:
-        create(file, witness=tmp_path).close()
+        create(file, rollback_guard=tmp_path).close()
         witness = witness_file(file)
         witness.unlink()
         Path(f"{witness}.new").write_text("left by a process that was killed, and longer" * 20)

@@ -104,7 +104,7 @@ def test_killed_at_any_moment_the_journal_is_that_of_an_undisturbed_run(
         PureDP(1),
         key=key,
         shape=killing.SHAPE,
-        witness=tmp_path / "alone",
+        rollback_guard=tmp_path / "alone",
     ) as stream:
         for steps in (range(last - 5), range(last - 5, last)):  # the last five as above
             windows = {1 + i: xs[i] for i in steps}

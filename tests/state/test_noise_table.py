@@ -120,11 +120,11 @@ def test_the_table_itself_may_be_missing(state: str, expected: NDArray[Any]) -> 
 @pytest.mark.parametrize(
     "other",
     [
-        {"stream": "b", "strategy": NormalisedSqrt(20), "guarantee": ZCDP(0.5)},
-        {"stream": "b", "strategy": NormalisedSqrt(21), "guarantee": ZCDP(0.5)},
-        {"stream": "b", "strategy": NormalisedSqrt(20), "guarantee": ZCDP(2)},
-        {"stream": "b", "strategy": NormalisedSqrt(20), "guarantee": ApproxDP(1, 1e-9)},
-        {"stream": "b", "strategy": Binary(31), "guarantee": PureDP(1)},
+        {"name": "b", "strategy": NormalisedSqrt(20), "guarantee": ZCDP(0.5)},
+        {"name": "b", "strategy": NormalisedSqrt(21), "guarantee": ZCDP(0.5)},
+        {"name": "b", "strategy": NormalisedSqrt(20), "guarantee": ZCDP(2)},
+        {"name": "b", "strategy": NormalisedSqrt(20), "guarantee": ApproxDP(1, 1e-9)},
+        {"name": "b", "strategy": Binary(31), "guarantee": PureDP(1)},
     ],
     ids=lambda one: f"{one['strategy']!r} {one['guarantee']}",
 )

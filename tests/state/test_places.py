@@ -107,7 +107,7 @@ class World:
         self.number += 1
         more: dict[str, Any] = {"key": self.beside / "my.key"}
         if run.named is not None:
-            more["witness"] = self.address(run.named)
+            more["rollback_guard"] = self.address(run.named)
         try:
             if self.counted:
                 stream = Stream.open(self.place.address, "a", **more)
@@ -234,9 +234,9 @@ def test_a_place_that_is_not_mounted(file: Path, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     named = str(disk / "w")
-    night(file, 1, witness=named)
+    night(file, 1, rollback_guard=named)
     old = file.read_bytes()
-    night(file, 2, witness=named)
+    night(file, 2, rollback_guard=named)
     newest = file.read_bytes()
     disk.rename(tmp_path / "away")
     disk.mkdir()
@@ -273,13 +273,13 @@ def test_a_word_does_not_help_where_the_witness_knows_better(file: Path) -> None
     with pytest.raises(StateRolledBackError, match="records that step 2 is released"):
         accept_old_copy(file)
     with pytest.raises(StateRolledBackError, match="records that step 2 is released"):
-        night(file, 9, witness=NONE)
+        night(file, 9, rollback_guard=NONE)
 
 
 @pytest.mark.parametrize("place", ["sqlite:///w.db", "postgresql://ann@db/w", ""])
 def test_a_place_is_a_folder(file: Path, place: str) -> None:
     with pytest.raises(InvalidInputError, match="is not the path of a folder: give a folder"):
-        Stream.create(file, "a", Binary(31), PureDP(1), witness=place)
+        Stream.create(file, "a", Binary(31), PureDP(1), rollback_guard=place)
     assert not file.exists()
 
 
@@ -295,7 +295,7 @@ def test_a_place_in_the_folder_of_the_state_is_said(
     monkeypatch.setenv("XDG_STATE_HOME", str(folder / ".local"))
     said = remark_on_witness(state)
     assert re.search(inside, said or "")
-    night(state, 1, witness=folder / "w")
+    night(state, 1, rollback_guard=folder / "w")
     monkeypatch.delenv("XDG_STATE_HOME")
     with Store(state) as store:
         said = remark_on_witness(state, opened=store.database)
@@ -315,7 +315,7 @@ def test_a_home_that_cannot_be_written_is_one_sentence(
     with pytest.raises(StateUnavailableError, match=said):
         night(state, 1, key=key)
     for place in (NONE, tmp_path / "w"):
-        night(state, 1, key=key, witness=place)
+        night(state, 1, key=key, rollback_guard=place)
         assert folder_of(state) == str(place)
 
 
@@ -365,11 +365,11 @@ def test_fresh_machines_with_a_key_from_the_environment(
 def test_whoever_wanted_no_witness_may_begin_one(file: Path, tmp_path: Path) -> None:
     """It knows all streams, and a copy from before is refused."""
     for rows in (1, 2):
-        night(file, rows, witness=NONE)
+        night(file, rows, rollback_guard=NONE)
     Stream.create(file, "b", Binary(31), PureDP(1)).close()
     with Stream.open(file, "b") as stream:
         stream.release(5)
-    night(file, 3, witness=tmp_path / "w")
+    night(file, 3, rollback_guard=tmp_path / "w")
     with Stream.open(file, "b") as stream:
         old = file.read_bytes()
         stream.release(6)
@@ -465,8 +465,8 @@ def test_who_goes_back_to_a_place_leaves_the_other(file: Path, tmp_path: Path) -
 def test_a_place_by_another_name_stays(file: Path, tmp_path: Path) -> None:
     (tmp_path / "w").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "w")
-    night(file, 1, witness=tmp_path / "w")
-    night(file, 2, witness=tmp_path / "link")
+    night(file, 1, rollback_guard=tmp_path / "w")
+    night(file, 2, rollback_guard=tmp_path / "link")
     night(file, 3)
     (kept,) = (tmp_path / "w").iterdir()
     assert max(entry["step"] for entry in parse_entries(kept.read_bytes())) == 3
@@ -486,10 +486,10 @@ def test_an_earlier_file_that_cannot_be_removed_stops_the_move(
         with pytest.raises(
             StateUnavailableError, match=r"cannot be written .*nothing was released"
         ):
-            night(file, 2, witness=tmp_path / "w")
+            night(file, 2, rollback_guard=tmp_path / "w")
     assert file.read_bytes() == before
     night(file, 2)
-    night(file, 3, witness=tmp_path / "w")
+    night(file, 3, rollback_guard=tmp_path / "w")
     assert folder_of(file) == str(tmp_path / "w")
 
 
@@ -500,7 +500,7 @@ def test_a_process_killed_while_the_witness_moves(
     """Before the new file, before the earlier one is gone, or before the state says so."""
     one = tmp_path / "one"
     two = tmp_path / "two"
-    night(file, 1, witness=one)
+    night(file, 1, rollback_guard=one)
     old = file.read_bytes()
     night(file, 2)
 
@@ -514,7 +514,7 @@ def test_a_process_killed_while_the_witness_moves(
         else:
             patched.setattr(GuardFile, before, dies)
         with pytest.raises(KeyboardInterrupt):
-            night(file, 3, witness=two)
+            night(file, 3, rollback_guard=two)
     newest = file.read_bytes()
     file.write_bytes(old)
     refused = f"{two}/.* records that step 2|{one}/.* (is missing|records that step 2)"
@@ -525,7 +525,7 @@ def test_a_process_killed_while_the_witness_moves(
     if before == "commit":
         with pytest.raises(StateUnavailableError, match=r"is missing.*if it was moved, name its"):
             night(file, 9)
-    night(file, 3, witness=two)
+    night(file, 3, rollback_guard=two)
     assert folder_of(file) == str(two)
     assert not [*one.iterdir()]
 
@@ -536,17 +536,17 @@ def test_a_move_that_was_cut_short_is_no_witness(
     """The new place does not stand for the earlier one, which went on and is not mounted."""
     one = tmp_path / "one"
     two = tmp_path / "two"
-    night(file, 1, witness=one)
+    night(file, 1, rollback_guard=one)
     old = file.read_bytes()
     with monkeypatch.context() as patched:
         patched.setattr(GuardFile, "move_to", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            night(file, 2, witness=two)
+            night(file, 2, rollback_guard=two)
     night(file, 2)
     file.write_bytes(old)
     one.rename(tmp_path / "away")
     with pytest.raises(StateUnavailableError, match="is missing"):
-        night(file, 9, witness=two)
+        night(file, 9, rollback_guard=two)
 
 
 def test_who_waits_for_a_witness_that_is_moved_does_not_write_it(
@@ -582,7 +582,7 @@ def test_a_witness_that_moves_between_commit_and_note(
 
     def late(self: RollbackGuard, *given: Any) -> None:
         monkeypatch.setattr(RollbackGuard, "note", note)
-        Stream.open(state, "b", key=key, witness=tmp_path / "w").close()
+        Stream.open(state, "b", key=key, rollback_guard=tmp_path / "w").close()
         note(self, *given)
 
     with Stream.open(state, "a", key=key) as stream:
@@ -614,14 +614,14 @@ def test_a_state_on_another_machine(
     with pytest.raises(StateUnavailableError, match="if it was moved, name its folder"):
         night(there / "e.db", 3)
     if carried:
-        night(there / "e.db", 3, witness=there / "home" / "counton")
+        night(there / "e.db", 3, rollback_guard=there / "home" / "counton")
         night(there / "e.db", 4)
         (there / "e.db").write_bytes(old)
         with pytest.raises(StateRolledBackError, match="records that step 4 is released"):
-            night(there / "e.db", 9, witness=there / "home" / "counton")
+            night(there / "e.db", 9, rollback_guard=there / "home" / "counton")
     else:
         with pytest.raises(StateUnavailableError, match="is missing"):
-            night(there / "e.db", 3, witness=there / "home" / "counton")
+            night(there / "e.db", 3, rollback_guard=there / "home" / "counton")
 
 
 def test_a_state_file_that_is_moved_keeps_its_witness(tmp_path: Path) -> None:
@@ -641,7 +641,7 @@ def test_a_state_file_that_is_moved_keeps_its_witness(tmp_path: Path) -> None:
 def _many(state: str, key: Path, places: list[Path], name: str) -> None:
     for number in range(12):
         try:
-            with Stream.open(state, name, key=key, witness=places[number % 2]) as stream:
+            with Stream.open(state, name, key=key, rollback_guard=places[number % 2]) as stream:
                 stream.release(1)
         except StateError:
             continue
@@ -654,7 +654,7 @@ def test_processes_that_move_a_witness_at_once(state: str, tmp_path: Path) -> No
     places = [tmp_path / "one", tmp_path / "two"]
     Key.generate().save(key)
     for name in "ab":
-        Stream.create(state, name, Binary(31), PureDP(1), key=key, witness=places[0]).close()
+        Stream.create(state, name, Binary(31), PureDP(1), key=key, rollback_guard=places[0]).close()
     context: Any = multiprocessing.get_context("fork")
     both = [
         context.Process(target=_many, args=(state, key, places[:: 1 - 2 * at], name))

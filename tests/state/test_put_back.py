@@ -186,7 +186,7 @@ def test_a_place_that_is_named(tmp_path: Path, home: Path) -> None:
     state = tmp_path / "e.db"
     one = tmp_path / "one"
     two = tmp_path / "two"
-    night(state, 1, 0, tmp_path, witness=one)
+    night(state, 1, 0, tmp_path, rollback_guard=one)
     old = {path: path.read_bytes() for path in tmp_path.glob("e.db*")}
     night(state, 2, 0, tmp_path)
     assert not home.exists()
@@ -200,11 +200,11 @@ def test_a_place_that_is_named(tmp_path: Path, home: Path) -> None:
     assert not two.exists()
     for path, data in newest.items():
         path.write_bytes(data)
-    night(state, 3, 0, tmp_path, witness=two)
+    night(state, 3, 0, tmp_path, rollback_guard=two)
     for path, data in newest.items():
         path.write_bytes(data)
     with pytest.raises(StateError, match=rf"{two}/.* records that step 3 is released"):
-        night(state, 3, 9, tmp_path, witness=two)
+        night(state, 3, 9, tmp_path, rollback_guard=two)
     with pytest.raises(StateError, match=rf"{one}/.* is missing"):
         night(state, 3, 9, tmp_path)
 
@@ -214,7 +214,7 @@ def test_a_folder_that_states_share(tmp_path: Path, home: Path) -> None:
     place = tmp_path / "witnesses"
     folder.mkdir()
     for name in ("e.db", "f.db"):  # it may be of several states
-        night(folder / name, 1, 0, folder, witness=place)
+        night(folder / name, 1, 0, folder, rollback_guard=place)
     saved = tmp_path / "saved"
     shutil.copytree(folder, saved)
     night(folder / "e.db", 2, 5, folder)

@@ -199,7 +199,8 @@ def visit_job(state: Path, rows: list[tuple[str, str]], until: str, **more: Any)
     frame = pl.DataFrame(rows, schema=["time", "who"], orient="row")
     asked: dict[str, Any] = {
         "time": "time", "every": "1d", "start": "2024-03-01", "windows": 9, "epsilon": 10**6,
-        "user": "who", "max_contributions": 1, "privacy_unit": "visitor", "append": True, "key": KEY,
+        "user": "who", "max_contributions": 1, "privacy_unit": "visitor", "append": True,
+        "key": KEY,
     }  # fmt: skip
     return Job("count", frame, state, until=until, **asked | more)
 

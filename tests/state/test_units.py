@@ -70,7 +70,7 @@ LESS: list[tuple[dict[str, Any], str, str]] = [
         "reader's month .UTC, time.",
     ),
     ({}, "0.4", "event"),
-    ({"unit": "visit"}, "0.9", "visit"),
+    ({"privacy_unit": "visit"}, "0.9", "visit"),
 ]
 
 

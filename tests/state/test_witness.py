@@ -266,7 +266,7 @@ def test_several_machines_share_a_folder(
         with pytest.raises(StateUnavailableError, match=r"is missing.*which all machines"):
             on(1, **more)
     (tmp_path / "away").rename(witness_file(postgres))
-    on(0, witness=shared)
+    on(0, rollback_guard=shared)
     dump = server.saved()
     on(1)
     server.put_back(dump)
@@ -291,11 +291,11 @@ def test_a_place_that_another_process_names_is_told_at_the_next_release(
         return {one["stream"]: one["step"] for one in parse_entries(file.read_bytes())}
 
     with Stream.open(state, "b", key=key) as opened_before:
-        Stream.open(state, "a", key=key, witness=away).close()
+        Stream.open(state, "a", key=key, rollback_guard=away).close()
         opened_before.release(3)
         assert knows(away)["b"] == 3
     with Store(state) as store:
-        Stream.open(state, "a", key=key, witness=back).close()
+        Stream.open(state, "a", key=key, rollback_guard=back).close()
         with Stream.open(store, "a", key=key) as opened_after:
             opened_after.release(3)
             assert knows(back)["a"] == 3

@@ -36,10 +36,10 @@ Row = tuple[datetime, str, str]
 BY: dict[str, Any] = {"by": "page", "groups": list(PAGES)}
 #: Periods as long as windows, longer, and none; alone and by group.
 WAYS: tuple[dict[str, Any], ...] = (
-    {"at_least": "1,2,4", "per": "1w"},
-    {"at_least": [1, 3], "per": "1w", **BY, "most": 2},
-    {"at_least": ["1"], "per": "1d", **BY, "most": 3},
-    {"at_least": "3,2,1", **BY, "most": 1},
+    {"at_least": "1,2,4", "contribution_period": "1w"},
+    {"at_least": [1, 3], "contribution_period": "1w", **BY, "max_contributions": 2},
+    {"at_least": ["1"], "contribution_period": "1d", **BY, "max_contributions": 3},
+    {"at_least": "3,2,1", **BY, "max_contributions": 1},
     {"at_least": "2"},
 )
 REPORT = Report(
@@ -47,7 +47,7 @@ REPORT = Report(
     columns={"by page": "page"},
     groups={"by page": PAGES},
 )
-IN_REPORT: dict[str, Any] = {"what": REPORT, "per": "1w", "most": 5}
+IN_REPORT: dict[str, Any] = {"what": REPORT, "contribution_period": "1w", "max_contributions": 5}
 _NUMBERS = count()
 
 
@@ -268,7 +268,7 @@ def test_a_report_refuses_more_rows_than_count(tmp_path: Path) -> None:
     with pytest.raises(
         InvalidInputError, match="'reach' of the report counts users with 4 rows, but only most"
     ):
-        run(job({**IN_REPORT, "most": 3}, tmp_path / "s.db", nights(0)[0], 1))
+        run(job({**IN_REPORT, "max_contributions": 3}, tmp_path / "s.db", nights(0)[0], 1))
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,10 @@ def test_a_report_refuses_more_rows_than_count(tmp_path: Path) -> None:
             {"most": 2, "max_contributions_per_window": 1},
             "reach has no option 'max_contributions_per_window'",
         ),
-        ({"most": 2}, "max_contributions=2 bounds the groups of a user, and there are none"),
+        (
+            {"max_contributions": 2},
+            "max_contributions=2 bounds the groups of a user, and there are none",
+        ),
         (BY, "group_by=page with statistic=reach needs max_contributions"),
         ({"contribution_period": "1y"}, "contribution_period=1y is not a length of time"),
         ({"time": None}, "a new stream of reach needs time"),
@@ -324,7 +327,7 @@ def test_a_later_run_may_leave_thresholds_out_and_not_change_them(tmp_path: Path
 def test_rows_of_users_are_remembered_until_their_period_is_over(tmp_path: Path) -> None:
     """As many of each as the largest threshold; later rows of a period that is over count not."""
     state = tmp_path / "s.db"
-    way = {"at_least": "1,3", "per": "1w", "release": "totals"}
+    way = {"at_least": "1,3", "contribution_period": "1w", "series": "cumulative"}
     often = [(START + timedelta(hours=hour), "ann", "a") for hour in range(9)]
     later = [(START + timedelta(days=8), "ann", "a")]
     run(job(way, state, often, 1)).close()
@@ -346,7 +349,7 @@ def kept(state: Path) -> Counter[str]:
 
 
 def test_a_band_is_a_difference_with_the_noise_of_both(tmp_path: Path) -> None:
-    way = {"at_least": "1,2,4", "per": "1w", **BY, "most": 2}
+    way = {"at_least": "1,2,4", "contribution_period": "1w", **BY, "max_contributions": 2}
     with run(job(way, tmp_path / "s.db", nights(0)[0], 1, epsilon=1)) as outcome:
         read: Any = outcome.read()
         table = read.table().filter(pl.col("window_index") == 7, pl.col("group") == "a")

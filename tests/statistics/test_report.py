@@ -336,7 +336,7 @@ FRAME = pl.DataFrame(
     ]
 )  # fmt: skip
 STREAM: dict[str, Any] = {
-    "time": "at", "every": "1d", "start": "2024-03-01", "steps": 20, "until": "2024-03-10",
+    "time": "at", "every": "1d", "start": "2024-03-01", "windows": 20, "until": "2024-03-10",
 }  # fmt: skip
 
 
@@ -370,7 +370,9 @@ def test_groups_people_and_late_rows_go_through(tmp_path: Path) -> None:
     numbers = dict(last.select("group", "estimate").rows())
     pages = dict(FRAME["page"].value_counts().rows())
     assert {group: round(number) for group, number in numbers.items()} == pages
-    bounded = released(daily(), tmp_path, user="who", most=2, per="1d", epsilon=4000)
+    bounded = released(
+        daily(), tmp_path, user="who", max_contributions=2, contribution_period="1d", epsilon=4000
+    )
     kept = FRAME.with_columns(day=pl.col("at").str.slice(0, 10))
     counted = int(kept.group_by("who", "day").len()["len"].clip(upper_bound=2).sum())
     one = bounded.part("visits").table().filter(pl.col("window_index") == 9)
@@ -473,7 +475,7 @@ state = "s.db"
 time = "at"
 every = "1d"
 start = "2024-03-01"
-steps = 4
+windows = 4
 until = "2024-03-03"
 epsilon = 4000
 
@@ -482,8 +484,8 @@ statistic = "count"
 
 [report.odd.by-page]
 statistic = "count"
-by = "page"
-domain = "PAGES"
+group-by = "page"
+groups = "PAGES"
 
 [report.odd.all]
 statistic = "count"
@@ -539,10 +541,10 @@ events = "{folder}/visits.csv"
 time = "at"
 every = "1d"
 start = "2024-03-01"
-steps = 20
+windows = 20
 until = "2024-03-10"
 user = "who"
-most = 3
+max-contributions = 3
 
 [report.daily.visits]
 statistic = "count"
@@ -559,20 +561,20 @@ share = 2
 [report.daily.places]
 statistic = "hierarchy"
 levels = "region,city"
-domain = "places.csv"
+groups = "places.csv"
 
 [report.daily.people]
 statistic = "distinct"
 
 [report.daily.pages]
 statistic = "top-k"
-by = "page"
-domain = "home,shop"
+group-by = "page"
+groups = "home,shop"
 top = 1
 
 [report.daily.cities]
-by = "city"
-domain = ["a", "b", "c"]
+group-by = "city"
+groups = ["a", "b", "c"]
 """
 
 
@@ -630,7 +632,7 @@ def test_a_report_is_what_it_was_made_of() -> None:
 
 def test_windows_of_another_length_are_a_job_of_their_own(tmp_path: Path) -> None:
     statistics = {"visits": {"statistic": "count"}, "days": {"statistic": "count", "every": "1d"}}
-    asked: dict[str, Any] = {"statistics": statistics, "time": "time", "every": "1h", "steps": 9}
+    asked: dict[str, Any] = {"statistics": statistics, "time": "time", "every": "1h", "windows": 9}
     with pytest.raises(InvalidInputError, match="gives 'days' windows of its own"):
         run(
             Job(

@@ -250,7 +250,7 @@ def test_the_level_that_a_refusal_names_is_known(groups: int) -> None:
         ("top-k", {"by": "page", "unlisted_groups": "discover", "delta": "1e-6", "level": 0.9999}),
         ("report", {
             "statistics": {"pages": {"statistic": "top-k", "by": "page", "groups": ["a", "b"]}},
-            "level": 0.999999999,
+            "confidence_level": 0.999999999,
         }),
     ],
 )  # fmt: skip

@@ -43,7 +43,7 @@ def visits(zone: str = "UTC") -> pl.DataFrame:
 
 def job(folder: Path, **more: Any) -> Job:
     stream: dict[str, Any] = {
-        "time": "at", "every": "1d", "start": START, "steps": DAYS, "user": "who", "per": "1w",
+        "time": "at", "every": "1d", "start": START, "windows": DAYS, "user": "who", "contribution_period": "1w",
         "epsilon": 10**6, "until": START + timedelta(days=DAYS), "at_least": "1,3",
     }  # fmt: skip
     state = folder / f"{len([*folder.glob('*.db')])}.db"
@@ -69,7 +69,12 @@ def rows_by(per: str, frame: pl.DataFrame) -> dict[tuple[Any, str], int]:
 def test_numbers_are_of_the_period(per: str, zone: str, tmp_path: Path) -> None:
     frame = visits(zone)
     local = datetime.fromisoformat("2024-02-26")
-    more = {"timezone": zone, "start": local.isoformat(), "per": per, "events": frame}
+    more = {
+        "timezone": zone,
+        "start": local.isoformat(),
+        "contribution_period": per,
+        "events": frame,
+    }
     with run(job(tmp_path, **more, until="2024-04-06")) as outcome:
         assert outcome.spec.description().series == "period-to-date"
         table = outcome.read().table()
@@ -106,7 +111,7 @@ def test_each_door_says_of_which_period_a_number_is(tmp_path: Path) -> None:
 
 
 def test_who_asks_for_the_running_sum_is_told_what_it_is(tmp_path: Path) -> None:
-    with run(job(tmp_path, release="totals")) as outcome:
+    with run(job(tmp_path, series="cumulative")) as outcome:
         released = outcome.read()
     said = f"{ANEW} week"
     assert said in released.methods()
@@ -124,7 +129,7 @@ def test_who_asks_for_the_running_sum_is_told_what_it_is(tmp_path: Path) -> None
 
 def test_a_report_says_which_of_its_numbers_add_users_up(tmp_path: Path) -> None:
     parts = {"rows": {"statistic": "count"}, "active": {"statistic": "reach", "at_least": "1,3"}}
-    asked = job(tmp_path, what="report", statistics=parts, most=9, at_least=None)
+    asked = job(tmp_path, what="report", statistics=parts, max_contributions=9, at_least=None)
     with run(asked) as outcome:
         released = outcome.read()
     said = f"active: users, {ANEW} week, and all periods are added up"
@@ -135,25 +140,28 @@ def test_a_report_says_which_of_its_numbers_add_users_up(tmp_path: Path) -> None
 
 
 def test_periods_that_end_within_windows_are_added_up(tmp_path: Path) -> None:
-    for changed in ({"every": "1w", "per": "1d", "steps": 5}, {"every": "5d", "steps": 8}):
+    for changed in (
+        {"every": "1w", "contribution_period": "1d", "windows": 5},
+        {"every": "5d", "windows": 8},
+    ):
         with run(job(tmp_path, **changed, until=START + timedelta(days=35))) as outcome:
             released = outcome.read()
         assert released.numbers.definition.series == "cumulative"
         assert ANEW in released.methods()
         with pytest.raises(InvalidInputError, match="series=period-to-date"):
-            run(job(tmp_path, **changed, release="periods"))
+            run(job(tmp_path, **changed, series="period-to-date"))
 
 
 def test_numbers_of_periods_are_for_who_counts_anew(tmp_path: Path) -> None:
-    for changed in ({"what": "count", "most": 2, "at_least": None}, {"per": None}):
+    for changed in ({"what": "count", "max_contributions": 2, "at_least": None}, {"per": None}):
         with pytest.raises(InvalidInputError, match="series=period-to-date"):
-            run(job(tmp_path, **changed, release="periods"))
+            run(job(tmp_path, **changed, series="period-to-date"))
 
 
 @pytest.mark.parametrize(("per", "rho"), [("1d", None), ("1w", None), ("1mo", None), ("1w", 1)])
 def test_the_noise_is_least_of_the_periods(per: str, rho: int | None, tmp_path: Path) -> None:
     loss = {"epsilon": 1} if rho is None else {"epsilon": None, "rho": rho}
-    asked = job(tmp_path, per=per, steps=364, **loss)
+    asked = job(tmp_path, contribution_period=per, windows=364, **loss)
     ours, totals = (
         error_of_periods(plan_stream(one), per)
         for one in (asked, asked.having(series="cumulative"))
@@ -201,7 +209,7 @@ def test_where_periods_begin() -> None:
 
 
 def test_numbers_of_single_windows_are_of_no_others(tmp_path: Path) -> None:
-    with run(job(tmp_path, release="windows", per=None)) as outcome:
+    with run(job(tmp_path, series="per-window", contribution_period=None)) as outcome:
         released = outcome.read()
     assert released.total("1 or more").value == released.table()["estimate"][-3]
     assert "The running" not in released.methods(full=True)
@@ -218,6 +226,6 @@ def test_readers_of_a_service_are_told_too(tmp_path: Path) -> None:
     run(asked).close()
     with Store(str(asked.state)) as store:
         journal = Journal(store, stream_name(asked))
-        assert journal.about()["release"] == "periods"
+        assert journal.about()["series"] == "period-to-date"
         last = journal.page(last=1).table
     assert last["window_start"][0].day == 1

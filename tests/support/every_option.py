@@ -75,9 +75,9 @@ COMMON: list[dict[str, Any]] = [
 #: An option that statistics have, or one of them, and what a first night says of it.
 ITS_OWN: dict[str, list[dict[str, Any]]] = {
     "value": [{"value": "paid"}],
-    "counts": [{"counts": "paid"}],
-    "count counts": [
-        {"counts": "paid"},
+    "count_column": [{"count_column": "paid"}],
+    "count count_column": [
+        {"count_column": "paid"},
         {"count_column": "paid", "upstream_max_contributions": 3, "event_name": "loan"},
     ],
     "lower": [{"lower": 1}],

@@ -18,7 +18,8 @@ from counton.strategies import WindowVersions
 
 #: What all these jobs say, unless they say otherwise.
 FOUND: dict[str, Any] = {
-    "group_by": "group", "unlisted_groups": "discover", "delta": "1e-6", "epsilon": 2, "windows": 30,
+    "group_by": "group", "unlisted_groups": "discover", "delta": "1e-6", "epsilon": 2,
+    "windows": 30,
 }  # fmt: skip
 
 
@@ -30,7 +31,8 @@ def rows_of(day: int, group: str, number: int, user: str = "") -> list[Row]:
 def job_of(folder: Path, rows: Sequence[Row], night: int, what: Any = "count", **more: Any) -> Job:
     """The job of a night, which ends the day of its number."""
     told: dict[str, Any] = {
-        "time": "at", "every": "1d", "start": "2024-03-01", "allowed_lateness": "2d", "append": True,
+        "time": "at", "every": "1d", "start": "2024-03-01", "allowed_lateness": "2d",
+        "append": True,
         "until": day_in_march(1 + night), "allow_empty_windows": True, "key": chosen_key(), **FOUND,
     }  # fmt: skip
     return Job(what, frame(rows, night), folder / "s.db", **{**told, **more})

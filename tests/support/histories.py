@@ -35,7 +35,8 @@ OF_FILES = {
 }  # fmt: skip
 OF_SERVERS = {
     "release": 9, "save": 3, "restore": 3, "copy_key": 1, "hold": 1, "go_on_held": 2,
-    "note_fails": 1, "killed": 1, "late": 1, "look": 1, "continues": 1, "upstream_max_contributions": 2,
+    "note_fails": 1, "killed": 1, "late": 1, "look": 1, "continues": 1,
+    "upstream_max_contributions": 2,
     "moves_in_part": 1,
 }  # fmt: skip
 
@@ -202,7 +203,7 @@ class History:
 
     def moves(self, place: int) -> None:
         """A run names a folder for the witness."""
-        self.open(place, witness=self.folder / self.draw.choice(["w 1", "w 2"])).close()
+        self.open(place, rollback_guard=self.folder / self.draw.choice(["w 1", "w 2"])).close()
 
     def moves_in_part(self, place: int) -> None:
         """It is killed before the earlier file is gone, or before the state says so."""

@@ -20,7 +20,8 @@ TEXTS: tuple[str | None, ...] = (
 JOBS: dict[str, dict[str, Any]] = {
     "groups": {"unlisted_groups": "drop"},
     "refused": {},
-    "users": {"user": "who", "max_contributions": 2, "privacy_unit": "visitor", "unlisted_groups": "drop"},
+    "users": {"user": "who", "max_contributions": 2, "privacy_unit": "visitor",
+    "unlisted_groups": "drop"},
     "ids": {"row_id": "id", "unlisted_groups": "drop"},
     "sum": {
         "statistic": "sum", "value": "paid", "lower": 0, "upper": 9, "resolution": 1,

@@ -380,11 +380,11 @@ class Case:
         if self.unit == "replaced":
             options["replace"] = True
         if self.windows in ONE_STEP and "most" in options:
-            options["most"] = 1
+            options["max_contributions"] = 1
         if self.statistic == "reach" and self.most == 1:
             options["at_least"] = "1"
         if self.statistic == "reach" and self.windows == "allowed_lateness":
-            options["per"] = "1d"
+            options["contribution_period"] = "1d"
         return options
 
     def refusal(self) -> str | None:

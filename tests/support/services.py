@@ -119,7 +119,8 @@ def job_file(
     """
     count = {
         "statistic": "count", "time": "time", "every": "1m",
-        "start": START.strftime("%Y-%m-%dT%H:%M"), "windows": 60, "group_by": "page", "groups": "home,shop",
+        "start": START.strftime("%Y-%m-%dT%H:%M"), "windows": 60, "group_by": "page",
+        "groups": "home,shop",
         "epsilon": 1, "privacy_unit": "visit",
     } | changed  # fmt: skip
     several = {"visits": {}} if jobs is None else jobs

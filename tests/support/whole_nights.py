@@ -187,7 +187,8 @@ def released(
             new = {
                 "time": "at", "every": calendar.every, "start": calendar.start, "group_by": "group",
                 "timezone": calendar.zone, "groups": "a,b", "key": chosen_key(), "epsilon": 1,
-                "until": calendar.text(night.until), "rollback_guard": Path(folder), "allow_empty_windows": True,
+                "until": calendar.text(night.until), "rollback_guard": Path(folder),
+                "allow_empty_windows": True,
                 **options,
             }  # fmt: skip
             events: Any = found
@@ -249,7 +250,7 @@ def share_of_closed(without: Nights, with_it: Nights) -> float:
     calibrated to.
     """
     change = np.rint(with_it.values - without.values)[..., 0]
-    if with_it.definition.release == "totals":
+    if with_it.definition.series == "cumulative":
         change = np.diff(change, axis=0, prepend=0)
     far = measured(with_it.design, [*change])
     return distance_of(with_it.design)(far, 0 * far) / declared(with_it.design)
@@ -258,7 +259,7 @@ def share_of_closed(without: Nights, with_it: Nights) -> float:
 def moved(without: Nights, with_it: Nights, *, revised: bool) -> int:
     """How far an event moves what is measured: the sum of absolute differences."""
     change = np.rint(with_it.values - without.values).astype(np.int64)
-    if with_it.definition.release == "totals":
+    if with_it.definition.series == "cumulative":
         change = np.diff(change, axis=0, prepend=0)
     arrived = arrivals_of(change, np.zeros_like(change[0])) if revised else change
     return int(np.abs(arrived).sum())

@@ -41,8 +41,10 @@ def close(state: str, stream: str | None, drop_waiting: bool, withdrawn: str | N
     console = Console()
     if withdrawn is not None:
         console.write_line(
-            f"{stream!r} is withdrawn, and releases nothing more; publish its tables and pages once "
-            f"more: counton export {state} --stream {stream} --output FILE; readers see it on the page, "
+            f"{stream!r} is withdrawn, and releases nothing more; publish its tables and pages "
+            "once "
+            f"more: counton export {state} --stream {stream} --output FILE; readers see it on the "
+            "page, "
             "in the methods text and in the description beside a table, not in a CSV itself"
         )
         return

@@ -108,6 +108,7 @@ COMMANDS = {
 BEGIN_HERE = {
     "a number each day": "counton init visits.csv writes a job file for counton run; in one "
     "command: counton release count -h",
-    "protect users": "--user COLUMN --max-contributions N, or user and most in the job file of counton init",
+    "protect users": "--user COLUMN --max-contributions N, or user and max-contributions in the "
+    "job file of counton init",
     "a table": "counton release contingency -h, hierarchy -h, ranges -h",
 }

@@ -48,7 +48,7 @@ class CommandActions:
 
 @cache
 def command_words() -> Mapping[str, str]:
-    """Return how messages of commands call options: ``--output``, or ``metric =`` of job files alone.
+    """Return what messages of commands call options: ``--output``, or ``metric =`` of job files.
 
     >>> command_words()["output"], command_words()["metric"]
     ('--output', 'metric =')

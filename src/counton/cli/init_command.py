@@ -70,7 +70,8 @@ _JOB_OPTIONS = (
 #: Help of options whose default is another one here.
 _HELP = {
     "stream": "Name of the stream. [default: the name of the events' file]",
-    "output": f"File for the released numbers ({TABLE_ENDINGS}). [default: beside the events, as CSV]",
+    "output": f"File for the released numbers ({TABLE_ENDINGS}). "
+    "[default: beside the events, as CSV]",
 }
 #: Columns of whole numbers that a remark names.
 _SHOWN_COLUMNS = 3

@@ -98,7 +98,8 @@ class OtherProgram:
     "unit",
     is_in_short_help=True,
     help="Whom the budget protects: reader, with all rows of a reader for ever, or \"reader's "
-    'month", with the rows of one month (--contribution-period 1mo; for a year --contribution-period 12mo). A release that '
+    'month", with the rows of one month (--contribution-period 1mo; for a year '
+    "--contribution-period 12mo). A release that "
     "protects less is refused. [default: the unit of each release, each unit apart]",
 )
 @option(
@@ -465,7 +466,10 @@ def _budget_in_words(ledger: Ledger | None) -> str:
         return "none"
     words = str(ledger.budget)
     if ledger.unit is not None:
-        condition = "each release must protect this time or a longer one (--contribution-period), else it is refused"
+        condition = (
+            "each release must protect this time or a longer one (--contribution-period), "
+            "else it is refused"
+        )
         if base_unit(ledger.unit) == ledger.unit:
             condition = "a release that protects only a period (--contribution-period) is refused"
         words += f", for one {ledger.unit}; {condition}"

@@ -48,7 +48,8 @@ def explain_missing_options(error: MissingOptionError, job: Job, actions: Comman
     if may_bound_users and not job.states("user"):
         period = "" if is_single_table(job) else " --contribution-period 1w"
         lines.append(
-            f"single rows are protected; to protect users: --user COLUMN --max-contributions N{period}"
+            "single rows are protected; to protect users: --user COLUMN --max-contributions "
+            f"N{period}"
         )
     lines += ["as in:", command_text(whole_job, actions)]
     if job.statistic == "count":

@@ -133,7 +133,8 @@ class PlanCommand(TwoPageCommand):
 )
 @option(
     "--contribution-period",
-    help="With --max-contributions: apply --max-contributions to each period of this length, as in 1d; protects what a user "
+    help="With --max-contributions: apply --max-contributions to each period of this length, as "
+    "in 1d; protects what a user "
     "does in one period.",
 )
 @option(
@@ -176,9 +177,9 @@ def plan(
 ) -> None:
     """Show how accurate a release would be, before you spend anything: the exact error.
 
-    Strategies are ranked, best first. --margin-of-error finds the smallest epsilon for an accuracy that you
-    want. A job file is planned whole: the error of every number of its jobs, and what they cost.
-    A statistic is planned by its own command, with --plan. No rows are read.
+    Strategies are ranked, best first. --margin-of-error finds the smallest epsilon for an accuracy
+    that you want. A job file is planned whole: the error of every number of its jobs, and what they
+    cost. A statistic is planned by its own command, with --plan. No rows are read.
     """
     from counton.statistics.plan_verb import plan as plan_stream
 
@@ -247,7 +248,8 @@ def _number_of_windows(asked: str, windows: int | None) -> int:
         )
     if windows is not None:
         raise InvalidInputError(
-            f"{field('windows', windows)} and {asked} both give the number of windows: leave one of "
+            f"{field('windows', windows)} and {asked} both give the number of windows: leave one "
+            "of "
             "them out"
         )
     return int(digits)
@@ -264,7 +266,8 @@ def _checked_options(values: dict[str, Any]) -> CountJob:
         for name in ("contribution_period", "max_contributions_per_window"):
             if name in stated:
                 raise InvalidInputError(
-                    f"{field(name, stated[name])} needs {field('max_contributions')}; give it, or leave "
+                    f"{field(name, stated[name])} needs {field('max_contributions')}; give it, or "
+                    "leave "
                     f"{field(name)} out"
                 )
     job: CountJob = parse_options(CountJob, stated)
@@ -276,12 +279,14 @@ def _check_windows(windows: int | None, expected_windows: int | None) -> None:
     if windows is None and expected_windows is None:
         raise InvalidInputError(
             "--windows is missing: how many windows will the stream ever have? If it has no end, "
-            "give --expected-windows, the number of first windows to plan for; if the protection of old "
+            "give --expected-windows, the number of first windows to plan for; if the protection "
+            "of old "
             "events may fade, counton.plan_expiring plans it in Python"
         )
     if windows is not None and expected_windows is not None:
         raise InvalidInputError(
-            f"--expected-windows {expected_windows} plans a stream without an end, and --windows {windows} gives it an "
+            f"--expected-windows {expected_windows} plans a stream without an end, and --windows "
+            f"{windows} gives it an "
             "end: leave one of them out"
         )
 
@@ -448,7 +453,8 @@ def _print_plan(
         and job.max_contributions_per_window is None
     ):
         console.write_line(
-            f"note: early windows may use up a user's {job.max_contributions:,} events, and later windows are "
+            f"note: early windows may use up a user's {job.max_contributions:,} events, and later "
+            "windows are "
             "counted too low; plan --max-contributions-per-window 1 too, which leaves them some"
         )
     if is_full:

@@ -46,9 +46,9 @@ def run(
     """Run the jobs of a file, one after the other.
 
     A job that fails is reported, and the other jobs run. The exit code is that of the first
-    failure. counton init writes a job file, and counton release ... --save-job too. --schema prints all
-    that a job file may hold. An option of this command overrides the file, in all jobs, for this
-    run.
+    failure. counton init writes a job file, and counton release ... --save-job too. --schema prints
+    all that a job file may hold. An option of this command overrides the file, in all jobs, for
+    this run.
     """
     from counton.cli.print_forms import print_json
     from counton.job.json_schema import schema as schema_of_job_files

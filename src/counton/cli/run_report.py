@@ -28,7 +28,8 @@ _MOST_CHANGED_WINDOWS = 7
 #: A snapshot does not tell which of its late rows are new.
 _LATE_IN_SNAPSHOT = (
     "rows that came for windows released before, not counted from a file of all events (release "
-    "later, --release-delay; or begin a stream with --allowed-lateness, which counts them in their own window)"
+    "later, --release-delay; or begin a stream with --allowed-lateness, which counts them in "
+    "their own window)"
 )
 
 
@@ -92,9 +93,13 @@ def time_remarks(result: RunResult) -> Iterator[str]:
         own_window = f"their {description.window}"
         revise = ""
         if _may_revise(result):
-            revise = f"; a new stream with --allowed-lateness counts them in {own_window}, provisional at first"
+            revise = (
+                f"; a new stream with --allowed-lateness counts them in {own_window}, "
+                "provisional at first"
+            )
         yield (
-            f"if rows come late, --release-delay waits for them before {own_window} is released{revise}"
+            f"if rows come late, --release-delay waits for them before {own_window} is "
+            f"released{revise}"
         )
     if result.options.until != "latest-event" or result.after == result.before:
         return
@@ -293,7 +298,8 @@ def _remedy_of_late_rows(result: RunResult) -> str:
     revises = ""
     if _may_revise(result):
         revises = (
-            f", and a new stream with --allowed-lateness {after} counts them in their own {window}, "
+            f", and a new stream with --allowed-lateness {after} counts them in their own "
+            f"{window}, "
             "provisional until then"
         )
     return (
@@ -316,7 +322,8 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
     >>> from counton.job.statistics import CountJob
     >>> job = CountJob(events="rides.csv", time="at", group_by="site", privacy_unit="car")
     >>> print(count_column_note(["at", "site", "count"], job))
-    each row is counted as one; if 'count' says how many it stands for, say so: --count-column count, ...
+    each row is counted as one; if 'count' says how many it stands for, say so: --count-column
+    count, ...
     >>> [count_column_note(["at", name], job) is None for name in ("rides", "bus_count", "who")]
     [False, False, True]
     """
@@ -335,7 +342,8 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
         return None
     column = candidates[0]
     return (
-        f"each row is counted as one; if {column!r} says how many it stands for, say so: --count-column "
+        f"each row is counted as one; if {column!r} says how many it stands for, say so: "
+        "--count-column "
         f"{column}, or in a job file counts = {json.dumps(column)}"
     )
 

@@ -153,9 +153,9 @@ def jointly(answers: Sequence[Answer]) -> list[Answer]:
     >>> from counton import PureDP, release
     >>> visits = pl.DataFrame({"at": ["2024-03-01", "2024-03-02"], "page": ["home", "shop"]})
     >>> found = release(
-    ...     "count", visits, time="at", every="1d", start="2024-03-01", windows=2, until="2024-03-03",
-    ...     group_by="page", groups=["home", "shop", "help"], guarantee=PureDP(1),
-    ...     state="visits.db",
+    ...     "count", visits, time="at", every="1d", start="2024-03-01", windows=2,
+    ...     until="2024-03-03", group_by="page", groups=["home", "shop", "help"],
+    ...     guarantee=PureDP(1), state="visits.db",
     ... )
     >>> apart = [found.difference(page, "home") for page in ("shop", "help")]
     >>> all(one.upper < two.upper for one, two in zip(apart, jointly(apart)))

@@ -139,7 +139,8 @@ def _group_names(groups: object, column: str) -> GroupNames:
     if isinstance(groups, Mapping) and len(parts) > 1:
         if set(groups) != set(parts):
             raise InvalidInputError(
-                f"{field('groups')} lists {', '.join(map(str, groups))}, and {field('group_by')} names "
+                f"{field('groups')} lists {', '.join(map(str, groups))}, and {field('group_by')} "
+                "names "
                 f"{', '.join(parts)}: list the values of each of these columns"
             )
         values = [list(groups[name]) for name in parts]
@@ -168,7 +169,8 @@ def _label(group: object, parts: list[str]) -> str:
     if isinstance(group, tuple):
         if len(group) != len(parts):
             raise InvalidInputError(
-                f"{field('groups')} contains a tuple of {len(group)} values, and {field('group_by')} "
+                f"{field('groups')} contains a tuple of {len(group)} values, and "
+                f"{field('group_by')} "
                 f"names {len(parts)} column{'s' * (len(parts) > 1)}: give one value for each column"
             )
         labels = [_label(part, parts[:1]) for part in group]

@@ -69,7 +69,8 @@ _WORDS = {
 _REMEDIES = {
     Problem.NONE: "count it",
     Problem.NO_TIME: (
-        f"remove such rows, leave them out ({field('missing_values', 'drop')}), or choose a time column "
+        f"remove such rows, leave them out ({field('missing_values', 'drop')}), or choose a time "
+        "column "
         f"that is always filled"
     ),
     Problem.UNREADABLE_TIME: (
@@ -80,13 +81,15 @@ _REMEDIES = {
         f"choose the earlier or the later ({field('ambiguous')})"
     ),
     Problem.NO_GROUP: (
-        f"give the row a group, remove such rows, or leave them out ({field('missing_values', 'drop')})"
+        "give the row a group, remove such rows, or leave them out "
+        f"({field('missing_values', 'drop')})"
     ),
     Problem.NO_VALUE: (
         f"remove such rows, leave them out ({field('missing_values', 'drop')}), or fill the value"
     ),
     Problem.NOT_FINITE: (
-        f"write a finite number, or nothing and leave such rows out ({field('missing_values', 'drop')})"
+        "write a finite number, or nothing and leave such rows out "
+        f"({field('missing_values', 'drop')})"
     ),
     Problem.NO_USER: (
         "name the user of each event, remove such rows, or leave them out "

@@ -423,7 +423,8 @@ def refuse_excluded(job: Job) -> None:
     >>> from counton.job.statistics import CountJob
     >>> refuse_excluded(CountJob(events="visits.csv", expected_windows=50, windows=9))
     Traceback (most recent call last):
-    counton.base.errors.InvalidInputError: expected_windows=50 does not go with windows=9: a stream ...
+    counton.base.errors.InvalidInputError: expected_windows=50 does not go with windows=9: a stream
+    ...
     """
     for rule in EXCLUSIONS:
         if not rule.condition.holds(job):
@@ -487,7 +488,10 @@ def _contradictions(job: Job) -> Iterator[str]:
     lower = job.value_of("lower")
     upper = job.value_of("upper")
     if most is not None and most_a_window is not None and most_a_window > most:
-        yield f"{field('max_contributions_per_window', most_a_window)} is above {field('max_contributions', most)}; give less"
+        yield (
+            f"{field('max_contributions_per_window', most_a_window)} is above "
+            f"{field('max_contributions', most)}; give less"
+        )
     if lower is not None and upper is not None and lower >= upper:
         yield (
             f"{show_option('lower', lower)} is not below {show_option('upper', upper)}; "
@@ -499,12 +503,14 @@ def _contradictions(job: Job) -> Iterator[str]:
         and job.value_of("contribution_period") != job.every
     ):
         yield (
-            f"{field('allowed_lateness', job.allowed_lateness)} revises windows; give {field('contribution_period', job.every)}"
+            f"{field('allowed_lateness', job.allowed_lateness)} revises windows; give "
+            f"{field('contribution_period', job.every)}"
         )
     counts_user_once = job.states("distinct_users") or job.statistic in ("distinct", "reach")
     if counts_user_once and most is not None and most > 1 and not job.states("group_by"):
         yield (
-            f"{field('max_contributions', most)} bounds the groups of a user, and there are none; leave it out"
+            f"{field('max_contributions', most)} bounds the groups of a user, and there are none; "
+            "leave it out"
         )
 
 
@@ -518,7 +524,8 @@ def _contradictions_of_users(job: Job) -> Iterator[str]:
         )
     if user is not None and user == job.row_id:
         yield (
-            f"{field('user', user)} and {field('row_id', user)} name the same column, so only one row "
+            f"{field('user', user)} and {field('row_id', user)} name the same column, so only one "
+            "row "
             f"of each user would count. Give another column as {field('row_id')}, or leave it out. "
             f"To count each user once, give {field('distinct_users', True)}"
         )
@@ -529,5 +536,6 @@ def _contradictions_of_users(job: Job) -> Iterator[str]:
     if counts_users and user is None:
         yield (
             f"{counts_users[0]!r} of {field('statistics')} counts users, and no column names them. "
-            f"Give {field('user')}, and {field('max_contributions')}, how many rows of one user count"
+            f"Give {field('user')}, and {field('max_contributions')}, how many rows of one user "
+            "count"
         )

@@ -13,8 +13,8 @@ from typing import ClassVar, Literal
 from counton.base.errors import InvalidInputError
 from counton.job import values as v
 from counton.job.common_options import (
-    DiscoveredGroupOptions,
     DeclaredGroupOptions,
+    DiscoveredGroupOptions,
     GroupOptions,
     Job,
     PeriodSeriesOptions,

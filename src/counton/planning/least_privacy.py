@@ -77,14 +77,16 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
             )
             why = "none is stated" if size is None else f"{name} is not a number of rows"
             raise InvalidInputError(
-                f"{field('margin_of_error', bound)} is a share of the number of rows, and {why}: {remedy}"
+                f"{field('margin_of_error', bound)} is a share of the number of rows, and {why}: "
+                f"{remedy}"
             )
         number = exact(
             bound.strip().removesuffix("%") if isinstance(bound, str) else bound, "margin_of_error"
         )
         if number <= 0:
             raise InvalidInputError(
-                f"{field('margin_of_error', bound)} is the half-width of an interval, and must be above 0"
+                f"{field('margin_of_error', bound)} is the half-width of an interval, and must be "
+                "above 0"
             )
         bounds[name] = float(number * (size or 1) / 100 if part else number)
     if not bounds:
@@ -107,9 +109,9 @@ def compare_halfwidths(
         else:
             allowed = ", ".join(filter(None, halfwidths)) or "one number, without a name"
             raise InvalidInputError(
-                f"{field('margin_of_error', f'{name}={bound:g}')} names {quote(name)}, whose half-width "
-                f"cannot be planned; names are {allowed}; half-widths that depend on the number of "
-                f"rows need {field('expected_rows')}, which must be public"
+                f"{field('margin_of_error', f'{name}={bound:g}')} names {quote(name)}, whose "
+                f"half-width cannot be planned; names are {allowed}; half-widths that depend on "
+                f"the number of rows need {field('expected_rows')}, which must be public"
             )
         targets |= {name: min(bound, targets.get(name, math.inf)) for name in names}
     return ReachedHalfwidths(
@@ -180,9 +182,9 @@ def least_guarantee(
         high = min(low + stride, highest)
     if factor_at(high) > 1:
         raise InvalidInputError(
-            f"{field('margin_of_error')} cannot be reached: even with {least} = {text(_loss_at(highest))}, "
-            f"which protects nothing, a number is off by {figures(factor_at(highest))} "
-            "times the given half-width; allow a larger error"
+            f"{field('margin_of_error')} cannot be reached: even with {least} = "
+            f"{text(_loss_at(highest))}, which protects nothing, a number is off by "
+            f"{figures(factor_at(highest))} times the given half-width; allow a larger error"
         )
     while high - low > 1:
         middle = (low + high) // 2

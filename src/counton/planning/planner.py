@@ -74,11 +74,12 @@ _LONG = 2**14
 #: Horizon from which on families of strategies that are never better than all others are left out,
 #: unless a plan compares all strategies.
 _SHORT = 64
-#: Least number of steps, and largest epsilon, with which the least-squares strategy is known to be the
-#: best, if a unit counts in one step. A test compares them at this epsilon: any other strategy has
-#: at least 1.1 times its variance. With a smaller epsilon all the more: a discrete Laplace
+#: Least number of steps, and largest epsilon, with which the least-squares strategy is known to be
+#: the best, if a unit counts in one step. A test compares them at this epsilon: any other strategy
+#: has at least 1.1 times its variance. With a smaller epsilon all the more: a discrete Laplace
 #: distribution on whole numbers has (x/2 / sinh(x/2))^2 of the variance of the continuous one,
-#: where x is at most epsilon, and the least-squares strategy draws on a grid that is 2^16 times as fine.
+#: where x is at most epsilon, and the least-squares strategy draws on a grid that is 2^16 times as
+#: fine.
 _SOLVED_FROM = 37
 _SOLVED_UP_TO = 2
 #: Horizon beyond which the square root is not considered for Laplace noise.
@@ -572,8 +573,8 @@ def ranked_designs(
         horizon = check_integer("horizon", horizon, 1)
         if around is not None:
             raise InvalidInputError(
-                f"horizon is {horizon} and expected_windows is {around}; expected_windows is only for "
-                "streams without a last step: leave it out, or give None as the horizon"
+                f"horizon is {horizon} and expected_windows is {around}; expected_windows is only "
+                "for streams without a last step: leave it out, or give None as the horizon"
             )
     check_guarantee(guarantee)
     contribution = ContributionBound.add_remove() if contribution is None else contribution

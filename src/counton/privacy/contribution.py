@@ -167,8 +167,9 @@ def unit_without_period(unit: str, per: str | None) -> str:
     whole = base_unit(unit)
     if unit != f"{whole}'s {PERIODS.get(per, per)}":
         raise InvalidInputError(
-            f"{field('privacy_unit', unit)} names another period than {field('contribution_period', per)}; give "
-            f"{field('privacy_unit', whole)}, because per decides the period"
+            f"{field('privacy_unit', unit)} names another period than "
+            f"{field('contribution_period', per)}; give {field('privacy_unit', whole)}, because "
+            "the contribution period decides"
         )
     return whole
 

@@ -291,7 +291,8 @@ class UserLevel(ContributionRule):
             )
         if self.most_a_window is not None:
             raise InvalidInputError(
-                f"{field('max_contributions_per_window', self.most_a_window)} is only for counts and sums, and "
+                f"{field('max_contributions_per_window', self.most_a_window)} is only for counts "
+                "and sums, and "
                 "here each row changes several numbers; leave it out"
             )
         assert isinstance(row.pattern, BoundedChange)

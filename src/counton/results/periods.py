@@ -143,7 +143,8 @@ def check_sums(definition: ReleaseMetadata, every: str) -> None:
         raise InvalidInputError(
             f"{field('sums', every)} needs totals, but {field('series', 'per-window')} of "
             f"{definition.what} has the numbers of single windows of {definition.cut.every}, which "
-            f"are not added up: give {field('series', 'cumulative')} to a new stream, or leave it out"
+            f"are not added up: give {field('series', 'cumulative')} to a new stream, or leave it "
+            "out"
         )
     if obstacle:
         raise InvalidInputError(f"{field('sums', every)} does not go with {obstacle}; leave it out")
@@ -179,7 +180,8 @@ def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
     """
     if delay:
         raise InvalidInputError(
-            f"{field('sums', every)} does not go with {field('expiration_delay', delay)}, because a delayed "
+            f"{field('sums', every)} does not go with {field('expiration_delay', delay)}, because "
+            "a delayed "
             "release counts up to an earlier window; leave it out"
         )
     steps = windows.ended_by(microseconds(windows.start) + _TEN_YEARS)

@@ -269,7 +269,8 @@ class Release:
         ...     "page": ["home", "shop", "home"], "paid": [3, 8, 5],
         ... })
         >>> found = release(
-        ...     "count", visits, time="time", every="1d", start="2024-03-01", windows=365, group_by="page",
+        ...     "count", visits, time="time", every="1d", start="2024-03-01", windows=365,
+        ...     group_by="page",
         ...     until="latest-event", groups=["home", "shop"], guarantee=PureDP(1),
         ...     state="visits.db",
         ... )

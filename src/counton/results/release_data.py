@@ -23,7 +23,6 @@ from counton.base.exact import some_of, suggest
 from counton.base.table_schema import (
     CUMULATIVE,
     PER_WINDOW,
-    PERIOD_TO_DATE,
     TRAILING,
     WINDOW,
 )

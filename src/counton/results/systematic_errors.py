@@ -20,7 +20,8 @@ def systematic_errors(definition: ReleaseMetadata) -> list[str]:
     >>> from counton.run import Job
     >>> from counton.run.planning import plan_stream
     >>> job = Job("sum", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
-    ...           windows=31, value="paid", lower=0, upper=60, resolution=1, user="reader", max_contributions=3,
+    ...           windows=31, value="paid", lower=0, upper=60, resolution=1, user="reader",
+    ...           max_contributions=3,
     ...           contribution_period="1d", epsilon=1)
     >>> for line in systematic_errors(plan_stream(job).description()):
     ...     print(line)

@@ -146,7 +146,8 @@ def _bounded_subject(definition: ReleaseMetadata) -> str:
     >>> from counton.run import Job
     >>> from counton.run.planning import plan_stream
     >>> job = Job("count", "departures.csv", "d.db", time="at", every="1w", start="2024-03-04",
-    ...           windows=31, user="tail", privacy_unit="aircraft", event_name="departure", max_contributions=5, contribution_period="1w",
+    ...           windows=31, user="tail", privacy_unit="aircraft", event_name="departure",
+    ...           max_contributions=5, contribution_period="1w",
     ...           epsilon=1)
     >>> _bounded_subject(plan_stream(job).description())
     "number of departures, at most 5 of one aircraft's week"

@@ -101,7 +101,8 @@ def measured_in(definition: ReleaseMetadata) -> dict[str, str]:
     >>> from counton.run import Job
     >>> from counton.run.planning import plan_stream
     >>> job = Job("average", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
-    ...           windows=31, value="paid", lower=0, upper=60, resolution=1, privacy_unit="visit", epsilon=1)
+    ...           windows=31, value="paid", lower=0, upper=60, resolution=1, privacy_unit="visit",
+    ...           epsilon=1)
     >>> measured_in(plan_stream(job).description())
     {'': 'paid', 'count': 'visits'}
     """

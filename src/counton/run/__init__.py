@@ -12,7 +12,8 @@ options of the job that it is about.
 ...     "time,page\\n2024-03-01T09:00,home\\n2024-03-01T11:30,shop\\n2024-03-02T10:15,home\\n"
 ... )
 >>> job = Job(
-...     "count", events, Path("visits.db"), time="time", every="1d", group_by="page", groups="home,shop",
+...     "count", events, Path("visits.db"), time="time", every="1d", group_by="page",
+...     groups="home,shop",
 ...     start="2024-03-01", windows=365, until="2024-03-03", epsilon=1, privacy_unit="visit",
 ... )
 >>> with run(job) as result:

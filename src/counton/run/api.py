@@ -89,7 +89,8 @@ def release(
     ...     "paid": [20.5, 3.25, 7.0],
     ... })
     >>> stream = {
-    ...     "time": "time", "every": "1d", "start": "2024-03-01", "windows": 365, "until": "latest-event",
+    ...     "time": "time", "every": "1d", "start": "2024-03-01", "windows": 365,
+    ...     "until": "latest-event",
     ...     "group_by": "page", "groups": ["home", "shop"], "guarantee": PureDP(1),
     ...     "state": "visits.db",
     ... }
@@ -165,14 +166,18 @@ def _notes_on_other_rows(result: RunResult, *, has_default_state: bool) -> Itera
     is_missing = bool(number_missing(result))
     if has_late and isinstance(windowing, Revised):
         yield (
-            "rows that came for final windows are not counted: release later (release_delay='6h'), or "
-            f"begin a stream with a longer time than allowed_lateness={windowing.allowed_lateness!r}"
+            "rows that came for final windows are not counted: release later "
+            "(release_delay='6h'), or "
+            "begin a stream with a longer time than "
+            f"allowed_lateness={windowing.allowed_lateness!r}"
         )
     elif has_late:
         yield (
             "rows that came for windows released before are not counted, because a frame or file "
-            "of all events does not tell which rows are new: release later (release_delay='6h'), or "
-            "begin a stream with id (each row counts once) and allowed_lateness='14d' (late rows count in "
+            "of all events does not tell which rows are new: release later (release_delay='6h'), "
+            "or "
+            "begin a stream with id (each row counts once) and allowed_lateness='14d' (late rows "
+            "count in "
             "their own window)"
         )
     has_named_state = not has_default_state or is_named(events)

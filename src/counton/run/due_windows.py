@@ -146,7 +146,8 @@ def _data_of_the_past(windows: Windows, run: RunOptions, times: RowTimes) -> Inv
     return InvalidInputError(
         f"The last window ended at {windows.at(windows.end)}, so the clock does not tell up to "
         f"which time the data are complete. Give that time, at most {stated}; or "
-        f"{option_name('until', 'latest-event')}, which publishes the window of the newest row. If the "
+        f"{option_name('until', 'latest-event')}, which publishes the window of the newest row. "
+        "If the "
         f"stream should still run, correct {option_name('start')}, {option_name('every')} or "
         f"{option_name('windows')}"
     )
@@ -225,7 +226,8 @@ def _refuse_empty_windows(
     past = ""
     if not isinstance(run.input, Snapshot) or run.input.lookback is None:
         past = (
-            f" If the data are of the past, give {option_name('until', 'latest-event')}, which shows the "
+            f" If the data are of the past, give {option_name('until', 'latest-event')}, which "
+            "shows the "
             "time of the newest row."
         )
     stated = f"without {option_name('until')}, this run"
@@ -236,7 +238,8 @@ def _refuse_empty_windows(
     raise InvalidInputError(
         f"{stated} would release {new_and_empty:,} window{'s' * (new_and_empty > 1)}, but {last}."
         f"{named} If a file is missing, add it.{past} If nothing happened, give "
-        f"{option_name('allow_empty_windows', True)} for this run, or a larger {option_name('max_empty_windows')} for every run"
+        f"{option_name('allow_empty_windows', True)} for this run, or a larger "
+        f"{option_name('max_empty_windows')} for every run"
     )
 
 
@@ -272,7 +275,8 @@ def covered_windows(
     begin = windows.at(int(windows.ends(range(released, released + 1))[0]))
     end = windows.at(int(windows.ends(range(covered.start - 1, covered.start))[0]))
     raise InvalidInputError(
-        f"{option_name('lookback', covers)} reaches back to {end}, but the first window that is not "
+        f"{option_name('lookback', covers)} reaches back to {end}, but the first window that is "
+        "not "
         f"released yet begins at {begin}, so windows would be released without their rows: give "
         f"also the rows from {begin} to {end}, and a longer {option_name('lookback')} for this run"
     )

@@ -254,7 +254,8 @@ def check_retain(length: str, spec: StreamSpec) -> None:
         raise InvalidInputError(
             f"{option_name('retain', length)} is for streams that erase users period by period, "
             f"and this stream has no such periods: give {option_name('user')}, "
-            f"{option_name('max_contributions')} and {option_name('contribution_period')}, as in per=1d, or leave "
+            f"{option_name('max_contributions')} and {option_name('contribution_period')}, as in "
+            "per=1d, or leave "
             f"{option_name('retain')} out"
         )
 

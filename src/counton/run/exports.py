@@ -71,16 +71,16 @@ def export(
     Args:
         state: path of a SQLite file, or a database URL; or a source of `counton.read`: a released
             table.
-        output: a table (.parquet, .csv, .json), a chart (.png, .svg, .pdf), or a web page (.html). A
-            table carries its guarantee: Parquet in its metadata, others in ``OUT.json`` beside it.
-            A page has charts, the newest numbers, and the text on methods.
+        output: a table (.parquet, .csv, .json), a chart (.png, .svg, .pdf), or a web page (.html).
+            A table carries its guarantee: Parquet in its metadata, others in ``OUT.json`` beside
+            it. A page has charts, the newest numbers, and the text on methods.
         stream: name of the stream; needed if the state has several.
         windows: ``"25:48"`` for the steps 25 to 48, both included, days or times as in
             ``"2024-03-18:2024-03-24"``, or a ``range``; None: all.
         groups: only these groups, in this order; None: all.
-        confidence_level: confidence level of the intervals; None: that of the stream's last job, initially
-            0.95. The numbers that a statistic shows follow the options ``over`` and ``shares`` of
-            that job.
+        confidence_level: confidence level of the intervals; None: that of the stream's last job,
+            initially 0.95. The numbers that a statistic shows follow the options ``over`` and
+            ``shares`` of that job.
         title, axis, source, width: for a chart or a page: see `Release.figures`.
 
     Raises:
@@ -191,7 +191,7 @@ def _numbers_of(
         return _choose(numbers, steps, groups)
     spec = StreamSpec.of_stream(reader)
     if isinstance(spec.terms.windowing, SingleTable):
-        _refuse_choice(reader, "was released once", {"steps": steps, "groups": groups})
+        _refuse_choice(reader, "was released once", {"windows": steps, "groups": groups})
     return _choose(read_release(reader, spec, level=level).numbers, steps, groups)
 
 
@@ -251,7 +251,8 @@ def methods(
     Args:
         state: path of a SQLite file, or a database URL, or an open state.
         stream: name of one stream; None: all that have released something.
-        confidence_level: confidence level of the intervals in the text; None: that of the stream's last job.
+        confidence_level: confidence level of the intervals in the text; None: that of the stream's
+            last job.
         full: return the whole account, for specialists.
 
     Returns:
@@ -333,8 +334,8 @@ def publish(
         to: another database: a SQLite file, made if missing, or a URL; None: the state's own. Every
             reader of a SQLite state can read exact sums in it: publish to a file of its own.
         stream: name of the stream; needed if the state has several.
-        confidence_level: confidence level of the intervals; None: unchanged, initially that of the stream's
-            last job.
+        confidence_level: confidence level of the intervals; None: unchanged, initially that of the
+            stream's last job.
         remove: remove the stream's rows instead.
         key: where the key is kept, if not beside the state.
 
@@ -359,7 +360,8 @@ def publish(
         confidence_level = check_confidence_level(confidence_level)
         if remove:
             raise InvalidInputError(
-                f"{option_name('confidence_level', confidence_level)} is for published numbers, and "
+                f"{option_name('confidence_level', confidence_level)} is for published numbers, "
+                "and "
                 f"{option_name('remove', True)} only removes them: leave one of the two out"
             )
     with Store(state) as store:

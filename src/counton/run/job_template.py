@@ -136,7 +136,9 @@ def unsaid(values: JobValues, look: FirstLook) -> dict[str, str]:
 
     >>> import polars as pl
     >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00"], "device": ["a"], "visitor": ["b"]})
-    >>> values = {"events": rows, "state": "visits.db", "start": "2024-01-01", "until": "latest-event"}
+    >>> values = {
+    ...     "events": rows, "state": "v.db", "start": "2024-01-01", "until": "latest-event"
+    ... }
     >>> list(unsaid(values, look_at(job_of(values))))
     ['timezone', 'user', 'max_contributions', 'contribution_period']
     """

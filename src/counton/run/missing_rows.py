@@ -115,8 +115,10 @@ def refuse_holes(
     raise InvalidInputError(
         f"{source_name} has no row of {named}, and this run would release {count:,} "
         f"window{'s' * (count > 1)} without rows. Add the rows if they are missing. If nothing "
-        f"happened then, give {option_name('allow_empty_windows', True)} for this run. If such windows are usual, "
-        f"give {option_name('max_empty_windows')} for every run, chosen without looking at these rows: the run "
+        f"happened then, give {option_name('allow_empty_windows', True)} for this run. If such "
+        "windows are usual, "
+        f"give {option_name('max_empty_windows')} for every run, chosen without looking at these "
+        "rows: the run "
         "stops at more windows in a row without rows"
     )
 
@@ -143,7 +145,8 @@ def refuse_shrunk_windows(
     raise InvalidInputError(
         f"{source_name} has less than half of the rows that the last input had of "
         f"{_join(named, len(shrunk))}, and this run would replace them. Add the rows if they are "
-        f"missing. If they were removed on purpose, give {option_name('allow_empty_windows', True)} for this run"
+        "missing. If they were removed on purpose, give "
+        f"{option_name('allow_empty_windows', True)} for this run"
     )
 
 

@@ -151,7 +151,7 @@ class OpenedState:
         names = self.names_of_groups
         facts = self.saved.details
         self._stream = Stream.open(
-            self._store, self.name, key=self._key, witness=self._rollback_guard
+            self._store, self.name, key=self._key, rollback_guard=self._rollback_guard
         )
         is_changed = self._stream.step != self.released
         is_changed |= without_public_notes(self._stream.details) != without_public_notes(facts)
@@ -179,7 +179,7 @@ class OpenedState:
                 spec.strategy,
                 terms.loss,
                 key=self._key,
-                witness=self._rollback_guard,
+                rollback_guard=self._rollback_guard,
                 contribution=spec.contribution,
                 shape=spec.shape if additive or counters is not None else (),
                 counters=counters,

@@ -293,7 +293,8 @@ def _refuse_too_many_versions(lateness: str, every: str) -> None:
     number = every.rstrip("smhdwo")
     longest = f"{most * int(number)}{every.removeprefix(number)}"
     raise InvalidInputError(
-        f"{option_name('allowed_lateness', lateness)} publishes a window anew after each of {lags:,} further "
+        f"{option_name('allowed_lateness', lateness)} publishes a window anew after each of "
+        f"{lags:,} further "
         f"windows of {every}, and at most {most:,} are possible: give at most {longest}, or a "
         f"longer {option_name('every')}"
     )

@@ -137,10 +137,12 @@ class PlannedJob:
 
         >>> from counton.job.statistics import CountJob
         >>> job = CountJob(events="visits.csv", state="visits.db", time="at", every="1d",
-        ...                user="reader", start="2024-03-01", windows=52, epsilon=1, max_contributions=20,
+        ...                user="reader", start="2024-03-01", windows=52, epsilon=1,
+        ...                max_contributions=20,
         ...                contribution_period="1mo")
         >>> print(planned_job(job).bound_note)
-        late windows of a period are counted too low: ...; max-contributions-per-window = 1, or another ...
+        late windows of a period are counted too low: ...; max-contributions-per-window = 1, or
+            another ...
         """
         late = late_note(self.description)
         if late is None:
@@ -151,7 +153,8 @@ class PlannedJob:
         if rule.distinct or self.spec.contribution.pattern is not None:
             return f"{late}; a larger max-contributions, or a period of one window, avoids it"
         return (
-            f"{late}; max-contributions-per-window = 1, or another small number, keeps windows from "
+            f"{late}; max-contributions-per-window = 1, or another small number, keeps windows "
+            "from "
             "taking what later ones need"
         )
 

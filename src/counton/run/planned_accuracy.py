@@ -84,7 +84,8 @@ def reached_halfwidths(spec: StreamSpec, accuracy: WantedAccuracy) -> ReachedHal
         windows = count_windows(spec)
         if rows is not None and windows is None:
             raise InvalidInputError(
-                f"{option_name('expected_rows', rows)} is the number of rows by the last window, and this "
+                f"{option_name('expected_rows', rows)} is the number of rows by the last window, "
+                "and this "
                 f"stream has no last window. Give {option_name('windows')}, or leave "
                 f"{option_name('expected_rows')} out"
             )
@@ -113,7 +114,8 @@ def refuse_less_accurate(spec: StreamSpec, job: Job, name: str) -> None:
     reached = reached_halfwidths(spec, accuracy)
     if reached.factor > 1:
         raise StreamMismatchError(
-            f"{option_name('margin_of_error', job.margin_of_error)} is less than stream {name!r} has ({reached}). "
+            f"{option_name('margin_of_error', job.margin_of_error)} is less than stream {name!r} "
+            f"has ({reached}). "
             f"Leave it out, or give another {option_name('stream')}"
         )
 

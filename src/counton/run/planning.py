@@ -162,7 +162,8 @@ def _refuse_shifted_periods(terms: StreamTerms) -> None:
     if split is None:
         return
     raise InvalidInputError(
-        f"{option_name('contribution_period', per)}: a period begins at {windows.at(split.period_begin)}, inside "
+        f"{option_name('contribution_period', per)}: a period begins at "
+        f"{windows.at(split.period_begin)}, inside "
         f"the window of {windows.every} that begins at {windows.at(split.window_begin)}. One user "
         "would count twice in that window. Let windows begin where periods begin "
         f"({option_name('start')}), or give another {option_name('contribution_period')}"
@@ -302,15 +303,18 @@ def _refuse_other_series(terms: StreamTerms) -> None:
     ):
         longer = "for ever" if per is None else f"in each {per}"
         raise InvalidInputError(
-            f"{option_name('allowed_lateness', windowing.allowed_lateness)} revises the users of each window of "
+            f"{option_name('allowed_lateness', windowing.allowed_lateness)} revises the users of "
+            "each window of "
             f"{windowing.every}, but here a user counts once {longer}, in the first window "
-            f"with a row of that user: give {option_name('contribution_period', windowing.every)}, and let "
+            "with a row of that user: give "
+            f"{option_name('contribution_period', windowing.every)}, and let "
             "windows begin where these periods begin"
         )
     if terms.series == "period-to-date" and not _begins_anew(terms):
         raise InvalidInputError(
             f"{option_name('series', 'period-to-date')} is for users who count anew in each period "
-            f"({option_name('contribution_period')}) of whole windows, as reach does, and here no user does; leave "
+            f"({option_name('contribution_period')}) of whole windows, as reach does, and here no "
+            "user does; leave "
             "it out"
         )
 

@@ -77,7 +77,8 @@ def query_moments(
         )
     if "until" in names and run.until == "latest-event":
         raise InvalidInputError(
-            f"{shown} uses {{until}}, but {option_name('until', 'latest-event')} is known only after the "
+            f"{shown} uses {{until}}, but {option_name('until', 'latest-event')} is known only "
+            "after the "
             "rows are read. Leave one of them out"
         )
     covers = run.input.lookback if isinstance(run.input, Snapshot) else None

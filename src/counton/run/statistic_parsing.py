@@ -274,7 +274,8 @@ def _parse_member(name: str, member: Section) -> StatisticOfRows:
         return statistic
     if len(by) > 1:
         raise InvalidInputError(
-            f"{option_name('group_by', ','.join(by))} of {name!r} names several columns; join them into "
+            f"{option_name('group_by', ','.join(by))} of {name!r} names several columns; join "
+            "them into "
             "one column"
         )
     groups = cast("GroupNames", normal_domain(job))

@@ -79,7 +79,8 @@ class StreamSpec:
     >>> from counton.run import Job
     >>> from counton.run.planning import plan_stream
     >>> job = Job(
-    ...     "count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01", windows=30,
+    ...     "count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
+    ...     windows=30,
     ...     epsilon=1,
     ... )
     >>> plan_stream(job).terms.windowing.windows.steps
@@ -177,7 +178,8 @@ class StreamSpec:
         facts = stream.details
         if not is_made_by_job(facts):
             raise StreamMismatchError(
-                f"stream {stream.name!r} was not made by a job; give another {option_name('stream')}"
+                f"stream {stream.name!r} was not made by a job; give another "
+                f"{option_name('stream')}"
             )
         design = stream.design
         with reading(f"the details of stream {stream.name!r}"):

@@ -74,7 +74,8 @@ class StatisticOfRows:
         of_groups = undeclared_variant(self.of_group)
         if not of_groups.additive and of_groups.row_total is None:
             raise InvalidInputError(
-                f"{option_name('unlisted_groups', 'discover')} finds groups by their number of rows, which "
+                f"{option_name('unlisted_groups', 'discover')} finds groups by their number of "
+                "rows, which "
                 f"is private, but {self.of_group!r} takes it as public; list the groups "
                 f"({option_name('groups')})"
             )
@@ -327,7 +328,8 @@ class UserOfCounts:
 
     Attributes:
         column: column of the numbers of events.
-        max_contributions: largest number of events of one user, which the maker of the table ensured.
+        max_contributions: largest number of events of one user, which the maker of the table
+            ensured.
         event_name: what texts call one event.
     """
 

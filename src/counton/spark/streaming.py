@@ -214,11 +214,13 @@ class Batches:
             raise StreamMismatchError(
                 f"stream {name!r} has counted events before, but the checkpoint of this query is "
                 "new and does not tell which events; go on with the checkpoint that belongs to the "
-                f"stream, or give {field('allow_empty_windows', True)} if none of the query's rows was counted"
+                f"stream, or give {field('allow_empty_windows', True)} if none of the query's "
+                "rows was counted"
             )
         if number > self.empty:
             raise StateRolledBackError(
                 f"the checkpoint is at batch {number:,}, but stream {name!r} has counted none of "
                 f"the {min(number, _EMPTY):,} batches before it: restore the state that belongs to "
-                f"the checkpoint, or give {field('allow_empty_windows', True)} if these batches had no rows"
+                f"the checkpoint, or give {field('allow_empty_windows', True)} if these batches "
+                "had no rows"
             )

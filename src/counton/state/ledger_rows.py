@@ -382,7 +382,8 @@ def unit_word(
         named = [word for word in words if word != ANY_UNIT]
         raise InvalidInputError(
             f"the state has separate totals for {' and '.join(map(repr, words))}, and another unit "
-            f"would get a total of its own; name the protected unit: {field('privacy_unit', named[0])}"
+            "would get a total of its own; name the protected unit: "
+            f"{field('privacy_unit', named[0])}"
         )
     if stated_unit is None:
         word = words[0] if words else base_unit(default)

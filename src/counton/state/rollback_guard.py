@@ -67,7 +67,8 @@ def address_of(place: Place) -> str:
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "://" in text:
         raise InvalidInputError(
-            f"{field('rollback_guard', place)} is not the path of a folder: give a folder, which may lie "
+            f"{field('rollback_guard', place)} is not the path of a folder: give a folder, which "
+            "may lie "
             f"on a disk that several machines share, or {NONE!r} for no witness"
         )
     return text if text == NONE else os.path.abspath(text)
@@ -225,7 +226,8 @@ class RollbackGuard:
                 f"the witness {self._file(self.folder).path} of state {self._label} is missing. It "
                 "records the last releases, and without it nobody can tell whether the state was "
                 "restored from an old copy: mount its disk, or restore it; if it was moved, name "
-                f"its folder ({field('rollback_guard')}), which all machines that use the state share; "
+                f"its folder ({field('rollback_guard')}), which all machines that use the state "
+                "share; "
                 "until then nothing is released. An old copy would release steps again from other "
                 "rows. Only if the witness is lost for good, and you know that the state is the "
                 f"newest, confirm it ({field('accept_old_copy', True)})"
@@ -582,7 +584,7 @@ def confirm_release(database: Database, name: str) -> None:
         witness.note(at, digest, row.id)
 
 
-def accept_old_copy(state: Place, witness: Place | None = None) -> tuple[str, ...]:
+def accept_old_copy(state: Place, rollback_guard: Place | None = None) -> tuple[str, ...]:
     """Accept a state as the newest on the user's word, and record its streams in the witness (a
     record outside the state).
 
@@ -590,7 +592,8 @@ def accept_old_copy(state: Place, witness: Place | None = None) -> tuple[str, ..
 
     Args:
         state: path of a SQLite file, or a database URL.
-        witness: folder of the witness; None: where it is, or the user's folder if it is missing.
+        rollback_guard: folder of the witness; None: where it is, or the user's folder if it is
+            missing.
 
     Returns:
         The names of the streams that the witness could not confirm as the newest.
@@ -602,7 +605,7 @@ def accept_old_copy(state: Place, witness: Place | None = None) -> tuple[str, ..
     database = Database(state)
     try:
         with database.transaction(write=True) as connection:
-            guard = RollbackGuard(database, connection, witness)
+            guard = RollbackGuard(database, connection, rollback_guard)
             rows = [*public_rows(connection)]
             for row in rows:
                 guard.check(connection, row.id, GuardPosition.of(row), accept=True)

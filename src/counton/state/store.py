@@ -305,7 +305,8 @@ class Store(Closing):
         stream_rows.check_length(name)
         if not unit.strip():
             raise InvalidInputError(
-                f"{field('privacy_unit', unit)} is not the name of a unit: give a word such as 'reader'"
+                f"{field('privacy_unit', unit)} is not the name of a unit: give a word such as "
+                "'reader'"
             )
         with self.database.transaction(write=True) as connection:
             books.lock(connection)

@@ -141,7 +141,7 @@ class Stream(JournalReader, Closing):
         details: Mapping[str, Any] | None = None,
         counters: Guarantee | None = None,
         statistic: Statistic | None = None,
-        witness: str | os.PathLike[str] | None = None,
+        rollback_guard: str | os.PathLike[str] | None = None,
     ) -> Stream:
         """Begin a stream and enter its guarantee in the ledger of the database, the record of spent
         privacy loss.
@@ -168,9 +168,9 @@ class Stream(JournalReader, Closing):
                 alone keeps (see `Counter`). The caller must then choose the cells to show by a
                 private rule, so that ``guarantee`` holds for the values and the choice together.
             statistic: the statistic that the cells count: one of ``counton.statistics``.
-            witness: a folder, away from the state, for the witness, a record of releases that shows
-                old copies; None: its last place, at first ``$XDG_STATE_HOME/counton``. "none": no
-                witness, so that nobody notices an old copy.
+            rollback_guard: a folder, away from the state, for the witness, a record of releases
+                that shows old copies; None: its last place, at first ``$XDG_STATE_HOME/counton``.
+                "none": no witness, so that nobody notices an old copy.
 
         Raises:
             StateError: the stream exists; the state lacks releases that its witness has recorded,
@@ -203,7 +203,7 @@ class Stream(JournalReader, Closing):
         facts = stream_rows.Facts.of(dict(details or {}))
         stream_rows.check_length(name)
         place = state.database if isinstance(state, Store) else state
-        with keyfile.for_creation(place, key, witness) as (noise_key, database):
+        with keyfile.for_creation(place, key, rollback_guard) as (noise_key, database):
             named: Any = {"key": noise_key, "name": name, "contribution": contribution}
             if statistic is None:
                 counter = Counter(strategy, guarantee, shape=shape, counters=counters, **named)
@@ -225,7 +225,7 @@ class Stream(JournalReader, Closing):
             with ExitStack() as unless_made:
                 unless_made.callback(database.close)
                 with database.transaction(write=True) as connection:
-                    guard = RollbackGuard(database, connection, witness)
+                    guard = RollbackGuard(database, connection, rollback_guard)
                     guard.keep(connection)
                     row = stream_rows.insert_stream(connection, database, counter, noise_key, facts)
                 contents = SealedContents.empty(row.id, bytes(row.seal))
@@ -241,7 +241,7 @@ class Stream(JournalReader, Closing):
         *,
         key: keyfile.KeySource = None,
         strategy: StreamStrategy | None = None,
-        witness: str | os.PathLike[str] | None = None,
+        rollback_guard: str | os.PathLike[str] | None = None,
         forgetting: bool = False,
     ) -> Stream:
         """Continue a stream and become its writer.
@@ -252,7 +252,7 @@ class Stream(JournalReader, Closing):
             name: name of the stream within the database.
             key: the secret, or where it is kept, as for `create`.
             strategy: needed only for strategies that are not part of counton.
-            witness: as for `create`.
+            rollback_guard: as for `create`.
             forgetting: the caller is going to delete people's data: also open a state that lacks
                 earlier deletions.
 
@@ -283,7 +283,7 @@ class Stream(JournalReader, Closing):
                     )
                 # A state that was altered may not be an old copy, although its witness is missing.
                 contents = stream_rows.check_seal(connection, database.identity, row, noise_key)
-                guard = RollbackGuard(database, connection, witness)
+                guard = RollbackGuard(database, connection, rollback_guard)
                 guard.check(connection, row.id, GuardPosition.of(row), forgetting=forgetting)
                 stream_rows.check_digest(connection, row, noise_key)
                 guard.keep(connection)

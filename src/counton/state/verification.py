@@ -100,8 +100,8 @@ def verify(
         stream: name of one stream; None: all.
         key: the key, or its place; None: ``STATE.key`` beside a SQLite file. Releases under another
             key are ``skipped``.
-        rollback_guard: folder of the witness (a record of releases away from the state), if it is another
-            one than the state remembers.
+        rollback_guard: folder of the witness (a record of releases away from the state), if it is
+            another one than the state remembers.
 
     Returns:
         The results, one for each release, by name.

@@ -64,7 +64,8 @@ class Count(_SumOfRows):
     says = "The number of events: of rows, or of what a column of counts adds up to."
     help = (
         f"A stream is a series of releases, one after each window of time. A new one needs "
-        f"{field('time')}, {field('every')}, {field('windows')}, {field('start')} and a guarantee; a "
+        f"{field('time')}, {field('every')}, {field('windows')}, {field('start')} and a "
+        "guarantee; a "
         f"later run continues it and may leave them out. More data later: run the same command "
         f"again, as every night."
     )

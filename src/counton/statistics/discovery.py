@@ -398,7 +398,8 @@ def counters_of(guarantee: Any) -> PureDP:
     """
     if not isinstance(guarantee, ApproxDP):
         raise InvalidInputError(
-            f"{field('unlisted_groups', 'discover')} may show a group wrongly with a small probability, so "
+            f"{field('unlisted_groups', 'discover')} may show a group wrongly with a small "
+            "probability, so "
             f"it needs {field('epsilon')} and {field('delta')}; give both, such as "
             f"{field('delta', '1e-9')}"
         )

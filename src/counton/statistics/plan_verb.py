@@ -13,8 +13,8 @@ from counton.privacy.guarantees import one_guarantee
 from counton.windowing.options import known_arguments
 
 if TYPE_CHECKING:
-    from counton.base.series import PlannedSeries
     from counton.base.exact import Number
+    from counton.base.series import PlannedSeries
     from counton.planning.least_privacy import Loss, TargetWidth
     from counton.planning.planner import StreamPlan
     from counton.privacy import ContributionBound, Guarantee
@@ -52,8 +52,8 @@ def plan(
     releases; ``of=`` plans a stream of a statistic. Every kind of strategy takes part with its best
     parameters: once if they are equal for Laplace and for Gaussian noise, else twice.
 
-    **The least guarantee.** ``plan(365, margin_of_error=20)`` finds the least epsilon with which the 95%
-    interval of the last release is at most 20 to either side, and ranks strategies for it.
+    **The least guarantee.** ``plan(365, margin_of_error=20)`` finds the least epsilon with which
+    the 95% interval of the last release is at most 20 to either side, and ranks strategies for it.
 
     `counton.plan_expiring` plans a stream whose protection fades, `counton.plan_cells` a table for
     one release.
@@ -70,20 +70,20 @@ def plan(
         of: a statistic, which sets contribution and shape. If it adds up rows, ``contribution`` may
             bound the change by all rows of a user.
         batched: with ``of``, True if a step may have any number of events, else each has one.
-        series: what is made accurate: "cumulative"; "per-window", each step's own count, by a strategy
-            that releases nothing else; or "both" equally, where single steps are differences of
-            totals.
+        series: what is made accurate: "cumulative"; "per-window", each step's own count, by a
+            strategy that releases nothing else; or "both" equally, where single steps are
+            differences of totals.
         simple: rank only strategies that release integers and keep no numbers in memory.
         compare: rank also kinds that are never best, or never from 64 steps on.
         expected_windows: without a horizon, the number of steps of the errors; default: 65,536.
         also: strategies to rank in addition.
         margin_of_error: instead of a guarantee, the largest half-width at the last step: a number;
-            "2%" of ``expected_rows``; or by name, as in ``{"count": 20, "mean": 0.5}``. The plan finds the least
-            epsilon or rho of four digits that reaches it.
+            "2%" of ``expected_rows``; or by name, as in ``{"count": 20, "mean": 0.5}``. The plan
+            finds the least epsilon or rho of four digits that reaches it.
         confidence_level: probability with which each interval of ``margin_of_error`` holds.
         solve_for: with ``margin_of_error``, minimise "epsilon" or "rho".
-        expected_rows: with ``margin_of_error``, the public number of rows by the last step, on which
-            percentages and the errors of means and quantiles depend.
+        expected_rows: with ``margin_of_error``, the public number of rows by the last step, on
+            which percentages and the errors of means and quantiles depend.
 
     Raises:
         InvalidInputError: an argument is out of range, or no strategy can give the guarantee.
@@ -168,7 +168,8 @@ def plan(
         return _plan(horizon, one_guarantee(guarantee, epsilon, delta, rho), **options)
     if one_guarantee(guarantee, epsilon, None, rho) is not None:
         raise InvalidInputError(
-            f"{field('margin_of_error')} finds the privacy loss, but a guarantee is given too: leave one of "
+            f"{field('margin_of_error')} finds the privacy loss, but a guarantee is given too: "
+            "leave one of "
             "them out"
         )
     return _plan_accuracy(

@@ -60,7 +60,8 @@ class Reach(UsersByRank):
     says = "How many users have at least 1, 5, 100 rows in a period."
     help = (
         f"As count with {field('user')}, the column that says whose a row is, and "
-        f"{field('contribution_period')}, the length of the period. A user's k-th row of a period enters the cell "
+        f"{field('contribution_period')}, the length of the period. A user's k-th row of a period "
+        "enters the cell "
         f"of k in the window in which it came. By group it is how many users have as many rows in "
         f"that group, and {field('max_contributions')} is in how many groups a user counts."
     )

@@ -520,8 +520,10 @@ class Report(AccumulatorStatistic):
             ):
                 reason = "counts users" if statistic.counted_ranks else "has groups of its own"
                 raise InvalidInputError(
-                    f"{field('group_by')} would group the whole report, but {name!r} {reason}: give "
-                    f"{field('group_by')} and {field('groups')} inside the statistics that need groups, "
+                    f"{field('group_by')} would group the whole report, but {name!r} {reason}: "
+                    "give "
+                    f"{field('group_by')} and {field('groups')} inside the statistics that need "
+                    "groups, "
                     "and not to the report"
                 )
 
@@ -536,7 +538,8 @@ class Report(AccumulatorStatistic):
             if statistic.counted_ranks and statistic.counted_ranks[-1] > most:
                 raise InvalidInputError(
                     f"{name!r} of the report counts users with {statistic.counted_ranks[-1]:,} "
-                    f"rows, but only {field('max_contributions', most)} rows of a user count; give a larger "
+                    f"rows, but only {field('max_contributions', most)} rows of a user count; "
+                    "give a larger "
                     f"{field('max_contributions')}"
                 )
         return self if most == self.most else self.with_parameters(most=most)

@@ -377,7 +377,8 @@ class Windows:
         match = LENGTH.fullmatch(length)
         if match is None:
             raise InvalidInputError(
-                f"{field('lookback', length)} is not a length of time: write a whole number above 0 "
+                f"{field('lookback', length)} is not a length of time: write a whole number above "
+                "0 "
                 "and a unit, as in 7d"
             )
         amount = int(match[1])
@@ -557,7 +558,8 @@ def lags_in(revise: str, every: str) -> int:
     matches = [LENGTH.fullmatch(length) for length in (revise, every)]
     if matches[0] is None or matches[1] is None:
         raise InvalidInputError(
-            f"{field('allowed_lateness', revise)} is not a length of time; it says how long after its end "
+            f"{field('allowed_lateness', revise)} is not a length of time; it says how long after "
+            "its end "
             "rows of a window may still come: write a whole number above 0 and a unit, as in 14d"
         )
     (long, large), (short, small) = (
@@ -570,7 +572,8 @@ def lags_in(revise: str, every: str) -> int:
         whole, rest = divmod(long * units[large], short * units[small])
     if rest or not whole:
         raise InvalidInputError(
-            f"{field('allowed_lateness', revise)} is not a multiple of the window length {every}: give a "
+            f"{field('allowed_lateness', revise)} is not a multiple of the window length {every}: "
+            "give a "
             f"multiple of {every}"
         )
     return whole
