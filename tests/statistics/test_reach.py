@@ -354,7 +354,7 @@ def test_a_band_is_a_difference_with_the_noise_of_both(tmp_path: Path) -> None:
     with run(job(way, tmp_path / "s.db", nights(0)[0], 1, epsilon=1)) as outcome:
         read: Any = outcome.read()
         table = read.table().filter(pl.col("window_index") == 7, pl.col("group") == "a")
-        reading = read.reading.of("a")
+        reading = read.result.of("a")
     by_name = {row["measure"]: row for row in table.iter_rows(named=True)}
     assert [*by_name] == ["1 or more", "2 or more", "4 or more", "1", "2 to 3"]
     more, fewer, band = (by_name[name] for name in ("2 or more", "4 or more", "2 to 3"))

@@ -101,9 +101,9 @@ class Release:
         return self.numbers.steps
 
     @property
-    def reading(self) -> StatisticResult:
+    def result(self) -> StatisticResult:
         """The numbers after the last step, from which sums and covariances may be computed."""
-        return self.numbers.reading
+        return self.numbers.result
 
     def table(self, steps: range | None = None) -> pl.DataFrame:
         """Return the table: a row for each step and each group or number, with intervals.
@@ -217,7 +217,7 @@ class Release:
             value=columns[0] if len(columns) == 1 else None,
             contribution_rule=contribution_rule,
         )
-        releases = numbers.readings.releases
+        releases = numbers.results.releases
         assert releases is not None
         if additive:
             values = report.values_of(name, releases.values, terms)
@@ -227,8 +227,8 @@ class Release:
         def read(release: StepRelease) -> StatisticResult:
             return report.read_part(name, Cells(release), by_group)
 
-        readings = StatisticResults(definition.statistic, releases.steps, releases, read=read)
-        selected = replace(numbers, definition=definition, design=terms, published=readings)
+        results = StatisticResults(definition.statistic, releases.steps, releases, read=read)
+        selected = replace(numbers, definition=definition, design=terms, published=results)
         return type(self)(selected)
 
     def at(self, level: float) -> Self:

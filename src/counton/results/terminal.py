@@ -88,7 +88,7 @@ def screen_of(released: ReleaseData) -> Screen:
     if released.definition.ranks:
         at_once = f" for all that are shown at once, chosen from up to {shown.room or 0:,} groups"
     rows = released.last_rows()
-    heading = _heading_of_readings(released, at_once)
+    heading = _heading_of_results(released, at_once)
     if not rows.height:
         none = (
             "no group is large enough to be shown yet"
@@ -111,8 +111,8 @@ def _below(released: ReleaseData) -> list[str]:
     ]
 
 
-def _heading_of_readings(released: ReleaseData, at_once: str) -> str:
-    """Return the heading for readings; ``at_once`` names what holds together."""
+def _heading_of_results(released: ReleaseData, at_once: str) -> str:
+    """Return the heading for results; ``at_once`` names what holds together."""
     after = released.steps.stop - 1
     cut = released.definition.cut
     over = released.over

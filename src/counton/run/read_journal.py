@@ -88,8 +88,8 @@ def _read_numbers(
     if is_revised:
         return _read_newest_versions(stream, description, level, display)
     every_step = range(1, stream.step + 1)
-    readings = stream.readings(1, every_step.stop, description.statistic)
-    return ReleaseData(description, stream.design, every_step, readings, level, shown=display)
+    results = stream.results(1, every_step.stop, description.statistic)
+    return ReleaseData(description, stream.design, every_step, results, level, shown=display)
 
 
 def _read_newest_versions(

@@ -127,7 +127,7 @@ class JournalReader:
             values = journal.read(connection, self._row.id, start, stop, terms).values
         return Releases(range(start, stop), values, terms)
 
-    def readings(
+    def results(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
     ) -> StatisticResults:
         """Return the statistic's results at steps ``start..stop-1``, computed from the released
@@ -145,7 +145,7 @@ class JournalReader:
         statistic = self.statistic
         if statistic is None:
             raise InvalidInputError(
-                f"stream {self.design.name!r} has counts and no statistic, so it has no readings: "
+                f"stream {self.design.name!r} has counts and no statistic, so it has no results: "
                 "ask for its releases"
             )
         if read_as is not None and not read_as.allows(statistic):
