@@ -171,7 +171,7 @@ def test_what_the_nightly_job_has_as_comments_may_be_put_in(
         monkeypatch.setenv(name, name.lower())
     (text,) = only("nightly.yaml", "ConfigMap")["data"].values()
     file = tmp_path / "nightly.toml"
-    file.write_text(re.sub(r"^# (?=\w+ = |\[)", "", text, flags=re.MULTILINE), encoding="utf-8")
+    file.write_text(re.sub(r"^# (?=[\w-]+ = |\[)", "", text, flags=re.MULTILINE), encoding="utf-8")
     job = load(file)["visits"]
     stated = [job.value_of(name) for name in ("user", "max_contributions", "contribution_period")]
     assert stated == ["visitor", 3, "1d"]

@@ -99,7 +99,7 @@ def coverage(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("release", ["windows", "both"])
+@pytest.mark.parametrize("release", ["per-window", "both"])
 @pytest.mark.parametrize("loss", LOSSES, ids=["laplace", "gaussian"])
 def test_intervals_hold_the_truth_as_often_as_they_say(
     release: str, loss: dict[str, Fraction]

@@ -47,7 +47,7 @@ def held(table: pl.DataFrame) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("release", ["totals", "windows"])
+@pytest.mark.parametrize("release", ["cumulative", "per-window"])
 @pytest.mark.parametrize("loss", [{"epsilon": 0.05}, {"rho": 0.0005}], ids=["laplace", "gaussian"])
 def test_a_band_holds_all_steps_of_a_group(release: str, loss: dict[str, Any]) -> None:
     found = zeros(release, loss)

@@ -38,10 +38,10 @@ def test_totals_of_groups_are_their_sums(tmp_path: Path) -> None:
     assert both.std == pytest.approx(2**0.5 * found.total("home", steps="2:9").std)
 
 
-@pytest.mark.parametrize("form", ["totals", "windows", "both"])
+@pytest.mark.parametrize("form", ["cumulative", "per-window", "both"])
 def test_a_chart_of_a_band_has_the_numbers_of_the_band(tmp_path: Path, form: str) -> None:
     found = released(
-        tmp_path, hours=40, series=form, strategy="binary" if form != "windows" else None
+        tmp_path, hours=40, series=form, strategy="binary" if form != "per-window" else None
     ).only(range(5, 40))
     table = found.numbers.with_band().plain_table()
     assert table.equals(found.band())

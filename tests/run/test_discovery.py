@@ -20,7 +20,7 @@ from some_cases import long
 from counton import ApproxDP, ContributionBound, Counter, Key, PureDP, plan
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInputError
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.continual.intervals import laplace_tail
 from counton.io.row_assignment import label
 from counton.job.stream_name import usual_name
@@ -507,9 +507,7 @@ def test_labels_of_groups_not_shown_are_nowhere(
     assert all(b"hush" not in path.read_bytes() and path.stat().st_size for path in files)
     assert b"home" in files[3].read_bytes() or b"svg" in files[3].read_bytes()
     with Store(state) as store:
-        assert (
-            len(open_private(store.reader(usual_name(job)).labels())) == 2 + 36
-        )  # the state knows them
+        assert len(reveal(store.reader(usual_name(job)).labels())) == 2 + 36  # the state knows them
 
 
 def test_nothing_is_shown_while_no_group_is_large(tmp_path: Path) -> None:

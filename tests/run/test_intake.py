@@ -211,7 +211,7 @@ def test_how_many_rows_come_and_go_is_told_and_changes_nothing() -> None:
     new = compare({}, cells(first), released=0, target=1, covered=range(1, 2))
     kept = seen(new, range(1, 2))
     found = compare(kept, cells(then), released=1, target=2, covered=range(1, 3))
-    assert (found.counts.missing, found.counts.after_final, found.counts.waiting) == (1, 1, 0)
+    assert (found.counts.missing, found.counts.after_final, found.counts.late_uncounted) == (1, 1, 0)
     assert found.values(range(2, 3)).tolist() == [[1, 0]]
     assert found.changed.tolist() == [2]
     changed = [(0, 1, 0, 3), (0, 1, 1, 4), (0, 1, 1, 6)]  # one is another one now

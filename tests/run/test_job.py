@@ -23,7 +23,9 @@ from counton.job.job_file import load
 from counton.results.charts import totals_curves
 from counton.run import Job, planned_jobs, run
 from counton.run.opened_state import OpenedState
-from counton.run.run_job import commit, decide, prepare, read_rows
+from counton.run.prepared_run import prepare
+from counton.run.read_rows import read_rows
+from counton.run.run_job import commit, decide
 from counton.state import Store, Stream
 from counton.state.database import Database
 

@@ -80,7 +80,7 @@ def test_planned_halfwidths_are_those_that_are_released(name: str, tmp_path: Pat
     refuse_other(last, released)
 
 
-@pytest.mark.parametrize("release", ["totals", "windows", "both"])
+@pytest.mark.parametrize("release", ["cumulative", "per-window", "both"])
 def test_totals_and_windows_are_planned_as_they_are_released(tmp_path: Path, release: str) -> None:
     job = whole(
         "count", tmp_path, series=release, group_by="page", groups="home,shop", strategy=None

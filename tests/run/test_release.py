@@ -123,7 +123,7 @@ def test_lengths_are_whole_seconds(length: timedelta, tmp_path: Path) -> None:
         release("count", ROWS, state=tmp_path / "s.db", **{**NEW, "every": length})
 
 
-@pytest.mark.parametrize("form", ["totals", "windows"])
+@pytest.mark.parametrize("form", ["cumulative", "per-window"])
 def test_first_groups_are_chosen_by_their_order_not_by_size(tmp_path: Path, form: Any) -> None:
     rows = pl.DataFrame(
         {
@@ -138,7 +138,7 @@ def test_first_groups_are_chosen_by_their_order_not_by_size(tmp_path: Path, form
     assert found.numbers.first_groups(2).groups == ("never", "lately")
     assert found.numbers.first_groups(4).groups == tuple(pages)
     curves = totals_curves(found.numbers)
-    if form == "windows":
+    if form == "per-window":
         curves, _ = window_curves(found.numbers)
     assert list(curves.first(2).groups) == ["never", "lately"]
     for numbers in (found.numbers, found.numbers.first_groups(2)):

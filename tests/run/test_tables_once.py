@@ -76,7 +76,7 @@ def test_all_rows_are_released_once_and_no_column_tells_of_time(job: Job) -> Non
     assert numbers(job) == WHOLE[job.statistic]
     with run(job) as outcome:
         assert (outcome.before, outcome.after, counts_of(outcome).late) == (1, 1, 0)
-        assert not outcome.spec.description().cut.goes_on
+        assert not outcome.spec.description().cut.is_recurring
         assert outcome.spec.description().strategy.horizon == 1
         shown = outcome.read().table()
         assert not {"window_index", "window_start", "window_end"} & {*shown.columns}
@@ -289,7 +289,7 @@ def test_its_file_answers_as_the_run_does(job: Job, tmp_path: Path) -> None:
     assert read.table().equals(done.table())
     assert read.methods() == done.methods()
     assert counton.read(out, confidence_level=0.5).table().equals(done.at(0.5).table())
-    assert read.reading.total == done.table()["estimate"][0] or job.statistic == "ranges"
+    assert read.result.total == done.table()["estimate"][0] or job.statistic == "ranges"
     assert export(str(job.state)).table().equals(done.table())
     assert "was published once" in methods(str(job.state))[usual_name(job)]
     assert "was released once" in methods(str(job.state), full=True)[usual_name(job)]

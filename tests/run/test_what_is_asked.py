@@ -52,7 +52,7 @@ def test_both_are_one_release_seen_twice(year: Job) -> None:
     assert sums["estimate"].equals(table.filter(series="cumulative")["estimate"])
 
 
-@pytest.mark.parametrize("release", ["totals", "windows", "both"])
+@pytest.mark.parametrize("release", ["cumulative", "per-window", "both"])
 def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: str) -> None:
     found = released(year.having(series=release))
     assert found.numbers.totals is not None or found.numbers.windows is not None

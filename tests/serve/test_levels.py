@@ -48,7 +48,7 @@ def test_every_path_has_the_level_of_the_files(
         assert wide["rows"] != series["rows"]
 
 
-@pytest.mark.parametrize("job", [{}, AVERAGE, QUANTILES, {"release": "both"}])
+@pytest.mark.parametrize("job", [{}, AVERAGE, QUANTILES, {"series": "both"}])
 def test_answers_before_the_first_release_are_as_afterwards(
     tmp_path: Path, job: dict[str, Any]
 ) -> None:

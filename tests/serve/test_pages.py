@@ -166,7 +166,7 @@ def test_page_that_is_none_is_refused(
         assert says in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("release", ["totals", "windows"])
+@pytest.mark.parametrize("release", ["cumulative", "per-window"])
 def test_series_computed_of_a_withdrawn_number_lacks_it(tmp_path: Path, release: str) -> None:
     """A number that is not withdrawn, but tells one that is, is left out too."""
     with inside(tmp_path, series=release) as service:
@@ -176,7 +176,7 @@ def test_series_computed_of_a_withdrawn_number_lacks_it(tmp_path: Path, release:
         )
         service.work()
         released, other = "cumulative", "per-window"
-        if release == "windows":
+        if release == "per-window":
             released, other = other, released
         steps = {
             (series, group): [
@@ -187,7 +187,7 @@ def test_series_computed_of_a_withdrawn_number_lacks_it(tmp_path: Path, release:
             for group in ("home", "shop")
         }
         every = [1, 2, 3, 4, 5]
-        without = [1, 2, 5] if release == "totals" else [1, 2]
+        without = [1, 2, 5] if release == "cumulative" else [1, 2]
         assert steps == {
             (released, "home"): [1, 2, 4, 5],
             (released, "shop"): every,

@@ -13,7 +13,7 @@ from databases import rows_in
 from spark_jobs import JOBS, events, job
 
 from counton.base.errors import InputChangedError, InvalidInputError
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.run import Job, publish, run
 from counton.state import Stream
 
@@ -115,7 +115,7 @@ def test_a_batch_that_runs_again_changes_nothing(tmp_path: Path, spark: Any) -> 
     batches(first, 1)  # the same rows, and others' events
     run(asked.having(events=events(1).head(0), until="2024-03-19"))
     with Stream.open(str(asked.state), "it", key=asked.key) as stream:
-        blocks = open_private(stream.observed_blocks())
+        blocks = reveal(stream.observed_blocks())
         assert sum(int(kept[:, 0].sum()) for _, kept in blocks) == 2 * events(1).height
     batches(first.limit(0), 2)
     with pytest.raises(InputChangedError, match="batch 1 of stream 'it' cannot be counted"):

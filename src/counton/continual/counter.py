@@ -20,7 +20,7 @@ from counton.base.errors import (
     explain_calls,
 )
 from counton.base.exact import figures
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.continual.checkpoint import (
     Checkpoint,
     StreamProgress,
@@ -210,7 +210,7 @@ class Counter:
 
     def _progress(self) -> StreamProgress:
         """Return the last step and the exact sums to which the next step is added; secret."""
-        return open_private(self._done)
+        return reveal(self._done)
 
     def keep_noise(self, store: NoiseStore) -> None:
         """Store the noise of later steps if that saves later processes work; releases stay equal.

@@ -252,7 +252,7 @@ def _unsaid_unit(job: CountJob, columns: str) -> dict[str, str]:
 
 def are_old(job: Job, look: FirstLook) -> bool:
     """Return whether a run up to now would release many empty windows. Exact: operator only."""
-    newest = look.for_operator(job).newest
+    newest = look.confidential_counts(job).newest
     if newest is None or not look.has_all_rows or job.allow_empty_windows:
         return False
     days = (datetime.now(newest.tzinfo) - newest).total_seconds() / 86_400
@@ -265,7 +265,7 @@ def fitting_start(job: Job, look: FirstLook) -> str | None:
     """Return January 1 of the first row's year if all are older than this year, or the first row's
     day if a file holds some days alone. Operator only.
     """
-    facts = look.for_operator(job)
+    facts = look.confidential_counts(job)
     if facts.first is None or facts.newest is None or str(facts.newest.date()) >= _new_year():
         return None
     if job.lookback is not None:

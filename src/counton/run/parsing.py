@@ -255,6 +255,7 @@ def parse_terms(job: Job) -> StreamTerms:
 
 
 def _parse_windowing(job: Job) -> Windowing:
+    """Return the windows that a job states; impossible ones are refused."""
     if is_single_table(job):
         return SingleTable()
     every = str(job.every)
@@ -266,23 +267,18 @@ def _parse_windowing(job: Job) -> Windowing:
         "start": start,
         "timezone": timezone,
     }
-    windowing: Windowing
     if job.expected_windows is not None:
-        windowing = Endless(**calendar, expected_windows=job.expected_windows)
-    elif job.expiring:
+        return Endless(**calendar, expected_windows=job.expected_windows)
+    if job.expiring:
         strategy = _expiring_strategy(job)
-        windowing = Expiring(**calendar, n_windows=job.windows, strategy=strategy)
-    elif job.allowed_lateness is not None:
+        return Expiring(**calendar, n_windows=job.windows, strategy=strategy)
+    if job.allowed_lateness is not None:
         lateness = str(job.allowed_lateness)
         _refuse_too_many_versions(lateness, every)
-        usual = usual_revised_windows(start, every, timezone)
-        windowing = Revised(**calendar, n_windows=job.windows or usual, allowed_lateness=lateness)
-    else:
-        assert job.windows is not None
-        windowing = FixedHorizon(**calendar, n_windows=job.windows)
-    refused_if_impossible = windowing.windows
-    assert refused_if_impossible.steps
-    return windowing
+        n_windows = job.windows or usual_revised_windows(start, every, timezone)
+        return Revised(**calendar, n_windows=n_windows, allowed_lateness=lateness)
+    assert job.windows is not None
+    return FixedHorizon(**calendar, n_windows=job.windows)
 
 
 def _refuse_too_many_versions(lateness: str, every: str) -> None:

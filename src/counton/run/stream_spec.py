@@ -116,6 +116,14 @@ class StreamSpec:
         """The typed values of what defines the stream."""
         return parse_terms(self.job.with_options(**self.remembered))
 
+    def load_terms(self) -> StreamTerms:
+        """Parse the terms if that was not done, and return them.
+
+        Raises:
+            InvalidInputError: the facts of the stream are malformed.
+        """
+        return self.terms
+
     # ------------------------------------------------------------------------------------- JSON
     def facts(self) -> dict[str, Any]:
         """Return what the state of a stream keeps beside its design, which has the rest.
@@ -187,7 +195,7 @@ class StreamSpec:
             column = record.get("value") or record.get("count_column")
             statistic = statistic_kept(design, facts["what"], column)
             spec = cls._of_facts(facts, statistic, design.contribution, design.strategy)
-            _ = spec.terms  # parsed now, so that malformed facts are refused here
+            spec.load_terms()  # malformed facts are refused here
             return spec
 
     @classmethod
@@ -363,7 +371,7 @@ class StreamSpec:
             strategy=self.strategy,
             series=terms.series,
             metric=terms.metric,
-            counting=terms.privacy_unit.rule,
+            contribution_rule=terms.privacy_unit.rule,
             left_out=self.left_out,
             ids=terms.id_column is not None,
             marks=self.notes,

@@ -182,7 +182,7 @@ class Journal:
             "statistic": description.what,
             "what": subject,
             **self.promise(),
-            "release": description.series,
+            "series": description.series,
             "every": description.cut.every,
             "timezone": description.cut.timezone,
             "confidence_level": self.level,

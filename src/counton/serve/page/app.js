@@ -121,8 +121,8 @@ class App {
     const stream = await this.ask(at(name));
     if (kept && this.steps === stream.steps) return () => this.head(stream);
     const counts = ["count", "sum"].includes(stream.statistic);
-    const both = counts && stream.release === "both";
-    const single = stream.release === "windows" ? "per-window" : "cumulative";
+    const both = counts && stream.series === "both";
+    const single = stream.series === "per-window" ? "per-window" : "cumulative";
     const series = both ? find("#series :checked").value : single;
     const rowsOf = async (last, ...more) => {
       const query = new URLSearchParams([...(counts ? [["series", series]] : []), ["last", last], ...more]);
