@@ -26,8 +26,8 @@ def halfwidths(table: pl.DataFrame) -> dict[str, float]:
         if "statistic" in row:  # of a report
             names = (row["statistic"], row.get("group"), row.get("measure"), row.get("quantile"))
             name = " ".join(str(part) for part in names if part is not None)
-        if name in ("cell", "running total"):
-            name = "" if name == "cell" else "not planned"
+        if name == "running total":
+            continue
         if "page" in row and "user" in row and "tree_level" not in row:  # a margin
             name = ", ".join(one for one in ("page", "user") if row[one] is not None) or "total"
         if row.get("series") == "per-window" and not name:

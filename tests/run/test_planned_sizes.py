@@ -84,6 +84,8 @@ def job_of(statistic: str, form: str, folder: Path) -> Job:
 def released_halfwidths(table: pl.DataFrame, step: int) -> dict[str, float]:
     """The mean half-width of each number of a step, over its groups."""
     halves: dict[str, list[float]] = {}
+    if "measure" in table.columns and "running total" in table["measure"]:
+        table = table.filter(measure="count").drop("measure")
     for row in table.filter(pl.col("window_index") == step).iter_rows(named=True):
         name = str(row.get("measure") or row.get("tree_level") or "")
         if row.get("quantile") is not None:
@@ -91,9 +93,6 @@ def released_halfwidths(table: pl.DataFrame, step: int) -> dict[str, float]:
         if row.get("statistic"):
             names = (row["statistic"], row.get("group"), row.get("measure"), row.get("quantile"))
             name = " ".join(str(part) for part in names if part is not None)
-        if name == "running total":
-            continue
-        name = name.removeprefix("cell")
         if row["series"] == "per-window" and not name:
             name = "in each window"
         halves.setdefault(name, []).append((row["upper"] - row["lower"]) / 2)

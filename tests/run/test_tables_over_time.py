@@ -221,7 +221,7 @@ def test_lines_are_released_after_each_window(tmp_path: Path) -> None:
         assert asked == [(0, 3, 3), (3, 5, 2)]
         table = outcome.read().table()
         last = table.filter(window_index=outcome.after)
-        cells = last.filter(measure="cell")["estimate"]
+        cells = last.filter(measure="count")["estimate"]
         assert last.filter(measure="running total")["estimate"][-1] == cells.sum()
         with pytest.raises(InvalidInputError, match="is not an interval"):
             outcome.read(shown=DisplaySelection(("x",)))
@@ -330,7 +330,7 @@ def test_tables_are_published_by_the_names_of_their_cells(tmp_path: Path) -> Non
     assert found.pop("revised").keys() == found["average"].keys()
     assert found["hierarchy"] == {("all", None): 5, ("N", None): 3, ("S", None): 2,
                                   ("N / a", None): 2, ("N / b", None): 1}  # fmt: skip
-    assert [found["ranges"][cell, "cell"] for cell in "12345"] == [1] * 5
+    assert [found["ranges"][cell, "count"] for cell in "12345"] == [1] * 5
     assert found["ranges"]["5", "running total"] == 5
     assert found["contingency"]["total", None] == 5
     assert found["contingency"]["region N, who u1", None] == 2
