@@ -199,7 +199,7 @@ def test_within_finds_the_loss_that_reaches_the_error_of_the_released_numbers(
     tmp_path: Path, form: str
 ) -> None:
     wanted = {"epsilon": None, "margin_of_error": "mean=0.05", "expected_rows": WINDOWS * ROWS}
-    job = job_of("average", form, tmp_path).having(**wanted)
+    job = job_of("average", form, tmp_path).derive(**wanted)
     with run(job) as outcome:
         table = outcome.read().table()
     shown = 4 if form == "revised" else WINDOWS  # the newest window that is final
@@ -208,18 +208,18 @@ def test_within_finds_the_loss_that_reaches_the_error_of_the_released_numbers(
 
 def test_size_of_revised_windows_needs_their_number_for_an_error(tmp_path: Path) -> None:
     job = job_of("average", "revised", tmp_path)
-    endless = job.having(windows=None)
+    endless = job.derive(windows=None)
     with pytest.raises(
         InvalidInputError, match=r"expected_rows=2400 is the number of rows by the last window"
     ):
         planned_job(
-            endless.having(epsilon=None, margin_of_error="mean=0.05", expected_rows=WINDOWS * ROWS)
+            endless.derive(epsilon=None, margin_of_error="mean=0.05", expected_rows=WINDOWS * ROWS)
         )
     planned = planned_job(endless, size=WINDOWS * ROWS)
     assert planned.windows == 1000
     with run(job) as outcome:
         outcome.read()
-    later = job.having(windows=None, start=None, every=None, until=None)
+    later = job.derive(windows=None, start=None, every=None, until=None)
     assert planned_job(later, size=WINDOWS * ROWS).windows == WINDOWS
 
 
