@@ -141,7 +141,7 @@ def noisy(frame: Any, asked: Job) -> int:
     from counton import spark as counton_spark
 
     with counton_spark.run(asked, frame) as outcome:
-        return outcome.for_operator().rows.read
+        return outcome.confidential_counts().rows.read
 
 
 def seconds(work: Callable[[], object]) -> float:

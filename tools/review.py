@@ -67,7 +67,8 @@ PRIVATE = (
         ("tests/cli/test_init.py",),
     ),
     Room(
-        ("run/run_job.py", "run/stream_spec.py", "run/planning.py", "run/parsing.py",
+        ("run/run_job.py", "run/prepared_run.py", "run/read_rows.py", "run/rows_of_run.py",
+         "run/plan_steps.py", "run/stream_spec.py", "run/planning.py", "run/parsing.py",
          "run/opened_state.py", "run/due_windows.py", "run/read_journal.py",
          "job/incompatible.py"),
         "all that can be refused is refused before a release; when it happens is public",
@@ -345,8 +346,8 @@ def uses(source: str, name: str) -> list[str]:
 
 
 @cache
-def openings(name: str = "open_private") -> list[Opening]:
-    """Return all functions that call `counton.base.private.open_private`, or the function ``name``,
+def openings(name: str = "reveal") -> list[Opening]:
+    """Return all functions that call `counton.base.private.reveal`, or the function ``name``,
     by file.
     """
     return [

@@ -67,7 +67,7 @@ from counton.base.errors import (
     SumOverflowError,
 )
 from counton.base.exact import check_integer, exact, text
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.continual import Counter, Design
 from counton.continual.checkpoint import (
     StreamProgress,
@@ -645,9 +645,7 @@ class SparseCounter:
         """State from which `resume` continues. Holds exact counts: keep it as secret as data."""
         now = self._done
         counter = self._counter
-        inner = write_checkpoint(
-            counter.design.text, counter.key_fingerprint, open_private(now.inner)
-        )
+        inner = write_checkpoint(counter.design.text, counter.key_fingerprint, reveal(now.inner))
         terms = {
             "design": self.design.to_dict(),
             "name": self.name,

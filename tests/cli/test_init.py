@@ -393,6 +393,6 @@ def test_what_a_first_look_found_shows_no_number_by_itself(loans: Path) -> None:
     look = input_preview.look_at(job)
     assert "north" not in repr(look)
     assert "2020" not in repr(look)
-    facts = look.for_operator(job)
+    facts = look.confidential_counts(job)
     assert facts.newest == datetime(2020, 10, 25, 4, tzinfo=UTC)
     assert repr(facts) == "FirstFacts(secret)"

@@ -74,7 +74,7 @@ def test_the_same_is_refused_of_standard_input(place: Any, monkeypatch: pytest.M
         run(Job("count", piped(), place.state, append=True, until="2013-01-01T05:00"))
 
 
-@pytest.mark.parametrize("what", ["run_job.aggregate_rows", "uncounted_files._by_digest"])
+@pytest.mark.parametrize("what", ["read_rows.aggregate_rows", "uncounted_files._by_digest"])
 def test_events_that_change_while_they_are_read_are_not_counted(
     what: str, place: Any, contents: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -201,7 +201,7 @@ def test_what_is_protected_is_said_in_words_and_what_is_dropped_to_the_operator(
     assert "one visitor's day" in report["protected"]
     assert report["contribution"]["most"] == 2
     kept_apart = report.pop("not_private")
-    assert kept_apart.keys() == {"rows", "late", "dropped", "quarantined", "notes"}
+    assert kept_apart.keys() == {"rows", "late_uncounted", "dropped", "quarantined", "notes"}
     for name in ("over", "dropped"):
         assert name not in json.dumps(report)
 

@@ -23,7 +23,7 @@ from counton.base.errors import (
     StateError,
     SumOverflowError,
 )
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.continual.checkpoint import read_checkpoint
 from counton.privacy import (
     ZCDP,
@@ -218,7 +218,7 @@ def test_of_windows_alone_nothing_is_carried_on(shape: tuple[int, ...]) -> None:
     """Whatever the shape: an export or a job of several groups asks for it too."""
     counter = Counter(Independent(8), PureDP(1), key=KEY, name="own counts", shape=shape)
     counter.release_many(np.ones((3, *shape), np.int64))
-    assert not open_private(counter.totals_taken).size
+    assert not reveal(counter.totals_taken).size
 
 
 @pytest.mark.parametrize("windows", [False, True])

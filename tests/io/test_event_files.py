@@ -15,7 +15,7 @@ from adds import Grid
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInputError, SumOverflowError
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.io import files
 from counton.io.aggregation import Aggregates, sum_rows
 from counton.io.declared_groups import read_domain, refuse_long_terms
@@ -57,7 +57,7 @@ def read(
 ) -> Aggregates:
     source = events if isinstance(events, Source) else open_source(events)
     domain = None if columns.group is None else domain
-    return open_private(sum_rows(source, RowMapping(columns, windows, **options), domain))
+    return reveal(sum_rows(source, RowMapping(columns, windows, **options), domain))
 
 
 def dense(found: Aggregates) -> list[list[int]]:

@@ -13,7 +13,7 @@ from adds import Grid
 from in_turn import in_turn
 
 from counton.base.errors import InvalidInputError
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.io.aggregation import sum_rows
 from counton.io.error_policy import Policies, Problem
 from counton.io.files import open_source
@@ -108,7 +108,7 @@ def readers(role: str, folder: Path) -> Iterator[tuple[str, Any]]:
             reading = RowMapping(
                 columns, WINDOWS, policies=policies, time_format=time_format, **more
             )
-            return open_private(sum_rows(source, reading, domain)).rows
+            return reveal(sum_rows(source, reading, domain)).rows
 
         return read
 
@@ -172,9 +172,7 @@ def test_what_is_set_aside_is_shown_as_it_is_stored(tmp_path: Path) -> None:
     bad = tmp_path / "bad.csv"
     policies = Policies(tmp_path / "bad.csv", 100)
     source = file_of("date", [DAY, 2**31 - 1], "time", tmp_path / "e.parquet")
-    found = open_private(
-        sum_rows(source, RowMapping(Columns("time"), WINDOWS, policies=policies), None)
-    )
+    found = reveal(sum_rows(source, RowMapping(Columns("time"), WINDOWS, policies=policies), None))
     assert (found.rows, found.quarantined) == (2, 1)
     assert (
         bad.read_text().splitlines()[1].endswith(f",2,{Problem.UNREADABLE_TIME.words},{2**31 - 1}")

@@ -31,12 +31,15 @@ from programs import run_program
 from telling import tells
 
 from counton import Counter, PureDP
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.continual.html_table import html_table
 from counton.run import Job, RunResult, run
 from counton.run.opened_state import OpenedState
 from counton.run.output_files import write_table
-from counton.run.run_job import decide, plan_steps, prepare, read_rows
+from counton.run.plan_steps import plan_steps
+from counton.run.prepared_run import prepare
+from counton.run.read_rows import read_rows
+from counton.run.run_job import decide
 from counton.serve.log_lines import note
 from counton.state import Stream
 from counton.strategies import Binary
@@ -100,7 +103,7 @@ def test_what_is_closed_says_what_kind_it_is_and_opens_in_one_way() -> None:
     closed = Private([EXACT])
     assert repr(closed) == "Private[list]"
     assert repr([closed]) == "[Private[list]]"
-    assert open_private(closed) == [EXACT]
+    assert reveal(closed) == [EXACT]
     assert not [name for name in dir(closed) if "inside" in name]
 
 
@@ -129,7 +132,7 @@ def test_the_page_lists_each_function_that_opens() -> None:
 
 
 def test_the_page_lists_each_function_that_tells_the_operator_numbers_of_rows() -> None:
-    assert listed(TOLD) == sorted(map(tuple, openings("for_operator")))
+    assert listed(TOLD) == sorted(map(tuple, openings("confidential_counts")))
 
 
 def test_whoever_opens_is_in_a_room_that_is_reviewed() -> None:
@@ -143,7 +146,7 @@ def test_nothing_but_the_two_names_is_taken_from_the_module() -> None:
             continue
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.ImportFrom) and node.module == "counton.base.private":
-                assert {one.name for one in node.names} <= {"Private", "open_private"}, path
+                assert {one.name for one in node.names} <= {"Private", "reveal"}, path
                 assert not [one for one in node.names if one.asname], path
             elif isinstance(node, ast.Import):
                 assert "counton.base.private" not in [one.name for one in node.names], path
@@ -152,16 +155,16 @@ def test_nothing_but_the_two_names_is_taken_from_the_module() -> None:
 @pytest.mark.parametrize(
     "mistake",
     [
-        "def table(outcome):\n    return open_private(outcome.counts).rows",
-        "class Page:\n    def table(self, outcome):\n        return private.open_private(outcome)",
-        "def table(outcome):\n    def row():\n        return open_private(outcome)\n    return row",
-        "def table(outcome):\n    return getattr(private, 'open_private')(outcome.counts)",
-        "table = lambda outcome: open_private(outcome.counts)",
-        "from counton.base.private import open_private as shown",
+        "def table(outcome):\n    return reveal(outcome.counts).rows",
+        "class Page:\n    def table(self, outcome):\n        return private.reveal(outcome)",
+        "def table(outcome):\n    def row():\n        return reveal(outcome)\n    return row",
+        "def table(outcome):\n    return getattr(private, 'reveal')(outcome.counts)",
+        "table = lambda outcome: reveal(outcome.counts)",
+        "from counton.base.private import reveal as shown",
     ],
 )
 def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
-    assert len(uses(mistake, "open_private")) == 1
+    assert len(uses(mistake, "reveal")) == 1
 
 
 # ------------------------------------------------------------------------ how many things there are
@@ -209,7 +212,7 @@ def open_names(function: ast.AST) -> set[str]:
 
 def is_open(expression: ast.AST, names: set[str]) -> bool:
     return any(
-        isinstance(node, ast.Name) and (node.id == "open_private" or node.id in names)
+        isinstance(node, ast.Name) and (node.id == "reveal" or node.id in names)
         for node in ast.walk(expression)
     )
 
@@ -265,7 +268,7 @@ def test_a_length_of_what_is_open_is_no_plain_integer_but_where_it_is_said() -> 
         ("self.rows = rows.to_numpy().size", True),
         ("raise InvalidInputError(f'there are {len(rows)} rows')", True),
         ("some = rows.first\n    return len(some)", True),
-        ("return len(open_private(closed))", True),
+        ("return len(reveal(closed))", True),
         ("return End(3, Private(len(rows)))", False),
         ("return np.zeros(len(rows))", False),
         ("return None if len(rows) < 3 else closed", False),
@@ -273,7 +276,7 @@ def test_a_length_of_what_is_open_is_no_plain_integer_but_where_it_is_said() -> 
     ],
 )
 def test_a_length_that_leaves_is_found(line: str, leaves: bool) -> None:
-    source = f"def told(closed):\n    rows = open_private(closed)\n    {line}\n"
+    source = f"def told(closed):\n    rows = reveal(closed)\n    {line}\n"
     (function,) = functions(source, "told")
     assert bool(plain_lengths(function)) is leaves
 
@@ -320,7 +323,8 @@ def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
     rooms = {f"counton.{file.removesuffix('.py').replace('/', '.')}" for file, _ in openings()}
     called = {  # what a command or a page calls, and what hands on what is closed
         *("counton.run.read_journal", "counton.run.close_stream", "counton.run.erasure"),
-        *("counton.run.run_job", "counton.run.dry_run", "counton.run.input_preview"),
+        *("counton.run.run_job", "counton.run.read_rows", "counton.run.rows_of_run"),
+        *("counton.run.plan_steps", "counton.run.dry_run", "counton.run.input_preview"),
         "counton.run.opened_state",
         *("counton.serve.served_jobs", "counton.state.stream_reader", "counton.state.stream"),
         # what a program counts with
@@ -386,9 +390,10 @@ from counton.io.row_assignment import RowMapping
 from counton.io.aggregation import sum_rows
 from counton.run.close_stream import ClosedStream, waiting_rows
 from counton.run.planned_steps import PlannedSteps
-from counton.run.run_job import ReadRows, RunResult
+from counton.run.read_rows import ReadRows
+from counton.run.run_job import RunResult
 from counton.run.stream_spec import StreamSpec
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.serve.log_lines import note
 from counton.state import Stream
 from counton.state.inbox import Batch, InboxDrain
@@ -413,7 +418,7 @@ def test_a_mistake_in_each_public_face_is_no_type(tmp_path: Path) -> None:
         lines.append(f"        {line}")
         places[len(lines)] = what
         lines.append("    if table.columns:")
-    lines.append("        report['rows'] = open_private(result.counts).rows.read")
+    lines.append("        report['rows'] = reveal(result.counts).rows.read")
     right = len(lines)
     file = tmp_path / "faces.py"
     file.write_text("\n".join([*lines, ""]))
@@ -456,8 +461,8 @@ def closed_in(outcome: Reached) -> list[Private[Any]]:
 
 
 def test_all_that_is_exact_of_a_run_is_closed(outcome: Reached) -> None:
-    assert open_private(outcome.result.counts).rows.read == EXACT
-    assert open_private(outcome.stream.amounts).largest == EXACT
+    assert reveal(outcome.result.counts).rows.read == EXACT
+    assert reveal(outcome.stream.amounts).largest == EXACT
     assert observed_of(outcome.stream)[1].max() == EXACT
     assert not tells(repr((outcome, vars(outcome.result), closed_in(outcome))), EXACT)
 
@@ -508,7 +513,7 @@ def test_a_number_is_found_in_a_text_unless_it_is_a_part_of_another(text: str, t
 def test_a_counter_holds_its_sums_closed() -> None:
     counter = Counter(Binary(9), PureDP(1), key=chosen_key(), name="s", shape=(2,))
     counter.release([EXACT, 1])
-    assert open_private(counter.totals_taken).tolist() == [EXACT, 1]
+    assert reveal(counter.totals_taken).tolist() == [EXACT, 1]
     again = Counter.resume(counter.checkpoint(), key=chosen_key())
     for one in (counter, again):
         assert not tells(repr((one, vars(one), one.totals_taken)), EXACT)
@@ -534,7 +539,7 @@ def test_rows_and_what_files_come_to_travel_closed(tmp_path: Path) -> None:
     digests = [*read.files.digests]
     assert digests
     ((_, addition),) = steps.transactions()
-    assert set(digests) <= set(open_private(addition).sources)
+    assert set(digests) <= set(reveal(addition).sources)
     shown = repr((prepared, read, vars(read), steps, addition))
     assert not [digest for digest in digests if digest.rpartition(":")[2] in shown]
     assert not tells(shown, EXACT)

@@ -217,7 +217,7 @@ def of_table(table: pl.DataFrame) -> Rows:
 
 def of_quantiles(found: Any) -> Rows:
     """How many values lie between two: its quantiles are sets, without a standard deviation."""
-    reading = getattr(found, "reading", None)
+    reading = getattr(found, "result", None)
     if not isinstance(reading, QuantilesResult):
         raise InvalidInputError("no quantiles")
     one = reading.between(0, 4, LEVEL)

@@ -15,7 +15,7 @@ from some_cases import long
 
 from counton import PureDP, Stream
 from counton.base.errors import InvalidInputError, StateError
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.run import Job, run
 from counton.run import remembered_rows as people
 from counton.run.erasure import erase_older, erase_user
@@ -52,7 +52,7 @@ def test_a_person_is_forgotten_by_each_way_to_write_a_whole_number(tmp_path: Pat
         state = tmp_path / f"{written}.db"
         counted(state, rows(tmp_path / "a.csv", ("7", 1)), "2024-03-02")
         (done,) = erase_user(str(state), written, now=NOW)
-        assert open_private(done.deleted) == 1
+        assert reveal(done.deleted) == 1
 
 
 def bytes_of(state: str, postgres: bool) -> bytes:
@@ -87,15 +87,15 @@ def test_no_byte_of_a_person_stays(
     assert secret is not None
     (digest,) = secret.digests(ANN.encode(), np.array([len(ANN)]), PURPOSES["user"])
     with Stream.open(state, "count", key=key) as stream:
-        before = [*open_private(stream.digest_sets("user"))]
+        before = [*reveal(stream.digest_sets("user"))]
     packed = [dedup.pack(part.digests, part.facts) for part in before]
     assert all(blob in bytes_of(state, on_server) for blob in packed)
 
     (done,) = erase_user(state, ANN, key=key, now=NOW)
-    assert open_private(done.deleted) == 1
+    assert reveal(done.deleted) == 1
     with Stream.open(state, "count", key=key) as stream:
         for kind in ("user", "id", people.REFUSED):
-            for part in open_private(stream.digest_sets(kind)):
+            for part in reveal(stream.digest_sets(kind)):
                 assert digest not in part.digests
     left = bytes_of(state, on_server)
     names = [ANN.encode(), int(digest).to_bytes(8, "little"), int(digest).to_bytes(8, "big")]
@@ -267,9 +267,9 @@ def test_no_byte_of_people_of_long_ago_stays(tmp_path: Path) -> None:
     assert secret is not None
     gone = secret.digests(f"{ANN}bob".encode(), np.array([len(ANN), 3]), PURPOSES["user"])
     (done,) = erase_older(state, "2d", now=NOW)
-    assert (open_private(done.deleted), done.before) == (2, datetime(2024, 3, 2, tzinfo=UTC))
+    assert (reveal(done.deleted), done.before) == (2, datetime(2024, 3, 2, tzinfo=UTC))
     with Stream.open(state, "count") as stream:
-        (kept,) = open_private(stream.digest_sets("user"))
+        (kept,) = reveal(stream.digest_sets("user"))
     assert not set(gone) & set(kept.digests)
     left = bytes_of(state, postgres=False)
     for digest in map(int, gone):
@@ -293,7 +293,7 @@ def delivered_again(
     if retain is None:
         erase_older(state, "1d", now=datetime(2024, 3, 3, 12, tzinfo=UTC))  # day 1 has ended
     with Stream.open(state, "count") as stream:
-        assert [part.period for part in open_private(stream.digest_sets("user"))] == [DAY_2]
+        assert [part.period for part in reveal(stream.digest_sets("user"))] == [DAY_2]
     return counted(state, rows(folder / "two.csv", *second), "2024-03-04", **more)
 
 
@@ -319,7 +319,7 @@ def test_nobody_counts_again_in_a_period_that_is_forgotten(
 def periods_known(state: Path) -> list[int]:
     """Days, from the first, of which users are known."""
     with Stream.open(state, "count") as stream:
-        return [part.period - DAY_2 + 2 for part in open_private(stream.digest_sets("user"))]
+        return [part.period - DAY_2 + 2 for part in reveal(stream.digest_sets("user"))]
 
 
 def test_a_job_forgets_by_itself_and_never_lets_anybody_begin_anew(tmp_path: Path) -> None:
@@ -346,7 +346,7 @@ def test_no_byte_stays_of_people_whom_a_job_forgot(tmp_path: Path) -> None:
     many = [(f"{number}", 1) for number in range(900)]  # several pages of the file
     counted(state, rows(tmp_path / "one.csv", *many), "2024-03-02", **DAYS)
     with Stream.open(state, "count") as stream:
-        (part,) = open_private(stream.digest_sets("user"))
+        (part,) = reveal(stream.digest_sets("user"))
     packed = dedup.pack(part.digests, part.facts)
     pieces = [packed[at : at + 32] for at in range(0, len(packed) - 32, 32)]
     there = bytes_of(str(state), postgres=False)

@@ -15,7 +15,7 @@ from postgresql_server import Server
 from programs import run_program
 from some_cases import long
 
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.noise import Key
 from counton.state import Stream, verify
 
@@ -44,7 +44,7 @@ def rows_of(state: str) -> dict[str, list[dict[str, Any]]]:
 def slots_of(state: str, key: Key | None = None) -> list[tuple[int, ...]]:
     """The slots of all people, without whose they are."""
     with Stream.open(state, "count", key=key) as stream:
-        parts = open_private(stream.digest_sets("user"))
+        parts = reveal(stream.digest_sets("user"))
         return sorted(
             (part.period, *facts)
             for part in parts
@@ -93,7 +93,7 @@ def test_the_same_command_again_ends_with_the_table_of_an_undisturbed_run(
     facts = {}
     for state in states:
         with Stream.open(state, "count") as stream:
-            parts = list(open_private(stream.digest_sets("user")))
+            parts = list(reveal(stream.digest_sets("user")))
             taken = Counter((part.period, digest) for part in parts for digest in part.digests)
             assert max(taken.values()) == MOST
             totals = stream.releases().values[-1].sum()

@@ -19,9 +19,9 @@ from some_cases import long
 
 from counton import Key
 from counton.base.errors import InvalidInputError, NoiseKeyError, StateError, StreamMismatchError
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.continual.node_distribution import sensitivity_of
-from counton.results.metadata import UserLevel
+from counton.privacy.contribution_rules import UserLevel
 from counton.results.periods import period_of
 from counton.run import Job, run
 from counton.run.row_buffer import PURPOSES, _digests
@@ -364,7 +364,7 @@ def test_an_input_of_the_other_kind_is_refused(tmp_path: Path) -> None:
     totals(tmp_path, {**DAYS, "max_contributions": 2, "append": True}, ("03-02", FLOOD[:1]))
     asked = request(Log([], [], False, {}), tmp_path / "s.db", **{**DAYS, "max_contributions": 2})
     with pytest.raises(StreamMismatchError, match=r"in append"):
-        run(asked.having(events=write(tmp_path / "all.csv", FLOOD), until="2013-03-03"))
+        run(asked.derive(events=write(tmp_path / "all.csv", FLOOD), until="2013-03-03"))
 
 
 def test_rows_of_users_that_disappear_stay_counted_and_give_no_room_back(tmp_path: Path) -> None:
@@ -526,8 +526,8 @@ def test_what_is_forgotten_makes_no_room(per: str, tmp_path: Path) -> None:
     runs = ("03-02", rows[:2]), ("04-25", rows[2:3]), ("04-26", rows[3:])
     assert totals(tmp_path, options, *runs) == ([[2, 0]] * 3, (0, 0, 1))
     with Stream.open(tmp_path / "s.db", "count") as stream:
-        assert [*open_private(stream.digest_sets("id"))] == []
-        assert len([*open_private(stream.digest_sets("user"))]) == (
+        assert [*reveal(stream.digest_sets("id"))] == []
+        assert len([*reveal(stream.digest_sets("user"))]) == (
             per == "1mo"
         )  # March ended 25 days before
 
@@ -606,7 +606,7 @@ def test_merged_parts_know_what_the_parts_knew(tmp_path: Path) -> None:
     totals(tmp_path, options, *runs)
     with Stream.open(tmp_path / "s.db", "count") as stream:
         for kind in ("user", "id"):
-            parts = list(open_private(stream.digest_sets(kind)))
+            parts = list(reveal(stream.digest_sets(kind)))
             assert len(parts) <= 8
             assert sum(len(part.digests) for part in parts) == 12
     released, notes = totals(tmp_path, options, ("03-03", rows))
@@ -673,7 +673,7 @@ def test_a_later_run_does_not_contradict(tmp_path: Path) -> None:
                 ("03-02", FLOOD),
             )
     with run(Job("count", tmp_path / "0.csv", tmp_path / "s.db", until="latest-event")) as outcome:
-        assert outcome.spec.description().counting == UserLevel(3, "1d")
+        assert outcome.spec.description().contribution_rule == UserLevel(3, "1d")
 
 
 def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:

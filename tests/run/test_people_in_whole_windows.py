@@ -18,7 +18,7 @@ from some_cases import long
 from whole_nights import Night, Place, day, kept, moved, now, released
 
 from counton.base.errors import InvalidInputError
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.continual.checkpoint import read_checkpoint
 from counton.run import Job, chosen_rows, run
 from counton.run.erasure import erase_user
@@ -215,7 +215,7 @@ def test_a_covered_window_of_people_takes_no_late_row_and_texts_say_so(tmp_path:
 
 
 def _users(stream: Stream) -> Any:
-    return [one for part in open_private(stream.digest_sets("user")) for one in part.digests]
+    return [one for part in reveal(stream.digest_sets("user")) for one in part.digests]
 
 
 def test_more_than_most_is_not_replaced(tmp_path: Path) -> None:

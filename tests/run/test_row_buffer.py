@@ -21,7 +21,7 @@ def test_run_row_of_a_window_beyond_32_bits_is_after_the_last_window(tmp_path: P
         epsilon=1,
     )  # fmt: skip
     with run(job, now=NOW) as result:
-        numbers = result.for_operator().rows
+        numbers = result.confidential_counts().rows
     assert (result.after, numbers.read, numbers.after_last_window) == (9, 2, 1)
 
 
@@ -53,5 +53,5 @@ def test_run_report_with_many_codes_counts_undeclared_labels(most: int, tmp_path
         series="per-window", epsilon=1, expected_rows=100,
     )  # fmt: skip
     with run(job, now=datetime(2024, 4, 9, tzinfo=UTC)) as result:
-        numbers = result.for_operator().rows
+        numbers = result.confidential_counts().rows
     assert (numbers.read, numbers.unlisted, numbers.within) == (8, 2, 8)

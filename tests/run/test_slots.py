@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 from some_cases import long
 
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.run import Job, StreamSpec, chosen_rows
 from counton.run.chosen_rows import RowChoice
 from counton.run.contribution_slots import Slots, compare_slots
@@ -64,7 +64,7 @@ class Memory:
         return Private([one for one in self.sets if one.kind == kind])
 
     def write(self, private: Private[DigestChange]) -> None:
-        change = open_private(private)
+        change = reveal(private)
         gone = set(change.replaced)
         kept = dict(change.forgotten)
         stay = [one for one in self.sets if (one.kind, one.period) not in gone]

@@ -15,7 +15,9 @@ from counton.base.errors import (
 )
 from counton.job.statistics import CountJob
 from counton.run.opened_state import OpenedState
-from counton.run.run_job import commit, decide, prepare, read_rows, run
+from counton.run.prepared_run import prepare
+from counton.run.read_rows import read_rows
+from counton.run.run_job import commit, decide, run
 
 NOW = datetime(2024, 3, 5, tzinfo=UTC)
 ROWS = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T10:15", "2024-03-04T10:15"]})

@@ -21,7 +21,7 @@ from whole_nights import CLOSED, Night, Place, changes_of, day, kept, now, relea
 
 from counton import ContributionBound, read
 from counton.base.errors import InvalidInputError
-from counton.results.metadata import BoundedUpstream
+from counton.privacy.contribution_rules import BoundedUpstream
 from counton.run import Job, export, run
 from counton.run.due_windows import EndedWindows, covered_windows
 from counton.run.input_notes import differing_rows_note
@@ -224,8 +224,8 @@ def test_a_query_is_told_what_is_covered(
         given |= {"user": "who", "max_contributions": 1} if later else {"series": "per-window"}
     job = Job("count", f"sqlite:///{database}", tmp_path / "s.db", **given)
     whole = None if later or "lookback" not in more else "9d"
-    run(job.having(until="2024-03-03", lookback=whole)).close()
-    then = job.having(until="2024-03-05")
+    run(job.derive(until="2024-03-03", lookback=whole)).close()
+    then = job.derive(until="2024-03-05")
     if edges is None:
         with pytest.raises(InvalidInputError, match="give also the rows"):
             run(then)
@@ -337,7 +337,7 @@ def test_a_person_moves_as_many_events_as_the_table_was_made_of(
     assert share(event, event) > (0.99 if "epsilon" in guarantee or not revised else 0.5)
     assert share(event) <= 0.5 + 1e-9
     monkeypatch.setattr(
-        BoundedUpstream, "bounding", lambda _, row, norms=None: row
+        BoundedUpstream, "contribution_bound", lambda _, row, norms=None: row
     )  # one is charged
     without = released(EACH_NIGHT, **options)
     if revised:

@@ -18,7 +18,7 @@ from some_cases import long
 
 from counton import Stream
 from counton.base.errors import ConcurrentWriterError, InvalidInputError
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.run import erasure as forgetting
 from counton.run.erasure import erase_user
 from counton.serve import release_times
@@ -267,7 +267,7 @@ def counted_and_read(folder: Path, minutes: int) -> tuple[bool, list[int]]:
             if round(service.rows(last=1, group="home")[0]["estimate"]) != due:
                 return False, read
         with Store(folder / "visits.db") as store:
-            blocks = [*open_private(store.reader("visits").observed_blocks())]
+            blocks = [*reveal(store.reader("visits").observed_blocks())]
     seen = {
         int(step) - 1: int(totals[0, 0, 0])  # of the first group
         for steps, many in blocks

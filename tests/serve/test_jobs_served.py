@@ -18,7 +18,7 @@ from some_cases import long
 
 from counton import PureDP
 from counton.base.errors import StateError
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.run.close_stream import close_stream
 from counton.serve import release_times as releasing
 from counton.serve.served_jobs import pack_rows, unpack_rows
@@ -125,7 +125,7 @@ def test_rows_that_would_exhaust_a_stream_are_refused(tmp_path: Path) -> None:
         service.at(1)
         key = tmp_path / "visits.key"
         with Stream.open(str(tmp_path / "visits.db"), "visits", key=key) as stream:
-            assert open_private(stream.amounts).whole == 12
+            assert reveal(stream.amounts).whole == 12
 
 
 #: Jobs of which a few rows come to much of what sums can hold; what one says, and how many rows.
@@ -392,7 +392,7 @@ def test_users_are_bounded_over_all_batches(tmp_path: Path) -> None:
         text = service("GET", "/metrics", "write").text
         assert 'counton_run_over_total{stream="visits"} 4.0\n' in text
     with Stream.open(tmp_path / "visits.db", "visits", key=tmp_path / "visits.key") as stream:
-        marks = list(open_private(stream.digest_sets("user")))
+        marks = list(reveal(stream.digest_sets("user")))
         assert sum(len(part.digests) for part in marks) == 4
 
 
@@ -550,7 +550,7 @@ def test_how_long_a_run_takes_decides_nothing_of_other_users(
 
         def slow(*given: Any, **more: Any) -> Any:
             found = real(*given, **more)
-            until(service.time + timedelta(milliseconds=2 * found.for_operator().rows.read))
+            until(service.time + timedelta(milliseconds=2 * found.confidential_counts().rows.read))
             return found
 
         with pytest.MonkeyPatch.context() as patch:

@@ -365,7 +365,7 @@ def release_line(state: str, name: str, salt: int) -> str:
     cells = Path(state).with_name(f"cells{salt}.csv")
     line: dict[str, Any] = {"count_column": "n", "label": "cell", "groups": "a,b,c,d,e"}
     with run(Job("ranges", cells, state, stream=name, **line, epsilon=1)) as result:
-        counts = result.for_operator().input
+        counts = result.confidential_counts().input
         value = result.read().table()["estimate"].to_list()
         return f"{OTHER if counts.missing or counts.after_final else ''}{value}"
 

@@ -16,7 +16,7 @@ from counton import PureDP
 from counton.base.errors import BudgetExceededError, InvalidInputError
 from counton.privacy import Ledger
 from counton.privacy.contribution import canonical_unit, with_clock, without_clock
-from counton.results.metadata import UserLevel
+from counton.privacy.contribution_rules import UserLevel
 from counton.results.periods import period_of
 from counton.run import Job, run
 from counton.state import Store, verify

@@ -10,7 +10,7 @@ from patience import HANGS
 
 from counton import PureDP, Stream
 from counton.base.errors import ConcurrentWriterError, StateError
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.state.inbox import Batch, Inbox, InboxDrain, Load
 from counton.state.lease import Lease
 from counton.strategies import Binary
@@ -87,7 +87,7 @@ def test_a_fold_is_the_same_until_it_is_taken(state: str) -> None:
         inbox.put([batch("a", b"1"), batch("b", b"2"), batch("a", b"3", "others")])
         fold = fold_of(inbox)
         assert fold is not None
-        assert [*map(open_private, fold.bodies)] == [b"1", b"2"]
+        assert [*map(reveal, fold.bodies)] == [b"1", b"2"]
         inbox.put([batch("c", b"4")])
         with Inbox(state) as other:
             again = fold_of(other)
@@ -96,7 +96,7 @@ def test_a_fold_is_the_same_until_it_is_taken(state: str) -> None:
         take(inbox, fold)
         rest = fold_of(inbox)
         assert rest is not None
-        assert [*map(open_private, rest.bodies)] == [b"4"]
+        assert [*map(reveal, rest.bodies)] == [b"4"]
         take(inbox, rest)
         assert fold_of(inbox) is None
         assert inbox.load() == Load(1, 3, 1)
@@ -111,7 +111,7 @@ def test_folds_are_cut_by_the_times_at_which_batches_came(state: str) -> None:
         for by in (9, 10, 19, 1000, 1000, 1000):
             while (fold := fold_of(inbox, by)) is not None:
                 found.append(
-                    (by, [int(open_private(body)) for body in fold.bodies], fold.first, fold.last)
+                    (by, [int(reveal(body)) for body in fold.bodies], fold.first, fold.last)
                 )
                 take(inbox, fold)
         assert found == [(10, [3, 9], 3, 9), (1000, [11], 11, 11), (1000, [25], 25, 25)]
@@ -159,7 +159,7 @@ def test_a_fold_does_not_grow_under_whoever_counts_it(postgres: str, tmp_path: P
         take(other, found[0])
         rest = fold_of(slow)
         left = () if rest is None else rest.bodies
-        assert sorted(map(open_private, (*found[0].bodies, *left))) == [b"1", b"2"]
+        assert sorted(map(reveal, (*found[0].bodies, *left))) == [b"1", b"2"]
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ from observed_windows import observed_of
 from counton import ZCDP, ContributionBound, Key, PureDP, Stream
 from counton.base.arrays import narrowest, pack, unpack
 from counton.base.errors import StateError
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.state.commit_input import CommitInput
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 
@@ -172,9 +172,9 @@ def test_blocks_of_observed_windows_are_what_was_observed(tmp_path: Path) -> Non
     with Stream.create(
         tmp_path / "state.db", "s", KAry.best(10), PureDP(1), key=Key.generate()
     ) as stream:
-        assert [*open_private(stream.observed_blocks())] == []
+        assert [*reveal(stream.observed_blocks())] == []
         stream.take(Private(CommitInput(observed=seen)))
-        blocks = [*open_private(stream.observed_blocks())]
+        blocks = [*reveal(stream.observed_blocks())]
         assert len(blocks) > 2
         found = {k: x for steps, xs in blocks for k, x in zip(steps.tolist(), xs, strict=True)}
         assert found.keys() == seen.keys()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from counton import Key, PureDP, Stream
 from counton.base.errors import ConcurrentWriterError, StateError
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.state.commit_input import CommitInput
 from counton.state.dedup import DigestChange, DigestSet, Secret, merge, pack, unpack
 from counton.strategies import Binary
@@ -95,17 +95,17 @@ def test_a_large_part_is_kept_in_several(state: str, monkeypatch: pytest.MonkeyP
         stream.take(
             Private(CommitInput(remembered=DigestChange(secret, [part._replace(period=8)])))
         )
-        found = list(open_private(stream.digest_sets("user")))
+        found = list(reveal(stream.digest_sets("user")))
         assert [p.period for p in found] == [7, 7, 7, 8, 8, 8]
         assert [len(p.digests) for p in found] == [4, 4, 2, 4, 4, 2]
         assert np.concatenate([p.facts[0] for p in found[:3]]).tolist() == (digests * 3).tolist()
         whole = merge(found[:3])
         replaced = DigestChange(secret, [whole], replaced=[("user", 7)])
         stream.take(Private(CommitInput(remembered=replaced)))
-        assert [p.period for p in open_private(stream.digest_sets("user"))] == [7, 7, 7, 8, 8, 8]
+        assert [p.period for p in reveal(stream.digest_sets("user"))] == [7, 7, 7, 8, 8, 8]
         stream.take(
             Private(CommitInput(remembered=DigestChange(secret, [], forgotten=[("user", 8)])))
         )
-        assert [p.period for p in open_private(stream.digest_sets("user"))] == [8] * 3
+        assert [p.period for p in reveal(stream.digest_sets("user"))] == [8] * 3
         with pytest.raises(ConcurrentWriterError, match="has begun to count"):
             stream.take(Private(CommitInput(remembered=DigestChange(Secret.fresh(), [part]))))

@@ -14,7 +14,7 @@ from keys import chosen_key
 
 from counton import Key, PureDP, Stream
 from counton.base.errors import ConcurrentWriterError, InputChangedError, StateError
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.continual.checkpoint import with_checksum
 from counton.run import Job, run
 from counton.state import Store, verify
@@ -145,8 +145,8 @@ def test_altered_contents_are_refused_when_read(tmp_path: Path, table: SealedTab
     assert f"table {table.name}) is not what was written" in found.problems[0]
     with Stream.open(tmp_path / "s.db", "s", key=KEY) as stream:
         reads: dict[str, Callable[[], Any]] = {
-            "counton_marks": lambda: [*open_private(stream.digest_sets("user"))],
-            "counton_observed": lambda: [*open_private(stream.observed_blocks())],
+            "counton_marks": lambda: [*reveal(stream.digest_sets("user"))],
+            "counton_observed": lambda: [*reveal(stream.observed_blocks())],
             "counton_sources": lambda: [stream.has_source(f"file {n}") for n in range(9)],
         }
         for name, read in reads.items():
@@ -275,7 +275,7 @@ def test_reader_sees_what_another_process_has_written_meanwhile(state: str) -> N
         )
         assert reader.has_source("a")
         assert reader.secret() == SECRET
-        assert [part.digests.tolist() for part in open_private(reader.digest_sets("user"))] == [[5]]
+        assert [part.digests.tolist() for part in reveal(reader.digest_sets("user"))] == [[5]]
 
 
 def test_writer_that_was_taken_over_is_told_so_when_it_reads(state: str) -> None:
@@ -287,7 +287,7 @@ def test_writer_that_was_taken_over_is_told_so_when_it_reads(state: str) -> None
         with pytest.raises(
             ConcurrentWriterError, match="another process has released in stream 's'"
         ):
-            [*open_private(former.digest_sets("user"))]
+            [*reveal(former.digest_sets("user"))]
 
 
 def test_failed_commit_leaves_the_lists_of_the_writer(
@@ -340,7 +340,7 @@ def test_wrong_seals_do_not_notice_what_the_tests_above_alter(
     write_rows(tmp_path / "s.db", MARKS, rows)
     assert all(one.right for one in verify(tmp_path / "s.db", key=KEY))
     with Stream.open(tmp_path / "s.db", "s", key=KEY) as stream:
-        found: Callable[[], Any] = lambda: open_private(stream.digest_sets("user"))  # noqa: E731
+        found: Callable[[], Any] = lambda: reveal(stream.digest_sets("user"))  # noqa: E731
         assert [part.digests.tolist() for part in found()] == [[1], [1]]
 
 
@@ -349,4 +349,4 @@ def test_another_key_is_not_told_apart_by_digests(tmp_path: Path) -> None:
     build(tmp_path / "s.db")
     with Store(tmp_path / "s.db") as store:
         reader = store.reader("s", Key.generate())
-        assert len([*open_private(reader.observed_blocks())]) == 1
+        assert len([*reveal(reader.observed_blocks())]) == 1

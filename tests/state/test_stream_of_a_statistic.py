@@ -48,9 +48,9 @@ def test_it_releases_what_a_running_statistic_does(
             assert stream.statistic == running.statistic
             assert observed_of(stream)[step + 1].tolist() == [0, 1, 2]
     with Stream.open(state, "s", key=key) as stream:
-        again = [reading.release.value for reading in stream.readings()]
+        again = [reading.release.value for reading in stream.results()]
         np.testing.assert_array_equal(again, expected)
-        assert stream.readings()[-1].table_columns() is not None
+        assert stream.results()[-1].table_columns() is not None
         in_data = stream.design.contribution.from_grid
         stream.release_many(in_data(changes(stream, batches)), first_step=1)
         with pytest.raises(InputChangedError):
@@ -139,7 +139,7 @@ def test_cells_are_the_statistics_own(file: Path) -> None:
         Stream.create(file, "s", Binary(7), PureDP(1)) as stream,
         pytest.raises(InvalidInputError, match="has counts and no statistic"),
     ):
-        stream.readings()
+        stream.results()
 
 
 def test_a_step_that_could_not_be_noted_is_behind_the_next(

@@ -17,8 +17,9 @@ from run_results import counts_of, design_of, releases_of
 from counton import ZCDP, PureDP, Stream
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInputError, StateError
-from counton.base.private import open_private
-from counton.results.metadata import ReleaseMetadata, UserLevel
+from counton.base.private import reveal
+from counton.privacy.contribution_rules import UserLevel
+from counton.results.metadata import ReleaseMetadata
 from counton.results.systematic_errors import systematic_errors
 from counton.run import Job, chosen_rows, run
 from counton.run.contribution_choice import with_ranks, within_bound
@@ -320,7 +321,7 @@ def test_a_later_run_may_leave_thresholds_out_and_not_change_them(tmp_path: Path
         "reach", job({}, state, given[1], 2).events, state, append=True, until="latest-event"
     )
     with run(again) as outcome:
-        assert outcome.spec.description().counting == UserLevel(1, "1w", each=4)
+        assert outcome.spec.description().contribution_rule == UserLevel(1, "1w", each=4)
         assert outcome.spec.description().inner == Reach([1, 2, 4])
 
 
@@ -343,7 +344,7 @@ def test_rows_of_users_are_remembered_until_their_period_is_over(tmp_path: Path)
 def kept(state: Path) -> Counter[str]:
     """How many rows a state knows of each user, by digests; the most of one is called "ann"."""
     with Stream.open(state, "reach") as stream:
-        digests = [one.digests for one in open_private(stream.digest_sets("user"))]
+        digests = [one.digests for one in reveal(stream.digest_sets("user"))]
     numbers = np.unique(np.concatenate(digests), return_counts=True)[1]
     return Counter({"ann": int(numbers.sum())})
 
@@ -353,7 +354,7 @@ def test_a_band_is_a_difference_with_the_noise_of_both(tmp_path: Path) -> None:
     with run(job(way, tmp_path / "s.db", nights(0)[0], 1, epsilon=1)) as outcome:
         read: Any = outcome.read()
         table = read.table().filter(pl.col("window_index") == 7, pl.col("group") == "a")
-        reading = read.reading.of("a")
+        reading = read.result.of("a")
     by_name = {row["measure"]: row for row in table.iter_rows(named=True)}
     assert [*by_name] == ["1 or more", "2 or more", "4 or more", "1", "2 to 3"]
     more, fewer, band = (by_name[name] for name in ("2 or more", "4 or more", "2 to 3"))

@@ -107,7 +107,7 @@ def test_each_door_says_of_which_period_a_number_is(tmp_path: Path) -> None:
         both = one.total("1 or more", steps=range(29, 41))
         assert both.what == f"1 or more (25 March to 5 April 2024, {ANEW} week)"
         assert both.value > last
-    assert released.reading.number_of("1 or more").value == last
+    assert released.result.number_of("1 or more").value == last
 
 
 def test_who_asks_for_the_running_sum_is_told_what_it_is(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_the_noise_is_least_of_the_periods(per: str, rho: int | None, tmp_path: 
     asked = job(tmp_path, contribution_period=per, windows=364, **loss)
     ours, totals = (
         error_of_periods(plan_stream(one), per)
-        for one in (asked, asked.having(series="cumulative"))
+        for one in (asked, asked.derive(series="cumulative"))
     )
     assert ours <= totals * (1 + 1e-9)
     if per != "1mo" and rho is None:

@@ -11,7 +11,7 @@ import numpy as np
 from keys import chosen_key
 from numpy.typing import NDArray
 
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.continual import Counter, Design, Releases
 from counton.continual.checkpoint import StreamProgress, write_checkpoint
 from counton.noise import Key
@@ -206,7 +206,7 @@ def sums_of(state: Path, out: Path) -> Path:
         reader = store.reader(name)
         terms = reader.design
         values = reader.releases().values
-        labels = list(open_private(reader.labels()))
+        labels = list(reveal(reader.labels()))
     told = json.loads(Path(f"{out}.json").read_text())["description"]
     flat = values.reshape(len(values), -1)
     steps = range(1, len(values) + 1)

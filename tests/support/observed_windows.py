@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.state import Stream
 
 
@@ -12,6 +12,6 @@ def observed_of(stream: Stream, *also: int) -> dict[int, NDArray[np.int64]]:
     asked = Private(np.array(also, np.int64)) if also else None
     return {
         int(step): totals
-        for steps, some in open_private(stream.observed_blocks(asked))
+        for steps, some in reveal(stream.observed_blocks(asked))
         for step, totals in zip(steps, some, strict=True)
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.continual.design import Design
 from counton.run import RunResult
 from counton.run.planned_steps import ChangedWindow
@@ -58,7 +58,7 @@ class Counts(NamedTuple):
 
 def counts_of(result: RunResult) -> Counts:
     """Return the exact numbers of the rows of a run."""
-    counts = result.for_operator()
+    counts = result.confidential_counts()
     rows = counts.rows
     of_input = counts.input
     choice = of_input.choice
@@ -71,7 +71,7 @@ def counts_of(result: RunResult) -> Counts:
         others=rows.in_other_group,
         skipped=rows.missing,
         quarantined=rows.quarantined,
-        late=of_input.waiting,
+        late=of_input.late_uncounted,
         shut=0 if append else of_input.after_final,
         closed=(choice.after_final or of_input.after_final) if append else 0,
         outside=of_input.outside_snapshot,
@@ -101,7 +101,7 @@ def design_of(result: RunResult) -> Design:
 def labels_of(result: RunResult) -> Sequence[str]:
     """Return the names of groups that a run's stream has counted. They are secret."""
     with _store_of(result) as store:
-        return open_private(store.reader(result.name, result.job.key).labels())
+        return reveal(store.reader(result.name, result.job.key).labels())
 
 
 def details_of(result: RunResult) -> dict[str, Any]:

@@ -16,8 +16,8 @@ def simulate(released: Release, numbers: Any = None, n: int = 1) -> list[Release
     if held.has_cells:
         values = held.series.estimates
     else:
-        assert held.readings.releases is not None
-        values = held.readings.releases.values
+        assert held.results.releases is not None
+        values = held.results.releases.values
     facts = held.design.strategy.facts
     totals = facts.workload == "totals"
     exact = np.asarray(values if numbers is None else numbers, np.float64)

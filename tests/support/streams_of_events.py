@@ -24,4 +24,4 @@ def release_events(
     """Release a step of each batch of events."""
     totals = stream.design.contribution.from_grid(changes(stream, batches))
     steps = stream.release_many(totals, first_step=first_step).steps
-    return stream.readings(steps.start, steps.stop)
+    return stream.results(steps.start, steps.stop)

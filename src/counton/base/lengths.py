@@ -8,6 +8,8 @@ from typing import Final
 
 #: Form of a length: a whole number above 0 and a unit.
 LENGTH: Final = re.compile(r"([1-9]\d{0,8})(s|m|h|d|w|mo)")
+#: Largest delay of a row of users or with an id, in days after the end of the last released window.
+LATE_DAYS = 35
 #: Names of common lengths.
 PERIODS: Final = {
     "1h": "hour",

@@ -1,6 +1,6 @@
 """Private rows and exact numbers, wrapped so that no part of the program leaks them by accident.
 
-A mistake in a message, a log, a table or a chart cannot show a wrapped value. Only `open_private`
+A mistake in a message, a log, a table or a chart cannot show a wrapped value. Only `reveal`
 unwraps it; `docs/how-to-check.md` lists every function that calls it.
 """
 
@@ -19,11 +19,11 @@ class Private(Generic[Inside]):
     It can be passed on; its ``repr`` shows the value's type. Everything else raises an error, in
     the type checker where possible, and always at run time.
 
-    >>> from counton.base.private import Private, open_private
+    >>> from counton.base.private import Private, reveal
     >>> sums = Private([3, 1, 4])
     >>> sums
     Private[list]
-    >>> open_private(sums)
+    >>> reveal(sums)
     [3, 1, 4]
     """
 
@@ -34,7 +34,7 @@ class Private(Generic[Inside]):
         _SLOT.__set__(self, inside)
 
     def __repr__(self) -> str:
-        return f"Private[{type(open_private(self)).__name__}]"
+        return f"Private[{type(reveal(self)).__name__}]"
 
     def __str__(self) -> NoReturn:
         raise _refusal("Text")
@@ -72,7 +72,7 @@ _SLOT: Final[Any] = Private.__dict__["_inside"]
 del Private._inside  # type: ignore[attr-defined]
 
 
-def open_private(private: Private[T]) -> T:
+def reveal(private: Private[T]) -> T:
     """Return the private value; only functions that `docs/how-to-check.md` lists may call this."""
     inside: T = _SLOT.__get__(private)
     return inside
@@ -81,5 +81,5 @@ def open_private(private: Private[T]) -> T:
 def _refusal(call: str) -> TypeError:
     return TypeError(
         f"{call} of private data was asked for: only the functions that docs/how-to-check.md lists "
-        "(open_private) may read rows and exact numbers"
+        "(reveal) may read rows and exact numbers"
     )

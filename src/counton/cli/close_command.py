@@ -33,7 +33,7 @@ def close(state: str, stream: str | None, drop_waiting: bool, withdrawn: str | N
         with Store(state) as store:
             stream = only_name(store.streams)
     closed = close_stream(state, stream, drop_waiting=drop_waiting, withdrawn=withdrawn)
-    dropped = closed.for_operator()
+    dropped = closed.confidential_counts()
     if dropped:
         Console(stderr=True).write_line(
             f"{CONFIDENTIAL}: rows that waited and are not counted: {dropped:,}"

@@ -82,7 +82,7 @@ def _print(name: str, outcome: Rehearsal | ClosedStream | FailedJob) -> None:
         case Rehearsal():
             result = outcome.result
             console.write_line(f"{name}: {_release_in_words(result)}; {loss_of(outcome.plan)}")
-            rows = result.for_operator()
+            rows = result.confidential_counts()
             for note in (f"rows read: {rows.read:,}", *unlisted_group_notes(rows, result.spec)):
                 errors.write_line(f"{CONFIDENTIAL}: job {name}: {note}")
         case ClosedStream():
@@ -97,7 +97,7 @@ def _release_in_words(result: DryRun) -> str:
     windows = result.spec.terms.windowing.windows
     new = result.after - (result.before or 0)
     contents = "the table"
-    if windows.goes_on:
+    if windows.is_recurring:
         contents = f"{new:,} {windows.noun}{'' if new == 1 else 's'}"
     if result.before is None:
         return f"would begin a stream and release {contents}"
@@ -118,7 +118,7 @@ def _rehearsal_to_dict(outcome: Rehearsal) -> dict[str, Any]:
     result = outcome.result
     windowing = result.spec.terms.windowing
     description = result.spec.description()
-    rows = result.for_operator()
+    rows = result.confidential_counts()
     is_single_table = isinstance(windowing, SingleTable)
     return {
         "new_stream": result.before is None,

@@ -175,7 +175,7 @@ def _print_facts(look: FirstLook, job: CountJob, unanswered: Collection[str]) ->
     from counton.cli.run_report import count_column_note
 
     console = Console(stderr=True)
-    facts = look.for_operator(job)
+    facts = look.confidential_counts(job)
     note = count_column_note(look.columns, job)
     if note is None and facts.counts and job.count_column is None:
         shown = ", ".join(facts.counts[:_SHOWN_COLUMNS])

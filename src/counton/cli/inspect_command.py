@@ -65,7 +65,7 @@ class _Steps:
 
 
 def _steps_of(numbers: ReleaseData) -> _Steps:
-    if not numbers.definition.cut.goes_on:
+    if not numbers.definition.cut.is_recurring:
         return _Steps(())
     return _Steps(tuple(numbers.table()["window_index"].unique().sort().to_list()))
 
@@ -86,7 +86,7 @@ def _print_table_as_json(release: Release) -> None:
         **{fact: public[fact] for fact in ("what", "by", "value", "windows", "groups")},
         "publishes": description.series,
     }
-    if description.cut.goes_on:
+    if description.cut.is_recurring:
         covered = _steps_of(numbers)
         steps = covered.steps
         facts["paper"] = origin_of(mechanism_sources(numbers.design.strategy))
@@ -106,7 +106,7 @@ def _print_table(release: Release) -> None:
     description = numbers.definition
     covered = _steps_of(numbers)
     steps = covered.steps
-    contents = "none" if description.cut.goes_on else "once"
+    contents = "none" if description.cut.is_recurring else "once"
     if steps:
         contents = f"{len(steps):,} {description.cut.noun}s, {steps[0]:,} to {steps[-1]:,}"
         if covered.missing:
@@ -156,10 +156,10 @@ def _tell_of_late_rows(store: Store, name: str) -> None:
     """
     from counton.base.errors import StateError
     from counton.cli.print_forms import CONFIDENTIAL, Console
-    from counton.run.close_stream import late_rows_for_operator
+    from counton.run.close_stream import confidential_late_rows
 
     try:
-        arrived, late = late_rows_for_operator(store, name)
+        arrived, late = confidential_late_rows(store, name)
     except StateError:  # whoever reads releases alone may not see it
         return
     if late:
@@ -266,7 +266,7 @@ def _print_job_stream(
         for note in screen.notes:
             console.write_line(note)
     console.write_line(f"privacy: {privacy_line(description)}")
-    if description.cut.goes_on:
+    if description.cut.is_recurring:
         console.write_line(f"strategy: {_strategy_line(design, description.cut.noun)}")
 
 

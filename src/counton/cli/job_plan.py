@@ -106,7 +106,7 @@ def write_plan(console: Console, plan: PlannedJob) -> None:
     windows = description.cut
     console.write_line(f"{_title(plan)}, kept in {plan.state}")
     whom = description.contribution.describe(description.unit)
-    once = ", once for all windows" if windows.goes_on else ""
+    once = ", once for all windows" if windows.is_recurring else ""
     console.write_line(f"spends {loss_of(plan)} of each {description.unit}{once}: {whom}")
     console.write_line(f"publishes {_published(plan)}; intervals of {percent(plan.level)}%:")
     console.write_table(_table(plan))
@@ -122,7 +122,7 @@ def loss_of(plan: PlannedJob) -> str:
 def _published(plan: PlannedJob) -> str:
     description = plan.description
     windows = description.cut
-    if not windows.goes_on:
+    if not windows.is_recurring:
         return "the table once"
     if windows.lags:
         return f"each window's own number {windows.lags + 1:,} times, the last of them final"
@@ -136,7 +136,7 @@ def _title(plan: PlannedJob) -> str:
         groups = f" of {description.cells.how(len(description.groups), 'groups')}"
     contents = description.subject if description.statistic.additive else description.what
     windows = description.cut
-    if not windows.goes_on:
+    if not windows.is_recurring:
         return f"{contents}{groups}, released once"
     length = f"windows of {windows.every}"
     if windows.lags:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from counton.cli.terminal import Terminal
     from counton.privacy import Guarantee
-    from counton.run.run_job import Progress
+    from counton.run.progress import Progress
     from counton.state import Store
 
 #: Beginning of exact numbers, which go to standard error.

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from counton.base.lengths import LATE_DAYS
 from counton.base.look_alikes import shown_beside
 from counton.base.outside_input import read_plain
 from counton.job.common_options import Job
@@ -19,7 +20,7 @@ from counton.run.run_job import RunResult
 from counton.run.stream_spec import StreamSpec
 from counton.run.terms import CountedEvent, Expiring, RankingOfGroups, UserOfCounts
 from counton.statistics.catalogue import statistic_to_dict
-from counton.windowing.windows import ENDLESS, LATE_DAYS
+from counton.windowing.windows import ENDLESS
 
 #: Names of columns that often say how many things a row stands for.
 _COUNT_NAMES = {"count", "counts", "n", "number", "total"}
@@ -136,7 +137,7 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
     Args:
         newly_quarantined: number of unreadable rows that no earlier run had written to their file.
     """
-    counts = result.for_operator()
+    counts = result.confidential_counts()
     others = counts.rows.quarantined - newly_quarantined
     beside = f" (beside {others:,} that were there before)" if others > 0 else ""
     of_rows = [
@@ -180,7 +181,7 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
 def _notes_of_windows(
     result: RunResult, of_rows: Sequence[tuple[str, int]]
 ) -> list[tuple[str, int]]:
-    counts = result.for_operator()
+    counts = result.confidential_counts()
     windows = result.spec.terms.windowing.windows
     start = windows.at(windows.start) if counts.rows.before_start else ""
     end = windows.at(windows.end) if counts.rows.after_last_window else ""
@@ -198,7 +199,7 @@ def _notes_of_windows(
     return [
         (
             f"rows that arrived late for windows released before, {_when_counted(result)}",
-            counts.input.waiting,
+            counts.input.late_uncounted,
         ),
         ("newest windows released without a row (is a file missing?)", counts.empty_windows),
         (f"rows before the first window ({start}), not counted", counts.rows.before_start),
@@ -234,7 +235,7 @@ def _when_counted(result: RunResult) -> str:
 
 def _number_of_duplicates(result: RunResult) -> int:
     """Return how many rows were counted before; of snapshots, which repeat all rows, none."""
-    return result.for_operator().input.choice.duplicates if result.job.append else 0
+    return result.confidential_counts().input.choice.duplicates if result.job.append else 0
 
 
 def _number_of_closed_windows(result: RunResult) -> int:
@@ -242,7 +243,7 @@ def _number_of_closed_windows(result: RunResult) -> int:
 
     Nearly all rows of a snapshot are counted rows, which the state has forgotten: none of those.
     """
-    return result.for_operator().input.choice.after_final if result.job.append else 0
+    return result.confidential_counts().input.choice.after_final if result.job.append else 0
 
 
 def _changed_windows(result: RunResult) -> list[str]:
@@ -251,7 +252,7 @@ def _changed_windows(result: RunResult) -> list[str]:
     """
     spec = result.spec
     windows = spec.terms.windowing.windows
-    changed = result.for_operator().input.changed
+    changed = result.confidential_counts().input.changed
     noun = "rows"
     if isinstance(spec.terms.privacy_unit, CountedEvent | UserOfCounts):
         noun = plural(spec.terms.privacy_unit.rule.row or spec.description().unit)
@@ -291,7 +292,7 @@ def unlisted_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
 def _remedy_of_late_rows(result: RunResult) -> str:
     """Return words on the options that would let late rows count in their own windows."""
     windows = result.spec.terms.windowing.windows
-    after = windows.long(result.for_operator().input.late_by)
+    after = windows.long(result.confidential_counts().input.late_by)
     window = windows.period or "window"
     already_waits = result.options.release_delay > 0
     waits = f"--release-delay {'longer by ' if already_waits else ''}{after} waits for them"
@@ -327,7 +328,7 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
     >>> [count_column_note(["at", name], job) is None for name in ("rides", "bus_count", "who")]
     [False, False, True]
     """
-    if job.statistic != "count" or job.states("count_column"):
+    if job.statistic != "count" or job.has_stated("count_column"):
         return None
     used = {job.time, job.value_of("user"), job.row_id, *(job.value_of("group_by") or ())}
     names = {*_COUNT_NAMES, plural(str(job.privacy_unit or "n")).lower()}
@@ -360,7 +361,7 @@ def json_report(
     """
     description = result.spec.description()
     windows = result.spec.terms.windowing.windows
-    counts = result.for_operator()
+    counts = result.confidential_counts()
     outputs = result.outputs
     is_drawn = result.after == 0 or result.chart_error is None
     dropped = (
@@ -399,7 +400,7 @@ def json_report(
         "last": None,
         "not_private": {
             "rows": counts.rows.read,
-            "late": counts.input.waiting,
+            "late_uncounted": counts.input.late_uncounted,
             "dropped": dropped,
             "quarantined": counts.rows.quarantined,
             "notes": [*notes],

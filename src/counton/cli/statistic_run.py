@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from counton.base.errors import hide_secrets
+from counton.base.errors import MissingOptionError, hide_secrets
 from counton.cli.command_text import CommandActions
 from counton.cli.exits import ExitCode
 from counton.cli.print_forms import (
@@ -40,8 +40,8 @@ from counton.results.text import groups_in_words, statistic_in_words
 from counton.run.default_paths import has_default_state
 from counton.run.due_windows import EndedWindows
 from counton.run.parsing import parse_policies
-from counton.run.run_job import PreparedRun, RunResult, run
-from counton.windowing.options import MissingOptionError
+from counton.run.prepared_run import PreparedRun
+from counton.run.run_job import RunResult, run
 
 #: Name of the events that are read from standard input.
 STANDARD_INPUT = "-"
@@ -136,7 +136,7 @@ def carry_out(job: Job, *, is_silent: bool, about: str = "", asks: bool = False)
     if not result.before:
         warn_of_weak(lines, description.guarantee, description.unit, about)
     new_lines = len(distinct_lines(quarantine) - set_aside_before)
-    newly_quarantined = min(result.for_operator().rows.quarantined, new_lines)
+    newly_quarantined = min(result.confidential_counts().rows.quarantined, new_lines)
     notes = operator_notes(result, newly_quarantined)
     remark = count_column_note(result.column_names, result.job)
     if remark is not None:
@@ -203,7 +203,7 @@ def ask_before_first_release(prepared: PreparedRun, ended: EndedWindows, console
     what = statistic_in_words(description).removesuffix(",")
     if description.domain:
         what += f" by {groups_in_words(description)} ({len(description.domain):,} groups)"
-    if windows.goes_on:
+    if windows.is_recurring:
         horizon = prepared.spec.strategy.horizon
         length = "without an end" if horizon is None else f"of {horizon:,} {windows.noun}s"
         now = f"{ended.last:,} {windows.noun}{'s' if ended.last != 1 else ''}"

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counton.base.exact import name_alone, refuse_overflow
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.io.bad_rows import set_bad_rows_aside, set_bad_rows_aside_elsewhere, unknown_groups
 from counton.io.remote_rows import RemoteRows
 from counton.io.row_assignment import (
@@ -508,9 +508,9 @@ def _by_cell(
         return adding(marked.lazy()).collect(engine="in-memory")
     if isinstance(source, RemoteRows):
         if bound is not None:
-            for piece in open_private(source.assign_rows(mapping, domain)):
+            for piece in reveal(source.assign_rows(mapping, domain)):
                 bound.take(bound.select(piece.lazy()).collect())
-        return open_private(source.cells(mapping, domain))
+        return reveal(source.cells(mapping, domain))
     # In short windows a group has few rows, and its label would be held nearly once for each.
     labels = kinds == {"label"}
     dense = labels or mapping.windows.whole_days or mapping.windows.steps * groups <= MANY_CELLS

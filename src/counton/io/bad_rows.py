@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from counton.base.errors import InvalidInputError, field
 from counton.base.exact import short_repr
 from counton.base.look_alikes import look_alike, shown_beside
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.io.error_policy import Problem, set_aside
 from counton.io.remote_rows import RemoteRows
 from counton.io.row_assignment import (
@@ -139,7 +139,7 @@ def set_bad_rows_aside_elsewhere(
 
 def _some(source: RemoteRows, mapping: RowMapping, condition: pl.Expr, most: int) -> pl.DataFrame:
     """Fetch at most ``most`` rows by an expression over the columns of `assign_rows`."""
-    return open_private(source.some(mapping, condition, most))
+    return reveal(source.some(mapping, condition, most))
 
 
 def _fetch(source: RemoteRows, rows: pl.DataFrame) -> Source:

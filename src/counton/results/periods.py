@@ -129,7 +129,7 @@ def parsed_period(every: str) -> tuple[int, str]:
 def check_sums(definition: ReleaseMetadata, every: str) -> None:
     """Raise `InvalidInputError` if a release has no windows, or numbers that cannot be added up."""
     obstacle = ""
-    if not definition.cut.goes_on:
+    if not definition.cut.is_recurring:
         obstacle = f"a {definition.what} that is released only once"
     elif not definition.cells.named_beforehand:
         obstacle = (

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
+from counton.base.arguments import with_keywords
 from counton.base.columns import align_lines
 from counton.base.errors import InvalidInputError, field
 from counton.base.exact import percent
@@ -45,7 +46,6 @@ from counton.statistics.cells import Cells
 from counton.statistics.results import StatisticResults
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
-from counton.windowing.options import with_keywords
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -101,9 +101,9 @@ class Release:
         return self.numbers.steps
 
     @property
-    def reading(self) -> StatisticResult:
+    def result(self) -> StatisticResult:
         """The numbers after the last step, from which sums and covariances may be computed."""
-        return self.numbers.reading
+        return self.numbers.result
 
     def table(self, steps: range | None = None) -> pl.DataFrame:
         """Return the table: a row for each step and each group or number, with intervals.
@@ -205,9 +205,9 @@ class Release:
             columns = columns[1:]
             statistic = inner_of(statistic)
         additive = statistic.additive and measured == name
-        counting = numbers.definition.counting
+        contribution_rule = numbers.definition.contribution_rule
         if member.counted_ranks == (1,) or (by is None and member.counts_users):
-            counting = counting.with_groups(member.counted_ranks[-1])
+            contribution_rule = contribution_rule.with_groups(member.counted_ranks[-1])
         definition = replace(
             numbers.definition,
             what=statistic.keyword or type(statistic).__name__,
@@ -215,9 +215,9 @@ class Release:
             by=by,
             domain=groups,
             value=columns[0] if len(columns) == 1 else None,
-            counting=counting,
+            contribution_rule=contribution_rule,
         )
-        releases = numbers.readings.releases
+        releases = numbers.results.releases
         assert releases is not None
         if additive:
             values = report.values_of(name, releases.values, terms)
@@ -227,8 +227,8 @@ class Release:
         def read(release: StepRelease) -> StatisticResult:
             return report.read_part(name, Cells(release), by_group)
 
-        readings = StatisticResults(definition.statistic, releases.steps, releases, read=read)
-        selected = replace(numbers, definition=definition, design=terms, published=readings)
+        results = StatisticResults(definition.statistic, releases.steps, releases, read=read)
+        selected = replace(numbers, definition=definition, design=terms, published=results)
         return type(self)(selected)
 
     def at(self, level: float) -> Self:
@@ -627,7 +627,7 @@ def _within_words(numbers: ReleaseData, steps: Steps) -> str:
     """Return the times of some steps in parentheses; "" for all."""
     definition = numbers.definition
     again = definition.users_again
-    if not definition.cut.goes_on or (steps is None and again is None):
+    if not definition.cut.is_recurring or (steps is None and again is None):
         return ""
     start, stop = numbers.ends(steps)
     words = definition.cut.span(range(start + 1, stop + 1))

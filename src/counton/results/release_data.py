@@ -1,6 +1,6 @@
 """Published values with the description of their stream: selection, tables and sums.
 
-Counts and sums have a cell for each step and group. Other statistics have a reading for each step,
+Counts and sums have a cell for each step and group. Other statistics have a result for each step,
 from whose cells tables are computed. A stream to which a program passes numbers has a release of
 these for each step. Other modules need not know which form a release has.
 """
@@ -82,7 +82,7 @@ class ReleaseData:
     Attributes:
         steps: steps 1 to the last released step.
         published: cells of this stream's totals, or of windows if no totals are published, by
-            step and group; readings; or releases of a program's numbers.
+            step and group; results; or releases of a program's numbers.
         first: the first step that tables and charts show.
         chosen: names of the selected groups; None: all.
         shown: the selection of numbers to show.
@@ -180,7 +180,7 @@ class ReleaseData:
         return Series(cells, errors.std(self.steps), half, self.there)
 
     @property
-    def readings(self) -> StatisticResults:
+    def results(self) -> StatisticResults:
         """The statistic's numbers at each step; `InvalidInputError` without a statistic."""
         if not isinstance(self.published, StatisticResults):
             self._cannot("differences, shares and sums")
@@ -272,7 +272,7 @@ class ReleaseData:
             if self.has_cells:
                 numbers = numbers._until(steps.stop - 1)
             elif isinstance(self.published, StatisticResults) and self.since is not None:
-                numbers = numbers._readings_until(steps.stop - 1, self.published)
+                numbers = numbers._results_until(steps.stop - 1, self.published)
             elif isinstance(self.published, StatisticResults):
                 numbers = replace(
                     numbers, published=self.published[: steps.stop - self.published.steps.start]
@@ -300,13 +300,13 @@ class ReleaseData:
             own_windows=None if self.own_windows is None else self.own_windows[:last],
         )
 
-    def _readings_until(self, last: int, readings: StatisticResults) -> Self:
-        """Return readings up to step ``last``, without groups that were shown later."""
+    def _results_until(self, last: int, results: StatisticResults) -> Self:
+        """Return results up to step ``last``, without groups that were shown later."""
         assert self.since is not None
-        assert readings.releases is not None
+        assert results.releases is not None
         first = dict(zip(self.since, self._first_steps_of(tuple(self.since)), strict=True))
         since = {group: self.since[group] for group, step in first.items() if step <= last}
-        values = readings.releases.values[:last, : len(since)]
+        values = results.releases.values[:last, : len(since)]
         renewed = self.of(self.definition, self.design, values, self.level, since=since)
         chosen = self.chosen and tuple(group for group in self.chosen if group in since)
         return replace(
@@ -564,22 +564,22 @@ class ReleaseData:
         start, stop = self.ends(steps)
         statistic = self.statistic
         if isinstance(statistic, Grouped):
-            reading = cast("GroupedResult", self._reading_of(start, stop))
-            return reading.of(name).number_of(of)
+            result = cast("GroupedResult", self._result_of(start, stop))
+            return result.of(name).number_of(of)
         if of is not None and name != "all":
             raise InvalidInputError(
                 f"{field('of', of)} names a number of each group, but {self.design.name!r} has no "
                 f"groups: give {of!r} in place of {name!r}"
             )
-        return self._reading_of(start, stop).number_of(of if name == "all" else name)
+        return self._result_of(start, stop).number_of(of if name == "all" else name)
 
     @cached_property
-    def _reading_of(self) -> Callable[[int, int], StatisticResult]:
+    def _result_of(self) -> Callable[[int, int], StatisticResult]:
         """Function of (start, stop) that returns the numbers of steps start + 1 to stop."""
 
         @lru_cache(maxsize=2)
         def read(start: int, stop: int) -> StatisticResult:
-            reading = self.readings[stop - 1]
+            result = self.results[stop - 1]
             if self.design.strategy.facts.workload == "windows":
                 if start != stop - 1:
                     raise InvalidInputError(
@@ -588,14 +588,14 @@ class ReleaseData:
                         f"({field('windows', stop)}), or begin a stream with "
                         f"{field('series', 'cumulative')}"
                     )
-                return reading
-            return reading.since(self.readings[start - 1]) if start else reading
+                return result
+            return result.since(self.results[start - 1]) if start else result
 
         return read
 
     def _numbers(self, start: int, stop: int) -> TableNumbers:
         """Return the table's numbers for steps start + 1 to stop."""
-        return self._reading_of(start, stop).numbers(self._request_at(stop))
+        return self._result_of(start, stop).numbers(self._request_at(stop))
 
     def whole(self, steps: Steps = None, of: str | None = None) -> Estimate:
         """Return the number of all groups together, the divisor of shares.
@@ -609,7 +609,7 @@ class ReleaseData:
             return self.number_of(self.definition.groups, steps, of)
         if isinstance(self.statistic, Grouped):
             return self.number_of(self.statistic.groups, steps, of)
-        return self._reading_of(*self.ends(steps)).whole()
+        return self._result_of(*self.ends(steps)).whole()
 
     def _refuse_shares_of_users(self) -> None:
         """Refuse the number of users of all groups, where one user may count in several groups."""
@@ -679,7 +679,7 @@ class ReleaseData:
         return register_io_source(rows, schema=schema, is_pure=True)
 
     def _chunks(self, steps: range) -> Iterator[range]:
-        """Yield consecutive ranges whose rows fit into memory; a single one for readings."""
+        """Yield consecutive ranges whose rows fit into memory; a single one for results."""
         size = max(1, _ROWS // max(1, len(self.groups)) if self._by_group else len(steps))
         for start in range(0, max(len(steps), 1), size):
             yield steps[start : start + size]
@@ -693,7 +693,7 @@ class ReleaseData:
                 steps.start - published.steps.start : steps.stop - published.steps.start
             ]
             return pl.DataFrame(Releases(steps, values, self.design).table_columns(self.level))
-        return self._published_form(self._rows_of_readings(steps), self.rows_there)
+        return self._published_form(self._rows_of_results(steps), self.rows_there)
 
     def _rows_of_cells(self, shown: range) -> pl.DataFrame:
         windows = self.definition.cut
@@ -782,7 +782,7 @@ class ReleaseData:
             )
             yield ranked_numbers(ranking, float(std))
 
-    def _rows_of_readings(self, steps: range) -> pl.DataFrame:
+    def _rows_of_results(self, steps: range) -> pl.DataFrame:
         begin = self.shown.over or 0
         steps = steps[sum(step < begin for step in steps[:begin]) :]
         begins = self._begins(steps)
@@ -824,7 +824,7 @@ class ReleaseData:
         """Return rows of ``stored_rows``, no single step, and each part of a group's name."""
         if stored_rows is not None:
             table = rows_among(table, stored_rows)
-        if not (self.definition.cut.goes_on or self.has_cells):
+        if not (self.definition.cut.is_recurring or self.has_cells):
             return arranged(table.drop("window_index", "series"))
         parted = table if self.definition.ranks else with_parts(table, self.definition)
         return arranged(with_notes(parted, self.definition.marks))
@@ -916,7 +916,7 @@ class ReleaseData:
         check_periods(windows, every, self.delay)
         periods = periods_of(windows, every, self.steps[-1])
         refuse_users_added(self.definition, every, periods.edges, self._users_begin)
-        make_table = self._sums_of_cells if self.has_cells else self._sums_of_readings
+        make_table = self._sums_of_cells if self.has_cells else self._sums_of_results
         table = make_table(periods)
         if windows.lags:
             from counton.results.revisions import final_windows
@@ -943,7 +943,7 @@ class ReleaseData:
             **columns,
         )
 
-    def _sums_of_readings(self, periods: Periods) -> pl.DataFrame:
+    def _sums_of_results(self, periods: Periods) -> pl.DataFrame:
         """Return the rows of a statistic's table for each period."""
         ends = pairwise(periods.edges.tolist())
         parts = [self._numbers(start, stop).columns(self.level) for start, stop in ends]
@@ -986,12 +986,12 @@ class ReleaseData:
         return {"counted_until": counted_until, "rows": rows}
 
     @property
-    def reading(self) -> StatisticResult:
-        """The numbers after the last step; see `Release.reading`."""
+    def result(self) -> StatisticResult:
+        """The numbers after the last step; see `Release.result`."""
         last = self.steps.stop - 1
         if self.definition.series == "period-to-date":
-            return self._reading_of(int(self._period_begins[last - 1]), last)
-        return self.readings[last - 1]
+            return self._result_of(int(self._period_begins[last - 1]), last)
+        return self.results[last - 1]
 
     @property
     def rows(self) -> int | None:
@@ -1053,7 +1053,7 @@ class ReleaseData:
             facts = {"room": self.shown.room}
         elif isinstance(self.published, StatisticResults):
             facts = {"statistic": self.design.statistic}
-            if (cut := self.definition.cut).goes_on:
+            if (cut := self.definition.cut).is_recurring:
                 windows = f"{cut.noun}s"
                 last = f"all {windows} so far" if over is None else f"the {over} so far"
                 if isinstance(over, int):

@@ -169,7 +169,7 @@ def _release_of(file: _File, level: float | None) -> ReleaseData:
             f"it has {numbers:,} numbers up to step {last:,}, and at most {_MOST_NUMBERS:,} can be "
             "read: export fewer groups (counton export), and read that file"
         )
-    of = _readings
+    of = _results_of_file
     if definition.statistic.additive and not definition.ranks:
         of = _cells
     release_numbers = of(file, definition, terms, level)
@@ -414,7 +414,9 @@ def _rows_there(file: _File, released: ReleaseData) -> pl.DataFrame | None:
     return None if rows_among(table, stored_rows).height == table.height else stored_rows
 
 
-def _readings(file: _File, definition: ReleaseMetadata, terms: Design, level: float) -> ReleaseData:
+def _results_of_file(
+    file: _File, definition: ReleaseMetadata, terms: Design, level: float
+) -> ReleaseData:
     """Return the release computed from released cells: not of counts and sums, but rankings."""
     described = file.described
     rows = file.rows

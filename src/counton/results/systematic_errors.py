@@ -34,14 +34,14 @@ def systematic_errors(definition: ReleaseMetadata) -> list[str]:
     """
     late = list[str]()
     left_out = list[str]()
-    if definition.cut.timed and definition.cut.goes_on:
+    if definition.cut.timed and definition.cut.is_recurring:
         window = definition.window
         unit = definition.unit
-        rows = definition.counting.late_rows(window, unit, ids=definition.ids)
+        rows = definition.contribution_rule.late_rows(window, unit, ids=definition.ids)
         if whole := definition.changes is not None:
             rows = f"a row that came after its {window} was published does not count"
         late = [definition.cut.provisional or rows]
-        if whole and (definition.changes or not definition.counting.users):
+        if whole and (definition.changes or not definition.contribution_rule.bounds_users):
             added = "still come in and are added to it"
             late = [late[0].replace(added, "may still come, go and change")]
     if definition.cut.lags and definition.series == "both":
@@ -59,7 +59,7 @@ def systematic_errors(definition: ReleaseMetadata) -> list[str]:
         left_out = [("rows of groups that were not declared do not count (by an unknown amount)")]
     aside = definition.left_out
     lacking = _rows_that_do_not_count(aside) if aside.skips or aside.sets_aside else []
-    if not definition.counting.users:
+    if not definition.contribution_rule.bounds_users:
         return [*late, *lacking, *_statistic_notes(definition), *left_out]
     beyond = _rows_beyond_a_bound(definition)
     statistic_notes = _statistic_notes(definition)
@@ -69,8 +69,12 @@ def systematic_errors(definition: ReleaseMetadata) -> list[str]:
 
 def _users_counted_again(definition: ReleaseMetadata) -> list[str]:
     """Return a line on distinct users who count several times in one window, if they may."""
-    per = definition.counting.per
-    if per is None or not definition.counting.distinct or made_of_windows(definition.cut, per):
+    per = definition.contribution_rule.per
+    if (
+        per is None
+        or not definition.contribution_rule.distinct
+        or made_of_windows(definition.cut, per)
+    ):
         return []
     period = PERIODS.get(per, f"period of {per}")
     return [
@@ -93,7 +97,9 @@ def _rows_that_do_not_count(left_out: RowsLeftOut) -> list[str]:
 
 def late_note(definition: ReleaseMetadata) -> str | None:
     """Return a note that counts are too low late in a period, where bounds are used up."""
-    return definition.counting.late_note(definition.cut, definition.unit, definition.groups_apart)
+    return definition.contribution_rule.late_note(
+        definition.cut, definition.unit, definition.groups_apart
+    )
 
 
 def adds_users_up(definition: ReleaseMetadata) -> str | None:
@@ -104,9 +110,9 @@ def adds_users_up(definition: ReleaseMetadata) -> str | None:
 
 def _rows_beyond_a_bound(definition: ReleaseMetadata) -> list[str]:
     """Return lines on rows or groups beyond a bound for each user."""
-    counting = definition.counting
+    contribution_rule = definition.contribution_rule
     inner = definition.inner
-    beyond = counting.beyond(definition.cut, definition.unit, definition.groups_apart)
+    beyond = contribution_rule.beyond(definition.cut, definition.unit, definition.groups_apart)
     if beyond is None:
         return []
     counts = getattr(inner, "counts_rows", False) and not inner.in_rank

@@ -88,7 +88,7 @@ def screen_of(released: ReleaseData) -> Screen:
     if released.definition.ranks:
         at_once = f" for all that are shown at once, chosen from up to {shown.room or 0:,} groups"
     rows = released.last_rows()
-    heading = _heading_of_readings(released, at_once)
+    heading = _heading_of_results(released, at_once)
     if not rows.height:
         none = (
             "no group is large enough to be shown yet"
@@ -111,14 +111,14 @@ def _below(released: ReleaseData) -> list[str]:
     ]
 
 
-def _heading_of_readings(released: ReleaseData, at_once: str) -> str:
-    """Return the heading for readings; ``at_once`` names what holds together."""
+def _heading_of_results(released: ReleaseData, at_once: str) -> str:
+    """Return the heading for results; ``at_once`` names what holds together."""
     after = released.steps.stop - 1
     cut = released.definition.cut
     over = released.over
     level = f"intervals of {percent(released.level)}%{at_once}"
     subject = _bounded_subject(released.definition)
-    if not cut.goes_on:
+    if not cut.is_recurring:
         return f"\n{subject}, {level}"
     if not cut.timed:
         when = f"after step {after:,}"
@@ -154,7 +154,7 @@ def _bounded_subject(definition: ReleaseMetadata) -> str:
     """
     inner = definition.inner
     subject = statistic_in_words(definition).removesuffix(",")
-    subject += definition.counting.bound_in_heading(definition.window, definition.unit)
+    subject += definition.contribution_rule.bound_in_heading(definition.window, definition.unit)
     lower, upper = (getattr(inner, end, None) for end in ("lower", "upper"))
     if inner.additive and lower is not None and upper is not None:
         subject += f", values from {text(lower)} to {text(upper)}"

@@ -10,7 +10,7 @@ from typing import Literal
 from counton.base.columns import BETWEEN, list_in_words
 from counton.base.exact import percent, quantity, with_capital
 from counton.base.lazy import software
-from counton.base.lengths import PERIODS
+from counton.base.lengths import LATE_DAYS, PERIODS
 from counton.base.literature import origin_of
 from counton.continual import Design
 from counton.continual.strategy_text import mechanism_sources
@@ -27,7 +27,7 @@ from counton.results.systematic_errors import adds_users_up, systematic_errors
 from counton.statistics.by_group import inner_of
 from counton.windowing.date_text import day_and_time, day_in_words
 from counton.windowing.lazy_polars import polars as pl
-from counton.windowing.windows import ENDLESS, LATE_DAYS
+from counton.windowing.windows import ENDLESS
 
 #: A public introduction to differential privacy.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"
@@ -54,7 +54,7 @@ def methods_of(
     cautions (``notes``), and where to read more.
     """
     cut = definition.cut
-    newest = "the newest numbers" if cut.goes_on and not cut.lags else "the numbers"
+    newest = "the newest numbers" if cut.is_recurring and not cut.lags else "the numbers"
     # Noise is all that an interval covers: late rows and bounds move numbers further.
     margin = far_in_words(reach)
     error = f"noise changes {newest} by at most {margin}"
@@ -87,7 +87,7 @@ def protection_in_words(definition: ReleaseMetadata) -> str:
         "Random noise was mixed in before publication: it limits how well anybody can tell, from "
         f"all published numbers together, {hidden}{', and less so as it gets older' * fades}."
     )
-    if not definition.counting.users and definition.counting.moves is None:
+    if not definition.contribution_rule.bounds_users and definition.contribution_rule.moves is None:
         less = f"Somebody with several {plural(unit)} is protected less."
         may_change = definition.cut.lags or definition.changes
         changes = _as_sentence(changes_note(definition)) if may_change else []
@@ -107,7 +107,7 @@ def measured_in(definition: ReleaseMetadata) -> dict[str, str]:
     {'': 'paid', 'count': 'visits'}
     """
     inner = definition.inner
-    rows = plural("event" if definition.counting.users else definition.unit)
+    rows = plural("event" if definition.contribution_rule.bounds_users else definition.unit)
     if inner.additive:
         return {"": series_in_words(definition)}
     if not inner.statistics:
@@ -142,7 +142,7 @@ def _published_in_words(
         cells_note = definition.cells.how(len(definition.domain or ()), "groups, named beforehand")
         by = groups_in_words(definition) or ""
         subject = f"{subject} by {by} ({cells_note})"
-    if not cut.goes_on:
+    if not cut.is_recurring:
         return f"The {subject}, {cut.span(steps)}, was published once."
     if not cut.timed:
         kind_note = "" if definition.series == "per-window" else " so far"
@@ -312,13 +312,13 @@ def changes_note(definition: ReleaseMetadata) -> str | None:
     """Return a note on the loss of events that change in later inputs; None if rows count once."""
     if (covered := definition.changes) is None:
         return None
-    if definition.counting.users:
+    if definition.contribution_rule.bounds_users:
         rule = "a counted row that later inputs lack stays counted"
         if covered:
             times = "once" if covered == 1 else f"{covered:,} times"
             rule = f"later inputs may replace each counted row {times}, then it stays counted"
         return f"{rule}: the guarantee covers all inputs of each {definition.unit} together"
-    rows = plural(definition.counting.row or definition.unit)
+    rows = plural(definition.contribution_rule.row or definition.unit)
     rule = f"{rows} may change in later inputs (vanish, come back, be in another window or group)"
     if covered:
         times = "1 change" if covered == 1 else f"{covered:,} changes"
@@ -329,20 +329,20 @@ def changes_note(definition: ReleaseMetadata) -> str | None:
 
 def users_note_of(definition: ReleaseMetadata) -> str | None:
     """Return a note on the privacy loss of a user, or on who has bounded a user's rows."""
-    counting = definition.counting
-    if counting.moves is not None and counting.row is not None:
-        rows = f"{counting.moves:,} {counting.row if counting.moves == 1 else plural(counting.row)}"
+    contribution_rule = definition.contribution_rule
+    if contribution_rule.moves is not None and contribution_rule.row is not None:
+        rows = f"{contribution_rule.moves:,} {contribution_rule.row if contribution_rule.moves == 1 else plural(contribution_rule.row)}"
         by = "as bounded before, by whoever made the table"
         return f"the table counts at most {rows} of one {definition.unit}, {by}"
-    if not counting.users:
+    if not contribution_rule.bounds_users:
         return users_note(definition.guarantee, definition.unit)
-    parted = counting.per is not None
+    parted = contribution_rule.per is not None
     return parts_in_words(definition.guarantee, definition.unit) if parted else None
 
 
 def counting_rule(definition: ReleaseMetadata) -> str | None:
     """Return words for the window in which a late row counts, if it does."""
-    if not (definition.cut.timed and definition.cut.goes_on):
+    if not (definition.cut.timed and definition.cut.is_recurring):
         return None
     if not definition.cut.lags:
         return "by arrival" if definition.changes is None else "by the time of each row"
@@ -391,7 +391,7 @@ def account_of(
 
 def _ids_in_words(definition: ReleaseMetadata) -> list[str]:
     """Return a sentence on the unit of rows with ids."""
-    if not definition.ids or definition.counting.users:
+    if not definition.ids or definition.contribution_rule.bounds_users:
         return []
     unit = definition.unit
     return [
@@ -416,7 +416,7 @@ def _released_in_words(definition: ReleaseMetadata, terms: Design, steps: int) -
     cut = definition.cut
     additive = definition.statistic.additive
     subject = statistic_in_words(definition)
-    if not cut.goes_on:
+    if not cut.is_recurring:
         return f"The {subject} was released once."
     if definition.series == "both":
         subject = subject.removesuffix(",")
@@ -505,7 +505,7 @@ def times_in_words(
 ) -> str:
     """Return the times that numbers cover, such as "in each week"; ``every``: drawn windows."""
     cut = definition.cut
-    if not cut.goes_on:
+    if not cut.is_recurring:
         return cut.span(range(1, 2))
     if not cut.timed:
         if isinstance(over, str):
@@ -551,7 +551,7 @@ def in_words(definition: ReleaseMetadata, name: str, steps: range) -> str:
     guarantee = definition.guarantee
     released = f"{cut.count(len(steps))} released"
     scope = f", {guarantee.scope}"
-    if not cut.goes_on:
+    if not cut.is_recurring:
         released = f"{getattr(definition.statistic, 'size', definition.what)} released once"
         scope = ""
     lines = [
@@ -562,7 +562,7 @@ def in_words(definition: ReleaseMetadata, name: str, steps: range) -> str:
         *_indented([guarantee.meaning_for(definition.unit, definition.contribution.relation)]),
         f"privacy loss: {loss_in_words(definition)}",
     ]
-    if cut.goes_on:
+    if cut.is_recurring:
         lines.append(f"paper: {origin_of(mechanism_sources(definition.strategy))}")
     besides = systematic_errors(definition)
     if besides:
@@ -611,7 +611,7 @@ def protected_in_words(definition: ReleaseMetadata) -> str:
 
 def change_in_words(definition: ReleaseMetadata) -> str:
     """Return the most that one unit of privacy changes, in groups and windows if cells are."""
-    words = definition.contribution.change_in_words(steps=definition.cut.goes_on)
+    words = definition.contribution.change_in_words(steps=definition.cut.is_recurring)
     # Values are clipped "in steps of" their resolution, which are no windows.
     words = re.sub(r"(?<!in )\bstep(s?)\b(?! of)", rf"{definition.cut.noun}\1", words)
     if definition.cut.lags and definition.series == "both":
@@ -632,7 +632,7 @@ def loss_in_words(definition: ReleaseMetadata) -> str:
     if isinstance(guarantee, AgesWithData):
         return f"grows with the age of each {unit}"
     loss = f"{guarantee.loss_in_words} for each {unit}, once"
-    if not definition.cut.goes_on:
+    if not definition.cut.is_recurring:
         return loss
     return (
         f"{loss} for the whole stream, which is this series of releases: later releases add "

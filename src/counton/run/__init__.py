@@ -26,9 +26,10 @@ options of the job that it is about.
 
 To read the code, begin with `terms` (typed values; what excludes each other is a type), `parsing`
 and `statistic_parsing` (from a job's options to these values), `stream_spec` (what a stream keeps)
-and `planning` (a new stream). Then `run_job` (the five steps of a run) with `opened_state`,
-`row_source`, `uncounted_files`, `reading`, `due_windows`, `planned_steps` and, for users and row
-ids, `chosen_rows`; then `read_journal` and `outputs`.
+and `planning` (a new stream). Then `run_job` (the five steps of a run) with `prepared_run`,
+`read_rows`, `rows_of_run` and `plan_steps`. These rest on `opened_state`, `row_source`,
+`uncounted_files`, `reading`, `due_windows`, `planned_steps` and, for users and row ids,
+`chosen_rows`. Then `read_journal` and `outputs`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from counton.run.exports import publish as publish
     from counton.run.notes import annotate as annotate
     from counton.run.plan_job import planned_jobs as planned_jobs
-    from counton.run.run_job import Progress as Progress
+    from counton.run.progress import Progress as Progress
     from counton.run.run_job import RunResult as RunResult
     from counton.run.run_job import run as run
     from counton.run.stream_spec import StreamSpec as StreamSpec

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Unpack, cast
 
+from counton.base.arguments import with_keywords
 from counton.base.errors import (
     ChartWarning,
     CountonError,
     InvalidInputError,
+    MissingOptionError,
     hide_secrets,
 )
 from counton.base.errors import field as option_name
@@ -25,10 +27,10 @@ from counton.results.release import Release
 from counton.run.default_paths import default_state, is_named, state_beside
 from counton.run.input_notes import differing_rows_note, number_missing
 from counton.run.job_template import look_at, with_examples
-from counton.run.run_job import Progress, RunResult, no_progress, run
+from counton.run.progress import Progress, no_progress
+from counton.run.run_job import RunResult, run
 from counton.run.terms import Revised, SingleTable
 from counton.statistics import Statistic
-from counton.windowing.options import MissingOptionError, with_keywords
 
 
 @with_keywords(
@@ -160,7 +162,7 @@ def _notes_on_other_rows(result: RunResult, *, has_default_state: bool) -> Itera
     """
     events = result.job.events
     windowing = result.spec.terms.windowing
-    late_ignored = result.for_operator().input.after_final
+    late_ignored = result.confidential_counts().input.after_final
     has_late = bool(late_ignored) and not result.job.append and result.job.row_id is None
     has_late &= not isinstance(windowing, SingleTable)
     is_missing = bool(number_missing(result))

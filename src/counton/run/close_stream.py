@@ -11,7 +11,7 @@ import numpy as np
 from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.exact import name_alone
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.run.stream_spec import StreamSpec, amend_public_notes
 from counton.run.terms import SingleTable
 from counton.state import Store
@@ -31,12 +31,12 @@ class ClosedStream(NamedTuple):
     step: int
     dropped: Private[int]
 
-    def for_operator(self) -> int:
+    def confidential_counts(self) -> int:
         """Return the exact number of rows never counted: only for the operator."""
-        return open_private(self.dropped)
+        return reveal(self.dropped)
 
 
-def late_rows_for_operator(store: Store, name: str) -> tuple[int, int]:
+def confidential_late_rows(store: Store, name: str) -> tuple[int, int]:
     """Return how many rows a stream received, and how many came after their window's release.
 
     Exact: only for the operator.
@@ -44,7 +44,7 @@ def late_rows_for_operator(store: Store, name: str) -> tuple[int, int]:
     Raises:
         StateError: there is no such stream.
     """
-    arrived, late = open_private(store.late_row_stats(name))
+    arrived, late = reveal(store.late_row_stats(name))
     return arrived, late
 
 
@@ -52,7 +52,7 @@ def waiting_rows(reader: JournalReader, spec: StreamSpec) -> Private[int]:
     """Return the number of rows that a stream has read and not counted yet."""
     sums_of_row = len(spec.terms.group_statistic.entries(pl.col("total")))
     waiting = 0
-    blocks = open_private(reader.observed_blocks())
+    blocks = reveal(reader.observed_blocks())
     for _, totals in blocks:  # window, seen or counted, measure, cell; the first measure is rows
         rows = totals[:, :, 0].astype(np.int64)
         waiting += int((rows[:, 0] - rows[:, 1]).sum())
@@ -126,7 +126,7 @@ def _check_withdrawal(words: str) -> None:
 
 
 def _refuse_dropped(name: str, waiting: Private[int]) -> None:
-    rows = open_private(waiting)
+    rows = reveal(waiting)
     if not rows:
         return
     wait = "1 row waits" if rows == 1 else f"{rows:,} rows wait"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.io.remote_rows import RemoteRows
 from counton.io.row_assignment import RowMapping, assign_rows, collect
 from counton.io.sources import Source
@@ -69,7 +69,7 @@ def find_group_names(source: Source, mapping: RowMapping, kept: tuple[str, ...])
         kept: the names that the state has.
     """
     if isinstance(source, RemoteRows):
-        names = open_private(source.labels(mapping))
+        names = reveal(source.labels(mapping))
     else:
         is_inside = pl.col("step").is_between(1, mapping.windows.steps)
         rows = assign_rows(source, mapping).filter(is_inside & pl.col("group").is_not_null())

@@ -7,19 +7,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.job.common_options import Job
 from counton.run.opened_state import OpenedState
+from counton.run.plan_steps import plan_steps
+from counton.run.prepared_run import PreparedRun, prepare
+from counton.run.progress import Progress, no_progress
+from counton.run.read_rows import read_rows
 from counton.run.row_numbers import RowNumbers
-from counton.run.run_job import (
-    PreparedRun,
-    Progress,
-    decide,
-    no_progress,
-    plan_steps,
-    prepare,
-    read_rows,
-)
+from counton.run.run_job import decide
 from counton.run.stream_spec import StreamSpec
 
 
@@ -42,9 +38,9 @@ class DryRun:
     until: int
     counts: Private[RowNumbers] = field(repr=False)
 
-    def for_operator(self) -> RowNumbers:
+    def confidential_counts(self) -> RowNumbers:
         """Return the exact numbers of rows. Only for people who may see the rows."""
-        return open_private(self.counts)
+        return reveal(self.counts)
 
 
 def dry_run(job: Job, progress: Progress = no_progress) -> DryRun:
@@ -81,7 +77,7 @@ def dry_run(job: Job, progress: Progress = no_progress) -> DryRun:
             before=None if prepared.begins_stream else state.released,
             after=max(ended.last, state.released),
             until=ended.until,
-            counts=Private(open_private(read.sums).numbers),
+            counts=Private(reveal(read.sums).numbers),
         )
 
 

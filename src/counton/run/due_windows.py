@@ -65,7 +65,7 @@ class EndedWindows(NamedTuple):
 
 def ended_windows(
     windows: Windows,
-    run: RunOptions,
+    options: RunOptions,
     times: RowTimes,
     released: int,
     now: datetime,
@@ -86,41 +86,41 @@ def ended_windows(
             stream is of the past; or too many windows have ended since the newest row.
         HorizonExceededError: the stated time, or the newest row, is after the last window.
     """
-    if released >= windows.steps or run.until == "end":
+    if released >= windows.steps or options.until == "end":
         return EndedWindows(windows.steps, windows.end)
     begin = microseconds(windows.start)
     if times.more_follow and (times.newest is None or times.newest < begin):
         return EndedWindows(0, begin)
-    if run.until == "latest-event":
-        until = _time_of_newest_row(windows, run, times, now, is_new_stream=is_new_stream)
+    if options.until == "latest-event":
+        until = _time_of_newest_row(windows, options, times, now, is_new_stream=is_new_stream)
         return EndedWindows(windows.ended_by(until), until)
-    stated = _stated_time(windows, run, times, now, allows_missing_rows=allows_missing_rows)
-    until = stated - run.release_delay
+    stated = _stated_time(windows, options, times, now, allows_missing_rows=allows_missing_rows)
+    until = stated - options.release_delay
     if until <= begin:
-        _refuse_long_before(windows, run, stated)
+        _refuse_long_before(windows, options, stated)
         return EndedWindows(0, until)
     ended = EndedWindows(windows.ended_by(until), until)
     if not allows_missing_rows:
-        _refuse_empty_windows(windows, run, times, released, ended.last)
+        _refuse_empty_windows(windows, options, times, released, ended.last)
     return ended
 
 
 def _stated_time(
     windows: Windows,
-    run: RunOptions,
+    options: RunOptions,
     times: RowTimes,
     now: datetime,
     *,
     allows_missing_rows: bool,
 ) -> int:
     """Return the time that the clock or the job states, at most that of the last release."""
-    last_release = windows.end + run.release_delay
-    if not isinstance(run.until, datetime):
+    last_release = windows.end + options.release_delay
+    if not isinstance(options.until, datetime):
         is_past = now - moment(windows.end) > _PAST
-        if run.until == "clock" and is_past and not allows_missing_rows:
-            raise _data_of_the_past(windows, run, times)
+        if options.until == "clock" and is_past and not allows_missing_rows:
+            raise _data_of_the_past(windows, options, times)
         return min(microseconds(now), last_release)
-    until = microseconds(run.until)
+    until = microseconds(options.until)
     stated = option_name("until", windows.at(until))
     if until > microseconds(now):
         raise InvalidInputError(
@@ -136,12 +136,12 @@ def _stated_time(
     return until
 
 
-def _data_of_the_past(windows: Windows, run: RunOptions, times: RowTimes) -> InvalidInputError:
+def _data_of_the_past(windows: Windows, options: RunOptions, times: RowTimes) -> InvalidInputError:
     """Build the error for a stream that ended long ago, so that the clock says nothing."""
-    last = windows.at(min(windows.end + run.release_delay, _LATEST))
+    last = windows.at(min(windows.end + options.release_delay, _LATEST))
     stated = option_name("until", last)
     newest = 0 if times.newest_within is None else windows.ended_by(times.newest_within)
-    if windows.steps - newest > 1 + run.max_empty_windows:
+    if windows.steps - newest > 1 + options.max_empty_windows:
         stated += f" with {option_name('allow_empty_windows', True)}"
     return InvalidInputError(
         f"The last window ended at {windows.at(windows.end)}, so the clock does not tell up to "
@@ -153,14 +153,14 @@ def _data_of_the_past(windows: Windows, run: RunOptions, times: RowTimes) -> Inv
     )
 
 
-def _refuse_long_before(windows: Windows, run: RunOptions, stated: int) -> None:
+def _refuse_long_before(windows: Windows, options: RunOptions, stated: int) -> None:
     """Refuse a stated time that is more than a window before the first one begins.
 
     A scheduled run may come before its first window begins.
     """
     begin = microseconds(windows.start)
     first_window = int(windows.ends(range(1, 2))[0]) - begin
-    if not isinstance(run.until, datetime) or stated > begin - first_window:
+    if not isinstance(options.until, datetime) or stated > begin - first_window:
         return
     raise InvalidInputError(
         f"{option_name('until', windows.at(stated))} is not after {windows.at(windows.start)}, "
@@ -169,7 +169,7 @@ def _refuse_long_before(windows: Windows, run: RunOptions, stated: int) -> None:
 
 
 def _time_of_newest_row(
-    windows: Windows, run: RunOptions, times: RowTimes, now: datetime, *, is_new_stream: bool
+    windows: Windows, options: RunOptions, times: RowTimes, now: datetime, *, is_new_stream: bool
 ) -> int:
     """Return the time of the newest row, less the release delay, if it may decide."""
     newest = times.newest
@@ -180,7 +180,7 @@ def _time_of_newest_row(
         )
     shown = windows.to_the_minute(newest)
     if times.any_beyond:
-        last = windows.at(min(windows.end + run.release_delay, _LATEST))
+        last = windows.at(min(windows.end + options.release_delay, _LATEST))
         raise HorizonExceededError(
             f"The newest row ({shown}) is after the last window of the stream, {windows.steps:,}, "
             f"which ends at {windows.at(windows.end)}. Give {option_name('until', last)} for the "
@@ -195,11 +195,11 @@ def _time_of_newest_row(
             f"The newest row ({shown}) is before {windows.at(windows.start)}, when the first "
             f"window begins. Correct {option_name('start')} or the rows"
         )
-    return newest - run.release_delay
+    return newest - options.release_delay
 
 
 def _refuse_empty_windows(
-    windows: Windows, run: RunOptions, times: RowTimes, released: int, ended: int
+    windows: Windows, options: RunOptions, times: RowTimes, released: int, ended: int
 ) -> None:
     """Refuse to release windows if too many of them have no row: a file may be missing.
 
@@ -207,9 +207,9 @@ def _refuse_empty_windows(
     """
     newest = 0 if times.newest_within is None else windows.ended_by(times.newest_within)
     new_and_empty = ended - max(newest, released)
-    empty = ended - newest if run.repeats_rows else new_and_empty
-    is_empty_snapshot = isinstance(run.input, Snapshot) and not times.any_rows
-    if new_and_empty <= 0 or (empty <= 1 + run.max_empty_windows and not is_empty_snapshot):
+    empty = ended - newest if options.repeats_rows else new_and_empty
+    is_empty_snapshot = isinstance(options.input, Snapshot) and not times.any_rows
+    if new_and_empty <= 0 or (empty <= 1 + options.max_empty_windows and not is_empty_snapshot):
         return
     last = "there is no row"
     newest_window = 0
@@ -219,21 +219,21 @@ def _refuse_empty_windows(
         verb = "windows have" if empty > 1 else "window has"
         last = (
             f"the newest row is of {windows.to_the_minute(times.newest_within)}: {empty:,} {verb} "
-            f"ended since, more than {1 + run.max_empty_windows:,}"
+            f"ended since, more than {1 + options.max_empty_windows:,}"
         )
     without_rows = range(max(newest_window, released) + 1, ended + 1)
     named = f" {windows.span(without_rows)} would have no row." if without_rows else ""
     past = ""
-    if not isinstance(run.input, Snapshot) or run.input.lookback is None:
+    if not isinstance(options.input, Snapshot) or options.input.lookback is None:
         past = (
             f" If the data are of the past, give {option_name('until', 'latest-event')}, which "
             "shows the "
             "time of the newest row."
         )
     stated = f"without {option_name('until')}, this run"
-    if isinstance(run.until, datetime):
-        stated = option_name("until", windows.at(run.until))
-    elif run.until == "now":
+    if isinstance(options.until, datetime):
+        stated = option_name("until", windows.at(options.until))
+    elif options.until == "now":
         stated = option_name("until", "now")
     raise InvalidInputError(
         f"{stated} would release {new_and_empty:,} window{'s' * (new_and_empty > 1)}, but {last}."
@@ -245,7 +245,7 @@ def _refuse_empty_windows(
 
 def covered_windows(
     windows: Windows,
-    run: RunOptions,
+    options: RunOptions,
     released: int,
     ended: EndedWindows,
 ) -> range:
@@ -261,13 +261,13 @@ def covered_windows(
     Raises:
         InvalidInputError: a window would be released that is not covered.
     """
-    covers = run.input.lookback if isinstance(run.input, Snapshot) else None
+    covers = options.input.lookback if isinstance(options.input, Snapshot) else None
     if covers is None:
-        first = 1 if run.repeats_rows else max(released + 1 - windows.lags, 1)
+        first = 1 if options.repeats_rows else max(released + 1 - windows.lags, 1)
         return range(first, ended.last + 1)
     # Windows that the release delay holds back count: the file has their rows in place of earlier
     # ones.
-    last = windows.ended_by(ended.until + run.release_delay)
+    last = windows.ended_by(ended.until + options.release_delay)
     within = windows.within(covers, max(last, released))
     covered = range(within.start, min(within.stop, max(ended.last, released) + 1))
     if ended.last <= released or covered.start <= released + 1:

@@ -30,7 +30,8 @@ import numpy as np
 
 from counton.base.errors import ConcurrentWriterError, CountonError, InvalidInputError, StateError
 from counton.base.errors import field as option_name
-from counton.base.private import Private, open_private
+from counton.base.lengths import LATE_DAYS
+from counton.base.private import Private, reveal
 from counton.io.row_assignment import one_name
 from counton.results.periods import period_of
 from counton.run.remembered_rows import BUCKETS, CLOSED, REFUSED, bucket_of
@@ -44,7 +45,7 @@ from counton.state.dedup import DigestChange, DigestSet, Secret, merge
 from counton.state.inbox import waiting_batches
 from counton.state.keys import KeySource
 from counton.windowing.lazy_polars import polars as pl
-from counton.windowing.windows import LATE_DAYS, microseconds, moment
+from counton.windowing.windows import microseconds, moment
 
 _Result = TypeVar("_Result")
 
@@ -423,4 +424,4 @@ def _secret_of(stream: Stream) -> Secret:
 
 
 def _users_of(stream: Stream) -> list[DigestSet]:
-    return list(open_private(stream.digest_sets("user")))
+    return list(reveal(stream.digest_sets("user")))

@@ -15,7 +15,7 @@ def repeats_all_rows(result: RunResult) -> bool:
 
 def number_missing(result: RunResult) -> int:
     """Return how many counted rows the input of a run lacks. Exact: only for the operator."""
-    counts = result.for_operator().input
+    counts = result.confidential_counts().input
     if not repeats_all_rows(result):
         return 0
     return counts.missing or counts.choice.missing
@@ -27,8 +27,8 @@ def differing_rows_note(result: RunResult) -> str | None:
 
     Rows that differ, but add up to the same sums, are not noticed.
     """
-    counts = result.for_operator().input
-    differs = counts.changed or number_missing(result) or counts.waiting
+    counts = result.confidential_counts().input
+    differs = counts.changed or number_missing(result) or counts.late_uncounted
     if result.after > result.before or not (differs and repeats_all_rows(result)):
         return None
     remedy = "to release these rows, begin a new stream with another name"

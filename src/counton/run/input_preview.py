@@ -1,7 +1,7 @@
 """A first look at the rows of a job: their columns, and the times in their first rows.
 
 Nothing is written and nothing spent. Names of columns and the format of times are the schema of the
-events. The days of the first rows are exact and private: only `FirstLook.for_operator` shows them,
+events. The days of the first rows are exact and private: only `FirstLook.confidential_counts` shows them,
 to people who may see the events.
 """
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from counton.base.errors import InvalidInputError
 from counton.base.exact import name_alone
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.io.files import EventFile
 from counton.io.input_paths import SEPARATORS
 from counton.io.sources import Rows, Source, UnreadableRowError, unreadable_errors
@@ -81,9 +81,9 @@ class FirstLook:
     has_rows: bool
     _sample: Private[pl.DataFrame]
 
-    def for_operator(self, job: Job) -> FirstFacts:
+    def confidential_counts(self, job: Job) -> FirstFacts:
         """Return exact facts about the first rows, under the options of a job."""
-        sample = open_private(self._sample)
+        sample = reveal(self._sample)
         some = sample.head(_SOME_ROWS)
         totals = find_totals(some.iter_columns())
         time = "" if job.time is None else str(job.time)
@@ -144,7 +144,7 @@ def look_at(job: Job) -> FirstLook:
     times = _time_columns(sample, names, time)
     separator = str(job.separator or ",")
     decimal: str | None = job.decimal or "."
-    if beginning.has_csv and not job.states("decimal"):
+    if beginning.has_csv and not job.has_stated("decimal"):
         known = {column.name for column in times}
         others = [sample[name] for name in sample.columns if name not in known]
         decimal = decimal_sign(others, separator)
@@ -167,7 +167,7 @@ def _open(job: Job) -> Source:
 
 def _with_separator(job: Job) -> Job:
     """Return the job with the separator of its events, if it states none and that is no comma."""
-    if job.states("separator"):
+    if job.has_stated("separator"):
         return job
     columns = _open(job).columns()
     if len(columns) != 1:

@@ -252,7 +252,7 @@ def _unsaid_unit(job: CountJob, columns: str) -> dict[str, str]:
 
 def are_old(job: Job, look: FirstLook) -> bool:
     """Return whether a run up to now would release many empty windows. Exact: operator only."""
-    newest = look.for_operator(job).newest
+    newest = look.confidential_counts(job).newest
     if newest is None or not look.has_all_rows or job.allow_empty_windows:
         return False
     days = (datetime.now(newest.tzinfo) - newest).total_seconds() / 86_400
@@ -265,7 +265,7 @@ def fitting_start(job: Job, look: FirstLook) -> str | None:
     """Return January 1 of the first row's year if all are older than this year, or the first row's
     day if a file holds some days alone. Operator only.
     """
-    facts = look.for_operator(job)
+    facts = look.confidential_counts(job)
     if facts.first is None or facts.newest is None or str(facts.newest.date()) >= _new_year():
         return None
     if job.lookback is not None:
@@ -329,9 +329,9 @@ def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[
     """
     model = type(job)
     time = job.time or next((column.name for column in look.times), "COLUMN")
-    asked = [name for name in missing if name != "rho" and not job.states(name)]
+    asked = [name for name in missing if name != "rho" and not job.has_stated(name)]
     form = _unusual_form(look, str(time))
-    asked += [name for name in form if not job.states(name)]
+    asked += [name for name in form if not job.has_stated(name)]
     start = usual_start(job)
     if "time" in asked or job.time is not None:
         with_time = job.with_options(time=time)

@@ -81,7 +81,7 @@ def empty_stretches(covered: range, windows_with_rows: ArrayLike) -> list[range]
 
 
 def refuse_holes(
-    run: RunOptions,
+    options: RunOptions,
     windows: Windows,
     source_name: str,
     windows_with_rows: ArrayLike,
@@ -101,12 +101,12 @@ def refuse_holes(
         InvalidInputError: a window that is due lies in a stretch of more windows without a row than
             ``max_empty_windows``.
     """
-    if run.allow_empty_windows or not due:
+    if options.allow_empty_windows or not due:
         return
     holes = [
         range(max(stretch.start, due.start), stretch.stop)
         for stretch in empty_stretches(covered, windows_with_rows)
-        if len(stretch) > run.max_empty_windows and stretch.stop > due.start
+        if len(stretch) > options.max_empty_windows and stretch.stop > due.start
     ]
     if not holes:
         return
@@ -124,7 +124,7 @@ def refuse_holes(
 
 
 def refuse_shrunk_windows(
-    run: RunOptions, windows: Windows, source_name: str, open_windows: Sequence[KeptRows]
+    options: RunOptions, windows: Windows, source_name: str, open_windows: Sequence[KeptRows]
 ) -> None:
     """Refuse to replace the rows of an open window by less than half as many.
 
@@ -136,7 +136,7 @@ def refuse_shrunk_windows(
         InvalidInputError: an open window keeps less than half of its rows.
     """
     shrunk = [window for window in open_windows if 2 * window.now < window.before]
-    if run.allow_empty_windows or not shrunk:
+    if options.allow_empty_windows or not shrunk:
         return
     named = []
     for window in shrunk[:_MOST_NAMED]:
@@ -171,7 +171,7 @@ def refuse_other_ids(source_name: str, id_column: str) -> None:
     )
 
 
-def refuse_other_users(run: RunOptions, source_name: str, user_column: str) -> None:
+def refuse_other_users(options: RunOptions, source_name: str, user_column: str) -> None:
     """Refuse an input that has rows and none of the users' rows that were counted before.
 
     Args:
@@ -181,7 +181,7 @@ def refuse_other_users(run: RunOptions, source_name: str, user_column: str) -> N
     Raises:
         InvalidInputError: the job does not permit it.
     """
-    if run.allow_empty_windows:
+    if options.allow_empty_windows:
         return
     raise InvalidInputError(
         f"{source_name} has none of the rows that were counted before. If each export gives users "
@@ -191,7 +191,7 @@ def refuse_other_users(run: RunOptions, source_name: str, user_column: str) -> N
     )
 
 
-def refuse_other_rows(run: RunOptions, source_name: str) -> None:
+def refuse_other_rows(options: RunOptions, source_name: str) -> None:
     """Refuse an input of all rows that has no row of the windows that were released before.
 
     Args:
@@ -200,7 +200,7 @@ def refuse_other_rows(run: RunOptions, source_name: str) -> None:
     Raises:
         InvalidInputError: the job does not permit it.
     """
-    if run.allow_empty_windows:
+    if options.allow_empty_windows:
         return
     raise InvalidInputError(
         f"{source_name} has none of the rows that were counted before, and it should have all rows "

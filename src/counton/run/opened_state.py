@@ -17,7 +17,7 @@ from counton.base.errors import (
     StreamClosedError,
 )
 from counton.base.errors import field as option_name
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.job.common_options import Job
 from counton.job.stream_name import usual_name
 from counton.noise import Key
@@ -220,7 +220,7 @@ class OpenedState:
 
 def _names_of_groups(stream: JournalReader) -> tuple[str, ...]:
     finds_groups = stream.design.counters is not None
-    return open_private(stream.labels()) if finds_groups else ()
+    return reveal(stream.labels()) if finds_groups else ()
 
 
 def name_in(store: Store, job: Job) -> str:
@@ -230,7 +230,9 @@ def name_in(store: Store, job: Job) -> str:
     that began without a name.
     """
     name = job.stream or usual_name(job)
-    begins_a_stream = any(map(job.states, ("stream", "value", "columns", "count_column", "start")))
+    begins_a_stream = any(
+        map(job.has_stated, ("stream", "value", "columns", "count_column", "start"))
+    )
     if begins_a_stream or name in store.streams:
         return name
     usual_names = [

@@ -1,6 +1,6 @@
 """Plans of jobs: what each would release, with which errors, and at which privacy cost.
 
-A plan prepares a job as a run does (`counton.run.run_job.prepare`), and so refuses what a run
+A plan prepares a job as a run does (`counton.run.prepared_run.prepare`), and so refuses what a run
 refuses. Nothing is written, and no row is read: it looks at existing states, ledgers and files, and
 reads only the header of a file of rows.
 """
@@ -34,7 +34,7 @@ from counton.run.planned_accuracy import (
     last_step,
     planned_design,
 )
-from counton.run.run_job import PreparedRun, prepare
+from counton.run.prepared_run import PreparedRun, prepare
 from counton.run.stream_spec import StreamSpec
 from counton.run.terms import SingleTable
 from counton.state import Store

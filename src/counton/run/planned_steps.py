@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import narrowest
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.run.contribution_choice import ChoiceCounts
 from counton.run.discovered_groups import GroupNamesOfRun
 from counton.run.exactness import AddedSums
@@ -153,7 +153,7 @@ class Span:
     @property
     def is_recurring(self) -> bool:
         """Whether windows follow each other; else there is a single table."""
-        return self.windows.goes_on
+        return self.windows.is_recurring
 
 
 class ChangedWindow(NamedTuple):
@@ -184,7 +184,7 @@ class OperatorCounts:
         late: new rows of windows released before.
         late_by: delay of late rows in windows: most of them came at most so many after the release
             of their own window.
-        waiting: rows of released windows that have not been counted yet.
+        late_uncounted: rows of released windows that have not been counted yet.
         after_final: new rows of windows that were final, counted nowhere.
         outside_snapshot: rows of windows that a snapshot does not cover, counted nowhere.
         missing: counted rows of final windows that a snapshot lacks.
@@ -194,7 +194,7 @@ class OperatorCounts:
 
     late: int = 0
     late_by: int = 0
-    waiting: int = 0
+    late_uncounted: int = 0
     after_final: int = 0
     outside_snapshot: int = 0
     missing: int = 0
@@ -282,7 +282,7 @@ class NewRowsOfRun:
         return OperatorCounts(
             late=measurement.number_of_rows(late),
             late_by=_delay_of_most(late, span.released),
-            waiting=_number_waiting(self.seen(kept, span), span, measurement),
+            late_uncounted=_number_uncounted(self.seen(kept, span), span, measurement),
             after_final=all_rows - measurement.number_of_rows(open_rows),
             outside_snapshot=self.outside_snapshot,
             choice=self.choice,
@@ -353,7 +353,7 @@ class SnapshotOfRun:
         added = sum(window.added for window in for_good)
         return OperatorCounts(
             late=added,
-            waiting=_number_waiting(self.seen(kept, span), span, measurement),
+            late_uncounted=_number_uncounted(self.seen(kept, span), span, measurement),
             after_final=added,
             outside_snapshot=measurement.number_of_rows(
                 self.sums.filter(_step < self.covered.start)
@@ -435,7 +435,7 @@ def _join_totals(kept: pl.DataFrame, sums: pl.DataFrame) -> pl.DataFrame:
     return joined.fill_null(0).sort(_KEY)
 
 
-def _number_waiting(totals: pl.DataFrame, span: Span, measurement: Measurement) -> int:
+def _number_uncounted(totals: pl.DataFrame, span: Span, measurement: Measurement) -> int:
     """Return the number of rows of released windows that have not been counted."""
     waiting = totals.filter(_step <= span.released)
     rows = waiting.select("step", rows=_seen_rows - _counted_rows)
@@ -680,7 +680,7 @@ def kept_totals(
     """
     schema = dict.fromkeys([*_KEY, *_KEPT], pl.Int64)
     frames = [pl.DataFrame(schema=schema)]
-    blocks = iter(()) if stream is None else open_private(stream.observed_blocks(Private(touched)))
+    blocks = iter(()) if stream is None else reveal(stream.observed_blocks(Private(touched)))
     last = len(measurement.kept) - 1  # the total, or the number of rows if that is the total
     for windows, totals in blocks:  # totals: window, seen or counted, measure, cell
         row, cell = np.nonzero(totals.any(axis=(1, 2)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.results.display import DisplaySelection, with_shown_groups
 from counton.results.metadata import ReleaseMetadata
@@ -88,8 +88,8 @@ def _read_numbers(
     if is_revised:
         return _read_newest_versions(stream, description, level, display)
     every_step = range(1, stream.step + 1)
-    readings = stream.readings(1, every_step.stop, description.statistic)
-    return ReleaseData(description, stream.design, every_step, readings, level, shown=display)
+    results = stream.results(1, every_step.stop, description.statistic)
+    return ReleaseData(description, stream.design, every_step, results, level, shown=display)
 
 
 def _read_newest_versions(
@@ -127,7 +127,7 @@ def _read_found_groups(
     stream: JournalReader, description: ReleaseMetadata, level: float, display: DisplaySelection
 ) -> ReleaseData:
     """Read the groups that may be shown, by the first step that showed them, then by name."""
-    names = open_private(stream.labels())
+    names = reveal(stream.labels())
     design = stream.design
     compared = description.cells.compared
     sums_of_group = compared.n_cells

@@ -10,7 +10,7 @@ import numpy as np
 
 from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.io.aggregation import Aggregates, sum_rows
 from counton.io.bad_rows import unlisted_names
 from counton.io.row_assignment import Columns, RowMapping
@@ -60,7 +60,7 @@ def columns_of(spec: StreamSpec) -> Columns:
     )
 
 
-def row_mapping(spec: StreamSpec, run: RunOptions) -> RowMapping:
+def row_mapping(spec: StreamSpec, options: RunOptions) -> RowMapping:
     """Return the rules by which the rows of a run are read."""
     terms = spec.terms
     statistic = terms.group_statistic
@@ -69,19 +69,19 @@ def row_mapping(spec: StreamSpec, run: RunOptions) -> RowMapping:
     return RowMapping(
         columns_of(spec),
         terms.windowing.windows,
-        unlisted_groups="discover" if spec.discovers_groups else run.unlisted_groups,
+        unlisted_groups="discover" if spec.discovers_groups else options.unlisted_groups,
         adds=statistic if adds_values else None,  # else rows are only counted
         ambiguous=terms.ambiguous,
         time_format=terms.time_format,
         declared=groups.names if isinstance(groups, Declared) else (),
         other=groups.other,
-        policies=run.policies,
+        policies=options.policies,
     )
 
 
 def aggregate_rows(
     spec: StreamSpec,
-    run: RunOptions,
+    options: RunOptions,
     source: Private[Source],
     now: datetime,
     kept_names: tuple[str, ...],
@@ -100,12 +100,12 @@ def aggregate_rows(
     Raises:
         InvalidInputError: a row cannot be counted, and no option says what to do with such rows.
     """
-    mapping = row_mapping(spec, run)
-    rows = open_private(source)
+    mapping = row_mapping(spec, options)
+    rows = reveal(source)
     try:
         sums = _add_up(rows, mapping, spec, now, kept_names, make_buffer, watch)
     except UnreadableRowError:  # read the others again, if such rows are set aside
-        rows = rows.sift(mapping.columns.names, run.policies.unread)
+        rows = rows.sift(mapping.columns.names, options.policies.unread)
         sums = _add_up(rows, mapping, spec, now, kept_names, make_buffer, watch)
     return Private(sums)
 
@@ -125,7 +125,7 @@ def _add_up(
         names = find_group_names(rows, mapping, kept_names)
         groups = names.all
     buffer = make_buffer(mapping, groups)
-    counted = open_private(sum_rows(rows, mapping, groups, bound=buffer, watch=watch))
+    counted = reveal(sum_rows(rows, mapping, groups, bound=buffer, watch=watch))
     numbers = _row_numbers(rows, mapping, spec, counted)
     frame = counted.cells.rename({"group": "cell"})
     times = _times_of(counted, now, more_follow=rows.live)
@@ -163,7 +163,7 @@ def refuse_no_row_within(sums: Private[WindowSums], windows: Windows) -> None:
     Raises:
         InvalidInputError: none does, although there are rows.
     """
-    opened = open_private(sums)
+    opened = reveal(sums)
     if not opened.numbers.read or opened.numbers.within or opened.times.more_follow:
         return
     newest = "none can be counted"

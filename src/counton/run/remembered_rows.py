@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.results.periods import period_of
 from counton.run.terms import StreamTerms
 from counton.state import Stream
@@ -126,23 +126,23 @@ class RememberedRows:
         if stream is None:
             first_open = FirstOpen.after(released, windows, per)
             return cls(_NO_USERS, _NO_IDS, _NO_REFUSED, first_open, {})
-        closed = [digest_set.period for digest_set in open_private(stream.digest_sets(CLOSED))]
+        closed = [digest_set.period for digest_set in reveal(stream.digest_sets(CLOSED))]
         first_open = FirstOpen.after(released, windows, per, max(closed, default=None))
         refused = [_NO_REFUSED]
-        for digest_set in open_private(stream.digest_sets(REFUSED)):
+        for digest_set in reveal(stream.digest_sets(REFUSED)):
             last_period = pl.lit(digest_set.period, pl.Int64)
             buckets = pl.DataFrame({"bucket": digest_set.digests})
             refused.append(buckets.with_columns(last_period=last_period))
         sets: Counter[tuple[str, int]] = Counter()
         users = [_NO_USERS]
         if terms.privacy_unit.user_column is not None:
-            for digest_set in open_private(stream.digest_sets("user")):
+            for digest_set in reveal(stream.digest_sets("user")):
                 sets["user", digest_set.period] += 1
                 if digest_set.period >= first_open.period:
                     users.append(_users_of(digest_set, facts_kept(terms)))
         ids = [_NO_IDS]
         if terms.id_column is not None:
-            for digest_set in open_private(stream.digest_sets("id")):
+            for digest_set in reveal(stream.digest_sets("id")):
                 sets["id", digest_set.period] += 1
                 day = pl.lit(digest_set.period, pl.Int64)
                 ids.append(pl.DataFrame({"id": digest_set.digests}).with_columns(day=day))

@@ -45,7 +45,7 @@ class QueryMoments(NamedTuple):
 
 
 def query_moments(
-    job: Job, spec: StreamSpec, run: RunOptions, released: int, now: datetime
+    job: Job, spec: StreamSpec, options: RunOptions, released: int, now: datetime
 ) -> QueryMoments:
     """Return the values of ``{since}`` and ``{until}`` in the query of a job.
 
@@ -75,22 +75,22 @@ def query_moments(
             f"{shown} uses only {{{min(names)}}}, so the next run would select some of these new "
             "rows again, and count them twice. Use both {since} and {until}"
         )
-    if "until" in names and run.until == "latest-event":
+    if "until" in names and options.until == "latest-event":
         raise InvalidInputError(
             f"{shown} uses {{until}}, but {option_name('until', 'latest-event')} is known only "
             "after the "
             "rows are read. Leave one of them out"
         )
-    covers = run.input.lookback if isinstance(run.input, Snapshot) else None
+    covers = options.input.lookback if isinstance(options.input, Snapshot) else None
     ended = EndedWindows(released, 0)
     if "until" in names or covers is not None:
         nothing = RowTimes(None, None, any_beyond=False, any_rows=False)
         ended = ended_windows(
-            windows, run, nothing, released, now, is_new_stream=False, allows_missing_rows=True
+            windows, options, nothing, released, now, is_new_stream=False, allows_missing_rows=True
         )
     since = released
     if spec.takes_whole_windows:
-        since = covered_windows(windows, run, released, ended).start - 1
+        since = covered_windows(windows, options, released, ended).start - 1
     steps = {"since": since, "until": max(ended.last, released)}
     moments = {
         name: int(windows.ends(range(step, step + 1))[0])

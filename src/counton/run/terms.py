@@ -16,6 +16,7 @@ from typing import ClassVar, Literal, Protocol
 
 from typing_extensions import override
 
+from counton.base.arguments import DEFAULT_TOP
 from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.series import Series
@@ -23,15 +24,19 @@ from counton.io.declared_groups import refuse_long_terms
 from counton.io.error_policy import Policies
 from counton.privacy import ZCDP, ApproxDP, ContributionBound, ExpiringDP, ExpiringZCDP, PureDP
 from counton.privacy.contribution import Relation
+from counton.privacy.contribution_rules import (
+    EVENT_LEVEL,
+    BoundedUpstream,
+    ContributionRule,
+    UserLevel,
+)
 from counton.results.display import DisplaySelection
-from counton.results.metadata import ADDED, BoundedUpstream, ContributionRule, UserLevel
 from counton.statistics import AccumulatorStatistic, Grouped, TopK
 from counton.statistics.average import undeclared_variant
 from counton.statistics.report_members import GroupedRows
 from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies import StreamStrategy
 from counton.windowing.groups import GroupNames
-from counton.windowing.options import TOP
 from counton.windowing.windows import RevisableWindows, SingleTableWindow, Windows, lags_in
 
 
@@ -107,7 +112,7 @@ class RankingOfGroups(StatisticOfRows):
         shown: number of groups that are shown, unless a later job says otherwise.
     """
 
-    shown: int = TOP
+    shown: int = DEFAULT_TOP
     neighbours: Relation = "add_remove"
 
     @override
@@ -122,12 +127,28 @@ class RankingOfGroups(StatisticOfRows):
 # ------------------------------------------------------------------------------------- windowing
 @dataclass(frozen=True)
 class _TimeWindows:
-    """What all windows of time have: the column of event times, their length and their start."""
+    """What all windows of time have. Impossible windows are refused when an object is made.
+
+    Attributes:
+        time: the column of event times.
+        every: the length of a window.
+        start: the begin of the first window.
+        timezone: the time zone of windows and of times without a zone.
+        windows: the windows, with their edges.
+    """
 
     time: str
     every: str
     start: datetime
     timezone: str
+    windows: Windows = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "windows", self._make_windows())
+
+    def _make_windows(self) -> Windows:
+        """Return the windows, with their edges."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -141,9 +162,8 @@ class FixedHorizon(_TimeWindows):
         """Number of steps in which a row may change a release."""
         return self.n_windows
 
-    @cached_property
-    def windows(self) -> Windows:
-        """The windows, with their edges."""
+    @override
+    def _make_windows(self) -> Windows:
         return Windows(self.start, self.every, self.n_windows, self.timezone)
 
 
@@ -154,8 +174,8 @@ class Endless(_TimeWindows):
     expected_windows: int
     horizon = None
 
-    @cached_property
-    def windows(self) -> Windows:
+    @override
+    def _make_windows(self) -> Windows:
         return Windows.endless(self.start, self.every, self.timezone)
 
 
@@ -165,6 +185,7 @@ class Revised(_TimeWindows):
 
     n_windows: int
     allowed_lateness: str
+    windows: RevisableWindows = field(init=False, repr=False, compare=False)
 
     @property
     def n_revisions(self) -> int:
@@ -176,8 +197,8 @@ class Revised(_TimeWindows):
         """Number of versions of a window: noise is not shared between windows."""
         return self.n_revisions + 1
 
-    @cached_property
-    def windows(self) -> RevisableWindows:
+    @override
+    def _make_windows(self) -> RevisableWindows:
         return RevisableWindows(
             self.start, self.every, self.n_windows, self.timezone, self.n_revisions + 1
         )
@@ -196,9 +217,8 @@ class Expiring(_TimeWindows):
     strategy: ExpiringStrategy
     horizon = None
 
-    @cached_property
-    def windows(self) -> Windows:
-        """The windows, with their edges."""
+    @override
+    def _make_windows(self) -> Windows:
         if self.n_windows is None:
             return Windows.endless(self.start, self.every, self.timezone)
         return Windows(self.start, self.every, self.n_windows, self.timezone)
@@ -297,7 +317,7 @@ class Event:
 
     word: str
     user_column: ClassVar[None] = None
-    rule: ClassVar[ContributionRule] = ADDED
+    rule: ClassVar[ContributionRule] = EVENT_LEVEL
 
     def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what one row changes."""
@@ -315,7 +335,7 @@ class CountedEvent:
     word: str
     column: str
     user_column: ClassVar[None] = None
-    rule: ClassVar[ContributionRule] = ADDED
+    rule: ClassVar[ContributionRule] = EVENT_LEVEL
 
     def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what one counted event changes."""
@@ -347,7 +367,7 @@ class UserOfCounts:
     def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what all events of one user change."""
         row = replace(statistic.contribution(batched=True), unit=self.word)
-        return self.rule.bounding(row)
+        return self.rule.contribution_bound(row)
 
 
 @dataclass(frozen=True)
@@ -395,7 +415,7 @@ class User:
     def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what all counted rows of one user (and period) change."""
         row = replace(statistic.contribution(batched=True), unit=self.rule.of(self.word))
-        return self.rule.bounding(row, statistic.norms_of_people(self.max_contributions))
+        return self.rule.contribution_bound(row, statistic.norms_of_people(self.max_contributions))
 
 
 @dataclass(frozen=True)
@@ -424,7 +444,7 @@ class DistinctUser:
     def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what one user changes."""
         row = replace(statistic.contribution(batched=True), unit=self.word)
-        return self.rule.bounding(row, statistic.norms_of_people(self.max_groups))
+        return self.rule.contribution_bound(row, statistic.norms_of_people(self.max_groups))
 
 
 # ------------------------------------------------------------------------------------------ loss

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from counton.base.errors import InputChangedError, InvalidInputError
 from counton.base.errors import field as option_name
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.io.bad_rows import change_error
 from counton.io.remote_rows import RemoteRows
 from counton.io.sources import Rows, Source
@@ -88,7 +88,7 @@ def leave_out_counted_files(
     Raises:
         InvalidInputError: there is such a file.
     """
-    files = open_private(source)
+    files = reveal(source)
     if files.accepted or isinstance(files, RemoteRows):
         return source
     if not are_several and len(files.parts) == 1:  # it is hashed after its rows are read
@@ -124,7 +124,7 @@ def recognise_files(
         InvalidInputError: a file changed while it was read.
         InputChangedError: a batch of a query was counted with other rows.
     """
-    files = open_private(source)
+    files = reveal(source)
     recognised = UncountedFiles(files.name, len(files.parts))
     is_new_rows = isinstance(kind, NewRows)
     if not files.accepted and not isinstance(kind, Snapshot) and (is_new_rows or files.live):

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from counton.base.exact import MOST_SENT, refuse_overflow
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.io.aggregation import sum_rows
 from counton.io.row_assignment import assign_rows
 from counton.io.sources import Source
@@ -70,7 +70,7 @@ def checked_batch(
     if bad.any():
         sum_rows(source, mapping, groups)  # refuses bad rows, unless they are skipped
     frame = _with_moments(part.frame().collect(), read["us"], served).filter(~bad)
-    counted = open_private(sum_rows(source, mapping, groups, marked=read.filter(~bad)))
+    counted = reveal(sum_rows(source, mapping, groups, marked=read.filter(~bad)))
     sums = counted.cells.rename({"group": "cell"})
     of_cells = sums.group_by("cell").agg(pl.col("total").cast(pl.Float64).abs().sum())
     largest: Any = of_cells["total"].max()

@@ -18,10 +18,12 @@ from functools import cached_property, partial
 from time import monotonic
 
 from counton.base.errors import ConcurrentWriterError, StateError
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.io.sources import Rows
 from counton.run.opened_state import OpenedState
-from counton.run.run_job import RowCounts, commit, decide, prepare, publish_again, read_rows
+from counton.run.prepared_run import prepare
+from counton.run.read_rows import read_rows
+from counton.run.run_job import RowCounts, commit, decide, publish_again
 from counton.serve.batch_intake import UnderWay
 from counton.serve.log_lines import note, warn
 from counton.serve.served_jobs import ServedJob, unpack_rows
@@ -53,9 +55,9 @@ class ServiceRun:
     after: int
     counts: Private[RowCounts]
 
-    def for_operator(self) -> RowCounts:
+    def confidential_counts(self) -> RowCounts:
         """Return the exact numbers of rows. Only for people who may see the rows."""
-        return open_private(self.counts)
+        return reveal(self.counts)
 
 
 def run(
@@ -249,7 +251,7 @@ class Releaser:
         self._step = result.after
         self.seconds = monotonic() - began
         new = result.after - result.before
-        self._add_counts(result.for_operator(), new)
+        self._add_counts(result.confidential_counts(), new)
         if new:
             seconds = round(self.seconds, 3)
             note("released", stream=self.name, step=result.after, seconds=seconds)
@@ -261,7 +263,7 @@ class Releaser:
         self.counts.update(over=choice.beyond_bound, known=choice.duplicates)
         self.counts.update(closed=choice.after_final + exact.input.after_final)
         if new_steps:
-            self.counts["late"] += exact.input.waiting  # they are counted now
+            self.counts["late"] += exact.input.late_uncounted  # they are counted now
 
     def due_by(self, us: int) -> int:
         """Return how many windows are due, after the wait for late rows, released or not."""

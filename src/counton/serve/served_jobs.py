@@ -20,7 +20,7 @@ from counton.base.errors import (
     StateUnavailableError,
     field,
 )
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.io.row_assignment import RowMapping
 from counton.io.sources import EventFrame, Rows, Source, unreadable_errors
@@ -38,9 +38,9 @@ from counton.run.exactness import SumBounds
 from counton.run.opened_state import OpenedState
 from counton.run.parsing import parse_run
 from counton.run.path_conflicts import refuse_shared
+from counton.run.prepared_run import prepare
 from counton.run.reading import columns_of, row_mapping
 from counton.run.row_source import named_columns
-from counton.run.run_job import prepare
 from counton.run.stream_spec import StreamSpec
 from counton.run.terms import SingleTable
 from counton.serve.settings import MOST_NAME
@@ -246,7 +246,7 @@ def unpack_rows(bodies: Sequence[Private[bytes]]) -> list[Rows]:
     kinds: dict[tuple[Any, ...], list[pl.DataFrame]] = {}
     for body in bodies:
         try:
-            frame = pl.read_ipc_stream(io.BytesIO(open_private(body)))
+            frame = pl.read_ipc_stream(io.BytesIO(reveal(body)))
         except unreadable_errors() as error:
             raise StateError(
                 "rows that wait in the inbox (table counton_inbox_waiting) cannot be read: the "

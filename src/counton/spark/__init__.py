@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from counton.job.common_options import Job
     from counton.results.release import Release
-    from counton.run.run_job import Progress, RunResult
+    from counton.run.progress import Progress
+    from counton.run.run_job import RunResult
     from counton.run.stream_spec import StreamSpec
     from counton.spark.streaming import Batches
 
@@ -73,7 +74,7 @@ def run(
         ...             checkpoint="visits.checkpoint")
     """
     check = _check_of(frame, approve)
-    from counton.run.run_job import no_progress
+    from counton.run.progress import no_progress
     from counton.run.run_job import run as run_job
     from counton.spark.source import SparkSource
     from counton.spark.streaming import start

@@ -28,7 +28,7 @@ from typing import Any, Literal, NamedTuple
 
 from counton.base.errors import ConcurrentWriterError, StateError, StateRolledBackError
 from counton.base.exact import MOST_SENT, name_alone
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.state import schema
 from counton.state.database import Closing, Database, reading
 from counton.state.rollback_guard import latest_witness, position_of
@@ -454,7 +454,7 @@ _Place = tuple[int, int]
 
 
 def _parts(batch: Batch) -> Mapping[int, float]:
-    return {} if batch.parts is None else open_private(batch.parts)
+    return {} if batch.parts is None else reveal(batch.parts)
 
 
 def _digest(batches: Iterable[bytes]) -> bytes:
@@ -476,7 +476,7 @@ def _waits(stream: int, batch: Batch) -> dict[str, Any]:
         "digest": hashlib.sha256(entry + batch.id.encode() + batch.digest).digest(),
         "fold": None,
         "rows": batch.rows,
-        "body": open_private(batch.body),
+        "body": reveal(batch.body),
         "arrived": batch.arrived,
     }
     return {**row, "checksum": _checksum_of(row)}

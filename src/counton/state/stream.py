@@ -23,7 +23,7 @@ from counton.base.errors import (
     field,
 )
 from counton.base.exact import check_integer, name_alone, quote
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.continual import Counter, Releases, StepRelease
 from counton.continual.counter import OneAtATime
 from counton.continual.noise_cache import EncryptedNoise
@@ -386,7 +386,7 @@ class Stream(JournalReader, Closing):
             ConcurrentWriterError: another process took the stream over, or holds the lock.
         """
         with self._turn.take():
-            revealed = open_private(addition)
+            revealed = reveal(addition)
             if revealed.inputs is not None:
                 return self._release(revealed, None, also)
             self._commit(self._counter(), [], revealed, also)
@@ -396,7 +396,7 @@ class Stream(JournalReader, Closing):
     @property
     def amounts(self) -> Private[Amounts]:
         """The sizes of the stream's exact sums so far. Secret."""
-        totals = open_private(self._counter().totals_taken)
+        totals = reveal(self._counter().totals_taken)
         statistic = self.statistic
         smallest, most = extremes(totals)
         whole = 0.0
@@ -542,8 +542,8 @@ class Stream(JournalReader, Closing):
             counter.keep_noise(NoiseTable(self._database, self._row.id))
         try:
             if (statistic := self.statistic) is not None:
-                totals = open_private(counter.totals_taken)
-                windows = open_private(counter.windows_with(grid))
+                totals = reveal(counter.totals_taken)
+                windows = reveal(counter.windows_with(grid))
                 refuse_unreadable_cells(statistic, counter.design, totals, windows)
             releases = counter.release_exact(grid)
             std = counter.std_of(releases) if len(grid) else np.empty(0)

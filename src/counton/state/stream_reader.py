@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from counton.base.errors import ConcurrentWriterError, InvalidInputError, StateError
 from counton.base.exact import check_integer
-from counton.base.private import Private, open_private
+from counton.base.private import Private, reveal
 from counton.continual import Design, Releases
 from counton.state import journal, stream_rows
 from counton.state import keys as keyfile
@@ -127,7 +127,7 @@ class JournalReader:
             values = journal.read(connection, self._row.id, start, stop, terms).values
         return Releases(range(start, stop), values, terms)
 
-    def readings(
+    def results(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
     ) -> StatisticResults:
         """Return the statistic's results at steps ``start..stop-1``, computed from the released
@@ -145,7 +145,7 @@ class JournalReader:
         statistic = self.statistic
         if statistic is None:
             raise InvalidInputError(
-                f"stream {self.design.name!r} has counts and no statistic, so it has no readings: "
+                f"stream {self.design.name!r} has counts and no statistic, so it has no results: "
                 "ask for its releases"
             )
         if read_as is not None and not read_as.allows(statistic):
@@ -164,7 +164,7 @@ class JournalReader:
         Release nothing meanwhile. Read are windows with rows after the last release, and ``also``;
         None reads all.
         """
-        return Private(self._blocks(None if also is None else open_private(also)))
+        return Private(self._blocks(None if also is None else reveal(also)))
 
     def _blocks(self, also: NDArray[np.int64] | None) -> Iterator[ObservedBlock]:
         with self._open_contents(sealed=False) as (connection, contents):

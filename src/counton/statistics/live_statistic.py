@@ -22,7 +22,7 @@ from counton.base.errors import (
     SumOverflowError,
 )
 from counton.base.exact import check_integer, refuse_overflow, shorten
-from counton.base.private import open_private
+from counton.base.private import reveal
 from counton.continual import Counter, Design
 from counton.continual.checkpoint import read_state, with_checksum
 from counton.continual.counter import OneAtATime
@@ -238,7 +238,7 @@ class RunningStatistic:
             changes = self._take(events, stops)
             try:
                 if counter is not None:
-                    totals = open_private(counter.totals_taken)
+                    totals = reveal(counter.totals_taken)
                     refuse_unreadable_cells(self.statistic, self.design, totals, changes)
                     releases = counter.release_exact(changes)
                 results = StatisticResults(

@@ -23,12 +23,10 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.errors import InvalidInputError, field
-from counton.base.lengths import LENGTH, PERIODS, days_in
+from counton.base.lengths import LATE_DAYS, LENGTH, PERIODS, days_in
 from counton.windowing.date_text import day_and_time, day_in_words
 from counton.windowing.lazy_polars import polars as pl
 
-#: Largest delay of a row of users or with an id, in days after the end of the last released window.
-LATE_DAYS = 35
 #: Values at most this stand for rows without a valid time. It is below all valid times.
 NO_MOMENT = -(2**62)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -178,7 +176,7 @@ class Windows:
     #: Word for one step.
     noun: ClassVar[str] = "window"
     #: Whether later releases follow the first one.
-    goes_on: ClassVar[bool] = True
+    is_recurring: ClassVar[bool] = True
     #: Whether steps have times.
     timed: ClassVar[bool] = True
     #: Words on the facts about steps that releases reveal whatever the noise.
@@ -583,7 +581,7 @@ class SingleTableWindow(Windows):
     """One step and no windows of time: all rows belong to the step."""
 
     noun = "step"
-    goes_on = False
+    is_recurring = False
     timed = False
     unprotected: ClassVar[tuple[str, ...]] = ("that a release took place, and when",)
 
@@ -632,7 +630,7 @@ class SingleTableWindow(Windows):
 class UnwindowedSteps(SingleTableWindow):
     """Steps without times: a program passes the numbers of each step, not rows."""
 
-    goes_on = True
+    is_recurring = True
     unprotected = Windows.unprotected
 
     @property

@@ -1,0 +1,300 @@
+"""How rows contribute: each row alone, or rows of users within a bound.
+
+A row counts alone (`EventLevel`), or the rows of each user are bounded, here (`UserLevel`) or by
+whoever made the rows (`BoundedUpstream`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Protocol
+
+from typing_extensions import override
+
+from counton.base.distributions import BoundedChange
+from counton.base.errors import InvalidInputError, field
+from counton.base.lengths import LATE_DAYS, PERIODS
+from counton.privacy.contribution import ContributionBound
+from counton.privacy.guarantees import plural
+
+
+class PeriodicWindows(Protocol):
+    """Windows, as far as bounds of users depend on them."""
+
+    @property
+    def every(self) -> str:
+        """Length of a window."""
+
+    @property
+    def period(self) -> str | None:
+        """Name of a window, such as "day"; None if it has none."""
+
+    def windows_within(self, per: str | None) -> float:
+        """Return the largest number of windows in a period of users."""
+
+
+class ContributionRule:
+    """Base class of contribution rules. Its methods describe a rule without a bound on users."""
+
+    most: int = 1
+    per: str | None = None
+    distinct: bool = False
+    each: int | None = None
+    most_a_window: int | None = None
+    #: How many rows of one user are in a table of counts, bounded by whoever made it, if they are.
+    moves: int | None = None
+    #: The name of one row, where it is not the protected unit.
+    row: str | None = None
+    #: True if the number of a user's rows is bounded.
+    bounds_users: ClassVar[bool] = False
+
+    def of(self, unit: str) -> str:
+        """Return the protected unit, such as "reader's day", given the name of a row or a user."""
+        return unit if self.per is None else f"{unit}'s {PERIODS.get(self.per, self.per)}"
+
+    def contribution_bound(
+        self, row: ContributionBound, norms: tuple[int, int] | None = None
+    ) -> ContributionBound:
+        """Return the bound on the change by one protected unit: ``row``, that of one row."""
+        return row
+
+    def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
+        """Return words on a row that comes after its window's release; ``ids``: rows have an id."""
+        never = f"; one that came more than {LATE_DAYS} days late is in none"
+        return (
+            f"counted by arrival: a row that came after its {window} was published is in a later "
+            f"one{never if ids else ', or does not count'}"
+        )
+
+    def beyond(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:
+        """Return words for what a bound leaves out: nothing here."""
+        return None
+
+    def late_note(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:
+        """Return a note that counts are too low late in a period: none here."""
+        return None
+
+    def bound_in_heading(self, window: str, unit: str) -> str:
+        """Return the bound in a heading, after a comma: none here."""
+        return ""
+
+    def subject(self, unit: str, groups: int | None, *, windows_only: bool) -> str:
+        """Return words for the counted quantity, such as "number of visits".
+
+        ``windows_only``: counts of single windows are released, not running totals.
+        """
+        return f"number of {plural(self.row or unit)}"
+
+    def cell_subject(self, unit: str, *, windows_only: bool) -> str:
+        """Return words for the number in one cell, such as "number of loans"."""
+        return f"number of {plural(self.row or unit)}"
+
+    def with_groups(self, each: int) -> ContributionRule:
+        """Return a copy in which at most ``each`` rows of a bounded user count in a group."""
+        return self
+
+    def to_dict(self) -> dict[str, Any] | None:
+        """Return the bound for each user as JSON values, if there is one."""
+        return dict(vars(self)) or None
+
+
+@dataclass(frozen=True)
+class EventLevel(ContributionRule):
+    """The rule that rows are added up in any order, and that each row is a protected unit."""
+
+
+EVENT_LEVEL = EventLevel()
+
+
+@dataclass(frozen=True)
+class BoundedUpstream(ContributionRule):
+    """The rule of a table of counts of users' rows, which the query that made it has bounded.
+
+    Attributes:
+        moves: how many rows of one user the table may count, in all windows and groups.
+        row: the name of one row.
+
+    >>> BoundedUpstream(5, "visit").subject("person", None, windows_only=True)
+    'number of visits'
+    """
+
+    moves: int
+    row: str
+
+    @override
+    def bound_in_heading(self, window: str, unit: str) -> str:
+        return f", at most {self.moves:,} of one {unit}, as bounded before"
+
+    @override
+    def contribution_bound(
+        self, row: ContributionBound, norms: tuple[int, int] | None = None
+    ) -> ContributionBound:
+        return ContributionBound.events(self.moves, bounds=row, unit=row.unit)
+
+
+@dataclass(frozen=True)
+class UserLevel(ContributionRule):
+    """The rule that some rows of each user count; the unit is a user or, with ``per``, a user's
+    period.
+
+    Attributes:
+        most: largest number of a user's events that count in a period or, with ``each``, of groups
+            in which they count.
+        per: length of a period, such as "1d"; None: the whole stream.
+        distinct: at most one event of a user counts in each window and group.
+        each: largest number of a user's events in each group; None: ``most`` bounds all together.
+        most_a_window: largest number of events, among ``most``, in one window.
+        row: the name of one row.
+
+    >>> loans = UserLevel(3, row="loan")
+    >>> UserLevel(3, "1d").of("visitor"), loans.cell_subject("reader", windows_only=False)
+    ("visitor's day", 'number of loans')
+    """
+
+    most: int
+    per: str | None = None
+    distinct: bool = False
+    each: int | None = None
+    most_a_window: int | None = None
+    row: str = "event"
+    bounds_users: ClassVar[bool] = True
+
+    @override
+    def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
+        note = super().late_rows(window, unit, ids=ids)
+        if ids or self.per is None:
+            return note
+        return (
+            f"{note}, as one that came more than {LATE_DAYS} days (the "
+            f"program's limit) after the end of its {unit}"
+        )
+
+    @override
+    def bound_in_heading(self, window: str, unit: str) -> str:
+        if self.each is not None or self.distinct:
+            return ""
+        bound = f", at most {self.most:,} of one {unit}"
+        if self.most_a_window is not None and self.most_a_window < self.most:
+            bound += f" and {self.most_a_window:,} in a {window}"
+        return bound
+
+    def _may_exceed(self, windows: PeriodicWindows, groups: int | None) -> bool:
+        """Return False if a limit for each window already keeps the bound: ``most`` is at least
+        this limit times the number of windows in a period.
+        """
+        a_window = self.most_a_window or self.most + 1
+        if self.distinct:  # once in each group
+            a_window = min(a_window, 1 if groups is None else groups or a_window)
+        return self.most < windows.windows_within(self.per) * a_window
+
+    @override
+    def beyond(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:
+        """Return words for what the bound leaves out, if it may leave out anything."""
+        count = f"{self.most:,}"
+        if self.each is not None:
+            if groups is None or 0 < groups <= self.most:
+                return None
+            return f"groups beyond {count} of each {unit}"
+        if self.distinct:
+            if not self._may_exceed(windows, groups):
+                return None
+            periods = plural(windows.period or f"period of {windows.every}")
+            return (
+                f"{periods}{'' if groups is None else ' and groups'} beyond {count} of each {unit}"
+            )
+        if self.most_a_window is None:
+            return f"rows beyond {count} of each {unit}"
+        return f"rows beyond {count} of each {unit}, or {self.most_a_window:,} of it in one window,"
+
+    @override
+    def late_note(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:
+        """Return a note that counts are too low in the last windows of a period.
+
+        A user's rows count in order of time until the bound is reached
+        (`counton.run.contribution_choice`).
+        """
+        if self.each is not None or windows.windows_within(self.per) <= 1:
+            return None
+        if not self._may_exceed(windows, groups):
+            return None
+        part = "the stream" if self.per is None else "a period"
+        return (
+            f"late windows of {part} are counted too low: the bound of {self.most:,} for each "
+            f"{unit} is spent in the order of rows, and no interval includes rows beyond it"
+        )
+
+    @override
+    def subject(self, unit: str, groups: int | None, *, windows_only: bool) -> str:
+        if self.each is None:
+            return self.cell_subject(unit, windows_only=windows_only)
+        users = f"number of distinct {plural(unit)}"
+        if groups is None or 0 < groups <= self.most:
+            return users
+        first = "first group" if self.most == 1 else f"first {self.most:,} groups"
+        return f"{users} (each in the {first} alone)"
+
+    @override
+    def cell_subject(self, unit: str, *, windows_only: bool) -> str:
+        if not self.distinct:
+            return f"number of {plural(self.row)}"
+        users = plural(unit.removesuffix(self.of("")))
+        return (
+            f"number of distinct {users}"
+            if windows_only
+            else f"number of {users}, each once in a window"
+        )
+
+    @override
+    def with_groups(self, each: int) -> ContributionRule:
+        return replace(self, each=each)
+
+    @override
+    def contribution_bound(
+        self, row: ContributionBound, norms: tuple[int, int] | None = None
+    ) -> ContributionBound:
+        """Return the bound on the change by all rows of one unit.
+
+        Args:
+            row: the bound of one row; with ``each``, of a unit's rows in one group.
+            norms: 1-norm and squared 2-norm that the statistic knows to be smaller than ``most``
+                rows'.
+
+        Raises:
+            InvalidInputError: the bound holds for each window, but a row counts in several ...
+                guarantee does not protect the presence of a row.
+
+        >>> print(UserLevel(3).contribution_bound(ContributionBound.add_remove(unit="visitor")))
+        one visitor added or removed, with at most 3 events counted, each by at most 1, in any cells
+        and steps
+        """
+        if row.relation == "replace":
+            raise InvalidInputError(
+                f"{field('user')} hides whether a user is in the data, but "
+                f"{field('replace', True)} hides only the values of rows; leave one of them out"
+            )
+        once: Literal["group"] | None = None if self.each is None else "group"
+        if row.pattern is None:
+            a_step = self.most_a_window
+            most = self.most * (row.most or 1)
+            return ContributionBound.events(
+                most, most_a_step=a_step, once=once, bounds=row, unit=row.unit
+            )
+        if self.most_a_window is not None:
+            raise InvalidInputError(
+                f"{field('max_contributions_per_window', self.most_a_window)} is only for counts "
+                "and sums, and here each row changes several numbers; leave it out"
+            )
+        assert isinstance(row.pattern, BoundedChange)
+        rows_together = replace(row.pattern.scaled_by(self.most), once=False)
+        pattern = BoundedChange(*norms) if norms else rows_together
+        rows = f"up to {self.most:,} rows count, each a row" if self.most > 1 else "one row counts,"
+        words = f"of whom {rows} {row.words}"
+        return ContributionBound.of_pattern(pattern, words, unit=row.unit)
+
+
+def contribution_rule_from_dict(bound: Mapping[str, Any] | None) -> ContributionRule:
+    """Rebuild the result of `ContributionRule.to_dict`."""
+    if bound is None:
+        return EventLevel()
+    return BoundedUpstream(**bound) if "moves" in bound else UserLevel(**bound)

@@ -1,0 +1,140 @@
+"""The first step of a run: plan its stream, or load it and compare the job with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from counton.base.private import Private
+from counton.io.input_paths import are_several
+from counton.io.sources import Source
+from counton.job.common_options import Job
+from counton.run.due_windows import EndedWindows, covered_windows
+from counton.run.erasure import check_retain
+from counton.run.opened_state import OpenedState
+from counton.run.outputs import check_outputs, refuse_shared_files
+from counton.run.parsing import parse_outputs, parse_run
+from counton.run.planned_accuracy import refuse_less_accurate
+from counton.run.progress import Progress, no_progress
+from counton.run.row_source import (
+    check_rows,
+    open_rows,
+    open_rows_of_new_stream,
+    query_moments,
+    refuse_rows_as_domain,
+)
+from counton.run.stream_spec import StreamSpec, refuse_differences
+from counton.run.terms import OutputFiles, RunOptions, SingleTable, Snapshot
+from counton.state.ledger_rows import SpentUnit
+from counton.windowing.windows import Windows
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run whose stream is planned or loaded; no row is read yet.
+
+    Attributes:
+        job: the job, filled with the options that its stream keeps.
+        source: the rows, of which only the names of columns are known.
+        are_several_files: whether the job names a folder, a pattern or several files.
+        now: the current time; with a query, the time at which it is asked.
+    """
+
+    job: Job
+    spec: StreamSpec
+    options: RunOptions
+    outputs: OutputFiles
+    state: OpenedState
+    source: Private[Source]
+    are_several_files: bool
+    now: datetime
+
+    @property
+    def begins_stream(self) -> bool:
+        """Whether the job begins its stream."""
+        return self.state.saved is None
+
+    @property
+    def windows(self) -> Windows:
+        """The windows of the stream."""
+        return self.spec.terms.windowing.windows
+
+    @property
+    def states_covers(self) -> bool:
+        """Whether the job states which windows its input covers."""
+        return isinstance(self.options.input, Snapshot) and self.options.input.lookback is not None
+
+    def covered_windows(self, ended: EndedWindows) -> range:
+        """Return the windows of which the input holds all rows."""
+        if isinstance(self.spec.terms.windowing, SingleTable):
+            return range(1, 2)
+        return covered_windows(self.windows, self.options, self.state.released, ended)
+
+
+def prepare(
+    job: Job,
+    state: OpenedState,
+    rows: object,
+    now: datetime,
+    progress: Progress = no_progress,
+    *,
+    units: Sequence[SpentUnit] = (),
+    writes_files: bool = True,
+) -> PreparedRun:
+    """Plan the stream of a job, or load it and compare the job with it. No row is read.
+
+    All refusals that need no rows come here. Of the rows only the names of columns are read.
+
+    Args:
+        rows: a source of rows that a program passes; None: what the job names.
+        now: the current time.
+        progress: function that is told the current task.
+        units: further protected units for which the ledger of the state will have entries.
+        writes_files: False if the run writes no table and no chart, whatever its stream keeps.
+
+    Raises:
+        InvalidInputError: an option or a column is wrong.
+        StreamMismatchError: the job differs from its stream.
+        BudgetExceededError: the privacy budget of the state has no room for the new stream.
+    """
+    progress("choosing a strategy", 0.05)
+    is_new_stream = state.saved is None
+    states_domain = job.has_stated("groups")
+    source: Source | None = None
+    if state.saved is None:
+        from counton.run.planning import plan_stream  # loads all strategies
+
+        source = open_rows_of_new_stream(job, rows)
+        spec = plan_stream(job, [*state.units, *units])
+        state.refuse_beyond_budget(spec)
+    else:
+        kept = StreamSpec.of_stream(state.saved)
+        state.refuse_closed(kept)
+        refuse_differences(kept, job, state.name)
+        job = kept.fill_job(job)
+        refuse_less_accurate(kept, job, state.name)
+        job = job.with_options(margin_of_error=None, solve_for=None)
+        spec = kept.remember(job)
+    options = parse_run(job, spec.terms)
+    outputs = parse_outputs(job) if writes_files else OutputFiles()
+    retention = job.value_of("retain")
+    if retention is not None:
+        check_retain(retention, spec)
+    check_outputs(outputs, options, spec, job.confidence_level)
+    refuse_shared_files(job, rows, options, outputs, state.noise_id)
+    moments = query_moments(job, spec, options, state.released, now)
+    if source is None:
+        source = open_rows(job, rows, moments.edges)
+        if states_domain:
+            refuse_rows_as_domain(job, source, rows)
+    return PreparedRun(
+        job=job,
+        spec=spec,
+        options=options,
+        outputs=outputs,
+        state=state,
+        source=Private(check_rows(source, spec, is_new_stream=is_new_stream)),
+        are_several_files=rows is None and are_several(job.events),
+        now=now if moments.asked_at is None else moments.asked_at,
+    )

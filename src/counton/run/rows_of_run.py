@@ -1,0 +1,102 @@
+"""Which rows of a run count: new ones, chosen ones, or those of a snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from counton.base.private import reveal
+from counton.run.chosen_rows import RowChoice, choose_rows, no_chosen_rows
+from counton.run.discovered_groups import GroupNamesOfRun
+from counton.run.due_windows import EndedWindows
+from counton.run.planned_steps import (
+    NewRowsOfRun,
+    RowsOfRun,
+    SnapshotOfRun,
+)
+from counton.run.prepared_run import PreparedRun
+from counton.run.read_rows import ReadRows
+from counton.run.reading import (
+    WindowSums,
+)
+from counton.run.remembered_rows import RememberedRows
+from counton.run.row_buffer import RowBuffer
+from counton.run.stream_spec import StreamSpec
+from counton.run.terms import NewRows, SingleTable
+from counton.state import Stream
+from counton.windowing.lazy_polars import polars as pl
+
+
+def rows_of_run(
+    prepared: PreparedRun, read: ReadRows, ended: EndedWindows, stream: Stream | None
+) -> RowsOfRun:
+    """Return the rows of a run: new ones, chosen ones, or those of a snapshot."""
+    sums = reveal(read.sums)
+    if sums.buffer is not None:
+        return _chosen_rows(prepared, read, sums.buffer, ended, stream)
+    spec = prepared.spec
+    released = prepared.state.released
+    if isinstance(prepared.options.input, NewRows):
+        has_nothing_new = read.files.is_duplicate or not sums.numbers.read
+        frame = sums.frame.clear() if has_nothing_new else sums.frame
+        first_open = prepared.windows.first_open(released)
+        frame, names = _with_counted_names(spec, frame, sums, pl.col("step") >= first_open)
+        # A file without rows may come again, with rows.
+        return NewRowsOfRun(frame, () if has_nothing_new else read.files.digests, names)
+    is_released = pl.col("step").is_between(released + 1, ended.last)
+    frame, names = _with_counted_names(spec, sums.frame, sums, is_released)
+    return SnapshotOfRun(frame, prepared.covered_windows(ended), names)
+
+
+def _with_counted_names(
+    spec: StreamSpec, frame: pl.DataFrame, sums: WindowSums, counts: pl.Expr
+) -> tuple[pl.DataFrame, GroupNamesOfRun | None]:
+    if sums.names is None:
+        return frame, None
+    places = spec.terms.group_statistic.n_accumulators
+    return sums.names.of_counted_rows(frame, counts, column="cell", sums_of_group=places)
+
+
+def _chosen_rows(
+    prepared: PreparedRun,
+    read: ReadRows,
+    buffer: RowBuffer,
+    ended: EndedWindows,
+    stream: Stream | None,
+) -> RowsOfRun:
+    """Choose the rows that count: they are new, whatever the input but a single table."""
+    sums = reveal(read.sums)
+    spec = prepared.spec
+    released = prepared.state.released
+    windows = prepared.windows
+    covered = range(1, windows.steps + 1)
+    outside = 0
+    if spec.takes_whole_windows:
+        covered = prepared.covered_windows(ended)
+        if prepared.job.lookback is not None:
+            outside_rows = sums.frame.filter(pl.col("step") < covered.start)
+            statistic = spec.terms.group_statistic
+            outside = int(outside_rows["rows"].sum()) // len(statistic.entries(pl.col("total")))
+        covered = range(max(covered.start, released + 1 - windows.lags), covered.stop)
+    keeps_nothing = spec.takes_whole_windows and ended.last <= released
+    if keeps_nothing or read.files.is_duplicate:
+        return replace(no_chosen_rows(sums.names), outside_snapshot=outside)
+    if isinstance(spec.terms.windowing, SingleTable):
+        # All rows are given again, and the choice of those that count is that of the first run.
+        choice = RowChoice(spec.terms, buffer.groups, 0, covered, compares_rows=False)
+        remembered = RememberedRows.read(None, spec.terms, 0)
+        rows = choose_rows(choice, buffer, remembered, sums.names, (), target=1)
+        change = None if released else rows.remembered
+        return SnapshotOfRun(rows.sums, range(1, 2), rows.names, change, rows.choice)
+    choice = RowChoice(
+        spec.terms,
+        buffer.groups,
+        released,
+        covered,
+        compares_rows=not spec.terms.takes_new_rows,
+    )
+    digests = read.files.digests if sums.numbers.read else ()
+    remembered = RememberedRows.read(stream, spec.terms, released)
+    rows = choose_rows(
+        choice, buffer, remembered, sums.names, digests, target=max(ended.last, released)
+    )
+    return replace(rows, outside_snapshot=outside)
