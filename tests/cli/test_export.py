@@ -79,7 +79,7 @@ def test_any_steps_any_groups_and_any_level(counted: Any) -> None:
         ({"windows": ":2"}, pl.col("window_index") <= 2),
         ({"windows": "4:"}, pl.col("window_index") == 4),
         (
-            {"steps": range(2, 4), "groups": ["b"]},
+            {"windows": range(2, 4), "groups": ["b"]},
             (pl.col("group") == "b") & pl.col("window_index").is_between(2, 3),
         ),
         (
@@ -87,7 +87,7 @@ def test_any_steps_any_groups_and_any_level(counted: Any) -> None:
             pl.col("window_index").is_between(2, 3),
         ),
         (
-            {"steps": "2013-01-01T00:30:", "groups": "a"},
+            {"windows": "2013-01-01T00:30:", "groups": "a"},
             (pl.col("window_index") > 1) & (pl.col("group") == "a"),
         ),
     ]

@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "key", ["events", "state", "key", "rollback_guard", "output", "chart", "bad-rows"]
+    "key", ["events", "state", "key", "rollback-guard", "output", "chart", "bad-rows"]
 )
 @pytest.mark.parametrize("value", ['""', '"  "', '"${NOTHING}"', '["e.csv", ""]'])
 def test_empty_text_in_place_of_a_path_is_refused(

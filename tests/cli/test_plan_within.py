@@ -27,7 +27,7 @@ def test_the_command_says_what_python_says(place: Workplace) -> None:
     assert isinstance(found.guarantee, ZCDP)
     assert said["guarantee"] == found.guarantee.to_dict()
     assert said["windows"] == 12
-    assert said["margin_of_error"]["wanted"] == {"": 20}
+    assert said["margin_of_error"]["targets"] == {"": 20}
     assert said["margin_of_error"]["planned"][""] <= 20
 
 

@@ -70,7 +70,7 @@ def test_every_option_comes_back_from_a_file(name: str, tmp_path: Path) -> None:
     files = {"events": str(tmp_path / "e.csv"), "state": str(tmp_path / "s.db")}
     job = with_option(name, value, **files)
     entries = job_entries(job, tmp_path)
-    assert FIELDS[name].alias in entries or name == "name"
+    assert FIELDS[name].alias in entries or name == "stream"
     assert json.loads(json.dumps(entries)) == entries
     save(job, tmp_path / "jobs.toml")
     (read,) = load(tmp_path / "jobs.toml").values()

@@ -152,7 +152,7 @@ def test_windows_alone_have_one_draw_of_noise_each(year: Job) -> None:
         ("cascade", "GrowingCascade", {"series": "per-window"}),
         ("epochs", "Epochs", {"windows": None, "expected_windows": 100}),
         ("growing-sqrt", "GrowingSquareRoot", {"windows": None, "expected_windows": 100}),
-        ("octave", "Octave", {}),
+        ("multiscale", "Octave", {}),
     ],
 )
 def test_what_plans_rank_can_be_named(

@@ -34,7 +34,7 @@ def first_night(folder: Path, **more: Any) -> Job:
 
 #: Words that options take in place of a file, or as their usual value.
 WORDS = [
-    ("bad_rows", "refuse"),
+    ("bad_rows", "fail"),
     *(
         (name, word)
         for name in CountJob.model_fields
@@ -78,8 +78,8 @@ def test_later_nights_of_bad_rows_refuse_take_a_file_and_the_word_again(tmp_path
         ("bad_rows", "quarantine:bad.csv", "quarantine:{folder}/bad.csv"),
         ("bad_rows", "quarantine:fail", "quarantine:{folder}/fail"),
         ("output", "visits.csv", "{folder}/visits.csv"),
-        ("out", "refuse", "{folder}/fail"),
-        ("out", "quarantine:visits.csv", "{folder}/quarantine:visits.csv"),
+        ("output", "fail", "{folder}/fail"),
+        ("output", "quarantine:visits.csv", "{folder}/quarantine:visits.csv"),
         ("chart", "none", "{folder}/none"),
         ("key", "env:KEY", "env:KEY"),
         ("key", "command:cat key", "command:cat key"),
@@ -128,7 +128,7 @@ def test_job_file_reads_words_and_files_from_its_folder(
     (jobs / "home").mkdir()
     (elsewhere / "pages.txt").write_text("another list\n")
     monkeypatch.chdir(elsewhere)
-    text = '[jobs.visits]\nevents = "v.csv"\nstate = "v.db"\nbad-rows = "refuse"\n'
+    text = '[jobs.visits]\nevents = "v.csv"\nstate = "v.db"\nbad-rows = "fail"\n'
     for domain, expected in (
         ("home", "home"),
         ("home,shop", "home,shop"),
@@ -137,6 +137,6 @@ def test_job_file_reads_words_and_files_from_its_folder(
         (jobs / "nightly.toml").write_text(f'{text}groups = "{domain}"\n')
         job = load(jobs / "nightly.toml")["visits"]
         assert job.value_of("groups") == expected
-        assert job.bad_rows == "refuse"
+        assert job.bad_rows == "fail"
         save(job, jobs / "saved.toml", anew=True)
         assert load(jobs / "saved.toml")["visits"].value_of("groups") == expected
