@@ -57,7 +57,7 @@ def release(folder: Path, night: int) -> None:
         until=f"2024-03-{night + 1:02}",
         append=True,
     )
-    with run(job.having(**new)) as outcome:
+    with run(job.derive(**new)) as outcome:
         assert outcome.after == night
     used = resource.getrusage(resource.RUSAGE_SELF)
     print(

@@ -65,7 +65,7 @@ def options_for(folder: str, *, expire: bool = False) -> Job:
         chart=str(target / "chart.png"),
     )
     if expire:
-        request = request.having(
+        request = request.derive(
             windows=None,
             epsilon="0.18506",
             expiring=True,

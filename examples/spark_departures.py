@@ -30,7 +30,7 @@ def run_spark(folder: str, workers: int = 2) -> None:
     from counton import spark as counton_spark
 
     target = Path(folder)
-    job = options_for(folder).having(chart=None)
+    job = options_for(folder).derive(chart=None)
     spark = (
         SparkSession.builder.master(f"local[{workers}]")
         .appName("counton")
@@ -46,7 +46,7 @@ def run_spark(folder: str, workers: int = 2) -> None:
         shutil.rmtree(target / old, ignore_errors=True)
 
     frame = spark.read.parquet(str(target / "departures.parquet"))
-    batch = job.having(state=target / "spark.db", output=target / "spark.parquet")
+    batch = job.derive(state=target / "spark.db", output=target / "spark.parquet")
     print(f"{frame.count():,} departures, counted in {workers} processes")
     with counton_spark.run(batch, frame) as outcome:
         print(
@@ -59,7 +59,7 @@ def run_spark(folder: str, workers: int = 2) -> None:
     for number, start in enumerate(range(0, rows.height, _PART)):
         rows[start : start + _PART].write_parquet(target / "arriving" / f"{number}.parquet")
     arriving = spark.readStream.schema(frame.schema).option("maxFilesPerTrigger", 1)
-    stream = job.having(
+    stream = job.derive(
         until="latest-event",
         state=target / "streamed.db",
         output=target / "streamed.parquet",

@@ -645,9 +645,7 @@ class SparseCounter:
         """State from which `resume` continues. Holds exact counts: keep it as secret as data."""
         now = self._done
         counter = self._counter
-        inner = write_checkpoint(
-            counter.design.text, counter.key_fingerprint, reveal(now.inner)
-        )
+        inner = write_checkpoint(counter.design.text, counter.key_fingerprint, reveal(now.inner))
         terms = {
             "design": self.design.to_dict(),
             "name": self.name,

@@ -5,8 +5,13 @@ import pkgutil
 from contextlib import suppress
 
 import counton
-from counton.base.errors import CountonError, InvalidInputError, MissingDependencyError, field
-from counton.windowing.options import MissingOptionError
+from counton.base.errors import (
+    CountonError,
+    InvalidInputError,
+    MissingDependencyError,
+    MissingOptionError,
+    field,
+)
 
 
 def test_what_a_message_shows_cannot_pass_for_a_field() -> None:

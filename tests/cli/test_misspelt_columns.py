@@ -13,10 +13,10 @@ from typing import Any, cast
 import pytest
 
 from counton import release
+from counton.base.arguments import split_names
 from counton.base.errors import InvalidInputError
 from counton.job.statistics import model_of
 from counton.statistics.catalogue import keywords
-from counton.windowing.options import split_names
 
 COLUMNS = ("time", "visitor", "page", "device", "seconds", "order", "here")
 ROW = ("2024-03-01T10:00", "ann", "home", "phone", "30", "1", "true")

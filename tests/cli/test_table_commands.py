@@ -181,7 +181,7 @@ def test_ranges_of_a_line(desk: Desk) -> None:
     assert table.columns == names
     assert table["hour"].to_list() == ["00", "01", "02", "03"] * 2
     totals = table.filter(measure="running total")["estimate"]
-    assert table.filter(measure="cell")["estimate"].sum() == totals[3]
+    assert table.filter(measure="count")["estimate"].sum() == totals[3]
     assert totals[3] == pytest.approx(26, abs=4)
     report = json.loads(desk.ranges(*words, "--json").out)
     assert (report["once"], report["new"], report["released"]) == (True, 0, 1)
@@ -232,7 +232,7 @@ def test_labels_are_public_and_come_from_no_private_file(desk: Desk) -> None:
     assert not desk.rest()
     desk.ranges("--rho", "100000", "--label", "hour", "--groups", "04,03,02,01,00").fine()
     table = pl.read_csv(desk.path("out.csv"), schema_overrides={"hour": pl.String})
-    table = table.filter(measure="cell")
+    table = table.filter(measure="count")
     assert table["hour"].to_list() == ["04", "03", "02", "01", "00"]
     assert table["estimate"].round(0).to_list() == [0, 4, 17, 0, 5]
 

@@ -73,10 +73,10 @@ def said(*words: str) -> str:
 def test_a_job_file_names_it_and_its_stream_is_verified(installed: Path) -> None:
     job = load(installed / "jobs.toml")["visits"]
     out = installed / "o.parquet"
-    with run(job.having(until="2024-03-04", max_empty_windows=48)) as outcome:
+    with run(job.derive(until="2024-03-04", max_empty_windows=48)) as outcome:
         assert outcome.spec.strategy == blocks(168, 24)
         assert outcome.after == 72
-    with run(job.having(until="2024-03-05")) as outcome:  # and goes on
+    with run(job.derive(until="2024-03-05")) as outcome:  # and goes on
         assert outcome.after == 96
     assert state_by_reference(installed / "visits.db") == 96
     found = said("verify", str(installed / "visits.db"))

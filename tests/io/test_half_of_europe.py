@@ -58,7 +58,7 @@ def test_a_job_file_says_it_and_the_stream_remembers_it(tmp_path: Path) -> None:
     write(first / "e.csv", ";", ROWS[:2])
     job = Job("sum", first / "e.csv", tmp_path / "s.db", separator=";", decimal=",", **OPTIONS)
     save(job, tmp_path / "n.toml")
-    saved = load(tmp_path / "n.toml")[stream_name(job)].having(until="2026-09-02")
+    saved = load(tmp_path / "n.toml")[stream_name(job)].derive(until="2026-09-02")
     assert released(saved) == [1.5, -2.25]
     write(second / "e.csv", ";")
     later = Job("sum", second / "e.csv", tmp_path / "s.db", until="2026-09-03")
@@ -71,7 +71,7 @@ def test_bad_rows_are_told_by_the_same_separator(tmp_path: Path) -> None:
     job = Job("sum", file, tmp_path / "s.db", separator=";", decimal=",", **OPTIONS)
     with pytest.raises(InvalidInputError, match=r"line 5 of .* 2 fields, 1 fewer than the header"):
         run(job)
-    aside = job.having(bad_rows=f"quarantine:{tmp_path / 'bad.csv'}")
+    aside = job.derive(bad_rows=f"quarantine:{tmp_path / 'bad.csv'}")
     assert released(aside) == [1.5, -2.25, 1501.5, -2.25]
     assert pl.read_csv(tmp_path / "bad.csv")["row"].to_list() == [4, 5]
 

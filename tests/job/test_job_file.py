@@ -59,7 +59,7 @@ def test_load_returns_jobs_with_defaults_and_paths_of_the_folder(file: Path) -> 
     assert visits.events == str(file.parent / "e.csv")
     assert visits.output == str(file.parent / "visits.csv")
     assert visits.value_of("group_by") == ("page",)
-    assert not jobs["paid"].states("group_by")
+    assert not jobs["paid"].has_stated("group_by")
 
 
 def test_load_ignores_defaults_of_other_statistics(file: Path) -> None:

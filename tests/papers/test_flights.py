@@ -51,7 +51,7 @@ def test_missing_delays_are_left_out_as_a_job_leaves_them_out(tmp_path: Path) ->
     )
     with pytest.raises(InvalidInputError, match="no value"):
         run(job).close()
-    with run(job.having(missing_values="drop")) as outcome:
+    with run(job.derive(missing_values="drop")) as outcome:
         totals = outcome.read().numbers.totals
     assert totals is not None
     delays = rows.drop_nulls("delay").group_by("day").agg(pl.col("delay").clip(0, 180).sum())

@@ -67,13 +67,13 @@ def cases() -> Iterator[Any]:
 
 def job_of(what: str, form: str, guarantee: str, unit: str, folder: Path) -> Job:
     """A job of three windows, of which the strategy is chosen by a plan."""
-    job = made(f"{what} once" if form == "once" else what, folder).having(epsilon=None)
+    job = made(f"{what} once" if form == "once" else what, folder).derive(epsilon=None)
     options: dict[str, Any] = {**FORMS[form], **GUARANTEES[guarantee], "strategy": None}
     if unit == "user" and what != "distinct":
         options |= {"user": "user", "max_contributions": 2}
     if unit == "hour":
         options |= {"contribution_period": "1h", "at_least": "1"}
-    return job.having(**options, state=folder / f"{guarantee}.db")
+    return job.derive(**options, state=folder / f"{guarantee}.db")
 
 
 @pytest.mark.parametrize(("what", "form", "unit"), [*cases()])
@@ -108,7 +108,7 @@ def test_every_clause_of_a_release_is_true(tmp_path: Path, what: str, form: str,
 
 
 def test_count_by_group_has_groups_in_its_clauses(tmp_path: Path) -> None:
-    job = job_of("count", "totals", "rho", "user", tmp_path).having(
+    job = job_of("count", "totals", "rho", "user", tmp_path).derive(
         group_by="page", groups="home,shop"
     )
     with run(job) as outcome:

@@ -393,9 +393,9 @@ def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
     again = Job(
         "quantiles", job.events, job.state, stream="it", until="2024-03-12", confidence_level=0.5
     )
-    own = released(again.having(output=out))
+    own = released(again.derive(output=out))
     assert own.numbers.shown.over == 1  # one word said anew leaves the others as they were
     assert export(str(job.state)).table().equals(pl.read_parquet(out))
-    released(again.having(output=out, over=0))  # back to all so far
+    released(again.derive(output=out, over=0))  # back to all so far
     assert "over" not in pl.read_parquet(out).columns
     assert facts_of(export(str(job.state)).numbers)["counted"] == "all windows so far"

@@ -94,7 +94,7 @@ def job(folder: Path, what: str, options: dict[str, Any], rows: pl.DataFrame = R
     return Job(
         what, events, folder / "s.db", time="time", every="1d", start="2024-03-01", windows=20,
         until="2024-03-08", epsilon=1, stream="it",
-    ).having(**own)  # fmt: skip
+    ).derive(**own)  # fmt: skip
 
 
 def expected(what: str, option: str, *, dropped: bool) -> list[str]:
@@ -232,7 +232,7 @@ def test_a_night_that_left_rows_out_is_not_forgotten(
     asked = job(tmp_path, "count", options)
     [(name, other)] = way.items()
     for until, how in (("02", "refuse"), ("03", other.format(folder=tmp_path)), ("04", "refuse")):
-        with run(asked.having(until=f"2024-03-{until}", **{name: how})) as outcome:
+        with run(asked.derive(until=f"2024-03-{until}", **{name: how})) as outcome:
             assert counts_of(outcome).quarantined == 0
             assert (line in systematic_errors(outcome.spec.description())) == (until != "02")
 
@@ -297,7 +297,7 @@ def test_a_night_that_left_out_groups_is_not_forgotten(tmp_path: Path) -> None:
     with run(asked) as outcome:
         assert DROPPED in systematic_errors(outcome.spec.description())
     ROWS.filter(pl.col("branch") != "west").write_parquet(tmp_path / "events.parquet")
-    later = asked.having(unlisted_groups="error", until="2024-03-09")
+    later = asked.derive(unlisted_groups="error", until="2024-03-09")
     with run(later) as outcome:
         assert outcome.after == 8
         assert DROPPED in systematic_errors(outcome.spec.description())
@@ -310,7 +310,7 @@ def test_what_is_found_says_so(tmp_path: Path) -> None:
         "epsilon": 9,
         "delta": "1e-3",
     }
-    words = systematic_errors(plan_stream(job(tmp_path, "count", {}).having(**found)).description())
+    words = systematic_errors(plan_stream(job(tmp_path, "count", {}).derive(**found)).description())
     assert words == [
         CLOSED,
         "groups that were never large enough to be shown are left out, with their rows",

@@ -48,19 +48,19 @@ def later(request: Job, hour: int, **more: object) -> Job:
 
 
 def test_groups_unforeseen_are_counted_in_one_group(request_: Job) -> None:
-    other = request_.having(other_group="rest", until="2013-01-01T03:00")
+    other = request_.derive(other_group="rest", until="2013-01-01T03:00")
     expected = ("a", "b", "rest"), [[1, 0, 1], [1, 1, 2], [1, 1, 4]]
     assert totals(other) == expected
-    assert totals(other.having(groups=["a", "b"])) == expected
+    assert totals(other.derive(groups=["a", "b"])) == expected
     assert totals(later(request_, 3)) == expected
     with pytest.raises(StateError, match=r"in groups \(here 1 groups"):
-        run(other.having(groups="a"))
+        run(other.derive(groups="a"))
 
 
 def test_users_are_bounded_by_the_groups_they_count_in(request_: Job) -> None:
     """Rows are put into their cells first, so that two unknown groups are one."""
     write(Path(str(request_.events)), ["00:10,x,u", "00:20,y,u", "00:30,z,v", "01:00,a,u"])
-    first = request_.having(
+    first = request_.derive(
         other_group="rest",
         user="user",
         distinct_users=True,
@@ -72,7 +72,7 @@ def test_users_are_bounded_by_the_groups_they_count_in(request_: Job) -> None:
 
 def test_what_is_also_a_group_is_refused(request_: Job) -> None:
     with pytest.raises(InvalidInputError, match=r"other_group is .a., which is .* one of groups"):
-        run(request_.having(other_group="a"))
+        run(request_.derive(other_group="a"))
     assert not Path(str(request_.state)).exists()
 
 
@@ -80,13 +80,13 @@ def test_what_is_also_a_group_is_refused(request_: Job) -> None:
 def test_whether_a_row_counts_does_not_decide_if_its_file_is_read_again(
     counted: int, request_: Job, tmp_path: Path
 ) -> None:
-    totals(request_.having(unlisted_groups="drop", append=True, until="2013-01-01T01:00"))
+    totals(request_.derive(unlisted_groups="drop", append=True, until="2013-01-01T01:00"))
     write(tmp_path / "new.csv", ["02:50,a,w"] * counted + ["02:10,z,v"] * 5)
-    new = later(request_, 2, unlisted_groups="drop", append=True).having(
+    new = later(request_, 2, unlisted_groups="drop", append=True).derive(
         events=tmp_path / "new.csv"
     )
     totals(new)
     with pytest.raises(
         InvalidInputError, match=r"has been counted already, .* allow_empty_windows=True"
     ):
-        totals(new.having(until="2013-01-01T03:00"))
+        totals(new.derive(until="2013-01-01T03:00"))

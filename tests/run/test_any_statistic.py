@@ -41,14 +41,14 @@ def test_noise_too_wide_is_refused_before_anything_is_spent(job: Job) -> None:
     )
     for plan in [{}] if is_single_table(job) else plans:
         with pytest.raises(InvalidInputError, match="epsilon"):
-            run(job.having(epsilon="0.000000000000001", **plan))
+            run(job.derive(epsilon="0.000000000000001", **plan))
         assert not Path(str(job.state)).exists()
 
 
 def test_an_average_of_a_year_of_minutes_is_released_at_a_budget_of_one(tmp_path: Path) -> None:
     """Its noise is wide on the grid of its sums, and those of the best strategy are exact."""
-    job = made("average", tmp_path).having(windows=105_120, strategy=None, upper=100)
-    assert table(job.having(resolution="0.5")).height
+    job = made("average", tmp_path).derive(windows=105_120, strategy=None, upper=100)
+    assert table(job.derive(resolution="0.5")).height
 
 
 @pytest.mark.parametrize(
@@ -77,17 +77,17 @@ def test_every_guard_stands_before_every_statistic(
         of_times = {*changed} <= {"until", "start", "every", "windows"}
         error = None if of_times and {*changed.values()} == {None} else InvalidInputError
     if error is None:
-        run(job.having(**changed)).close()
+        run(job.derive(**changed)).close()
         return
     with pytest.raises(error):
-        run(job.having(**changed))
+        run(job.derive(**changed))
     assert not Path(str(job.state)).exists()
 
 
 def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
     policy = {"missing_values": "drop"} if is_single_table(job) else {"release_delay": "1h"}
-    first = table(job.having(output=out, **policy))
+    first = table(job.derive(output=out, **policy))
     again = Job(job.statistic, job.events, job.state, stream="it", until=job.until)
     assert table(again).equals(first)
     assert recall(again).output == str(out)
@@ -97,10 +97,10 @@ def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: P
     )
     for changed in others:
         with pytest.raises(StateError):
-            run(job.having(**changed))
+            run(job.derive(**changed))
     other = "average" if job.statistic != "average" else "count"
     with pytest.raises(StateError, match=f"{job.statistic}.*{other}|{other}.*{job.statistic}"):
-        run(made(other, tmp_path).having(state=job.state))
+        run(made(other, tmp_path).derive(state=job.state))
 
 
 def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path) -> None:
@@ -109,18 +109,18 @@ def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path)
         "bad_rows": f"quarantine:{tmp_path / 'bad.csv'}", "missing_values": "drop",
         "unlisted_groups": "drop",
     }  # fmt: skip
-    lenient = job.having(**policies)
+    lenient = job.derive(**policies)
     if is_single_table(job):
-        whole = job.having(stream="whole", epsilon=10**9)
+        whole = job.derive(stream="whole", epsilon=10**9)
         seen = table(whole)
         number = "value" if job.statistic == "quantiles" else "estimate"
         written(tmp_path, [*ROWS[:1], *bad[1:], *ROWS[1:]])
-        again = table(lenient.having(stream="more", epsilon=10**9))
+        again = table(lenient.derive(stream="more", epsilon=10**9))
         assert again[number].round().equals(seen[number].round())
         return
     before = table(lenient)
     written(tmp_path, [*ROWS[:1], *bad, *ROWS[1:], "01:50,shop,bob,1,v,w,1,b,10"])
-    later = lenient.having(until="2024-03-01T04:00")
+    later = lenient.derive(until="2024-03-01T04:00")
     with run(later) as outcome:
         assert outcome.after == 4
         shown = outcome.read().table()
@@ -129,17 +129,17 @@ def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path)
 
 @pytest.mark.parametrize("name", TALLIED)
 def test_late_rows_new_files_and_ids_count_once(name: str, tmp_path: Path) -> None:
-    job = made(name, tmp_path).having(row_id="id", append=True, epsilon=10**6)
+    job = made(name, tmp_path).derive(row_id="id", append=True, epsilon=10**6)
     with run(job) as outcome:
         assert outcome.after == 3
     late = "00:50,shop,cy,2,v,w,1,b,4"
     written(tmp_path, [ROWS[1], late])  # one row again, one late
-    with run(job.having(until="2024-03-01T05:00")) as outcome:
+    with run(job.derive(until="2024-03-01T05:00")) as outcome:
         assert (outcome.after, counts_of(outcome).known) == (5, 1)
         together = releases_of(outcome)[-1]
     folder = tmp_path / "whole"
     folder.mkdir()
-    whole = made(name, folder, [*ROWS, late]).having(until="2024-03-01T05:00", epsilon=10**6)
+    whole = made(name, folder, [*ROWS, late]).derive(until="2024-03-01T05:00", epsilon=10**6)
     with run(whole) as outcome:
         assert (releases_of(outcome)[-1] == together).all()
 
@@ -159,14 +159,14 @@ def test_errors_are_ours_alone(job: Job, tmp_path: Path) -> None:
 def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Path) -> None:
     each = (("00:10", "home", "ann"), ("00:20", "shop", "ann"), ("01:30", "shop", "bob"))
     rows = [f"{','.join(row)},3,u,v,1,a,{number}" for number, row in enumerate(each)]
-    job = made("distinct", tmp_path, rows).having(group_by="page", groups="home,shop", epsilon=1000)
+    job = made("distinct", tmp_path, rows).derive(group_by="page", groups="home,shop", epsilon=1000)
     for name in ("distinct", "reach"):  # in how many groups is for the operator to say
-        asked = made(name, tmp_path, rows).having(group_by="page", groups="home,shop")
+        asked = made(name, tmp_path, rows).derive(group_by="page", groups="home,shop")
         with pytest.raises(InvalidInputError, match="needs max_contributions"):
             run(asked)
         assert not Path(str(asked.state)).exists()
     for most, words, counted in ((1, "(each in the first group alone)", [1, 1]), (2, "", [1, 2])):
-        with run(job.having(max_contributions=most, stream=f"{most}")) as outcome:
+        with run(job.derive(max_contributions=most, stream=f"{most}")) as outcome:
             assert outcome.spec.description().subject == f"number of distinct users {words}".strip()
             released = outcome.read()
             assert released.numbers.series.estimates[-1].tolist() == counted
@@ -182,14 +182,14 @@ def test_a_later_job_repeats_any_part_of_what_defines_its_stream(name: str, tmp_
     common: dict[str, Any] = {"time": "at", "every": "1h", "start": "2024-03-01", "windows": 6}
     first = Job(name, written(tmp_path, ROWS), tmp_path / "s.db", until=end, stream="it")
     whole = {**({} if once else common), "epsilon": 1, **{**OWN, **TABLES}[name]}
-    run(first.having(**whole)).close()
+    run(first.derive(**whole)).close()
     parts = [part for part in whole if part not in common]
     shared = [*common]
     if not once:
         parts += shared if name in ("count", "distinct", "report") else [shared[place % 4]]
     for part in parts:
         for said in ({part: whole[part]}, {key: whole[key] for key in whole if key != part}):
-            with run(first.having(**said)) as outcome:
+            with run(first.derive(**said)) as outcome:
                 steps = 1 if once else 3
                 assert (outcome.before, outcome.after) == (steps, steps), said
 
@@ -197,10 +197,10 @@ def test_a_later_job_repeats_any_part_of_what_defines_its_stream(name: str, tmp_
 def test_levels_that_are_not_those_of_the_tree(tmp_path: Path) -> None:
     events = written(tmp_path, ROWS)
     first = Job("hierarchy", events, tmp_path / "s.db", until="2024-03-01T03:00", stream="it")
-    run(first.having(time="at", every="1h", start="2024-03-01", windows=6, epsilon=1,
+    run(first.derive(time="at", every="1h", start="2024-03-01", windows=6, epsilon=1,
                 **TABLES["hierarchy"])).close()  # fmt: skip
     with pytest.raises(CountonError, match=r"levels.*user,page.*page, ?user"):
-        run(first.having(levels="user,page"))
+        run(first.derive(levels="user,page"))
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -208,30 +208,30 @@ def test_a_stream_of_a_statistic_given_as_such_is_gone_on_with_by_its_name(
     grouped: bool, tmp_path: Path
 ) -> None:
     by: dict[str, Any] = {"group_by": "page", "groups": "home,shop"} if grouped else {}
-    first = made("average", tmp_path).having(**{**dict.fromkeys(OWN["average"]), **by})
-    first = first.having(what=Average(0, 9, resolution=1), value="paid")
+    first = made("average", tmp_path).derive(**{**dict.fromkeys(OWN["average"]), **by})
+    first = first.derive(what=Average(0, 9, resolution=1), value="paid")
     run(first).close()
     later = Job("average", first.events, first.state, until=first.until, stream="it")
     said: dict[str, Any]
     wrong: dict[str, Any]
     for said in ({}, {"value": "paid"}, {"lower": 0}, OWN["average"], {**by, "value": "paid"}):
-        with run(later.having(**said)) as outcome:
+        with run(later.derive(**said)) as outcome:
             assert (outcome.before, outcome.after) == (3, 3), said
-    with run(later.having(what=Average(0, 9, resolution=1))) as outcome:
+    with run(later.derive(what=Average(0, 9, resolution=1))) as outcome:
         assert outcome.before == 3
     for wrong in ({"lower": 1}, {"value": "id"}):
         with pytest.raises(StateError):
-            run(later.having(**wrong))
+            run(later.derive(**wrong))
 
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_ranking_with_users_goes_on_by_itself(first: bool, tmp_path: Path) -> None:
     asked: dict[str, Any] = {"user": "user", "max_contributions": 2, "distinct_users": first}
-    job = made("top-k", tmp_path).having(**asked)
+    job = made("top-k", tmp_path).derive(**asked)
     run(job).close()
     written(tmp_path, [*ROWS, "03:30,shop,cy,2,u,v,1,b,4"])
     until = "2024-03-01T04:00"
     for more in ({}, {"group_by": "page"}, {"top": 1}, asked):
         again = Job("top-k", job.events, job.state, stream="it")
-        with run(again.having(**{**more, "until": until})) as outcome:
+        with run(again.derive(**{**more, "until": until})) as outcome:
             assert outcome.after == 4

@@ -90,7 +90,7 @@ def released(
             until=until,
             allow_empty_windows=True,
         )
-        with run(job.having(**options)) as outcome:
+        with run(job.derive(**options)) as outcome:
             values = np.asarray(releases_of(outcome), float)
     if "allowed_lateness" not in first:
         return np.diff(values, prepend=0)
@@ -157,10 +157,10 @@ def test_clock_change_is_stated_first_by_later_run(tmp_path: Path) -> None:
     )
     with pytest.raises(InvalidInputError, match="skips or repeats"):
         run(later)
-    with run(later.having(ambiguous="latest")) as outcome:
+    with run(later.derive(ambiguous="latest")) as outcome:
         assert outcome.read().table()["estimate"].to_list()[-1] == 9.0
     for other in ("earliest", "raise"):
         with pytest.raises(StreamMismatchError, match=r"differs from .* in ambiguous"):
-            run(later.having(ambiguous=other))
-    with run(later.having(until=NIGHTS[2])) as outcome:  # it gets the kept value
+            run(later.derive(ambiguous=other))
+    with run(later.derive(until=NIGHTS[2])) as outcome:  # it gets the kept value
         assert outcome.read().table()["estimate"].to_list()[-1] == 9.0

@@ -64,9 +64,9 @@ def test_a_question_writes_nothing(put: Put, tmp_path: Path) -> None:
         "select *, pg_reload_conf() from visits",
     ):
         with pytest.raises(InvalidInputError, match=r"cannot be answered \("):
-            run(asked.having(**given | {"query": query}))
+            run(asked.derive(**given | {"query": query}))
         assert not list(tmp_path.glob("there*")), query
-    with run(asked.having(**given)) as outcome:
+    with run(asked.derive(**given)) as outcome:
         assert counts_of(outcome).rows == events().height
 
 
@@ -114,11 +114,11 @@ def test_enumerations_and_texts_of_a_server_are_texts(postgres: str, tmp_path: P
         (by, {"user": "feeling", "max_contributions": 1}, {"row_id": "mood"})
     ):
         asked = Job("count", postgres, tmp_path / f"{number}.db", epsilon=10**6, query=query)
-        with run(asked.having(**fixed, **role)) as outcome:
+        with run(asked.derive(**fixed, **role)) as outcome:
             tally = counts_of(outcome)
         assert (tally.rows, tally.unknown) == (1, 0)
     pair = Job("count", postgres, tmp_path / "pair.db", epsilon=1, query=query, row_id="pair")
-    with run(pair.having(**fixed)) as outcome:
+    with run(pair.derive(**fixed)) as outcome:
         assert counts_of(outcome).rows == 1
 
 
@@ -134,7 +134,7 @@ def test_enumerations_and_texts_of_a_server_are_texts(postgres: str, tmp_path: P
 )
 def test_odd_addresses_are_refused(url: str, tmp_path: Path) -> None:
     with pytest.raises(CountonError, match=r"answer|no database|are the address") as told:
-        run(job("groups", tmp_path).having(events=url, query="select 1 as at"))
+        run(job("groups", tmp_path).derive(events=url, query="select 1 as at"))
     assert "p@w" not in str(told.value)
 
 
@@ -145,9 +145,9 @@ def test_rows_that_were_counted_change_nothing(
     """The same rows are known in any order."""
     rows = moments(events())
     asked = job(name, tmp_path, append=True)
-    with run(asked.having(**put(rows))) as outcome:
+    with run(asked.derive(**put(rows))) as outcome:
         steps = outcome.after
-    with run(asked.having(**put(rows.reverse()))) as outcome:
+    with run(asked.derive(**put(rows.reverse()))) as outcome:
         assert (outcome.is_duplicate_input, outcome.before) == (True, steps)
 
 
@@ -171,7 +171,7 @@ def test_sqlite_has_values_and_no_types(tmp_path: Path, one_key: None) -> None:
             database.execute("create table visits (at, page, user, paid)")
             database.executemany("insert into visits values (?, ?, ?, ?)", rows)
             database.commit()
-        return asked.having(events=f"sqlite:///{path}")
+        return asked.derive(events=f"sqlite:///{path}")
 
     texts = pl.DataFrame(
         [[str(value).removesuffix(".0") for value in row] for row in values],
@@ -180,18 +180,18 @@ def test_sqlite_has_values_and_no_types(tmp_path: Path, one_key: None) -> None:
     )
     with run(given(*values)) as there:
         expected = told(there)
-    with run(asked.having(events=texts, query=None, state=tmp_path / "here.db")) as here:
+    with run(asked.derive(events=texts, query=None, state=tmp_path / "here.db")) as here:
         assert told(here) == expected
     refused = given(*values, (values[0][0], "1", "7", b"\xff"))
     with pytest.raises(
         InvalidInputError, match=r"a row of the query of .* no value in column 'paid'"
     ):
-        run(refused.having(state=tmp_path / "refused.db"))
+        run(refused.derive(state=tmp_path / "refused.db"))
     for address in ("sqlite:///", "sqlite://"):
         with pytest.raises(InvalidInputError, match=r"names no file; give sqlite:///FILE"):
-            run(asked.having(events=address))
+            run(asked.derive(events=address))
     with pytest.raises(InvalidInputError, match=r"cannot be answered \(unable to open"):
-        run(asked.having(events=f"sqlite:///{tmp_path}/none.sqlite"))
+        run(asked.derive(events=f"sqlite:///{tmp_path}/none.sqlite"))
     assert not (tmp_path / "none.sqlite").exists()
 
 
@@ -261,7 +261,7 @@ def test_what_is_no_question_is_refused(tmp_path: Path) -> None:
     }
     for match, given in refused.items():
         with pytest.raises(InvalidInputError, match=match):
-            run(asked.having(**given))
+            run(asked.derive(**given))
     assert not list(tmp_path.glob("*.db"))
 
 
@@ -282,7 +282,7 @@ def test_a_server_that_is_down_may_answer_later_and_no_message_has_the_password(
     url: str, match: str, tmp_path: Path
 ) -> None:
     with pytest.raises(StateUnavailableError, match=match) as told:
-        run(job("groups", tmp_path).having(events=url, query="select 1"))
+        run(job("groups", tmp_path).derive(events=url, query="select 1"))
     assert exit_code(told.value) in AGAIN
     assert "horse" not in str(told.value)
     assert told.value.__cause__ is None
@@ -306,15 +306,15 @@ def test_moments_of_a_question_are_those_of_the_windows_that_are_due(
     given["query"] = f"select * from visits where {due} and '50%{{x}}' like '%{{%'"  # noqa: S608
     table = tmp_path / "rows.parquet"
     rows.write_parquet(table)
-    whole = job("groups", tmp_path, "whole", allow_empty_windows=True).having(events=table)
-    asked = job("groups", tmp_path, "asked", append=append, allow_empty_windows=True).having(
+    whole = job("groups", tmp_path, "whole", allow_empty_windows=True).derive(events=table)
+    asked = job("groups", tmp_path, "asked", append=append, allow_empty_windows=True).derive(
         **given
     )
     read = []
     for until in ("2024-03-05", "2024-03-05", "2024-03-12", "2024-03-17"):
-        with run(whole.having(until=until)) as outcome:
+        with run(whole.derive(until=until)) as outcome:
             expected = told(outcome)[3:]
-        with run(asked.having(until=until)) as outcome:
+        with run(asked.derive(until=until)) as outcome:
             assert told(outcome)[3:] == expected
             assert counts_of(outcome).gone == 0  # rows of released windows are not asked for
             read.append(counts_of(outcome).rows)
@@ -352,5 +352,5 @@ def test_moments_that_would_count_wrongly_are_refused(
     url = in_sqlite(tmp_path / "visits.sqlite", moments(events()))["events"]
     given = {"events": url, "query": " ".join(["select * from visits where", where])}
     with pytest.raises(InvalidInputError, match=match):
-        run(job("groups", tmp_path, **more).having(**given))
+        run(job("groups", tmp_path, **more).derive(**given))
     assert not list(tmp_path.glob("*.db"))

@@ -5,6 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from counton.base.errors import MissingOptionError
 from counton.run.default_paths import (
     default_state,
     has_default_state,
@@ -12,7 +13,6 @@ from counton.run.default_paths import (
     path_beside,
     state_beside,
 )
-from counton.windowing.options import MissingOptionError
 
 
 @pytest.fixture

@@ -250,11 +250,11 @@ def test_a_label_is_no_formula_in_csv(what: str, tmp_path: Path) -> None:
     assert shown[1] == set(labels)
     hostile = set(labels) - {"home", "a=b"}
     assert shown[0] == {f"'{label}" for label in hostile} | {"home", "a=b"}
-    declared = job.having(
+    declared = job.derive(
         unlisted_groups="error", delta=None, groups=labels, strategy=None, stream="own"
     )
     out = tmp_path / "own.csv"
-    declared = declared.having(output=out)
+    declared = declared.derive(output=out)
     run(declared).close()
     assert shown[0] == set(pl.read_csv(out)["group"])
     assert set(read(out).numbers.groups) == set(labels)
@@ -319,7 +319,7 @@ def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_p
     assert wide["upper"].equals(own["upper"])  # of the one that is shown, of how many ever
     for room in (0, -1):
         with pytest.raises(InvalidInputError, match="room="):
-            run(job.having(room=room))
+            run(job.derive(room=room))
 
 
 def test_some_steps_of_a_ranking_are_those_steps(tmp_path: Path) -> None:
@@ -482,7 +482,7 @@ def test_labels_of_groups_not_shown_are_nowhere(
     files = [tmp_path / name for name in ("t.csv", "t.parquet", "t.json", "t.svg")]
     for out, as_json in zip(files[:3], (False, True, False), strict=True):
         job = asked(tmp_path, [], events=str(events), what=what)
-        job = job.having(output=str(out), chart=str(files[3]) if what == "count" else None)
+        job = job.derive(output=str(out), chart=str(files[3]) if what == "count" else None)
         perform(job, CommandActions(json=as_json))
     if what != "count":  # only counts and sums are drawn
         files[3].write_text("svg")
@@ -544,7 +544,7 @@ def test_labels_that_look_alike_are_one_and_hostile_ones_none() -> None:
 )
 def test_what_does_not_go_together(tmp_path: Path, more: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
-        run(asked(tmp_path, visits(2)).having(**more))
+        run(asked(tmp_path, visits(2)).derive(**more))
     assert not (tmp_path / "visits.db").exists()
 
 

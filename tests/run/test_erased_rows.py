@@ -194,7 +194,7 @@ def test_who_is_forgotten_and_erased_is_missed_no_more(append: bool, tmp_path: P
     days = [day(number) for number in (1, 2)]
     nights = [days[0], [*([] if append else without_ann(days[0])), *without_ann(days[1])]]
     job = asked(write(tmp_path / "1.csv", nights[0]), tmp_path, "count users", "2024-03-02")
-    run(job.having(max_contributions=40, append=append)).close()
+    run(job.derive(max_contributions=40, append=append)).close()
     erase_user(tmp_path / "s.db", "ann")
     then = write(tmp_path / "2.csv", nights[1])
     found, counts = totals(asked(then, tmp_path, "count users", "2024-03-03", append=append))

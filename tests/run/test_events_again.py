@@ -175,7 +175,7 @@ def test_a_corrected_file_under_its_name_is_refused_by_name(
     again.unlink()  # and without it, or as it was, the others count
     (folder / "1.csv").write_bytes(csv_of(ROWS[:20]))
     events["both"] = sorted(folder.iterdir())
-    values, outcome = released(later.having(events=events[given]))
+    values, outcome = released(later.derive(events=events[given]))
     assert counts_of(outcome).rows == len(LATER)
     assert values[: len(before)] == before
 
@@ -254,7 +254,7 @@ def test_a_night_without_a_new_file_releases_quiet_windows_where_that_is_confirm
         InvalidInputError, match=r"2 more windows would be .* allow_empty_windows=True"
     ):
         run(quiet)
-    values, outcome = released(quiet.having(allow_empty_windows=True))
+    values, outcome = released(quiet.derive(allow_empty_windows=True))
     assert (outcome.before, outcome.after) == (5, 7)
     assert np.array_equal(np.rint(values[5:]), np.rint([before[-1]] * 2))
     (folder / "b.csv").write_bytes(csv_of(LATER[:4]))
@@ -273,5 +273,5 @@ def test_a_file_without_rows_is_a_quiet_night_as_often_as_it_comes(tmp_path: Pat
             assert outcome.after == night + 4
     alone = asked(folder / "2.csv", tmp_path, append=True)
     for hour in ("10", "11"):
-        with run(alone.having(until=f"2024-03-01T{hour}:00")) as outcome:
+        with run(alone.derive(until=f"2024-03-01T{hour}:00")) as outcome:
             assert outcome.after == int(hour)

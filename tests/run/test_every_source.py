@@ -143,8 +143,8 @@ def test_postgresql_has_the_bits_of_a_frame(statistic: str, tmp_path: Path, post
 def by_request(each: Case, folder: Path) -> list[Any]:
     """What a service has released after each night."""
     file = folder / "jobs.toml"
-    job = each.job(folder, 0).having(state=folder / "served.db", until=None)
-    save(job.having(append=False, allow_empty_windows=False), file)
+    job = each.job(folder, 0).derive(state=folder / "served.db", until=None)
+    save(job.derive(append=False, allow_empty_windows=False), file)
     lines = file.read_text().splitlines()
     file.write_text("\n".join(line for line in lines if not line.startswith("events")))
     found = []

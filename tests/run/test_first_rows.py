@@ -163,7 +163,7 @@ def test_marks_that_another_run_has_made_stop_a_run_that_left_rows_out(
     asked = job(
         {"max_contributions": 2}, tmp_path / "s.db", events=rows, until=START + timedelta(hours=12)
     )
-    asked = asked.having(append=False)
+    asked = asked.derive(append=False)
     right = RowChoice.choose
     done = list[bool]()
 

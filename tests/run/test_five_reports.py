@@ -219,7 +219,7 @@ FINE: dict[str, dict[str, Any]] = {
 def quantiles_planned_and_released(folder: Path, keys: int) -> tuple[dict[str, float], Floats]:
     """Half-widths of a report's quantiles: as planned, and for each of some keys."""
     own: dict[str, Any] = {"statistics": FINE, "margin_of_error": None, "rho": 0.002}
-    job = made("zCDP, events", folder).having(**own)
+    job = made("zCDP, events", folder).derive(**own)
     planned = planned_job(job, size=ROWS)
     report = planned.description.statistic
     assert isinstance(report, Report)
@@ -259,5 +259,5 @@ def test_a_file_says_the_size_once(tmp_path: Path) -> None:
     job = made("pure, of a public size", tmp_path)
     with run(job) as outcome:
         table = outcome.read().table()
-    with run(job.having(expected_rows=None)) as outcome:
+    with run(job.derive(expected_rows=None)) as outcome:
         assert outcome.read().table().equals(table)

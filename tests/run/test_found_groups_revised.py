@@ -237,7 +237,7 @@ def test_what_does_not_go_with_it(
 ) -> None:
     job = job_of(tmp_path, rows_of(1, "home", 1), 1)
     with pytest.raises(InvalidInputError, match=why):
-        run(job.having(what=what, **more))
+        run(job.derive(what=what, **more))
     assert not (tmp_path / "s.db").exists()
 
 

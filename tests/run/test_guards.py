@@ -123,7 +123,7 @@ def test_an_old_copy_publishes_nothing(tmp_path: Path, kept: str) -> None:
 
 def test_on_a_server_the_witness_says_how_new_the_state_is(postgres: str, tmp_path: Path) -> None:
     key = tmp_path / "my.key"
-    run(visits(tmp_path).having(state=postgres, key=key)).close()
+    run(visits(tmp_path).derive(state=postgres, key=key)).close()
     witness = witness_file(postgres)
     assert publish(postgres, tmp_path / "out.db", key=key).after == 2
     witness.write_text(witness.read_text().replace('"step": 2', '"step": 3'))

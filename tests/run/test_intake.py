@@ -211,7 +211,11 @@ def test_how_many_rows_come_and_go_is_told_and_changes_nothing() -> None:
     new = compare({}, cells(first), released=0, target=1, covered=range(1, 2))
     kept = seen(new, range(1, 2))
     found = compare(kept, cells(then), released=1, target=2, covered=range(1, 3))
-    assert (found.counts.missing, found.counts.after_final, found.counts.late_uncounted) == (1, 1, 0)
+    assert (found.counts.missing, found.counts.after_final, found.counts.late_uncounted) == (
+        1,
+        1,
+        0,
+    )
     assert found.values(range(2, 3)).tolist() == [[1, 0]]
     assert found.changed.tolist() == [2]
     changed = [(0, 1, 0, 3), (0, 1, 1, 4), (0, 1, 1, 6)]  # one is another one now
@@ -281,7 +285,7 @@ def test_a_night_reads_no_window_that_another_has_counted(
             *("count", pl.DataFrame({"t": rows}), tmp_path / "s.db"),
             until=f"2024-03-{night + 1:02}", append=True, stream="visits",
         )  # fmt: skip
-        with run(job.having(**asked, rho=10**6) if night == 1 else job) as outcome:
+        with run(job.derive(**asked, rho=10**6) if night == 1 else job) as outcome:
             assert outcome.after == night
             estimates = outcome.read().numbers.series.estimates[:, 0]
         assert set(read) == ({2} if late and night == 4 else set())

@@ -58,27 +58,27 @@ def write(path: Path, rows: list[str]) -> None:
 
 def test_numbers_may_be_numbers(request_: Job) -> None:
     bounds = {"value": "value", "lower": 0, "upper": 5, "resolution": 0.5}
-    with run(request_.having(what="sum", **bounds)) as outcome:
+    with run(request_.derive(what="sum", **bounds)) as outcome:
         assert outcome.read().numbers.series.estimates[-1].tolist() == [5.5, 1.0]
-    expiring = request_.having(stream="forever", expiring=True, expiration_growth=0, windows=None)
+    expiring = request_.derive(stream="forever", expiring=True, expiration_growth=0, windows=None)
     with run(expiring) as outcome:
         assert outcome.spec.description().strategy.parameters["growth"] == "0"
 
 
 def test_a_bound_of_zero_is_a_bound(request_: Job) -> None:
     bounds = {"value": "value", "lower": 1, "upper": 5, "resolution": 1}
-    first = request_.having(what="average", stream="a", group_by=None, groups=None, **bounds)
+    first = request_.derive(what="average", stream="a", group_by=None, groups=None, **bounds)
     run(first).close()
     again = Job("average", request_.events, request_.state, stream="a", until="2013-01-01T06:00")
     with pytest.raises(StateError, match="lower"):
-        run(again.having(lower=0))
+        run(again.derive(lower=0))
     with run(again) as outcome:
         assert (outcome.before, outcome.after) == (3, 6)
 
 
 def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Job) -> None:
-    forever = request_.having(expiring=True, windows=None)
-    with run(forever) as outcome, run(forever.having(stream="late", expiration_delay=1)) as late:
+    forever = request_.derive(expiring=True, windows=None)
+    with run(forever) as outcome, run(forever.derive(stream="late", expiration_delay=1)) as late:
         now = outcome.read()
         then = late.read()
     assert (totals_curves(then.numbers).times == totals_curves(now.numbers).times[:-1]).all()
@@ -185,7 +185,7 @@ def test_a_refused_run_does_not_take_a_stream_from_its_writer(request_: Job) -> 
     run(request_).close()
     with Stream.open(str(request_.state), "count") as stream:
         with pytest.raises(StateError, match="in every"):
-            run(request_.having(every="2h"))
+            run(request_.derive(every="2h"))
         stream.release_many([[0, 0]])
 
 
@@ -193,18 +193,18 @@ def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
     """The rows of a job are called events; whoever says nothing afterwards means them."""
     with Store(str(request_.state), create=True) as store:
         store.set_budget(PureDP(1))
-    run(request_.having(epsilon=1)).close()
+    run(request_.derive(epsilon=1)).close()
     with pytest.raises(BudgetExceededError, match="one event"):
         kept_line([1, 2, 3], request_.state)
-    other = request_.having(stream="b", epsilon="0.1")
+    other = request_.derive(stream="b", epsilon="0.1")
     for unit in (None, "unit", " event"):
         with pytest.raises(BudgetExceededError, match="one event"):
-            run(other.having(privacy_unit=unit))
+            run(other.derive(privacy_unit=unit))
     with Store(str(request_.state)) as store:
         store.set_budget(PureDP(2), allow_raise=True)
-    with run(other.having(privacy_unit=" event ")) as outcome:
+    with run(other.derive(privacy_unit=" event ")) as outcome:
         assert outcome.spec.description().unit == design_of(outcome).contribution.unit == "event"
-    run(other.having(privacy_unit="event\n")).close()
+    run(other.derive(privacy_unit="event\n")).close()
 
 
 def test_a_table_made_in_parts_is_the_table_made_at_once(
@@ -212,7 +212,7 @@ def test_a_table_made_in_parts_is_the_table_made_at_once(
 ) -> None:
     from counton.run.output_files import write_table
 
-    with run(request_.having(series="both")) as outcome:
+    with run(request_.derive(series="both")) as outcome:
         released = outcome.read()
     for part in (released, released.only(range(2, 4)), released.only(groups=["b"])):
         monkeypatch.undo()

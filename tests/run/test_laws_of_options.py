@@ -56,7 +56,7 @@ def with_option(name: str, value: Any, **stated: Any) -> Job:
 @pytest.mark.parametrize("name", FIELDS)
 def test_option_with_its_default_is_left_out(name: str) -> None:
     default = FIELDS[name].default
-    assert not with_option(name, default).states(name)
+    assert not with_option(name, default).has_stated(name)
     entries = job_entries(with_option(name, default), HERE)
     assert entries == job_entries(with_option(name, None), HERE)
 
@@ -102,7 +102,7 @@ def stream(tmp_path_factory: pytest.TempPathFactory) -> Job:
 def is_refused(stream: Job, name: str) -> bool:
     """Whether a later run that says something else is refused, and the stream stays as it was."""
     try:
-        run(stream.having(**{name: VALUES[name]})).close()
+        run(stream.derive(**{name: VALUES[name]})).close()
     except CountonError:
         return True
     return False
@@ -120,7 +120,7 @@ def test_later_run_may_leave_out_what_defines_its_stream_and_not_contradict_it(
         assert outcome.after == outcome.before == 2
     assert is_refused(stream, name)
     if name in STREAM:
-        run(stream.having(**{name: STREAM[name]})).close()
+        run(stream.derive(**{name: STREAM[name]})).close()
 
 
 def test_law_sees_an_option_that_nobody_compares(

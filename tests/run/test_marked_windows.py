@@ -187,10 +187,10 @@ def test_withdraw_in_first_nights_of_revised_stream_leaves_other_numbers(
                 values = revisions.values[night, 0 if group is None else 1 :, lag]
                 assert night - lag + 1 != step or not values.any()
         out = tmp_path / f"{step} run.csv"
-        with run(job(state, nights).having(output=out)) as outcome:
+        with run(job(state, nights).derive(output=out)) as outcome:
             check_withdrawn(outcome.read(), step, group, nights)
         with run(
-            job(state, nights).having(until=f"2024-03-{nights + 2:02}", output=out)
+            job(state, nights).derive(until=f"2024-03-{nights + 2:02}", output=out)
         ) as outcome:
             assert outcome.after == nights + 1
             gone = 2 if group is None else 1

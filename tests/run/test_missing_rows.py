@@ -250,7 +250,7 @@ def test_open_day_that_keeps_less_than_half_is_refused(
         assert numbers(job) == [24, 24, kept, 24]
     else:
         assert f"of 3 March 2024 ({kept}, before 24), and this run would replace" in refused(job)
-        assert numbers(job.having(allow_empty_windows=True)) == [24, 24, kept, 24]
+        assert numbers(job.derive(allow_empty_windows=True)) == [24, 24, kept, 24]
         later = rows_of([*hours, *hours_of([5])])  # what was confirmed is not asked again
         assert numbers(nightly(tmp_path, later, day(6))) == [24, 24, kept, 24, 24]
 
@@ -329,25 +329,25 @@ def test_ids_that_are_given_anew_are_refused(yes: bool, revise: str | None, tmp_
     given: dict[str, Any] = {**IDS, "allowed_lateness": revise, "allow_empty_windows": yes}
     numbers(nightly(tmp_path, ids_of([1], "x"), day(2), **given))
     again = nightly(tmp_path, ids_of([1, 2], "y"), day(3), allow_empty_windows=yes)
-    again = again.having(lookback=None, allowed_lateness=None)
+    again = again.derive(lookback=None, allowed_lateness=None)
     words = refused(again)
     assert "has none of the ids that were counted before" in words
     assert "give append=True" in words
     with_old = pl.concat([ids_of([1], "x"), ids_of([1, 2], "y").tail(2)])
-    last = numbers(again.having(events=with_old))
+    last = numbers(again.derive(events=with_old))
     assert last[-1] == (4 if revise is None else 2)
 
 
 def test_new_rows_with_other_ids_count_if_said(tmp_path: Path) -> None:
     numbers(nightly(tmp_path, ids_of([1], "x"), day(2), **IDS))
     later = nightly(tmp_path, ids_of([2], "y"), day(3), append=True)
-    assert numbers(later.having(lookback=None, allowed_lateness=None)) == [2, 4]
+    assert numbers(later.derive(lookback=None, allowed_lateness=None)) == [2, 4]
 
 
 def test_one_known_id_is_enough(tmp_path: Path) -> None:
     numbers(nightly(tmp_path, ids_of([1], "x"), day(2), **IDS))
     rows = pl.concat([ids_of([1], "x").head(1), ids_of([2], "y")])
-    later = nightly(tmp_path, rows, day(3)).having(lookback=None, allowed_lateness=None)
+    later = nightly(tmp_path, rows, day(3)).derive(lookback=None, allowed_lateness=None)
     assert numbers(later) == [2, 4]
 
 
@@ -359,7 +359,7 @@ def test_users_that_are_renamed_are_refused(more: dict[str, Any], tmp_path: Path
     numbers(nightly(tmp_path, users_of([1]), day(2), **given))
     again = nightly(tmp_path, users_of([1, 2], "v"), day(3), **given)
     assert "has none of the rows that were counted before" in refused(again)
-    assert numbers(again.having(allow_empty_windows=True))[-1] in (4, 12)
+    assert numbers(again.derive(allow_empty_windows=True))[-1] in (4, 12)
 
 
 # ---------------------------------------------------------------------- a year of counters

@@ -174,12 +174,12 @@ def test_query_of_hours_over_clock_change_equals_file(
     }  # fmt: skip
     asked = nightly_job(tmp_path, url, AUTUMN, **given)
     whole = nightly_job(tmp_path, str(file), AUTUMN, **given)
-    whole = whole.having(query=None, state=tmp_path / "whole.db")
+    whole = whole.derive(query=None, state=tmp_path / "whole.db")
     for hour in range(1, 13):
         until = f"2024-11-03T{hour + 1:02}:00Z"
         numbers = []
         for job in (asked, whole):
-            with run(job.having(until=until)) as outcome:
+            with run(job.derive(until=until)) as outcome:
                 numbers.append(outcome.read().numbers.series.estimates.round().ravel().tolist())
         assert numbers[0] == numbers[1], until
 
@@ -188,7 +188,7 @@ def refused(job: Job, season: Season = UTC_DAYS) -> str:
     """What a run of the third night is refused with."""
     until = day_of(season, 3).replace(tzinfo=None).isoformat()
     with pytest.raises(InvalidInputError) as error:
-        run(job.having(until=until))
+        run(job.derive(until=until))
     assert not Path(str(job.state)).exists()
     return str(error.value)
 
@@ -269,7 +269,7 @@ def test_query_of_postgresql_in_another_zone_is_refused(server: str, tmp_path: P
     job = nightly_job(tmp_path, url, SPRING, query=f"{chosen} {BETWEEN}")
     assert "does not return" in refused(job, SPRING)
     converted = BETWEEN.replace("time", "time at time zone 'UTC'")
-    with run(job.having(query=f"{chosen} {converted}", until="2024-03-28")) as outcome:
+    with run(job.derive(query=f"{chosen} {converted}", until="2024-03-28")) as outcome:
         assert outcome.after == 3
 
 

@@ -69,9 +69,9 @@ def test_job_of_any_statistic_is_the_model_of_its_name() -> None:
 
 def test_having_checks_values_and_leaves_the_job_unchanged() -> None:
     job = Job("average", "e.csv", "s.db", lower=0, windows=9)
-    assert (job.having(windows=None).windows, job.windows) == (None, 9)
-    assert job.having(what="sum").statistic == "sum"
+    assert (job.derive(windows=None).windows, job.windows) == (None, 9)
+    assert job.derive(what="sum").statistic == "sum"
     with pytest.raises(InvalidInputError, match="steps"):
-        job.having(windows="many")
+        job.derive(windows="many")
     with pytest.raises(InvalidInputError, match="no option 'stepz'"):
-        job.having(stepz=3)
+        job.derive(stepz=3)

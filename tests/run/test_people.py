@@ -364,7 +364,7 @@ def test_an_input_of_the_other_kind_is_refused(tmp_path: Path) -> None:
     totals(tmp_path, {**DAYS, "max_contributions": 2, "append": True}, ("03-02", FLOOD[:1]))
     asked = request(Log([], [], False, {}), tmp_path / "s.db", **{**DAYS, "max_contributions": 2})
     with pytest.raises(StreamMismatchError, match=r"in append"):
-        run(asked.having(events=write(tmp_path / "all.csv", FLOOD), until="2013-03-03"))
+        run(asked.derive(events=write(tmp_path / "all.csv", FLOOD), until="2013-03-03"))
 
 
 def test_rows_of_users_that_disappear_stay_counted_and_give_no_room_back(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ def halfwidths(table: pl.DataFrame) -> dict[str, float]:
         if "statistic" in row:  # of a report
             names = (row["statistic"], row.get("group"), row.get("measure"), row.get("quantile"))
             name = " ".join(str(part) for part in names if part is not None)
-        if name in ("cell", "running total"):
-            name = "" if name == "cell" else "not planned"
+        if name == "running total":
+            continue
         if "page" in row and "user" in row and "tree_level" not in row:  # a margin
             name = ", ".join(one for one in ("page", "user") if row[one] is not None) or "total"
         if row.get("series") == "per-window" and not name:
@@ -49,11 +49,11 @@ def whole(name: str, folder: Path, **more: Any) -> Job:
 
     Of moments with narrow noise: how many rows there are is cut off at 0.
     """
-    job = made(name, folder).having(epsilon="5000" if name == "moments" else "0.05", **more)
+    job = made(name, folder).derive(epsilon="5000" if name == "moments" else "0.05", **more)
     return (
         job
         if name.endswith("once")
-        else job.having(until="2024-03-01T06:00", allow_empty_windows=True)
+        else job.derive(until="2024-03-01T06:00", allow_empty_windows=True)
     )
 
 
@@ -131,7 +131,7 @@ def test_rows_that_are_expected_say_how_far_off_a_mean_is(tmp_path: Path) -> Non
     assert percent is not None
     assert percent == pytest.approx(few[2].halfwidths[-1] / 100)
     assert (
-        planned_job(job.having(epsilon=None, margin_of_error=20, expected_rows=10_000))
+        planned_job(job.derive(epsilon=None, margin_of_error=20, expected_rows=10_000))
         .numbers[0]
         .what
         == "mean"
@@ -151,10 +151,10 @@ def limit_all(jobs: dict[str, Job], limit: PureDP) -> None:
 
 def test_limits_hold_by_state_and_unit(tmp_path: Path) -> None:
     jobs = {
-        "visits": made("count", tmp_path).having(stream="visits"),
-        "sales": made("sum", tmp_path).having(stream="sales", epsilon=2),
-        "users": made("count", tmp_path).having(stream="users", user="user", max_contributions=3),
-        "apart": made("sum", tmp_path).having(state=tmp_path / "other.db"),
+        "visits": made("count", tmp_path).derive(stream="visits"),
+        "sales": made("sum", tmp_path).derive(stream="sales", epsilon=2),
+        "users": made("count", tmp_path).derive(stream="users", user="user", max_contributions=3),
+        "apart": made("sum", tmp_path).derive(state=tmp_path / "other.db"),
     }
     for limit in (None, PureDP(3)):
         if limit is not None:
@@ -175,10 +175,10 @@ def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     events.write_text("at,page\n2024-03-01T00:10,home\n")
     wrong = {
         "later": Job("count", job.events, job.state),
-        "lines": made("ranges once", tmp_path).having(
+        "lines": made("ranges once", tmp_path).derive(
             label=None, groups=None, count_column="paid", stream="lines"
         ),
-        "groups": job.having(group_by="page", events=events, groups=str(events), stream="groups"),
+        "groups": job.derive(group_by="page", events=events, groups=str(events), stream="groups"),
     }
     found = planned_jobs(wrong)
     assert all(isinstance(one, CountonError) for one in found.values())
@@ -187,22 +187,22 @@ def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     assert "ranges needs label" in said["lines"]
     assert "is the file of the events" in said["groups"]
     with pytest.raises(InvalidInputError):
-        planned_job(job.having(windows=None))
+        planned_job(job.derive(windows=None))
     with pytest.raises(InvalidInputError, match="a stream belongs to one job"):
         planned_jobs({"one": job, "two": job})
 
 
 def test_groups_that_nobody_declares_and_streams_without_an_end_are_planned(tmp_path: Path) -> None:
     found = planned_job(
-        made("count", tmp_path).having(
+        made("count", tmp_path).derive(
             group_by="page", unlisted_groups="discover", delta="1e-9", strategy=None
         )
     )
     assert found.spend.guarantee == ApproxDP(1, "1e-9")
     assert found.numbers[0].halfwidths[-1] > 0
-    endless = made("count", tmp_path).having(windows=None, strategy=None)
-    assert planned_job(endless.having(expected_windows=500)).steps == (1, 250, 500)
-    assert planned_job(endless.having(expiring=True)).steps == (1, 500, 1000)
+    endless = made("count", tmp_path).derive(windows=None, strategy=None)
+    assert planned_job(endless.derive(expected_windows=500)).steps == (1, 250, 500)
+    assert planned_job(endless.derive(expiring=True)).steps == (1, 500, 1000)
 
 
 def test_six_hours_are_planned_as_many(tmp_path: Path) -> None:

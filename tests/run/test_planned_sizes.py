@@ -84,6 +84,8 @@ def job_of(statistic: str, form: str, folder: Path) -> Job:
 def released_halfwidths(table: pl.DataFrame, step: int) -> dict[str, float]:
     """The mean half-width of each number of a step, over its groups."""
     halves: dict[str, list[float]] = {}
+    if "measure" in table.columns and "running total" in table["measure"]:
+        table = table.filter(measure="count").drop("measure")
     for row in table.filter(pl.col("window_index") == step).iter_rows(named=True):
         name = str(row.get("measure") or row.get("tree_level") or "")
         if row.get("quantile") is not None:
@@ -91,9 +93,6 @@ def released_halfwidths(table: pl.DataFrame, step: int) -> dict[str, float]:
         if row.get("statistic"):
             names = (row["statistic"], row.get("group"), row.get("measure"), row.get("quantile"))
             name = " ".join(str(part) for part in names if part is not None)
-        if name == "running total":
-            continue
-        name = name.removeprefix("cell")
         if row["series"] == "per-window" and not name:
             name = "in each window"
         halves.setdefault(name, []).append((row["upper"] - row["lower"]) / 2)
@@ -200,7 +199,7 @@ def test_within_finds_the_loss_that_reaches_the_error_of_the_released_numbers(
     tmp_path: Path, form: str
 ) -> None:
     wanted = {"epsilon": None, "margin_of_error": "mean=0.05", "expected_rows": WINDOWS * ROWS}
-    job = job_of("average", form, tmp_path).having(**wanted)
+    job = job_of("average", form, tmp_path).derive(**wanted)
     with run(job) as outcome:
         table = outcome.read().table()
     shown = 4 if form == "revised" else WINDOWS  # the newest window that is final
@@ -209,18 +208,18 @@ def test_within_finds_the_loss_that_reaches_the_error_of_the_released_numbers(
 
 def test_size_of_revised_windows_needs_their_number_for_an_error(tmp_path: Path) -> None:
     job = job_of("average", "revised", tmp_path)
-    endless = job.having(windows=None)
+    endless = job.derive(windows=None)
     with pytest.raises(
         InvalidInputError, match=r"expected_rows=2400 is the number of rows by the last window"
     ):
         planned_job(
-            endless.having(epsilon=None, margin_of_error="mean=0.05", expected_rows=WINDOWS * ROWS)
+            endless.derive(epsilon=None, margin_of_error="mean=0.05", expected_rows=WINDOWS * ROWS)
         )
     planned = planned_job(endless, size=WINDOWS * ROWS)
     assert planned.windows == 1000
     with run(job) as outcome:
         outcome.read()
-    later = job.having(windows=None, start=None, every=None, until=None)
+    later = job.derive(windows=None, start=None, every=None, until=None)
     assert planned_job(later, size=WINDOWS * ROWS).windows == WINDOWS
 
 

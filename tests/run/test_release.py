@@ -13,13 +13,17 @@ import pytest
 from click.testing import CliRunner
 
 from counton import Average, Job, Key, PureDP, Release, plan, read, release
-from counton.base.errors import InvalidInputError, MissingDependencyError, NoiseKeyError
+from counton.base.errors import (
+    InvalidInputError,
+    MissingDependencyError,
+    MissingOptionError,
+    NoiseKeyError,
+)
 from counton.cli.app import app
 from counton.continual import interval_halfwidth
 from counton.job.saved_job import save
 from counton.results.charts import totals_curves, window_curves
 from counton.state import state_summary
-from counton.windowing.options import MissingOptionError
 
 ROWS = pl.DataFrame(
     {

@@ -83,7 +83,7 @@ def test_tables_once_show_no_row(tmp_path: Path) -> None:
             assert round(float(outcome.read().table()["estimate"][0])) == 700178
             for found in (job, outcome):
                 assert not tells(repr(found), 700123)
-    other = tree.having(levels="county", groups={"county": ["x", "y"]}, state=tmp_path / "c.db")
+    other = tree.derive(levels="county", groups={"county": ["x", "y"]}, state=tmp_path / "c.db")
     with pytest.raises(InvalidInputError, match="county") as refused:
         run(other)
     assert not tells(str(refused.value), 700123)

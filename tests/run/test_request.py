@@ -47,7 +47,7 @@ def test_a_field_of_a_wrong_type_is_named(
     monkeypatch.chdir(tmp_path)
     pathlib.Path("visits.csv").write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")
     with pytest.raises(InvalidInputError, match=f"{field}( |=).*{words}"):
-        run(COUNT.having(**{field: value}))
+        run(COUNT.derive(**{field: value}))
     assert [path.name for path in tmp_path.iterdir()] == ["visits.csv"]
 
 
@@ -55,5 +55,5 @@ def test_whole_numbers_of_numpy_count(tmp_path: pathlib.Path) -> None:
     events = tmp_path / "visits.csv"
     events.write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")
     steps: Any = np.int64(3)
-    with run(COUNT.having(events=events, state=tmp_path / "s.db", windows=steps)) as outcome:
+    with run(COUNT.derive(events=events, state=tmp_path / "s.db", windows=steps)) as outcome:
         assert outcome.spec.description().windows.steps == 3

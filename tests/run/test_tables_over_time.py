@@ -74,7 +74,7 @@ def test_all_levels_are_released_after_each_window(tmp_path: Path) -> None:
         assert outcome.name == "hierarchy"
     late = ["2024-01-30,N,b,u9,9"]
     again = Job("hierarchy", written(tmp_path, [*ROWS, *late]), tmp_path / "s.db")
-    with run(again.having(key=tmp_path / "key", until="2024-04-01")) as outcome:
+    with run(again.derive(key=tmp_path / "key", until="2024-04-01")) as outcome:
         counts = counts_of(outcome)
         assert (outcome.before, outcome.after, counts.late, counts.shut) == (2, 3, 0, 1)
         assert nodes(outcome)[2] == [5, 3, 2, 2, 1]
@@ -188,8 +188,8 @@ def test_any_statistic_may_be_handed_over(tmp_path: Path) -> None:
     with run(named) as outcome:
         statistic = outcome.spec.description().statistic
         values = outcome.read().table()["estimate"]
-    other = named.having(levels=None, groups=None, what=statistic, columns="region,city")
-    with run(other.having(state=tmp_path / "t.db")) as outcome:
+    other = named.derive(levels=None, groups=None, what=statistic, columns="region,city")
+    with run(other.derive(state=tmp_path / "t.db")) as outcome:
         assert nodes(outcome) == [[3, 2, 1, 2, 0], [5, 3, 2, 2, 1]]
         assert outcome.spec.description().strategy.horizon == 6
         assert len(values) == 10
@@ -221,14 +221,14 @@ def test_lines_are_released_after_each_window(tmp_path: Path) -> None:
         assert asked == [(0, 3, 3), (3, 5, 2)]
         table = outcome.read().table()
         last = table.filter(window_index=outcome.after)
-        cells = last.filter(measure="cell")["estimate"]
+        cells = last.filter(measure="count")["estimate"]
         assert last.filter(measure="running total")["estimate"][-1] == cells.sum()
         with pytest.raises(InvalidInputError, match="is not an interval"):
             outcome.read(shown=DisplaySelection(("x",)))
     with run(Job("ranges", job.events, job.state, key=job.key, until="2024-04-01")) as outcome:
         assert (outcome.before, outcome.after) == (2, 3)
     with pytest.raises(InvalidInputError, match="'number' that are not listed: '5'"):
-        run(job.having(groups="1,2,3,4", state=tmp_path / "t.db"))
+        run(job.derive(groups="1,2,3,4", state=tmp_path / "t.db"))
 
 
 def test_tables_are_released_after_each_window(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_tables_are_released_after_each_window(tmp_path: Path) -> None:
         ]  # fmt: skip
         assert found[6:] == [("N", "u1", 2), ("N", "u2", 0), ("N", "u3", 1),
                              ("S", "u1", 1), ("S", "u2", 1), ("S", "u3", 0)]  # fmt: skip
-    with run(job.having(count_column="number", stream="counts")) as outcome:
+    with run(job.derive(count_column="number", stream="counts")) as outcome:
         assert whole(outcome)[:3] == [(None, None, 15), ("N", None, 7), ("S", None, 8)]
     assert all(one.right for one in verify(tmp_path / "s.db", key=tmp_path / "key"))
 
@@ -249,7 +249,7 @@ def test_tables_are_released_after_each_window(tmp_path: Path) -> None:
 def test_several_columns_of_numbers_are_added_up(tmp_path: Path) -> None:
     rows = ["2024-01-03,1,6,u1,1", "2024-01-04,5,18,u2,2", "2024-02-05,9,30,u3,3"]
     asked: dict[str, Any] = {"columns": "region,city", "bounds": "0:16,0:64", "epsilon": 1e5}
-    job = other(tmp_path, "moments", **asked).having(events=written(tmp_path, rows))
+    job = other(tmp_path, "moments", **asked).derive(events=written(tmp_path, rows))
     with run(job) as outcome:
         table = outcome.read().table().filter(window_index=2)
         found = dict(zip(table["measure"], table["estimate"], strict=True))
@@ -257,13 +257,13 @@ def test_several_columns_of_numbers_are_added_up(tmp_path: Path) -> None:
     assert found["mean city"] == pytest.approx(18, abs=0.1)
     assert found["covariance region city"] == pytest.approx(32, abs=0.5)
     late = [*rows, "2024-01-09,1,6,u4,4"]
-    later = job.having(events=written(tmp_path, late), until="2024-04-01")
+    later = job.derive(events=written(tmp_path, late), until="2024-04-01")
     with run(later) as outcome:
         assert counts_of(outcome).shut == 1
     with pytest.raises(InvalidInputError, match=r"row 5 of .* in column 'city' \('x'\)"):
-        run(later.having(events=written(tmp_path, [*late, "2024-03-01,1,x,u,1"])))
+        run(later.derive(events=written(tmp_path, [*late, "2024-03-01,1,x,u,1"])))
     with pytest.raises(InvalidInputError, match="two numbers for each"):
-        run(job.having(bounds="0:16", state=tmp_path / "t.db"))
+        run(job.derive(bounds="0:16", state=tmp_path / "t.db"))
 
 
 def test_counts_that_cannot_be_added_up_are_refused_before_anything(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_counts_that_could_not_be_read_are_refused_before_anything(
     def job(rows: list[str], until: str) -> Job:
         made = months(tmp_path, rows, append=True, count_column="number", epsilon=1e6, until=until)
         kind = {"what": what, "stream": what, **(table if what == "contingency" else {})}
-        return made.having(**kind)
+        return made.derive(**kind)
 
     with pytest.raises(SumOverflowError, match=r"are exact only up to .*: count in larger units"):
         run(job([*ROWS, *many * 3], "2024-03-01"))
@@ -310,7 +310,7 @@ def test_tables_are_published_by_the_names_of_their_cells(tmp_path: Path) -> Non
         "ranges": other(tmp_path, "ranges", **line),
         "contingency": other(tmp_path, "contingency", **table),
         "average": other(tmp_path, "average", **paid),
-        "revised": other(tmp_path, "average", **paid, allowed_lateness="1mo").having(
+        "revised": other(tmp_path, "average", **paid, allowed_lateness="1mo").derive(
             stream="revised"
         ),
     }
@@ -330,7 +330,7 @@ def test_tables_are_published_by_the_names_of_their_cells(tmp_path: Path) -> Non
     assert found.pop("revised").keys() == found["average"].keys()
     assert found["hierarchy"] == {("all", None): 5, ("N", None): 3, ("S", None): 2,
                                   ("N / a", None): 2, ("N / b", None): 1}  # fmt: skip
-    assert [found["ranges"][cell, "cell"] for cell in "12345"] == [1] * 5
+    assert [found["ranges"][cell, "count"] for cell in "12345"] == [1] * 5
     assert found["ranges"]["5", "running total"] == 5
     assert found["contingency"]["total", None] == 5
     assert found["contingency"]["region N, who u1", None] == 2
@@ -356,7 +356,7 @@ def test_columns_with_names_of_released_numbers(columns: str, tmp_path: Path) ->
     assert len(found) == 18
     names: Any = [f"{a} / {b}" for a in "NS" for b in "ab"]
     run(
-        job.having(what="count", stream="groups", columns=None, group_by=columns, groups=names)
+        job.derive(what="count", stream="groups", columns=None, group_by=columns, groups=names)
     ).close()
     before = export(place, stream="groups").table()
     annotate(place, "2024-01-03", "wrong", stream="groups")

@@ -36,7 +36,7 @@ def test_a_row_that_is_far_away_does_not_hide_missing_nights(
     ):
         run(given)
     assert not (tmp_path / "s.db").exists()
-    with run(given.having(allow_empty_windows=True)) as outcome:
+    with run(given.derive(allow_empty_windows=True)) as outcome:
         assert outcome.after == 14
         assert counts_of(outcome).empty == 13
         assert counts_of(outcome).beyond == 1
@@ -68,13 +68,13 @@ def test_first_run_without_row_in_window_needs_yes(
     given = job(tmp_path, times, **more)
     for quiet in (None, 99):
         with pytest.raises(InvalidInputError, match="No row lies in a window"):
-            run(given.having(max_empty_windows=quiet))
+            run(given.derive(max_empty_windows=quiet))
     assert not (tmp_path / "s.db").exists()
-    with run(given.having(allow_empty_windows=True)) as outcome:
+    with run(given.derive(allow_empty_windows=True)) as outcome:
         released = outcome.read().table()["estimate"]
         assert released.to_list() == [0] * outcome.after
     empty = pl.DataFrame({"time": []}, {"time": pl.String})
-    without = given.having(events=empty, state=tmp_path / "empty.db", allow_empty_windows=True)
+    without = given.derive(events=empty, state=tmp_path / "empty.db", allow_empty_windows=True)
     with run(without) as outcome:  # the same without these rows
         assert outcome.read().table()["estimate"].to_list() == released.to_list()
 
@@ -85,15 +85,15 @@ def test_rows_of_undeclared_groups_are_in_no_window_either(tmp_path: Path) -> No
     given = Job("count", frame, tmp_path / "s.db", unlisted_groups="drop", **terms)
     with pytest.raises(InvalidInputError, match="lies in a window"):
         run(given)
-    with run(given.having(allow_empty_windows=True)) as outcome:
+    with run(given.derive(allow_empty_windows=True)) as outcome:
         assert outcome.after == 14
 
 
 def test_a_night_without_rows_and_a_later_run_without_rows_in_windows_go_on(tmp_path: Path) -> None:
-    empty = job(tmp_path, [], allow_empty_windows=True).having(
+    empty = job(tmp_path, [], allow_empty_windows=True).derive(
         events=pl.DataFrame({"time": []}, {"time": pl.String})
     )
-    with run(empty.having(until="2024-03-03")) as outcome:
+    with run(empty.derive(until="2024-03-03")) as outcome:
         assert outcome.after == 2
     late = Job("count", pl.DataFrame({"time": ["2023-03-01"]}), tmp_path / "s.db",
                until="2024-03-04", allow_empty_windows=True)  # fmt: skip
@@ -111,7 +111,7 @@ def test_days_of_excel_are_no_epoch(form: str, kind: Any, tmp_path: Path) -> Non
     with pytest.raises(InvalidInputError, match=r"row 2 of .*as Excel counts them"):
         run(given)
     aside = tmp_path / "bad.csv"
-    with run(given.having(bad_rows=f"quarantine:{aside}")) as outcome:
+    with run(given.derive(bad_rows=f"quarantine:{aside}")) as outcome:
         assert np.rint(outcome.read().table()["estimate"].to_numpy()).tolist() == [1]
 
 

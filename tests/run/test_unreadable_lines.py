@@ -137,8 +137,8 @@ def test_lines_of_several_files_and_of_compressed_ones_are_set_aside(
     aside = f"quarantine:{tmp_path / 'bad.csv'}"
     job = asked(tmp_path, "count", tmp_path, bad_rows=aside, append=True)
     with pytest.raises(InvalidInputError, match=r"line [23] of .*c\..*\.zst cannot be read"):
-        run(job.having(events=files, max_bad_rows=2))
-    _, tally = released(job.having(events=files, max_bad_rows=3))
+        run(job.derive(events=files, max_bad_rows=2))
+    _, tally = released(job.derive(events=files, max_bad_rows=3))
     assert (tally.rows, tally.quarantined) == (12, 3)
 
 

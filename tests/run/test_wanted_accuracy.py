@@ -17,10 +17,10 @@ from .test_planned import NAMES, halfwidths
 
 
 def asked(name: str, folder: Path, **more: Any) -> Job:
-    job = made(name, folder).having(**{"epsilon": None, "margin_of_error": 200, **more})
+    job = made(name, folder).derive(**{"epsilon": None, "margin_of_error": 200, **more})
     if name.endswith("once"):
         return job
-    return job.having(until=more.get("until", "2024-03-01T06:00"), allow_empty_windows=True)
+    return job.derive(until=more.get("until", "2024-03-01T06:00"), allow_empty_windows=True)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -34,9 +34,9 @@ def test_every_statistic_is_as_accurate_as_wanted(name: str, tmp_path: Path) -> 
     if not name.startswith(("quantiles", "moments")):  # whose half-widths depend on the rows
         wanted = {"count": released["count"]} if "count" in released else released
         assert 0.9 * 200 < max(wanted.values()) <= 200
-    new = job.having(margin_of_error=None, stream="new")
-    stated = planned_job(new.having(epsilon=guarantee.epsilon))
-    less = planned_job(new.having(epsilon=guarantee.epsilon * 999 / 1000))
+    new = job.derive(margin_of_error=None, stream="new")
+    stated = planned_job(new.derive(epsilon=guarantee.epsilon))
+    less = planned_job(new.derive(epsilon=guarantee.epsilon * 999 / 1000))
     names = [one.what for one in stated.numbers]
     names = ["count"] if "count" in names else names
     for planned, kept in ((stated, True), (less, False)):
@@ -49,7 +49,7 @@ def test_it_is_a_function_of_what_is_public(tmp_path: Path) -> None:
     found = []
     for name, rows in (("one", ROWS), ("other", ROWS[:1] * 40)):
         (tmp_path / name).mkdir()
-        job = asked("count", tmp_path / name, strategy=None).having(
+        job = asked("count", tmp_path / name, strategy=None).derive(
             events=written(tmp_path / name, rows), row_id=None
         )
         with run(job) as outcome:
@@ -83,14 +83,14 @@ def test_every_kind_of_job_may_say_it(more: dict[str, Any], kind: type, tmp_path
 def test_a_later_run_may_say_it_again_and_not_more(tmp_path: Path) -> None:
     job = asked("average", tmp_path, until="2024-03-01T03:00")
     run(job).close()
-    later = job.having(until="2024-03-01T04:00")
+    later = job.derive(until="2024-03-01T04:00")
     with run(later) as outcome:
         assert outcome.after == 4
-    run(later.having(margin_of_error=300)).close()
+    run(later.derive(margin_of_error=300)).close()
     with pytest.raises(StateError, match="margin_of_error=100 is less than stream 'it' has"):
-        run(later.having(margin_of_error=100))
+        run(later.derive(margin_of_error=100))
     with pytest.raises(StateError, match="in epsilon"):
-        run(later.having(margin_of_error=None, epsilon=1))
+        run(later.derive(margin_of_error=None, epsilon=1))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_what_does_not_go_with_it_is_refused(
 ) -> None:
     job = asked("count", tmp_path)
     with pytest.raises((InvalidInputError, StateError), match=words):
-        run(job.having(**more))
+        run(job.derive(**more))
     assert not Path(str(job.state)).exists()
 
 
@@ -222,14 +222,14 @@ def test_shares_of_a_part_are_kept_with_the_stream(tmp_path: Path) -> None:
     )
     file = tmp_path / "report.toml"
     file.write_text(PARTS.format(paid="", age="shares = [0.5, 0.9]"))
-    job = load(file)["shop"].having(until="2024-03-02")
+    job = load(file)["shop"].derive(until="2024-03-02")
     for _ in range(2):
         with run(job) as outcome:
             table = outcome.read().table()
             assert table.filter(statistic="age")["quantile"].to_list() == [0.5, 0.9]
     file.write_text(PARTS.format(paid="", age="shares = [0.1]"))
     with pytest.raises(StateError):
-        run(load(file)["shop"].having(until="2024-03-02"))
+        run(load(file)["shop"].derive(until="2024-03-02"))
 
 
 def test_quantiles_are_off_in_rank(tmp_path: Path) -> None:
@@ -238,16 +238,16 @@ def test_quantiles_are_off_in_rank(tmp_path: Path) -> None:
     ages = [one for one in found.numbers if one.part == "age"]
     assert all(one.in_rank and one.percent == ages[0].percent for one in ages)
     assert not any(one.in_rank for one in found.numbers if one.part != "age")
-    edge = planned_job(load(tmp_path / "report.toml")["shop"].having(expected_rows=None)).numbers[
+    edge = planned_job(load(tmp_path / "report.toml")["shop"].derive(expected_rows=None)).numbers[
         -1
     ]
     assert ages[0].percent == pytest.approx(100 * edge.halfwidths[-1] / 10_000)
     assert [len(one.halfwidths) for one in found.numbers] == [3] * len(found.numbers)
     alone = planned_job(
-        asked("quantiles", tmp_path).having(margin_of_error=None, epsilon=1), size=10_000
+        asked("quantiles", tmp_path).derive(margin_of_error=None, epsilon=1), size=10_000
     )
     doubled = planned_job(
-        asked("quantiles", tmp_path).having(margin_of_error=None, epsilon=1), size=20_000
+        asked("quantiles", tmp_path).derive(margin_of_error=None, epsilon=1), size=20_000
     )
     percents = [[one.percent for one in job.numbers] for job in (alone, doubled)]
     assert percents[0] == pytest.approx([2 * (one or 0) for one in percents[1]])

@@ -43,8 +43,8 @@ def released(request: Job) -> Release:
 
 
 def test_both_are_one_release_seen_twice(year: Job) -> None:
-    totals = released(year.having(stream="totals")).table()
-    table = released(year.having(series="both")).table()
+    totals = released(year.derive(stream="totals")).table()
+    table = released(year.derive(series="both")).table()
     assert totals.columns == table.columns
     assert table["series"].unique(maintain_order=True).to_list() == ["cumulative", "per-window"]
     windows = table.filter(series="per-window")
@@ -54,7 +54,7 @@ def test_both_are_one_release_seen_twice(year: Job) -> None:
 
 @pytest.mark.parametrize("release", ["cumulative", "per-window", "both"])
 def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: str) -> None:
-    found = released(year.having(series=release))
+    found = released(year.derive(series=release))
     assert found.numbers.totals is not None or found.numbers.windows is not None
     ends = found.numbers.series.estimates
     last = (
@@ -80,7 +80,7 @@ def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: 
 
 
 def test_a_sum_has_the_deviation_of_the_releases_it_reads(year: Job) -> None:
-    found = released(year.having(series="both"))
+    found = released(year.derive(series="both"))
     months = found.sums("1mo").filter(group="a")
     for row in months.iter_rows(named=True):
         start = row["first_window"] - 1
@@ -132,17 +132,17 @@ def test_periods_follow_clocks_that_jump_at_midnight() -> None:
 
 
 def test_windows_alone_have_one_draw_of_noise_each(year: Job) -> None:
-    alone = released(year.having(series="per-window"))
+    alone = released(year.derive(series="per-window"))
     assert alone.numbers.design.strategy == Independent(8784)
     assert set(alone.table()["series"]) == {"per-window"}
     assert set(alone.table()["noise_std"]) == {alone.numbers.design.distribution.std}
-    both = released(year.having(stream="both", series="both")).table()
+    both = released(year.derive(stream="both", series="both")).table()
     both = both.filter(series="per-window")
     assert (both["noise_std"] > 1.3 * alone.numbers.design.distribution.std).all()
     with pytest.raises(
         InvalidInputError, match="strategy=kary is made for totals, and does not go with"
     ):
-        run(year.having(stream="kary", series="per-window", strategy="kary"))
+        run(year.derive(stream="kary", series="per-window", strategy="kary"))
 
 
 @pytest.mark.parametrize(
@@ -158,40 +158,40 @@ def test_windows_alone_have_one_draw_of_noise_each(year: Job) -> None:
 def test_what_plans_rank_can_be_named(
     year: Job, name: str, saved: str, more: dict[str, Any]
 ) -> None:
-    named = year.having(epsilon=None, rho=1, strategy=name, until="2024-01-03", **more)
+    named = year.derive(epsilon=None, rho=1, strategy=name, until="2024-01-03", **more)
     assert released(named).numbers.design.strategy.saved_name == saved
     wrong = "totals" if more.get("release") == "windows" else "windows"
     with pytest.raises(
         InvalidInputError, match=f"strategy={name} is made for .*, and does not go with"
     ):
-        run(named.having(stream="wrong", windows=366, expected_windows=None, series=wrong))
+        run(named.derive(stream="wrong", windows=366, expected_windows=None, series=wrong))
 
 
 def test_a_simple_strategy_releases_integers(year: Job) -> None:
-    simple = year.having(epsilon=None, rho=1, simple=True, until="2024-01-03")
+    simple = year.derive(epsilon=None, rho=1, simple=True, until="2024-01-03")
     assert released(simple).table()["estimate"].dtype == pl.Int64
     assert (
         released(Job("count", year.events, year.state, until="2024-01-04")).numbers.totals
         is not None
     )
     assert released(simple).numbers.totals is not None
-    run(simple.having(stream="best", simple=False)).close()
+    run(simple.derive(stream="best", simple=False)).close()
     with pytest.raises(StateError, match="differs from stream 'best' in simple"):
-        run(simple.having(stream="best"))
+        run(simple.derive(stream="best"))
 
 
 def test_a_delay_goes_with_totals_alone(year: Job) -> None:
-    forever = year.having(windows=None, expiring=True, expiration_delay=2)
+    forever = year.derive(windows=None, expiring=True, expiration_delay=2)
     with pytest.raises(
         InvalidInputError, match="expiration_delay=2 does not go with series=per-window"
     ):
-        run(forever.having(series="per-window"))
+        run(forever.derive(series="per-window"))
     with pytest.raises(InvalidInputError, match="sums=1d does not go with expiration_delay=2"):
         released(forever).sums("1d")
 
 
 def test_a_long_series_of_windows_is_drawn_by_day(year: Job) -> None:
-    found = released(year.having(series="per-window"))
+    found = released(year.derive(series="per-window"))
     curves, every = window_curves(found.numbers)
     assert every == "1d"
     assert (

@@ -224,8 +224,8 @@ def test_a_query_is_told_what_is_covered(
         given |= {"user": "who", "max_contributions": 1} if later else {"series": "per-window"}
     job = Job("count", f"sqlite:///{database}", tmp_path / "s.db", **given)
     whole = None if later or "lookback" not in more else "9d"
-    run(job.having(until="2024-03-03", lookback=whole)).close()
-    then = job.having(until="2024-03-05")
+    run(job.derive(until="2024-03-03", lookback=whole)).close()
+    then = job.derive(until="2024-03-05")
     if edges is None:
         with pytest.raises(InvalidInputError, match="give also the rows"):
             run(then)

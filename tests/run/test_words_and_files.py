@@ -64,7 +64,7 @@ def test_later_nights_of_bad_rows_refuse_take_a_file_and_the_word_again(tmp_path
     run(job).close()
     for day, bad_rows in ((3, f"quarantine:{tmp_path / 'bad.csv'}"), (4, "refuse"), (5, None)):
         night = Job("count", job.events, job.state, until=f"2024-03-{day:02}")
-        night = night if bad_rows is None else night.having(bad_rows=bad_rows)
+        night = night if bad_rows is None else night.derive(bad_rows=bad_rows)
         with run(night) as outcome:
             assert outcome.after == day - 1
             expected = "refuse" if bad_rows is None else bad_rows

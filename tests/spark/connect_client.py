@@ -37,7 +37,7 @@ def main(folder: Path) -> None:
     none = [patch(f"counton.state.{one}.default_folder", lambda: "none") for one in WITNESS]
     with token_bytes, token_hex, none[0], none[1]:
         for name in ("groups", "average", "people", "found of people"):
-            with run(job(name, folder, f"{name} here", epsilon=9).having(events=rows)) as outcome:
+            with run(job(name, folder, f"{name} here", epsilon=9).derive(events=rows)) as outcome:
                 expected = outcome.read().table()
             asked = job(name, folder, f"{name} there", epsilon=9)
             with counton_spark.run(asked, frame) as outcome:

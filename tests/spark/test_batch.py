@@ -55,7 +55,7 @@ def test_the_bits_are_those_of_one_machine(
         local = job(name, tmp_path, f"{state} here", append=append)
         far = job(name, tmp_path, f"{state} there", append=append)
         for seed, part in enumerate((first, second if append else rows)):
-            with run(local.having(events=part)) as here:
+            with run(local.derive(events=part)) as here:
                 expected = told(here)
             frame = spread(spark, part, seed)
             if append:  # times that Spark knows as such, so that it may count what is alike
@@ -83,9 +83,9 @@ def test_tables_once_have_the_bits_of_one_machine(
     own: tuple[dict[str, Any], ...] = ({}, {"user": "user", "max_contributions": 2}, {"id": "id"})
     for number, more in enumerate(own):
         asked = job(name, tmp_path, f"here{number}", **times, **more)
-        with run(asked.having(events=rows)) as outcome:
+        with run(asked.derive(events=rows)) as outcome:
             here = told(outcome)
-        asked = asked.having(state=tmp_path / f"spark{number}.db")
+        asked = asked.derive(state=tmp_path / f"spark{number}.db")
         with counton_spark.run(asked, spread(spark, rows, 1)) as outcome:
             assert told(outcome) == here
         with counton_spark.run(asked, spread(spark, rows, 2)) as outcome:
@@ -130,7 +130,7 @@ def test_rows_of_any_type_are_read_as_on_one_machine(
         here = Job(what, typed, tmp_path / f"{number}.db", epsilon=1, **asked)
         with run(here) as outcome:
             expected = told(outcome)
-        there = here.having(state=tmp_path / f"{number} there.db", events="-")
+        there = here.derive(state=tmp_path / f"{number} there.db", events="-")
         with counton_spark.run(there, frame.repartition(3)) as outcome:
             assert told(outcome) == expected
 
@@ -156,12 +156,12 @@ def test_rows_that_cannot_be_counted_are_refused_by_name(tmp_path: Path, spark: 
     }
     refused(asked, frame, "a row of the data frame has", "(1 more has another problem)")
     unread = "a row of the data frame has a time that cannot be read in column 'at' ('never'); "
-    refused(asked.having(missing_values="drop"), frame, unread)
+    refused(asked.derive(missing_values="drop"), frame, unread)
     undeclared = "groups in column 'page' that are not listed: '?'; correct"
-    refused(asked.having(**late), frame, undeclared)
-    refused(asked.having(**late, max_bad_rows=0), frame, "more than 0 rows of the data frame")
-    refused(average.having(**late, max_bad_rows=1), frame, "more than 1 rows")
-    with counton_spark.run(asked.having(**late, unlisted_groups="drop"), frame) as outcome:
+    refused(asked.derive(**late), frame, undeclared)
+    refused(asked.derive(**late, max_bad_rows=0), frame, "more than 0 rows of the data frame")
+    refused(average.derive(**late, max_bad_rows=1), frame, "more than 1 rows")
+    with counton_spark.run(asked.derive(**late, unlisted_groups="drop"), frame) as outcome:
         found = counts_of(outcome)
         assert (found.rows, found.skipped, found.quarantined, found.unknown) == (43, 1, 1, 1)
     assert (tmp_path / "bad.csv").read_text().splitlines() == [
@@ -179,16 +179,16 @@ def test_what_a_frame_of_spark_cannot_have_is_refused(tmp_path: Path, spark: Any
     rows = events(rows=20)
     frame = spread(spark, rows, 1)
     asked = job("groups", tmp_path)
-    refused(asked.having(time="when"), frame, "has no column 'when'; its columns are at, page")
+    refused(asked.derive(time="when"), frame, "has no column 'when'; its columns are at, page")
     refused(
-        asked.having(group_by="paid"),
+        asked.derive(group_by="paid"),
         frame,
         "holds Float64, and one such number can be written as several texts",
     )
-    refused(asked.having(time="paid"), frame, "holds Float64, not times")
+    refused(asked.derive(time="paid"), frame, "holds Float64, not times")
     with pytest.raises(InvalidInputError, match="there is no statistic 'episodes'"):
-        counton_spark.run(asked.having(what="episodes"), frame)
-    refused(asked.having(time=None), frame, "a new stream of count needs time")
+        counton_spark.run(asked.derive(what="episodes"), frame)
+    refused(asked.derive(time=None), frame, "a new stream of count needs time")
     refused(asked, rows, "is not a Spark frame")
     with pytest.raises(InvalidInputError, match="checkpoint and trigger"):
         counton_spark.run(asked, frame, checkpoint="here")
@@ -212,7 +212,7 @@ def test_names_of_columns_may_hold_any_sign_and_case(
         .with_columns(at=pl.lit("?"))
     )
     asked = job("groups", tmp_path, group_by="the.page `of` it", time="AT", unlisted_groups="drop")
-    with run(asked.having(events=rows, state=tmp_path / "here.db")) as outcome:
+    with run(asked.derive(events=rows, state=tmp_path / "here.db")) as outcome:
         expected = told(outcome)
     frame = spread(spark, rows, 1)
     names = frame.columns
@@ -247,7 +247,7 @@ def test_rows_that_lack_something_are_skipped_where_others_would_be_set_aside(
     lacking = pl.concat([rows, rows.head(1).with_columns(at=pl.lit(None, pl.String))])
     aside = tmp_path / "bad.csv"
     asked = job("groups", tmp_path, missing_values="drop", bad_rows=f"quarantine:{aside}")
-    with run(asked.having(events=lacking, state=tmp_path / "here.db")) as outcome:
+    with run(asked.derive(events=lacking, state=tmp_path / "here.db")) as outcome:
         expected = told(outcome)
         written = aside.read_text()
     with counton_spark.run(asked, spread(spark, lacking, 2)) as outcome:
@@ -267,12 +267,12 @@ def test_count_above_the_bound_is_set_aside_as_on_one_machine(
         allow_empty_windows=True,
         bad_rows=f"quarantine:{aside}",
     )  # fmt: skip
-    with run(asked.having(events=rows, state=tmp_path / "here.db")) as outcome:
+    with run(asked.derive(events=rows, state=tmp_path / "here.db")) as outcome:
         expected = told(outcome)
         assert counts_of(outcome).quarantined == 2
     for seed in range(3):
         with counton_spark.run(
-            asked.having(state=tmp_path / f"{seed}.db"), spread(spark, rows, seed)
+            asked.derive(state=tmp_path / f"{seed}.db"), spread(spark, rows, seed)
         ) as outcome:
             assert told(outcome) == expected
 
@@ -359,7 +359,7 @@ def test_a_statistic_of_another_package_gives_the_same_bits(
         asked = Job("above", rows, tmp_path / "a.db", until="latest-event", **stream, **own)
         with run(asked) as outcome:
             expected = told(outcome)
-        there = asked.having(state=tmp_path / "b.db", events="-")
+        there = asked.derive(state=tmp_path / "b.db", events="-")
         with counton_spark.run(there, spread(spark, rows, 4)) as outcome:
             assert told(outcome) == expected
 
@@ -375,10 +375,10 @@ def test_frame_with_hole_is_refused_as_on_one_machine(
     days = [f"2024-03-0{day}T12:00" for day in range(1, 7) for _ in range(20)]
     rows = pl.DataFrame({"at": days})
     with counton_spark.run(
-        asked.having(until="2024-03-05"), spread(spark, rows.head(80), 1)
+        asked.derive(until="2024-03-05"), spread(spark, rows.head(80), 1)
     ) as one:
         assert one.after == 4
-    later = asked.having(until="2024-03-07")
+    later = asked.derive(until="2024-03-07")
     for holed, words in (
         (rows.filter(pl.col("at") != "2024-03-05T12:00"), "has no row of 5 March 2024"),
         (rows.tail(40), r"4 March 2024 \(0, before 20\)"),

@@ -22,7 +22,7 @@ def test_a_table_is_kept_by_merging_what_is_released(name: str, tmp_path: Path) 
     asked = job(name, tmp_path, append=True, epsilon=9)
     with closing(duckdb.connect()) as database:
         for night, part in enumerate(nights):
-            with run(asked.having(events=part)) as outcome:
+            with run(asked.derive(events=part)) as outcome:
                 released = outcome.read()
                 table = released.table()
                 text = merge_text(released, "lake.visits")
@@ -45,7 +45,7 @@ def test_names_of_columns_are_quoted(tmp_path: Path) -> None:
     rows = events(rows=60).rename({"page": "the `page`"})
     asked = job("two columns", tmp_path, by="the `page`,place")
     domain = {"the `page`": list("abc"), "place": list("xyz")}
-    with run(asked.having(groups=domain, events=rows)) as outcome:
+    with run(asked.derive(groups=domain, events=rows)) as outcome:
         text = merge_text(outcome.read(), "visits", "rows_of_today")
     assert text == (
         "MERGE INTO visits AS kept USING rows_of_today AS released\n"

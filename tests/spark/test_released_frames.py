@@ -29,7 +29,7 @@ def rows_of(frame: Any) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("name", ["groups", "local days", "top", "report", "found"])
 def test_a_frame_is_what_was_released_and_answers(name: str, tmp_path: Path, spark: Any) -> None:
-    with run(job(name, tmp_path, epsilon=9).having(events=events(rows=300))) as outcome:
+    with run(job(name, tmp_path, epsilon=9).derive(events=events(rows=300))) as outcome:
         released = outcome.read()
         frame = released.to_spark(spark)
         table = released.table()
@@ -59,7 +59,7 @@ def test_a_folder_of_parquet_is_kept_by_overwriting_steps(tmp_path: Path, spark:
     try:
         before = 0
         for part in nights:
-            with run(asked.having(events=part)) as outcome:
+            with run(asked.derive(events=part)) as outcome:
                 released = outcome.read()
             new = released.only(range(before + 1, released.steps.stop))
             for _ in range(2):
@@ -72,7 +72,7 @@ def test_a_folder_of_parquet_is_kept_by_overwriting_steps(tmp_path: Path, spark:
 
 
 def test_spark_reads_the_statement_that_merges(tmp_path: Path, spark: Any) -> None:
-    with run(job("two columns", tmp_path).having(events=events(rows=60))) as outcome:
+    with run(job("two columns", tmp_path).derive(events=events(rows=60))) as outcome:
         text = counton_spark.merge_text(outcome.read(), "lake.visits")
     parser = spark._jsparkSession.sessionState().sqlParser()
     assert "MergeIntoTable" in parser.parsePlan(text).toString()
@@ -108,9 +108,9 @@ def test_a_function_of_ones_own_takes_batches(tmp_path: Path, spark: Any, one_ke
     query = frame.writeStream.foreachBatch(each).option("checkpointLocation", place)
     query.trigger(availableNow=True).start().awaitTermination()
     assert seen == [0, 1]
-    here = asked.having(state=tmp_path / "here.db", until="latest-event", append=True)
+    here = asked.derive(state=tmp_path / "here.db", until="latest-event", append=True)
     for part in (rows[:150], rows[150:]):
-        with run(here.having(events=part)) as outcome:
+        with run(here.derive(events=part)) as outcome:
             expected = outcome.read().table()
     assert counton.read(spark.table("each")).table().equals(expected)
     spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)
@@ -120,4 +120,4 @@ def test_a_function_of_ones_own_takes_batches(tmp_path: Path, spark: Any, one_ke
     with pytest.raises(InvalidInputError, match="not streaming, so it has no batches"):
         counton_spark.batches(asked, spark.range(3))
     with pytest.raises(InvalidInputError, match="has no column 'when'"):
-        counton_spark.batches(asked.having(time="when", state=tmp_path / "new.db"), frame)
+        counton_spark.batches(asked.derive(time="when", state=tmp_path / "new.db"), frame)

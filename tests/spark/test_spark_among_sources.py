@@ -36,7 +36,7 @@ def test_spark_and_pandas_have_the_bits_of_a_frame(
         def counted(job: Any) -> Any:
             rows = job.events
             frame = spark.createDataFrame(rows.to_arrow()).repartition(1 + seed % 5)  # noqa: B023
-            return counton_spark.run(job.having(events="-"), frame)
+            return counton_spark.run(job.derive(events="-"), frame)
 
         assert list(nights_of(each, folder / "Spark", SOURCES["a frame"], counted)) == expected
         assert list(nights_of(each, folder / "pandas", lent_by_pandas)) == expected

@@ -78,17 +78,17 @@ def test_a_query_releases_what_runs_over_new_events_do(
 ) -> None:
     parts = nights()
     asked = job(name, tmp_path, until=None, release_delay="12h", output=tmp_path / "out.parquet")
-    asked = asked.having(epsilon=3)
+    asked = asked.derive(epsilon=3)
     written(tmp_path, parts[:2])
     counted(asked, spark, tmp_path)
     early = table(asked)
     written(tmp_path, parts[2:], first=2)
     counted(asked, spark, tmp_path)  # goes on from the checkpoint
     found = table(asked)
-    here = asked.having(state=tmp_path / "here.db", output=None, until="latest-event", append=True)
+    here = asked.derive(state=tmp_path / "here.db", output=None, until="latest-event", append=True)
     for part in parts:
         if part.height:
-            with run(here.having(events=part)) as outcome:
+            with run(here.derive(events=part)) as outcome:
                 expected = outcome.read().table()
     assert found.equals(expected)
     steps = early["window_index"].unique().implode()
@@ -113,7 +113,7 @@ def test_a_batch_that_runs_again_changes_nothing(tmp_path: Path, spark: Any) -> 
     why = (tmp_path / "s.db.error").read_text()
     assert "batch 0 of the query has been counted already" in why
     batches(first, 1)  # the same rows, and others' events
-    run(asked.having(events=events(1).head(0), until="2024-03-19"))
+    run(asked.derive(events=events(1).head(0), until="2024-03-19"))
     with Stream.open(str(asked.state), "it", key=asked.key) as stream:
         blocks = reveal(stream.observed_blocks())
         assert sum(int(kept[:, 0].sum()) for _, kept in blocks) == 2 * events(1).height
@@ -131,7 +131,7 @@ def test_a_query_and_a_state_that_do_not_belong_together(tmp_path: Path, spark: 
     with pytest.raises(StreamingQueryException, match="the checkpoint of this query is new"):
         counted(asked, spark, tmp_path, "another checkpoint")
     written(tmp_path, parts[3:], first=3)
-    other = asked.having(state=tmp_path / "other.db", output=tmp_path / "other.parquet")
+    other = asked.derive(state=tmp_path / "other.db", output=tmp_path / "other.parquet")
     with pytest.raises(StreamingQueryException, match="none of the 2 batches before it"):
         counted(other, spark, tmp_path)
     assert table(asked).equals(shown)
@@ -144,15 +144,15 @@ def test_what_a_stream_cannot_have_is_refused_before_it_starts(tmp_path: Path, s
     frame = rows_of(spark, tmp_path)
     asked = job("groups", tmp_path, until=None)
     for wrong, words in (
-        (asked.having(until="2024-03-03"), "newest event tells which windows have ended"),
-        (asked.having(time="when"), "has no column 'when'"),
-        (asked.having(epsilon=None), "epsilon"),
-        (asked.having(output=tmp_path / "no" / "out.parquet"), "does not exist"),
+        (asked.derive(until="2024-03-03"), "newest event tells which windows have ended"),
+        (asked.derive(time="when"), "has no column 'when'"),
+        (asked.derive(epsilon=None), "epsilon"),
+        (asked.derive(output=tmp_path / "no" / "out.parquet"), "does not exist"),
     ):  # fmt: skip
         with pytest.raises(InvalidInputError, match=words):
             counton_spark.run(wrong, frame, checkpoint=tmp_path / "checkpoint")
     with pytest.raises(InvalidInputError, match="there is no statistic 'triangles'"):
-        asked.having(what="triangles")
+        asked.derive(what="triangles")
     with pytest.raises(InvalidInputError, match="needs a checkpoint"):
         counton_spark.run(asked, frame)
     assert not (tmp_path / "s.db").exists()
@@ -221,7 +221,7 @@ def test_a_row_that_cannot_be_read_stops_a_query_which_then_goes_on(
     with pytest.raises(StreamingQueryException, match="FOREACH_BATCH"):
         counted(asked, spark, tmp_path)
     shown = table(asked)
-    counted(asked.having(bad_rows=f"quarantine:{tmp_path / 'bad.csv'}"), spark, tmp_path)
+    counted(asked.derive(bad_rows=f"quarantine:{tmp_path / 'bad.csv'}"), spark, tmp_path)
     assert shown.height < table(asked).height
     assert (tmp_path / "bad.2.csv").exists()
 
@@ -230,14 +230,14 @@ def test_released_values_land_once_in_postgresql(
     tmp_path: Path, spark: Any, postgres: str, one_key: None
 ) -> None:
     parts = nights()
-    asked = job("groups", tmp_path, until=None).having(state=postgres, key=tmp_path / "key")
+    asked = job("groups", tmp_path, until=None).derive(state=postgres, key=tmp_path / "key")
     written(tmp_path, parts[:2])
     counted(asked, spark, tmp_path)
     publish(postgres, stream="it", key=tmp_path / "key")
     written(tmp_path, parts[3:], first=3)
     counted(asked, spark, tmp_path)  # what is new lands by itself
     with run(
-        asked.having(events=events().head(0), append=True, until="2024-03-01T01:00")
+        asked.derive(events=events().head(0), append=True, until="2024-03-01T01:00")
     ) as outcome:
         expected = outcome.read().table()
     query = 'SELECT step, "group", estimate FROM counton_releases ORDER BY step, "group"'

@@ -599,7 +599,7 @@ def test_a_job_file_has_reports(tmp_path: Path) -> None:
     saved = tmp_path / "saved.toml"
     save(job, saved)
     (again,) = load(saved).values()
-    with run(again.having(until="2024-03-10")) as outcome:  # which no file keeps
+    with run(again.derive(until="2024-03-10")) as outcome:  # which no file keeps
         assert outcome.read().table().equals(table)
 
 

@@ -164,7 +164,7 @@ def test_the_noise_is_least_of_the_periods(per: str, rho: int | None, tmp_path: 
     asked = job(tmp_path, contribution_period=per, windows=364, **loss)
     ours, totals = (
         error_of_periods(plan_stream(one), per)
-        for one in (asked, asked.having(series="cumulative"))
+        for one in (asked, asked.derive(series="cumulative"))
     )
     assert ours <= totals * (1 + 1e-9)
     if per != "1mo" and rho is None:

@@ -87,7 +87,7 @@ def columns() -> dict[str, list[str]]:
             found[name] = outcome.read().table().columns
     for release in ("windows", "both"):
         with tempfile.TemporaryDirectory() as folder:
-            job = made("count", Path(folder)).having(
+            job = made("count", Path(folder)).derive(
                 series=release, group_by="page", groups="home,shop", strategy="auto"
             )
             with run(job) as outcome:

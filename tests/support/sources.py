@@ -190,7 +190,7 @@ def odd_ends(
     own = {**BY, **VALUE, "unlisted_groups": "drop", **PEOPLE[people]}
     each = Case("sum", own, True, [odd_rows()])
     asked = each.job(folder, 0, missing_values="fail", bad_rows=f"quarantine:{folder}/bad.csv")
-    with run(asked.having(**given(folder, each.nights[0]))) as outcome:
+    with run(asked.derive(**given(folder, each.nights[0]))) as outcome:
         return told(outcome), sorted(pl.read_csv(folder / "bad.csv")["problem"].to_list())
 
 
@@ -313,7 +313,7 @@ def nights_of(
     """What each night says; of one that is refused the kind of its error."""
     folder.mkdir()
     for night, rows in enumerate(each.nights):
-        job = each.job(folder, night).having(**given(folder, rows))
+        job = each.job(folder, night).derive(**given(folder, rows))
         try:
             with counted(job) as outcome:
                 yield told(outcome)

@@ -173,7 +173,7 @@ def run_nights(job: Job, season: Season) -> list[list[int]]:
     released = []
     for night in range(1, DAYS + 1):
         until = day_of(season, night).replace(tzinfo=None).isoformat()
-        with run(job.having(until=until)) as outcome:
+        with run(job.derive(until=until)) as outcome:
             estimates = outcome.read().numbers.series.estimates
         released.append(estimates.round().astype(int).ravel().tolist())
     return released

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, time, timedelta
-from functools import wraps
 from numbers import Number
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import unquote
 
 #: Names of passwords in an address of a database or a service, or in words.
@@ -182,6 +181,14 @@ class ChartWarning(UserWarning):
     """A chart could not be drawn; its numbers are released and kept."""
 
 
+class MissingOptionError(InvalidInputError):
+    """The error that a job lacks an option that it needs."""
+
+    def __init__(self, message: str = "", names: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.names = tuple(names)
+
+
 class HorizonExceededError(InvalidInputError):
     """More steps were asked for than the strategy serves."""
 
@@ -232,33 +239,3 @@ class ConcurrentWriterError(CountonError):
 
 class BudgetExceededError(CountonError):
     """A stream would spend more privacy than the ledger's budget leaves."""
-
-
-_Init = TypeVar("_Init", bound=Callable[..., None])
-
-
-def explain_calls(init: _Init, call: str = "") -> _Init:
-    """Return ``init``, which says how to call it when an argument is missing or unknown.
-
-    It names the example ``call``, or else ``best``, which chooses all arguments but the first.
-    """
-
-    @wraps(init)
-    def explaining(self: Any, *arguments: Any, **named: Any) -> None:
-        try:
-            init(self, *arguments, **named)
-        except TypeError:
-            from inspect import signature
-
-            parameters = signature(init)
-            try:
-                parameters.bind(self, *arguments, **named)
-            except TypeError as error:
-                name = type(self).__name__
-                first = str(arguments[0]) if arguments and type(arguments[0]) is int else "horizon"
-                best = f"{name}.best({first}), or " if hasattr(self, "best") else ""
-                works = call or f"{best}{name}({', '.join([*parameters.parameters][1:])})"
-                raise TypeError(f"{error}; call {works}") from None
-            raise
-
-    return explaining  # type: ignore[return-value]

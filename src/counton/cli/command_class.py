@@ -149,7 +149,7 @@ class CountonCommand(click.Command):
 
 def _check_texts(values: Mapping[str, Any]) -> None:
     """Refuse texts that no file and no database can hold."""
-    from counton.windowing.options import check_text
+    from counton.base.arguments import check_text
 
     for name, value in values.items():
         for text in value if isinstance(value, tuple) else (value,):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from counton.base.errors import CountonError, InvalidInputError
+from counton.base.errors import CountonError, InvalidInputError, MissingOptionError
 from counton.cli.command_text import (
     CommandActions,
     command_text,
@@ -14,7 +14,6 @@ from counton.job.common_options import Job
 from counton.run.job_template import look_at, with_examples
 from counton.run.parsing import is_single_table
 from counton.state import Store, state_file
-from counton.windowing.options import MissingOptionError
 
 
 def explain_missing_options(error: MissingOptionError, job: Job, actions: CommandActions) -> str:
@@ -45,7 +44,7 @@ def explain_missing_options(error: MissingOptionError, job: Job, actions: Comman
     lines.append(f"the columns of {_events_in_words(job)}: {', '.join(look.columns)}")
     lines += [InvalidInputError(f"  {example}").translate(words) for example in examples]
     may_bound_users = "user" in type(job).model_fields and "user" not in type(job).needs
-    if may_bound_users and not job.states("user"):
+    if may_bound_users and not job.has_stated("user"):
         period = "" if is_single_table(job) else " --contribution-period 1w"
         lines.append(
             "single rows are protected; to protect users: --user COLUMN --max-contributions "

@@ -346,8 +346,8 @@ def _target_of(job: CountJob) -> dict[str, Any]:
 
     They may state the half-width of an interval instead, from which the guarantee is found.
     """
+    from counton.base.errors import MissingOptionError
     from counton.privacy.guarantees import guarantee_from
-    from counton.windowing.options import MissingOptionError
 
     named = {
         "confidence_level": job.confidence_level,

@@ -142,7 +142,7 @@ def _parse_overrides(*, until: str | None, allow_empty_windows: bool) -> dict[st
     if until is not None:
         stated["until"] = until
     job: Job = parse_options(CountJob, stated)
-    return {name: job.value_of(name) for name in stated if job.states(name)}
+    return {name: job.value_of(name) for name in stated if job.has_stated(name)}
 
 
 def _override(job: Job, overrides: Mapping[str, Any], *, is_begun: bool) -> Job:

@@ -328,7 +328,7 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
     >>> [count_column_note(["at", name], job) is None for name in ("rides", "bus_count", "who")]
     [False, False, True]
     """
-    if job.statistic != "count" or job.states("count_column"):
+    if job.statistic != "count" or job.has_stated("count_column"):
         return None
     used = {job.time, job.value_of("user"), job.row_id, *(job.value_of("group_by") or ())}
     names = {*_COUNT_NAMES, plural(str(job.privacy_unit or "n")).lower()}

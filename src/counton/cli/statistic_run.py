@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from counton.base.errors import hide_secrets
+from counton.base.errors import MissingOptionError, hide_secrets
 from counton.cli.command_text import CommandActions
 from counton.cli.exits import ExitCode
 from counton.cli.print_forms import (
@@ -42,7 +42,6 @@ from counton.run.due_windows import EndedWindows
 from counton.run.parsing import parse_policies
 from counton.run.prepared_run import PreparedRun
 from counton.run.run_job import RunResult, run
-from counton.windowing.options import MissingOptionError
 
 #: Name of the events that are read from standard input.
 STANDARD_INPUT = "-"

@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,7 +16,6 @@ from counton.base.errors import (
     ConcurrentWriterError,
     InvalidInputError,
     NoiseKeyError,
-    explain_calls,
 )
 from counton.base.exact import figures
 from counton.base.private import Private, reveal
@@ -75,9 +73,6 @@ class OneAtATime:
                 self._taken = False
 
 
-_CALL = 'Counter(KAry.best(1000), PureDP(epsilon=1), key=Key.generate(), name="visits")'
-
-
 class Counter:
     """A counter of a stream, which releases private totals at every step under one guarantee.
 
@@ -118,7 +113,6 @@ class Counter:
     (1, 4.2)
     """
 
-    @partial(explain_calls, call=_CALL)
     def __init__(
         self,
         strategy: StreamStrategy,

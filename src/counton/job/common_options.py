@@ -410,7 +410,7 @@ class Job(
         del values["statistic"]
         return {name: value for name, value in values.items() if is_stated(value)}
 
-    def states(self, name: str) -> bool:
+    def has_stated(self, name: str) -> bool:
         """Return whether the job states an option; False if its statistic has no such option."""
         return is_stated(self.value_of(name))
 
@@ -418,13 +418,13 @@ class Job(
         """Return a copy with other values of some options, which are not checked again."""
         return self.model_copy(update=options)
 
-    def having(self, **options: Any) -> Job:
+    def derive(self, **options: Any) -> Job:
         """Return a job with other values of some options, or with another statistic, ``what``.
 
         Raises:
             InvalidInputError: an option is wrong.
 
-        >>> Job("average", "visits.csv", "visits.db", lower=0).having(lower=1, windows=9)
+        >>> Job("average", "visits.csv", "visits.db", lower=0).derive(lower=1, windows=9)
         AverageJob(windows=9, state='visits.db', lower=Fraction(1, 1))
         """
         make_job = REGISTRY.make_job

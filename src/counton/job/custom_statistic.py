@@ -106,7 +106,7 @@ class PackageStatisticJob(OwnStatisticJob):
 
     @override
     def make_statistic(self) -> Statistic:
-        stated = {name: self.value_of(name) for name in self.parameters if self.states(name)}
+        stated = {name: self.value_of(name) for name in self.parameters if self.has_stated(name)}
         return statistic_of_kind(self.statistic_class, stated)
 
     @override
@@ -119,7 +119,7 @@ class PackageStatisticJob(OwnStatisticJob):
 
     def normal_parameters(self) -> dict[str, Any]:
         """Return the stated parameters in the form in which the statistic keeps them."""
-        if any(not self.states(name) for name in self.needs):
+        if any(not self.has_stated(name) for name in self.needs):
             return {}
         kept = self.make_statistic().parameters
         return {name: kept[name] for name in self.parameters if name in kept}

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
+from counton.base.arguments import wrong_type
 from counton.base.errors import InvalidInputError, field
 from counton.base.outside_input import parse_json, read_plain
 from counton.base.strategy_names import FAMILIES, PAPERS, PUBLISHED
-from counton.windowing.options import wrong_type
 
 if TYPE_CHECKING:
     from counton.strategies.strategy import StreamStrategy

@@ -506,8 +506,8 @@ def _contradictions(job: Job) -> Iterator[str]:
             f"{field('allowed_lateness', job.allowed_lateness)} revises windows; give "
             f"{field('contribution_period', job.every)}"
         )
-    counts_user_once = job.states("distinct_users") or job.statistic in ("distinct", "reach")
-    if counts_user_once and most is not None and most > 1 and not job.states("group_by"):
+    counts_user_once = job.has_stated("distinct_users") or job.statistic in ("distinct", "reach")
+    if counts_user_once and most is not None and most > 1 and not job.has_stated("group_by"):
         yield (
             f"{field('max_contributions', most)} bounds the groups of a user, and there are none; "
             "leave it out"

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from counton.base.arguments import split_names
 from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.exact import quote
@@ -34,7 +35,6 @@ from counton.statistics import (
 )
 from counton.statistics.catalogue import statistic_named
 from counton.tables import Tree
-from counton.windowing.options import split_names
 
 #: Options of a named job by name; None: its statistic has parameters that are no options.
 NamedOptions = dict[str, Any] | None

@@ -13,6 +13,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from counton.base.arguments import known_arguments
 from counton.base.errors import InvalidInputError, field
 from counton.base.exact import Number, check_integer, exact, float_below, percent, quote
 from counton.base.expiry import Expiry, checked_age
@@ -25,7 +26,6 @@ from counton.planning.expiration_search import (
 )
 from counton.planning.planner import Plan, margin_in_words, worst_step
 from counton.strategies import Expiring
-from counton.windowing.options import known_arguments
 
 #: Smallest default number of steps over which errors are averaged.
 _SHORTEST_AVERAGE = 1000

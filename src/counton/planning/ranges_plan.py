@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counton import tables
+from counton.base.arguments import known_arguments
 from counton.base.distributions import Family, NoiseDistribution
 from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, figures, is_whole, quote, quoted_numbers
@@ -25,7 +26,6 @@ from counton.tables import Grid, LineStrategy, Workload
 from counton.tables.grid import axis_bits
 from counton.tables.line_catalogue import NAMES, build, serves, total_variance
 from counton.tables.table_calibration import noise_kinds, rank_attempts, sensitivity_of_cells
-from counton.windowing.options import known_arguments
 
 Asked = str | Workload | ArrayLike
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from counton.base.arguments import DEFAULT_TOP
 from counton.base.errors import InvalidInputError, field
 from counton.base.exact import check_integer
 from counton.statistics.by_group import inner_of
-from counton.windowing.options import TOP
 
 if TYPE_CHECKING:
     from counton.charts.style import Caption
@@ -49,7 +49,7 @@ class DisplaySelection(NamedTuple):
     def of_ranking(self) -> DisplaySelection:
         """Return the selection for a ranking of undeclared groups, with defaults."""
         return DisplaySelection(
-            self.ask, top=TOP if self.top is None else self.top, room=self.room or ROOM
+            self.ask, top=DEFAULT_TOP if self.top is None else self.top, room=self.room or ROOM
         )
 
     @classmethod
@@ -127,6 +127,6 @@ def check_shown(
     rankings = [(len(statistic.groups), shown.top or statistic.k) for statistic in ranked]
     if definition.ranks:
         seen = shown.of_ranking()
-        rankings = [(seen.room or ROOM, seen.top or TOP)]
+        rankings = [(seen.room or ROOM, seen.top or DEFAULT_TOP)]
     for groups, top in rankings:
         checked_ranking_levels(groups, top if shown.ask is None else groups, level)

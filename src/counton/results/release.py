@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
+from counton.base.arguments import with_keywords
 from counton.base.columns import align_lines
 from counton.base.errors import InvalidInputError, field
 from counton.base.exact import percent
@@ -45,7 +46,6 @@ from counton.statistics.cells import Cells
 from counton.statistics.results import StatisticResults
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
-from counton.windowing.options import with_keywords
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Unpack, cast
 
+from counton.base.arguments import with_keywords
 from counton.base.errors import (
     ChartWarning,
     CountonError,
     InvalidInputError,
+    MissingOptionError,
     hide_secrets,
 )
 from counton.base.errors import field as option_name
@@ -29,7 +31,6 @@ from counton.run.progress import Progress, no_progress
 from counton.run.run_job import RunResult, run
 from counton.run.terms import Revised, SingleTable
 from counton.statistics import Statistic
-from counton.windowing.options import MissingOptionError, with_keywords
 
 
 @with_keywords(

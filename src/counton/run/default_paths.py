@@ -6,9 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from counton.base.errors import field
+from counton.base.errors import MissingOptionError, field
 from counton.io.input_paths import is_database, is_table
-from counton.windowing.options import MissingOptionError
 
 #: Ending of a state's default path.
 _STATE = ".counton.db"
@@ -44,7 +43,7 @@ def state_beside(events: object, *, append: bool) -> str:
     'library/loans.counton.db'
     >>> state_beside("night-7.csv", append=True)
     Traceback (most recent call last):
-    counton.windowing.options.MissingOptionError: state is missing: each file has new events, ...
+    counton.base.errors.MissingOptionError: state is missing: each file has new events, ...
     """
     if isinstance(events, list | tuple) and len(events) == 1:
         events = events[0]

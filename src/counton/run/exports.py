@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from counton.base.arguments import check_text
 from counton.base.errors import InvalidInputError, StateRolledBackError, StreamMismatchError
 from counton.base.errors import field as option_name
 from counton.base.table_schema import RESERVED
@@ -40,7 +41,6 @@ from counton.state import Store, Stream, sql_view
 from counton.state.keys import state_files
 from counton.state.stream_reader import JournalReader
 from counton.windowing.lazy_polars import polars as pl
-from counton.windowing.options import check_text
 
 if TYPE_CHECKING:
     from counton.state.keys import KeySource

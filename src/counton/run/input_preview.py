@@ -144,7 +144,7 @@ def look_at(job: Job) -> FirstLook:
     times = _time_columns(sample, names, time)
     separator = str(job.separator or ",")
     decimal: str | None = job.decimal or "."
-    if beginning.has_csv and not job.states("decimal"):
+    if beginning.has_csv and not job.has_stated("decimal"):
         known = {column.name for column in times}
         others = [sample[name] for name in sample.columns if name not in known]
         decimal = decimal_sign(others, separator)
@@ -167,7 +167,7 @@ def _open(job: Job) -> Source:
 
 def _with_separator(job: Job) -> Job:
     """Return the job with the separator of its events, if it states none and that is no comma."""
-    if job.states("separator"):
+    if job.has_stated("separator"):
         return job
     columns = _open(job).columns()
     if len(columns) != 1:

@@ -329,9 +329,9 @@ def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[
     """
     model = type(job)
     time = job.time or next((column.name for column in look.times), "COLUMN")
-    asked = [name for name in missing if name != "rho" and not job.states(name)]
+    asked = [name for name in missing if name != "rho" and not job.has_stated(name)]
     form = _unusual_form(look, str(time))
-    asked += [name for name in form if not job.states(name)]
+    asked += [name for name in form if not job.has_stated(name)]
     start = usual_start(job)
     if "time" in asked or job.time is not None:
         with_time = job.with_options(time=time)

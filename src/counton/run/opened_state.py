@@ -230,7 +230,9 @@ def name_in(store: Store, job: Job) -> str:
     that began without a name.
     """
     name = job.stream or usual_name(job)
-    begins_a_stream = any(map(job.states, ("stream", "value", "columns", "count_column", "start")))
+    begins_a_stream = any(
+        map(job.has_stated, ("stream", "value", "columns", "count_column", "start"))
+    )
     if begins_a_stream or name in store.streams:
         return name
     usual_names = [

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from counton.base.arguments import check_text
 from counton.base.errors import CountonError, InvalidInputError
 from counton.base.errors import field as option_name
 from counton.continual.intervals import LEVEL, check_confidence_level
@@ -24,7 +25,6 @@ from counton.run.output_files import (
 from counton.run.stream_spec import StreamSpec
 from counton.run.terms import OutputFiles, RunOptions
 from counton.state.keys import state_files
-from counton.windowing.options import check_text
 
 
 def check_outputs(

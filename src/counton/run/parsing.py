@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
-from counton.base.errors import InvalidInputError
+from counton.base.errors import InvalidInputError, MissingOptionError
 from counton.base.errors import field as option_name
 from counton.base.series import Series
 from counton.continual.intervals import LEVEL, check_confidence_level
@@ -72,7 +72,6 @@ from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies.strategy import StreamStrategy
 from counton.strategies.streams.window_versions import MOST_VERSIONS
 from counton.windowing.groups import GroupNames
-from counton.windowing.options import MissingOptionError
 from counton.windowing.windows import (
     Windows,
     lags_in,
@@ -133,7 +132,7 @@ def normal_form(job: Job) -> Job:
     if job.value_of("groups") is not None:
         normal["groups"] = normal_domain(job.with_options(**normal))
     job = job.with_options(**normal)
-    return job if job.states("series") else job.with_options(series=_usual_series(job))
+    return job if job.has_stated("series") else job.with_options(series=_usual_series(job))
 
 
 def _expiring_strategy(job: Job) -> ExpiringStrategy:
@@ -152,7 +151,7 @@ def word_of_unit(job: Job) -> str | None:
 
 
 def _usual_word(job: Job) -> str:
-    protects_users = job.states("user") or job.states("upstream_max_contributions")
+    protects_users = job.has_stated("user") or job.has_stated("upstream_max_contributions")
     return "user" if protects_users else "event"
 
 
@@ -161,7 +160,7 @@ def _usual_series(job: Job) -> Series:
     if job.allowed_lateness is not None:
         return "per-window"
     windowing = _parse_windowing(job)
-    if isinstance(windowing, SingleTable) or not job.states("contribution_period"):
+    if isinstance(windowing, SingleTable) or not job.has_stated("contribution_period"):
         return "cumulative"
     period = period_that_begins_anew(
         parse_statistic(job).of_group, job.value_of("contribution_period"), windowing.windows
@@ -193,7 +192,7 @@ def is_single_table(job: Job) -> bool:
 
 def states_loss(job: Job) -> bool:
     """Return whether a job states the privacy loss, or the accuracy from which it follows."""
-    return any(job.states(name) for name in ("epsilon", "rho", "margin_of_error"))
+    return any(job.has_stated(name) for name in ("epsilon", "rho", "margin_of_error"))
 
 
 def _refuse_missing(job: Job) -> None:
@@ -202,12 +201,12 @@ def _refuse_missing(job: Job) -> None:
     if not is_single_table(job):
         missing += [name for name in _OF_WINDOWS if job.value_of(name) is None]
         has_horizon = any(
-            map(job.states, ("windows", "expected_windows", "allowed_lateness", "expiring"))
+            map(job.has_stated, ("windows", "expected_windows", "allowed_lateness", "expiring"))
         )
         if not has_horizon:
             missing.append("windows")
     shown = [option_name(name) for name in missing]
-    has_targets = is_single_table(job) and job.states("target")
+    has_targets = is_single_table(job) and job.has_stated("target")
     if not (states_loss(job) or has_targets):
         missing.append("epsilon")
         shown.append(f"{option_name('epsilon')} or {option_name('rho')}")
@@ -331,7 +330,7 @@ def _parse_user(
     job: Job, word: str, column: str, of_group: AccumulatorStatistic
 ) -> User | DistinctUser:
     most = job.value_of("max_contributions")
-    if job.states("distinct_users"):
+    if job.has_stated("distinct_users"):
         return DistinctUser(word, column, most or 1)
     per = job.value_of("contribution_period")
     ranks = of_group.counted_ranks

@@ -89,7 +89,7 @@ def plan_stream(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
     stated_word = word_of_unit(job)
     job = normal_new_job(job)
     default_word = str(job.privacy_unit)
-    protects_users = job.states("user") or job.states("upstream_max_contributions")
+    protects_users = job.has_stated("user") or job.has_stated("upstream_max_contributions")
     kind = "user" if protects_users else "event"
     word = unit_word(units, kind, stated_word, default=default_word)
     job = job.with_options(privacy_unit=word)

@@ -100,7 +100,7 @@ def prepare(
     """
     progress("choosing a strategy", 0.05)
     is_new_stream = state.saved is None
-    states_domain = job.states("groups")
+    states_domain = job.has_stated("groups")
     source: Source | None = None
     if state.saved is None:
         from counton.run.planning import plan_stream  # loads all strategies

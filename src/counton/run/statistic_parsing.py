@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any, cast
 
+from counton.base.arguments import DEFAULT_TOP
 from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.exact import exact, text
@@ -58,7 +59,6 @@ from counton.statistics.report_members import FirstRows
 from counton.tables import Tree
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
-from counton.windowing.options import TOP
 
 #: Default of the option ``grid``.
 _GRID = 256
@@ -146,7 +146,7 @@ def parse_moments(job: MomentsJob) -> StatisticOfRows:
 def parse_ranking(job: TopKJob) -> StatisticOfRows:
     """Parse the options of a ranking."""
     return RankingOfGroups(
-        job.statistic, Count(), shown=job.top or TOP, neighbours=_neighbours(job)
+        job.statistic, Count(), shown=job.top or DEFAULT_TOP, neighbours=_neighbours(job)
     )
 
 
@@ -227,7 +227,7 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
             f"{statistic!r} takes events in their order, which jobs do not: count them in memory, "
             "with counton.Running in Python"
         )
-    if statistic.rank_digits and not job.states("user"):
+    if statistic.rank_digits and not job.has_stated("user"):
         raise InvalidInputError(
             f"{statistic!r} counts users; give {option_name('user')}, the column that names the "
             "user of a row"
@@ -250,7 +250,7 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
 def _refuse_rows_of_units(job: OwnStatisticJob, statistic: AccumulatorStatistic) -> None:
     """Refuse users and ids of rows that stand for several events each."""
     for name in ("user", "id"):
-        if job.states(name):
+        if job.has_stated(name):
             raise InvalidInputError(
                 f"{option_name(name, job.value_of(name))} does not go with {statistic!r} of "
                 "counts: a row may stand for many users; leave one of them out"

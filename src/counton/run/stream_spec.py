@@ -247,13 +247,13 @@ class StreamSpec:
         kept.pop("append", None)
         if names_tell_format(job.events):
             kept.pop("file_format", None)
-        if any(job.states(name) for name in names_in_scope(model, OUTPUT)):
+        if any(job.has_stated(name) for name in names_in_scope(model, OUTPUT)):
             kept = {
                 name: value for name, value in kept.items() if scope_of(model, name) is not OUTPUT
             }
-        missing = {name: value for name, value in kept.items() if not job.states(name)}
+        missing = {name: value for name, value in kept.items() if not job.has_stated(name)}
         for form, other_form in (_FORMS_OF_CELLS, _FORMS_OF_CELLS[::-1]):
-            if any(map(job.states, form)):
+            if any(map(job.has_stated, form)):
                 missing = {name: value for name, value in missing.items() if name not in other_form}
         return job.with_options(**missing)
 
@@ -283,7 +283,7 @@ class StreamSpec:
             else self.left_out.skips,
             sets_aside=self.left_out.sets_aside or sets_aside,
         )
-        states_output = any(job.states(name) for name in ("output", "chart"))
+        states_output = any(job.has_stated(name) for name in ("output", "chart"))
         kept = dict(self.remembered)
         if states_output:
             outputs = names_in_scope(type(job), OUTPUT)
@@ -399,7 +399,7 @@ def _discovers(name: str, value: object) -> bool:
 
 def _stated_in(job: Job, *scopes: Any) -> dict[str, Any]:
     names = names_in_scope(type(job), *scopes)
-    return {name: job.value_of(name) for name in names if job.states(name)}
+    return {name: job.value_of(name) for name in names if job.has_stated(name)}
 
 
 class Difference(NamedTuple):

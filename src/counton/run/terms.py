@@ -16,6 +16,7 @@ from typing import ClassVar, Literal, Protocol
 
 from typing_extensions import override
 
+from counton.base.arguments import DEFAULT_TOP
 from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.series import Series
@@ -36,7 +37,6 @@ from counton.statistics.report_members import GroupedRows
 from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies import StreamStrategy
 from counton.windowing.groups import GroupNames
-from counton.windowing.options import TOP
 from counton.windowing.windows import RevisableWindows, SingleTableWindow, Windows, lags_in
 
 
@@ -112,7 +112,7 @@ class RankingOfGroups(StatisticOfRows):
         shown: number of groups that are shown, unless a later job says otherwise.
     """
 
-    shown: int = TOP
+    shown: int = DEFAULT_TOP
     neighbours: Relation = "add_remove"
 
     @override

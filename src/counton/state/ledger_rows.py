@@ -454,7 +454,7 @@ def protects_users(record: Mapping[str, Any]) -> bool:
     return record.get("user") is not None or record.get("upstream_max_contributions") is not None
 
 
-def kind_of(saved: Mapping[str, Any] | None, record: Mapping[str, Any]) -> str | None:
+def protected_kind(saved: Mapping[str, Any] | None, record: Mapping[str, Any]) -> str | None:
     """Return "event", "user", "edge" or "letter"; None if the options do not say."""
     if protects_users(record):
         return "user"
@@ -481,7 +481,7 @@ def known_in(connection: Connection) -> list[SpentUnit]:
     with reading("what the streams protect"):
         for row in public_rows(connection):
             saved = json.loads(row.terms).get("statistic")
-            kinds[row.name] = kind_of(saved, record_in(json.loads(row.details)))
+            kinds[row.name] = protected_kind(saved, record_in(json.loads(row.details)))
     rows = connection.rows("SELECT name, unit FROM counton_ledger ORDER BY id")
     units = [SpentUnit(name, unit, kinds.get(name)) for name, unit in rows]
     budget = connection.value("SELECT budget_limit FROM counton_database")

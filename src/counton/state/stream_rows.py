@@ -220,7 +220,7 @@ def with_unit(
         if contribution_unit == default and "unit" not in statistic.parameters:
             stated_unit = None
     unit = ledger.unit_word(
-        spent_units, ledger.kind_of(terms.statistic, record), stated_unit, default
+        spent_units, ledger.protected_kind(terms.statistic, record), stated_unit, default
     )
     return replace(terms, contribution=replace(terms.contribution, unit=unit))
 

@@ -79,7 +79,7 @@ class RangesResult(GridResult):
             return TableNumbers({self.statistic.name: labels}, self.of_boxes(place, place + 1))
         about = {
             self.statistic.name: np.concatenate([labels, labels]),
-            "measure": np.repeat(np.array(["cell", "running total"], dtype=object), len(names)),
+            "measure": np.repeat(np.array(["count", "running total"], dtype=object), len(names)),
         }
         low = np.concatenate([place, np.zeros_like(place)], axis=1)
         high = np.concatenate([place, place], axis=1) + 1

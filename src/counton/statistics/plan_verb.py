@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from counton.base.arguments import known_arguments
 from counton.base.errors import InvalidInputError, field
 from counton.base.series import WORKLOADS
 from counton.privacy.guarantees import one_guarantee
-from counton.windowing.options import known_arguments
 
 if TYPE_CHECKING:
     from counton.base.exact import Number

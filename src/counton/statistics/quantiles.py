@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from typing_extensions import override
 
+from counton.base.arguments import numbers_of
 from counton.base.arrays import Floats, Integers, read_only
 from counton.base.distributions import Sensitivity
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, MissingOptionError, field
 from counton.base.exact import check_integer, exact, quote
 from counton.continual.comparisons import Answer, answer
 from counton.continual.formulas import ClosedForm, Estimate, TableNumbers
@@ -35,10 +36,6 @@ from counton.strategies.strategy import Norm
 from counton.tables import LineStrategy, Prefixes
 from counton.tables.line_catalogue import NAMES, line_over_time, serves
 from counton.tables.saved_lines import line_strategy_from_dict
-from counton.windowing.options import (
-    MissingOptionError,
-    numbers_of,
-)
 
 _MOST_CELLS = 2**16
 #: Largest number of compared entries with which all pairs of a matrix's columns are compared.

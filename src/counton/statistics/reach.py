@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
+from counton.base.arguments import split_names
 from counton.base.errors import InvalidInputError, field
 from counton.base.exact import quote
 from counton.privacy import ContributionBound
 from counton.statistics.accumulator_statistic import UsersByRank
 from counton.statistics.cells import Cells
-from counton.windowing.options import split_names
 
 if TYPE_CHECKING:
     from counton.continual.formulas import Estimate

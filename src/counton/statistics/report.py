@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from counton.base.arguments import split_names
 from counton.base.arrays import Floats, Integers
 from counton.base.columns import BETWEEN, MISSING, OUTSIDE
 from counton.base.distributions import BoundedChange, scaled_norms
@@ -53,10 +54,9 @@ from counton.statistics.report_members import (
     whole_weights,
 )
 from counton.statistics.results import StatisticResult, read_cells
-from counton.statistics.statistic import ErrorScale, Events, Statistic
+from counton.statistics.statistic import ErrorScale, Events, OwnColumns, Statistic
 from counton.strategies.participation import NORMS
 from counton.tables.table_calibration import LARGEST_MEASUREMENT
-from counton.windowing.options import OwnColumns, split_names
 
 
 class ReportResult(StatisticResult):

@@ -25,13 +25,19 @@ from counton.base.exact import quote, suggest, text
 from counton.privacy import ContributionBound, Guarantee
 from counton.privacy.contribution import checked_unit
 from counton.statistics.cells import Cells
-from counton.windowing.options import OwnColumns
 
 if TYPE_CHECKING:
     from counton.continual.formulas import Estimate
 
 #: Events of one or more steps: a sequence, or an array with a row for each event.
 Events = Sequence[Any] | NDArray[Any]
+
+
+class OwnColumns(NamedTuple):
+    """Columns that a statistic reads, in this order, and those of them that hold numbers."""
+
+    names: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
 
 
 class ErrorScale(NamedTuple):

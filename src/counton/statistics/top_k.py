@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from counton.base.arguments import DEFAULT_TOP
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, quote
@@ -24,7 +25,6 @@ from counton.statistics.cells import Cells
 from counton.statistics.ranking import Ranking, ranked_numbers, ranking_of
 from counton.statistics.results import StatisticResult
 from counton.statistics.statistic import Events, Exact, Statistic, distinct_names, place_of_name
-from counton.windowing.options import TOP
 
 
 class TopKResult(StatisticResult):
@@ -100,7 +100,7 @@ class TopK(AccumulatorStatistic):
     def __init__(
         self,
         groups: Sequence[str],
-        k: int = TOP,
+        k: int = DEFAULT_TOP,
         *,
         cells: int = 1,
         neighbours: Relation = "add_remove",

@@ -43,7 +43,7 @@ from counton.base.distributions import (
     NoiseDistribution,
     Sensitivity,
 )
-from counton.base.errors import HorizonExceededError, InvalidInputError, explain_calls
+from counton.base.errors import HorizonExceededError, InvalidInputError
 from counton.base.exact import check_integer, check_sequence, quote
 from counton.strategies import participation
 from counton.strategies.participation import Norm as Norm
@@ -165,8 +165,6 @@ class Strategy(ABC):
         super().__init_subclass__()
         if "saved_name" not in vars(cls):
             cls.saved_name = cls.__name__
-        if "__init__" in vars(cls):
-            setattr(cls, "__init__", explain_calls(vars(cls)["__init__"]))  # noqa: B010 - for mypy
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -1,35 +1,20 @@
-"""Checks of stated options that several packages share, and the error for missing ones.
-
-The options of jobs are fields of the models in `counton.job`.
-"""
+"""Checks of arguments and of texts that several packages share."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from counton.base.errors import InvalidInputError, field, is_one, is_text
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
-_Given = ParamSpec("_Given")
-_Found = TypeVar("_Found")
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 
-
-class OwnColumns(NamedTuple):
-    """Columns that a statistic reads, in this order, and those of them that hold numbers."""
-
-    names: tuple[str, ...] = ()
-    numbers: tuple[str, ...] = ()
-
-
-class MissingOptionError(InvalidInputError):
-    """The error that a job lacks an option that it needs."""
-
-    def __init__(self, message: str = "", names: Sequence[str] = ()) -> None:
-        super().__init__(message)
-        self.names = tuple(names)
+#: Default number of largest groups to show.
+DEFAULT_TOP = 10
 
 
 def split_names(columns: str | Sequence[str]) -> tuple[str, ...]:
@@ -68,11 +53,6 @@ def numbers_of(values: str | Sequence[Any], name: str) -> list[float]:
         ) from error
 
 
-#: Default number of largest groups to show.
-TOP = 10
-
-
-# Options of more than one statistic, each written once.
 def refuse_unknown(
     function: str, names: Iterable[str], allowed: Iterable[str], reference: str
 ) -> None:
@@ -93,13 +73,13 @@ def refuse_unknown(
             raise InvalidInputError(f"{function} has no argument {name!r}: {meant}")
 
 
-def known_arguments(call: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
+def known_arguments(call: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Make a function refuse unknown arguments with the nearest name that it has."""
     parameter_names = [*inspect.signature(call).parameters]
     name = call.__name__
 
     @wraps(call)
-    def call_it(*args: _Given.args, **named: _Given.kwargs) -> _Found:
+    def call_it(*args: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
         refuse_unknown(name, named, parameter_names, f"help({name})")
         return call(*args, **named)
 
