@@ -29,9 +29,9 @@ if __name__ == "__main__":
     parser.add_argument("file", help="released table")
     parser.add_argument("pairs", nargs="+", help="two groups with a comma between: north,south")
     parser.add_argument("--of", help="number of each group, if it has several: mean, count, 0.9")
-    parser.add_argument("--windows", help="steps 2:3, or days 2024-03-18:2024-03-24")
+    parser.add_argument("--windows", help="windows 2:3, or days 2024-03-18:2024-03-24")
     given = parser.parse_args()
     found = counton.read(given.file)
     print(found.describe().splitlines()[0])
-    for answer in compared(found, given.pairs, given.of, given.steps):
+    for answer in compared(found, given.pairs, given.of, given.windows):
         print(answer.describe())

@@ -67,12 +67,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("file", help="released table")
     parser.add_argument("--of", help="number of each group, if it has several: mean, count, 0.9")
-    parser.add_argument("--windows", help="steps 2:3, or days 2024-03-18:2024-03-24")
-    parser.add_argument("--from", dest="other", help="earlier steps, for changes since then")
+    parser.add_argument("--windows", help="windows 2:3, or days 2024-03-18:2024-03-24")
+    parser.add_argument("--from", dest="other", help="earlier windows, for changes since then")
     given = parser.parse_args()
     read = counton.read(given.file)
     print(read.describe().splitlines()[0])
     if given.other is None:
-        print(shares(read, steps=given.steps, of=given.of))
+        print(shares(read, steps=given.windows, of=given.of))
     else:
-        print(changes(read, given.steps, given.other, of=given.of))
+        print(changes(read, given.windows, given.other, of=given.of))

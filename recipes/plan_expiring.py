@@ -54,8 +54,8 @@ if __name__ == "__main__":
     print(*loss_by_age(found, ages), sep="\n")
     print(f"typical error {found.best.errors.rmse:.1f}")
     print(f"options for counton release count: {options(found)}")
-    if given.plot:
+    if given.chart:
         from counton.charts import plot_loss
 
         later = {f"{age:,} windows": age for age in ages[-1:]}
-        plot_loss(found, later, "What one event has lost, by its age").savefig(given.plot)
+        plot_loss(found, later, "What one event has lost, by its age").savefig(given.chart)

@@ -60,5 +60,5 @@ if __name__ == "__main__":
     for place, many in enumerate(given.windows):
         numbers = (of[place] for of in found.values())
         print(f"{many:>7}", *(f"{'-' if one is None else f'{one:.4g}':>13}" for one in numbers))
-    if given.plot:
-        draw(given.windows, found, given.plot)
+    if given.chart:
+        draw(given.windows, found, given.chart)

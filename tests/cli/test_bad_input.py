@@ -135,7 +135,7 @@ def test_numbers_of_hundreds_of_digits_are_shown_short(
 
 
 @pytest.mark.parametrize(
-    ("option", "name"), [("out", "e"), ("output", "state"), ("output", "groups"), ("plot", "k")]
+    ("option", "name"), [("output", "e"), ("output", "state"), ("output", "groups"), ("chart", "k")]
 )
 def test_an_output_never_replaces_what_the_run_reads_or_keeps(
     option: str, name: str, place: Any, contents: Contents
@@ -143,7 +143,7 @@ def test_an_output_never_replaces_what_the_run_reads_or_keeps(
     end = {"output": "csv", "chart": "png"}[option]
     files = {n: f"{place.folder / n}.{end}" for n in ("e", "state", "k", "groups")}
     place.write(f"e.{end}", EVENTS)
-    (place.folder / f"domain.{end}").write_text("group\na\nb\n")
+    (place.folder / f"groups.{end}").write_text("group\na\nb\n")
     listed = files["groups"] if end == "csv" else "a,b"
     new = place.new(state=files["state"], key=files["k"], groups=listed)
     place("release", "count", files["e"], *new, "--format", "csv")

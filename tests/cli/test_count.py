@@ -44,7 +44,7 @@ def test_a_run_says_what_the_next_window_waits_for(place: Any) -> None:
     first = _flat(place.count(events, *until).out)
     assert "the time of the newest event less the release delay of 30m; this time is not" in first
     assert "The next window waits" not in first
-    last = "2013-01-01T03:30:00+00:00{}, 30m after its end (the watermark)."
+    last = "2013-01-01T03:30:00+00:00{}, 30m after its end (the release delay)."
     again = _flat(place("release", "count", events, *place.again, *until).out)
     assert f"The next window waits for an event of {last.format(' or later')}" in again
     assert "Released windows ended by" not in again

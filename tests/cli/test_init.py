@@ -77,13 +77,13 @@ def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
     assert job_of(loans) == {
         "statistic": "count", "events": "loans.csv", "state": "loans.counton.db", "windows": 3653,
         "time": "borrowed_at", "every": "1d", "start": "2020-10-24", "timezone": "Europe/Berlin",
-        "until": "latest-event", "release_delay": "2h", "max_empty_windows": 0,
-        "group_by": ["branch"], "groups": "north,south",
-        "epsilon": "100", "other_group": "other", "series": "per-window", "user": "reader",
-        "max_contributions": 2,
-        "contribution_period": "1d", "ambiguous": "earliest",
+        "until": "latest-event", "release-delay": "2h", "max-empty-windows": 0,
+        "group-by": ["branch"], "groups": "north,south",
+        "epsilon": "100", "other-group": "other", "series": "per-window", "user": "reader",
+        "max-contributions": 2,
+        "contribution-period": "1d", "ambiguous": "earliest",
         "bad-rows": "quarantine:loans.unreadable.csv",
-        "missing_values": "drop", "output": "loans.released.csv",
+        "missing-values": "drop", "output": "loans.released.csv",
     }  # fmt: skip
     lines = (loans / "nightly.toml").read_text().partition("[jobs.loans]\n")[2].splitlines()
     assert all(line.startswith("# ") for line in lines[::2])
@@ -147,15 +147,15 @@ def test_what_nobody_said_stays_an_empty_line_that_a_run_refuses_by_name(
     assert done.code == 0, done.err
     empty = [key for key, value in job_of(loans).items() if value == ""]
     last = {
-        (): ["user", "max_contributions", "contribution_period"],
+        (): ["user", "max-contributions", "contribution-period"],
         ("--group-by", "branch"): [
             "groups",
-            "other_group",
+            "other-group",
             "user",
-            "max_contributions",
-            "contribution_period",
+            "max-contributions",
+            "contribution-period",
         ],
-        ("--user", "reader"): ["max_contributions", "contribution_period"],
+        ("--user", "reader"): ["max-contributions", "contribution-period"],
     }[words]
     assert empty == ["timezone", "start", "until", *last]
     assert f"refuses an empty line: {', '.join(empty)}." in done.out
@@ -235,7 +235,7 @@ def test_a_job_of_days_waits_less_than_until_any_documented_run_of_the_night(
 ) -> None:
     """Else each number would be published a night late."""
     assert init("loans.csv", *SAID).code == 0
-    wait = microseconds_of(job_of(loans)["release_delay"]) / 60_000_000
+    wait = microseconds_of(job_of(loans)["release-delay"]) / 60_000_000
     schedules = documented_schedules()
     assert {"every-night.md", "counton.timer", "nightly.py", "nightly.yaml"} <= {*schedules}
     for name, (hour, minute) in schedules.items():
@@ -253,14 +253,14 @@ def test_a_file_of_counts_gets_a_job_that_adds_them_up(
     "site",
             "--groups", "bridge", "--other-group", "other", "--epsilon", "100"]  # fmt: skip
     left = place.plain("init", "passages.csv", *said, "--count-column", "count")
-    assert "refuses an empty line: unit." in left.out
+    assert "refuses an empty line: privacy-unit." in left.out
     people = ["--count-column", "count", "--upstream-max-contributions", "3", "--force"]
     left = place.plain("init", "passages.csv", *said, *people)
     assert (left.code, "empty line" in left.out) == (0, False)  # a user is protected
     words = ["--count-column", "count", "--privacy-unit", "passage", "--force"]
     assert place.plain("init", "passages.csv", *said, *words).code == 0
     job = job_of(loans)
-    assert (job["count_column"], job["privacy_unit"], "user" in job) == ("count", "passage", False)
+    assert (job["count-column"], job["privacy-unit"], "user" in job) == ("count", "passage", False)
     ran = place.plain("run", "nightly.toml", "--until", "2024-03-03T06:00").fine()
     assert "number of passages" in ran.out
     assert pl.read_csv("passages.released.csv")["estimate"].to_list()[::2] == [17, 4]

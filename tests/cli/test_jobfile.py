@@ -109,7 +109,7 @@ def test_the_command_runs_all_and_reports_each(file: Path, place: Any) -> None:
         ),
         (
             ('group-by = "page"', 'value = "n"'),
-            "count has no option 'value'; did you mean count_column",
+            "count has no option 'value'; did you mean count-column",
         ),
         (
             ('group-by = "page"', 'comment = "ours"'),
@@ -300,7 +300,7 @@ def test_an_output_that_a_stream_remembers_is_one_of_its_job(file: Path, place: 
         FILE.replace('output = "visits.csv"', "") + '[jobs.more]\noutput = "visits.csv"\n'
     )
     said = place("run", str(file)).refused()
-    assert "which job 'visits' writes too (out)" in said
+    assert "which job 'visits' writes too (output)" in said
 
 
 def test_a_job_with_a_state_that_is_none_stops_no_other(file: Path, place: Any) -> None:

@@ -62,7 +62,11 @@ def test_empty_text_in_place_of_a_path_is_refused(
 
 @pytest.mark.parametrize(
     ("key", "words"),
-    [("groups", "domain '' is not a list"), ("out", "no option 'out'"), ("plot", "option 'plot'")],
+    [
+        ("groups", "groups '' is not a list"),
+        ("output", "no option 'output'"),
+        ("chart", "option 'chart'"),
+    ],
 )
 def test_empty_path_of_a_statistic_of_a_report_is_refused(file: Path, key: str, words: str) -> None:
     file.write_text(f'{JOB}[report.all]\nstate = "r.db"\n[report.all.one]\n{key} = ""\n')
@@ -72,5 +76,5 @@ def test_empty_path_of_a_statistic_of_a_report_is_refused(file: Path, key: str, 
 
 def test_list_of_groups_longer_than_a_path_is_read(file: Path) -> None:
     names = [f"group-{number}" for number in range(200)]
-    file.write_text(f'{JOB}by = "page"\ngroups = "{",".join(names)}"\n')
+    file.write_text(f'{JOB}group-by = "page"\ngroups = "{",".join(names)}"\n')
     assert load(file)["visits"].value_of("groups") == ",".join(names)

@@ -27,8 +27,8 @@ def test_the_command_says_what_python_says(place: Workplace) -> None:
     assert isinstance(found.guarantee, ZCDP)
     assert said["guarantee"] == found.guarantee.to_dict()
     assert said["windows"] == 12
-    assert said["within"]["wanted"] == {"": 20}
-    assert said["within"]["planned"][""] <= 20
+    assert said["margin_of_error"]["wanted"] == {"": 20}
+    assert said["margin_of_error"]["planned"][""] <= 20
 
 
 def test_a_statistic_is_planned_with_its_own_numbers(place: Workplace) -> None:

@@ -168,7 +168,7 @@ def test_cells_may_be_stated_in_another_way_later(place: Any, events: str) -> No
         ([*TOP, "E", "--group-by", "to"], "--unlisted-groups discover"),
         (
             [*TOP, "E", "--group-by", "to", "--groups", "a", "--unlisted-groups", "x"],
-            "give refuse, drop or discover",
+            "give error, drop or discover",
         ),
         (
             [*TOP, "E", "--group-by", "to", "--groups", "JFK,LGA", "--room", "9"],

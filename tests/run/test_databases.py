@@ -207,7 +207,7 @@ def test_an_odd_cell_of_sqlite_is_that_of_its_row_alone(
     path = tmp_path / "visits.sqlite"
     found = dict[str | None, list[float]]()
     usual = {"at": "'2024-03-01T09:00Z'", "page": "'a'", "user": "'ann'", "id": "'one'"}
-    other = {**usual, "user": "'bob'", "row_id": "'two'"}
+    other = {**usual, "user": "'bob'", "id": "'two'"}
     for cell in (None, *ODD_CELLS):
         path.unlink(missing_ok=True)
         rows = [usual, *([] if cell is None else [other | {column: cell}])]

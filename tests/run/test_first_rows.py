@@ -106,7 +106,9 @@ def by_the_rule(way: dict[str, Any], rows: list[pl.DataFrame]) -> dict[Any, int]
             for _, page, paid, hour in sorted(of_unit):
                 cell = page if way.get("first") else (page, hour)
                 once = way.get("first") or way.get("distinct")
-                if len(taken[unit]) < way["most"] and not (once and cell in taken[unit]):
+                if len(taken[unit]) < way["max_contributions"] and not (
+                    once and cell in taken[unit]
+                ):
                     taken[unit].append(cell)
                     sums[max(hour, 24 * night), page] += paid
     return sums

@@ -187,7 +187,7 @@ def test_without_a_time_the_clock_decides(folder: Path, job: Callable[..., int])
         start = yesterday.date() - timedelta(days=2)
         for name, until in ((f"{len(rows)}", None), (f"{len(rows)} now", "now")):
             before = datetime.now(UTC).date()
-            found = job(folder, **{**NEW, "start": f"{start}"}, until=until, name=name)
+            found = job(folder, **{**NEW, "start": f"{start}"}, until=until, stream=name)
             # 3, and at midnight one more
             assert before - start <= timedelta(found) <= datetime.now(UTC).date() - start
 

@@ -129,16 +129,16 @@ def test_law_sees_an_option_that_nobody_compares(
     right = stream_spec.differences
 
     def without_release(*of: Any) -> list[stream_spec.Difference]:
-        return [one for one in right(*of) if one.option != "release"]
+        return [one for one in right(*of) if one.option != "series"]
 
     monkeypatch.setattr(stream_spec, "differences", without_release)
     assert is_refused(stream, "simple")
-    assert not is_refused(stream, "release")
+    assert not is_refused(stream, "series")
 
 
 def test_every_option_of_a_command_is_a_field_and_says_its_text_once() -> None:
     shown = {one.name: one.help for one in statistic_command("count").params}
-    beside = {"help", "h", "json", "save", "plan", "full", "all_options"}
+    beside = {"help", "h", "json", "save_job", "plan", "full", "all_options"}
     assert {*shown} - beside <= {*FIELDS}
     texts = [item.description for item in FIELDS.values() if item.description is not None]
     assert len({*texts}) == len(texts)

@@ -279,7 +279,7 @@ def test_other_rows_under_a_released_name_bring_a_warning(
     assert str(told[0].message).endswith("begin a new stream with another name")
     with pytest.warns(UserWarning, match="not those that"):
         release(what, rows, **asked)  # each time
-    again = release(what, rows, **{**asked, "name": "other"})
+    again = release(what, rows, **{**asked, "stream": "other"})
     assert not again.table().equals(first.table())
 
 
@@ -365,7 +365,7 @@ def test_a_first_call_is_refused_once_with_all_that_it_needs(
     times = ["2024-03-01 09:00", "2024-03-02 09:00", "2024-03-03 09:00"]
     rows = pl.DataFrame({"at": times, "page": ["a", None, "b"], "reader": ["x", "y", None]})
     stated: dict[str, Any] = {"group_by": "page", "user": "reader"}
-    needs = "needs time, every, start, steps, epsilon or rho, domain and most"
+    needs = "needs time, every, start, windows, epsilon or rho, groups and max_contributions"
     with pytest.raises(MissingOptionError, match=needs) as refused:
         release("count", rows, **stated)
     assert not list(tmp_path.iterdir())

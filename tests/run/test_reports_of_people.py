@@ -145,5 +145,5 @@ def test_users_in_a_report_need_a_column_of_users(tmp_path: Path) -> None:
         group_by="city",
         groups="a,b",
     )
-    with pytest.raises(InvalidInputError, match="give group_by and domain inside the statistics"):
+    with pytest.raises(InvalidInputError, match="give group_by and groups inside the statistics"):
         run(job)

@@ -77,7 +77,7 @@ def test_a_row_counts_once_in_the_window_of_its_own_day() -> None:
 def test_a_row_that_comes_twice_counts_once() -> None:
     row = (2, "a", "someone", "new", 1.0)
     options = {**GROUPS, "epsilon": 1, "row_id": "id"}
-    without = of_others(epsilon=1, id="id")
+    without = of_others(epsilon=1, row_id="id")
     once, often = (
         released(with_rows([(night, row) for night in nights]), **options)
         for nights in ((2,), (2, 3, 4, 6))
@@ -94,7 +94,7 @@ def test_ids_tell_late_rows_in_files_of_all_events(append: bool) -> None:
         so_far = [*so_far, *rows]
         nights.append(so_far)
     found = released(nights, **GROUPS, epsilon=1, row_id="id", append=append)
-    assert (found.values == of_others(epsilon=1, id="id").values).all()
+    assert (found.values == of_others(epsilon=1, row_id="id").values).all()
 
 
 def test_an_attacker_chooses_day_and_night_by_what_was_released() -> None:

@@ -231,7 +231,7 @@ def test_parse_terms_exclusive_options_are_different_types() -> None:
     assert isinstance(terms(windows=3).windowing, FixedHorizon)
     assert isinstance(terms(expected_windows=3).windowing, Endless)
     assert isinstance(terms(allowed_lateness="3d").windowing, Revised)
-    assert isinstance(terms(windows=3, user="who", max_contributions=2).unit, User)
+    assert isinstance(terms(windows=3, user="who", max_contributions=2).privacy_unit, User)
 
 
 def test_parse_run_kinds_of_input_are_different_types() -> None:

@@ -158,7 +158,7 @@ def test_a_report_says_how_accurate_its_numbers_have_to_be(tmp_path: Path) -> No
         assert 0.98 * wanted[just] < halves[just]
     file.write_text(REPORT.format(within="sales=2000").replace("share = 2", "margin-of-error = 90"))
     with pytest.raises(
-        InvalidInputError, match="in 'visits': count has no option 'margin_of_error'"
+        InvalidInputError, match="in 'visits': count has no option 'margin-of-error'"
     ):
         planned_job(load(file)["shop"])
 

@@ -56,36 +56,36 @@ def test_later_nights_of_a_word_run_without_it(tmp_path: Path, name: str, word: 
 
 
 def test_words_of_options_have_the_word_of_each_that_may_name_a_file() -> None:
-    assert ("bad_rows", "refuse") in WORDS
+    assert ("bad_rows", "fail") in WORDS
 
 
 def test_later_nights_of_bad_rows_refuse_take_a_file_and_the_word_again(tmp_path: Path) -> None:
     job = first_night(tmp_path, bad_rows="fail")
     run(job).close()
-    for day, bad_rows in ((3, f"quarantine:{tmp_path / 'bad.csv'}"), (4, "refuse"), (5, None)):
+    for day, bad_rows in ((3, f"quarantine:{tmp_path / 'bad.csv'}"), (4, "fail"), (5, None)):
         night = Job("count", job.events, job.state, until=f"2024-03-{day:02}")
         night = night if bad_rows is None else night.derive(bad_rows=bad_rows)
         with run(night) as outcome:
             assert outcome.after == day - 1
-            expected = "refuse" if bad_rows is None else bad_rows
+            expected = "fail" if bad_rows is None else bad_rows
             assert details_of(outcome)["remembered"]["bad_rows"] == expected
 
 
 @pytest.mark.parametrize(
     ("name", "value", "kept"),
     [
-        ("bad_rows", "refuse", "refuse"),
+        ("bad_rows", "fail", "fail"),
         ("bad_rows", "quarantine:bad.csv", "quarantine:{folder}/bad.csv"),
-        ("bad_rows", "quarantine:refuse", "quarantine:{folder}/refuse"),
-        ("out", "visits.csv", "{folder}/visits.csv"),
-        ("out", "refuse", "{folder}/refuse"),
+        ("bad_rows", "quarantine:fail", "quarantine:{folder}/fail"),
+        ("output", "visits.csv", "{folder}/visits.csv"),
+        ("out", "refuse", "{folder}/fail"),
         ("out", "quarantine:visits.csv", "{folder}/quarantine:visits.csv"),
-        ("plot", "none", "{folder}/none"),
+        ("chart", "none", "{folder}/none"),
         ("key", "env:KEY", "env:KEY"),
         ("key", "command:cat key", "command:cat key"),
         ("key", "visits.key", "{folder}/visits.key"),
-        ("witness", "none", "none"),
-        ("witness", "away", "{folder}/away"),
+        ("rollback_guard", "none", "none"),
+        ("rollback_guard", "away", "{folder}/away"),
         ("groups", "home,shop", "home,shop"),
         ("groups", "home", "home"),
         ("groups", "a folder", "a folder"),
@@ -134,7 +134,7 @@ def test_job_file_reads_words_and_files_from_its_folder(
         ("home,shop", "home,shop"),
         ("pages.txt", str(jobs / "pages.txt")),
     ):
-        (jobs / "nightly.toml").write_text(f'{text}domain = "{domain}"\n')
+        (jobs / "nightly.toml").write_text(f'{text}groups = "{domain}"\n')
         job = load(jobs / "nightly.toml")["visits"]
         assert job.value_of("groups") == expected
         assert job.bad_rows == "refuse"

@@ -43,17 +43,17 @@ MUST_BE_SAID = (
     "timezone",
     "start",
     "until",
-    "group_by",
+    "group-by",
     "groups",
-    "other_group",
+    "other-group",
     "user",
-    "max_contributions",
-    "contribution_period",
-    "privacy_unit",
+    "max-contributions",
+    "contribution-period",
+    "privacy-unit",
     "decimal",
 )
 #: Options of a report whose value may be a table, which is then no statistic of the report.
-_TABLES_OF_REPORT = ("groups", "margin_of_error")
+_TABLES_OF_REPORT = ("groups", "margin-of-error")
 #: Values of options for runs alone that mean the same as leaving the option out.
 _USUAL_VALUES: Mapping[str, object] = {
     "separator": ",",

@@ -71,7 +71,7 @@ class JobFields(RowFields, total=False):
 
     >>> stream: JobFields = {"time": "at", "every": "1d", "start": "2024-03-01", "windows": 365}
     >>> sorted(stream)
-    ['every', 'start', 'steps', 'time']
+    ['every', 'start', 'time', 'windows']
     """
 
     time: str | None
