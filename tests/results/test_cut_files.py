@@ -26,16 +26,16 @@ def test_a_table_without_its_description_is_refused(tmp_path: Path) -> None:
 def test_the_description_is_in_the_schema_that_pandas_and_pyarrow_keep(tmp_path: Path) -> None:
     """As `tests/spark/test_cut_by_pandas.py` has it of these two themselves."""
     out = tmp_path / "t.parquet"
-    cut = tmp_path / "cut.parquet"
+    windows = tmp_path / "cut.parquet"
     own = released(made("both", tmp_path, output=out))
     facts = pl.read_parquet_metadata(out)["counton"]
     kept = json.dumps({"counton": facts})
     pl.read_parquet(out).filter(pl.col("window_index") > 3).write_parquet(
-        cut, metadata={"counton": facts}
+        windows, metadata={"counton": facts}
     )
     own_rows = own.only(range(4, 11)).table()
-    assert read(cut).table().equals(own_rows)
+    assert read(windows).table().equals(own_rows)
     pl.read_parquet(out).filter(pl.col("window_index") > 3).write_parquet(
-        cut, metadata={ATTRS: kept}
+        windows, metadata={ATTRS: kept}
     )
-    assert read(cut).table().equals(own_rows)
+    assert read(windows).table().equals(own_rows)

@@ -229,9 +229,9 @@ def test_a_chart_has_no_number_where_a_row_was_left_out(name: str, tmp_path: Pat
     )
     if name != "count by group":
         drawn.append((window_curves(found.numbers)[0], window_curves(own.numbers)[0]))
-    for cut, whole in drawn:
+    for windows, whole in drawn:
         for one in ("estimates", "lower", "upper"):
-            given = getattr(cut, one)
+            given = getattr(windows, one)
             assert np.argwhere(np.isnan(given)).tolist() == [[3, 1]]
             assert np.array_equal(np.delete(given, 3, 0), np.delete(getattr(whole, one), 3, 0))
 
@@ -259,10 +259,10 @@ def test_numbers_of_steps_that_were_left_out_are_refused_by_name(name: str, tmp_
         assert (mine is None) == (theirs is None)
         assert mine is None or theirs is None or (mine.estimates == theirs.estimates).all()
     rows.filter(pl.col("window_index") != 10).write_csv(out)
-    cut = read(out)
+    windows = read(out)
     for kind in kinds:
         assert (
-            getattr(cut.numbers, kind).estimates == getattr(own.numbers, kind).estimates[:9]
+            getattr(windows.numbers, kind).estimates == getattr(own.numbers, kind).estimates[:9]
         ).all()
 
 

@@ -134,9 +134,9 @@ def test_a_file_says_the_same_and_of_a_cut_file_what_is_left(tmp_path: Path) -> 
     lines = (tmp_path / "o.csv").read_text().splitlines()
     kept = [line for line in lines if ",shop," not in line and ",mean," not in line]
     (tmp_path / "o.csv").write_text("\n".join(kept) + "\n")
-    cut = counton.read(str(tmp_path / "o.csv")).sums("1mo")
+    windows = counton.read(str(tmp_path / "o.csv")).sums("1mo")
     left = (pl.col("group") == "home") & (pl.col("measure") != "mean")
-    assert cut.equals(whole.sums("1mo").filter(left))
+    assert windows.equals(whole.sums("1mo").filter(left))
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_all_rows_are_released_once_and_no_column_tells_of_time(job: Job) -> Non
     assert numbers(job) == WHOLE[job.statistic]
     with run(job) as outcome:
         assert (outcome.before, outcome.after, counts_of(outcome).late) == (1, 1, 0)
-        assert not outcome.spec.description().cut.is_recurring
+        assert not outcome.spec.description().windows.is_recurring
         assert outcome.spec.description().strategy.horizon == 1
         shown = outcome.read().table()
         assert not {"window_index", "window_start", "window_end"} & {*shown.columns}

@@ -30,8 +30,8 @@ def check_short_methods(released: Any) -> None:
     assert not _TERMS.search(text), text
     numbers = released.numbers
     definition = released.numbers.definition
-    if definition.cut.timed:
-        span = definition.cut.span(released.steps)
+    if definition.windows.timed:
+        span = definition.windows.span(released.steps)
         assert told.count(span) == 1
         told = told.replace(span, "")
     assert {*_NUMBER.findall(told)} <= {*_NUMBER.findall(full)}, (text, full)

@@ -101,7 +101,7 @@ def _print_json(released: ReleaseData, out: Path | None) -> None:
     from counton.results.metadata_codec import facts_of
 
     steps = released.shown_steps
-    reach = [steps.start, steps.stop - 1] if released.definition.cut.is_recurring else None
+    reach = [steps.start, steps.stop - 1] if released.definition.windows.is_recurring else None
     report = {"about": facts_of(released), "steps": reach}
     if out is not None:
         print_json({**report, "output": str(out)})
@@ -124,7 +124,7 @@ def _print_release(released: ReleaseData, written: str) -> None:
     description = released.definition
     steps = released.shown_steps
     contents = f"steps {steps.start:,} to {steps.stop - 1:,}"
-    if not description.cut.is_recurring:
+    if not description.windows.is_recurring:
         contents = f"{description.what}, released at one go"
     console.write_line(f"{released.design.name}: {contents}", bold=True)
     console.write_line(f"privacy: {guarantee_in_words(description)}")

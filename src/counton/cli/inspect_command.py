@@ -65,7 +65,7 @@ class _Steps:
 
 
 def _steps_of(numbers: ReleaseData) -> _Steps:
-    if not numbers.definition.cut.is_recurring:
+    if not numbers.definition.windows.is_recurring:
         return _Steps(())
     return _Steps(tuple(numbers.table()["window_index"].unique().sort().to_list()))
 
@@ -86,7 +86,7 @@ def _print_table_as_json(release: Release) -> None:
         **{fact: public[fact] for fact in ("what", "by", "value", "windows", "groups")},
         "publishes": description.series,
     }
-    if description.cut.is_recurring:
+    if description.windows.is_recurring:
         covered = _steps_of(numbers)
         steps = covered.steps
         facts["paper"] = origin_of(mechanism_sources(numbers.design.strategy))
@@ -106,9 +106,9 @@ def _print_table(release: Release) -> None:
     description = numbers.definition
     covered = _steps_of(numbers)
     steps = covered.steps
-    contents = "none" if description.cut.is_recurring else "once"
+    contents = "none" if description.windows.is_recurring else "once"
     if steps:
-        contents = f"{len(steps):,} {description.cut.noun}s, {steps[0]:,} to {steps[-1]:,}"
+        contents = f"{len(steps):,} {description.windows.noun}s, {steps[0]:,} to {steps[-1]:,}"
         if covered.missing:
             contents += f"; missing between them: {covered.missing:,}"
     console = Console()
@@ -193,7 +193,7 @@ def _print_stream(console: Console, stream: Mapping[str, Any], store: Store) -> 
         reader = store.reader(name)
         spec = StreamSpec.of_stream(reader)
         description = spec.description()
-        progress = description.cut.progress(step) if step else "nothing released yet"
+        progress = description.windows.progress(step) if step else "nothing released yet"
         is_shown = step and "refused" not in stream
         numbers = read_release(reader, spec).numbers if is_shown else None
         title = f"stream {name}: {progress}{ending}"
@@ -266,8 +266,8 @@ def _print_job_stream(
         for note in screen.notes:
             console.write_line(note)
     console.write_line(f"privacy: {privacy_line(description)}")
-    if description.cut.is_recurring:
-        console.write_line(f"strategy: {_strategy_line(design, description.cut.noun)}")
+    if description.windows.is_recurring:
+        console.write_line(f"strategy: {_strategy_line(design, description.windows.noun)}")
 
 
 def _strategy_line(design: Design, noun: str = "step") -> str:

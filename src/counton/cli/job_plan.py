@@ -103,7 +103,7 @@ def print_job_plan(job: Job, *, as_json: bool) -> None:
 def write_plan(console: Console, plan: PlannedJob) -> None:
     """Print a plan: what is kept where, spent and published, and a table of half-widths."""
     description = plan.description
-    windows = description.cut
+    windows = description.windows
     console.write_line(f"{_title(plan)}, kept in {plan.state}")
     whom = description.contribution.describe(description.unit)
     once = ", once for all windows" if windows.is_recurring else ""
@@ -121,7 +121,7 @@ def loss_of(plan: PlannedJob) -> str:
 
 def _published(plan: PlannedJob) -> str:
     description = plan.description
-    windows = description.cut
+    windows = description.windows
     if not windows.is_recurring:
         return "the table once"
     if windows.lags:
@@ -135,7 +135,7 @@ def _title(plan: PlannedJob) -> str:
     if description.domain is not None:
         groups = f" of {description.cells.how(len(description.groups), 'groups')}"
     contents = description.subject if description.statistic.additive else description.what
-    windows = description.cut
+    windows = description.windows
     if not windows.is_recurring:
         return f"{contents}{groups}, released once"
     length = f"windows of {windows.every}"
@@ -148,7 +148,7 @@ def _title(plan: PlannedJob) -> str:
 
 def _remarks(plan: PlannedJob) -> list[str]:
     description = plan.description
-    windows = description.cut
+    windows = description.windows
     remarks = []
     if plan.sizes is not None:
         least, most = plan.sizes
@@ -222,7 +222,7 @@ def _table(plan: PlannedJob) -> Table:
 
 
 def _headings(plan: PlannedJob) -> list[str]:
-    headings = _VERSIONS if plan.description.cut.lags else _STEPS
+    headings = _VERSIONS if plan.description.windows.lags else _STEPS
     first, middle, last = headings
     match len(plan.steps):
         case 1:

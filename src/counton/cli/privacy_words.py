@@ -59,7 +59,7 @@ def loss_by_age(description: ReleaseMetadata) -> str | None:
         return None
     bound = guarantee.bound_to(strategy)
     parts = []
-    for name, age in named_ages(description.cut.every).items():
+    for name, age in named_ages(description.windows.every).items():
         at_age = bound.at_age(age)
         loss = 0 if at_age is None else sum(at_age.losses.values())
         parts.append(f"{float(loss):.3g} after {name}")

@@ -269,6 +269,11 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         _IS_DISTINCT,
         because="changes are proven for max-contributions and contribution-period only",
     ),
+    _excludes(
+        stated("max_corrections"),
+        stated("replace"),
+        because="with replace a row is replaced, not added",
+    ),
     # Inputs
     _excludes(
         stated("append"),

@@ -91,7 +91,7 @@ def _notes_of(released: ReleaseData) -> list[str]:
     definition = released.definition
     shown = released.shown_steps
     outside = {
-        mark.sentence(definition.cut)
+        mark.sentence(definition.windows)
         for mark in definition.marks
         if mark.step not in shown or (mark.group is not None and mark.group not in released.groups)
     }
@@ -113,7 +113,7 @@ def window_curves(released: ReleaseData, most: int = 400) -> tuple[Curves, str]:
     More than ``most`` windows are added up to days, weeks, months or years that released windows
     cover completely.
     """
-    windows = released.definition.cut
+    windows = released.definition.windows
     if len(released.shown_steps) > most:
         for every in ("1d", "1w", "1mo", "12mo"):
             try:

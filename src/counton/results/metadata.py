@@ -95,7 +95,7 @@ class ReleaseMetadata:
     Attributes:
         what: name of the statistic.
         by, value: columns of groups, and of values that are added up.
-        cut: how rows are assigned to steps: `Windows`, `SingleTableWindow` (one step), or
+        windows: how rows are assigned to steps: `Windows`, `SingleTableWindow` (one step), or
             `UnwindowedSteps`.
         domain: names of the groups in the order of their cells; None: one total.
         unit: the protected unit.
@@ -125,7 +125,7 @@ class ReleaseMetadata:
     statistic: AccumulatorStatistic
     by: str | None
     value: str | None
-    cut: Windows
+    windows: Windows
     domain: GroupNames | None
     unit: str
     guarantee: Guarantee
@@ -148,7 +148,7 @@ class ReleaseMetadata:
             statistic=statistic_kept(terms, "stream", None),
             by=None,
             value=None,
-            cut=UnwindowedSteps(),
+            windows=UnwindowedSteps(),
             domain=None,
             unit=terms.contribution.unit,
             guarantee=terms.guarantee,
@@ -161,7 +161,7 @@ class ReleaseMetadata:
     @property
     def window(self) -> str:
         """The word for one window, such as "day"."""
-        return self.cut.period or f"period of {self.cut.every}"
+        return self.windows.period or f"period of {self.windows.every}"
 
     @property
     def ranks(self) -> bool:
@@ -260,14 +260,14 @@ class ReleaseMetadata:
             "what": self.what,
             "by": self.by,
             "value": self.value,
-            "windows": self.cut.to_dict(local=True),
+            "windows": self.windows.to_dict(local=True),
             "groups": None if self.domain is None else list(self.domain),
             "unit": self.unit,
             "people": self.contribution_rule.to_dict(),
             "series": self.series,
             "metric": self.metric,
             "discovery": self.cells.to_dict(),
-            **({} if self.cut.is_recurring else {"once": True}),
+            **({} if self.windows.is_recurring else {"once": True}),
             **self.left_out.to_dict(),
             **({"ids": True} if self.ids else {}),
             **({} if self.changes is None else {"changes": self.changes}),
@@ -292,13 +292,13 @@ class ReleaseMetadata:
         windows = public["windows"]
         groups = public["groups"]
         statistic = statistic_kept(terms, public["what"], public["value"])
-        cut = cut_from_dict(windows, once=public.get("once", False))
+        windows_of_stream = windows_from_dict(windows, once=public.get("once", False))
         return ReleaseMetadata(
             what=public["what"],
             statistic=statistic,
             by=public["by"],
             value=public["value"],
-            cut=cut,
+            windows=windows_of_stream,
             domain=None if groups is None else GroupNames(groups),
             unit=public["unit"],
             guarantee=terms.guarantee,
@@ -328,7 +328,7 @@ def statistic_kept(terms: Design, keyword: str, value: str | None) -> Accumulato
     return statistic_of_rows(keyword, terms.contribution, counts=value is not None)
 
 
-def cut_from_dict(kept: Mapping[str, Any] | None, *, once: bool) -> Windows:
+def windows_from_dict(kept: Mapping[str, Any] | None, *, once: bool) -> Windows:
     """Rebuild the result of `Windows.to_dict`; without windows, ``once`` decides."""
     if kept is None:
         return SingleTableWindow() if once else UnwindowedSteps()

@@ -138,7 +138,7 @@ def facts_in(path: Path) -> dict[str, Any] | None:
 def guarantee_of_stream(released: ReleaseData) -> dict[str, Any]:
     """Return the guarantee, a part of `facts_of`."""
     definition = released.definition
-    once = None if definition.cut.is_recurring else definition.what
+    once = None if definition.windows.is_recurring else definition.what
     people = users_note_of(definition)
     begun = released._begins(released.steps[-1:]) if isinstance(released.over, str) else None
     since = int(begun[0]) if begun is not None and len(begun) else None

@@ -129,7 +129,7 @@ def parsed_period(every: str) -> tuple[int, str]:
 def check_sums(definition: ReleaseMetadata, every: str) -> None:
     """Raise `InvalidInputError` if a release has no windows, or numbers that cannot be added up."""
     obstacle = ""
-    if not definition.cut.is_recurring:
+    if not definition.windows.is_recurring:
         obstacle = f"a {definition.what} that is released only once"
     elif not definition.cells.named_beforehand:
         obstacle = (
@@ -138,11 +138,11 @@ def check_sums(definition: ReleaseMetadata, every: str) -> None:
     elif (
         definition.series == "per-window"
         and not definition.shows_cells
-        and every != definition.cut.every
+        and every != definition.windows.every
     ):
         raise InvalidInputError(
             f"{field('sums', every)} needs totals, but {field('series', 'per-window')} of "
-            f"{definition.what} has the numbers of single windows of {definition.cut.every}, which "
+            f"{definition.what} has the numbers of single windows of {definition.windows.every}, which "
             f"are not added up: give {field('series', 'cumulative')} to a new stream, or leave it "
             "out"
         )
@@ -164,7 +164,7 @@ def refuse_users_added(
     again = definition.users_again
     if again is None or (begins[edges[1:] - 1] == edges[:-1]).all():
         return
-    length = definition.anew_every() or definition.cut.every
+    length = definition.anew_every() or definition.windows.every
     raise InvalidInputError(
         f"{field('sums', every)} does not give numbers of distinct users, because each counts once "
         f"in each {again}. Give {field('sums', length)}; or ask for a total of some steps, whose "
@@ -221,7 +221,7 @@ def period_of(us: pl.Expr, per: str | None, timezone: str) -> pl.Expr:
     return number // amount
 
 
-def made_of_windows(cut: Windows, per: str) -> bool:
+def made_of_windows(windows: Windows, per: str) -> bool:
     """Return True if each window of the next ten years lies within one period of length ``per``.
 
     >>> from datetime import UTC
@@ -229,7 +229,7 @@ def made_of_windows(cut: Windows, per: str) -> bool:
     >>> made_of_windows(days, "1mo"), made_of_windows(days, "12h")
     (True, False)
     """
-    return first_split_window(cut, per) is None
+    return first_split_window(windows, per) is None
 
 
 class SplitWindow(NamedTuple):
@@ -239,7 +239,7 @@ class SplitWindow(NamedTuple):
     period_begin: int
 
 
-def first_split_window(cut: Windows, per: str) -> SplitWindow | None:
+def first_split_window(windows: Windows, per: str) -> SplitWindow | None:
     """Return the first window of the next ten years in which a period of length ``per`` begins.
 
     None: each window lies within one period.
@@ -249,28 +249,32 @@ def first_split_window(cut: Windows, per: str) -> SplitWindow | None:
     >>> [sundays.at(begin)[:10] for begin in first_split_window(sundays, "1w")]
     ['2024-03-03', '2024-03-04']
     """
-    first = microseconds(cut.start)
-    last = int(cut.ends(range(1, 1 + min(cut.ended_by(first + _TEN_YEARS), cut.steps)))[-1])
+    first = microseconds(windows.start)
+    last = int(
+        windows.ends(range(1, 1 + min(windows.ended_by(first + _TEN_YEARS), windows.steps)))[-1]
+    )
     amount = int(per.rstrip("smhdwo"))
     unit = per.lstrip("0123456789")
     if unit in _LENGTHS:
         length = amount * _LENGTHS[unit]
         edges = np.arange(-(-first // length) * length, last, length)
     else:
-        midnight = datetime.combine(cut.local(first).date(), time(), load_zone(cut.timezone))
-        days = Windows(midnight, "1d", (last - first) // _DAY + 3, cut.timezone)
+        midnight = datetime.combine(
+            windows.local(first).date(), time(), load_zone(windows.timezone)
+        )
+        days = Windows(midnight, "1d", (last - first) // _DAY + 3, windows.timezone)
         begins = days.starts(range(1, days.steps + 1))
-        numbers = _numbers(begins, per, cut.timezone)
+        numbers = _numbers(begins, per, windows.timezone)
         edges = begins[1:][np.diff(numbers) != 0]
     inner = edges[(edges > first) & (edges < last)]
-    window_begins = cut.ends(cut.step_of(inner) - 1)
+    window_begins = windows.ends(windows.step_of(inner) - 1)
     split = np.flatnonzero(window_begins != inner)
     if not len(split):
         return None
     return SplitWindow(int(window_begins[split[0]]), int(inner[split[0]]))
 
 
-def period_starts(cut: Windows, period: str | None, last: int) -> NDArray[np.int64]:
+def period_starts(windows: Windows, period: str | None, last: int) -> NDArray[np.int64]:
     """Return, for each of ``last`` steps, the last step before its period: int64, 0 in the first
     one.
 
@@ -279,9 +283,9 @@ def period_starts(cut: Windows, period: str | None, last: int) -> NDArray[np.int
     [0, 0, 0]
     """
     steps = np.arange(1, last + 1)
-    if period is None or not cut.timed:
+    if period is None or not windows.timed:
         return np.zeros(last, np.int64)
-    numbers = _numbers(cut.starts(range(1, last + 1)), period, cut.timezone)
+    numbers = _numbers(windows.starts(range(1, last + 1)), period, windows.timezone)
     new = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))
     return new[np.searchsorted(new, steps - 1, "right") - 1].astype(np.int64)
 
@@ -292,7 +296,7 @@ def _numbers(us: NDArray[np.int64], per: str, timezone: str) -> NDArray[np.int64
     return periods["us"].to_numpy().astype(np.int64)
 
 
-def steps_between(requested: str | range | None, last: int, cut: Windows) -> range:
+def steps_between(requested: str | range | None, last: int, windows: Windows) -> range:
     """Parse a selection of released steps.
 
     Args:
@@ -320,15 +324,15 @@ def steps_between(requested: str | range | None, last: int, cut: Windows) -> ran
         end = requested.stop - 1
         wrong = requested.step != 1
     else:
-        if cut.timed and (times := _times(requested, cut.timezone)) is not None:
-            return _steps_of(cut, range(1, last + 1), times, requested)
+        if windows.timed and (times := _times(requested, windows.timezone)) is not None:
+            return _steps_of(windows, range(1, last + 1), times, requested)
         match = re.fullmatch(r"\s*(\d*)\s*(:?)\s*(\d*)\s*", str(requested))
         wrong = match is None or not (match[1] or match[3])
         if match is not None:
             first = int(match[1] or 1)
             end = int(match[3] or last) if match[2] else first
     if wrong:
-        dates = ", or days, as in 2024-03-18:2024-03-24" if cut.timed else ""
+        dates = ", or days, as in 2024-03-18:2024-03-24" if windows.timed else ""
         raise InvalidInputError(
             f"{field('windows', requested)} cannot be read as steps; write 25:48 for the steps 25 to 48 "
             f"(both included), 25: or :48, or 25 for a single step{dates}"

@@ -438,13 +438,13 @@ class Release:
 
         numbers = self.numbers
         revisions = versions_at_hand(numbers.revisions, numbers.design.name)
-        cut = numbers.definition.cut
+        windows = numbers.definition.windows
         last = numbers.design.strategy.horizon or 0
         if numbers.has_cells:
             names = revisions.names(numbers.definition.groups)
             places = GroupNames(tuple(names)).places(numbers.groups).tolist()
             cells = dict(zip(numbers.groups, places, strict=True))
-            table = versions_of_cells(revisions, cut, cells, numbers.level, last)
+            table = versions_of_cells(revisions, windows, cells, numbers.level, last)
             for mark in numbers.definition.marks:
                 if mark.withdrawn:
                     of = pl.col("group") == (mark.group or pl.col("group"))
@@ -627,12 +627,12 @@ def _within_words(numbers: ReleaseData, steps: Steps) -> str:
     """Return the times of some steps in parentheses; "" for all."""
     definition = numbers.definition
     again = definition.users_again
-    if not definition.cut.is_recurring or (steps is None and again is None):
+    if not definition.windows.is_recurring or (steps is None and again is None):
         return ""
     start, stop = numbers.ends(steps)
-    words = definition.cut.span(range(start + 1, stop + 1))
+    words = definition.windows.span(range(start + 1, stop + 1))
     words += _users_in_words(numbers, start, stop)
-    return f" ({words})" if definition.cut.timed else f" in {words}"
+    return f" ({words})" if definition.windows.timed else f" in {words}"
 
 
 def _users_in_words(numbers: ReleaseData, start: int, stop: int) -> str:
@@ -668,12 +668,12 @@ def _reach(numbers: ReleaseData) -> dict[str, float]:
     """Return the half-widths of the last numbers by name, "" for one kind; empty if not known."""
     if not numbers._by_group:
         return reach_of(numbers._last, _margins_of(numbers))
-    cut = numbers.definition.cut
-    period = cut.period if cut.period else cut.every
+    windows = numbers.definition.windows
+    period = windows.period if windows.period else windows.every
     in_each = f"in each {period}"
-    if cut.lags and numbers.totals is None and numbers.windows is not None:
+    if windows.lags and numbers.totals is None and numbers.windows is not None:
         half = numbers.windows.half
-        final = len(half) > cut.lags
+        final = len(half) > windows.lags
         oldest = "when final" if final else "of the oldest"
         ends = {"when first published": half[-1:], oldest: half[:-1][:1]}
         return {name: float(end[0]) for name, end in ends.items() if len(end)}

@@ -216,7 +216,7 @@ class ReleaseData:
         if self.since is None:
             return np.ones(len(groups), np.int64)
         releases = np.array([self.since[group] for group in groups], np.int64)
-        return np.maximum(releases - self.definition.cut.lags, 1)
+        return np.maximum(releases - self.definition.windows.lags, 1)
 
     @property
     def shown_steps(self) -> range:
@@ -237,8 +237,8 @@ class ReleaseData:
     def _period_begins(self) -> NDArray[np.int64]:
         """For each step, the last step before its period: users count again in each."""
         every = self.definition.anew_every()
-        cut = self.definition.cut
-        return period_starts(cut, every, self.steps.stop - 1)
+        windows = self.definition.windows
+        return period_starts(windows, every, self.steps.stop - 1)
 
     def _begins(self, steps: Sequence[int]) -> NDArray[np.int64]:
         """Return, for each of ``steps``, the step after which the shown number begins to count; 0
@@ -644,7 +644,7 @@ class ReleaseData:
 
     def steps_named(self, steps: Steps) -> range:
         """Return the steps selected by numbers or times, as in `number_of`; refuse others."""
-        return steps_between(steps, self.steps.stop - 1, self.definition.cut)
+        return steps_between(steps, self.steps.stop - 1, self.definition.windows)
 
     def table(self, steps: range | None = None) -> pl.DataFrame:
         """Return a row for each step and each group or number; see `Release.table`."""
@@ -696,7 +696,7 @@ class ReleaseData:
         return self._published_form(self._rows_of_results(steps), self.rows_there)
 
     def _rows_of_cells(self, shown: range) -> pl.DataFrame:
-        windows = self.definition.cut
+        windows = self.definition.windows
         groups = self.groups
         steps = len(shown)
         times = {"window_start": windows.starts(shown), "window_end": windows.ends(shown)}
@@ -795,7 +795,7 @@ class ReleaseData:
         place = np.repeat(np.arange(len(steps)), rows)
         of_periods = begins[place] if self.definition.series == "period-to-date" else None
         when = when_columns(
-            np.asarray(steps, np.int64)[place], self.definition.cut, self.shown.over, of_periods
+            np.asarray(steps, np.int64)[place], self.definition.windows, self.shown.over, of_periods
         )
         when = when.with_columns(series=pl.lit(self._series_name))
         return self._with_versions(pl.concat([when, columns_below(parts)], how="horizontal"))
@@ -816,7 +816,7 @@ class ReleaseData:
 
         newest: Any = self.design.strategy
         steps = table["window_index"].to_numpy()
-        return table.with_columns(**version_columns(newest, steps, self.definition.cut))
+        return table.with_columns(**version_columns(newest, steps, self.definition.windows))
 
     def _published_form(
         self, table: pl.DataFrame, stored_rows: pl.DataFrame | None
@@ -824,7 +824,7 @@ class ReleaseData:
         """Return rows of ``stored_rows``, no single step, and each part of a group's name."""
         if stored_rows is not None:
             table = rows_among(table, stored_rows)
-        if not (self.definition.cut.is_recurring or self.has_cells):
+        if not (self.definition.windows.is_recurring or self.has_cells):
             return arranged(table.drop("window_index", "series"))
         parted = table if self.definition.ranks else with_parts(table, self.definition)
         return arranged(with_notes(parted, self.definition.marks))
@@ -912,7 +912,7 @@ class ReleaseData:
         """Return the number of each day, week or month; see `Release.sums`."""
         check_sums(self.definition, every)
         self._check_released()
-        windows = self.definition.cut
+        windows = self.definition.windows
         check_periods(windows, every, self.delay)
         periods = periods_of(windows, every, self.steps[-1])
         refuse_users_added(self.definition, every, periods.edges, self._users_begin)
@@ -937,7 +937,7 @@ class ReleaseData:
         first = periods.edges[:-1]
         self._refuse_withdrawn(periods.edges.tolist(), self.groups)
         columns = self.between(first, periods.edges[1:]).columns(self.level)
-        table = periods.table(self.definition.cut, [len(self.groups)] * len(first))
+        table = periods.table(self.definition.windows, [len(self.groups)] * len(first))
         return table.with_columns(
             group=pl.Series(list(self.groups) * len(first), dtype=pl.String),
             **columns,
@@ -948,7 +948,7 @@ class ReleaseData:
         ends = pairwise(periods.edges.tolist())
         parts = [self._numbers(start, stop).columns(self.level) for start, stop in ends]
         rows = [len(next(iter(part.values()))) for part in parts]
-        of_periods = periods.table(self.definition.cut, rows)
+        of_periods = periods.table(self.definition.windows, rows)
         table = pl.concat([of_periods, columns_below(parts)], how="horizontal")
         stored_rows = self.rows_there
         if stored_rows is not None:
@@ -982,7 +982,7 @@ class ReleaseData:
                 for column, values in columns.items():
                     row[column] = None if hidden[place] else values[place].item()
                 rows.append(row)
-        counted_until = self.definition.cut.at(int(self._counted_until()[-1]))
+        counted_until = self.definition.windows.at(int(self._counted_until()[-1]))
         return {"counted_until": counted_until, "rows": rows}
 
     @property
@@ -1023,18 +1023,18 @@ class ReleaseData:
 
     def _times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
         """Return the ends of windows as local times, or steps; step 0 is the start of the first."""
-        cut = self.definition.cut
-        return self._local(cut.ends(steps)) if cut.timed else np.asarray(steps, np.int64)
+        windows = self.definition.windows
+        return self._local(windows.ends(steps)) if windows.timed else np.asarray(steps, np.int64)
 
     def _counted_until(self) -> NDArray[np.int64]:
         """Return the time up to which each release counts, in microseconds since 1970."""
         last_windows = np.maximum(np.asarray(self.steps) - self.delay, 0)
-        ends = self.definition.cut.ends(range(self.steps.stop))  # from the stream's beginning
+        ends = self.definition.windows.ends(range(self.steps.stop))  # from the stream's beginning
         return np.asarray(ends[last_windows], dtype=np.int64)
 
     def _local(self, us: NDArray[np.int64]) -> NDArray[np.datetime64]:
         """Convert microseconds since 1970-01-01 UTC to local times."""
-        local = local_times(self.definition.cut, us).dt.replace_time_zone(None).to_numpy()
+        local = local_times(self.definition.windows, us).dt.replace_time_zone(None).to_numpy()
         return np.asarray(local, dtype="datetime64[us]")
 
     def _check_released(self) -> None:
@@ -1053,7 +1053,7 @@ class ReleaseData:
             facts = {"room": self.shown.room}
         elif isinstance(self.published, StatisticResults):
             facts = {"statistic": self.design.statistic}
-            if (cut := self.definition.cut).is_recurring:
+            if (cut := self.definition.windows).is_recurring:
                 windows = f"{cut.noun}s"
                 last = f"all {windows} so far" if over is None else f"the {over} so far"
                 if isinstance(over, int):

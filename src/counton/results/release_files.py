@@ -311,7 +311,7 @@ def _cells(file: _File, definition: ReleaseMetadata, terms: Design, level: float
     """Return the counts or sums that a file contains."""
     rows = file.rows
     since = _since(file.described)
-    if since is not None and definition.cut.lags:  # versions may be of later nights
+    if since is not None and definition.windows.lags:  # versions may be of later nights
         night = terms.strategy.horizon or 0
         since = {group: first for group, first in since.items() if first <= night}
     groups = definition.groups if since is None else tuple(since)
@@ -361,7 +361,7 @@ def _cells(file: _File, definition: ReleaseMetadata, terms: Design, level: float
     values, *own_windows = by_series.values()
     expected = np.ones_like(is_present)
     if since is not None:
-        starts = np.array([since[group] for group in groups], np.int64) - definition.cut.lags
+        starts = np.array([since[group] for group in groups], np.int64) - definition.windows.lags
         expected = np.arange(1, last + 1)[:, None] >= starts
     numbers = ReleaseData.of(
         definition,

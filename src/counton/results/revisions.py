@@ -130,8 +130,8 @@ def final_windows(terms: Design, until: int) -> int:
     return max(0, min(until, strategy.night - strategy.windows.lags))
 
 
-def version_columns(strategy: AsOf, steps: NDArray[np.int64], cut: Windows) -> dict[str, Any]:
+def version_columns(strategy: AsOf, steps: NDArray[np.int64], windows: Windows) -> dict[str, Any]:
     """Return ``as_of`` (time of release), ``lag_windows`` (that had ended) and ``is_final``."""
     lags = strategy.lags(steps)
-    ends = local_times(cut, cut.ends(steps + lags))
+    ends = local_times(windows, windows.ends(steps + lags))
     return {"as_of": ends, "lag_windows": lags, "is_final": lags == strategy.windows.lags}

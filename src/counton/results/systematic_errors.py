@@ -34,17 +34,17 @@ def systematic_errors(definition: ReleaseMetadata) -> list[str]:
     """
     late = list[str]()
     left_out = list[str]()
-    if definition.cut.timed and definition.cut.is_recurring:
+    if definition.windows.timed and definition.windows.is_recurring:
         window = definition.window
         unit = definition.unit
         rows = definition.contribution_rule.late_rows(window, unit, ids=definition.ids)
         if whole := definition.changes is not None:
             rows = f"a row that came after its {window} was published does not count"
-        late = [definition.cut.provisional or rows]
+        late = [definition.windows.provisional or rows]
         if whole and (definition.changes or not definition.contribution_rule.bounds_users):
             added = "still come in and are added to it"
             late = [late[0].replace(added, "may still come, go and change")]
-    if definition.cut.lags and definition.series == "both":
+    if definition.windows.lags and definition.series == "both":
         window = definition.window
         late.append(
             "all numbers of a table are read together, so that each total is the sum "
@@ -73,7 +73,7 @@ def _users_counted_again(definition: ReleaseMetadata) -> list[str]:
     if (
         per is None
         or not definition.contribution_rule.distinct
-        or made_of_windows(definition.cut, per)
+        or made_of_windows(definition.windows, per)
     ):
         return []
     period = PERIODS.get(per, f"period of {per}")
@@ -98,7 +98,7 @@ def _rows_that_do_not_count(left_out: RowsLeftOut) -> list[str]:
 def late_note(definition: ReleaseMetadata) -> str | None:
     """Return a note that counts are too low late in a period, where bounds are used up."""
     return definition.contribution_rule.late_note(
-        definition.cut, definition.unit, definition.groups_apart
+        definition.windows, definition.unit, definition.groups_apart
     )
 
 
@@ -112,7 +112,7 @@ def _rows_beyond_a_bound(definition: ReleaseMetadata) -> list[str]:
     """Return lines on rows or groups beyond a bound for each user."""
     contribution_rule = definition.contribution_rule
     inner = definition.inner
-    beyond = contribution_rule.beyond(definition.cut, definition.unit, definition.groups_apart)
+    beyond = contribution_rule.beyond(definition.windows, definition.unit, definition.groups_apart)
     if beyond is None:
         return []
     counts = getattr(inner, "counts_rows", False) and not inner.in_rank

@@ -114,13 +114,13 @@ def _below(released: ReleaseData) -> list[str]:
 def _heading_of_results(released: ReleaseData, at_once: str) -> str:
     """Return the heading for results; ``at_once`` names what holds together."""
     after = released.steps.stop - 1
-    cut = released.definition.cut
+    windows = released.definition.windows
     over = released.over
     level = f"intervals of {percent(released.level)}%{at_once}"
     subject = _bounded_subject(released.definition)
-    if not cut.is_recurring:
+    if not windows.is_recurring:
         return f"\n{subject}, {level}"
-    if not cut.timed:
+    if not windows.timed:
         when = f"after step {after:,}"
         if isinstance(over, str):
             when = f"in the {over} up to step {after:,}"
@@ -129,14 +129,14 @@ def _heading_of_results(released: ReleaseData, at_once: str) -> str:
         elif over is not None:
             when = f"in the {over:,} steps up to step {after:,}"
         return f"\n{subject}, {when}, {level}"
-    when = cut.until(int(cut.ends(range(after, after + 1))[0]))
+    when = windows.until(int(windows.ends(range(after, after + 1))[0]))
     if isinstance(over, str):
         when = f"in the {over} {when}"
     elif over == 1:
-        when = f"in the {cut.period or cut.noun} {when}"
+        when = f"in the {windows.period or windows.noun} {when}"
     elif over is not None:
         when = f"in the {over:,} windows {when}"
-    place = f"(window {after:,}, {cut.timezone})"
+    place = f"(window {after:,}, {windows.timezone})"
     return f"\n{subject}, {when} {place}, {level}"
 
 
@@ -171,7 +171,7 @@ def _screen_of_cells(released: ReleaseData) -> Screen:
     left_out = f"the first {MOST} of {len(groups):,} groups" if len(groups) > MOST else ""
     shown = released.first_groups(MOST)
     interval = f"{percent(released.level)}% interval"
-    table = (_versions_table if released.definition.cut.lags else _last_table)(shown, interval)
+    table = (_versions_table if released.definition.windows.lags else _last_table)(shown, interval)
     return Screen(heading, [table], left_out, _below(released))
 
 
@@ -179,20 +179,21 @@ def _heading_of_cells(released: ReleaseData) -> str:
     definition = released.definition
     step = released.steps[-1]
     delay = definition.strategy.facts.delay
-    cut = definition.cut
+    windows = definition.windows
     released_at, counted = (
-        cut.until(int(cut.ends(range(at, at + 1))[0])) for at in (step, max(step - delay, 0))
+        windows.until(int(windows.ends(range(at, at + 1))[0]))
+        for at in (step, max(step - delay, 0))
     )
     subject = _bounded_subject(definition)
     words = {
         "what": subject if "," not in subject else f"{subject},",
-        "window": cut.period or cut.noun,
+        "window": windows.period or windows.noun,
         "number": f"{step:,}",
-        "zone": cut.timezone,
+        "zone": windows.timezone,
     }
-    if cut.lags or definition.series == "per-window":
+    if windows.lags or definition.series == "per-window":
         template = "{what} in the {window} {until} (window {number}, {zone})"
-        if cut.lags:
+        if windows.lags:
             template = "{what} by {window}, as known {until} (window {number}, {zone})"
         return "\n" + template.format(until=released_at, **words)
     if delay:
@@ -233,9 +234,9 @@ def _numbers_of_step(
 
 def _versions_table(released: ReleaseData, interval: str) -> TextTable:
     """Return the newest counts of the last windows; of many groups two windows only."""
-    cut = released.definition.cut
+    windows = released.definition.windows
     last = released.steps[-1]
-    steps = range(max(released.first, last - cut.lags), last + 1)
+    steps = range(max(released.first, last - windows.lags), last + 1)
     is_long = len(steps) * len(released.groups) > MOST
     shown = sorted({steps[0], last}) if is_long else [*steps]
     grouped = released.definition.by is not None
@@ -246,10 +247,10 @@ def _versions_table(released: ReleaseData, interval: str) -> TextTable:
     for step in shown:
         series = released._windows(range(step, step + 1))
         assert series is not None
-        state = "final" if last - step >= cut.lags else "provisional"
+        state = "final" if last - step >= windows.lags else "provisional"
         numbers_of_step = _numbers_of_step(released, step, series)
         for group, *numbers in zip(released.groups, *numbers_of_step, strict=True):
-            row = [cut.span(range(step, step + 1)), *([group] if grouped else [])]
+            row = [windows.span(range(step, step + 1)), *([group] if grouped else [])]
             rows.append([*row, *numbers, state])
     return TextTable(names, rows)
 

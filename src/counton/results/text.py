@@ -53,8 +53,8 @@ def methods_of(
     It states subject and time, whom noise protects, how large errors are (``reach``, by number),
     cautions (``notes``), and where to read more.
     """
-    cut = definition.cut
-    newest = "the newest numbers" if cut.is_recurring and not cut.lags else "the numbers"
+    windows = definition.windows
+    newest = "the newest numbers" if windows.is_recurring and not windows.lags else "the numbers"
     # Noise is all that an interval covers: late rows and bounds move numbers further.
     margin = far_in_words(reach)
     error = f"noise changes {newest} by at most {margin}"
@@ -89,7 +89,7 @@ def protection_in_words(definition: ReleaseMetadata) -> str:
     )
     if not definition.contribution_rule.bounds_users and definition.contribution_rule.moves is None:
         less = f"Somebody with several {plural(unit)} is protected less."
-        may_change = definition.cut.lags or definition.changes
+        may_change = definition.windows.lags or definition.changes
         changes = _as_sentence(changes_note(definition)) if may_change else []
         return " ".join([sentence, less, *changes])
     return " ".join([sentence, *_user_notes(definition)])
@@ -126,7 +126,7 @@ def _published_in_words(
     definition: ReleaseMetadata, name: str, steps: range, over: int | str | None
 ) -> str:
     """Return a sentence on subject, groups and times."""
-    cut = definition.cut
+    cut = definition.windows
     called = statistic_in_words(definition)
     if statistics := definition.inner.statistics:
         parts = []
@@ -323,7 +323,7 @@ def changes_note(definition: ReleaseMetadata) -> str | None:
     if covered:
         times = "1 change" if covered == 1 else f"{covered:,} changes"
         return f"{rule}: the guarantee covers {times} of each"
-    factor = "(1 + 2K)" if definition.cut.lags else "(1 + K)"
+    factor = "(1 + 2K)" if definition.windows.lags else "(1 + K)"
     return f"{rule}: one that changes K times loses up to {factor} times as much as one that stays"
 
 
@@ -342,11 +342,11 @@ def users_note_of(definition: ReleaseMetadata) -> str | None:
 
 def counting_rule(definition: ReleaseMetadata) -> str | None:
     """Return words for the window in which a late row counts, if it does."""
-    if not (definition.cut.timed and definition.cut.is_recurring):
+    if not (definition.windows.timed and definition.windows.is_recurring):
         return None
-    if not definition.cut.lags:
+    if not definition.windows.lags:
         return "by arrival" if definition.changes is None else "by the time of each row"
-    return f"by the time of each row, for {definition.cut.long(definition.cut.lags)}"
+    return f"by the time of each row, for {definition.windows.long(definition.windows.lags)}"
 
 
 def _as_sentence(note: str | None) -> list[str]:
@@ -366,7 +366,7 @@ def account_of(
 
     of = "" if definition.statistic.additive else "a cell of what it reads"
     # The least error of numbers of periods, and of several versions of a window, is not known.
-    unknown = definition.series == "period-to-date" or definition.cut.lags > 0
+    unknown = definition.series == "period-to-date" or definition.windows.lags > 0
     least: Literal["mean", "max"] = "max" if definition.metric == "max" else "mean"
     factors = [] if unknown else factors_of_design(terms, least)
     far = far_from_possible(terms, factors, least, of=of, cited=False)
@@ -375,7 +375,7 @@ def account_of(
         released=_released_in_words(definition, terms, steps) + _shown_in_words(definition, over),
         unit=definition.unit,
         change=change_in_words(definition),
-        noun=definition.cut.noun,
+        noun=definition.windows.noun,
         errors=[*errors, *([far] if far else [])],
         besides=besides_as_sentence(definition),
         before=[
@@ -383,7 +383,7 @@ def account_of(
             *_ids_in_words(definition),
             *_as_sentence(definition.cells.in_words(definition.unit)),
         ],
-        unprotected=definition.cut.unprotected,
+        unprotected=definition.windows.unprotected,
         sources=definition.statistic.sources,
         constants=[(f"least of {factor.holds_for}", factor.source) for factor in factors],
     )
@@ -406,14 +406,14 @@ def _shown_in_words(definition: ReleaseMetadata, over: int | str | None) -> str:
         return ""
     if isinstance(over, str):
         return f" Each user counts anew in each {over}."
-    noun = "window" if definition.cut.noun == "window" else "step"
+    noun = "window" if definition.windows.noun == "window" else "step"
     of = f"that {noun} alone" if over == 1 else f"the last {over:,} {noun}s"
     return f" The numbers shown at each {noun} are of {of}."
 
 
 def _released_in_words(definition: ReleaseMetadata, terms: Design, steps: int) -> str:
     """Return a sentence on what has been released so far."""
-    cut = definition.cut
+    cut = definition.windows
     additive = definition.statistic.additive
     subject = statistic_in_words(definition)
     if not cut.is_recurring:
@@ -504,7 +504,7 @@ def times_in_words(
     definition: ReleaseMetadata, over: int | str | None = None, every: str | None = None
 ) -> str:
     """Return the times that numbers cover, such as "in each week"; ``every``: drawn windows."""
-    cut = definition.cut
+    cut = definition.windows
     if not cut.is_recurring:
         return cut.span(range(1, 2))
     if not cut.timed:
@@ -533,9 +533,9 @@ def times_in_words(
 
 def foot_of(definition: ReleaseMetadata, source: str | None, notes: Sequence[str]) -> str:
     """Return the text below a chart: source, notes, and protected unit."""
-    cut = definition.cut
+    windows = definition.windows
     whence = "" if source is None else f"Source: {source}. "
-    zone = f"; times: {cut.timezone}" if cut.timed else ""
+    zone = f"; times: {windows.timezone}" if windows.timed else ""
     beyond = "".join(f"; {line}" for line in systematic_errors(definition))
     whence += "".join(f"{note}. " for note in notes)
     protects = (
@@ -547,11 +547,11 @@ def foot_of(definition: ReleaseMetadata, source: str | None, notes: Sequence[str
 
 def in_words(definition: ReleaseMetadata, name: str, steps: range) -> str:
     """Describe the unit of privacy, the guarantee, and the released steps."""
-    cut = definition.cut
+    windows = definition.windows
     guarantee = definition.guarantee
-    released = f"{cut.count(len(steps))} released"
+    released = f"{windows.count(len(steps))} released"
     scope = f", {guarantee.scope}"
-    if not cut.is_recurring:
+    if not windows.is_recurring:
         released = f"{getattr(definition.statistic, 'size', definition.what)} released once"
         scope = ""
     lines = [
@@ -562,7 +562,7 @@ def in_words(definition: ReleaseMetadata, name: str, steps: range) -> str:
         *_indented([guarantee.meaning_for(definition.unit, definition.contribution.relation)]),
         f"privacy loss: {loss_in_words(definition)}",
     ]
-    if cut.is_recurring:
+    if windows.is_recurring:
         lines.append(f"paper: {origin_of(mechanism_sources(definition.strategy))}")
     besides = systematic_errors(definition)
     if besides:
@@ -586,7 +586,7 @@ def guarantee_in_words(definition: ReleaseMetadata, loss: str | None = None) -> 
     is_replaced = definition.contribution.relation == "replace"
     replaced = " that is replaced by another" if is_replaced else ""
     notes = [users_note_of(definition)]
-    if definition.cut.lags or definition.changes:
+    if definition.windows.lags or definition.changes:
         notes.append(changes_note(definition))
     return "; ".join([f"{loss} for each {definition.unit}{replaced}", *filter(None, notes)])
 
@@ -611,10 +611,10 @@ def protected_in_words(definition: ReleaseMetadata) -> str:
 
 def change_in_words(definition: ReleaseMetadata) -> str:
     """Return the most that one unit of privacy changes, in groups and windows if cells are."""
-    words = definition.contribution.change_in_words(steps=definition.cut.is_recurring)
+    words = definition.contribution.change_in_words(steps=definition.windows.is_recurring)
     # Values are clipped "in steps of" their resolution, which are no windows.
-    words = re.sub(r"(?<!in )\bstep(s?)\b(?! of)", rf"{definition.cut.noun}\1", words)
-    if definition.cut.lags and definition.series == "both":
+    words = re.sub(r"(?<!in )\bstep(s?)\b(?! of)", rf"{definition.windows.noun}\1", words)
+    if definition.windows.lags and definition.series == "both":
         words += ", and in the totals from the window on in which it arrives"
     if definition.statistic.additive and definition.groups_apart is None:
         words = words.replace("one cell of ", "").replace("any cells and ", "any ")
@@ -632,7 +632,7 @@ def loss_in_words(definition: ReleaseMetadata) -> str:
     if isinstance(guarantee, AgesWithData):
         return f"grows with the age of each {unit}"
     loss = f"{guarantee.loss_in_words} for each {unit}, once"
-    if not definition.cut.is_recurring:
+    if not definition.windows.is_recurring:
         return loss
     return (
         f"{loss} for the whole stream, which is this series of releases: later releases add "

@@ -84,7 +84,7 @@ def web_page(
     parts += _pictures(figures, title, None if definition.series == "both" else "")
     parts.append("<h2>Numbers</h2>")
     if not all(is_final):
-        lags = definition.cut.lags
+        lags = definition.windows.lags
         noun = _noun(released)
         open_for = f"{lags:,} {noun if lags == 1 else plural(noun)}"
         parts.append(
@@ -169,7 +169,7 @@ def _left_out(rows: int) -> str:
 
 
 def _noun(released: ReleaseData) -> str:
-    return released.definition.cut.period or released.definition.cut.noun
+    return released.definition.windows.period or released.definition.windows.noun
 
 
 def _numbers(released: ReleaseData, table: pl.DataFrame) -> TextTable:
@@ -244,21 +244,21 @@ def _windows(
     released: ReleaseData, steps: Sequence[int], texts: Mapping[str, Sequence[str]]
 ) -> list[str]:
     """Return the days or times that each row's numbers are of."""
-    cut = released.definition.cut
+    windows = released.definition.windows
     over = released.over
     if isinstance(over, str):
         return [f"{start} to {end}" for start, end in zip(
             texts["window_start"], texts["window_end"], strict=True
         )]  # fmt: skip
     n_windows = over or 1
-    spans = {step: cut.span(range(max(1, step - n_windows + 1), step + 1)) for step in {*steps}}
+    spans = {step: windows.span(range(max(1, step - n_windows + 1), step + 1)) for step in {*steps}}
     return [spans[step] for step in steps]
 
 
 def _estimate_in_words(table: pl.DataFrame, released: ReleaseData) -> str:
     """Return the heading of the estimates of one series."""
     definition = released.definition
-    if "series" not in table.columns or definition.cut.lags or not table.height:
+    if "series" not in table.columns or definition.windows.lags or not table.height:
         return "estimate"
     series = table["series"][0]
     if series == CUMULATIVE:

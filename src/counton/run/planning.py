@@ -208,13 +208,9 @@ def _refuse_corrections(terms: StreamTerms, contribution: ContributionBound) -> 
     corrections = option_name("max_corrections", terms.max_corrections)
     if terms.max_corrections > MOST_CORRECTIONS:
         raise InvalidInputError(f"{corrections} is above {MOST_CORRECTIONS}; give at most that")
-    if contribution.relation == "replace":
-        raise InvalidInputError(
-            f"{corrections} does not go with {option_name('replace', True)}, where a row is "
-            "replaced, not added; leave one of them out"
-        )
     pattern = contribution.pattern
     is_proven = isinstance(pattern, BoundedChange | None) and not contribution.every
+    is_proven &= contribution.relation != "replace"
     if terms.privacy_unit.user_column is not None:
         rule = terms.privacy_unit.rule
         has_other_bounds = rule.each is not None or rule.distinct or rule.most_a_window is not None

@@ -362,7 +362,7 @@ class StreamSpec:
             statistic=self.accumulator_statistic,
             by=terms.groups.column,
             value=terms.statistic.value_column,
-            cut=terms.windowing.windows,
+            windows=terms.windowing.windows,
             domain=GroupNames(()) if self.discovers_groups else terms.groups.names,
             cells=self.cells,
             unit=without_clock(self.contribution.unit),

@@ -154,7 +154,7 @@ class Journal:
 
     def ends(self, step: int) -> datetime | None:
         """Return the end of a step's window, in local time."""
-        windows = self.description.cut
+        windows = self.description.windows
         if not 1 <= step <= windows.steps:
             return None
         return windows.local(int(windows.ends(range(step, step + 1))[0]))
@@ -165,7 +165,7 @@ class Journal:
         last = last_served_step(self.spec.strategy)
         if end is None or self.spec.last_step is not None or step > (last or step):
             return None
-        return self.description.cut.local(microseconds(end) + self._release_delay)
+        return self.description.windows.local(microseconds(end) + self._release_delay)
 
     def about(self) -> dict[str, Any]:
         """Return public facts (unit, guarantee, windows, groups) as JSON values."""
@@ -183,14 +183,14 @@ class Journal:
             "what": subject,
             **self.promise(),
             "series": description.series,
-            "every": description.cut.every,
-            "timezone": description.cut.timezone,
+            "every": description.windows.every,
+            "timezone": description.windows.timezone,
             "confidence_level": self.level,
             "group": description.by,
             "groups": self.groups(),
             "units": measured_in(description),
             "steps": step,
-            "horizon": None if forever else description.cut.steps,
+            "horizon": None if forever else description.windows.steps,
             "last_window_end": None if last is None else last.isoformat(),
             "next_release": None if due is None else due.isoformat(),
         }
@@ -228,7 +228,7 @@ class Journal:
                 f"{description.guarantee}, {description.guarantee.scope}",
                 description.guarantee.meaning_for(unit),
                 *filter(None, [users_note_of(description)]),
-                strategy_in_words(description.strategy, description.cut.noun),
+                strategy_in_words(description.strategy, description.windows.noun),
             ],
             "protects": protection_in_words(description),
             "people": users_note_of(description),
@@ -369,7 +369,7 @@ class Journal:
         self, released: int, start: str | None, until: str | None, last: int | None
     ) -> range:
         """Return the released steps that a reader asks for; arguments as for `has_many_rows`."""
-        windows = self.description.cut
+        windows = self.description.windows
         first = 1
         stop = released + 1
         if start is not None:
