@@ -124,8 +124,10 @@ def started(folder: Path, state: str) -> tuple[subprocess.Popen[str], int, str]:
     pages = ",".join(f"page {number}" for number in range(20))
     file.write_text(
         f'[jobs.visits]\nstatistic = "count"\nstate = "{state}"\nkey = "visits.key"\n'
-        f'time = "time"\nevery = "10s"\nstart = "{begin:%Y-%m-%dT%H:%M}"\nexpected-windows = 10000\n'
-        f'group-by = "page"\ngroups = "{pages}"\nepsilon = 1\nprivacy-unit = "visit"\n[serve]\npublic = true\n'
+        f'time = "time"\nevery = "10s"\nstart = "{begin:%Y-%m-%dT%H:%M}"\n'
+        "expected-windows = 10000\n"
+        f'group-by = "page"\ngroups = "{pages}"\nepsilon = 1\n'
+        'privacy-unit = "visit"\n[serve]\npublic = true\n'
     )
     counton = [sys.executable, "-m", "counton"]
     token = tokens_of(f"{file}.tokens").write

@@ -269,7 +269,8 @@ def test_users_count_in_each_window_or_not_at_all(
     told = {**told, "allowed_lateness": "2d", "append": True, "user": "user", **users}
     with pytest.raises(
         InvalidInputError,
-        match=r"allowed_lateness=2d (revises|does not go with (statistic=distinct|distinct_users=True))",
+        match=r"allowed_lateness=2d (revises|does not go with "
+        r"(statistic=distinct|distinct_users=True))",
     ):
         run(Job(what, frame(OTHERS[0], 1), tmp_path / "s.db", **told))
 

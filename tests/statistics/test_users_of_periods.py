@@ -43,7 +43,8 @@ def visits(zone: str = "UTC") -> pl.DataFrame:
 
 def job(folder: Path, **more: Any) -> Job:
     stream: dict[str, Any] = {
-        "time": "at", "every": "1d", "start": START, "windows": DAYS, "user": "who", "contribution_period": "1w",
+        "time": "at", "every": "1d", "start": START, "windows": DAYS, "user": "who",
+        "contribution_period": "1w",
         "epsilon": 10**6, "until": START + timedelta(days=DAYS), "at_least": "1,3",
     }  # fmt: skip
     state = folder / f"{len([*folder.glob('*.db')])}.db"

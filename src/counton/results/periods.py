@@ -142,7 +142,8 @@ def check_sums(definition: ReleaseMetadata, every: str) -> None:
     ):
         raise InvalidInputError(
             f"{field('sums', every)} needs totals, but {field('series', 'per-window')} of "
-            f"{definition.what} has the numbers of single windows of {definition.windows.every}, which "
+            f"{definition.what} has the numbers of single windows of {definition.windows.every}, "
+            "which "
             f"are not added up: give {field('series', 'cumulative')} to a new stream, or leave it "
             "out"
         )
@@ -334,7 +335,8 @@ def steps_between(requested: str | range | None, last: int, windows: Windows) ->
     if wrong:
         dates = ", or days, as in 2024-03-18:2024-03-24" if windows.timed else ""
         raise InvalidInputError(
-            f"{field('windows', requested)} cannot be read as steps; write 25:48 for the steps 25 to 48 "
+            f"{field('windows', requested)} cannot be read as steps; write 25:48 for the steps 25 "
+            "to 48 "
             f"(both included), 25: or :48, or 25 for a single step{dates}"
         )
     if not 1 <= first <= end <= last:
@@ -410,7 +412,8 @@ def _steps_of(windows: Windows, steps: range, times: _Times, requested: object) 
         first = windows.starts(steps)[0]
         last = windows.ends(steps)[-1]
         raise InvalidInputError(
-            f"no released window lies between the times of {field('windows', requested)}; give times "
+            f"no released window lies between the times of {field('windows', requested)}; give "
+            "times "
             f"between {windows.at(int(first))} and {windows.at(int(last))}, when the released "
             "windows begin and end"
         )

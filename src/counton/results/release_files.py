@@ -124,7 +124,8 @@ def read(
         stored_name = file.described["terms"]["name"]
         if stream not in (None, stored_name):
             raise InvalidInputError(
-                f"{file.label!r} belongs to stream {stored_name!r}: correct {field('stream', stream)}"
+                f"{file.label!r} belongs to stream {stored_name!r}: correct "
+                f"{field('stream', stream)}"
             )
         numbers = _release_of(file, confidence_level)
         for note in file.notes:
@@ -238,7 +239,8 @@ def _open_file(path: Path) -> _File:
             )
         location = "its metadata" if kind == ".parquet" else f"{path.name}.json beside it"
         raise InvalidInputError(
-            f"{str(path)!r} has no description of its stream in {location}, so it is not a released "
+            f"{str(path)!r} has no description of its stream in {location}, so it is not a "
+            "released "
             "table. If another tool cut it from a released table, cut that one by counton export "
             f"({field('windows')}, {field('groups')})"
         )

@@ -60,9 +60,9 @@ def text_table(table: pl.DataFrame) -> TextTable:
 def shown_rows(table: pl.DataFrame, first_names: Sequence[str] = ()) -> tuple[TextTable, str]:
     """Return the rows that a screen shows, and a note on the others.
 
-    The first rows are shown; of numbers of several names, those ``first_names`` before others. Rows are
-    not chosen by their estimates, because intervals of the largest of many noisy numbers hold less
-    often than they state.
+    The first rows are shown; of numbers of several names, those ``first_names`` before others. Rows
+    are not chosen by their estimates, because intervals of the largest of many noisy numbers hold
+    less often than they state.
     """
     report = "statistic" in table.columns
     named = "measure" in table.columns
