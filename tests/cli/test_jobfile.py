@@ -100,7 +100,7 @@ def test_the_command_runs_all_and_reports_each(file: Path, place: Any) -> None:
     [
         (("[jobs.visits]", "[job.visits]"), "unknown section"),
         (('time = "time"', 'tiem = "time"'), "did you mean time"),
-        (("windows = 30", 'windows = "30"'), "steps 30 is not a whole number"),
+        (("windows = 30", 'windows = "30"'), "windows 30 is not a whole number"),
         (("windows = 30", "windows = true"), "windows is not a whole number"),
         (('statistic = "average"', 'statistic = "mean"'), "did you mean average"),
         (

@@ -126,7 +126,8 @@ WRONG = {
     'ledger = "none.db"': 2,
     'groups = "missing/e.csv"': 2,
     'time = "when"': 2,
-    'privacy-unit = "event"\n[jobs.users]\nuser = "who"\nmax-contributions = 1\nprivacy-unit = "event"': 2,
+    'privacy-unit = "event"\n[jobs.users]\nuser = "who"\n'
+    'max-contributions = 1\nprivacy-unit = "event"': 2,
     "epsilon = 3.5": 4,
     "epsilon = 9\n[jobs.none]\nrelease-delay = 'x'": 4,
     'state = "missing/e.csv"': 3,

@@ -1,4 +1,4 @@
-"""`counton plan 52 --margin-of-error 20`: the least guarantee with which a last release is so accurate."""
+"""The least guarantee for a margin of error, by the command `plan`."""
 
 import json
 from typing import Any

@@ -92,7 +92,7 @@ resolution = 1
         (("[jobs.visits]", "[job.visits]"), "unknown section 'job'"),
         (("[jobs.visits]", "[limit]\nrho = 1\n[jobs.visits]"), "counton ledger"),
         (('time = "time"', 'tiem = "time"'), "did you mean time"),
-        (("windows = 30", 'windows = "30"'), "steps 30 is not a whole number"),
+        (("windows = 30", 'windows = "30"'), "windows 30 is not a whole number"),
         (("windows = 30", "windows = true"), "windows is not a whole number"),
         (("windows = 30", "windows = 0"), "at least 1"),
         (("epsilon = 0.5", "epsilon = true"), "epsilon is not a number"),

@@ -224,7 +224,8 @@ def _unsaid_unit(job: CountJob, columns: str) -> dict[str, str]:
     if job.count_column is not None:
         if job.privacy_unit is None and job.upstream_max_contributions is None:
             return {
-                "privacy_unit": "what the numbers count, in one word, as in passage: it is protected"
+                "privacy_unit": "what the numbers count, in one word, as in passage: it is "
+                "protected"
             }
         return {}
     remarks: dict[str, str] = {}
