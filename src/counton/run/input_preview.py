@@ -1,8 +1,8 @@
 """A first look at the rows of a job: their columns, and the times in their first rows.
 
 Nothing is written and nothing spent. Names of columns and the format of times are the schema of the
-events. The days of the first rows are exact and private: only `FirstLook.confidential_counts` shows them,
-to people who may see the events.
+events. The days of the first rows are exact and private: only `FirstLook.confidential_counts` shows
+them, to people who may see the events.
 """
 
 from __future__ import annotations
