@@ -280,7 +280,8 @@ def _shown(table: list[dict[str, str]]) -> Iterator[str]:
     for row in table:
         if row.get("measure") == "running total":
             continue
-        names = ("lower", "upper") if row.get("quantile") else ("estimate", "lower", "upper")
+        is_quantile = row.get("quantile") and "statistic" not in row
+        names = ("lower", "upper") if is_quantile else ("estimate", "lower", "upper")
         if not several or row["series"] == "cumulative":
             numbers = [_digits(row[name]) for name in names]
             window = next(windows, None) if several else None
