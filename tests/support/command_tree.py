@@ -1,4 +1,4 @@
-"""All commands of the command line by the words that name them, such as ``statistic top-k``."""
+"""All commands of the command line by the words that name them, such as ``release top-k``."""
 
 import click
 

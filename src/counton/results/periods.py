@@ -143,8 +143,7 @@ def check_sums(definition: ReleaseMetadata, every: str) -> None:
         raise InvalidInputError(
             f"{field('sums', every)} needs totals, but {field('series', 'per-window')} of "
             f"{definition.what} has the numbers of single windows of {definition.windows.every}, "
-            "which "
-            f"are not added up: give {field('series', 'cumulative')} to a new stream, or leave it "
+            f"which are not added up: give {field('series', 'cumulative')} to a new stream, or leave it "
             "out"
         )
     if obstacle:

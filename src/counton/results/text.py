@@ -331,10 +331,10 @@ def users_note_of(definition: ReleaseMetadata) -> str | None:
     """Return a note on the privacy loss of a user, or on who has bounded a user's rows."""
     contribution_rule = definition.contribution_rule
     if contribution_rule.moves is not None and contribution_rule.row is not None:
-        rows = (
-            f"{contribution_rule.moves:,} "
-            f"{contribution_rule.row if contribution_rule.moves == 1 else plural(contribution_rule.row)}"
-        )
+        noun = contribution_rule.row
+        if contribution_rule.moves != 1:
+            noun = plural(noun)
+        rows = f"{contribution_rule.moves:,} {noun}"
         by = "as bounded before, by whoever made the table"
         return f"the table counts at most {rows} of one {definition.unit}, {by}"
     if not contribution_rule.bounds_users:
