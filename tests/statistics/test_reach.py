@@ -120,7 +120,7 @@ def by_the_rule(way: dict[str, Any], given: Sequence[Sequence[Row]]) -> Counter[
     for night, rows in enumerate(given):
         for at, who, page in sorted(rows):
             of = had[who, period(way, at)]
-            page = page if "by" in way else ""
+            page = page if "group_by" in way else ""
             if page not in of and len(of) == way.get("max_contributions", 1):
                 continue
             of[page] += 1
@@ -134,7 +134,7 @@ def check_exact(way: dict[str, Any], given: Sequence[Sequence[Row]], folder: Pat
     changes, definition = released(way, given, folder)
     of: Any = definition.inner
     expected = by_the_rule(way, given)
-    pages = PAGES if "by" in way else ("",)
+    pages = PAGES if "group_by" in way else ("",)
     for place, (page, k) in enumerate((page, k) for page in pages for k in of.at_least):
         wanted = [expected[day, page, k] for day in range(DAYS)]
         assert changes[:, place].tolist() == wanted, (page, k)
