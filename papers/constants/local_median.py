@@ -411,8 +411,8 @@ class Collected:
         """Take a message in.
 
         Raises:
-            InvalidInputError: not a message of this protocol, or a second one of the same ...
-                messages say who sent them.
+            InvalidInputError: not a message of this protocol, or a second one of the same client,
+                where messages say who sent them.
             SumOverflowError: the sum, or the message, would leave the exact range.
         """
         vector = self.protocol.measurement(message)

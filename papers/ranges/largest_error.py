@@ -71,8 +71,8 @@ def expected_largest_error(
         key: to repeat a simulation; a fresh one unless given.
 
     Raises:
-        InvalidInputError: a grid of several axes, too few runs, a level outside (0, 1), or a ...
-            of random subsets: their largest error depends on their number.
+        InvalidInputError: a grid of several axes, too few runs, a level outside (0, 1), or a
+            workload of random subsets: their largest error depends on their number.
 
     >>> from counton import ApproxDP
     >>> from counton import plan_cells

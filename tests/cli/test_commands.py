@@ -111,6 +111,7 @@ def test_sums_are_clipped_and_put_on_the_grid(place: Any) -> None:
 def test_every_kind_of_error_has_its_code() -> None:
     expected = {
         errors.InvalidInputError: ExitCode.INVALID_INPUT,
+        errors.MissingOptionError: ExitCode.INVALID_INPUT,
         errors.HorizonExceededError: ExitCode.INVALID_INPUT,
         errors.SumOverflowError: ExitCode.INVALID_INPUT,
         errors.NoiseAddressError: ExitCode.INVALID_INPUT,

@@ -344,7 +344,7 @@ def test_a_description_holds_nothing_exact(name: str, tmp_path: Path) -> None:
     released(made(name, tmp_path, output=out))
     described = json.loads(pl.read_parquet_metadata(out)["counton"])["description"]
     known = {"format", "terms", "what", "by", "value", "windows", "groups", "unit", "people",
-             "release", "metric", "discovery", "confidence_level", "since", "steps", "shown",
+             "series", "metric", "discovery", "confidence_level", "since", "steps", "shown",
              "cells", "changes"}  # fmt: skip
     assert set(described) <= known
     text = json.dumps(described)

@@ -160,7 +160,7 @@ def test_what_plans_rank_can_be_named(
 ) -> None:
     named = year.derive(epsilon=None, rho=1, strategy=name, until="2024-01-03", **more)
     assert released(named).numbers.design.strategy.saved_name == saved
-    wrong = "totals" if more.get("release") == "windows" else "windows"
+    wrong = "cumulative" if more.get("series") == "per-window" else "per-window"
     with pytest.raises(
         InvalidInputError, match=f"strategy={name} is made for .*, and does not go with"
     ):
@@ -205,12 +205,12 @@ def test_a_long_series_of_windows_is_drawn_by_day(year: Job) -> None:
 @pytest.mark.parametrize(
     ("what", "stated", "missing"),
     [
-        ("count", {}, "time, every, start, steps and epsilon or rho"),
-        ("count", {"time": "time", "epsilon": 1}, "every, start and steps"),
+        ("count", {}, "time, every, start, windows and epsilon or rho"),
+        ("count", {"time": "time", "epsilon": 1}, "every, start and windows"),
         ("count", {"time": "time", "expected_windows": 90}, "every, start and epsilon or rho"),
         ("sum", {"lower": 0}, "value, upper, resolution, time, every, start, steps and eps"),
         ("average", {"time": "time", "value": "v"}, "lower, upper, resolution, every, start, st"),
-        ("moments", {"time": "time", "rho": 1}, "columns, bounds, every, start and steps"),
+        ("moments", {"time": "time", "rho": 1}, "columns, bounds, every, start and windows"),
     ],
 )
 def test_all_that_is_missing_is_named_at_once(

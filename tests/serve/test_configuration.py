@@ -207,7 +207,7 @@ def served_by(file: Path) -> Service:
 
 
 def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
-    jobs = {"visits": {}, "old": {"name": "older"}}
+    jobs = {"visits": {}, "old": {"stream": "older"}}
     with inside(tmp_path, jobs=jobs) as service:
         body = json.dumps(visit(0.5)).encode()
         for name in ("visits", "older"):

@@ -52,7 +52,7 @@ def test_at_the_start_of_a_service(tmp_path: Path) -> None:
     """One job waits for the repair, and no other one for it."""
     jobs = {
         "visits": {},
-        "again": {"name": "again"},
+        "again": {"stream": "again"},
         "other": {"state": "other.db", "stream": "other"},
     }
     file = job_file(tmp_path, jobs=jobs)

@@ -34,7 +34,7 @@ PAGES = ("b", "a", "c")
 #: When, who, and on which page.
 Row = tuple[datetime, str, str]
 
-BY: dict[str, Any] = {"by": "page", "groups": list(PAGES)}
+BY: dict[str, Any] = {"group_by": "page", "groups": list(PAGES)}
 #: Periods as long as windows, longer, and none; alone and by group.
 WAYS: tuple[dict[str, Any], ...] = (
     {"at_least": "1,2,4", "contribution_period": "1w"},
@@ -82,7 +82,7 @@ def job(way: dict[str, Any], state: Path, rows: Sequence[Row], nights: int, **mo
     named: dict[str, Any] = {"at": pl.Datetime("us", "UTC"), "who": pl.String, "page": pl.String}
     own = {name: value for name, value in way.items() if name != "what"}
     asked: dict[str, Any] = {
-        "time": "at", "every": "1d", "start": START, "steps": DAYS, "user": "who",
+        "time": "at", "every": "1d", "start": START, "windows": DAYS, "user": "who",
         "strategy": "binary", "epsilon": 10**7, "append": True,
         "until": START + timedelta(days=7 * nights), "max_empty_windows": 7, **own, **more,
     }  # fmt: skip
@@ -104,7 +104,7 @@ def released(way: dict[str, Any], given: Sequence[Sequence[Row]], folder: Path) 
 
 def period(way: dict[str, Any], at: datetime) -> int:
     """The number of a user's period in which a moment lies."""
-    return (at - START).days // {"1w": 7, "1d": 1, None: DAYS}[way.get("per")]
+    return (at - START).days // {"1w": 7, "1d": 1, None: DAYS}[way.get("contribution_period")]
 
 
 def thresholds_of(way: dict[str, Any]) -> set[int]:
@@ -120,8 +120,8 @@ def by_the_rule(way: dict[str, Any], given: Sequence[Sequence[Row]]) -> Counter[
     for night, rows in enumerate(given):
         for at, who, page in sorted(rows):
             of = had[who, period(way, at)]
-            page = page if "by" in way else ""
-            if page not in of and len(of) == way.get("most", 1):
+            page = page if "group_by" in way else ""
+            if page not in of and len(of) == way.get("max_contributions", 1):
                 continue
             of[page] += 1
             if of[page] in thresholds:
@@ -134,7 +134,7 @@ def check_exact(way: dict[str, Any], given: Sequence[Sequence[Row]], folder: Pat
     changes, definition = released(way, given, folder)
     of: Any = definition.inner
     expected = by_the_rule(way, given)
-    pages = PAGES if "by" in way else ("",)
+    pages = PAGES if "group_by" in way else ("",)
     for place, (page, k) in enumerate((page, k) for page in pages for k in of.at_least):
         wanted = [expected[day, page, k] for day in range(DAYS)]
         assert changes[:, place].tolist() == wanted, (page, k)
@@ -171,7 +171,7 @@ def test_it_is_what_a_naive_count_says(
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_one_unit_moves_just_what_is_stated(way: dict[str, Any], tmp_path: Path) -> None:
-    cells = len(thresholds_of(way)) * way.get("most", 1)
+    cells = len(thresholds_of(way)) * way.get("max_contributions", 1)
     assert check_neighbours(way, nights(1), tmp_path) == (cells, cells)
 
 
@@ -235,7 +235,7 @@ def test_in_a_report_rows_that_count_are_ranked(tmp_path: Path) -> None:
         for rows in given:
             for at, who, page in sorted(rows):
                 of = had[who, period(IN_REPORT, at)]
-                if of[""] == IN_REPORT["most"]:
+                if of[""] == IN_REPORT["max_contributions"]:
                     continue
                 of.update(["", page])
                 expected.update(["rows", "users", ("reach", of[""]), (page, of[page])])
@@ -267,7 +267,8 @@ def test_what_a_bound_leaves_out_is_said_of_each_part(tmp_path: Path) -> None:
 
 def test_a_report_refuses_more_rows_than_count(tmp_path: Path) -> None:
     with pytest.raises(
-        InvalidInputError, match="'reach' of the report counts users with 4 rows, but only most"
+        InvalidInputError,
+        match="'reach' of the report counts users with 4 rows, but only max_contributions",
     ):
         run(job({**IN_REPORT, "max_contributions": 3}, tmp_path / "s.db", nights(0)[0], 1))
 
@@ -289,7 +290,7 @@ def test_a_report_refuses_more_rows_than_count(tmp_path: Path) -> None:
         ({"distinct_users": True}, "reach has no option 'distinct_users'"),
         ({"once_per_window": True}, "reach has no option 'once_per_window'"),
         (
-            {"most": 2, "max_contributions_per_window": 1},
+            {"max_contributions": 2, "max_contributions_per_window": 1},
             "reach has no option 'max_contributions_per_window'",
         ),
         (

@@ -364,7 +364,7 @@ def test_a_job_counts_what_the_rows_say(tmp_path: Path) -> None:
 
 
 def test_groups_people_and_late_rows_go_through(tmp_path: Path) -> None:
-    more: dict[str, Any] = {"by": "page", "groups": ["home", "shop"], "epsilon": 4000}
+    more: dict[str, Any] = {"group_by": "page", "groups": ["home", "shop"], "epsilon": 4000}
     found = released(daily(), tmp_path, **more)
     last = found.table().filter((pl.col("window_index") == 9) & (pl.col("statistic") == "visits"))
     numbers = dict(last.select("group", "estimate").rows())

@@ -246,7 +246,7 @@ def test_the_level_that_a_refusal_names_is_known(groups: int) -> None:
 @pytest.mark.parametrize(
     ("what", "own"),
     [
-        ("top-k", {"by": "page", "groups": "a,b,c", "level": 0.999999999}),
+        ("top-k", {"group_by": "page", "groups": "a,b,c", "confidence_level": 0.999999999}),
         ("top-k", {"by": "page", "unlisted_groups": "discover", "delta": "1e-6", "level": 0.9999}),
         ("report", {
             "statistics": {"pages": {"statistic": "top-k", "by": "page", "groups": ["a", "b"]}},

@@ -170,8 +170,8 @@ class Sensitivity:
             worst change protects all of them.
 
     Raises:
-        InvalidInputError: a norm is below 1, no integer vector has these norms, or entries ...
-            them.
+        InvalidInputError: a norm is below 1, no integer vector has these norms, or entries
+            contradict them.
 
     >>> Sensitivity(l1=3, l2_squared=3, entries=((1, 3),)).most_affected
     3

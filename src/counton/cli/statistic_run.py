@@ -60,7 +60,8 @@ def perform(job: Job, actions: CommandActions) -> None:
         actions: what the command does besides, or in place of a run.
 
     Raises:
-        MissingOptionError: the job begins a stream, and lacks options; the message has a whole ...
+        MissingOptionError: the job begins a stream, and lacks options; the message has a whole
+            command.
     """
     try:
         if actions.plan:

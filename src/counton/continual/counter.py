@@ -222,11 +222,12 @@ class Counter:
                 the contribution's resolution.
 
         Raises:
-            InvalidInputError: a total is NaN, infinite, a negative count, a float without a ...
-                or of a wrong shape.
+            InvalidInputError: a total is NaN, infinite, a negative count, a float without a
+                resolution, or of a wrong shape.
             HorizonExceededError: the strategy serves no more steps.
             SumOverflowError: an exact sum would leave its range.
-            ConcurrentWriterError: called in a forked process, or by a signal handler during a ...
+            ConcurrentWriterError: called in a forked process, or by a signal handler during a
+                release.
         """
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
         with self._turn.take():
@@ -247,7 +248,8 @@ class Counter:
         always.
 
         Raises:
-            InvalidInputError: fewer cells than now, more than ``shape`` allows, or the cells ...
+            InvalidInputError: fewer cells than now, more than ``shape`` allows, or the cells are
+                fixed.
 
         >>> from counton import ApproxDP, Counter, Key, PureDP
         >>> from counton.strategies import Binary

@@ -370,7 +370,8 @@ def design_for(
     """Return the design whose noise has the least variance that satisfies a guarantee.
 
     Raises:
-        InvalidInputError: the strategy cannot give the guarantee, or sums of the noise could ...
+        InvalidInputError: the strategy cannot give the guarantee, or sums of the noise could
+            overflow.
 
     >>> from counton import PureDP
     >>> from counton.strategies import Binary

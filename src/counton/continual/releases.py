@@ -160,8 +160,8 @@ class StepRelease(PublicNumbers):
         """Return the private count of the steps after an earlier release, up to this one.
 
         Raises:
-            InvalidInputError: ``earlier`` is of another stream, later, or a difference; or the ...
-                does not release totals.
+            InvalidInputError: ``earlier`` is of another stream, later, or a difference; or the
+                stream does not release totals.
         """
         terms = self._design
         if (

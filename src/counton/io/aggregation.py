@@ -396,9 +396,9 @@ def sum_rows(
     already; ``bound`` and ``watch`` then hear of none.
 
     Raises:
-        InvalidInputError: a column is missing; a time is missing, unreadable, or skipped or ...
-            when clocks change; a group is missing or unknown; a value is missing, NaN or infinite;
-            or a user or id is missing.
+        InvalidInputError: a column is missing; a time is missing, unreadable, or skipped or
+            repeated when clocks change; a group is missing or unknown; a value is missing, NaN or
+            infinite; or a user or id is missing.
         SumOverflowError: the sum of one cell is too large.
     """
     width = 1 if domain is None else len(domain) + 1

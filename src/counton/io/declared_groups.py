@@ -58,8 +58,8 @@ def read_domain(
         column: of the table, if it has several; or several, separated by commas.
 
     Raises:
-        InvalidInputError: the file or column is missing, there are no groups, a group is ...
-            or there are more groups than a state can keep sums of.
+        InvalidInputError: the file or column is missing, there are no groups, a group is stated
+            twice, or there are more groups than a state can keep sums of.
 
     >>> read_domain("AA, UA,DL", "carrier")
     ('AA', 'UA', 'DL')

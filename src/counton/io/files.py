@@ -331,8 +331,8 @@ def open_source(events: object, file_format: str | None = None, form: CsvForm = 
         file_format: format of the files; None: by their endings.
 
     Raises:
-        InvalidInputError: the events are of an unknown kind, a file is missing, named twice or ...
-            a format is unknown.
+        InvalidInputError: the events are of an unknown kind, a file is missing, named twice or
+            empty, or a format is unknown.
     """
     if isinstance(events, Source):
         return events

@@ -520,7 +520,8 @@ def text_form(edges: QueryEdges, name: str, texts: pl.Series) -> EdgeForm:
         texts: all texts of times around the edges.
 
     Raises:
-        InvalidInputError: the texts have several forms, or one whose order is not the order of ...
+        InvalidInputError: the texts have several forms, or one whose order is not the order of
+            time.
     """
     us = edges.read(texts)
     times = pl.DataFrame({"text": texts, "us": us}).filter(

@@ -38,7 +38,8 @@ def read_tables(file: Path) -> dict[str, Any]:
     tables and keys are unchanged.
 
     Raises:
-        InvalidInputError: the file is missing or no TOML, a table is unknown, or a variable is ...
+        InvalidInputError: the file is missing or no TOML, a table is unknown, or a variable is not
+            set.
 
     >>> file = Path("nightly.toml")
     >>> _ = file.write_text('[defaults]\\nstate = "${COUNTON_EXAMPLE}"\\n')

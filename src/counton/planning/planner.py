@@ -378,7 +378,8 @@ class StreamPlan(Plan[Design]):
         """Return the half-width of one number at a step, with the best design, in data units.
 
         Raises:
-            InvalidInputError: the step or the level is out of range, or there is no number of ...
+            InvalidInputError: the step or the level is out of range, or there is no number of this
+                name.
 
         >>> from counton import PureDP, plan
         >>> round(plan(365, PureDP(1)).halfwidth(365), 1)

@@ -356,8 +356,8 @@ class ContributionBound:
         It counts in up to ``cells`` cells of each of its steps, by up to ``per_cell`` each.
 
         Raises:
-            InvalidInputError: an amount is not in 1..2^40, amounts contradict each other, or ...
-                the unit is empty or unprintable.
+            InvalidInputError: an amount is not in 1..2^40, amounts contradict each other, or the
+                name of the unit is empty or unprintable.
         """
         return cls("add_remove", cells, per_cell, None, None, None, steps, separation, every, unit)
 
@@ -401,8 +401,8 @@ class ContributionBound:
         resolution``. A replaced unit may also change it by ``(upper - lower) / resolution``.
 
         Raises:
-            InvalidInputError: bounds that are not finite, ascending multiples of ...
-                resolution that is not above 0, or too fine.
+            InvalidInputError: bounds that are not finite, ascending multiples of ``resolution``, or
+                a resolution that is not above 0, or too fine.
 
         >>> ContributionBound.values(-5, 100, resolution=0.01).per_cell
         10000
@@ -459,8 +459,8 @@ class ContributionBound:
         ``bounds`` is the clipping of each event's value (`values`); None for counts.
 
         Raises:
-            InvalidInputError: ``most`` is not in 1..2^40, the name of the unit is empty or ...
-                or ``most_a_step`` exceeds ``most``.
+            InvalidInputError: ``most`` is not in 1..2^40, the name of the unit is empty or
+                unprintable, or ``most_a_step`` exceeds ``most``.
 
         >>> print(ContributionBound.events(20, most_a_step=2, unit="visitor"))
         one visitor added or removed, with at most 20 events counted, each by at most 1, at most 2
@@ -630,7 +630,8 @@ class ContributionBound:
             cells: number of cells of a step.
 
         Raises:
-            InvalidInputError: no cells, or a pattern over several steps, whose change a ...
+            InvalidInputError: no cells, or a pattern over several steps, whose change a strategy
+                knows.
 
         >>> ContributionBound.replace(cells=2).sensitivities(Sensitivity(3, 3, ((1, 3),)), cells=10)
         Sensitivity(l1=12, l2_squared=12, entries=((1, 12),))
@@ -726,7 +727,8 @@ class ContributionBound:
         rounding of float sums; without a resolution they are refused.
 
         Raises:
-            InvalidInputError: a total is no multiple of the resolution, NaN, infinite, or no ...
+            InvalidInputError: a total is no multiple of the resolution, NaN, infinite, or no
+                number.
             SumOverflowError: a total beyond 2^62 times the resolution.
 
         >>> ContributionBound.values(0, 10, resolution=0.1).grid_total(0.1 + 0.2)

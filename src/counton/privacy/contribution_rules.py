@@ -261,8 +261,8 @@ class UserLevel(ContributionRule):
                 rows'.
 
         Raises:
-            InvalidInputError: the bound holds for each window, but a row counts in several ...
-                guarantee does not protect the presence of a row.
+            InvalidInputError: the bound holds for each window, but a row counts in several cells;
+                or the guarantee does not protect the presence of a row.
 
         >>> print(UserLevel(3).contribution_bound(ContributionBound.add_remove(unit="visitor")))
         one visitor added or removed, with at most 3 events counted, each by at most 1, in any cells

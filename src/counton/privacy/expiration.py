@@ -44,7 +44,8 @@ class ExpiringGuarantee(Guarantee):
         """Return this guarantee with the growth and delay of a strategy, which decide its loss.
 
         Raises:
-            InvalidInputError: the strategy's guarantee does not expire, or this one has ...
+            InvalidInputError: the strategy's guarantee does not expire, or this one has another
+                expiry.
         """
         expiry = getattr(strategy, "expiry", None)
         if not isinstance(expiry, Expiry):

@@ -121,8 +121,8 @@ class Ledger:
             total. Once a clock is decided, it is part of the name: "reader's month (UTC, time)".
 
     Raises:
-        InvalidInputError: the budget is not PureDP, ApproxDP or ZCDP, the age is negative, the ...
-            is unknown, or the share exceeds the budget's delta.
+        InvalidInputError: the budget is not PureDP, ApproxDP or ZCDP, the age is negative,
+            the relation is unknown, or the share exceeds the budget's delta.
 
     >>> ledger = Ledger(PureDP(1))
     >>> for hour in range(10):

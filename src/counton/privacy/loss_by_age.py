@@ -135,8 +135,9 @@ def expiration_loss(
     array([2.])
 
     Raises:
-        InvalidInputError: not an expiring strategy, ages that are no collection of integers in ...
-            an unknown analysis, or a position that is below 1 or given with another analysis.
+        InvalidInputError: not an expiring strategy, ages that are no collection of integers in
+            0..2^62, an unknown analysis, or a position that is below 1 or given with another
+            analysis.
     """
     expiry = getattr(strategy, "expiry", None)
     if not isinstance(expiry, Expiry):

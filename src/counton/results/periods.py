@@ -143,8 +143,8 @@ def check_sums(definition: ReleaseMetadata, every: str) -> None:
         raise InvalidInputError(
             f"{field('sums', every)} needs totals, but {field('series', 'per-window')} of "
             f"{definition.what} has the numbers of single windows of {definition.windows.every}, "
-            f"which are not added up: give {field('series', 'cumulative')} to a new stream, or leave it "
-            "out"
+            f"which are not added up: give {field('series', 'cumulative')} to a new stream, or leave "
+            "it out"
         )
     if obstacle:
         raise InvalidInputError(f"{field('sums', every)} does not go with {obstacle}; leave it out")
@@ -305,8 +305,8 @@ def steps_between(requested: str | range | None, last: int, windows: Windows) ->
         last: the last released step.
 
     Raises:
-        InvalidInputError: the text has another form, steps are not released, or no released ...
-            in the times.
+        InvalidInputError: the text has another form, steps are not released, or no released window
+            lies in the times.
 
     >>> from datetime import UTC
     >>> from counton.windowing.windows import UnwindowedSteps

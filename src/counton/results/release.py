@@ -148,10 +148,10 @@ class Release:
             every: length of a period: ``1d``, ``1w``, ``1mo``, or several of these.
 
         Raises:
-            InvalidInputError: ``every`` is not a length of time, a period begins inside a ...
-                stream has a delay, the table was released once, or cells are computed on request;
-                or distinct users are counted again in other periods, so that sums would count
-                some of them several times.
+            InvalidInputError: ``every`` is not a length of time, a period begins inside a window,
+                the stream has a delay, the table was released once, or cells are computed on
+                request; or distinct users are counted again in other periods, so that sums would
+                count some of them several times.
         """
         return self.numbers.sums(every)
 
@@ -260,8 +260,8 @@ class Release:
             at_once: number of answers whose intervals hold together (Bonferroni).
 
         Raises:
-            InvalidInputError: a group, step or number is unknown; groups are undeclared; or ...
-                may have the same noise as this stream, because it is this stream itself.
+            InvalidInputError: a group, step or number is unknown; groups are undeclared; or
+                ``beside`` may have the same noise as this stream, because it is this stream itself.
 
         >>> import polars as pl
         >>> from counton import PureDP, release

@@ -497,7 +497,8 @@ class ReleaseData:
         Arguments are those of `Release.difference`.
 
         Raises:
-            InvalidInputError: a group, step or number is unknown; or the statistic has no such ...
+            InvalidInputError: a group, step or number is unknown; or the statistic has no such
+                number.
         """
         self._refuse_found()
         weights = {groups: 1.0} if isinstance(groups, str) else groups
@@ -601,8 +602,8 @@ class ReleaseData:
         """Return the number of all groups together, the divisor of shares.
 
         Raises:
-            InvalidInputError: one user may count in several groups, so that the sum of all ...
-                the number of users.
+            InvalidInputError: one user may count in several groups, so that the sum of all groups
+                is not the number of users.
         """
         self._refuse_shares_of_users()
         if self.has_cells:

@@ -35,9 +35,9 @@ def state_beside(events: object, *, append: bool) -> str:
         append: whether each file holds new events.
 
     Raises:
-        MissingOptionError: the path cannot be derived from the events. They have no lasting ...
-            each file has only new events and all files need one state, or they are a link to a file
-            that has a state.
+        MissingOptionError: the path cannot be derived from the events. They have no lasting name,
+            or each file has only new events and all files need one state, or they are a link to a
+            file that has a state.
 
     >>> state_beside("library/loans.csv", append=False)
     'library/loans.counton.db'

@@ -107,10 +107,11 @@ def erase_user(
         What was deleted in each stream.
 
     Raises:
-        InvalidInputError: ``yes`` is False (for every user, known or not); a stream keeps ids ...
-            from which a user cannot be removed; rows wait in an inbox; or rows of the user are
-            dated later than now. Nothing is deleted.
-        ConcurrentWriterError: another process wrote a stream meanwhile; nothing is deleted in ...
+        InvalidInputError: ``yes`` is False (for every user, known or not); a stream keeps ids of
+            rows, from which a user cannot be removed; rows wait in an inbox; or rows of the user
+            are dated later than now. Nothing is deleted.
+        ConcurrentWriterError: another process wrote a stream meanwhile; nothing is deleted in that
+            one.
         StateError, NoiseKeyError: see `Stream.open`.
     """
     stated: object = user
@@ -201,8 +202,8 @@ def erase_older(
         What was deleted in each stream.
 
     Raises:
-        InvalidInputError: the age is malformed, or a stream keeps ids of rows, or users whose ...
-            has no periods; nothing is deleted.
+        InvalidInputError: the age is malformed, or a stream keeps ids of rows, or users whose
+            protection has no periods; nothing is deleted.
         ConcurrentWriterError, StateError, NoiseKeyError: see `erase_user`.
     """
     patience = _Patience(wait)

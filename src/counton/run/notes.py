@@ -46,8 +46,8 @@ def annotate(
         The note, as the stream keeps it. A number that was withdrawn before stays so.
 
     Raises:
-        InvalidInputError: the window is not released, the group is not declared, the note is ...
-            the numbers are not those of single cells and ``withdraw`` is True.
+        InvalidInputError: the window is not released, the group is not declared, the note is empty,
+            or the numbers are not those of single cells and ``withdraw`` is True.
         StateError: the state cannot be used, or is an old copy.
 
     >>> import polars as pl

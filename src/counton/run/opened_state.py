@@ -144,7 +144,8 @@ class OpenedState:
         """Become the writer of the stream; None if the job begins it.
 
         Raises:
-            ConcurrentWriterError: another process has written the stream since the state was ...
+            ConcurrentWriterError: another process has written the stream since the state was
+                opened.
         """
         if self.saved is None or self._store is None:
             return None

@@ -61,8 +61,8 @@ def _refuse_missing_rows(prepared: PreparedRun, missing: MissingRows) -> None:
     """Refuse rows from which those that were counted before are missing.
 
     Raises:
-        InvalidInputError: an open window keeps less than half of its rows, or all rows that ...
-            before are missing.
+        InvalidInputError: an open window keeps less than half of its rows, or all rows that were
+            counted before are missing.
     """
     terms = prepared.spec.terms
     options = prepared.options

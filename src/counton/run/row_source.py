@@ -149,8 +149,8 @@ def open_rows_of_new_stream(job: Job, rows: object) -> Source | None:
         if they are the result of a query, which is asked when its moments are known.
 
     Raises:
-        InvalidInputError: a column is missing that an option names, or the groups were read ...
-            rows.
+        InvalidInputError: a column is missing that an option names, or the groups were read from
+            the rows.
     """
     if isinstance(job.events if rows is None else rows, Source):
         return None

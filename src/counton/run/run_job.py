@@ -120,8 +120,8 @@ class RunResult:
                 of them is stated, the journal is read again.
 
         Raises:
-            InvalidInputError: the level is not above 0 or is above 1 - 1e-9, or the statistic ...
-                such numbers.
+            InvalidInputError: the level is not above 0 or is above 1 - 1e-9, or the statistic has
+                no such numbers.
 
         >>> from pathlib import Path
         >>> from counton.run import Job, run

@@ -53,8 +53,8 @@ def checked_batch(
 
     Raises:
         TooLargeError: there are too many rows.
-        InvalidInputError: the message names the first refused row and the remedy; or sums ...
-            large. Nothing is taken.
+        InvalidInputError: the message names the first refused row and the remedy; or sums would be
+            too large. Nothing is taken.
     """
     mapping = served.mapping
     spec = served.spec

@@ -87,8 +87,8 @@ def read_rows(
 
     Raises:
         TooLargeError: there are more than ``most`` rows.
-        InvalidInputError: the body has no rows, or has lines that are no rows; or no row has ...
-            columns, unless the job ``skips`` such rows.
+        InvalidInputError: the body has no rows, or has lines that are no rows; or no row has one of
+            the columns, unless the job ``skips`` such rows.
     """
     if body.count(b"\n") > most:
         raise TooLargeError

@@ -30,8 +30,8 @@ def tokens_of(file: str | Path) -> Tokens:
         file: path of the file.
 
     Raises:
-        InvalidInputError: the file cannot be read or written, does not have both tokens, or ...
-            read or write it.
+        InvalidInputError: the file cannot be read or written, does not have both tokens, or others
+            may read or write it.
     """
     path = Path(file)
     new_tokens = Tokens(*(f"counton_{secrets.token_urlsafe(32)}" for _ in Tokens._fields))

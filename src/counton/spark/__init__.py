@@ -61,8 +61,8 @@ def run(
 
     Raises:
         MissingDependencyError: PySpark is not installed.
-        InvalidInputError: see `counton.run.run`; or the statistic counts rows in their order; ...
-            frame gives other rows each time.
+        InvalidInputError: see `counton.run.run`; or the statistic counts rows in their order; or
+            the frame gives other rows each time.
         StateError, InputChangedError: see `counton.run.run`.
 
     Example::

@@ -363,7 +363,8 @@ class Inbox(Closing):
         """Remove a drain's rows from the inbox in ``connection``, the transaction that counts them.
 
         Raises:
-            ConcurrentWriterError: the drain was counted or changed meanwhile; nothing may be ...
+            ConcurrentWriterError: the drain was counted or changed meanwhile; nothing may be
+                counted now.
         """
         mine = {"stream": self._stream(connection, drain.stream), "fold": drain.number}
         rows = connection.rows(f"SELECT digest {_DRAINED} ORDER BY id", **mine)

@@ -177,7 +177,8 @@ def for_creation(
             names it.
 
     Raises:
-        NoiseKeyError: the key cannot be read or written, or is one that no stream of the state ...
+        NoiseKeyError: the key cannot be read or written, or is one that no stream of the state
+            uses.
         StateError: the state's folder does not exist; or the witness cannot be read, or has
             recorded a release that the state lacks, or of another state at this address.
         InvalidInputError: the key file is one of the state's files.

@@ -277,8 +277,8 @@ def record_spend(connection: Connection, entry: LedgerEntry) -> None:
 
     Raises:
         BudgetExceededError: the budget does not allow it.
-        InvalidInputError: another entry has this name, or the guarantee cannot be counted ...
-            budget.
+        InvalidInputError: another entry has this name, or the guarantee cannot be counted against
+            the budget.
     """
     if any(existing.name == entry.name for existing in entries(connection)):
         raise InvalidInputError(
@@ -361,9 +361,9 @@ def unit_word(
         default: name if neither the caller nor the state gives one.
 
     Raises:
-        InvalidInputError: the state uses several names and the caller gives none; the state ...
-            given name for another kind of unit; or the caller gives a name now and gave none for an
-            earlier release.
+        InvalidInputError: the state uses several names and the caller gives none; the state uses
+            the given name for another kind of unit; or the caller gives a name now and gave none
+            for an earlier release.
 
     >>> unit_word([SpentUnit("visits", "visitor", "user")], "user", None, "user")
     'visitor'

@@ -337,8 +337,8 @@ class RollbackGuard:
         steps.
 
         Raises:
-            StateRolledBackError: the witness has recorded another release of this step, or a ...
-                this release.
+            StateRolledBackError: the witness has recorded another release of this step, or a later
+                step without this release.
         """
         of = self._of(at)
         is_known = False

@@ -93,8 +93,8 @@ class PublishTarget:
             database.
 
     Raises:
-        InvalidInputError: ``to`` is neither a path nor a SQLite or PostgreSQL URL, or is ...
-            or a file that is no database.
+        InvalidInputError: ``to`` is neither a path nor a SQLite or PostgreSQL URL, or is another
+            state, or a file that is no database.
     """
 
     def __init__(self, database: Database, to: str | os.PathLike[str] | None) -> None:

@@ -252,8 +252,8 @@ class Store(Closing):
 
         Raises:
             BudgetExceededError: the existing streams have spent more; the budget stays as it was.
-            InvalidInputError: the guarantees of the existing streams cannot be counted against ...
-                of budget; or the budget would be raised without permission.
+            InvalidInputError: the guarantees of the existing streams cannot be counted against this
+                kind of budget; or the budget would be raised without permission.
         """
         proposed = None
         if budget is not None:
@@ -293,8 +293,8 @@ class Store(Closing):
 
         Raises:
             BudgetExceededError: the budget does not cover it; nothing is entered.
-            InvalidInputError: the name is in use or is not allowed; the unit or the guarantee ...
-                counted against the budget.
+            InvalidInputError: the name is in use or is not allowed; the unit or the guarantee
+                cannot be counted against the budget.
 
         >>> from counton import PureDP
         >>> with Store("visits.db", create=True) as store:

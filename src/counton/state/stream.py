@@ -177,8 +177,8 @@ class Stream(JournalReader, Closing):
                 because it was lost or restored from an old copy; or the database cannot be used.
             BudgetExceededError: the guarantee goes beyond the limit of the database; nothing is
                 created.
-            NoiseKeyError: ``key`` is None, and ``STATE.key`` holds a key that no stream of the ...
-                uses.
+            NoiseKeyError: ``key`` is None, and ``STATE.key`` holds a key that no stream of the
+                state uses.
             InvalidInputError: an argument is outside what is allowed; nothing is created.
         """
         if statistic is not None:

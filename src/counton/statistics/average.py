@@ -64,8 +64,8 @@ class Average(ClippedValues):
         unit: the word for one protected unit.
 
     Raises:
-        InvalidInputError: `ContributionBound.values` refuses the bounds or the resolution, or ...
-            below 1.
+        InvalidInputError: `ContributionBound.values` refuses the bounds or the resolution, or
+            ``number`` is below 1.
 
     Source: "Constant matters", section 5, for a public number of values; comments at the beginning
     of this file prove the sensitivity of the two cells and the interval of the mean.

@@ -97,8 +97,8 @@ class Grouped(AccumulatorStatistic):
         groups: names of all groups.
 
     Raises:
-        InvalidInputError: the order of events matters for the statistic, or names are not ...
-            twice.
+        InvalidInputError: the order of events matters for the statistic, or names are not texts or
+            occur twice.
 
     >>> from counton import Key, PureDP, RunningStatistic
     >>> from counton.statistics import Average

@@ -59,8 +59,8 @@ class Cells:
         """Subtract earlier cells of the same stream.
 
         Raises:
-            InvalidInputError: ``earlier`` is of another stream, is later, or is a difference ...
-                the stream does not release running totals.
+            InvalidInputError: ``earlier`` is of another stream, is later, or is a difference
+                itself; or the stream does not release running totals.
         """
         if earlier.first != self.first:
             raise InvalidInputError(

@@ -180,8 +180,8 @@ class Hierarchy(TableStatistic):
         unit: the word for one protected unit.
 
     Raises:
-        InvalidInputError: names of nodes that are not texts, too many leaves, impossible ...
-            measurement of another tree.
+        InvalidInputError: names of nodes that are not texts, too many leaves, impossible targets,
+            or a measurement of another tree.
 
     Sensitivity: if events are added or removed, it is exactly the sensitivity of the measurement
     times the sensitivity of the strategy over time.

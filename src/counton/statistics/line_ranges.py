@@ -240,7 +240,8 @@ class Ranges(GridCells):
         """Return the first cell, and the cell after the last, of an interval such as "0:24".
 
         Raises:
-            InvalidInputError: the text is no interval, or the interval reaches beyond the last ...
+            InvalidInputError: the text is no interval, or the interval reaches beyond the last
+                cell.
         """
         low, colon, high = str(text).partition(":")
         if not (colon and low.strip().isdecimal() and high.strip().isdecimal()):

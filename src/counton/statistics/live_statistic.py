@@ -540,8 +540,8 @@ class OnDemandResult(StatisticResult):
                 because the intervals hold together only for a fixed set.
 
         Raises:
-            InvalidInputError: the level is out of range, a cell is unknown, or ``among`` is ...
-                there are over 2^22 cells.
+            InvalidInputError: the level is out of range, a cell is unknown, or ``among`` is None
+                and there are over 2^22 cells.
         """
         from counton.statistics.ranking import ranking_of
 

@@ -322,8 +322,8 @@ class Moments(AccumulatorStatistic):
         unit: the word for one protected unit.
 
     Raises:
-        InvalidInputError: no columns or too many, bounds that do not ascend, or a grid so fine ...
-            row does not fit into 62 bits.
+        InvalidInputError: no columns or too many, bounds that do not ascend, or a grid so fine that
+            a row does not fit into 62 bits.
 
     Sensitivity, if a row counts as 1: for d columns both the squared 2-norm and the 1-norm are 1 +
     d + d (d - 1) / 2 (for one column the 1-norm is 9/4).

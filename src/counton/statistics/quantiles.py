@@ -225,8 +225,8 @@ class Quantiles(TableStatistic):
         unit: the word for one protected unit.
 
     Raises:
-        InvalidInputError: edges that do not ascend, no cells or more than 2^16, shares that do ...
-            between 0 and 1, or an unknown strategy.
+        InvalidInputError: edges that do not ascend, no cells or more than 2^16, shares that do not
+            lie between 0 and 1, or an unknown strategy.
 
     Sensitivity: exactly that of the strategy over time times that of the strategy for the cells. If
     a value is replaced, the latter is the largest distance of two columns of the matrix.

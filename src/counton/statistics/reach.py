@@ -44,8 +44,8 @@ class Reach(UsersByRank):
         at_least: the thresholds.
 
     Raises:
-        InvalidInputError: no thresholds or more than 16, or a threshold that is not a whole ...
-            1 to 1,000,000 or occurs twice.
+        InvalidInputError: no thresholds or more than 16, or a threshold that is not a whole number
+            from 1 to 1,000,000 or occurs twice.
 
     >>> from counton.statistics import Reach
     >>> Reach("5, 1").number_names, Reach(3).at_least

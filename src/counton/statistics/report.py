@@ -208,9 +208,9 @@ class Report(AccumulatorStatistic):
         weights: of each measured statistic; None: `resolve_parameters` chooses them.
 
     Raises:
-        InvalidInputError: a statistic needs its rows in order, or protects something else than ...
-            added or removed; the columns do not fit; or the integer that encodes a row needs over
-            62 bits.
+        InvalidInputError: a statistic needs its rows in order, or protects something else than one
+            row added or removed; the columns do not fit; or the integer that encodes a row needs
+            over 62 bits.
 
     >>> from counton import Key, PureDP, RunningStatistic
     >>> from counton.statistics import Average, Count

@@ -157,8 +157,8 @@ def fitting(
     """Convert a statistic, or its dict, to the form that a report needs.
 
     Raises:
-        InvalidInputError: the statistic needs its rows in order, or does not protect one row ...
-            removed.
+        InvalidInputError: the statistic needs its rows in order, or does not protect one row added
+            or removed.
     """
     if groups is not None:
         return GroupedRows(fitting(name, declaration), groups)

@@ -72,7 +72,8 @@ class StatisticResult(PublicNumbers):
         intervals.
 
         Raises:
-            InvalidInputError: there is no such number, or no name is given although there are ...
+            InvalidInputError: there is no such number, or no name is given although there are
+                several.
         """
         return self.statistic.number_of(self.cells, name)
 
@@ -115,8 +116,8 @@ class StatisticResult(PublicNumbers):
         """Return the numbers of the rows that came after an earlier result of the stream.
 
         Raises:
-            InvalidInputError: ``earlier`` is a result of another stream, a later one or a ...
-                or the stream does not release running totals.
+            InvalidInputError: ``earlier`` is a result of another stream, a later one or a
+                difference; or the stream does not release running totals.
         """
         return type(self)(self.statistic, self.cells.since(earlier.cells))
 

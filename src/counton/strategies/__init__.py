@@ -111,7 +111,8 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
     KAry(horizon=1000, arity=13, subtraction=True)
 
     Raises:
-        InvalidInputError: an unknown name, missing or unknown parameters, or parameters out of ...
+        InvalidInputError: an unknown name, missing or unknown parameters, or parameters out of
+            range.
     """
     untyped: Any = description
     kind_name = untyped.get("strategy") if isinstance(untyped, Mapping) else untyped

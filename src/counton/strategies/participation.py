@@ -334,7 +334,8 @@ def sensitivity(
         steps, separation, every: as in `sensitivities`.
 
     Raises:
-        InvalidInputError: ``p`` is neither 1 nor 2, the norm is not finite, or an argument out ...
+        InvalidInputError: ``p`` is neither 1 nor 2, the norm is not finite, or an argument out of
+            range.
 
     >>> from counton.strategies import Binary
     >>> sensitivity(Binary(1000), 1)

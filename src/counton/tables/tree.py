@@ -64,8 +64,8 @@ class Tree:
         A row that ends at a node with children in other rows is allowed, and adds nothing.
 
         Raises:
-            InvalidInputError: no levels, no rows, missing columns, a row without the coarsest ...
-                gap within a path, or a leaf that is listed twice.
+            InvalidInputError: no levels, no rows, missing columns, a row without the coarsest
+                level, a gap within a path, or a leaf that is listed twice.
 
         >>> table = {"state": ["CA", "CA", "DC"], "county": ["Kings", "Napa", None]}
         >>> tree = Tree.from_leaves(table, ["state", "county"])

@@ -131,7 +131,8 @@ class Measuring:
         They are within 2 units of `estimates`, by level: int64, shape ``(nodes,)``.
 
         Raises:
-            SumOverflowError: an estimate is 2^53 units or more, which float64 does not hold ...
+            SumOverflowError: an estimate is 2^53 units or more, which float64 does not hold
+                exactly.
         """
         cell_values = np.asarray(cells, np.float64)[None]
         total = round(float(cell_values[0, 0]) * 2.0**bits / self.strategy.total)

@@ -164,7 +164,8 @@ class TreeStrategy(TableStrategy):
         """Rebuild the strategy from `to_dict` on an equal tree.
 
         Raises:
-            InvalidInputError: another tree, a missing part, or weights that differ from the ...
+            InvalidInputError: another tree, a missing part, or weights that differ from the stated
+                ones.
         """
         try:
             own, shared = (

@@ -192,8 +192,8 @@ class Queries(Workload):
     """A workload of the caller's own queries, a matrix of shape (queries, cells).
 
     Raises:
-        InvalidInputError: not a finite matrix with a row, a column and an entry other than 0; ...
-            entries.
+        InvalidInputError: not a finite matrix with a row, a column and an entry other than 0; or
+            masked entries.
 
     >>> Queries([[1, 1, 0], [0, 1, 1]]).gram().astype(int).tolist()
     [[1, 1, 0], [1, 2, 1], [0, 1, 1]]

@@ -174,7 +174,8 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
     ``facts.unit_columns``.
 
     Raises:
-        PropertyViolationError: an entry of B C differs, or ``unit_columns`` or ...
+        PropertyViolationError: an entry of B C differs, or ``unit_columns`` or ``lattice_bits`` is
+            wrong.
 
     >>> from counton.strategies import Binary
     >>> check_factorisation(Binary(12))

@@ -155,8 +155,8 @@ def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
         steps: number of steps of the run; more steps draw more normal numbers.
 
     Raises:
-        InvalidInputError: another guarantee, such as pure differential privacy, or a delta too ...
-            cover that drawn normal numbers never exceed a largest radius.
+        InvalidInputError: another guarantee, such as pure differential privacy, or a delta too
+            small to cover that drawn normal numbers never exceed a largest radius.
 
     >>> noise_multiplier(ZCDP("1/8"))
     2.0
@@ -190,8 +190,8 @@ def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
         steps: number of steps of the run.
 
     Raises:
-        InvalidInputError: another kind of guarantee, too much noise, or a delta too small to ...
-            drawn normal numbers never exceed a largest radius.
+        InvalidInputError: another kind of guarantee, too much noise, or a delta too small to cover
+            that drawn normal numbers never exceed a largest radius.
 
     >>> poisson_multiplier(ApproxDP(2, 1e-5), rate=0.05, steps=100) < 1.4
     True

@@ -87,8 +87,8 @@ def check_people(values: object, examples: int) -> list[str]:
         examples: number of examples; there may be no fewer names.
 
     Raises:
-        InvalidInputError: a name is missing, or is neither a whole number nor a text; or there ...
-            few.
+        InvalidInputError: a name is missing, or is neither a whole number nor a text; or there are
+            too few.
 
     >>> check_people(["ann", 7, "7"], 3)
     ['ann', '7', '7']
@@ -547,8 +547,9 @@ class GivenBatches(Sampler):
         epochs: with order "fixed", the number of epochs.
 
     Raises:
-        InvalidInputError: a position is no integer from 0, or an example has no person; a unit ...
-            twice in a step; or, in fixed order, twice in an epoch or in different steps of it.
+        InvalidInputError: a position is no integer from 0, or an example has no person; a unit
+            counts twice in a step; or, in fixed order, twice in an epoch or in different steps of
+            it.
 
     >>> GivenBatches([[0, 1], [2], [1, 0], [2]], order="fixed", epochs=2).schedule
     Schedule(steps=2, apart=2, fixed=True)

@@ -400,8 +400,8 @@ def reshuffled_multiplier(guarantee: Guarantee, places: int, epochs: int) -> flo
         epochs: number of epochs of the run.
 
     Raises:
-        InvalidInputError: another kind of guarantee, or a delta too small to cover that drawn ...
-            numbers never exceed a largest radius.
+        InvalidInputError: another kind of guarantee, or a delta too small to cover that drawn
+            normal numbers never exceed a largest radius.
 
     >>> from counton.training.accounting import poisson_multiplier
     >>> guarantee = ApproxDP(1, 1e-5)

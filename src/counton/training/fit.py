@@ -20,8 +20,8 @@ def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
     """Raise an error if a strategy's sensitivity does not hold for the sampler's batches.
 
     Raises:
-        InvalidInputError: the sampler has too many steps, too many epochs, too small a ...
-            the steps of an example, or does not guarantee an order that the strategy needs.
+        InvalidInputError: the sampler has too many steps, too many epochs, too small a distance
+            between the steps of an example, or does not guarantee an order that the strategy needs.
 
     >>> from counton.training.strategies import BufferedToeplitz
     >>> from counton.training import FixedEpochs

@@ -282,10 +282,9 @@ class TrainingNoise:
             New arrays in containers of the same form.
 
         Raises:
-            InvalidInputError: a step out of order, repeated, or beyond the run; gradients that ...
-                finite floats; or, if there is a sampler and no shards, a sum with a larger 2-norm
-                than the batch's clipped gradients can have.
-                The object is then unchanged.
+            InvalidInputError: a step out of order, repeated, or beyond the run; gradients that are
+                not finite floats; or, if there is a sampler and no shards, a sum with a larger
+                2-norm than the batch's clipped gradients can have. The object is then unchanged.
             StateError: another run with this name has begun under the key.
         """
         self.check_step(step)
@@ -365,8 +364,8 @@ class TrainingNoise:
             present: number of gradients that are not all zero, if rows are padded with zeros.
 
         Raises:
-            InvalidInputError: fewer rows than the sampler's batch has examples, or more rows ...
-                not all zero.
+            InvalidInputError: fewer rows than the sampler's batch has examples, or more rows that
+                are not all zero.
         """
         if self.sampler is None:
             return

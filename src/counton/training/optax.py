@@ -87,8 +87,8 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
 
     Raises:
         MissingDependencyError: optax is not installed.
-        InvalidInputError: ``batch_size`` is not above 0, the noise is bound to another ...
-            sampler is `SecretPlaces`.
+        InvalidInputError: ``batch_size`` is not above 0, the noise is bound to another optimiser,
+            or the sampler is `SecretPlaces`.
 
     Example::
 
@@ -345,8 +345,8 @@ def _check_updates(updates: Any, state: NoiseState, per_example: bool) -> None:
         per_example: Whether the first axis of each update is the example.
 
     Raises:
-        InvalidInputError: Updates have other names, shapes or types, or rows of different ...
-            examples.
+        InvalidInputError: Updates have other names, shapes or types, or rows of different numbers
+            of examples.
     """
     shapes = {name: tuple(buffers.shape[1:]) for name, buffers in state.buffers.items()}
     named = dict(trees.distinct_leaves(updates))

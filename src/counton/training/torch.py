@@ -58,9 +58,9 @@ def make_private(
 
     Raises:
         MissingDependencyError: PyTorch is not installed.
-        InvalidInputError: the model does not have a parameter of the optimiser, a module of ...
-            mixes examples (as batch normalisation does), two parameters have one name without the
-            prefixes of wrappers, parameters are sharded but gradients are not ``clipped``, the
+        InvalidInputError: the model does not have a parameter of the optimiser, a module of the
+            model mixes examples (as batch normalisation does), two parameters have one name without
+            the prefixes of wrappers, parameters are sharded but gradients are not ``clipped``, the
             optimiser has private steps already, or the noise is bound to another optimiser.
 
     A step of the optimiser raises `InvalidInputError`, applies nothing and discards all gradients,
@@ -189,8 +189,8 @@ class PrivateSteps:
         After a checkpoint is loaded, the batches continue from its step.
 
         Raises:
-            InvalidInputError: the noise has no sampler, or the optimiser did not take exactly ...
-                for a batch.
+            InvalidInputError: the noise has no sampler, or the optimiser did not take exactly one
+                step for a batch.
         """
         sampler = self._noise.sampler
         if sampler is None:
@@ -370,8 +370,8 @@ class PrivateSteps:
         Only these parameters are clipped and get noise.
 
         Raises:
-            InvalidInputError: a parameter is new, missing, frozen or unfrozen, has a gradient ...
-                it is frozen, or is no longer in the model.
+            InvalidInputError: a parameter is new, missing, frozen or unfrozen, has a gradient
+                although it is frozen, or is no longer in the model.
         """
         present = {id(parameter): parameter for parameter in _parameters_of(optimizer)}
         in_model = {id(parameter): name for name, parameter in self._model.named_parameters()}
@@ -432,7 +432,8 @@ class PrivateSteps:
         over all parameters together.
 
         Raises:
-            InvalidInputError: rows may belong to different examples, or gradients have other ...
+            InvalidInputError: rows may belong to different examples, or gradients have other
+                shapes.
         """
         held: dict[str, Any] = {}
         for name, parameter in self._parameters.items():
@@ -479,7 +480,8 @@ class PrivateSteps:
             held: The gradients of single examples, by parameter.
 
         Raises:
-            InvalidInputError: A parameter has a sum of gradients, but no gradients of single ...
+            InvalidInputError: A parameter has a sum of gradients, but no gradients of single
+                examples.
         """
         if held and _several():
             # DistributedDataParallel gives each process the mean of all processes' gradients.

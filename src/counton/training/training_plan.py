@@ -114,7 +114,8 @@ class TrainingDesign:
         strategy, guarantee and clipping norm; ``where`` says where normals are drawn.
 
         Raises:
-            InvalidInputError: an argument is out of range, or the sampler does not guarantee ...
+            InvalidInputError: an argument is out of range, or the sampler does not guarantee
+                enough.
         """
         return TrainingNoise(
             self.strategy,

@@ -52,8 +52,8 @@ class CutsResult(OnDemandResult):
         cut alone.
 
         Raises:
-            InvalidInputError: sets with a common node, empty sets, or unknown nodes; or a ...
-                (0, 1 - 1e-9].
+            InvalidInputError: sets with a common node, empty sets, or unknown nodes; or a level
+                outside (0, 1 - 1e-9].
         """
         cells = self.statistic.pairs(nodes, other)
         terms = self._machine.design
@@ -246,8 +246,8 @@ class Cuts(NamedCells):
         """Return the ascending cells of all pairs with one node in each set.
 
         Raises:
-            InvalidInputError: no set of nodes, an empty set, a node in both sets or twice, or ...
-                pairs.
+            InvalidInputError: no set of nodes, an empty set, a node in both sets or twice, or too
+                many pairs.
         """
         first = [self.number(node) for node in _labels(nodes, "one is", _A_SET)]
         if other is None:

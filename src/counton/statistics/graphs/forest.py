@@ -43,7 +43,8 @@ class Forest(Statistic):
         resolution: 0.1 is read as exactly 1/10.
 
     Raises:
-        InvalidInputError: ``largest`` is not a multiple of the resolution, or over 2^32 times ...
+        InvalidInputError: ``largest`` is not a multiple of the resolution, or over 2^32 times as
+            large.
 
     >>> from counton import Key, PureDP, RunningStatistic
     >>> from counton.statistics import Forest, unit_sensitivity

@@ -32,8 +32,8 @@ class Dense(CellwiseLine):
             `to_dict`.
 
     Raises:
-        InvalidInputError: not an integer matrix over 1 to 4096 cells, masked entries, ...
-            entries too large for exact norms.
+        InvalidInputError: not an integer matrix over 1 to 4096 cells, masked entries, deficient
+            rank, or entries too large for exact norms.
 
     >>> Dense(np.array([[2, 1], [0, 2]]), "mine").squared_sensitivity()
     5

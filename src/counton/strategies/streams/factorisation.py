@@ -45,8 +45,8 @@ class Factorisation(LeastSquaresStrategy):
             of the largest column has about 24 bits.
 
     Raises:
-        InvalidInputError: not a finite real matrix, masked entries, columns that are (nearly) ...
-            dependent after rounding, or entries too large for exact sums.
+        InvalidInputError: not a finite real matrix, masked entries, columns that are (nearly)
+            linearly dependent after rounding, or entries too large for exact sums.
 
     >>> root = Factorisation([[1, 0, 0], [0.5, 1, 0], [0.375, 0.5, 1]])
     >>> root.facts.causal, round(float(root.squared_sensitivity()), 4)

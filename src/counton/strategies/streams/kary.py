@@ -360,7 +360,8 @@ class KAry(DigitTree):
         KAry(horizon=1048576, arity=19, subtraction=True)
 
         Raises:
-            InvalidInputError: an unknown metric or norm, or a horizon that is not an integer ...
+            InvalidInputError: an unknown metric or norm, or a horizon that is not an integer above
+                0.
         """
         power = 3 - check_norm(norm)
         forms = (True, False) if subtraction is None else (subtraction,)

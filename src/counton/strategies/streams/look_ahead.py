@@ -209,7 +209,8 @@ class LookAhead(StreamStrategy):
         LookAhead(horizon=8760, radices=[15, 12, 14], weights=[256, 218, 226, 202])
 
         Raises:
-            InvalidInputError: an unknown metric or norm, or a horizon that is not an integer ...
+            InvalidInputError: an unknown metric or norm, or a horizon that is not an integer above
+                0.
         """
         # Weights are optimal for the radices, and changing a radix by one does not lower the error.
         horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)

@@ -80,8 +80,8 @@ class WindowVersions(StreamStrategy):
         corrections: how many times a unit may take back its row and add another.
 
     Raises:
-        InvalidInputError: a number out of range, or an inner strategy that is not for running ...
-            without delay, or has too many steps.
+        InvalidInputError: a number out of range, or an inner strategy that is not for running
+            totals without delay, or has too many steps.
 
     >>> from counton.strategies import Binary
     >>> revised = WindowVersions(365, Binary(7))

@@ -93,7 +93,8 @@ class BandedOptimum(TrainingStrategy):
             any number of steps back.
 
     Raises:
-        InvalidInputError: more than 4096 steps, or a matrix whose inverse has entries at other ...
+        InvalidInputError: more than 4096 steps, or a matrix whose inverse has entries at other
+            lags.
 
     >>> round(BandedOptimum.fit(16, epochs=4).rmse, 3)
     3.704

@@ -68,8 +68,8 @@ class SGD:
         """Return the learning rate of each step: shape (steps,).
 
         Raises:
-            InvalidInputError: not one finite number of at least 0 for each step, or all are 0; ...
-                4096 steps.
+            InvalidInputError: not one finite number of at least 0 for each step, or all are 0; more
+                than 4096 steps.
         """
         if steps > LARGEST_DENSE:
             raise InvalidInputError(

@@ -102,8 +102,8 @@ class ToeplitzTraining(TrainingStrategy):
             search: "quick" for fewer iterations of the search for scales.
 
         Raises:
-            InvalidInputError: "free" without an enforced order; or "epochs" or "free" for more ...
-                steps.
+            InvalidInputError: "free" without an enforced order; or "epochs" or "free" for more than
+                4096 steps.
 
         >>> from counton.training.strategies import BufferedToeplitz
         >>> strategy = BufferedToeplitz.fit(steps=64, epochs=4, buffers=2)

@@ -85,8 +85,8 @@ def training_schedule(
             steps in an epoch.
 
     Raises:
-        InvalidInputError: not integers, out of range, or steps that do not divide into whole ...
-            fixed order.
+        InvalidInputError: not integers, out of range, or steps that do not divide into whole epochs
+            in fixed order.
 
     >>> training_schedule(2048, 16)
     Schedule(steps=16, apart=128, fixed=True)
