@@ -127,7 +127,7 @@ def test_what_pages_name_is_there() -> None:
     root = REFERENCE.parents[2]
     missing = []
     for page in (root / "README.md", root / "CHANGELOG.md", *(root / "docs").rglob("*.md")):
-        text = re.sub(r"(?s)\n### Gone.*?(?=\n###? )", "", page.read_text("utf-8"))
+        text = re.sub(r"(?s)\n### (?:Renamed|Removed)\n.*?(?=\n###? )", "", page.read_text("utf-8"))
         for name in re.findall(r"`(counton(?:\.[A-Za-z_]\w*)+)", text):
             try:
                 pkgutil.resolve_name(name)

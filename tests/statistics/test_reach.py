@@ -104,7 +104,7 @@ def released(way: dict[str, Any], given: Sequence[Sequence[Row]], folder: Path) 
 
 def period(way: dict[str, Any], at: datetime) -> int:
     """The number of a user's period in which a moment lies."""
-    return (at - START).days // {"1w": 7, "1d": 1, None: DAYS}[way.get("per")]
+    return (at - START).days // {"1w": 7, "1d": 1, None: DAYS}[way.get("contribution_period")]
 
 
 def thresholds_of(way: dict[str, Any]) -> set[int]:

@@ -85,13 +85,13 @@ def columns() -> dict[str, list[str]]:
     for name in (*OWN, *TABLES):
         with tempfile.TemporaryDirectory() as folder, run(made(name, Path(folder))) as outcome:
             found[name] = outcome.read().table().columns
-    for release in ("windows", "both"):
+    for label, series in (("windows", "per-window"), ("both", "both")):
         with tempfile.TemporaryDirectory() as folder:
             job = made("count", Path(folder)).derive(
-                series=release, group_by="page", groups="home,shop", strategy="auto"
+                series=series, group_by="page", groups="home,shop", strategy="auto"
             )
             with run(job) as outcome:
-                found[f"count, {release}, by group"] = outcome.read().table().columns
+                found[f"count, {label}, by group"] = outcome.read().table().columns
     return found
 
 
