@@ -109,8 +109,8 @@ class PlanCommand(TwoPageCommand):
 @option(
     "--series",
     is_in_short_help=True,
-    metavar="totals|windows|both",
-    help="Which numbers must be accurate. [default: totals]",
+    metavar="cumulative|per-window|both",
+    help="Which numbers must be accurate. [default: cumulative]",
 )
 @option(
     "--expected-windows",

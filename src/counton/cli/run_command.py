@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 @option("--only", help="Run only these jobs, A,B. [default: all, in the order of the file]")
 @option(
     "--until",
-    help="Release windows that ended by this time, or newest: by the newest row. [default: now]",
+    help=(
+        "Release windows that ended by this time, or latest-event: by the newest row. "
+        "[default: now]"
+    ),
 )
 @option("--allow-empty-windows", is_flag=True, help="Release windows although they have no rows.")
 @option(
