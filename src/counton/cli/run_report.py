@@ -110,7 +110,7 @@ def time_remarks(result: RunResult) -> Iterator[str]:
     less = "" if delay is None else f" less the release delay of {delay}"
     yield (
         f"Released windows ended by {windows.to_the_minute(result.until)}, the time of the newest "
-        f"event{less}; this time is not protected; without until = newest the clock decides"
+        f"event{less}; this time is not protected; without until = latest-event the clock decides"
     )
 
 

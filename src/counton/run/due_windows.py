@@ -1,7 +1,7 @@
 """Which windows a run releases, and which of them a snapshot covers.
 
 The clock decides, or a stated time, so that the number of steps does not depend on rows. Only
-``until=newest`` lets the newest row decide. Rows may stop a run, because a file seems to be
+``until=latest-event`` lets the newest row decide. Rows may stop a run, because a file seems to be
 missing, but never choose what is released.
 """
 
@@ -26,7 +26,7 @@ _LATEST = microseconds(datetime(9999, 12, 31, tzinfo=UTC))
 
 @dataclass(frozen=True)
 class RowTimes:
-    """What the times of the rows say about missing nights, and for ``until=newest``.
+    """What the times of the rows say about missing nights, and for ``until=latest-event``.
 
     Attributes:
         newest: time of the newest row, in microseconds since 1970; None without rows.
