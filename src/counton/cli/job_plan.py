@@ -20,7 +20,7 @@ from counton.run.path_conflicts import refuse_publishing_over
 from counton.run.plan_job import PlannedJob, PlannedNumber, planned_job, planned_jobs
 from counton.statistics.by_group import inner_of
 
-#: What is published, by the option ``release``.
+#: What is published, by the option ``series``.
 _PUBLISHED = {
     "per-window": "each window's own number",
     "cumulative": "the total so far after each window",

@@ -344,8 +344,7 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
     column = candidates[0]
     return (
         f"each row is counted as one; if {column!r} says how many it stands for, say so: "
-        "--count-column "
-        f"{column}, or in a job file counts = {json.dumps(column)}"
+        f"--count-column {column}, or in a job file count-column = {json.dumps(column)}"
     )
 
 

@@ -192,7 +192,7 @@ def ask_before_first_release(prepared: PreparedRun, ended: EndedWindows, console
     """Ask whether a new stream may begin, because its privacy loss and its publication cannot be
     undone.
 
-    Nobody is asked if the stream exists, or the job states ``yes``.
+    Nobody is asked if the stream exists, or the job allows empty windows.
 
     Raises:
         SystemExit: the answer is not yes; nothing is released or kept.

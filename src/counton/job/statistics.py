@@ -1,7 +1,7 @@
 """The options of each statistic: its model has them beside the options of every job.
 
-What a statistic cannot do is no option of its model: a table of cells has no ``by``, and a
-`ReachJob` no ``first``.
+What a statistic cannot do is no option of its model: a table of cells has no ``group_by``,
+and a `ReachJob` no ``distinct_users``.
 """
 
 from __future__ import annotations

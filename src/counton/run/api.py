@@ -48,10 +48,10 @@ def release(
 ) -> Release:
     """Release a statistic of events after each window that has ended, under one guarantee.
 
-    The statistic is a count, sum, average, quantile, distinct users, a table and others; ``by`` and
-    ``domain`` split it by group. The function does what the command ``counton release`` does, and
-    either can continue a stream that the other began. A later call may leave out
-    options that define the stream, and may not contradict them.
+    The statistic is a count, sum, average, quantile, distinct users, a table and others.
+    ``group_by`` and ``groups`` split it by group. The function does what the command ``counton
+    release`` does, and either can continue a stream that the other began. A later call may leave
+    out options that define the stream, and may not contradict them.
 
     Args:
         what: a statistic, such as ``Average(0, 200, resolution=1)``; or its name in commands:
@@ -70,11 +70,12 @@ def release(
         more: options of the job: the fields of `CountJob` and its siblings. A new stream needs
             ``time`` (column of the events' times), ``every`` (length of a window: ``"15m"``,
             ``"1h"``, ``"1d"``, ``"1w"``, ``"1mo"``, or a `timedelta`), ``start`` (of the first
-            window) and ``steps`` (number of windows of the whole stream). ``value`` or ``columns``
-            name the columns that a statistic reads. ``by`` names the column of groups, or several.
-            ``domain`` declares the groups, which are public knowledge: a list, or for several
-            columns a mapping of lists. ``user``, ``most``, ``per``: at most ``most`` events of a
-            user count in each ``per``, and a user is protected.
+            window) and ``windows`` (number of windows of the whole stream). ``value`` or
+            ``columns`` name the columns that a statistic reads. ``group_by`` names the column of
+            groups, or several. ``groups`` declares the groups, which are public knowledge: a list,
+            or for several columns a mapping of lists. With ``user``, ``max_contributions`` and
+            ``contribution_period``, at most so many events of a user count in each period, and a
+            user is protected.
 
     Returns:
         All released steps; none if no window has ended. The exact numbers of late or omitted rows

@@ -10,10 +10,10 @@ deletion; known users in it go on. The bucket depends only on the name in the re
 whether the state knows that name. So with or without a user's rows, the same rows of all others
 count, and at most as many rows of the user as before.
 
-If single periods are protected (``per``), all users of old periods are erased period by period.
-Then all periods up to the last erased one are closed: the state knows nobody in them, so no row
-of them counts again. Which periods are erased depends on the clock only. A job with ``retain``
-erases them after each release, counted back from the end of the last released window.
+If single periods are protected (``contribution_period``), all users of old periods are erased
+period by period. Then all periods up to the last erased one are closed: the state knows nobody in
+them, so no row of them counts again. Which periods are erased depends on the clock only. A job with
+``retain`` erases them after each release, counted back from the end of the last released window.
 """
 
 from __future__ import annotations

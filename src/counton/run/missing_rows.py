@@ -153,8 +153,8 @@ def refuse_shrunk_windows(
 def refuse_other_ids(source_name: str, id_column: str) -> None:
     """Refuse an input that has rows and none of the ids that were counted before.
 
-    Rows under other ids would count a second time, which the guarantee does not cover. So ``yes``
-    does not permit it.
+    Rows under other ids would count a second time, which the guarantee does not cover. So
+    ``allow_empty_windows`` does not permit it.
 
     Args:
         source_name: name of the input, for the message.

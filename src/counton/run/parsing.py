@@ -142,7 +142,9 @@ def _expiring_strategy(job: Job) -> ExpiringStrategy:
 
 
 def word_of_unit(job: Job) -> str | None:
-    """Return the stated name of an event or user, without a period that ``per`` states anyway."""
+    """Return the stated name of an event or user, without a period that
+    ``contribution_period`` states anyway.
+    """
     if job.privacy_unit is None:
         return None
     return unit_without_period(

@@ -83,7 +83,7 @@ def _refuse_shared_streams(jobs: Mapping[str, Job]) -> None:
             raise InvalidInputError(
                 f"job {name!r} releases stream {stream_name(job)!r} of state {_state_path(job)!r}, "
                 f"and so does job {job_of_stream[stream]!r}; a stream belongs to one job: give one "
-                "of the two another 'name', or leave it out"
+                "of the two another 'stream', or leave it out"
             )
         job_of_stream[stream] = name
 

@@ -27,7 +27,7 @@ from counton.run.stream_spec import StreamSpec
 from counton.run.terms import RunOptions, SingleTable, Snapshot
 
 #: Options that name columns of times, users and ids; and of groups and values.
-_TIMES_AND_NAMES = ("time", "user", "id")
+_TIMES_AND_NAMES = ("time", "user", "row_id")
 _GROUPS_AND_VALUES = ("group_by", "value", "count_column", "columns", "levels", "label")
 
 

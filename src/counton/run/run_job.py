@@ -247,7 +247,8 @@ def decide(prepared: PreparedRun, read: ReadRows) -> EndedWindows:
     )
     if options.allow_empty_windows:
         return find_ended(allows_missing_rows=True)
-    # Whether a row lies in a window must not decide whether a first run with ``yes`` releases.
+    # Whether a row lies in a window must not decide whether a first run releases that allows
+    # empty windows.
     has_windows = not isinstance(prepared.spec.terms.windowing, SingleTable)
     if prepared.begins_stream and has_windows and find_ended(allows_missing_rows=True).last:
         refuse_no_row_within(read.sums, windows)

@@ -249,7 +249,7 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
 
 def _refuse_rows_of_units(job: OwnStatisticJob, statistic: AccumulatorStatistic) -> None:
     """Refuse users and ids of rows that stand for several events each."""
-    for name in ("user", "id"):
+    for name in ("user", "row_id"):
         if job.has_stated(name):
             raise InvalidInputError(
                 f"{option_name(name, job.value_of(name))} does not go with {statistic!r} of "

@@ -160,7 +160,7 @@ class Journal:
         return windows.local(int(windows.ends(range(step, step + 1))[0]))
 
     def due(self, step: int) -> datetime | None:
-        """Return when a step is to be released: at its window's end plus the ``watermark``."""
+        """Return when a step is to be released: at its window's end plus the release delay."""
         end = self.ends(step)
         last = last_served_step(self.spec.strategy)
         if end is None or self.spec.last_step is not None or step > (last or step):

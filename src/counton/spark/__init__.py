@@ -43,7 +43,7 @@ def run(
     of the rows: it equals that of `counton.run.run` on the same rows, bit for bit.
 
     A streaming frame is counted batch by batch, as new events. The newest event and the
-    ``watermark`` decide which windows have ended; later rows count at the next release. A batch
+    ``release_delay`` decide which windows have ended; later rows count at the next release. A batch
     that Spark runs again is recognised.
 
     Args:
