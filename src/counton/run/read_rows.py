@@ -60,11 +60,11 @@ def read_rows(prepared: PreparedRun, progress: Progress = no_progress) -> ReadRo
     sums = aggregate_rows(
         spec,
         prepared.options,
-        source,
-        prepared.now,
-        state.names_of_groups if spec.discovers_groups else (),
-        make_buffer,
-        None if progress is no_progress else row_watcher(progress),
+        source=source,
+        now=prepared.now,
+        kept_names=state.names_of_groups if spec.discovers_groups else (),
+        make_buffer=make_buffer,
+        watch=None if progress is no_progress else row_watcher(progress),
     )
     has_rows = reveal(sums).numbers.read > 0
     files = recognise_files(

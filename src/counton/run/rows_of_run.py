@@ -15,9 +15,7 @@ from counton.run.planned_steps import (
 )
 from counton.run.prepared_run import PreparedRun
 from counton.run.read_rows import ReadRows
-from counton.run.reading import (
-    WindowSums,
-)
+from counton.run.reading import WindowSums
 from counton.run.remembered_rows import RememberedRows
 from counton.run.row_buffer import RowBuffer
 from counton.run.stream_spec import StreamSpec
@@ -86,7 +84,13 @@ def _chosen_rows(
         remembered = RememberedRows.read(None, spec.terms, 0)
         rows = choose_rows(choice, buffer, remembered, sums.names, (), target=1)
         change = None if released else rows.remembered
-        return SnapshotOfRun(rows.sums, range(1, 2), rows.names, change, rows.choice)
+        return SnapshotOfRun(
+            rows.sums,
+            covered=range(1, 2),
+            names=rows.names,
+            remembered=change,
+            choice=rows.choice,
+        )
     choice = RowChoice(
         spec.terms,
         buffer.groups,

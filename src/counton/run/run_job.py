@@ -25,28 +25,20 @@ from counton.results.display import DisplaySelection
 from counton.results.release import Release
 from counton.run.due_windows import EndedWindows, ended_windows
 from counton.run.erasure import retain
-from counton.run.missing_rows import (
-    refuse_holes,
-)
+from counton.run.missing_rows import refuse_holes
 from counton.run.opened_state import OpenedState
 from counton.run.outputs import write_outputs
 from counton.run.plan_steps import plan_steps
-from counton.run.planned_steps import (
-    OperatorCounts,
-)
+from counton.run.planned_steps import OperatorCounts
 from counton.run.prepared_run import PreparedRun, prepare
 from counton.run.progress import Progress, no_progress
 from counton.run.read_journal import read_release
 from counton.run.read_rows import ReadRows, read_rows
-from counton.run.reading import (
-    refuse_no_row_within,
-)
+from counton.run.reading import refuse_no_row_within
 from counton.run.row_numbers import RowNumbers
 from counton.run.stream_spec import StreamSpec
 from counton.run.terms import OutputFiles, RunOptions, SingleTable
-from counton.run.uncounted_files import (
-    refuse_counted_meanwhile,
-)
+from counton.run.uncounted_files import refuse_counted_meanwhile
 from counton.state import Store, Stream
 from counton.state.database import CommitHook
 

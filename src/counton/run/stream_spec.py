@@ -212,20 +212,20 @@ class StreamSpec:
         job: Job = parse_options(model_of(facts["what"]), record)
         left_out = facts["left_out"]
         return cls(
-            job.with_options(groups=_groups_in_blocks(facts["groups"])),
-            statistic,
-            contribution,
-            strategy,
-            facts["remembered"],
-            RowsLeftOut(
+            job=job.with_options(groups=_groups_in_blocks(facts["groups"])),
+            accumulator_statistic=statistic,
+            contribution=contribution,
+            strategy=strategy,
+            remembered=facts["remembered"],
+            left_out=RowsLeftOut(
                 drops=left_out.get("drops", False),
                 skips=tuple(left_out.get("skips", ())),
                 sets_aside=left_out.get("sets_aside", False),
             ),
-            cells_from_dict(facts["discovery"]),
-            tuple(WindowNote(*note) for note in facts["marks"]),
-            facts["ended"],
-            facts["withdrawn"],
+            cells=cells_from_dict(facts["discovery"]),
+            notes=tuple(WindowNote(*note) for note in facts["marks"]),
+            last_step=facts["ended"],
+            withdrawn=facts["withdrawn"],
         )
 
     def with_public_notes(self, stream: JournalReader) -> Self:

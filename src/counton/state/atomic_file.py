@@ -34,7 +34,8 @@ def replace_file(path: Path, write: Callable[[str], object], mode: int | None = 
         handle, name = tempfile.mkstemp(prefix=prefix, suffix=path.suffix, dir=folder)
         try_lock(handle)  # held while this process lives: an unlocked file is a leftover
         write(name)
-        os.umask(current := os.umask(0))
+        current = os.umask(0)  # the mask can only be read by setting it
+        os.umask(current)
         os.chmod(name, 0o666 & ~current if mode is None else mode)
         os.replace(name, path.resolve())
         name = None

@@ -41,9 +41,7 @@ from counton.state.sealed_rows import SealedContents
 from counton.state.sql import Connection
 from counton.state.store import Store
 from counton.state.stream_reader import JournalReader
-from counton.statistics.accumulator_statistic import (
-    refuse_unreadable_cells,
-)
+from counton.statistics.accumulator_statistic import refuse_unreadable_cells
 from counton.statistics.resolved import describe_uncovered, refuse_wrong_contribution
 from counton.strategies import StreamStrategy
 
