@@ -83,7 +83,7 @@ class CountJob(
     statistic: Literal["count"] = "count"
     summary: ClassVar = "The number of events: of rows, or of what a column of counts adds up to."
     also_called: ClassVar = ("number", "events", "rows", "histogram")
-    example: ClassVar = {"group_by": "page", "groups": "home,shop"}
+    example: ClassVar = {"group-by": "page", "groups": "home,shop"}
 
 
 class SumJob(
@@ -169,7 +169,7 @@ class TopKJob(
         "The largest groups of a histogram, with intervals that hold for all of them at once."
     )
     also_called: ClassVar = ("top", "topk", "top_k", "largest")
-    example: ClassVar = {"group_by": "page", "groups": "home,shop", "top": "1"}
+    example: ClassVar = {"group-by": "page", "groups": "home,shop", "top": "1"}
     needs: ClassVar = ("group_by",)
 
 
@@ -199,7 +199,7 @@ class ReachJob(
     )
     summary: ClassVar = "How many users have at least 1, 5, 100 rows in a period."
     also_called: ClassVar = ("frequency", "returning", "active")
-    example: ClassVar = {"user": "visitor", "contribution_period": "1mo", "at-least": "1,2"}
+    example: ClassVar = {"user": "visitor", "contribution-period": "1mo", "at-least": "1,2"}
     needs: ClassVar = ("user",)
 
 
