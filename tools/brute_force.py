@@ -482,7 +482,7 @@ def try_people(share: float = 1.0) -> Iterator[Tried]:
         without, _ = released(others, promise)
         tried = Tried(f"people: {promise}")
         # What is promised may be promised of a person's rows in one period alone.
-        whole = not promise.get("per")
+        whole = not promise.get("contribution_period")
         mine = [way for way in ways if whole or len({hour // 2 for _, hour, _ in way}) == 1]
         for way in some(mine, share):
             with_them, said = released([*others, *(("ann", row) for row in way)], promise)
@@ -568,7 +568,7 @@ class Door(NamedTuple):
 DOORS: dict[str, Door] = {
     "all events": Door({}, OTHERS_OF_ALL, IN_NIGHTS),
     "new events": Door({"append": True}, OTHERS_OF_NEW, IN_ONE),
-    "all events, ids": Door({"id": "id"}, NAMED_OF_ALL, IN_NIGHTS, 2),
+    "all events, ids": Door({"row_id": "id"}, NAMED_OF_ALL, IN_NIGHTS, 2),
     "new events, ids": Door({"row_id": "id", "append": True}, NAMED_OF_NEW, IN_NIGHTS, 2),
     "all events, users": Door(OF_A_USER, NAMED_OF_ALL, IN_NIGHTS, 3),
     "new events, users": Door({**OF_A_USER, "append": True}, NAMED_OF_NEW, IN_NIGHTS, 3),

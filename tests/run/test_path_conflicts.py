@@ -55,7 +55,12 @@ def write(folder: Path, default: str = "", first: str = "", second: str = "") ->
 @pytest.mark.parametrize(
     ("default", "first", "second", "words"),
     [
-        ('output = "a.csv"', "", "", r"'second' writes '.*a.csv' \(out\), .* 'first' writes too"),
+        (
+            'output = "a.csv"',
+            "",
+            "",
+            r"'second' writes '.*a.csv' \(output\), .* 'first' writes too",
+        ),
         ('bad-rows = "quarantine:b.csv"', "", "", r"'.*b.csv' \(bad-rows\), which job 'first'"),
         ("", 'output = "a.csv"', 'output = "link.csv"', "as '.*a.csv', writes too"),
         ("", 'output = "a.csv"', 'output = "hard.csv"', "as '.*a.csv', writes too"),
@@ -66,14 +71,14 @@ def write(folder: Path, default: str = "", first: str = "", second: str = "") ->
             'bad-rows = "quarantine:a.csv"',
             r"\(bad-rows\), which job 'first'",
         ),
-        ("", 'chart = "a.png"\nseries = "both"', 'chart = "a.windows.png"', r"\(plot\)"),
-        ("", 'output = "a.csv"', 'output = "a.csv.json"', r"\(the description beside its out\)"),
+        ("", 'chart = "a.png"\nseries = "both"', 'chart = "a.windows.png"', r"\(chart\)"),
+        ("", 'output = "a.csv"', 'output = "a.csv.json"', r"\(the description beside its output\)"),
         ("", 'output = "a.csv"', 'events = "a.csv"', r"'second' reads or keeps \(events\)"),
         (
             "",
             'output = "a.csv"',
             'group-by = "page"\ngroups = "a.csv"',
-            r"reads or keeps \(domain\)",
+            r"reads or keeps \(groups\)",
         ),
         ("", 'output = "mine.json"', 'strategy = "mine.json"', r"reads or keeps \(strategy\)"),
         ("", 'output = "folder/a.csv"', 'events = "folder"', "read as events by the next run"),
@@ -107,7 +112,7 @@ def test_job_states_knows_what_a_stream_remembers(folder: Path) -> None:
     refuse_shared(jobs)
     with JobStates(jobs) as states:
         assert states.begun == {"first"}
-        with pytest.raises(InvalidInputError, match=r"which job 'first' writes too \(out\)"):
+        with pytest.raises(InvalidInputError, match=r"which job 'first' writes too \(output\)"):
             refuse_shared(states.jobs)
         assert states.at(str(folder / "v.db")) is states.at(folder / "v-too.db")
         assert states.at(folder / "other.db") is None
@@ -130,8 +135,8 @@ def test_job_states_leaves_a_state_that_cannot_be_read_to_its_run(folder: Path) 
     [
         ("", 'state = "w.db"', "v.db", "is the state of job 'first', which is secret"),
         ('state = "w.db"', "", "w.db", "and job 'second' has another state"),
-        ('output = "p.csv"', "", "p.csv", r"which job 'first' uses \(out\)"),
-        ("", 'rollback-guard = "guard"', "guard", r"which job 'second' uses \(witness\)"),
+        ('output = "p.csv"', "", "p.csv", r"which job 'first' uses \(output\)"),
+        ("", 'rollback-guard = "guard"', "guard", r"which job 'second' uses \(rollback-guard\)"),
         ('key = "k.key"', "", "k.key", r"which job 'first' uses \(state\)"),
         ("", "", "v.db.key", r"uses \(state\)"),
         ("", "", "v.db", ""),

@@ -116,7 +116,7 @@ def late_rows_for_vanished_ones(patch: pytest.MonkeyPatch) -> None:
 
     def seen(self: Any, kept: Any, span: Any) -> Any:
         found = right(self, kept, span)
-        step = pl.col("window_index")
+        step = pl.col("step")
         is_closed = self._is_covered() & (step <= span.last_final)
         sums = self.sums.filter(is_closed).select(
             "step", "cell", more_rows="rows", more_total="total"

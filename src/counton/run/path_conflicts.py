@@ -218,7 +218,7 @@ def _state_label(state: str | os.PathLike[str]) -> str:
 
 def _written_paths(name: str, job: Job) -> Iterator[UsedPath]:
     if job.output is not None:
-        keys = ("output", "the description beside its out")
+        keys = ("output", "the description beside its output")
         for key, path in zip(keys, table_paths(Path(job.output)), strict=False):
             yield UsedPath(name, key, path)
     if job.chart is not None:
@@ -239,7 +239,7 @@ def _kept_paths(name: str, job: Job) -> Iterator[UsedPath]:
     """Yield the files of a job's state and key, and the folder of its rollback guard."""
     yield from _state_paths(name, job)
     if job.rollback_guard not in (None, NO_ROLLBACK_GUARD):
-        yield UsedPath(name, "rollback_guard", Path(os.fspath(job.rollback_guard)))
+        yield UsedPath(name, "rollback-guard", Path(os.fspath(job.rollback_guard)))
 
 
 def _read_paths(name: str, job: Job) -> Iterator[UsedPath]:
