@@ -101,7 +101,10 @@ def watch(table: pl.DataFrame, false_alarms: float) -> tuple[pl.DataFrame, bool]
         table: the table of a release, as `counton.Release.table` returns it.
         false_alarms: expected number of false alarms in a year, of all groups together.
     """
-    if "cumulative" in table["series"]:
+    series = set(table["series"]) if "series" in table.columns else set()
+    if "per-window" not in series:
+        raise SystemExit("the file has no windows of equal noise; release with --series per-window")
+    if series != {"per-window"}:
         raise SystemExit("windows as differences of totals share noise; use --series per-window")
     if "is_final" in table.columns:
         table = table.filter("is_final")

@@ -23,7 +23,7 @@ Case = dict[str, Any]
 NIGHTS = 3
 COLUMNS = ("user", "at", "group", "id", "value", "night")
 VALUE: dict[str, Any] = {"value": "value", "lower": 0, "upper": 4, "resolution": 1}
-BY: dict[str, Any] = {"by": "group", "domain": "n,s"}
+BY: dict[str, Any] = {"group_by": "group", "groups": "n,s"}
 STATISTICS: dict[str, dict[str, Any]] = {
     "count": BY,
     "sum": {**VALUE, **BY},
@@ -31,18 +31,18 @@ STATISTICS: dict[str, dict[str, Any]] = {
     "quantiles": {"value": "value", "edges": "0,2,5", "line": "identity"},
     "report": {
         "statistics": {
-            "n": {"statistic": "count", "by": "group", "domain": ["n", "s"]},
+            "n": {"statistic": "count", "group_by": "group", "groups": ["n", "s"]},
             "paid": {"statistic": "average", **VALUE},
         }
     },
 }
 PEOPLE: tuple[dict[str, Any], ...] = (
-    {"user": "user", "most": 2},
-    {"user": "user", "most": 1, "per": "2h"},
-    {"user": "user", "most": 2, "per": "2h"},
-    {"user": "user", "most": 1, "first": True},
-    {"user": "user", "most": 2, "distinct": True},
-    {"user": "user", "most": 2, "most_a_window": 1},
+    {"user": "user", "max_contributions": 2},
+    {"user": "user", "max_contributions": 1, "contribution_period": "2h"},
+    {"user": "user", "max_contributions": 2, "contribution_period": "2h"},
+    {"user": "user", "max_contributions": 1, "distinct_users": True},
+    {"user": "user", "max_contributions": 2, "once_per_window": True},
+    {"user": "user", "max_contributions": 2, "max_contributions_per_window": 1},
 )
 DOORS = ("files", "frames", "command")
 ZONES = ("Z", "+05:30", "-08:00", "+00:00")
@@ -58,9 +58,9 @@ def draw(chance: random.Random) -> Case:
     append = chance.random() < 0.4
     hours = chance.sample(range(6), 3)  # few, so that rows of one window come and go
     name = chance.choice([*STATISTICS])
-    if people.keys() & {"first", "distinct"}:
+    if people.keys() & {"distinct_users", "once_per_window"}:
         name = "count"
-    if "most_a_window" in people:
+    if "max_contributions_per_window" in people:
         name = chance.choice(["count", "sum"])
     others = [
         _row(chance, hours, append, user=chance.choice("bcd"), id=str(chance.randrange(30)))
@@ -77,13 +77,13 @@ def draw(chance: random.Random) -> Case:
             _row(chance, hours, append, user="bob", id="x")
         ]  # whose id says nothing of ann's
         unit = [[*row[:4], chance.choice("xxy"), row[5]] for row in unit]
-    if "per" in people:
+    if "contribution_period" in people:
         unit = [[row[0], row[1] % 2 + 2, *row[2:]] for row in unit]
         before = _row(chance, hours, append, user="ann", id="x")  # another unit: her other hours
         others += [[before[0], hour, *before[2:4], id, 1] for hour, id in ((0, "w"), (5, "x"))]
     return {
         "statistic": name,
-        "own": {**people, **({"id": "id"} if ids else {}), "append": append},
+        "own": {**people, **({"row_id": "id"} if ids else {}), "append": append},
         "others": others,
         "unit": unit,
         "door": chance.choice(
@@ -127,9 +127,10 @@ def _released(case: Case, rows: list[Any], folder: Path) -> tuple[Any, Any]:
     for night in range(NIGHTS):
         events = _events(case, rows, night, folder)
         asked: dict[str, Any] = {
-            "time": "at", "every": "1h", "start": "2026-01-01", "steps": 6, "strategy": "binary",
-            "epsilon": 10**7, "until": f"2026-01-01T0{2 * night + 2}:00", "yes": True,
-            "name": "it", "missing": "skip", **STATISTICS[case["statistic"]], **case["own"],
+            "time": "at", "every": "1h", "start": "2026-01-01", "windows": 6, "strategy": "binary",
+            "epsilon": 10**7, "until": f"2026-01-01T0{2 * night + 2}:00",
+            "allow_empty_windows": True, "stream": "it", "missing_values": "drop",
+            **STATISTICS[case["statistic"]], **case["own"],
         }  # fmt: skip
         if case["door"] == "command":
             words = [

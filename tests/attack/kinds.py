@@ -80,7 +80,8 @@ PATHS = (
 )  # fmt: skip
 QUERIES: tuple[dict[str, str], ...] = (
     {}, {"last": "1"}, {"last": "-1"}, {"last": "9" * 400}, {"last": "nan"}, {"step": "1e999"},
-    {"level": "0.5"}, {"level": "1e-400"}, {"level": "2"}, {"group": "home"}, {"group": "\0"},
+    {"confidence_level": "0.5"}, {"confidence_level": "1e-400"}, {"confidence_level": "2"},
+    {"group": "home"}, {"group": "\0"},
     {"from": "9999-12-31T23:59:59-14:00"}, {"until": "x" * 9000}, {"format": "csv"}, {"a": "b"},
     {"since": "1d"}, {"sums": "1w"}, {"sums": "1000000000y"},
 )  # fmt: skip
@@ -111,7 +112,7 @@ def draw_requests(chance: random.Random) -> Case:
 
 def run_requests(case: Case, folder: Path) -> str:
     """Each is answered with a status below 500; what is accepted is counted, and nothing else."""
-    more = {"missing": "skip"} if case["policies"] else {}
+    more = {"missing_values": "drop"} if case["policies"] else {}
     with inside(folder, **{**EXACT, **more, **JOBS[case["job"]]}) as service:
         scopes = {*service.tokens}
         for method, path, query, headers, scope in case["asked"]:

@@ -52,15 +52,15 @@ STRATEGIES = (None, "binary", "kary", "smooth", "honaker", "look-ahead", "least-
 NORMAL = ("sqrt", "normalised-sqrt")
 #: Statistics beside those of the tests: what defines them.
 MORE: dict[str, tuple[str, dict[str, Any]]] = {
-    "found": ("count", {"by": "group", "unknown": "discover", "delta": "1e-6"}),
-    "by group": ("count", {"by": "group", "domain": "1,2,z", "unknown": "drop"}),
-    "ranges": ("ranges", {"label": "group", "domain": "1,2,z", "unknown": "drop"}),
+    "found": ("count", {"group_by": "group", "unlisted_groups": "discover", "delta": "1e-6"}),
+    "by group": ("count", {"group_by": "group", "groups": "1,2,z", "unlisted_groups": "drop"}),
+    "ranges": ("ranges", {"label": "group", "groups": "1,2,z", "unlisted_groups": "drop"}),
     "contingency": (
         "contingency",
         {
             "columns": "group,id",
-            "domain": {"group": ["1", "2"], "id": ["0", "1", "2"]},
-            "unknown": "drop",
+            "groups": {"group": ["1", "2"], "id": ["0", "1", "2"]},
+            "unlisted_groups": "drop",
         },
     ),
     "reach": ("reach", {"user": "user", "at_least": "1,2"}),
@@ -113,11 +113,18 @@ def draw(chance: random.Random) -> Case:
         groups = {}
         people = {}
     ids = chance.random() < 0.5
-    policies = {"missing": "skip", "bad_rows": "quarantine", "append": chance.random() < 0.5}
+    policies = {"missing_values": "drop", "bad_rows": "quarantine", "append": chance.random() < 0.5}
     _, defined = (TALLIED | MORE)[name]
-    own = {**groups, **defined, **people, **policies, **({"id": "id"} if ids else {}), **promised}
+    own = {
+        **groups,
+        **defined,
+        **people,
+        **policies,
+        **({"row_id": "id"} if ids else {}),
+        **promised,
+    }
     if name == "top-k":
-        own.setdefault("unknown", "drop")
+        own.setdefault("unlisted_groups", "drop")
     case |= {
         "own": own,
         "format": chance.choice(["jsonl", "csv", "parquet", "csv.gz", "csv.zst"]),
@@ -135,7 +142,7 @@ def _unit(chance: random.Random, people: dict[str, Any], ids: bool) -> list[Any]
     if people:
         for _, one in more:
             one[2] = "someone"
-            if "per" in people:
+            if "contribution_period" in people:
                 one[0] = one[0] % 2 + 2
     elif ids:
         for _, one in more:
@@ -149,7 +156,7 @@ def draw_file(chance: random.Random) -> Case:
     """Lines of CSV that are odd, in both data sets; and one that only the second has."""
     name = chance.choice(["count", "sum", "by group", "average", "report"])
     _, defined = (TALLIED | MORE)[name]
-    policies = {"missing": "skip", "bad_rows": "quarantine", "append": chance.random() < 0.5}
+    policies = {"missing_values": "drop", "bad_rows": "quarantine", "append": chance.random() < 0.5}
 
     def line() -> str:
         return chance.choice(LINES).replace("T", str(EPOCH + 3600 * chance.randrange(6)), 1)
@@ -186,7 +193,7 @@ def run_both(case: Case, folder: Path) -> str:
     for rows in (nights, more):
         with _known(case["key"]):
             found.append(published(rows, case["format"], what, own, KEYS, True))
-    compare(*found, found_groups=own.get("unknown") == "discover")
+    compare(*found, found_groups=own.get("unlisted_groups") == "discover")
     return f"{name}{', refused' if found[0].design is None else ''}"
 
 

@@ -33,7 +33,7 @@ def run_alone(case: Case, folder: Path) -> str:
         AssertionError: it is too narrow, too wide, or goes together where it should not.
     """
     groups = [f"g{number}" for number in range(CELLS + 1)]
-    options = {"by": "group", "domain": groups, **case["own"]}
+    options = {"group_by": "group", "groups": groups, **case["own"]}
     with _known(case["key"]):
         found = published(case["nights"], "csv", "count", options, KEYS)
     design = found.design

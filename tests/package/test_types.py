@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 TOOLS = os.environ.get("COUNTON_PACKAGE_TOOLS")
 #: Packages that their users import; the others need Spark, PyTorch or JAX.
 STABLE = (
-    "", ".charts", ".laws", ".noise", ".numbers", ".planning", ".privacy", ".released", ".run",
+    "", ".charts", ".testing", ".noise", ".continual", ".planning", ".privacy", ".results", ".run",
     ".state", ".statistics", ".strategies", ".tables", ".training", ".training.strategies",
 )  # fmt: skip
 

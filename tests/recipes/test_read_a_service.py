@@ -14,9 +14,9 @@ from counton.run.exports import export
 RECIPE = runpy.run_path(str(Path(__file__).parents[2] / "recipes" / "read_a_service.py"))
 AVERAGE = {"statistic": "average", "value": "spent", "lower": 0, "upper": 10, "resolution": 0.5}
 JOBS: list[dict[str, Any]] = [
-    {"level": 0.9},
-    {"release": "both"},
-    {"release": "windows"},
+    {"confidence_level": 0.9},
+    {"series": "both"},
+    {"series": "per-window"},
     {"allowed_lateness": "1m", "windows": None},
     {**AVERAGE, "over": 1, "confidence_level": 0.8},
 ]

@@ -40,14 +40,15 @@ def test_errors_of_forecasts_are_standard_normal(season: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "more", [{"allowed_lateness": "2d"}, *({"release": of} for of in ("windows", "totals", "both"))]
+    "more",
+    [{"allowed_lateness": "2d"}, *({"series": of} for of in ("per-window", "cumulative", "both"))],
 )
 def test_a_change_of_the_shop_is_an_alarm(tmp_path: Path, more: dict[str, Any]) -> None:
     rows = [(str(day), page) for day in DAYS for page in ("home", "shop") for _ in range(40)]
     late = DAYS[-4:] if "allowed_lateness" in more else DAYS[-2:]
     rows += [(str(day), "shop") for day in late for _ in range(400)]
     visits = pl.DataFrame(rows, schema=["time", "page"], orient="row")
-    steps: dict[str, Any] = {} if "allowed_lateness" in more else {"steps": 366}
+    steps: dict[str, Any] = {} if "allowed_lateness" in more else {"windows": 366}
     release(
         "count", visits, time="time", every="1d", start="2024-01-01", until="2024-03-25",
         group_by="page",
@@ -55,8 +56,8 @@ def test_a_change_of_the_shop_is_an_alarm(tmp_path: Path, more: dict[str, Any]) 
         state=tmp_path / "visits.db", output=tmp_path / "visits.csv", **steps, **more,
     )  # fmt: skip
     done = run_program([forked_python(), str(RECIPE), str(tmp_path / "visits.csv")])
-    refused = {"totals": "no windows of equal noise", "both": "share noise"}
-    if (said := refused.get(more.get("release", ""))) is not None:
+    refused = {"cumulative": "no windows of equal noise", "both": "share noise"}
+    if (said := refused.get(more.get("series", ""))) is not None:
         assert (done.returncode, said in done.stderr) == (1, True), done.stderr
     else:
         assert done.returncode == 10, done.stdout + done.stderr

@@ -39,7 +39,7 @@ def test_commands(
     case = NIGHTS[name]
     monkeypatch.chdir(tmp_path)
     without_witness(monkeypatch)
-    monkeypatch.setitem(nights.PLACED, "out", "out.json")
+    monkeypatch.setitem(nights.PLACED, "output", "out.json")
     columns = zip(*nights.PLACES.values(), strict=True)
     places = "\n".join([",".join(nights.PLACES), *map(",".join, columns)]) + "\n"
     (tmp_path / "places.csv").write_text(places)
@@ -50,7 +50,7 @@ def test_commands(
     released = state_by_reference(tmp_path / "s.db")
     if case.asked.get("statistic") in ON_DEMAND:
         assert released == 0
-    elif case.asked.get("unknown") == "discover":  # all cells, of shown groups some
+    elif case.asked.get("unlisted_groups") == "discover":  # all cells, of shown groups some
         assert (released, by_program(tmp_path, capsys)) == (4, 9)
     else:
         assert by_program(tmp_path, capsys) == released > 0

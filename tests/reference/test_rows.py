@@ -99,8 +99,8 @@ def write_sums(path: Path, rows: list[Row]) -> None:
 
 def run_nights(folder: Path, rows: list[Row], rule: Rule) -> None:
     """A job of two nights, each with a file of new events."""
-    options: dict[str, Any] = {"id": "id"} if rule.once else {}
-    options |= {} if rule.hours is None else {"per": f"{rule.hours}h"}
+    options: dict[str, Any] = {"row_id": "id"} if rule.once else {}
+    options |= {} if rule.hours is None else {"contribution_period": f"{rule.hours}h"}
     for end in range(NIGHT, STEPS + 1, NIGHT):
         lines = [
             f"2024-03-01T{row.hour:02}:{row.minute % 60:02}:00,{row.user},{row.group},{row.id}\n"

@@ -116,7 +116,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(
 @pytest.mark.slow
 @LAPLACE
 def test_intervals_of_totals_alone_are_those_of_both(loss: dict[str, Fraction]) -> None:
-    alone = asked("totals", loss)
+    alone = asked("cumulative", loss)
     both = asked("both", loss)
     assert alone.strategy == both.strategy
     (one,), (other,) = (zeros_released(definition, 0, (0.95,)) for definition in (alone, both))

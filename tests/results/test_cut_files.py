@@ -18,7 +18,7 @@ def test_a_table_without_its_description_is_refused(tmp_path: Path) -> None:
     released(made("count by group", tmp_path, output=out))
     pl.read_parquet(out).filter(pl.col("window_index") > 3).write_parquet(tmp_path / "cut.parquet")
     with pytest.raises(
-        InvalidInputError, match="cut that one by counton export \\(steps, groups\\)"
+        InvalidInputError, match="cut that one by counton export \\(windows, groups\\)"
     ):
         read(tmp_path / "cut.parquet")
 

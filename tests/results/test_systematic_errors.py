@@ -63,7 +63,7 @@ STATISTICS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 #: Options by name, what each adds to a job, and whose rows it leaves out.
 OPTIONS: dict[str, dict[str, Any]] = {
     "events": {},
-    "ids": {"id": "row"},
+    "ids": {"row_id": "row"},
     "people": {"user": "reader", "max_contributions": 2},
     "people of weeks": {"user": "reader", "max_contributions": 2, "contribution_period": "1w"},
     "people of days": {"user": "reader", "max_contributions": 2, "contribution_period": "1d"},
@@ -218,7 +218,7 @@ def test_the_columns_named_are_those_whose_missing_values_leave_rows_out(
             {"missing_values": "drop"},
             "rows without time or reader do not count (by an unknown amount)",
         ),
-        ({"id": "row"}, {"bad_rows": "quarantine:{folder}/aside.csv"}, ASIDE),
+        ({"row_id": "row"}, {"bad_rows": "quarantine:{folder}/aside.csv"}, ASIDE),
     ],
     ids=["skipped", "set aside"],
 )
@@ -231,7 +231,7 @@ def test_a_night_that_left_rows_out_is_not_forgotten(
     """
     asked = job(tmp_path, "count", options)
     [(name, other)] = way.items()
-    for until, how in (("02", "refuse"), ("03", other.format(folder=tmp_path)), ("04", "refuse")):
+    for until, how in (("02", "fail"), ("03", other.format(folder=tmp_path)), ("04", "fail")):
         with run(asked.derive(until=f"2024-03-{until}", **{name: how})) as outcome:
             assert counts_of(outcome).quarantined == 0
             assert (line in systematic_errors(outcome.spec.description())) == (until != "02")

@@ -119,7 +119,7 @@ def test_page_of_a_marked_stream_has_the_notes_and_no_withdrawn_number(
     exported: Callable[..., tuple[str, Release]], tmp_path: Path
 ) -> None:
     exported("both")
-    marked: dict[str, Any] = {"name": "both", "group": "home"}
+    marked: dict[str, Any] = {"stream": "both", "group": "home"}
     annotate(tmp_path / "s.db", "2024-03-06", "counter <broken>", **marked)
     annotate(tmp_path / "s.db", "2024-03-05", "twice", withdraw=True, **marked)
     export(tmp_path / "s.db", tmp_path / "again.html", stream="both")

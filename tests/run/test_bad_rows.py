@@ -107,10 +107,10 @@ def test_more_rows_than_may_be_set_aside_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("drop", 1, "skip"), "bad_rows=drop is neither refuse nor quarantine:FILE"),
-        (("quarantine:", 1, "skip"), "bad_rows=quarantine: is neither"),
-        (("refuse", -1, "skip"), "max_bad_rows=-1 is below 0"),
-        (("refuse", 1, "drop"), "missing_values=drop is not possible"),
+        (("drop", 1, "drop"), "bad_rows=drop is neither fail nor quarantine:FILE"),
+        (("quarantine:", 1, "drop"), "bad_rows=quarantine: is neither"),
+        (("fail", -1, "drop"), "max_bad_rows=-1 is below 0"),
+        (("fail", 1, "skip"), "missing_values=skip is not possible"),
     ],
 )
 def test_policies_that_are_none_are_refused(given: tuple[str, int, Any], words: str) -> None:

@@ -113,7 +113,7 @@ def test_a_guarantee_and_its_numbers_ask_for_the_same(
 ) -> None:
     asked = {**NEW}
     if "expiring" in numbers:
-        del asked["steps"]
+        del asked["windows"]
     one = release("count", ROWS, **{**asked, "guarantee": guarantee}, state=tmp_path / "one.db")
     two = release(
         "count", ROWS, **{**asked, "guarantee": None}, **numbers, state=tmp_path / "two.db"

@@ -81,7 +81,7 @@ def test_each_source_is_read_for_several_statistics_events_and_people() -> None:
         assert len(found) >= 5, name
         assert {each.append for each in found} == {False, True}, name
         assert {"user" in each.own for each in found} == {False, True}, name
-        assert {"id" in each.own for each in found} == {False, True}, name
+        assert {"row_id" in each.own for each in found} == {False, True}, name
 
 
 def test_every_statistic_that_is_added_up_is_here() -> None:
@@ -100,7 +100,7 @@ def test_the_bits_do_not_depend_on_the_source(statistic: str, tmp_path: Path) ->
         expected = list(nights_of(each, folder / "a frame", SOURCES["a frame"]))
         assert not any(isinstance(night, str) for night in expected), expected
         for name, given in sources(statistic).items():
-            if name == "two files" and not (each.append or "id" in each.own):
+            if name == "two files" and not (each.append or "row_id" in each.own):
                 continue  # a file of all events is one
             assert list(nights_of(each, folder / name, given)) == expected, (name, each)
         if each.append:
@@ -108,7 +108,7 @@ def test_the_bits_do_not_depend_on_the_source(statistic: str, tmp_path: Path) ->
             own = (
                 each.own
                 | {"every": "8d"}
-                | ({"contribution_period": "16d"} if "per" in each.own else {})
+                | ({"contribution_period": "16d"} if "contribution_period" in each.own else {})
             )
             asked = each._replace(own=own)
             expected = list(nights_of(asked, folder / "8 days", SOURCES["a frame"]))

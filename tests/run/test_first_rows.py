@@ -101,11 +101,11 @@ def by_the_rule(way: dict[str, Any], rows: list[pl.DataFrame]) -> dict[Any, int]
         new = defaultdict(list)
         for at, page, who, paid in one.rows():
             hour = int((at - START).total_seconds()) // 3600
-            new[who, hour // lengths[way.get("per")]].append((at, page, paid, hour))
+            new[who, hour // lengths[way.get("contribution_period")]].append((at, page, paid, hour))
         for unit, of_unit in new.items():
             for _, page, paid, hour in sorted(of_unit):
-                cell = page if way.get("first") else (page, hour)
-                once = way.get("first") or way.get("distinct")
+                cell = page if way.get("distinct_users") else (page, hour)
+                once = way.get("distinct_users") or way.get("once_per_window")
                 if len(taken[unit]) < way["max_contributions"] and not (
                     once and cell in taken[unit]
                 ):

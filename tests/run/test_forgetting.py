@@ -359,11 +359,14 @@ def test_no_byte_stays_of_people_whom_a_job_forgot(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"retain": "1d"}, r"retain=1d .*\bper\b"),
+        ({"retain": "1d"}, r"retain=1d .*\bcontribution_period\b"),
         ({**DAYS, "retain": "7"}, "retain.*7.*; (give|write) a"),
         ({**DAYS, "retain": "36h"}, "retain.*36h.*; give a number of days or weeks"),
         ({**DAYS, "retain": "5w"}, "retain=5w is too long.* 35 days"),
-        ({"user": None, "max_contributions": None, "retain": "1d"}, r"retain=1d .*\bper\b"),
+        (
+            {"user": None, "max_contributions": None, "retain": "1d"},
+            r"retain=1d .*\bcontribution_period\b",
+        ),
     ],
 )
 def test_what_cannot_be_forgotten_by_itself_is_refused_before_there_is_a_state(

@@ -34,7 +34,9 @@ VALUES: dict[str, Any] = {
         ),
         2,
     ),
-    **dict.fromkeys(("append", "expiring", "simple", "once_per_window", "distinct_users"), True),
+    **dict.fromkeys(
+        ("append", "expiring", "simple", "once_per_window", "distinct_users", "replace"), True
+    ),
     **dict.fromkeys(
         ("every", "allowed_lateness", "lookback", "contribution_period", "retain", "release_delay"),
         "1d",

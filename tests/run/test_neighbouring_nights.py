@@ -248,7 +248,9 @@ def neighbours(chance: random.Random, case: Case) -> Iterator[Pair]:
     for kind in KINDS:
         if case.unit == "person":
             person = draw_person(chance, drawn, kind, case)
-            if per := case.options.get("per"):  # the unit is one period of a person with others
+            if per := case.options.get(
+                "contribution_period"
+            ):  # the unit is one period of a person with others
                 chosen = _period(
                     chance.choice([one for rows in person for one in rows] or [(1,)]), case, per
                 )

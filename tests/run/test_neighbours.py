@@ -89,7 +89,7 @@ def test_one_unit_moves_what_is_stated_and_nothing_else(
         options.setdefault("unlisted_groups", "drop")
     if people:  # rows of one user, who is nobody else, in one period
         more = [(night, (row[0], row[1], "someone", *row[3:])) for night, row in more]
-        if "per" in people:
+        if "contribution_period" in people:
             more = [(night, (row[0] % 2 + 2, *row[1:])) for night, row in more]
     elif ids:
         more = [(night, (*row[:3], "new", row[4])) for night, row in more]  # one event
@@ -132,7 +132,7 @@ def test_one_unit_moves_what_is_stated_of_a_table_once(
         "unlisted_groups": "drop",
     }
     nights = [list(rows) for rows in usual]
-    if "counts" in defined:
+    if "count_column" in defined:
         rows = [(*rows[0][:4], one)]
         people = {}
         ids = False
@@ -140,7 +140,7 @@ def test_one_unit_moves_what_is_stated_of_a_table_once(
         options = {**options, "replace": True}
         people = {}
         rows = rows[:2]
-        if "counts" in defined:
+        if "count_column" in defined:
             rows = [(*row[:4], 1) for row in usual[1][:1]] + rows
         ids = False
     elif people:

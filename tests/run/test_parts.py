@@ -13,8 +13,9 @@ from counton.job.statistics import all_models
 from counton.run import Job
 
 WRONG: dict[str, Any] = {
-    "StateOptions": {"name": True},
+    "StateOptions": {"stream": True},
     "WindowOptions": {"windows": "30"},
+    "LateDataOptions": {"max_corrections": True},
     "DeclaredGroupOptions": {"groups": 3},
     "GroupOptions": {"group_by": 3},
     "UnlistedGroupOptions": {"unlisted_groups": "maybe"},
@@ -44,7 +45,7 @@ def test_section_refuses_wrong_value_as_a_job_does(section: type[Section]) -> No
         section(**wrong)
     assert name in alone.value.fields
     with pytest.raises(InvalidInputError) as whole:
-        Job("distinct" if "release" in wrong else "count", "e.csv", "s.db", **wrong)
+        Job("distinct" if "series" in wrong else "count", "e.csv", "s.db", **wrong)
     assert name in whole.value.fields
 
 
@@ -71,7 +72,7 @@ def test_having_checks_values_and_leaves_the_job_unchanged() -> None:
     job = Job("average", "e.csv", "s.db", lower=0, windows=9)
     assert (job.derive(windows=None).windows, job.windows) == (None, 9)
     assert job.derive(what="sum").statistic == "sum"
-    with pytest.raises(InvalidInputError, match="steps"):
+    with pytest.raises(InvalidInputError, match="windows=many"):
         job.derive(windows="many")
     with pytest.raises(InvalidInputError, match="no option 'stepz'"):
         job.derive(stepz=3)

@@ -162,7 +162,7 @@ def units(log: Log) -> list[Any]:
         ids = sorted({row[4] for rows in log.files for row in rows})
         return [lambda row, one=one: row[4] != one for one in ids]
     names = sorted({row[2] for rows in log.files for row in rows})
-    per = log.options.get("per")
+    per = log.options.get("contribution_period")
     if per is None:
         return [lambda row, name=name: row[2] != name for name in names]
     moments = sorted({row[0] for rows in log.files for row in rows})

@@ -376,7 +376,7 @@ def test_a_first_call_is_refused_once_with_all_that_it_needs(
         release("count", rows, **stated, **needed)
     with pytest.raises(InvalidInputError, match="has no user in column 'reader'"):
         release("count", rows.drop_nulls("page"), **stated, **needed)
-    needed["missing"] = "skip"
+    needed["missing_values"] = "drop"
     assert len(release("count", rows, **stated, **needed).table().get_column("group").unique()) == 4
 
 

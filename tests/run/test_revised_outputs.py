@@ -52,7 +52,7 @@ def nights(folder: Path, what: str, **options: Any) -> Path:
     [
         pytest.param(
             *case,
-            id="-".join([case[0], *(["groups"] if "by" in case[1] else [])]),
+            id="-".join([case[0], *(["groups"] if "group_by" in case[1] else [])]),
             marks=() if case[0] in ("count", "average") else pytest.mark.long,
         )
         for case in CASES

@@ -60,7 +60,7 @@ class Memory:
     def __init__(self) -> None:
         self.sets: list[DigestSet] = []
 
-    def marks(self, kind: str) -> Private[list[DigestSet]]:
+    def digest_sets(self, kind: str) -> Private[list[DigestSet]]:
         return Private([one for one in self.sets if one.kind == kind])
 
     def write(self, private: Private[DigestChange]) -> None:
@@ -233,7 +233,7 @@ def frees_closed_slots(
 ) -> Slots:
     """A mistake: a slot is free again once its window is closed."""
     found = compare_slots(slots, snapshot, covered, max_corrections)
-    return found._replace(kept=found.kept.filter(pl.col("window_index") >= covered.start))
+    return found._replace(kept=found.kept.filter(pl.col("step") >= covered.start))
 
 
 @pytest.mark.parametrize("wrong", [chooses_anew, frees_closed_slots])

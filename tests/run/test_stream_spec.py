@@ -158,21 +158,21 @@ def test_growth_of_zero_is_kept() -> None:
     [
         ("every", "2d"),
         ("start", "2024-03-02"),
-        ("steps", 31),
+        ("windows", 31),
         ("epsilon", 2),
         ("expected_windows", 30),
         ("rho", 1),
-        ("by", "page"),
-        ("unit", "visit"),
+        ("group_by", "page"),
+        ("privacy_unit", "visit"),
         ("append", True),
         ("allowed_lateness", "2d"),
         ("user", "who"),
-        ("counts", "many"),
-        ("release", "windows"),
+        ("count_column", "many"),
+        ("series", "per-window"),
         ("time_format", "epoch"),
         ("decimal", ","),
         ("timezone", "Europe/Berlin"),
-        ("id", "number"),
+        ("row_id", "number"),
     ],
 )
 def test_differences_of_another_value_name_the_option(option: str, value: object) -> None:
@@ -181,7 +181,7 @@ def test_differences_of_another_value_name_the_option(option: str, value: object
     named = [difference.option for difference in differences(spec, job)]
     assert option in named
     # Another time zone means another start, and another series follows from revised windows.
-    assert {*named} <= {option, "start", "release"}
+    assert {*named} <= {option, "start", "series"}
 
 
 @pytest.mark.parametrize(
@@ -190,11 +190,11 @@ def test_differences_of_another_value_name_the_option(option: str, value: object
         ("timezone", "UTC"),
         ("start", "2024-03-01T00:00"),
         ("start", "2024-03-01T01:00+01:00"),
-        ("release", "totals"),
+        ("series", "cumulative"),
         ("epsilon", "1.0"),
         ("strategy", "auto"),
         ("metric", "mean"),
-        ("unit", "event"),
+        ("privacy_unit", "event"),
         ("ambiguous", "raise"),
         ("ambiguous", "earliest"),
         ("decimal", "."),

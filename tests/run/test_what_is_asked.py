@@ -208,8 +208,12 @@ def test_a_long_series_of_windows_is_drawn_by_day(year: Job) -> None:
         ("count", {}, "time, every, start, windows and epsilon or rho"),
         ("count", {"time": "time", "epsilon": 1}, "every, start and windows"),
         ("count", {"time": "time", "expected_windows": 90}, "every, start and epsilon or rho"),
-        ("sum", {"lower": 0}, "value, upper, resolution, time, every, start, steps and eps"),
-        ("average", {"time": "time", "value": "v"}, "lower, upper, resolution, every, start, st"),
+        ("sum", {"lower": 0}, "value, upper, resolution, time, every, start, windows and eps"),
+        (
+            "average",
+            {"time": "time", "value": "v"},
+            "lower, upper, resolution, every, start, windows and eps",
+        ),
         ("moments", {"time": "time", "rho": 1}, "columns, bounds, every, start and windows"),
     ],
 )

@@ -240,7 +240,7 @@ def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
         ({"statistic": "sum", "lower": 0, "upper": 9, "resolution": 1}, "sum needs value"),
         ({"statistic": "cuont"}, "did you mean count?"),
         ({"epsilom": 1}, "did you mean epsilon?"),
-        ({"steps": [60]}, "windows is not a whole number"),
+        ({"windows": [60]}, "windows is not a whole number"),
     ],
 )
 def test_a_job_that_cannot_run_is_said_and_stops_no_other(

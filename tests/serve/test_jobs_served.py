@@ -333,15 +333,15 @@ def test_a_client_that_refuses_gzip_gets_none(
 @pytest.mark.parametrize(
     ("query", "says"),
     [
-        ({"level": "2"}, "level: Input should be less than 1"),
-        ({"level": "x"}, "level: Input should be a valid number"),
+        ({"confidence_level": "2"}, "confidence_level: Input should be less than 1"),
+        ({"confidence_level": "x"}, "confidence_level: Input should be a valid number"),
         ({"last": "0"}, "last: Input should be greater than or equal to 1"),
         ({"format": "xml"}, "format: Input should be 'json' or 'csv'"),
         ({"from": "9" * 65}, "from: String should have at most 64 characters"),
         ({"group": "cellar"}, "cellar"),
         ({"from": "soon"}, "soon"),
         ({"series": "sums"}, "series: "),
-        ({"level": "nan"}, "level: "),
+        ({"confidence_level": "nan"}, "confidence_level: "),
     ],
 )
 def test_a_value_that_is_not_allowed_is_named_with_its_bound(

@@ -29,7 +29,7 @@ def asked(service: Inside, path: str, **query: Any) -> dict[str, Any]:
 def test_every_path_has_the_level_of_the_files(
     tmp_path: Path, job: dict[str, Any], level: float | None
 ) -> None:
-    stated = {} if level is None else {"level": level}
+    stated = {} if level is None else {"confidence_level": level}
     with inside(tmp_path, **job, **stated) as service:
         service.post("a", [visit(0.5, spent=2.5), visit(1.5, "shop", spent=3.5)])
         service.at(2)

@@ -22,7 +22,7 @@ def test_name_that_no_address_can_hold_is_refused_and_stops_no_other(
         assert list(service.served) == ["visits"]
         (reason,) = map(str, service.failed.values())
         assert "job 'other'" in reason
-        assert f"name is {name!r}, which cannot be part of a web address" in reason
+        assert f"stream is {name!r}, which cannot be part of a web address" in reason
     assert not (tmp_path / "other.db").exists()
 
 

@@ -19,7 +19,7 @@ from counton.base.errors import InvalidInputError
 from counton.run import run
 
 #: Modules that ask for the folder of witnesses.
-WITNESS = ("keys", "state_witness")
+WITNESS = ("keys", "rollback_guard")
 
 
 def main(folder: Path) -> None:

@@ -32,7 +32,7 @@ def main(folder: Path, master: str) -> None:
     token_bytes = patch("secrets.token_bytes", lambda size: bytes(range(size)))
     token_hex = patch("secrets.token_hex", lambda size: "5a" * size)
     # States of one identity have no witness in common.
-    modules = ("keys", "state_witness")
+    modules = ("keys", "rollback_guard")
     none = [patch(f"counton.state.{one}.default_folder", lambda: "none") for one in modules]
     with token_bytes, token_hex, none[0], none[1]:
         count(folder, master)

@@ -50,7 +50,7 @@ def test_the_bits_are_those_of_one_machine(
     first = rows.filter(pl.col("at") < "2024-03-12")
     second = rows.filter(pl.col("at") >= "2024-03-11")
     for state, append in (("whole", False), ("nights", True)):
-        if append and "id" not in JOBS[name][1]:
+        if append and "row_id" not in JOBS[name][1]:
             second = rows.filter(pl.col("at") >= "2024-03-12")
         local = job(name, tmp_path, f"{state} here", append=append)
         far = job(name, tmp_path, f"{state} there", append=append)
@@ -80,7 +80,11 @@ def test_tables_once_have_the_bits_of_one_machine(
 ) -> None:
     rows = events()
     times = dict.fromkeys(("time", "every", "start", "windows", "until", "strategy"))
-    own: tuple[dict[str, Any], ...] = ({}, {"user": "user", "max_contributions": 2}, {"id": "id"})
+    own: tuple[dict[str, Any], ...] = (
+        {},
+        {"user": "user", "max_contributions": 2},
+        {"row_id": "id"},
+    )
     for number, more in enumerate(own):
         asked = job(name, tmp_path, f"here{number}", **times, **more)
         with run(asked.derive(events=rows)) as outcome:
@@ -354,7 +358,7 @@ def test_a_statistic_of_another_package_gives_the_same_bits(
             "time": "at", "every": "1d", "start": "2024-03-01", "windows": 20, "epsilon": 1,
         }  # fmt: skip
         own: dict[str, Any] = {
-            "by": "page", "groups": ",".join(PAGES), "value": "paid", "threshold": 5,
+            "group_by": "page", "groups": ",".join(PAGES), "value": "paid", "threshold": 5,
         }  # fmt: skip
         asked = Job("above", rows, tmp_path / "a.db", until="latest-event", **stream, **own)
         with run(asked) as outcome:

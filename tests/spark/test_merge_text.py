@@ -43,7 +43,7 @@ def test_a_table_is_kept_by_merging_what_is_released(name: str, tmp_path: Path) 
 
 def test_names_of_columns_are_quoted(tmp_path: Path) -> None:
     rows = events(rows=60).rename({"page": "the `page`"})
-    asked = job("two columns", tmp_path, by="the `page`,place")
+    asked = job("two columns", tmp_path, group_by="the `page`,place")
     domain = {"the `page`": list("abc"), "place": list("xyz")}
     with run(asked.derive(groups=domain, events=rows)) as outcome:
         text = merge_text(outcome.read(), "visits", "rows_of_today")

@@ -94,7 +94,7 @@ def test_a_query_releases_what_runs_over_new_events_do(
     steps = early["window_index"].unique().implode()
     if name != "found":  # of which more are shown later
         assert found.filter(pl.col("window_index").is_in(steps)).equals(early)
-    assert "id" in JOBS[name][1] or found["window_index"].max() > 15  # type: ignore[operator]
+    assert "row_id" in JOBS[name][1] or found["window_index"].max() > 15  # type: ignore[operator]
 
 
 def test_a_batch_that_runs_again_changes_nothing(tmp_path: Path, spark: Any) -> None:
@@ -240,6 +240,9 @@ def test_released_values_land_once_in_postgresql(
         asked.derive(events=events().head(0), append=True, until="2024-03-01T01:00")
     ) as outcome:
         expected = outcome.read().table()
-    query = 'SELECT step, "group", estimate FROM counton_releases ORDER BY step, "group"'
+    query = (
+        'SELECT window_index, "group", estimate FROM counton_releases '
+        'ORDER BY window_index, "group"'
+    )
     found = [tuple(row.values()) for row in rows_in(postgres, query)]
     assert found == expected.select("window_index", "group", "estimate").rows()

@@ -168,7 +168,7 @@ def test_a_limit_about_a_period_is_by_one_clock(
     word = UserLevel(1, per).of("reader")
     with Store(state, create=True) as store:
         store.set_budget(PureDP(1), unit=word)
-    more: dict[str, Any] = {"per": per}
+    more: dict[str, Any] = {"contribution_period": per}
     assert count(events, "first", **more) == word
     refused = f"'second' protects one {word} .*about one {word} .UTC, time.: that is a period by an"
     with pytest.raises(InvalidInputError, match=refused):

@@ -136,7 +136,7 @@ def test_noise_of_another_stream_changes_no_release(
     night(state, 1, "b")
     night(state, 1)
     (mine,), (theirs,) = (
-        ask(state, "SELECT id FROM counton_streams WHERE name = :name", stream=name)
+        ask(state, "SELECT id FROM counton_streams WHERE name = :name", name=name)
         for name in ("pages", "b")
     )
     ask(state, "DELETE FROM counton_noise WHERE stream_id = :mine", mine=mine[0])

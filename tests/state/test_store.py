@@ -229,7 +229,7 @@ def test_who_names_no_unit_is_asked_where_there_are_several(file: Path) -> None:
         kept_line([1, 2, 3], file)
     with Store(file) as store:
         assert store.streams == ("visit", "visitor")
-    first = kept_line([1, 2], file, unit="visit")
+    first = kept_line([1, 2], file, privacy_unit="visit")
     assert kept_line([1, 2], file) == first  # its terms say which
 
 
@@ -239,7 +239,7 @@ def test_a_unit_is_not_named_after_others_that_nobody_named(file: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"the unit of 'a' .* call the unit 'unit'"):
         _shown_as(file, named, "b")
     with pytest.raises(InvalidInputError, match=r"unit is 'visitor', but the unit of 'a'"):
-        kept_line([1, 2], file, unit="visitor")
+        kept_line([1, 2], file, privacy_unit="visitor")
     with Store(file) as store:
         assert [spend.name for spend in store.entries] == ["a"]
 

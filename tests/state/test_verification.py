@@ -185,7 +185,12 @@ def test_another_key_is_refused_or_skipped(state: Path, tmp_path: Path) -> None:
     assert not any(one.right for one in verify(state))
 
 
-GROUPS = {"groups": ["home", "shop"], "start": "2024-03-01", "release": "totals", "most": 3}
+GROUPS = {
+    "groups": ["home", "shop"],
+    "start": "2024-03-01",
+    "series": "cumulative",
+    "max_contributions": 3,
+}
 
 
 def sealed(state: Path) -> None:
@@ -205,7 +210,7 @@ def sealed(state: Path) -> None:
             "not what was written under its key",
         ),
         (
-            "UPDATE counton_streams SET details = replace(details, 'totals', 'windows')",
+            "UPDATE counton_streams SET details = replace(details, 'cumulative', 'per-window')",
             "not what was written under its key",
         ),
         ("UPDATE counton_streams SET details = 'x'", "details"),

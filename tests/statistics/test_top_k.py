@@ -247,9 +247,14 @@ def test_the_level_that_a_refusal_names_is_known(groups: int) -> None:
     ("what", "own"),
     [
         ("top-k", {"group_by": "page", "groups": "a,b,c", "confidence_level": 0.999999999}),
-        ("top-k", {"by": "page", "unlisted_groups": "discover", "delta": "1e-6", "level": 0.9999}),
+        ("top-k", {
+            "group_by": "page", "unlisted_groups": "discover", "delta": "1e-6",
+            "confidence_level": 0.9999,
+        }),
         ("report", {
-            "statistics": {"pages": {"statistic": "top-k", "by": "page", "groups": ["a", "b"]}},
+            "statistics": {
+                "pages": {"statistic": "top-k", "group_by": "page", "groups": ["a", "b"]},
+            },
             "confidence_level": 0.999999999,
         }),
     ],

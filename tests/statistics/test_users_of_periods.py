@@ -154,7 +154,10 @@ def test_periods_that_end_within_windows_are_added_up(tmp_path: Path) -> None:
 
 
 def test_numbers_of_periods_are_for_who_counts_anew(tmp_path: Path) -> None:
-    for changed in ({"what": "count", "max_contributions": 2, "at_least": None}, {"per": None}):
+    for changed in (
+        {"what": "count", "max_contributions": 2, "at_least": None},
+        {"contribution_period": None},
+    ):
         with pytest.raises(InvalidInputError, match="series=period-to-date"):
             run(job(tmp_path, **changed, series="period-to-date"))
 

@@ -562,9 +562,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
     }
     check_named(match["stds"], known, match)
     unknown = set(numbers) - set(known)
-    named = (
-        set(re.split(r", | and ", match["unlisted_groups"])) if match["unlisted_groups"] else set()
-    )
+    named = set(re.split(r", | and ", match["unknown"])) if match["unknown"] else set()
     require(named == unknown, match)
     check_deviations(known, truth, match)
 

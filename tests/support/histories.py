@@ -31,12 +31,12 @@ Move = tuple[str, int, int]
 OF_FILES = {
     "release": 9, "save": 3, "restore": 3, "link": 1, "hard_link": 1, "copy_key": 1, "hold": 1,
     "go_on_held": 2, "unwritable": 2, "note_fails": 1, "killed": 2, "late": 1, "create": 1,
-    "look": 1, "end": 1, "continues": 1, "upstream_max_contributions": 2, "moves_in_part": 1,
+    "look": 1, "end": 1, "continues": 1, "moves": 2, "moves_in_part": 1,
 }  # fmt: skip
 OF_SERVERS = {
     "release": 9, "save": 3, "restore": 3, "copy_key": 1, "hold": 1, "go_on_held": 2,
     "note_fails": 1, "killed": 1, "late": 1, "look": 1, "continues": 1,
-    "upstream_max_contributions": 2,
+    "moves": 2,
     "moves_in_part": 1,
 }  # fmt: skip
 

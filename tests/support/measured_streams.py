@@ -319,7 +319,7 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 _DAYS = {"time": "at", "every": "1d", "start": "2024-03-01"}
 WINDOWS: dict[str, dict[str, Any]] = {
-    "steps": {**_DAYS, "steps": STEPS},
+    "steps": {**_DAYS, "windows": STEPS},
     "windows": {**_DAYS, "windows": STEPS, "series": "per-window"},
     "both": {**_DAYS, "windows": STEPS, "series": "both"},
     "expected_windows": {**_DAYS, "expected_windows": STEPS},
@@ -379,7 +379,7 @@ class Case:
             options |= {"user": "user", "max_contributions": self.most}
         if self.unit == "replaced":
             options["replace"] = True
-        if self.windows in ONE_STEP and "most" in options:
+        if self.windows in ONE_STEP and "max_contributions" in options:
             options["max_contributions"] = 1
         if self.statistic == "reach" and self.most == 1:
             options["at_least"] = "1"

@@ -317,7 +317,7 @@ ONCE: dict[str, tuple[str, dict[str, Any]]] = {
         {"columns": "group,id", "groups": "group=1,2;id=0,1,2,3", "count_column": "value"},
     ),
 }  # fmt: skip
-ONCE_PEOPLE = tuple(people for people in PEOPLE if "per" not in people)
+ONCE_PEOPLE = tuple(people for people in PEOPLE if "contribution_period" not in people)
 #: Columns of tables that hold what is released; all others must not differ.
 NUMBERS = {"estimate", "lower", "upper"}
 

@@ -34,7 +34,7 @@ def line(
     **more: Any,
 ) -> Any:
     """A line of counts; its strategy by name, or itself."""
-    given: dict[str, Any] = {"workload": workload, "count_column": True, **more}
+    given: dict[str, Any] = {"workload": workload, "counts": True, **more}
     if isinstance(strategy, str):
         given["line"] = None if strategy == "auto" else strategy
     else:

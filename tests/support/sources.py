@@ -69,7 +69,7 @@ STATISTICS: dict[str, tuple[str, dict[str, Any]]] = {
 PEOPLE: dict[str, dict[str, Any]] = {
     "events": {},
     "people": {"user": "user", "max_contributions": 2},
-    "ids": {"id": "id"},
+    "ids": {"row_id": "id"},
     "ids of people": {
         "user": "user",
         "max_contributions": 2,
@@ -119,16 +119,16 @@ def case(seed: int, statistic: str, people: str, *, append: bool) -> Case:
     nights: list[list[dict[str, Any]]] = []
     for begin, end in ((-2, ENDS[0] - 1), (ENDS[0] - 4, ENDS[1] - 1)):
         nights.append([_row(chance, begin, end, numbered) for _ in range(chance.randint(20, 60))])
-    if "id" in PEOPLE.get(people, {}):
+    if "row_id" in PEOPLE.get(people, {}):
         nights[1] += chance.sample(nights[0], 9)
     frames = [pl.DataFrame(rows, schema=SCHEMA | _users(numbered)) for rows in nights]
     if not append:
         frames[1] = pl.concat(frames).sample(fraction=1, shuffle=True, seed=seed)
     of_people = (PEOPLE | CHOICES)[people]
     if what in ("distinct", "reach"):  # whose rows are those of users already
-        of_people = {name: of_people[name] for name in ("id",) if name in of_people}
+        of_people = {name: of_people[name] for name in ("row_id",) if name in of_people}
     own = {**own, **of_people}
-    if "other" not in own:
+    if "other_group" not in own:
         own.setdefault("unlisted_groups", "drop")
     if seed % 3 == 0:
         own["timezone"] = "Europe/Paris"

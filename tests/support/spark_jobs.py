@@ -95,8 +95,8 @@ JOBS: dict[str, tuple[str, dict[str, Any]]] = {
         "count",
         {**BY, "user": "user", "distinct_users": True, "max_contributions": 2},
     ),
-    "ids": ("count", {**BY, "id": "id"}),
-    "ids of people": ("count", {**BY, **PEOPLE, "id": "id"}),
+    "ids": ("count", {**BY, "row_id": "id"}),
+    "ids of people": ("count", {**BY, **PEOPLE, "row_id": "id"}),
     "late days": ("count", {**BY, "row_id": "id", "allowed_lateness": "7d"}),
     "late days of people": (
         "average",

@@ -69,7 +69,7 @@ def test_runs_share_no_noise_even_where_the_name_was_forgotten(
     key = Key.generate()
     first = noise_of(strategy, key)
     one = [first.add(step, ONES) for step in (1, 2, 3)]
-    monkeypatch.setattr(guard_file, "_known", {})
+    monkeypatch.setattr(guard_file, "_identities", {})
     second = noise_of(strategy, key)
     for step, release in enumerate(one, 1):
         assert far(release, second.add(step, ZEROS))
@@ -85,7 +85,7 @@ def test_a_key_of_a_file_remembers_names_beside_it(
     noise_of(STRATEGIES[0], Key.load(path), name="second").add(1, ZEROS)
     shared = Key.load(path).with_salt("0")
     noise_of(STRATEGIES[0], shared, name="first").add(1, ZEROS)
-    monkeypatch.setattr(guard_file, "_known", {})  # another process
+    monkeypatch.setattr(guard_file, "_identities", {})  # another process
     for name in ("first", "second"):
         with pytest.raises(StateError, match="another run"):
             noise_of(STRATEGIES[0], Key.load(path), name=name).add(1, ONES)
@@ -117,7 +117,7 @@ def test_a_witness_that_stands_and_cannot_be_written_stops_a_run(
     Key.generate().save(path)
     noise_of(STRATEGIES[0], Key.load(path), name="first").add(1, ZEROS)
     before = guard_file.witness_of(path).read_bytes()
-    monkeypatch.setattr(guard_file, "_known", {})  # another process
+    monkeypatch.setattr(guard_file, "_identities", {})  # another process
     with monkeypatch.context() as immutable:
         refuse_writing(immutable)
         for name in ("first", "second"):

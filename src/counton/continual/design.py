@@ -118,7 +118,7 @@ class Design(Generic[S]):
     >>> from counton import PureDP, plan
     >>> best = plan(365, PureDP(1)).best
     >>> best.strategy_family, best.family
-    ('solved', 'laplace')
+    ('least-squares', 'laplace')
     >>> round(best.errors.mean_std, 1), round(best.errors.max_std)
     (7.9, 9)
     """

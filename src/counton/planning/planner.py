@@ -309,7 +309,7 @@ class StreamPlan(Plan[Design]):
 
     @property
     def steps(self) -> int:
-        """Number of steps of the errors: the horizon, or ``around`` of `counton.plan`."""
+        """Number of steps of the errors: the horizon, or ``expected_windows`` of `counton.plan`."""
         return self.best.errors.steps if self.horizon is None else self.horizon
 
     @cached_property
