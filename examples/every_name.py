@@ -34,11 +34,10 @@ def in_memory(key: ct.Key) -> None:
     counter = ct.Counter(best.strategy, ct.ZCDP(1), key=key, name="visits", contribution=two)
     print(counter.release(3).interval(confidence_level=0.99), ct.plan_cells((2, 8), epsilon=1).best)
     print(ct.ExpiringDP(1), ct.ExpiringZCDP(0.1), ct.plan_expiring({1: 1, 365: 3}, steps=1000))
+    start = ct.RunningStatistic.start
     for event, statistics in EVENTS:
         for one in statistics:
-            running = ct.RunningStatistic.start(
-                one, 9, ct.PureDP(1), key=key, name=str(one), batched=True
-            )
+            running = start(one, 9, ct.PureDP(1), key=key, name=str(one), batched=True)
             print(running.release_batch([event]))
 
 

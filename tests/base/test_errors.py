@@ -22,7 +22,7 @@ def test_what_a_message_shows_cannot_pass_for_a_field() -> None:
 
 def test_a_field_without_another_name_keeps_its_own() -> None:
     error = CountonError(f"{field('stream')} and {field('every', '1h')}")
-    assert error.translate({}) == str(error) == "name and every=1h"
+    assert error.translate({}) == str(error) == "stream and every=1h"
 
 
 def test_an_error_that_went_to_another_process_still_knows_its_fields() -> None:

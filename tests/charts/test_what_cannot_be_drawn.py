@@ -88,7 +88,7 @@ def test_numbers_are_told_and_written_though_the_chart_fails(folder: Path) -> No
     again = counton(*asked, "--json")
     report = json.loads(again.stdout)
     assert again.exit_code == 1
-    assert report["plot"] is None
+    assert report["chart"] is None
     assert report["not_drawn"].startswith("'c.png' was not drawn")
     drawn = counton("export", "s.db", "--output", "d.png")
     assert drawn.exit_code == 1
@@ -143,7 +143,17 @@ def test_a_nightly_mail_has_no_remark_on_fonts_or_folders(folder: Path) -> None:
     files = ["--state", "s.db", "--chart", "c.png"]
     program = "from counton.cli.__main__ import main; main()"
     done = run_program(
-        [sys.executable, "-c", program, "count", "visits.csv", *words, "home,店舗 ☂", *files],
+        [
+            sys.executable,
+            "-c",
+            program,
+            "release",
+            "count",
+            "visits.csv",
+            *words,
+            "home,店舗 ☂",
+            *files,
+        ],
         env={**os.environ, "HOME": home, "MPLCONFIGDIR": home, "XDG_CACHE_HOME": home},
     )
     assert done.returncode == 0, done.stderr

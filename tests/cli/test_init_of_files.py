@@ -21,7 +21,7 @@ MOMENTS = [
 ]
 DAYS = [datetime(2024, 3, 1) + timedelta(days=day) for day in range(40)]
 #: What is asked of every file of the past.
-PAST = ["start", "until", "user", "max_contributions", "contribution_period"]
+PAST = ["start", "until", "user", "max-contributions", "contribution-period"]
 
 
 class Export(NamedTuple):
@@ -386,9 +386,9 @@ def test_init_of_rows_of_totals_warns_and_counts_them_in_no_group_unasked(
     ]
     words += ["--start", "2024-03-01", "--until", "latest-event", "--epsilon", "50"]
     job, said = job_of_file("visits.csv", written("day,region", rows), *words)
-    assert [key for key, value in job.items() if value == ""] == ["other"]
+    assert [key for key, value in job.items() if value == ""] == ["other-group"]
     assert f"confidential: column 'region' has rows called {total!r}" in said
-    assert "leaves empty: other" in place.plain("run", "nightly.toml").refused()
+    assert "leaves empty: other-group" in place.plain("run", "nightly.toml").refused()
     text = Path("nightly.toml").read_text("utf-8")
     assert "also a row of totals; without this line such a row stops the run" in text
     Path("nightly.toml").write_text(text.replace('other-group = ""\n', ""), "utf-8")
@@ -444,7 +444,7 @@ def test_init_after_its_questions_makes_a_job_that_protects_a_period_of_each_per
         "timezone": "UTC",
         "start": "2024-03-01",
         "until": "latest-event",
-        "contribution_period": "1d",
+        "contribution-period": "1d",
     }
     assert f"refuses an empty line: {', '.join(answers)}." in done.out
     for key, answer in answers.items():

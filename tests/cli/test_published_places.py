@@ -40,11 +40,11 @@ def file(tmp_path: Path) -> Path:
         ("v.db.key", "(state)"),
         ("v.db-wal", "(state)"),
         ("./v.db-journal", "(state)"),
-        ("visits.csv", "(out)"),
-        ("visits.csv.json", "(the description beside its out)"),
-        ("visits.svg", "(plot)"),
+        ("visits.csv", "(output)"),
+        ("visits.csv.json", "(the description beside its output)"),
+        ("visits.svg", "(chart)"),
         ("bad.csv", "(bad-rows)"),
-        ("guard", "(witness)"),
+        ("guard", "(rollback-guard)"),
     ],
 )
 def test_publishing_over_a_file_of_a_job_is_refused_before_a_release(

@@ -21,8 +21,8 @@ from counton.testing import PropertyViolationError, check_statistic
 pytestmark = pytest.mark.slow
 ROWS = "at,shop,paid\n2024-03-01T00:10,a,3\n2024-03-01T00:20,b,9\n2024-03-01T01:10,a,12\n"
 STREAM: dict[str, Any] = {
-    "time": "at", "every": "1h", "start": "2024-03-01", "steps": 24, "epsilon": 10**6,
-    "strategy": "binary", "by": "shop", "groups": "a,b", "value": "paid", "threshold": 5,
+    "time": "at", "every": "1h", "start": "2024-03-01", "windows": 24, "epsilon": 10**6,
+    "strategy": "binary", "group_by": "shop", "groups": "a,b", "value": "paid", "threshold": 5,
 }  # fmt: skip
 
 

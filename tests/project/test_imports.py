@@ -147,8 +147,9 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 # ------------------------------------------------------------------- how much a first run loads
 
-#: Modules of counton that a first ``counton release count`` loads, at most.
-MOST_MODULES = 230
+#: Modules of counton that a first ``counton release count`` loads, at most: ten more than when a
+#: run, its contribution rules, its schema of columns and `release` had no modules of their own.
+MOST_MODULES = 235
 
 
 def test_a_first_count_loads_few_modules(tmp_path: Path) -> None:

@@ -78,8 +78,12 @@ def example_lines(statistic: str) -> list[str]:
     lines = []
     if model.example_file is not None:
         path, text = model.example_file
-        written = text.replace("\n", r"\n")
-        lines = [f"printf {shlex.quote(written)} \\", f"    > {path}"]
+        line = text.removesuffix("\n")
+        written = f"echo {shlex.quote(line)}"
+        if "\n" in line:
+            escaped = text.replace("\n", r"\n")
+            written = f"printf {shlex.quote(escaped)}"
+        lines = [f"{written} \\", f"    > {path}"]
     words = [
         f"--{key} {shlex.quote(value)}" for key, value in {**model.example, **_EXAMPLE}.items()
     ]

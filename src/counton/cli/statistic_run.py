@@ -47,6 +47,8 @@ from counton.run.run_job import RunResult, run
 STANDARD_INPUT = "-"
 #: What a series publishes, for the question before a stream begins.
 _SERIES_TEXT = {
+    "cumulative": "totals",
+    "per-window": "windows",
     "both": "totals and windows",
     "period-to-date": "of each period in which users are counted anew, its number so far",
 }

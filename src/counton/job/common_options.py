@@ -90,7 +90,7 @@ class DeclaredGroupOptions(Section):
     heading = "Groups"
     scope = STREAM
 
-    groups: v.Domain | None = option("All groups, from public knowledge: a file, or A,B,C.", OFTEN)
+    groups: v.Domain | None = option("All groups, publicly known: a file, or A,B,C.", OFTEN)
 
 
 class GroupOptions(DeclaredGroupOptions):
@@ -99,9 +99,7 @@ class GroupOptions(DeclaredGroupOptions):
     heading = "Groups"
     scope = STREAM
 
-    group_by: v.Columns | None = option(
-        "Column with the group of each row, or several: A,B.", OFTEN
-    )
+    group_by: v.Columns | None = option("Column with each row's group, or several: A,B.", OFTEN)
     other_group: v.Text | None = option("Name of one more group, for rows of undeclared groups.")
 
 
@@ -223,9 +221,7 @@ class UserPeriodOptions(UserOptions):
     heading = "Contributions"
     scope = STREAM
 
-    contribution_period: v.Length | None = option(
-        "Period in which so many rows of a user count, as in 1d."
-    )
+    contribution_period: v.Length | None = option("Period of this bound on a user, as in 1d.")
     retain: v.Length | None = option(
         "How long after a period its users are remembered, as in 7d. [default: 35d]",
         REMEMBERED,
@@ -299,9 +295,7 @@ class OutputOptions(Section):
     heading = "Output"
     scope = OUTPUT
 
-    output: v.File | None = option(
-        "File for the released table: .parquet, .csv or .json.", RUN_ONLY, OFTEN
-    )
+    output: v.File | None = option("File for the table: .parquet, .csv or .json.", RUN_ONLY, OFTEN)
     chart: v.File | None = option("File for a chart: .png, .svg or .pdf.", RUN_ONLY)
     title: v.Text | None = option("Title of the chart.", FILE_ONLY)
     axis: v.Text | None = option("Label of the chart's vertical axis.", FILE_ONLY)

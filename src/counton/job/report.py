@@ -146,6 +146,6 @@ class ReportJob(
     example: ClassVar[Mapping[str, str]] = {"statistics": "numbers.json"}
     example_file: ClassVar[tuple[str, str] | None] = (
         "numbers.json",
-        '{"pages":{"statistic":"top-k","group_by":"page","groups":"home,shop"}}\n',
+        '{"top":{"statistic":"top-k","group-by":"page","groups":"home,shop"}}\n',
     )
     needs: ClassVar[tuple[str, ...]] = ("statistics",)

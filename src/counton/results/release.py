@@ -20,7 +20,6 @@ from counton.base.outside_input import shown_name
 from counton.continual import Design, Releases, StepRelease
 from counton.continual.comparisons import Answer, answer
 from counton.continual.formulas import Estimate, Ratio, difference, shifted_ratio
-from counton.continual.html_table import html_table
 from counton.continual.releases import noise_in_words
 from counton.results.display import ChartOptions
 from counton.results.metadata import counted_anew
@@ -603,6 +602,8 @@ class Release:
     def _repr_html_(self) -> str:
         words = self.describe()
         if not self.numbers.steps:
+            from counton.continual.html_table import html_table
+
             return html_table(words, {})
         return page(self.numbers, words, self.figures if self.numbers.drawable else dict)
 

@@ -14,7 +14,6 @@ import numpy as np
 from counton.base.columns import TextTable, list_in_words, readable
 from counton.base.exact import percent, quantity, text
 from counton.base.table_schema import WINDOW
-from counton.continual.html_table import html_table
 from counton.results.series import Series
 from counton.results.systematic_errors import systematic_errors
 from counton.results.text import statistic_in_words
@@ -261,6 +260,8 @@ _ROWS = 24
 
 def page(released: ReleaseData, words: str, figures: Callable[[], Mapping[str, Figure]]) -> str:
     """Return HTML that shows a release: words, the first groups, and charts."""
+    from counton.continual.html_table import html_table
+
     table = released.last_rows(_ROWS)
     more = 0 if released.rows is None else len(released.groups) - table.height // released.n_series
     if more > 0:

@@ -232,7 +232,7 @@ class Report(AccumulatorStatistic):
     example = "statistics=numbers.json"
     example_file = (
         "numbers.json",
-        '{"pages":{"statistic":"top-k","group_by":"page","groups":"home,shop"}}\n',
+        '{"top":{"statistic":"top-k","group-by":"page","groups":"home,shop"}}\n',
     )
     says = "Several statistics of the same rows, under one guarantee and one bound on people."
     phrase = "report of {statistics}"
