@@ -43,18 +43,23 @@ EVENT = [(0, "ann", 4)]
 USER = [(hour, "ann", 4) for hour in (0, 0, 1, 1)]
 LATE = [(0, "ann", 4)]
 #: Of groups that nobody declared: what a group shows, and 0 where it does not.
-FOUND = {"unknown": "discover", "delta": "1e-3", "steps": 1}
+FOUND = {"unlisted_groups": "discover", "delta": "1e-3", "windows": 1}
 JOBS: dict[str, tuple[str, dict[str, Any], list[Any], int]] = {
-    "one count": ("count", {"steps": 1}, EVENT, 0),
-    "one average": ("average", {**VALUE, "steps": 1}, EVENT, 0),
+    "one count": ("count", {"windows": 1}, EVENT, 0),
+    "one average": ("average", {**VALUE, "windows": 1}, EVENT, 0),
     "count": ("count", {}, EVENT, 0),
     "count, a late row": ("count", {}, LATE, 1),
     "sum": ("sum", VALUE, [(0, "ann", 99)], 0),
     "average": ("average", VALUE, EVENT, 0),
-    "users": ("distinct", {"user": "user", "most": 1}, USER, 0),
-    "two rows of each user": ("count", {"user": "user", "most": 2}, USER, 0),
+    "users": ("distinct", {"user": "user", "max_contributions": 1}, USER, 0),
+    "two rows of each user": ("count", {"user": "user", "max_contributions": 2}, USER, 0),
     "groups that are found": ("count", FOUND, EVENT, 0),
-    "average of two rows of each user": ("average", {**VALUE, "user": "user", "most": 2}, USER, 0),
+    "average of two rows of each user": (
+        "average",
+        {**VALUE, "user": "user", "max_contributions": 2},
+        USER,
+        0,
+    ),
 }
 
 
@@ -68,7 +73,7 @@ def without_what_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
 def released(name: str, *, with_unit: bool) -> Floats:
     """What is released of each group at each step, as shape ``(groups, steps)``."""
     what, options, unit, late = JOBS[name]
-    steps = options.get("steps", 4)
+    steps = options.get("windows", 4)
     labels = [f"g{number}" for number in range(GROUPS)]
     others = [(hour, f"u{hour}", 1 + hour % 3) for hour in range(4)]
     found: list[Floats] = []
@@ -82,14 +87,14 @@ def released(name: str, *, with_unit: bool) -> Floats:
             one = pl.DataFrame({"at": times, "user": users, "value": values})
             frame = pl.DataFrame({"group": labels}).join(one, how="cross")
             frame = frame.with_columns(user=pl.col("user") + pl.col("group"))
-            declared = {} if "unknown" in options else {"domain": labels}
+            declared = {} if "unlisted_groups" in options else {"groups": labels}
             job = Job(
                 what, frame, f"{folder}/s.db", time="at", every="1h", start="2024-03-01",
                 group_by="group", epsilon=1, strategy="binary", allow_empty_windows=True,
-                until=f"2024-03-01T0{ends}:00", **{"steps": steps, **declared, **options},
+                until=f"2024-03-01T0{ends}:00", **{"windows": steps, **declared, **options},
             )  # fmt: skip
             with run(job) as outcome:
-                if "unknown" in options:
+                if "unlisted_groups" in options:
                     table = outcome.read().table()
                     shown = dict(table.select("group", "estimate").iter_rows())
                     return np.array([[shown.get(label, 0.0)] for label in labels])

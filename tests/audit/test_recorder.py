@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-BY: dict[str, Any] = {"by": "group", "domain": "1,2", "unknown": "drop"}
+BY: dict[str, Any] = {"group_by": "group", "groups": "1,2", "unlisted_groups": "drop"}
 REPORT: dict[str, Any] = {
     "statistics": {
         "n": {"statistic": "count"},
@@ -44,24 +44,24 @@ EVENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "hierarchy of quantiles": (
         "quantiles", {"value": "value", "edges": "0,2,4,6,8", "line": "hierarchy"},
     ),
-    "ranges": ("ranges", {"label": "group", "domain": "1,2,3", "unknown": "drop"}),
-    "top-k": ("top-k", {"by": "group", "domain": "1,2", "unknown": "drop"}),
+    "ranges": ("ranges", {"label": "group", "groups": "1,2,3", "unlisted_groups": "drop"}),
+    "top-k": ("top-k", {"group_by": "group", "groups": "1,2", "unlisted_groups": "drop"}),
     "report": ("report", REPORT),
     "moments": ("moments", {"columns": "value", "bounds": "0:9", "grid": 8}),
     "hierarchy": (
         "hierarchy",
         {
             "levels": "group,letter",
-            "domain": {"group": ["1", "1", "2", "2"], "letter": ["a", "b", "a", "b"]},
-            "unknown": "drop",
+            "groups": {"group": ["1", "1", "2", "2"], "letter": ["a", "b", "a", "b"]},
+            "unlisted_groups": "drop",
         },
     ),
     "contingency": (
         "contingency",
         {
             "columns": "group,letter",
-            "domain": {"group": ["1", "2"], "letter": ["a", "b"]},
-            "unknown": "drop",
+            "groups": {"group": ["1", "2"], "letter": ["a", "b"]},
+            "unlisted_groups": "drop",
         },
     ),
     "edges": ("edges", {"edge": "one,two", "late": "drop"}),
@@ -80,10 +80,13 @@ USERS: dict[str, tuple[str, dict[str, Any]]] = {
     "count of two rows each": ("count", {"user": "user", "max_contributions": 2}),
     "two rows each and two hours": (
         "count",
-        {"user": "user", "most": 2, "contribution_period": "2h"},
+        {"user": "user", "max_contributions": 2, "contribution_period": "2h"},
     ),
-    "two groups each": ("count", {"user": "user", "most": 2, "distinct": True, **BY}),
-    "average of people": ("average", {"user": "user", "most": 2, **VALUE}),
+    "two groups each": (
+        "count",
+        {"user": "user", "max_contributions": 2, "once_per_window": True, **BY},
+    ),
+    "average of people": ("average", {"user": "user", "max_contributions": 2, **VALUE}),
     "users": ("distinct", {"user": "user"}),
     "reach": ("reach", {"user": "user", "at_least": "1,3"}),
     "report of people": ("report", {**REPORT, "user": "user", "max_contributions": 2}),
