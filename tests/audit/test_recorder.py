@@ -77,13 +77,16 @@ EVENTS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }  # fmt: skip
 USERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "count of two rows each": ("count", {"user": "user", "most": 2}),
-    "two rows each and two hours": ("count", {"user": "user", "most": 2, "per": "2h"}),
+    "count of two rows each": ("count", {"user": "user", "max_contributions": 2}),
+    "two rows each and two hours": (
+        "count",
+        {"user": "user", "most": 2, "contribution_period": "2h"},
+    ),
     "two groups each": ("count", {"user": "user", "most": 2, "distinct": True, **BY}),
     "average of people": ("average", {"user": "user", "most": 2, **VALUE}),
     "users": ("distinct", {"user": "user"}),
     "reach": ("reach", {"user": "user", "at_least": "1,3"}),
-    "report of people": ("report", {**REPORT, "user": "user", "most": 2}),
+    "report of people": ("report", {**REPORT, "user": "user", "max_contributions": 2}),
 }
 GUARANTEES: dict[str, dict[str, Any]] = {
     "pure": {"epsilon": 1},
@@ -107,7 +110,10 @@ def test_a_person_moves_nothing_but_what_is_declared(
     statistic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     what, options = USERS[statistic]
-    audit(Neighbours(what, options, USUAL, PERIOD if "per" in options else PERSON), monkeypatch)
+    audit(
+        Neighbours(what, options, USUAL, PERIOD if "contribution_period" in options else PERSON),
+        monkeypatch,
+    )
 
 
 def recorder() -> tuple[Any, Any, Any, Any]:

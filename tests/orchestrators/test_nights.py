@@ -192,11 +192,14 @@ def test_a_killed_night_is_run_again(program: Program) -> None:
 
 def test_the_recipe_knows_the_exit_codes() -> None:
     tree = ast.parse((ROOT / "deploy" / "airflow" / "nightly.py").read_text())
-    values = (node for node in tree.body if isinstance(node, ast.Assign))
-    (codes,) = (
-        ast.literal_eval(node.value) for node in values if "AGAIN" in ast.unparse(node.targets[0])
+    values = [node for node in tree.body if isinstance(node, ast.Assign)]
+    (done, again) = (
+        {*ast.literal_eval(node.value)}
+        for name in ("DONE", "AGAIN")
+        for node in values
+        if ast.unparse(node.targets[0]) == name
     )
-    assert [{*part} for part in codes] == [{int(ExitCode.OK)}, {int(code) for code in AGAIN}]
+    assert (done, again) == ({int(ExitCode.OK)}, {int(code) for code in AGAIN})
 
 
 @pytest.mark.parametrize("code", ExitCode, ids=str)

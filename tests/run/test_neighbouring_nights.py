@@ -34,7 +34,7 @@ from whole_nights import (
     share_of_closed,
 )
 
-from counton.run import chosen_rows, run_job
+from counton.run import chosen_rows, rows_of_run
 from counton.run.planned_steps import SnapshotOfRun
 from counton.windowing.windows import Windows
 
@@ -376,13 +376,13 @@ def covers_windows_in_part(patch: pytest.MonkeyPatch) -> None:
 def covers_windows_of_rows(patch: pytest.MonkeyPatch) -> None:
     """The covered windows hang on the rows, of which one alone wipes out the others."""
 
-    def of_rows(sums: pl.DataFrame, covered: range, *more: Any) -> SnapshotOfRun:
+    def of_rows(sums: pl.DataFrame, covered: range, *more: Any, **named: Any) -> SnapshotOfRun:
         if sums.height:
             first: Any = sums["step"].min()
             covered = range(max(covered.start, first), covered.stop)
-        return SnapshotOfRun(sums, covered, *more)
+        return SnapshotOfRun(sums, covered, *more, **named)
 
-    patch.setattr(run_job, "SnapshotOfRun", of_rows)
+    patch.setattr(rows_of_run, "SnapshotOfRun", of_rows)
 
 
 def chooses_rows_anew(patch: pytest.MonkeyPatch) -> None:

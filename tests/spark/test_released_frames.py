@@ -42,9 +42,9 @@ def test_a_frame_is_what_was_released_and_answers(name: str, tmp_path: Path, spa
         kept = counton.read(spark.table("released"), stream="it")
         assert kept.table().equals(table)
         if name == "groups":
-            late = counton.read(spark.table("released").where("step > 9"))
+            late = counton.read(spark.table("released").where("window_index > 9"))
             assert late.numbers.shown_steps == range(10, 19)
-    with pytest.raises(InvalidInputError, match="belongs to stream 'it': correct name=other"):
+    with pytest.raises(InvalidInputError, match="belongs to stream 'it': correct stream=other"):
         counton.read(frame, stream="other")
     with pytest.raises(InvalidInputError, match="has lost the description of its stream"):
         counton.read(spark.range(3))

@@ -188,15 +188,18 @@ def published(
                     fixed = [name for name in PUBLIC if name in table.columns]
                     if what == "top-k":
                         fixed.remove("group")  # the ranking is read from what is released
-                    if "top" in options.get("statistics", ()):
-                        fixed.remove("name")
                     if options.get("unlisted_groups") == "discover":
                         fixed = []
                     values = np.asarray(releases_of(outcome), float)
                     values = values / float(design_of(outcome).units.exact)
                     contribution = outcome.spec.description().contribution
                     design = design_of(outcome)
-                    said.append(f"{table.schema} {table.select(fixed).rows()}")
+                    shown = table
+                    if "top" in options.get("statistics", ()):  # the same of a part of a report
+                        is_ranked = pl.col("statistic") == "top"
+                        group = pl.when(is_ranked).then(None).otherwise(pl.col("group"))
+                        shown = table.with_columns(group=group)
+                    said.append(f"{table.schema} {shown.select(fixed).rows()}")
                 if thorough:
                     said.append(_all_words(Path(folder, "s.db"), folder))
             except CountonError as error:
@@ -223,6 +226,7 @@ PUBLIC = (
     "window_start",
     "window_end",
     "series",
+    "statistic",
     "group",
     "measure",
     "edge",
