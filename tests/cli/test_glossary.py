@@ -8,7 +8,7 @@ import pytest
 
 #: What readers of all pages did not understand.
 WORDS = (
-    "cell", "step", "added or removed", "neighbours", "Solved", "Hats", "knots", "Epochs",
+    "cell", "step", "added or removed", "neighbours", "least-squares", "Hats", "knots", "Epochs",
     "least of any mechanism", "which later steps and cells the protected unit counts",
     "written under its key", "checkpoint", "witness", "is_certain", "discrete Laplace of scale 2",
     "rho", "36 to 38",

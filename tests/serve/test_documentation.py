@@ -39,7 +39,10 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     place.close()
     assert done.returncode == 0, done.stdout + done.stderr
     assert '{"batch":"first","rows":2,"counted":2,"counted_nowhere":{}}' in done.stdout
-    assert "step,window_start,window_end,group,estimate,std,lower,upper" in done.stdout
+    assert (
+        "window_index,window_start,window_end,series,group,estimate,noise_std,lower,upper"
+        in done.stdout
+    )
     assert '"next_release":' in done.stdout
 
 

@@ -212,7 +212,7 @@ def test_malformed_terms_with_their_checksum_are_refused_in_a_sentence(tmp_path:
     folder = copied(VERSION, tmp_path / "state")
     state = folder / "state.db"
     _write_fact(state, "revised", ("contribution", "per_cell"), None, column="terms")
-    _write_fact(state, "visitors", ("record", "per"), "9" * 5000)
+    _write_fact(state, "visitors", ("record", "contribution_period"), "9" * 5000)
     _assert_refused(["inspect", str(state), "--stream", "visitors"])
     _assert_refused(_run_of_visitors(folder)[1])
 
