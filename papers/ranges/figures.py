@@ -438,7 +438,7 @@ def _properties(path: Path) -> Figure:
         ax.axhline(y - 0.5, color="#e6e6e6", linewidth=0.8)
     return save(
         canvas, path, title,
-        "Which mechanisms are unbiased, consistent and of known law, and how far apart the "
-        "variances of their levels are. Only the cascade and the plain binary tree treat all "
+        "Which mechanisms are unbiased, consistent and of known distribution, and how far apart "
+        "the variances of their levels are. Only the cascade and the plain binary tree treat all "
         "levels alike, and of these only the cascade's answers add up.",
     )  # fmt: skip
