@@ -37,12 +37,12 @@ def main(words: Sequence[str] | None = None) -> None:
     which.add_argument("--spark", action="store_true", help="the departures with Spark")
     asked = parser.parse_args(words)
     with explain_errors():
-        if asked.departures or asked.expire:
+        if asked.departures or asked.expiring:
             from counton.cli.command_text import CommandActions
             from counton.cli.statistic_run import perform
             from examples.departures import options_for
 
-            perform(options_for(asked.folder, expire=asked.expire), CommandActions())
+            perform(options_for(asked.folder, expire=asked.expiring), CommandActions())
         elif asked.hierarchy:
             from counton.cli.command_text import CommandActions
             from counton.cli.statistic_run import perform

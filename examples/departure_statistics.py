@@ -48,7 +48,7 @@ def run_statistics(folder: str) -> None:
         "top-k",
         "destinations.parquet",
         {"every": "1h", "windows": 8760},
-        {"by": "dest"},
+        {"group_by": "dest"},
         {"groups": str(target / "destinations.txt"), "top": 6, "privacy_unit": "departure"},
         over=720,
     )

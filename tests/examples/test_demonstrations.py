@@ -66,7 +66,7 @@ def test_cities_add_up_at_every_level(tmp_path: Path, capsys: pytest.CaptureFixt
     words = ["--hierarchy", "--folder", str(tmp_path)]
     main(words)
     table = pl.read_parquet(tmp_path / "populations.parquet")
-    sums = table.group_by("level").agg(pl.col("estimate").sum())["estimate"]
+    sums = table.group_by("tree_level").agg(pl.col("estimate").sum())["estimate"]
     assert sums.n_unique() == 1  # every level adds up to the same total, to the last bit
     capsys.readouterr()
     main(words)
@@ -81,7 +81,7 @@ def test_statistics_of_departures_are_commands_that_run(
     ran = []
 
     def only(*given: Any) -> None:
-        ran.append(given[0].name)
+        ran.append(given[0].stream)
 
     monkeypatch.setattr("examples.departure_statistics.perform", only)
     main(["--statistics", "--folder", str(tmp_path)])
