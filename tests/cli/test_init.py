@@ -224,7 +224,8 @@ def documented_schedules() -> dict[str, tuple[int, int]]:
         re.MULTILINE,
     )
     found = {}
-    for file in (*sorted((root / "docs").glob("*.md")), *sorted((root / "deploy").rglob("*.*"))):
+    operated = (file for file in (root / "deploy").rglob("*.*") if file.suffix != ".pyc")
+    for file in (*sorted((root / "docs").glob("*.md")), *sorted(operated)):
         for hour, minute, cron_minute, cron_hour in line.findall(file.read_text("utf-8")):
             found[file.name] = (int(hour or cron_hour), int(minute or cron_minute))
     return found
