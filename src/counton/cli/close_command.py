@@ -42,10 +42,9 @@ def close(state: str, stream: str | None, drop_waiting: bool, withdrawn: str | N
     if withdrawn is not None:
         console.write_line(
             f"{stream!r} is withdrawn, and releases nothing more; publish its tables and pages "
-            "once "
-            f"more: counton export {state} --stream {stream} --output FILE; readers see it on the "
-            "page, "
-            "in the methods text and in the description beside a table, not in a CSV itself"
+            f"once more: counton export {state} --stream {stream} --output FILE; readers see it "
+            "on the page, in the methods text and in the description beside a table, not in a "
+            "CSV itself"
         )
         return
     with Store(state) as store:

@@ -249,8 +249,7 @@ def _number_of_windows(asked: str, windows: int | None) -> int:
     if windows is not None:
         raise InvalidInputError(
             f"{field('windows', windows)} and {asked} both give the number of windows: leave one "
-            "of "
-            "them out"
+            "of them out"
         )
     return int(digits)
 
@@ -266,9 +265,8 @@ def _checked_options(values: dict[str, Any]) -> CountJob:
         for name in ("contribution_period", "max_contributions_per_window"):
             if name in stated:
                 raise InvalidInputError(
-                    f"{field(name, stated[name])} needs {field('max_contributions')}; give it, or "
-                    "leave "
-                    f"{field(name)} out"
+                    f"{field(name, stated[name])} needs {field('max_contributions')}; give it, "
+                    f"or leave {field(name)} out"
                 )
     job: CountJob = parse_options(CountJob, stated)
     refuse_excluded(job)
@@ -278,10 +276,9 @@ def _checked_options(values: dict[str, Any]) -> CountJob:
 def _check_windows(windows: int | None, expected_windows: int | None) -> None:
     if windows is None and expected_windows is None:
         raise InvalidInputError(
-            "--windows is missing: how many windows will the stream ever have? If it has no end, "
-            "give --expected-windows, the number of first windows to plan for; if the protection "
-            "of old "
-            "events may fade, counton.plan_expiring plans it in Python"
+            "--windows is missing: how many windows will the stream ever have? If it has no "
+            "end, give --expected-windows, the number of first windows to plan for; if the "
+            "protection of old events may fade, counton.plan_expiring plans it in Python"
         )
     if windows is not None and expected_windows is not None:
         raise InvalidInputError(
@@ -453,9 +450,9 @@ def _print_plan(
         and job.max_contributions_per_window is None
     ):
         console.write_line(
-            f"note: early windows may use up a user's {job.max_contributions:,} events, and later "
-            "windows are "
-            "counted too low; plan --max-contributions-per-window 1 too, which leaves them some"
+            f"note: early windows may use up a user's {job.max_contributions:,} events, and "
+            "later windows are counted too low; plan --max-contributions-per-window 1 too, "
+            "which leaves them some"
         )
     if is_full:
         _print_limits(console, ranked)

@@ -300,8 +300,7 @@ def _remedy_of_late_rows(result: RunResult) -> str:
     if _may_revise(result):
         revises = (
             f", and a new stream with --allowed-lateness {after} counts them in their own "
-            f"{window}, "
-            "provisional until then"
+            f"{window}, provisional until then"
         )
     return (
         f"nearly all of these came within {after} after the release of their {window}: "

@@ -86,9 +86,8 @@ class StatisticCommand(TwoPageCommand):
                 raise
             raise click.UsageError(
                 f"--{key} is an option of job files alone: let --plan --save-job nightly.toml "
-                "write "
-                f"this command into a file, add a line {key} = ... to its job, and run counton "
-                "run nightly.toml",
+                f"write this command into a file, add a line {key} = ... to its job, and run "
+                "counton run nightly.toml",
                 error.ctx,
             ) from None
 

@@ -140,8 +140,7 @@ def _group_names(groups: object, column: str) -> GroupNames:
         if set(groups) != set(parts):
             raise InvalidInputError(
                 f"{field('groups')} lists {', '.join(map(str, groups))}, and {field('group_by')} "
-                "names "
-                f"{', '.join(parts)}: list the values of each of these columns"
+                f"names {', '.join(parts)}: list the values of each of these columns"
             )
         values = [list(groups[name]) for name in parts]
         _refuse_too_many(math.prod(map(len, values)))

@@ -70,8 +70,7 @@ _REMEDIES = {
     Problem.NONE: "count it",
     Problem.NO_TIME: (
         f"remove such rows, leave them out ({field('missing_values', 'drop')}), or choose a time "
-        "column "
-        f"that is always filled"
+        "column that is always filled"
     ),
     Problem.UNREADABLE_TIME: (
         f"write ISO 8601, as in 2013-01-01T05:00Z, or give {field('time_format')}"

@@ -529,10 +529,9 @@ def _contradictions_of_users(job: Job) -> Iterator[str]:
         )
     if user is not None and user == job.row_id:
         yield (
-            f"{field('user', user)} and {field('row_id', user)} name the same column, so only one "
-            "row "
-            f"of each user would count. Give another column as {field('row_id')}, or leave it out. "
-            f"To count each user once, give {field('distinct_users', True)}"
+            f"{field('user', user)} and {field('row_id', user)} name the same column, so only "
+            f"one row of each user would count. Give another column as {field('row_id')}, or "
+            f"leave it out. To count each user once, give {field('distinct_users', True)}"
         )
     members = job.value_of("statistics") or {}
     counts_users = [

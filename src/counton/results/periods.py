@@ -180,9 +180,8 @@ def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
     """
     if delay:
         raise InvalidInputError(
-            f"{field('sums', every)} does not go with {field('expiration_delay', delay)}, because "
-            "a delayed "
-            "release counts up to an earlier window; leave it out"
+            f"{field('sums', every)} does not go with {field('expiration_delay', delay)}, "
+            "because a delayed release counts up to an earlier window; leave it out"
         )
     steps = windows.ended_by(microseconds(windows.start) + _TEN_YEARS)
     periods_of(windows, every, max(steps, 1))
@@ -334,9 +333,8 @@ def steps_between(requested: str | range | None, last: int, windows: Windows) ->
     if wrong:
         dates = ", or days, as in 2024-03-18:2024-03-24" if windows.timed else ""
         raise InvalidInputError(
-            f"{field('windows', requested)} cannot be read as steps; write 25:48 for the steps 25 "
-            "to 48 "
-            f"(both included), 25: or :48, or 25 for a single step{dates}"
+            f"{field('windows', requested)} cannot be read as steps; write 25:48 for the steps "
+            f"25 to 48 (both included), 25: or :48, or 25 for a single step{dates}"
         )
     if not 1 <= first <= end <= last:
         raise InvalidInputError(
@@ -412,8 +410,7 @@ def _steps_of(windows: Windows, steps: range, times: _Times, requested: object) 
         last = windows.ends(steps)[-1]
         raise InvalidInputError(
             f"no released window lies between the times of {field('windows', requested)}; give "
-            "times "
-            f"between {windows.at(int(first))} and {windows.at(int(last))}, when the released "
-            "windows begin and end"
+            f"times between {windows.at(int(first))} and {windows.at(int(last))}, when the "
+            "released windows begin and end"
         )
     return range(steps[int(places[0])], steps[int(places[-1])] + 1)

@@ -181,9 +181,8 @@ class Release:
         if not inner_of(numbers.statistic).statistics:
             raise InvalidInputError(
                 f"{field('part', name)} names a statistic inside a report, but "
-                f"{numbers.design.name!r} is not a report, it releases {numbers.definition.what}; "
-                "leave "
-                "it out"
+                f"{numbers.design.name!r} is not a report, it releases "
+                f"{numbers.definition.what}; leave it out"
             )
         report: Report = cast("Report", inner_of(numbers.statistic))
         groups = numbers.definition.domain
@@ -615,8 +614,7 @@ def _check_steps(numbers: ReleaseData, steps: range) -> None:
     if steps and not (steps.step == 1 and inside):
         raise InvalidInputError(
             f"steps is {steps!r}, but steps {present.start:,} to {present.stop - 1:,} are there: "
-            "give "
-            f"consecutive ones of them, such as range({present.start}, {present.stop})"
+            f"give consecutive ones of them, such as range({present.start}, {present.stop})"
         )
 
 

@@ -240,9 +240,8 @@ def _open_file(path: Path) -> _File:
         location = "its metadata" if kind == ".parquet" else f"{path.name}.json beside it"
         raise InvalidInputError(
             f"{str(path)!r} has no description of its stream in {location}, so it is not a "
-            "released "
-            "table. If another tool cut it from a released table, cut that one by counton export "
-            f"({field('windows')}, {field('groups')})"
+            "released table. If another tool cut it from a released table, cut that one by "
+            f"counton export ({field('windows')}, {field('groups')})"
         )
     return _file(str(path), rows, facts)
 

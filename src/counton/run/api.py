@@ -176,12 +176,10 @@ def _notes_on_other_rows(result: RunResult, *, has_default_state: bool) -> Itera
         )
     elif has_late:
         yield (
-            "rows that came for windows released before are not counted, because a frame or file "
-            "of all events does not tell which rows are new: release later (release_delay='6h'), "
-            "or "
-            "begin a stream with id (each row counts once) and allowed_lateness='14d' (late rows "
-            "count in "
-            "their own window)"
+            "rows that came for windows released before are not counted, because a frame or "
+            "file of all events does not tell which rows are new: release later "
+            "(release_delay='6h'), or begin a stream with id (each row counts once) and "
+            "allowed_lateness='14d' (late rows count in their own window)"
         )
     has_named_state = not has_default_state or is_named(events)
     differing = differing_rows_note(result)

@@ -147,9 +147,8 @@ def _data_of_the_past(windows: Windows, options: RunOptions, times: RowTimes) ->
         f"The last window ended at {windows.at(windows.end)}, so the clock does not tell up to "
         f"which time the data are complete. Give that time, at most {stated}; or "
         f"{option_name('until', 'latest-event')}, which publishes the window of the newest row. "
-        "If the "
-        f"stream should still run, correct {option_name('start')}, {option_name('every')} or "
-        f"{option_name('windows')}"
+        f"If the stream should still run, correct {option_name('start')}, {option_name('every')} "
+        f"or {option_name('windows')}"
     )
 
 
@@ -227,8 +226,7 @@ def _refuse_empty_windows(
     if not isinstance(options.input, Snapshot) or options.input.lookback is None:
         past = (
             f" If the data are of the past, give {option_name('until', 'latest-event')}, which "
-            "shows the "
-            "time of the newest row."
+            "shows the time of the newest row."
         )
     stated = f"without {option_name('until')}, this run"
     if isinstance(options.until, datetime):
@@ -276,7 +274,7 @@ def covered_windows(
     end = windows.at(int(windows.ends(range(covered.start - 1, covered.start))[0]))
     raise InvalidInputError(
         f"{option_name('lookback', covers)} reaches back to {end}, but the first window that is "
-        "not "
-        f"released yet begins at {begin}, so windows would be released without their rows: give "
-        f"also the rows from {begin} to {end}, and a longer {option_name('lookback')} for this run"
+        f"not released yet begins at {begin}, so windows would be released without their rows: "
+        f"give also the rows from {begin} to {end}, and a longer {option_name('lookback')} for "
+        "this run"
     )

@@ -361,8 +361,7 @@ def publish(
         if remove:
             raise InvalidInputError(
                 f"{option_name('confidence_level', confidence_level)} is for published numbers, "
-                "and "
-                f"{option_name('remove', True)} only removes them: leave one of the two out"
+                f"and {option_name('remove', True)} only removes them: leave one of the two out"
             )
     with Store(state) as store:
         chosen = only_name(store.streams) if stream is None else stream

@@ -154,8 +154,7 @@ class PlannedJob:
             return f"{late}; a larger max-contributions, or a period of one window, avoids it"
         return (
             f"{late}; max-contributions-per-window = 1, or another small number, keeps windows "
-            "from "
-            "taking what later ones need"
+            "from taking what later ones need"
         )
 
     def to_dict(self) -> dict[str, Any]:

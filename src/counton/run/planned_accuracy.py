@@ -85,8 +85,7 @@ def reached_halfwidths(spec: StreamSpec, accuracy: WantedAccuracy) -> ReachedHal
         if rows is not None and windows is None:
             raise InvalidInputError(
                 f"{option_name('expected_rows', rows)} is the number of rows by the last window, "
-                "and this "
-                f"stream has no last window. Give {option_name('windows')}, or leave "
+                f"and this stream has no last window. Give {option_name('windows')}, or leave "
                 f"{option_name('expected_rows')} out"
             )
         by_name = halfwidths_at(

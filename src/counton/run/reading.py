@@ -174,8 +174,7 @@ def refuse_no_row_within(sums: Private[WindowSums], windows: Windows) -> None:
         f"No row lies in a window of the stream, from {windows.at(windows.start)} to "
         f"{windows.at(windows.end)}: {newest}. Nothing was released. Correct "
         f"{option_name('start')}, {option_name('windows')} or {option_name('time_format')}, or "
-        "give "
-        "rows of these windows. If nothing happened in them, give "
+        "give rows of these windows. If nothing happened in them, give "
         f"{option_name('allow_empty_windows', True)}"
     )
 

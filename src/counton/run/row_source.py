@@ -78,8 +78,7 @@ def query_moments(
     if "until" in names and options.until == "latest-event":
         raise InvalidInputError(
             f"{shown} uses {{until}}, but {option_name('until', 'latest-event')} is known only "
-            "after the "
-            "rows are read. Leave one of them out"
+            "after the rows are read. Leave one of them out"
         )
     covers = options.input.lookback if isinstance(options.input, Snapshot) else None
     ended = EndedWindows(released, 0)

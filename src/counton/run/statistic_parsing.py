@@ -275,8 +275,7 @@ def _parse_member(name: str, member: Section) -> StatisticOfRows:
     if len(by) > 1:
         raise InvalidInputError(
             f"{option_name('group_by', ','.join(by))} of {name!r} names several columns; join "
-            "them into "
-            "one column"
+            "them into one column"
         )
     groups = cast("GroupNames", normal_domain(job))
     refuse_long_terms(groups)

@@ -80,9 +80,8 @@ class StatisticOfRows:
         if not of_groups.additive and of_groups.row_total is None:
             raise InvalidInputError(
                 f"{option_name('unlisted_groups', 'discover')} finds groups by their number of "
-                "rows, which "
-                f"is private, but {self.of_group!r} takes it as public; list the groups "
-                f"({option_name('groups')})"
+                f"rows, which is private, but {self.of_group!r} takes it as public; list the "
+                f"groups ({option_name('groups')})"
             )
         return of_groups
 

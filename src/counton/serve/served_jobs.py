@@ -185,10 +185,9 @@ def serve_job(name: str, job: Job) -> ServedJob:
             )
         if kept is not None and isinstance(kept.terms.windowing, SingleTable):
             raise InvalidInputError(
-                f"{state.name!r} is a table that was released once, but a service releases at the "
-                f"end of each window: give another {field('stream')} with {field('time')}, or "
-                "leave "
-                "the job out"
+                f"{state.name!r} is a table that was released once, but a service releases at "
+                f"the end of each window: give another {field('stream')} with {field('time')}, "
+                "or leave the job out"
             )
         job = job.with_options(append=True, allow_empty_windows=True)
         columns: Sequence[str] = named_columns(job, ())
@@ -224,9 +223,8 @@ def _refuse_name(name: str) -> None:
     if "/" in name or name in ("", ".", "..") or len(name) > MOST_NAME:
         raise InvalidInputError(
             f"{field('stream')} is {name!r}, which cannot be part of a web address, so nobody "
-            "could "
-            f"ask the service for this stream. Use at most {MOST_NAME} characters without '/', and "
-            "neither '.' nor '..'"
+            f"could ask the service for this stream. Use at most {MOST_NAME} characters without "
+            "'/', and neither '.' nor '..'"
         )
 
 

@@ -68,8 +68,7 @@ def address_of(place: Place) -> str:
     if not isinstance(text, str) or not text or "://" in text:
         raise InvalidInputError(
             f"{field('rollback_guard', place)} is not the path of a folder: give a folder, which "
-            "may lie "
-            f"on a disk that several machines share, or {NONE!r} for no witness"
+            f"may lie on a disk that several machines share, or {NONE!r} for no witness"
         )
     return text if text == NONE else os.path.abspath(text)
 
@@ -223,14 +222,13 @@ class RollbackGuard:
         """Raise StateUnavailableError if the witness is missing: its disk may not be mounted."""
         if self.missing:
             raise StateUnavailableError(
-                f"the witness {self._file(self.folder).path} of state {self._label} is missing. It "
-                "records the last releases, and without it nobody can tell whether the state was "
-                "restored from an old copy: mount its disk, or restore it; if it was moved, name "
-                f"its folder ({field('rollback_guard')}), which all machines that use the state "
-                "share; "
-                "until then nothing is released. An old copy would release steps again from other "
-                "rows. Only if the witness is lost for good, and you know that the state is the "
-                f"newest, confirm it ({field('accept_old_copy', True)})"
+                f"the witness {self._file(self.folder).path} of state {self._label} is missing. "
+                "It records the last releases, and without it nobody can tell whether the state "
+                "was restored from an old copy: mount its disk, or restore it; if it was moved, "
+                f"name its folder ({field('rollback_guard')}), which all machines that use the "
+                "state share; until then nothing is released. An old copy would release steps "
+                "again from other rows. Only if the witness is lost for good, and you know that "
+                f"the state is the newest, confirm it ({field('accept_old_copy', True)})"
             )
 
     def forgotten_entries(self, connection: Connection) -> Entries:

@@ -521,10 +521,8 @@ class Report(AccumulatorStatistic):
                 reason = "counts users" if statistic.counted_ranks else "has groups of its own"
                 raise InvalidInputError(
                     f"{field('group_by')} would group the whole report, but {name!r} {reason}: "
-                    "give "
-                    f"{field('group_by')} and {field('groups')} inside the statistics that need "
-                    "groups, "
-                    "and not to the report"
+                    f"give {field('group_by')} and {field('groups')} inside the statistics that "
+                    "need groups, and not to the report"
                 )
 
     @override

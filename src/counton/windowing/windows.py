@@ -375,9 +375,8 @@ class Windows:
         match = LENGTH.fullmatch(length)
         if match is None:
             raise InvalidInputError(
-                f"{field('lookback', length)} is not a length of time: write a whole number above "
-                "0 "
-                "and a unit, as in 7d"
+                f"{field('lookback', length)} is not a length of time: write a whole number "
+                "above 0 and a unit, as in 7d"
             )
         amount = int(match[1])
         unit = match[2]
@@ -556,9 +555,9 @@ def lags_in(revise: str, every: str) -> int:
     matches = [LENGTH.fullmatch(length) for length in (revise, every)]
     if matches[0] is None or matches[1] is None:
         raise InvalidInputError(
-            f"{field('allowed_lateness', revise)} is not a length of time; it says how long after "
-            "its end "
-            "rows of a window may still come: write a whole number above 0 and a unit, as in 14d"
+            f"{field('allowed_lateness', revise)} is not a length of time; it says how long "
+            "after its end rows of a window may still come: write a whole number above 0 and a "
+            "unit, as in 14d"
         )
     (long, large), (short, small) = (
         (int(match[1]), match[2]) for match in matches if match is not None
@@ -570,9 +569,8 @@ def lags_in(revise: str, every: str) -> int:
         whole, rest = divmod(long * units[large], short * units[small])
     if rest or not whole:
         raise InvalidInputError(
-            f"{field('allowed_lateness', revise)} is not a multiple of the window length {every}: "
-            "give a "
-            f"multiple of {every}"
+            f"{field('allowed_lateness', revise)} is not a multiple of the window length "
+            f"{every}: give a multiple of {every}"
         )
     return whole
 
