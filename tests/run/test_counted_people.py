@@ -265,7 +265,10 @@ def test_every_text_says_who_has_bounded_people(revise: str | None, tmp_path: Pa
         ({"user": "u", "max_contributions": 2}, "count_column=visits does not go with user=u"),
         ({"row_id": "i"}, "count_column=visits does not go with row_id=i"),
         ({"upstream_max_contributions": 0}, "upstream_max_contributions=0 is below 1"),
-        ({"upstream_max_contributions": None}, "event_name=visit needs user or moves"),
+        (
+            {"upstream_max_contributions": None},
+            "event_name=visit needs user or upstream_max_contributions",
+        ),
     ],
     ids=str,
 )
