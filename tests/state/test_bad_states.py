@@ -267,8 +267,8 @@ UNREADABLE = (
     "estimates = x''", "estimates = x'09'",
     "estimates = substr(estimates, 1, length(estimates) - 1)", "estimates = x'0100'",
     "estimates = CAST(x'81' || zeroblob(119) AS BLOB)",
-    "estimates = CAST(x'82' || zeroblob(120) AS BLOB)", "windows = 5", "windows = 7",
-    "privacy-unit = 'none'", "privacy-unit = '1/0'",
+    "estimates = CAST(x'82' || zeroblob(120) AS BLOB)", "steps = 5", "steps = 7",
+    "unit = 'none'", "unit = '1/0'",
 )  # fmt: skip
 #: Changes that only the checksum shows.
 READABLE = ("std = 'x'", "std = 3", "digest = NULL", "checksum = 'x'", "checksum = x'00'")

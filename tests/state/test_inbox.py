@@ -237,7 +237,7 @@ def test_fold_of_damaged_rows_is_refused(state: str, change: str) -> None:
     with Inbox(state) as inbox:
         inbox.put([batch("a", b"other rows")])
         with looked_into(state) as connection:
-            given = {"other_group": b"x"} if ":other" in change else {}
+            given = {"other": b"x"} if ":other" in change else {}
             connection.execute(f"UPDATE counton_inbox_waiting SET {change}", **given)  # noqa: S608
         name = "others" if "stream_id" in change else "visits"
         with pytest.raises(StateError, match=r"counton_inbox_waiting\) do not fit"):
