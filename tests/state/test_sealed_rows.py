@@ -171,7 +171,7 @@ def test_altered_row_of_a_stream_with_its_checksum_is_noticed(tmp_path: Path, ch
         (checkpoint,) = connection.execute("SELECT checkpoint FROM counton_streams").fetchone()
         head, body = bytes(checkpoint).split(b"\n", 1)
         other = with_checksum(head.decode().split(" ")[0], body[:-1] + bytes([body[-1] ^ 2]))
-        given = {"other_group": other} if ":other" in change else {}
+        given = {"other": other} if ":other" in change else {}
         connection.execute(f"UPDATE counton_streams SET {change}", given)  # noqa: S608 - ours
         connection.commit()
     mend_checksums(state)
