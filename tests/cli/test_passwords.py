@@ -75,7 +75,8 @@ def places(command: Any) -> list[str]:
         one.name
         for one in command.params
         if one.param_type_name == "argument" or not (one.is_flag or one.count)
-        if one.name not in ("folder", "unit", "name")  # words of one's own, which are published
+        if one.name
+        not in ("folder", "privacy_unit", "stream")  # words of one's own, which are published
     ]
 
 
