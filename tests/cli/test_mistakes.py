@@ -218,7 +218,7 @@ def test_a_loss_that_hides_nothing_is_said(place: Any, loss: tuple[str, str]) ->
         (("average",), "counton release average"),
         (("count",), "counton release count"),
         (("unique",), "counton release distinct"),
-        (("exprt",), "export"),
+        (("exprt",), "counton export"),
     ],
 )
 def test_a_word_for_a_statistic_is_answered_by_its_command(

@@ -100,7 +100,7 @@ def test_what_cannot_be_planned_fails_alone(place: Workplace, file: Path) -> Non
     place.plain("ledger", str(place.folder / "visits.db"), "--budget-epsilon", "4")
     done = place.plain("plan", str(file))
     assert done.code == 4  # of the first that failed
-    assert "counton: job none: " in done.err
+    assert "counton: job 'none' of " in done.err
     assert "waits" in done.out
     assert "release 'more' asks for pure differential privacy with epsilon = 3" in done.err
     said = json.loads(place.plain("plan", str(file), "--json").out)

@@ -69,7 +69,7 @@ def test_a_statistic_is_planned_with_its_own_numbers(place: Workplace) -> None:
             ["12", "--margin-of-error", "20", "--rho", "1"],
             "--margin-of-error 20 does not go with --rho 1",
         ),
-        (["12", "--margin-of-error", "2%"], "give the number of rows, which must be public"),
+        (["12", "--margin-of-error", "2%"], "give --expected-rows, which must be public"),
         (
             ["12", "--epsilon", "1", "--expected-rows", "9"],
             "give --margin-of-error, or leave --expected-rows out",

@@ -155,7 +155,7 @@ def test_a_mean_is_as_far_off_as_planned_for_rows_spread_evenly() -> None:
     [
         ({"margin_of_error": 0}, "must be above 0"),
         ({"margin_of_error": "much"}, "margin_of_error is 'much'"),
-        ({"margin_of_error": "2%"}, "give the number of rows, which must be public"),
+        ({"margin_of_error": "2%"}, "give expected_rows, which must be public"),
         (
             {"margin_of_error": "mean=2%", "expected_rows": 9},
             "mean is not a number of rows: give it as a number",

@@ -19,14 +19,14 @@ COUNT = Job(
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        *[("steps", value, "is not a whole number") for value in ("30", 30.0, True)],
+        *[("windows", value, "is not a whole number") for value in ("30", 30.0, True)],
         ("every", 5, "is not a length of time"),
         ("timezone", 5, "is not a time zone"),
         ("time_format", 5, "does not say a day and its year"),
         ("time", 5, "is not the name of a column"),
-        ("by", 5, "is not a list of names"),
-        ("unit", 5, "is the name of the protected unit"),
-        ("name", True, "is not a text"),
+        ("group_by", 5, "is not a list of names"),
+        ("privacy_unit", 5, "is the name of the protected unit"),
+        ("stream", True, "is not a text"),
         *[(name, 5, "is not a time; write a date or a time") for name in ("start", "until")],
         *[("key", wrong, "is not a key; give a counton.Key, a file") for wrong in (5, b"s.key")],
         ("state", None, "is missing. Give the path of a file or a database URL"),

@@ -153,7 +153,7 @@ def test_a_row_of_no_leaf_takes_no_place_of_its_user(tmp_path: Path) -> None:
     [
         ({"levels": None}, "hierarchy needs levels"),
         ({"groups": None}, "hierarchy needs groups"),
-        ({"group_by": "who"}, "hierarchy has no option .by."),
+        ({"group_by": "who"}, "hierarchy has no option .group_by."),
         ({"other_group": "rest"}, "hierarchy has no option .other."),
         ({"unlisted_groups": "discover"}, "unlisted_groups=discover is not possible for hierarchy"),
         ({"levels": "region,region"}, "name a column twice|given for two purposes"),

@@ -102,7 +102,7 @@ def test_a_later_run_may_say_it_again_and_not_more(tmp_path: Path) -> None:
             "margin_of_error=200 does not go with expiring",
         ),
         ({"solve_for": "rho", "delta": "1e-6"}, "belongs to the least epsilon"),
-        ({"margin_of_error": "2%"}, "give the size, which must be public"),
+        ({"margin_of_error": "2%"}, "give expected_rows, which must be public"),
         (
             {"margin_of_error": None, "epsilon": 1, "expected_rows": 9},
             "expected_rows=9 needs margin_of_error",

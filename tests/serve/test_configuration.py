@@ -48,7 +48,7 @@ def refused(file: Path, only: tuple[str, ...] = ()) -> str:
         ({"events": "visits.csv"}, "here the rows are passed in from outside; leave the key out"),
         ({"epsilon": -1}, "epsilon"),
         ({"until": "latest-event"}, "a service, which releases by its clock"),
-        ({"release_delay": "soon"}, "watermark soon is not a length of time; write 90s"),
+        ({"release_delay": "soon"}, "release-delay soon is not a length of time; write 90s"),
         ({"output": "visits.csv"}, "a service decides this itself"),
         ({"time": None, "every": None}, "no column of times"),
         ({"every": "1y"}, "1y"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from counton.base.errors import CountonError, StreamClosedError
 from counton.cli.exits import ExitCode
-from counton.cli.failures import failed_report, failure
+from counton.cli.failures import failed_report, failure, line_of_failed_job
 from counton.cli.job_plan import loss_of
 from counton.cli.print_forms import CONFIDENTIAL, Console, print_json
 from counton.cli.run_report import unlisted_group_notes
@@ -90,7 +90,7 @@ def _print(name: str, outcome: Rehearsal | ClosedStream | FailedJob) -> None:
                 f"{name}: ended at step {outcome.last_step:,}, so that nothing more is released"
             )
         case FailedJob():
-            errors.write_line(f"counton: job {name}: {outcome.message}")
+            errors.write_line(line_of_failed_job(name, outcome.message))
 
 
 def _release_in_words(result: DryRun) -> str:

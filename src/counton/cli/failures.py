@@ -46,6 +46,23 @@ def failure(error: BaseException) -> tuple[ExitCode, str]:
     )
 
 
+def line_of_failed_job(name: str, message: str) -> str:
+    """Return the line that reports a failed job, which names the job once.
+
+    Args:
+        name: name of the job.
+        message: message of its failure; that of a job that cannot be read names the job and its
+            file.
+
+    >>> line_of_failed_job("visits", "epsilon is missing")
+    'counton: job visits: epsilon is missing'
+    >>> line_of_failed_job("visits", "job 'visits' of 'nightly.toml': epsilon is missing")
+    "counton: job 'visits' of 'nightly.toml': epsilon is missing"
+    """
+    is_named = message.startswith(f"job {name!r} of ")
+    return f"counton: {message}" if is_named else f"counton: job {name}: {message}"
+
+
 def failed_report(code: ExitCode, message: str) -> dict[str, Any]:
     """Return the JSON report of a failed job. Its ``message`` may name a row's value, so it is only
     for the operator.

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from counton.base.errors import CountonError, StreamClosedError, field
 from counton.base.exact import check_integer, figures, percent
-from counton.cli.failures import failure
+from counton.cli.failures import failure, line_of_failed_job
 from counton.cli.print_forms import Console, print_json, warn_of_weak
 from counton.job.common_options import Job
 from counton.job.job_file import load_usable, published_to
@@ -73,7 +73,7 @@ def print_job_plans(file: str, *, size: int | None, as_json: bool) -> None:
                 code, message = failure(plan)
                 first_failure = first_failure or code
                 reports[name] = {"error": message}
-                errors.write_line(f"counton: job {name}: {message}")
+                errors.write_line(line_of_failed_job(name, message))
     if as_json:
         print_json({"jobs": reports})
     else:

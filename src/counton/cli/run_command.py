@@ -248,7 +248,7 @@ class _JobRunner:
 
     def _note_failure(self, name: str, error: BaseException) -> None:
         """Report that a job failed; raise a defect if it is the aim of the run to find it."""
-        from counton.cli.failures import failed_report, failure
+        from counton.cli.failures import failed_report, failure, line_of_failed_job
 
         code, message = failure(error)
         if code is ExitCode.ERROR and self._raises_defects and not self._as_json:
@@ -256,9 +256,7 @@ class _JobRunner:
         self.first_failure = self.first_failure or code
         self._reports[name] = failed_report(code, message)
         if not self._as_json:
-            is_named = message.startswith(f"job {name!r} of ")
-            job_words = "" if is_named else f"job {name}: "
-            self._selection.messages.write_line(f"counton: {job_words}{message}")
+            self._selection.messages.write_line(line_of_failed_job(name, message))
 
 
 def _run_job(name: str, job: Job, publish_to: str | None, *, is_silent: bool) -> dict[str, Any]:

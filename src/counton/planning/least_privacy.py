@@ -70,12 +70,11 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
     for name, bound in named.items():
         part = isinstance(bound, str) and bound.strip().endswith("%")
         if part and (size is None or name not in ("", "count")):
-            remedy = (
-                "give the number of rows, which must be public"
-                if size is None
-                else "give it as a number"
-            )
-            why = "none is stated" if size is None else f"{name} is not a number of rows"
+            why = f"{name} is not a number of rows"
+            remedy = "give it as a number"
+            if size is None:
+                why = "none is stated"
+                remedy = f"give {field('expected_rows')}, which must be public"
             raise InvalidInputError(
                 f"{field('margin_of_error', bound)} is a share of the number of rows, and {why}: "
                 f"{remedy}"
