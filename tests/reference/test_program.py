@@ -175,9 +175,7 @@ CASES: dict[str, tuple[Callable[[Path], None], int, str]] = {
         "a number is 1e999999999, which has too many digits",
     ),
     "a law with such an exponent": (
-        altered(
-            "out.json.json", _described(distribution={"law": "discrete Laplace", "scale": "1e9999"})
-        ),
+        altered("out.json.json", _described(law={"law": "discrete Laplace", "scale": "1e9999"})),
         2,
         "which has too many digits",
     ),
