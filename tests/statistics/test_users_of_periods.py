@@ -1,4 +1,4 @@
-"""Users who are counted anew in each period: its number is shown, or all words say what is."""
+"""Users who are counted once in each period: its number is shown, or all words say what is."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ from counton.windowing.windows import Windows
 
 START = datetime(2024, 2, 26, tzinfo=UTC)  # a Monday
 DAYS = 40
-ANEW = "each counted anew in each"
+ANEW = "each counted once in each"
 
 
 def visits(zone: str = "UTC") -> pl.DataFrame:

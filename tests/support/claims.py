@@ -695,7 +695,7 @@ def expected_besides(truth: Truth) -> Iterator[str]:
                 r"and variances \(by an unknown amount\)"
             )
     if what == "reach" and truth.form == "totals":
-        yield r"users: each counted anew in each day, and all periods are added up"
+        yield r"users: each counted once in each day, and all periods are added up"
 
 
 CALIBRATION = paper_of(["calibration"])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from counton.base.errors import CountonError, StreamClosedError
+from counton.base.wording import counted
 from counton.cli.exits import ExitCode
 from counton.cli.failures import failed_report, failure, line_of_failed_job
 from counton.cli.job_plan import loss_of
@@ -98,7 +99,7 @@ def _release_in_words(result: DryRun) -> str:
     new = result.after - (result.before or 0)
     contents = "the table"
     if windows.is_recurring:
-        contents = f"{new:,} {windows.noun}{'' if new == 1 else 's'}"
+        contents = counted(new, windows.noun)
     if result.before is None:
         return f"would begin a stream and release {contents}"
     return f"would go on after {result.before:,} and release {contents}"

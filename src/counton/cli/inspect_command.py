@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from counton.base.wording import counted
 from counton.cli.command_class import CountonCommand, option
 from counton.cli.parameters import json_option, state_or_table_argument
 
@@ -225,7 +226,7 @@ def _print_program_stream(
     design = store.reader(stream["name"]).design
     step = stream["step"]
     last = stream["last"]
-    progress = f"{step:,} step{'' if step == 1 else 's'}{ending}"
+    progress = f"{counted(step, 'step')}{ending}"
     if stream["details"].get("once"):
         progress = "once"
     console.write_line(f"stream {stream['name']}: {progress}", bold=True)

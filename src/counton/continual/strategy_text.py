@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from counton.base import strategy_names as names
+from counton.base.wording import counted
 from counton.strategies import AsOf, StreamStrategy, WindowVersions
 
 
@@ -116,7 +117,7 @@ def constants_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
         parts = [f"{versions:,} versions", *named]
         return f"{strategy_in_words(strategy, noun)}; {', '.join(parts)}"
     last = strategy.horizon
-    steps = f"without a last {noun}" if last is None else f"{last:,} {noun}{'s' * (last != 1)}"
+    steps = f"without a last {noun}" if last is None else counted(last, noun)
     parts = [steps, *(named_constants(strategy) if shares_noise(strategy) else [])]
     return f"{strategy_in_words(strategy, noun)}; {', '.join(parts)}"
 

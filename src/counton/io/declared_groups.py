@@ -20,6 +20,7 @@ from typing import Any
 from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInputError, field, is_text
 from counton.base.exact import quote
+from counton.base.wording import counted
 from counton.io.files import EventFile, refuse_sqlite
 from counton.io.input_paths import ending, is_file, is_table, looks_like_file
 from counton.io.sources import Rows, Source, join_columns, unreadable_errors
@@ -170,7 +171,7 @@ def _label(group: object, parts: list[str]) -> str:
             raise InvalidInputError(
                 f"{field('groups')} contains a tuple of {len(group)} values, and "
                 f"{field('group_by')} "
-                f"names {len(parts)} column{'s' * (len(parts) > 1)}: give one value for each column"
+                f"names {counted(len(parts), 'column')}: give one value for each column"
             )
         labels = [_label(part, parts[:1]) for part in group]
         for part in labels:

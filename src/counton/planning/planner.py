@@ -41,6 +41,7 @@ from counton.base.errors import InvalidInputError, field
 from counton.base.exact import check_integer, figures, figures_above, percent
 from counton.base.literature import origin_of, paper_of
 from counton.base.strategy_names import StrategyFamily
+from counton.base.wording import counted
 from counton.continual.design import Design, check_shape, design_for
 from counton.continual.intervals import Errors, ErrorsOf
 from counton.continual.node_distribution import (
@@ -199,7 +200,7 @@ class Plan(Generic[D]):
         ]
         lines = align_lines(TextTable(heads, cells))
         more = len(self) - len(rows)
-        others = f"{more:,} more choice{'s' * (more > 1)}, " if more else ""
+        others = f"{counted(more, 'more choice')}, " if more else ""
         below = self.foot() if full else [f"{others}parameters, lower bounds: describe(full=True)"]
         return "\n".join([*self.head(full=full), *lines, *below])
 

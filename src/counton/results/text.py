@@ -12,13 +12,13 @@ from counton.base.exact import percent, quantity, with_capital
 from counton.base.lazy import software
 from counton.base.lengths import LATE_DAYS, PERIODS
 from counton.base.literature import origin_of
+from counton.base.wording import counted, plural
 from counton.continual import Design
 from counton.continual.strategy_text import mechanism_sources
 from counton.privacy.guarantees import (
     AgesWithData,
     difference,
     parts_in_words,
-    plural,
     users_note,
 )
 from counton.results.metadata import ReleaseMetadata, counted_anew
@@ -31,6 +31,8 @@ from counton.windowing.windows import ENDLESS
 
 #: A public introduction to differential privacy.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"
+#: What a change of a row is.
+_CHANGE = "in later inputs (it disappears, returns, or moves to another window or group)"
 #: First word of a note that says why numbers are withdrawn.
 WITHDRAWN = "WITHDRAWN"
 #: Largest number of a statistic's numbers whose errors are listed by name.
@@ -318,13 +320,11 @@ def changes_note(definition: ReleaseMetadata) -> str | None:
             times = "once" if covered == 1 else f"{covered:,} times"
             rule = f"later inputs may replace each counted row {times}, then it stays counted"
         return f"{rule}: the guarantee covers all inputs of each {definition.unit} together"
-    rows = plural(definition.contribution_rule.row or definition.unit)
-    rule = f"{rows} may change in later inputs (vanish, come back, be in another window or group)"
+    row = definition.contribution_rule.row or definition.unit
     if covered:
-        times = "1 change" if covered == 1 else f"{covered:,} changes"
-        return f"{rule}: the guarantee covers {times} of each"
+        return f"the guarantee covers {counted(covered, 'change')} of each {row} {_CHANGE}"
     factor = "(1 + 2K)" if definition.windows.lags else "(1 + K)"
-    return f"{rule}: one that changes K times loses up to {factor} times as much as one that stays"
+    return f"for each {row} that changes K times {_CHANGE}, the loss is up to {factor} times as large"
 
 
 def users_note_of(definition: ReleaseMetadata) -> str | None:
@@ -441,7 +441,7 @@ def _released_in_words(definition: ReleaseMetadata, terms: Design, steps: int) -
     last = terms.strategy.horizon
     if cut.lags:  # the strategy of the newest numbers has only the windows that have ended
         last = None if cut.steps >= ENDLESS else cut.steps
-    of = "each window" if last is None else f"each of up to {last:,} window{'s' * (last != 1)}"
+    of = "each window" if last is None else f"each of up to {counted(last, 'window')}"
     again = ""
     if cut.lags:
         windows = "window" if cut.lags == 1 else f"{cut.lags:,} windows"
@@ -579,19 +579,24 @@ def _indented(lines: Sequence[str | None]) -> list[str]:
 
 
 def guarantee_in_words(definition: ReleaseMetadata, loss: str | None = None) -> str:
-    """Return a sentence on the privacy loss of each unit, and whom it does not protect.
+    """Return sentences on the privacy loss of each unit, and on whom it does not protect.
 
     Args:
         definition: the release.
         loss: the loss in words; None: the parameters of the guarantee.
     """
+    is_recurring = definition.windows.is_recurring
+    together = (
+        f", for all {definition.windows.noun}s together" if loss is None and is_recurring else ""
+    )
     loss = definition.guarantee.loss_in_words if loss is None else loss
     is_replaced = definition.contribution.relation == "replace"
     replaced = " that is replaced by another" if is_replaced else ""
     notes = [users_note_of(definition)]
     if definition.windows.lags or definition.changes:
         notes.append(changes_note(definition))
-    return "; ".join([f"{loss} for each {definition.unit}{replaced}", *filter(None, notes)])
+    sentences = notes_as_sentences([note for note in notes if note is not None])
+    return " ".join([f"{loss} for each {definition.unit}{replaced}{together}.", *sentences])
 
 
 def protected_in_words(definition: ReleaseMetadata) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from counton.base.errors import HorizonExceededError, InvalidInputError
 from counton.base.errors import field as option_name
+from counton.base.wording import counted
 from counton.run.terms import RunOptions, Snapshot
 from counton.windowing.windows import Windows, microseconds, moment
 
@@ -234,7 +235,7 @@ def _refuse_empty_windows(
     elif options.until == "now":
         stated = option_name("until", "now")
     raise InvalidInputError(
-        f"{stated} would release {new_and_empty:,} window{'s' * (new_and_empty > 1)}, but {last}."
+        f"{stated} would release {counted(new_and_empty, 'window')}, but {last}."
         f"{named} If a file is missing, add it.{past} If nothing happened, give "
         f"{option_name('allow_empty_windows', True)} for this run, or a larger "
         f"{option_name('max_empty_windows')} for every run"

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
+from counton.base.wording import counted
 from counton.run.terms import RunOptions
 from counton.windowing.windows import Windows
 
@@ -113,13 +114,10 @@ def refuse_holes(
     count = sum(len(hole) for hole in holes)
     named = _join([windows.span(hole) for hole in holes[:_MOST_NAMED]], len(holes))
     raise InvalidInputError(
-        f"{source_name} has no row of {named}, and this run would release {count:,} "
-        f"window{'s' * (count > 1)} without rows. Add the rows if they are missing. If nothing "
-        f"happened then, give {option_name('allow_empty_windows', True)} for this run. If such "
-        "windows are usual, "
-        f"give {option_name('max_empty_windows')} for every run, chosen without looking at these "
-        "rows: the run "
-        "stops at more windows in a row without rows"
+        f"{source_name} has no row of {named}, so this run would release "
+        f"{counted(count, 'empty window')}. Add the missing rows. If nothing happened then, give "
+        f"{option_name('allow_empty_windows', True)} for this run, or "
+        f"{option_name('max_empty_windows')} for every run"
     )
 
 

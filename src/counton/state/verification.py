@@ -31,6 +31,7 @@ from counton.base.errors import (
     StateUnavailableError,
     StreamMismatchError,
 )
+from counton.base.wording import counted
 from counton.continual import Counter
 from counton.continual.checkpoint import (
     StreamProgress,
@@ -349,11 +350,11 @@ class _Recomputation:
         if delay and last:  # waiting inputs are in the checkpoint and in no release yet
             self._compare(again, kept.waiting[-min(delay, last) :])
         number = max(terms.cells, 1)
-        of = f"of {number:,} value{'s' * (number != 1)}: each"
+        of = f"of {counted(number, 'value')}: each"
         if terms.counters is not None:
             of = "of all groups that were found, also of hidden ones: each value"
         self._checks.append(
-            f"{last:,} step{'s' * (last != 1)} {of} is the sum of its inputs, whose digests were "
+            f"{counted(last, 'step')} {of} is the sum of its inputs, whose digests were "
             "kept, and of the noise that the key gives"
         )
         if not read_checkpoint(again.checkpoint()).agrees_with(saved):
