@@ -324,7 +324,9 @@ def changes_note(definition: ReleaseMetadata) -> str | None:
     if covered:
         return f"the guarantee covers {counted(covered, 'change')} of each {row} {_CHANGE}"
     factor = "(1 + 2K)" if definition.windows.lags else "(1 + K)"
-    return f"for each {row} that changes K times {_CHANGE}, the loss is up to {factor} times as large"
+    return (
+        f"for each {row} that changes K times {_CHANGE}, the loss is up to {factor} times as large"
+    )
 
 
 def users_note_of(definition: ReleaseMetadata) -> str | None:
