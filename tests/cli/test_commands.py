@@ -27,9 +27,9 @@ def test_plan_ranks_by_error(place: Any) -> None:
     assert anything["factor"] == anything["achieved"] / anything["at_least"]
     brief = place("plan", "--windows", "8760", "--epsilon", "1").out
     assert brief.startswith(
-        "epsilon = 1: a total is off by at most 14 in step 1 and 30 in step 8,760"
+        "epsilon = 1: a total has a margin of error of 14 in step 1 and 30 in step 8,760"
     )
-    assert "standard deviation 13.39 on average, " in brief
+    assert "Noise standard deviation: 13.39 (root mean square over all windows), " in brief
     hidden = ("3.8e41", " us", "keeps", "how far from possible", "least-squares", "variance")
     assert not [one for one in hidden if one in brief]
     table = place("plan", "--windows", "8760", "--epsilon", "1", "--full").out

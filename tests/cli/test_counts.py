@@ -61,8 +61,8 @@ def test_rows_of_one_window_and_group_add_up(form: str, place: Any) -> None:
     assert "sum of" not in done.out
     assert released(out) == EXACT
     again = place.plain("release", "count", events, *place.again, "--until", "2024-03-04")
-    assert (again.code, "Nothing new to release" in again.out) == (0, True)
-    assert "The unit of privacy is one passage" in place.shown()
+    assert (again.code, "No new window is due" in again.out) == (0, True)
+    assert "The privacy unit is one passage" in place.shown()
     assert place.plain("verify", str(place.state)).code == 0
 
 

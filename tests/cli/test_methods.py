@@ -21,7 +21,7 @@ from counton.tables import LineStrategy, TreeStrategy
 
 #: What a reader of a publication asks, and where the paragraph answers.
 PARTS = (
-    "The unit of privacy is one", "Neighbouring data sets differ in one", "The guarantee is",
+    "The privacy unit is one", "Neighbouring data sets differ in one", "The guarantee is",
     "against an attacker who", "Each measurement has discrete", "standard deviation",
     "Not protected are", "Constants and sources\n", "\nsource ", " counton 0",
 )  # fmt: skip
@@ -64,9 +64,7 @@ def test_a_state_says_what_a_publication_needs_of_each_release(place: Any) -> No
     assert short.rstrip().endswith("https://doi.org/10.6028/NIST.SP.800-226.")
     assert short != done.out
     *paragraphs, table = done.out.strip().split("\n\n")
-    wanted = [
-        *("The ", "The unit of privacy", "The guarantee is", "The guarantee holds", "The noise")
-    ]
+    wanted = [*("The ", "The privacy unit", "The guarantee is", "The guarantee holds", "The noise")]
     wanted += ["The intervals do not include: a row", "Noise is", "Not"]
     for paragraph, begins in zip(paragraphs, wanted, strict=True):
         assert paragraph.startswith(begins)

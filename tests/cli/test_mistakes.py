@@ -49,7 +49,7 @@ def test_a_file_of_new_events_is_known_by_its_bytes(place: Any) -> None:
     place.count(events, "--append")
     done = again(place, shutil.copy(events, f"{place.folder}/copy.csv"), "--append")
     assert (done.code, place.estimates()) == (0, TOTALS)
-    assert "an earlier run has counted these events" in done.err
+    assert "an earlier run has counted this input" in done.err
     done = again(place, events, "--append", "--until", "2013-01-01T05:00")
     assert done.code == 2
     assert "has been counted already" in done.err

@@ -49,8 +49,8 @@ def test_a_file_is_planned_in_a_folder_where_nothing_changes(
     assert contents() == before
     assert max(len(line) for line in done.out.splitlines() if "±" in line) <= 80
     for words in (
-        "number of events of 2 groups, 12 windows of 1w, kept in ",
-        "spends epsilon = 1 of each event, once for all windows: one event added or removed",
+        "Number of events of 2 groups, 12 windows of 1w. State: ",
+        "Privacy: epsilon = 1 for each event, for all windows together",
         "in each window",
         "the error of means, quantiles and the like",
     ):
@@ -76,8 +76,8 @@ def test_public_sizes_say_how_much_that_is(place: Workplace, file: Path) -> None
     shown = place.plain("plan", str(file), "--expected-rows", "5000")
     assert "of its rows" in shown.out
     words = " ".join(shown.out.split())
-    rows = "the plan assumes 5,000 rows, spread evenly over 12 windows (416.7 in each)"
-    assert f"{rows} and 2 groups percentages are of the rows that a number counts" in words
+    rows = "The plan assumes 5,000 rows, spread evenly over 12 windows (416.7 in each)"
+    assert f"{rows} and 2 groups Percentages refer to the rows that a number counts." in words
 
 
 def test_what_hides_next_to_nothing_is_said(place: Workplace, file: Path) -> None:

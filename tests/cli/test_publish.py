@@ -261,7 +261,7 @@ def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, withi
     published_is_written()
     assert rows(to or state, "SELECT DISTINCT confidence_level FROM counton_releases") == [(0.8,)]
     assert rows(to or state, "SELECT min(window_index) FROM counton_releases") == [(2,)]
-    assert "With a probability of 80% each" in methods(state)["quantiles_of_paid"]
+    assert "With 80% confidence for each number" in methods(state)["quantiles_of_paid"]
     job("2024-03-06")  # nothing is said of it
     published_is_written()
     job("2024-03-06", over=0, shares="0.25,0.75")

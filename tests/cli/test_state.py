@@ -316,7 +316,7 @@ def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
     assert "number of values" in means["last"]["of"]
     for asked in (("verify", state), ("verify", state, "--json")):
         said = place(*asked).out
-        assert "the noise (discrete Laplace) is as wide as the guarantee needs" in said
+        assert "the noise (discrete Laplace) is as large as the guarantee requires" in said
         assert "Fraction" not in said
         assert "3 steps of 1 value: " in said
     for name in ("counts", "means"):

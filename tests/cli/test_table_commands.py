@@ -96,7 +96,10 @@ def test_the_same_again_and_changed_data_show_what_was_released(desk: Desk) -> N
     changed = desk.write("leaves.csv", "state,county,people\nNY,Kings,701\nDC,,90\n")
     other = desk.hierarchy("--rho", "5", leaves=changed)
     assert (other.code, desk.path("out.csv").read_text()) == (0, first)
-    assert "after the table was released, not counted: begin another --stream" in other.err
+    assert (
+        "after the table was released, not counted (to count them, start another --stream)"
+        in other.err
+    )
     assert desk.hierarchy("--rho", "4", "--stream", "second", out="second.csv").code == 0
 
 
@@ -106,7 +109,7 @@ def test_tables_are_shown_with_the_streams(desk: Desk) -> None:
     shown = desk("inspect", state).out
     assert "stream ranges_of_visits: once" in shown
     account = desk("methods", state, "--full").out
-    assert "The unit of privacy is one visit, which counts in one of 4 cells" in account
+    assert "The privacy unit is one visit, which counts in one of 4 cells" in account
     tables = json.loads(desk("inspect", state, "--json").out)["streams"]
     assert [(table["name"], table["step"]) for table in tables] == [("ranges_of_visits", 1)]
     assert tables[0]["terms"]["contribution"]["unit"] == "visit"
@@ -241,7 +244,7 @@ def test_a_screen_shows_the_largest_rows_with_their_intervals(desk: Desk) -> Non
     domain = desk.write("uneven.csv", "state,county\nDC,\nNY,Kings\nNY,Queens\n")
     leaves = desk.write("few.csv", "state,county,people\nDC,,500\nNY,Kings,300\n")
     done = desk.hierarchy("--rho", "1000000", "--groups", domain, leaves=leaves).fine()
-    assert "intervals of 95%" in done.out
+    assert "95% confidence intervals" in done.out
     for words in ("total", "state +DC", "state +NY", "county +NY +Kings"):
         assert re.search(rf"\n{words} +\d[\d.]+ +\d", done.out), words
 

@@ -49,7 +49,7 @@ CELLS = ("--groups", "a,b")
     ids=" ".join,
 )
 def test_every_door_says_that_people_are_not_protected(place: Any, asked: tuple[str, ...]) -> None:
-    words = "users are not protected: a user with 100 visits loses 100 times the epsilon"
+    words = "sers are not protected: a user with 100 visits loses 100 times the epsilon"
     what = 2
     (place.folder / "groups.csv").write_text("group\na\nb\n")
     rows = ["00:10,a,x,1", "02:00,b,y,1"]
@@ -71,7 +71,9 @@ def test_every_door_says_that_people_are_not_protected(place: Any, asked: tuple[
 
 
 def test_every_door_says_that_the_losses_of_days_add_up(place: Any, events: str) -> None:
-    words = "each who's day is protected alone: a user with 10 of these loses 10 times the epsilon"
+    words = (
+        "each who's day is protected separately: a user with 10 of them loses 10 times the epsilon"
+    )
     state = str(place.state)
     out = str(place.folder / "out.csv")
     line = (
@@ -284,7 +286,7 @@ def test_rows_that_were_counted_long_ago_are_not_called_left_out(place: Any) -> 
         done = place.plain("release", "count", str(file), *new, *kept).fine()
         new = []
     told = " ".join(done.err.split())
-    assert "rows over 35 days old, or of a period that was erased, not counted now" in told
+    assert "rows over 35 days old, or of an erased period, not counted now" in told
     assert "those that came in time were counted then: 10" in told
     assert "not counted: 10" not in told
     shown = re.search(r"all +(\d+)", done.out)

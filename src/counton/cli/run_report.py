@@ -109,9 +109,10 @@ def time_remarks(result: RunResult) -> Iterator[str]:
     if result.until < last_end:
         return
     less = "" if delay is None else f", less the release delay of {delay}"
+    newest = f"{windows.to_the_minute(result.until)}{less}"
     yield (
-        f"Not protected: the time of the newest event, {windows.to_the_minute(result.until)}{less}, "
-        "which determines the released windows. Without --until latest-event the clock does."
+        f"Not protected: the time of the newest event, {newest}, which determines the released "
+        "windows. Without --until latest-event the clock does."
     )
 
 

@@ -81,7 +81,7 @@ def read_domain(
             names = _from_table(source, column) if is_table(path) else text_lines(path)
         elif looks_like_file(source):
             raise InvalidInputError(
-                f"groups {source!r} is not a file; check the path, or list A,B,C"
+                f"{param('groups', source)} is not a file. Check the path, or list groups: A,B,C"
             )
         else:
             names = _names([group.strip() for group in source.split(",")])

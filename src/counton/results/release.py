@@ -534,7 +534,7 @@ class Release:
     def describe(self) -> str:
         """Describe the protected unit, the guarantee and the released steps."""
         numbers = self.numbers
-        words = in_words(numbers.definition, numbers.design.name, numbers.steps)
+        words = in_words(numbers.definition, numbers.design, numbers.steps)
         missing, of = numbers.left_out()
         words += "".join(f"\nnote: {note}" for note in numbers.notes)
         if missing:

@@ -535,6 +535,11 @@ class ReleaseData:
         cells = GroupNames(self.definition.groups).places(names).tolist()
         if -1 in cells or not names:
             wrong = names[cells.index(-1)] if names else None
+            if self.definition.by is None:
+                raise InvalidInputError(
+                    f"{param('groups', ','.join(map(str, names)))} names groups, but stream "
+                    f"{self.design.name!r} has a single total: leave it out"
+                )
             raise InvalidInputError(
                 f"{param('groups')} names {wrong!r}, which is not a group of this release; "
                 f"{suggest(wrong, self.definition.groups)}choose from "

@@ -11,10 +11,9 @@ from counton.base.columns import BETWEEN, list_in_words
 from counton.base.exact import percent, quantity, with_capital
 from counton.base.lazy import software
 from counton.base.lengths import LATE_DAYS, PERIODS
-from counton.base.literature import origin_of
 from counton.base.wording import counted, plural
 from counton.continual import Design
-from counton.continual.strategy_text import mechanism_sources
+from counton.continual.strategy_text import mechanism_in_words
 from counton.privacy.guarantees import (
     AgesWithData,
     difference,
@@ -59,18 +58,19 @@ def methods_of(
     newest = "the newest numbers" if windows.is_recurring and not windows.lags else "the numbers"
     # Noise is all that an interval covers: late rows and bounds move numbers further.
     margin = far_in_words(reach)
-    error = f"noise changes {newest} by at most {margin}"
+    error = f"the noise changes {newest} by at most {margin}"
     if not margin:
-        error = "the numbers without noise are in the published ranges"
+        error = "the numbers without noise are in the published intervals"
     guarantee = str(definition.guarantee).replace("rho = ", "a parameter of ")
     return " ".join(
         [
             _published_in_words(definition, name, steps, over),
             protection_in_words(definition),
-            f"With a probability of {percent(level)}% each, {error}.",
+            f"With {percent(level)}% confidence for each number, {error}.",
             *notes_as_sentences(notes),
             *besides_as_sentence(definition),
-            f"The method is {guarantee}, by {software()}; it is explained at {_MORE}.",
+            f"The method is {guarantee}, in the central trust model, by {software()}; it is "
+            f"explained at {_MORE}.",
         ]
     )
 
@@ -85,12 +85,16 @@ def protection_in_words(definition: ReleaseMetadata) -> str:
     unit = definition.unit
     hidden = difference(unit, definition.contribution.relation)
     fades = isinstance(definition.guarantee, AgesWithData)
-    sentence = (
-        "Random noise was mixed in before publication: it limits how well anybody can tell, from "
-        f"all published numbers together, {hidden}{', and less so as it gets older' * fades}."
+    protects_rows = (
+        not definition.contribution_rule.bounds_users and definition.contribution_rule.moves is None
     )
-    if not definition.contribution_rule.bounds_users and definition.contribution_rule.moves is None:
-        less = f"Somebody with several {plural(unit)} is protected less."
+    scope = "event-level privacy" if protects_rows else "user-level privacy"
+    sentence = (
+        "Random noise was added before publication: it limits how well anyone can tell, from all "
+        f"published numbers together, {hidden}{', and less so as it gets older' * fades} ({scope})."
+    )
+    if protects_rows:
+        less = f"A user with several {plural(unit)} is protected less."
         may_change = definition.windows.lags or definition.changes
         changes = _as_sentence(changes_note(definition)) if may_change else []
         return " ".join([sentence, less, *changes])
@@ -147,11 +151,11 @@ def _published_in_words(
     if not cut.is_recurring:
         return f"The {subject}, {cut.span(steps)}, was published once."
     if not cut.timed:
-        kind_note = "" if definition.series == "per-window" else " so far"
+        cumulative = "" if definition.series == "per-window" else "cumulative "
         row = "" if definition.what == "stream" else ", after each row"
         if len(steps) == 1:
-            return f"The {subject}{kind_note} was published once{row}."
-        return f"The {subject}{kind_note} was published {len(steps):,} times{row}."
+            return f"The {cumulative}{subject} was published once{row}."
+        return f"The {cumulative}{subject} was published {len(steps):,} times{row}."
     every = f"period of {cut.every}" if cut.period is None else cut.period
     if isinstance(over, str):
         when = f"in each {over}{_so_far(definition, over)}"
@@ -162,18 +166,19 @@ def _published_in_words(
     elif over == 1 or definition.series == "per-window":
         when = f"in each {every}"
     elif definition.series == "both":
-        when = f"so far and in each {every}"
+        when = f"and that in each {every}"
     else:
-        when = "so far"
+        when = ""
+    is_cumulative = not when or when.startswith("and ")
     return (
-        f"The {subject}, {when}, was published after each {every} of {cut.span(steps)} "
-        f"(time zone {cut.timezone})."
+        f"The {'cumulative ' * is_cumulative}{subject}{', ' * bool(when)}{when}{',' * bool(when)} "
+        f"was published after each {every} of {cut.span(steps)} (time zone {cut.timezone})."
     )
 
 
 def _so_far(definition: ReleaseMetadata, period: str) -> str:
-    """Return " so far" if periods are longer than a window."""
-    return "" if definition.window == period else " so far"
+    """Return " to date" if periods are longer than a window."""
+    return "" if definition.window == period else " to date"
 
 
 def error_in_words(series: Series, level: float, *, total: bool) -> str:
@@ -302,7 +307,7 @@ def _name_of(name: str | float) -> str:
 def besides_as_sentence(definition: ReleaseMetadata) -> list[str]:
     """Return a sentence on errors other than noise, if any."""
     lines = systematic_errors(definition)
-    return [f"The intervals do not include: {'; '.join(lines)}."] if lines else []
+    return [f"The intervals do not include these errors: {'; '.join(lines)}."] if lines else []
 
 
 def _user_notes(definition: ReleaseMetadata) -> list[str]:
@@ -550,8 +555,8 @@ def foot_of(definition: ReleaseMetadata, source: str | None, notes: Sequence[str
     return f"{whence}{protects}{zone}{beyond}"
 
 
-def in_words(definition: ReleaseMetadata, name: str, steps: range) -> str:
-    """Describe the unit of privacy, the guarantee, and the released steps."""
+def in_words(definition: ReleaseMetadata, design: Design, steps: range) -> str:
+    """Describe the privacy unit, the guarantee, the mechanism, and the released windows."""
     windows = definition.windows
     guarantee = definition.guarantee
     released = f"{windows.count(len(steps))} released"
@@ -560,15 +565,14 @@ def in_words(definition: ReleaseMetadata, name: str, steps: range) -> str:
         released = f"{getattr(definition.statistic, 'size', definition.what)} released once"
         scope = ""
     lines = [
-        f"{name}: {released}",
-        f"unit of privacy: {protected_in_words(definition)}",
+        f"{design.name}: {released}",
+        f"privacy unit: {protected_in_words(definition)}",
         *_indented([users_note_of(definition), changes_note(definition)]),
         f"guarantee: {guarantee}{scope}",
-        *_indented([guarantee.meaning_for(definition.unit, definition.contribution.relation)]),
         f"privacy loss: {loss_in_words(definition)}",
     ]
     if windows.is_recurring:
-        lines.append(f"paper: {origin_of(mechanism_sources(definition.strategy))}")
+        lines.append(f"mechanism: {mechanism_in_words(design)}")
     besides = systematic_errors(definition)
     if besides:
         lines += [f"not in the intervals: {besides[0]}", *_indented(besides[1:])]
@@ -645,9 +649,8 @@ def loss_in_words(definition: ReleaseMetadata) -> str:
     if not definition.windows.is_recurring:
         return loss
     return (
-        f"{loss} for the whole stream, which is this series of releases: later releases add "
-        f"nothing; another stream about the same {unit} has a privacy loss of its own, and losses "
-        "add up"
+        f"{loss} for the whole stream, which is this series of releases: later releases "
+        f"add nothing; the losses of other streams about the same {unit} add up"
     )
 
 

@@ -145,10 +145,8 @@ def _data_of_the_past(windows: Windows, options: RunOptions, times: RowTimes) ->
         stated += f" with {param('allow_empty_windows', True)}"
     return InvalidInputError(
         f"The last window ended at {windows.at(windows.end)}, so the clock does not tell up to "
-        f"which time the data are complete. Give that time, at most {stated}; or "
-        f"{param('until', 'latest-event')}, which publishes the window of the newest row. "
-        f"If the stream should still run, correct {param('start')}, {param('every')} "
-        f"or {param('windows')}"
+        f"which time the data are complete. State that time, at most {stated}. Or give "
+        f"{param('until', 'latest-event')}, which publishes the window of the newest row"
     )
 
 
@@ -221,23 +219,19 @@ def _refuse_empty_windows(
             f"ended since, more than {1 + options.max_empty_windows:,}"
         )
     without_rows = range(max(newest_window, released) + 1, ended + 1)
-    named = f" {windows.span(without_rows)} would have no row." if without_rows else ""
+    named = f" ({windows.span(without_rows)} would have no row)" if without_rows else ""
     past = ""
     if not isinstance(options.input, Snapshot) or options.input.lookback is None:
-        past = (
-            f" If the data are of the past, give {param('until', 'latest-event')}, which "
-            "shows the time of the newest row."
-        )
+        past = f". For data of the past give {param('until', 'latest-event')}"
     stated = f"without {param('until')}, this run"
     if isinstance(options.until, datetime):
         stated = param("until", windows.at(options.until))
     elif options.until == "now":
         stated = param("until", "now")
     raise InvalidInputError(
-        f"{stated} would release {counted(new_and_empty, 'window')}, but {last}."
-        f"{named} If a file is missing, add it.{past} If nothing happened, give "
-        f"{param('allow_empty_windows', True)} for this run, or a larger "
-        f"{param('max_empty_windows')} for every run"
+        f"{stated} would release {counted(new_and_empty, 'window')}, but {last}{named}. If a file "
+        f"is missing, add it. If nothing happened, give {param('allow_empty_windows', True)} for "
+        f"this run, or a larger {param('max_empty_windows')}{past}"
     )
 
 
