@@ -65,6 +65,8 @@ def compare_slots(
     slots: pl.DataFrame, snapshot: pl.DataFrame, covered: range, max_corrections: int
 ) -> Slots:
     """Compare slots with the rows of a snapshot in covered windows."""
+    if not slots.height:
+        return Slots.all_kept(slots)
     times = snapshot.group_by(EFFECT).agg(times_there=pl.len())
     compared = slots.sort("replaced", descending=True, maintain_order=True)
     compared = compared.join(times, on=EFFECT, how="left", maintain_order="left")
