@@ -72,12 +72,13 @@ def test_what_enforces_a_promise_is_read_or_computed_again() -> None:
 
 
 PAGES = {
-    name: (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("promised", "how-to-check")
+    name: (ROOT / "docs" / "guarantees" / f"{name}.md").read_text("utf-8")
+    for name in ("guarantee", "verification")
 }
 
 
 def test_the_page_has_the_numbers_of_the_program() -> None:
-    text = PAGES["how-to-check"]
+    text = PAGES["verification"]
     told = re.search(r"`proofs/reference\.py`, ([\d,]+) lines", text)
     assert told is not None
     assert int(told[1].replace(",", "")) == pytest.approx(numbers()[0], rel=0.1)
@@ -99,9 +100,9 @@ def unshown(page: str) -> list[str]:
 
 
 def test_each_section_has_a_command_that_shows_what_it_says() -> None:
-    assert len(claims(PAGES["promised"])) > 10
-    assert unshown(PAGES["promised"]) == []
-    assert unshown(PAGES["how-to-check"]) == [
+    assert len(claims(PAGES["guarantee"])) > 10
+    assert unshown(PAGES["guarantee"]) == []
+    assert unshown(PAGES["verification"]) == [
         "Theorems",
         "Reporting a problem",
     ]  # `make proof` is above

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
 from counton.base.arguments import wrong_type
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.outside_input import parse_json, read_plain
 from counton.base.strategy_names import FAMILIES, PAPERS, PUBLISHED
 
@@ -67,12 +67,12 @@ def own_strategy(given: object) -> StreamStrategy | None:
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not valid JSON"
             raise InvalidInputError(
-                f"{field('strategy', given)} cannot be read ({why}); write the output of a "
+                f"{param('strategy', given)} cannot be read ({why}); write the output of a "
                 f"strategy's to_dict() into it, as JSON"
             ) from error
         if not isinstance(read, dict):
             raise InvalidInputError(
-                f"{field('strategy', given)} does not hold a strategy; write the output of the "
+                f"{param('strategy', given)} does not hold a strategy; write the output of the "
                 "strategy's to_dict() into it, as JSON"
             )
         return strategy_from_dict(read)
@@ -81,20 +81,20 @@ def own_strategy(given: object) -> StreamStrategy | None:
     text = json.dumps(given.to_dict())
     if len(text) > _MOST_TEXT:
         raise InvalidInputError(
-            f"{field('strategy')} takes {len(text):,} characters as JSON, and at most "
+            f"{param('strategy')} takes {len(text):,} characters as JSON, and at most "
             f"{_MOST_TEXT:,} can be kept in a state; give a strategy of fewer steps"
         )
     try:
         rebuilt = strategy_from_dict(json.loads(text))
     except InvalidInputError as error:
         raise InvalidInputError(
-            f"{field('strategy')} is {given!r}, and counton cannot build it again from the output "
+            f"{param('strategy')} is {given!r}, and counton cannot build it again from the output "
             f"of its to_dict() ({error}); pass its matrix C to counton.strategies.Factorisation "
             "instead"
         ) from error
     if rebuilt != given:
         raise InvalidInputError(
-            f"{field('strategy')} is {given!r}, but building it again from the output of its "
+            f"{param('strategy')} is {given!r}, but building it again from the output of its "
             f"to_dict() gives {rebuilt!r}; correct to_dict(), or pass the matrix C to "
             "counton.strategies.Factorisation instead"
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.job.common_options import Job, is_stated
 from counton.job.messages import show_option
 
@@ -457,13 +457,13 @@ def refuse_unmet_needs(job: Job) -> None:
     """
     for rule in _unmet_needs(job):
         needed = [
-            field(other.option, other.values[0] if other.values else None)
+            param(other.option, other.values[0] if other.values else None)
             for other in rule.others
             if other.option != "statistic" and other.option in type(job).model_fields
         ]
         raise InvalidInputError(
             f"{rule.condition.show(job)} needs {' or '.join(needed)}: {rule.reason}; give it, or "
-            f"leave {field(rule.condition.option)} out"
+            f"leave {param(rule.condition.option)} out"
         )
 
 
@@ -494,8 +494,8 @@ def _contradictions(job: Job) -> Iterator[str]:
     upper = job.value_of("upper")
     if most is not None and most_a_window is not None and most_a_window > most:
         yield (
-            f"{field('max_contributions_per_window', most_a_window)} is above "
-            f"{field('max_contributions', most)}; give less"
+            f"{param('max_contributions_per_window', most_a_window)} is above "
+            f"{param('max_contributions', most)}; give less"
         )
     if lower is not None and upper is not None and lower >= upper:
         yield (
@@ -508,13 +508,13 @@ def _contradictions(job: Job) -> Iterator[str]:
         and job.value_of("contribution_period") != job.every
     ):
         yield (
-            f"{field('allowed_lateness', job.allowed_lateness)} revises windows; give "
-            f"{field('contribution_period', job.every)}"
+            f"{param('allowed_lateness', job.allowed_lateness)} revises windows; give "
+            f"{param('contribution_period', job.every)}"
         )
     counts_user_once = job.has_stated("distinct_users") or job.statistic in ("distinct", "reach")
     if counts_user_once and most is not None and most > 1 and not job.has_stated("group_by"):
         yield (
-            f"{field('max_contributions', most)} bounds the groups of a user, and there are none; "
+            f"{param('max_contributions', most)} bounds the groups of a user, and there are none; "
             "leave it out"
         )
 
@@ -524,14 +524,14 @@ def _contradictions_of_users(job: Job) -> Iterator[str]:
     user = job.value_of("user")
     if user is not None and user == job.time:
         yield (
-            f"{field('user', user)} and {field('time', user)} name the same column, and a time "
+            f"{param('user', user)} and {param('time', user)} name the same column, and a time "
             "names nobody. Give the column of users"
         )
     if user is not None and user == job.row_id:
         yield (
-            f"{field('user', user)} and {field('row_id', user)} name the same column, so only "
-            f"one row of each user would count. Give another column as {field('row_id')}, or "
-            f"leave it out. To count each user once, give {field('distinct_users', True)}"
+            f"{param('user', user)} and {param('row_id', user)} name the same column, so only "
+            f"one row of each user would count. Give another column as {param('row_id')}, or "
+            f"leave it out. To count each user once, give {param('distinct_users', True)}"
         )
     members = job.value_of("statistics") or {}
     counts_users = [
@@ -539,7 +539,7 @@ def _contradictions_of_users(job: Job) -> Iterator[str]:
     ]
     if counts_users and user is None:
         yield (
-            f"{counts_users[0]!r} of {field('statistics')} counts users, and no column names them. "
-            f"Give {field('user')}, and {field('max_contributions')}, how many rows of one user "
+            f"{counts_users[0]!r} of {param('statistics')} counts users, and no column names them. "
+            f"Give {param('user')}, and {param('max_contributions')}, how many rows of one user "
             "count"
         )

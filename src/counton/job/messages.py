@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counton.base.errors import CountonError, InvalidInputError, field, is_one
+from counton.base.errors import CountonError, InvalidInputError, is_one, param
 from counton.job.model_registry import REGISTRY
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def explain_error(error: ValidationError, model: type[Section]) -> str:
     if choices_of(model, name):
         return _wrong_choice(name, value, model)
     if first["type"] == "missing":
-        return f"{field(name)} is missing; give it"
+        return f"{param(name)} is missing; give it"
     end = str(cause) if cause is not None else _SENTENCES[first["type"]].format(**context)
     return f"{show_option(name, value)} {end}"
 
@@ -100,7 +100,7 @@ def show_option(name: str, value: Any) -> str:
         value = ",".join(value)
     if isinstance(value, str) and not (value and value.isprintable() and " " not in value):
         value = repr(value[:80])
-    return field(name, value if is_one(value) else None)
+    return param(name, value if is_one(value) else None)
 
 
 def explain_unknown_option(key: str, model: type[Section]) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import PlainValidator, ValidationError, ValidationInfo, create_model
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.job import values as v
 from counton.job.common_options import (
     GroupOptions,
@@ -86,7 +86,7 @@ def refuse_incomplete(job: Job) -> None:
         missing = _missing_in(member)
         if missing:
             raise InvalidInputError(
-                f"{field('statistics')} lacks {' and '.join(missing)} in {name!r}; add what is "
+                f"{param('statistics')} lacks {' and '.join(missing)} in {name!r}; add what is "
                 "missing"
             )
 

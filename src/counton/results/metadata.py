@@ -6,8 +6,7 @@ It contains no state, no key and no exact number. Every file of released numbers
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field as attribute
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, cast, get_args
 
@@ -135,7 +134,7 @@ class ReleaseMetadata:
     metric: str
     contribution_rule: ContributionRule = EVENT_LEVEL
     cells: Cells = DECLARED
-    left_out: RowsLeftOut = attribute(default_factory=RowsLeftOut)
+    left_out: RowsLeftOut = field(default_factory=RowsLeftOut)
     ids: bool = False
     changes: int | None = None
     marks: tuple[WindowNote, ...] = ()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
 from counton.base.arguments import with_keywords
 from counton.base.columns import align_lines
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import percent
 from counton.base.lazy import require
 from counton.base.outside_input import shown_name
@@ -180,7 +180,7 @@ class Release:
         numbers = self.numbers
         if not inner_of(numbers.statistic).statistics:
             raise InvalidInputError(
-                f"{field('part', name)} names a statistic inside a report, but "
+                f"{param('part', name)} names a statistic inside a report, but "
                 f"{numbers.design.name!r} is not a report, it releases "
                 f"{numbers.definition.what}; leave it out"
             )
@@ -319,9 +319,9 @@ class Release:
         second = first if beside is None else beside.numbers
         if beside is not None and _may_share_noise(first.design, second.design):
             raise InvalidInputError(
-                f"{field('beside')} seems to be the same stream, {second.design.name!r}, or its "
+                f"{param('beside')} seems to be the same stream, {second.design.name!r}, or its "
                 "copy, whose noise is the same, so errors of differences cannot be stated: give "
-                f"another stream, or leave {field('beside')} out to compare numbers of one stream"
+                f"another stream, or leave {param('beside')} out to compare numbers of one stream"
             )
         named = None if second.statistic.additive and beside is not None else of
         estimate = together(first.number_of(one, steps, of), second.number_of(other, later, named))

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counton.base.errors import HorizonExceededError, InvalidInputError
-from counton.base.errors import field as option_name
+from counton.base.errors import HorizonExceededError, InvalidInputError, param
 from counton.run.terms import RunOptions, Snapshot
 from counton.windowing.windows import Windows, microseconds, moment
 
@@ -121,7 +120,7 @@ def _stated_time(
             raise _data_of_the_past(windows, options, times)
         return min(microseconds(now), last_release)
     until = microseconds(options.until)
-    stated = option_name("until", windows.at(until))
+    stated = param("until", windows.at(until))
     if until > microseconds(now):
         raise InvalidInputError(
             f"{stated} lies in the future, so rows would be missing. Give a time in the past"
@@ -130,7 +129,7 @@ def _stated_time(
         last = windows.at(min(last_release, _LATEST))
         raise HorizonExceededError(
             f"{stated} is after the last window of the stream, {windows.steps:,}, which is "
-            f"released at {last}. Give {option_name('until', last)} for the rest of this stream. "
+            f"released at {last}. Give {param('until', last)} for the rest of this stream. "
             "Begin another stream for later rows"
         )
     return until
@@ -139,16 +138,16 @@ def _stated_time(
 def _data_of_the_past(windows: Windows, options: RunOptions, times: RowTimes) -> InvalidInputError:
     """Build the error for a stream that ended long ago, so that the clock says nothing."""
     last = windows.at(min(windows.end + options.release_delay, _LATEST))
-    stated = option_name("until", last)
+    stated = param("until", last)
     newest = 0 if times.newest_within is None else windows.ended_by(times.newest_within)
     if windows.steps - newest > 1 + options.max_empty_windows:
-        stated += f" with {option_name('allow_empty_windows', True)}"
+        stated += f" with {param('allow_empty_windows', True)}"
     return InvalidInputError(
         f"The last window ended at {windows.at(windows.end)}, so the clock does not tell up to "
         f"which time the data are complete. Give that time, at most {stated}; or "
-        f"{option_name('until', 'latest-event')}, which publishes the window of the newest row. "
-        f"If the stream should still run, correct {option_name('start')}, {option_name('every')} "
-        f"or {option_name('windows')}"
+        f"{param('until', 'latest-event')}, which publishes the window of the newest row. "
+        f"If the stream should still run, correct {param('start')}, {param('every')} "
+        f"or {param('windows')}"
     )
 
 
@@ -162,8 +161,8 @@ def _refuse_long_before(windows: Windows, options: RunOptions, stated: int) -> N
     if not isinstance(options.until, datetime) or stated > begin - first_window:
         return
     raise InvalidInputError(
-        f"{option_name('until', windows.at(stated))} is not after {windows.at(windows.start)}, "
-        f"when the first window begins. Give a later time, or correct {option_name('start')}"
+        f"{param('until', windows.at(stated))} is not after {windows.at(windows.start)}, "
+        f"when the first window begins. Give a later time, or correct {param('start')}"
     )
 
 
@@ -172,7 +171,7 @@ def _time_of_newest_row(
 ) -> int:
     """Return the time of the newest row, less the release delay, if it may decide."""
     newest = times.newest
-    until = option_name("until")
+    until = param("until")
     if newest is None:
         raise InvalidInputError(
             f"There are no rows, so none tells which windows have ended. Give {until}, or add rows"
@@ -182,7 +181,7 @@ def _time_of_newest_row(
         last = windows.at(min(windows.end + options.release_delay, _LATEST))
         raise HorizonExceededError(
             f"The newest row ({shown}) is after the last window of the stream, {windows.steps:,}, "
-            f"which ends at {windows.at(windows.end)}. Give {option_name('until', last)} for the "
+            f"which ends at {windows.at(windows.end)}. Give {param('until', last)} for the "
             "rest of this stream. Begin another stream for later rows"
         )
     if newest > microseconds(now):
@@ -192,7 +191,7 @@ def _time_of_newest_row(
     if is_new_stream and newest < microseconds(windows.start):
         raise InvalidInputError(
             f"The newest row ({shown}) is before {windows.at(windows.start)}, when the first "
-            f"window begins. Correct {option_name('start')} or the rows"
+            f"window begins. Correct {param('start')} or the rows"
         )
     return newest - options.release_delay
 
@@ -225,19 +224,19 @@ def _refuse_empty_windows(
     past = ""
     if not isinstance(options.input, Snapshot) or options.input.lookback is None:
         past = (
-            f" If the data are of the past, give {option_name('until', 'latest-event')}, which "
+            f" If the data are of the past, give {param('until', 'latest-event')}, which "
             "shows the time of the newest row."
         )
-    stated = f"without {option_name('until')}, this run"
+    stated = f"without {param('until')}, this run"
     if isinstance(options.until, datetime):
-        stated = option_name("until", windows.at(options.until))
+        stated = param("until", windows.at(options.until))
     elif options.until == "now":
-        stated = option_name("until", "now")
+        stated = param("until", "now")
     raise InvalidInputError(
         f"{stated} would release {new_and_empty:,} window{'s' * (new_and_empty > 1)}, but {last}."
         f"{named} If a file is missing, add it.{past} If nothing happened, give "
-        f"{option_name('allow_empty_windows', True)} for this run, or a larger "
-        f"{option_name('max_empty_windows')} for every run"
+        f"{param('allow_empty_windows', True)} for this run, or a larger "
+        f"{param('max_empty_windows')} for every run"
     )
 
 
@@ -273,8 +272,8 @@ def covered_windows(
     begin = windows.at(int(windows.ends(range(released, released + 1))[0]))
     end = windows.at(int(windows.ends(range(covered.start - 1, covered.start))[0]))
     raise InvalidInputError(
-        f"{option_name('lookback', covers)} reaches back to {end}, but the first window that is "
+        f"{param('lookback', covers)} reaches back to {end}, but the first window that is "
         f"not released yet begins at {begin}, so windows would be released without their rows: "
-        f"give also the rows from {begin} to {end}, and a longer {option_name('lookback')} for "
+        f"give also the rows from {begin} to {end}, and a longer {param('lookback')} for "
         "this run"
     )

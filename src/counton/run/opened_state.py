@@ -15,8 +15,8 @@ from counton.base.errors import (
     StateError,
     StateRolledBackError,
     StreamClosedError,
+    param,
 )
-from counton.base.errors import field as option_name
 from counton.base.private import reveal
 from counton.job.common_options import Job
 from counton.job.stream_name import usual_name
@@ -46,7 +46,7 @@ class OpenedState:
     def __init__(self, job: Job, key: Key | None = None) -> None:
         if job.state is None:
             raise InvalidInputError(
-                f"{option_name('state')} is missing. Give the path of a file or a database URL"
+                f"{param('state')} is missing. Give the path of a file or a database URL"
             )
         self.saved: JournalReader | None = None
         self._address = job.state
@@ -121,7 +121,7 @@ class OpenedState:
         if spec.last_step is not None:
             raise StreamClosedError(
                 f"stream {self.name!r} was closed at window {spec.last_step:,} and releases "
-                f"nothing more; begin another {option_name('stream')}, or export what was released",
+                f"nothing more; begin another {param('stream')}, or export what was released",
                 spec.last_step,
             )
 

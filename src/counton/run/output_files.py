@@ -15,8 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counton.base.errors import CountonError, InvalidInputError
-from counton.base.errors import field as option_name
+from counton.base.errors import CountonError, InvalidInputError, param
 from counton.base.exact import quote
 from counton.results.metadata_codec import ATTRS, TABLES, facts_in, facts_of
 from counton.results.release import Release
@@ -62,7 +61,7 @@ def check_output(
         raise InvalidInputError(
             f"{str(path)!r} would be a web page, and a run writes tables ({', '.join(allowed)}). "
             "Then write the page from the state: counton export STATE "
-            f"{option_name('output', path.name)}"
+            f"{param('output', path.name)}"
         )
     if ending not in allowed:
         raise InvalidInputError(f"{str(path)!r} must end in one of {', '.join(allowed)}; rename it")
@@ -131,7 +130,7 @@ def refuse_another_streams(path: Path, noise_id: str | None) -> None:
                 f"{str(place)!r} was released by another stream ({quote(name)}), and this one "
                 "would replace it, or the description beside it. If that stream's state was moved "
                 "or lost, give it back, and its table goes on; else, as for a stream that follows "
-                f"an ended one, give another {option_name('output')}, or move this table away"
+                f"an ended one, give another {param('output')}, or move this table away"
             )
         if name is not None:
             return  # a table that may be replaced, with its description

@@ -11,8 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
-from counton.base.errors import InvalidInputError, MissingOptionError
-from counton.base.errors import field as option_name
+from counton.base.errors import InvalidInputError, MissingOptionError, param
 from counton.base.series import Series
 from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.io.error_policy import MOST as MOST_BAD_ROWS
@@ -207,20 +206,20 @@ def _refuse_missing(job: Job) -> None:
         )
         if not has_horizon:
             missing.append("windows")
-    shown = [option_name(name) for name in missing]
+    shown = [param(name) for name in missing]
     has_targets = is_single_table(job) and job.has_stated("target")
     if not (states_loss(job) or has_targets):
         missing.append("epsilon")
-        shown.append(f"{option_name('epsilon')} or {option_name('rho')}")
+        shown.append(f"{param('epsilon')} or {param('rho')}")
     if not missing:
         return
     for name in needed_of_columns(job):
         missing.append(name)
-        shown.append(option_name(name))
+        shown.append(param(name))
     several = " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
     raise MissingOptionError(
         f"a new stream of {job.statistic} needs {several}; choose without looking at the data, or "
-        f"correct {option_name('state')} or {option_name('stream')} if the stream exists",
+        f"correct {param('state')} or {param('stream')} if the stream exists",
         missing,
     )
 
@@ -290,10 +289,10 @@ def _refuse_too_many_versions(lateness: str, every: str) -> None:
     number = every.rstrip("smhdwo")
     longest = f"{most * int(number)}{every.removeprefix(number)}"
     raise InvalidInputError(
-        f"{option_name('allowed_lateness', lateness)} publishes a window anew after each of "
+        f"{param('allowed_lateness', lateness)} publishes a window anew after each of "
         f"{lags:,} further "
         f"windows of {every}, and at most {most:,} are possible: give at most {longest}, or a "
-        f"longer {option_name('every')}"
+        f"longer {param('every')}"
     )
 
 
@@ -308,8 +307,8 @@ def _parse_groups(job: Job) -> Groups:
     other = job.value_of("other_group")
     if other is not None and (not other.strip() or other in declared):
         raise InvalidInputError(
-            f"{option_name('other_group')} is {other!r}, which is empty or one of "
-            f"{option_name('groups')}; give another name"
+            f"{param('other_group')} is {other!r}, which is empty or one of "
+            f"{param('groups')}; give another name"
         )
     return Declared(column, declared, other)
 
@@ -364,7 +363,7 @@ def check_period(per: str, timezone: str) -> None:
         Windows(datetime.fromisoformat("2000-01-01T00:00+00:00"), per, 1, timezone)
     except InvalidInputError as error:
         raise InvalidInputError(
-            f"{option_name('contribution_period', per)} is not the length of a period: {error}"
+            f"{param('contribution_period', per)} is not the length of a period: {error}"
         ) from None
 
 
@@ -434,8 +433,8 @@ def parse_outputs(job: Job) -> OutputFiles:
     if stated and job.chart is None:
         name = next(iter(stated))
         raise InvalidInputError(
-            f"{option_name(name, stated[name])} is for a chart, and no chart is drawn; give "
-            f"{option_name('chart')} too, or leave it out"
+            f"{param(name, stated[name])} is for a chart, and no chart is drawn; give "
+            f"{param('chart')} too, or leave it out"
         )
     return OutputFiles(
         table=None if job.output is None else Path(job.output),

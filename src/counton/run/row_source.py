@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from counton.base.errors import CountonError, InvalidInputError
-from counton.base.errors import field as option_name
+from counton.base.errors import CountonError, InvalidInputError, param
 from counton.io.declared_groups import refuse_events_as_domain
 from counton.io.files import EventFile
 from counton.io.files import open_source as open_files
@@ -63,7 +62,7 @@ def query_moments(
     names = frozenset[str]() if query is None else moments_named(query)
     if query is None or not names:
         return QueryMoments()
-    shown = option_name("query", query[:40])
+    shown = param("query", query[:40])
     windows = spec.terms.windowing.windows
     if isinstance(spec.terms.windowing, SingleTable):
         raise InvalidInputError(
@@ -77,7 +76,7 @@ def query_moments(
         )
     if "until" in names and options.until == "latest-event":
         raise InvalidInputError(
-            f"{shown} uses {{until}}, but {option_name('until', 'latest-event')} is known only "
+            f"{shown} uses {{until}}, but {param('until', 'latest-event')} is known only "
             "after the rows are read. Leave one of them out"
         )
     covers = options.input.lookback if isinstance(options.input, Snapshot) else None
@@ -119,7 +118,7 @@ def open_rows(job: Job, rows: object, edges: QueryEdges | None = None) -> Source
     """
     events = job.events if rows is None else rows
     if events is None:
-        raise InvalidInputError(f"{option_name('events')} is missing. Name the files of the rows")
+        raise InvalidInputError(f"{param('events')} is missing. Name the files of the rows")
     query = None if job.query is None else str(job.query)
     if is_database(events):
         from counton.io.databases import open_query
@@ -130,9 +129,9 @@ def open_rows(job: Job, rows: object, edges: QueryEdges | None = None) -> Source
             refuse_address(path)
     if query is not None:
         raise InvalidInputError(
-            f"{option_name('query', query[:40])} is for a database, and {option_name('events')} "
+            f"{param('query', query[:40])} is for a database, and {param('events')} "
             "name no database. Give sqlite:///FILE or postgresql://USER@HOST/DATABASE, or leave "
-            f"{option_name('query')} out"
+            f"{param('query')} out"
         )
     separator = None if job.separator is None else str(job.separator)
     return open_files(events, job.file_format, CsvForm.read(separator, job.decimal))

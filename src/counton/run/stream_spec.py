@@ -16,8 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
 
-from counton.base.errors import InvalidInputError, StreamMismatchError
-from counton.base.errors import field as option_name
+from counton.base.errors import InvalidInputError, StreamMismatchError, param
 from counton.base.exact import text
 from counton.io.input_paths import names_tell_format
 from counton.job.common_options import Job, is_stated
@@ -186,8 +185,7 @@ class StreamSpec:
         facts = stream.details
         if not is_made_by_job(facts):
             raise StreamMismatchError(
-                f"stream {stream.name!r} was not made by a job; give another "
-                f"{option_name('stream')}"
+                f"stream {stream.name!r} was not made by a job; give another {param('stream')}"
             )
         design = stream.design
         with reading(f"the details of stream {stream.name!r}"):
@@ -429,8 +427,7 @@ class Difference(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{option_name(self.option)} (here {_short_text(self.here)}, there "
-            f"{_short_text(self.there)})"
+            f"{param(self.option)} (here {_short_text(self.here)}, there {_short_text(self.there)})"
         )
 
 
@@ -530,7 +527,7 @@ def refuse_differences(spec: StreamSpec, job: Job, name: str) -> None:
     if differing:
         raise StreamMismatchError(
             f"the job differs from stream {name!r} in {', '.join(map(str, differing))}; correct "
-            f"it, or give another {option_name('stream')}"
+            f"it, or give another {param('stream')}"
         )
 
 

@@ -17,8 +17,7 @@ from typing import ClassVar, Literal, Protocol
 from typing_extensions import override
 
 from counton.base.arguments import DEFAULT_TOP
-from counton.base.errors import InvalidInputError
-from counton.base.errors import field as option_name
+from counton.base.errors import InvalidInputError, param
 from counton.base.series import Series
 from counton.io.declared_groups import refuse_long_terms
 from counton.io.error_policy import Policies
@@ -79,9 +78,9 @@ class StatisticOfRows:
         of_groups = undeclared_variant(self.of_group)
         if not of_groups.additive and of_groups.row_total is None:
             raise InvalidInputError(
-                f"{option_name('unlisted_groups', 'discover')} finds groups by their number of "
+                f"{param('unlisted_groups', 'discover')} finds groups by their number of "
                 f"rows, which is private, but {self.of_group!r} takes it as public; list the "
-                f"groups ({option_name('groups')})"
+                f"groups ({param('groups')})"
             )
         return of_groups
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from counton.base.errors import InvalidInputError, StateError, field
+from counton.base.errors import InvalidInputError, StateError, param
 from counton.base.exact import figures_above
 from counton.base.table_schema import ESTIMATE
 from counton.continual.intervals import LEVEL, check_confidence_level
@@ -437,7 +437,7 @@ class Journal:
             return page
         if position is not None and (start, until, last) != (None, None, None):
             raise InvalidInputError(
-                f"{field('page', position)} holds the place in the series, so 'from', 'to' and "
+                f"{param('page', position)} holds the place in the series, so 'from', 'to' and "
                 "'last' do not go with it: use 'next' of the answer before as it is"
             )
         rows = self.rows(groups, start, until, series, level, last)

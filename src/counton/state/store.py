@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from counton.base.errors import InvalidInputError, StateError, field
+from counton.base.errors import InvalidInputError, StateError, param
 from counton.base.exact import Number
 from counton.base.private import Private
 from counton.continual import Design
@@ -305,7 +305,7 @@ class Store(Closing):
         stream_rows.check_length(name)
         if not unit.strip():
             raise InvalidInputError(
-                f"{field('privacy_unit', unit)} is not the name of a unit: give a word such as "
+                f"{param('privacy_unit', unit)} is not the name of a unit: give a word such as "
                 "'reader'"
             )
         with self.database.transaction(write=True) as connection:

@@ -20,7 +20,7 @@ from counton.base.errors import (
     InputChangedError,
     InvalidInputError,
     StateError,
-    field,
+    param,
 )
 from counton.base.exact import check_integer, name_alone, quote
 from counton.base.private import Private, reveal
@@ -714,7 +714,7 @@ def _refuse_wrong_bound(stream: Stream) -> None:
         raise StateError(
             f"stream {stream.name!r} cannot go on, because its noise is too small for its "
             f"guarantee: {uncovered}. Withdraw its numbers and end it "
-            f"({field('close_stream(state, name)')}), and begin another stream"
+            f"({param('close_stream(state, name)')}), and begin another stream"
         )
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.columns import BETWEEN
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import quote, suggest, text
 from counton.privacy import ContributionBound, Guarantee
 from counton.privacy.contribution import checked_unit
@@ -291,7 +291,7 @@ class Statistic(ABC):
     def check_asked(self, name: Any) -> None:
         """Raise `InvalidInputError` unless this number can be requested by its name."""
         raise InvalidInputError(
-            f"{field('ask', name)} asks for single numbers, but {type(self).__name__} releases all "
+            f"{param('ask', name)} asks for single numbers, but {type(self).__name__} releases all "
             "its numbers; leave it out"
         )
 
