@@ -19,7 +19,6 @@ from counton.results.periods import period_of
 from counton.run.contribution_choice import (
     ChoiceCounts,
     first_of_each_id,
-    in_order,
     not_counted_before,
     of_other_ids,
     with_ranks,
@@ -223,7 +222,7 @@ class RowChoice:
         )
         slots_now = counted.clear()
         if self.terms.max_corrections:
-            slots_now = slots.filled(in_order(chosen, self.groups).drop("code"))
+            slots_now = slots.filled(chosen.drop("code"))
         compared = ComparedRows(
             counted=should_be_there if self.compares_rows else 0,
             repeated=repeated,

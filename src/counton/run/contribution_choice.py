@@ -102,6 +102,8 @@ def within_bound(
 ) -> pl.DataFrame:
     """Return the new rows for which their units have room: all, if no users are protected.
 
+    They are in the order in which they count (`in_order`), if users are protected.
+
     Args:
         rows: new rows.
         counted: rows that earlier runs have counted.
