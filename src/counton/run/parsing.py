@@ -53,6 +53,7 @@ from counton.run.terms import (
     NewRows,
     OutputFiles,
     PrivacyUnit,
+    Recognition,
     Revised,
     RowsWithIds,
     RunOptions,
@@ -246,12 +247,18 @@ def parse_terms(job: Job) -> StreamTerms:
         strategy="auto" if job.strategy is None else cast("str | StreamStrategy", job.strategy),
         metric=job.metric or "mean",
         is_simple=job.simple,
-        takes_new_rows=job.append or job.row_id is not None,
+        recognition=_parse_recognition(job),
         id_column=None if job.row_id is None else str(job.row_id),
         max_corrections=job.max_corrections or 0,
         time_format=None if job.time_format is None else str(job.time_format),
         ambiguous=job.ambiguous or "raise",
     )
+
+
+def _parse_recognition(job: Job) -> Recognition:
+    if job.row_id is not None:
+        return Recognition.ID
+    return Recognition.FILE if job.append else Recognition.SNAPSHOT
 
 
 def _parse_windowing(job: Job) -> Windowing:
@@ -409,7 +416,6 @@ def parse_run(job: Job, terms: StreamTerms) -> RunOptions:
     unlisted = job.value_of("unlisted_groups")
     return RunOptions(
         input=_parse_input(job),
-        repeats_rows=_repeats_rows(job),
         until=_parse_until(job, terms.windowing),
         release_delay=microseconds_of(
             None if job.release_delay is None else str(job.release_delay)
@@ -444,21 +450,13 @@ def parse_outputs(job: Job) -> OutputFiles:
 
 
 def _parse_input(job: Job) -> InputKind:
+    begins_at_moment = job.query is not None and "since" in moments_named(str(job.query))
     if job.row_id is not None:
-        return RowsWithIds(str(job.row_id), only_new_rows=job.append)
-    return (
-        NewRows() if job.append else Snapshot(None if job.lookback is None else str(job.lookback))
-    )
-
-
-def _repeats_rows(job: Job) -> bool:
-    """Return whether a job's input has the rows of released windows, too.
-
-    Files of new rows do not have them, nor does the result of a query with ``{since}``.
-    """
+        return RowsWithIds(str(job.row_id), repeats_rows=not (job.append or begins_at_moment))
     if job.append:
-        return False
-    return job.query is None or "since" not in moments_named(str(job.query))
+        return NewRows()
+    lookback = None if job.lookback is None else str(job.lookback)
+    return Snapshot(lookback, repeats_rows=not begins_at_moment)
 
 
 def _parse_max_empty_windows(job: Job) -> int:

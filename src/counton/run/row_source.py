@@ -19,11 +19,12 @@ from counton.io.query_edges import QueryEdges
 from counton.io.sources import Source, join_columns
 from counton.io.timestamps import WITHIN_DAY
 from counton.job.common_options import Job
-from counton.run.due_windows import EndedWindows, RowTimes, covered_windows, ended_windows
+from counton.run.covered_windows import covered_windows
+from counton.run.due_windows import EndedWindows, ReleaseClock, RowTimes
 from counton.run.parsing import is_single_table
 from counton.run.reading import columns_of
 from counton.run.stream_spec import StreamSpec
-from counton.run.terms import RunOptions, SingleTable, Snapshot
+from counton.run.terms import Recognition, RunOptions, SingleTable
 
 #: Options that name columns of times, users and ids; and of groups and values.
 _TIMES_AND_NAMES = ("time", "user", "row_id")
@@ -69,7 +70,7 @@ def query_moments(
             f"{shown} uses {{{min(names)}}}, a time between windows, and a table without times has "
             "no windows. Leave it out"
         )
-    if spec.terms.takes_new_rows and len(names) == 1:
+    if spec.terms.recognition is not Recognition.SNAPSHOT and len(names) == 1:
         raise InvalidInputError(
             f"{shown} uses only {{{min(names)}}}, so the next run would select some of these new "
             "rows again, and count them twice. Use both {since} and {until}"
@@ -79,13 +80,17 @@ def query_moments(
             f"{shown} uses {{until}}, but {param('until', 'latest-event')} is known only "
             "after the rows are read. Leave one of them out"
         )
-    covers = options.input.lookback if isinstance(options.input, Snapshot) else None
     ended = EndedWindows(released, 0)
-    if "until" in names or covers is not None:
-        nothing = RowTimes(None, None, any_beyond=False, any_rows=False)
-        ended = ended_windows(
-            windows, options, nothing, released, now, is_new_stream=False, allows_missing_rows=True
+    if "until" in names or options.input.lookback is not None:
+        clock = ReleaseClock(
+            windows=windows,
+            options=options,
+            times=RowTimes(None, None, any_beyond=False, any_rows=False),
+            released=released,
+            now=now,
+            is_new_stream=False,
         )
+        ended = clock.ended_windows(allows_missing_rows=True)
     since = released
     if spec.takes_whole_windows:
         since = covered_windows(windows, options, released, ended).start - 1
