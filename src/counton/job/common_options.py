@@ -398,6 +398,10 @@ class Job(
         """Return whether rows without times make one table, which is released once."""
         return self.may_be_single_table
 
+    def is_single_table(self) -> bool:
+        """Return whether the job releases one table of rows without times."""
+        return self.time is None and self.windows is None and self.allows_single_table()
+
     def stated_options(self) -> dict[str, Any]:
         """Return the options whose value differs from leaving them out, by name."""
         values = {name: getattr(self, name) for name in type(self).model_fields}

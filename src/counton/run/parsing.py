@@ -187,11 +187,6 @@ def period_that_begins_anew(
 
 
 # ------------------------------------------------------------------------------- missing options
-def is_single_table(job: Job) -> bool:
-    """Return whether a job releases one table of rows without times."""
-    return job.time is None and job.windows is None and job.allows_single_table()
-
-
 def states_loss(job: Job) -> bool:
     """Return whether a job states the privacy loss, or the accuracy from which it follows."""
     return any(job.has_stated(name) for name in ("epsilon", "rho", "margin_of_error"))
@@ -200,7 +195,7 @@ def states_loss(job: Job) -> bool:
 def _refuse_missing(job: Job) -> None:
     """Refuse a job that lacks options that a new stream needs: one message names them all."""
     missing = [name for name in job.needs if job.value_of(name) is None]
-    if not is_single_table(job):
+    if not job.is_single_table():
         missing += [name for name in _OF_WINDOWS if job.value_of(name) is None]
         has_horizon = any(
             map(job.has_stated, ("windows", "expected_windows", "allowed_lateness", "expiring"))
@@ -208,7 +203,7 @@ def _refuse_missing(job: Job) -> None:
         if not has_horizon:
             missing.append("windows")
     shown = [param(name) for name in missing]
-    has_targets = is_single_table(job) and job.has_stated("target")
+    has_targets = job.is_single_table() and job.has_stated("target")
     if not (states_loss(job) or has_targets):
         missing.append("epsilon")
         shown.append(f"{param('epsilon')} or {param('rho')}")
@@ -263,7 +258,7 @@ def _parse_recognition(job: Job) -> Recognition:
 
 def _parse_windowing(job: Job) -> Windowing:
     """Return the windows that a job states; impossible ones are refused."""
-    if is_single_table(job):
+    if job.is_single_table():
         return SingleTable()
     every = str(job.every)
     timezone = str(job.timezone)

@@ -21,10 +21,9 @@ from counton.io.timestamps import WITHIN_DAY
 from counton.job.common_options import Job
 from counton.run.covered_windows import covered_windows
 from counton.run.due_windows import EndedWindows, ReleaseClock, RowTimes
-from counton.run.parsing import is_single_table
 from counton.run.reading import columns_of
 from counton.run.stream_spec import StreamSpec
-from counton.run.terms import Recognition, RunOptions, SingleTable
+from counton.run.terms import RunOptions
 
 #: Options that name columns of times, users and ids; and of groups and values.
 _TIMES_AND_NAMES = ("time", "user", "row_id")
@@ -57,29 +56,13 @@ def query_moments(
         now: the current time.
 
     Raises:
-        InvalidInputError: the query names a moment that the stream cannot have.
+        InvalidInputError: the query has a moment in quotes.
     """
     query = None if job.query is None else str(job.query)
     names = frozenset[str]() if query is None else moments_named(query)
     if query is None or not names:
         return QueryMoments()
-    shown = param("query", query[:40])
     windows = spec.terms.windowing.windows
-    if isinstance(spec.terms.windowing, SingleTable):
-        raise InvalidInputError(
-            f"{shown} uses {{{min(names)}}}, a time between windows, and a table without times has "
-            "no windows. Leave it out"
-        )
-    if spec.terms.recognition is not Recognition.SNAPSHOT and len(names) == 1:
-        raise InvalidInputError(
-            f"{shown} uses only {{{min(names)}}}, so the next run would select some of these new "
-            "rows again, and count them twice. Use both {since} and {until}"
-        )
-    if "until" in names and options.until == "latest-event":
-        raise InvalidInputError(
-            f"{shown} uses {{until}}, but {param('until', 'latest-event')} is known only "
-            "after the rows are read. Leave one of them out"
-        )
     ended = EndedWindows(released, 0)
     if "until" in names or options.input.lookback is not None:
         clock = ReleaseClock(
@@ -188,7 +171,7 @@ def refuse_rows_as_domain(job: Job, source: Source, rows: object) -> None:
         None if job.time_format is None else str(job.time_format),
         named=_named_by(job, _GROUPS_AND_VALUES, source.columns()),
         people=people,
-        once=is_single_table(job),
+        once=job.is_single_table(),
         same=domain is (job.events if rows is None else rows),
     )
 
