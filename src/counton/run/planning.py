@@ -211,7 +211,8 @@ def _refuse_corrections(terms: StreamTerms, contribution: ContributionBound) -> 
     is_proven &= contribution.relation != "replace"
     if terms.privacy_unit.user_column is not None:
         rule = terms.privacy_unit.rule
-        assert not rule.distinct and rule.most_a_window is None, "job/incompatible.py refuses them"
+        assert not rule.distinct  # job/incompatible.py refuses it, and a bound for each window
+        assert rule.most_a_window is None
         is_proven &= pattern is None and rule.each is None
     if not is_proven:
         raise InvalidInputError(
