@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import os
     from typing import Unpack
 
-    from counton.job.typed_kwargs import EventSource, JobFields
+    from counton.job.typed_kwargs import EventSource, JobOptions
     from counton.statistics import Statistic
 
 
@@ -387,7 +387,7 @@ class Job(
             what: str | Statistic,
             events: EventSource | None,
             state: str | os.PathLike[str] | None,
-            **options: Unpack[JobFields],
+            **options: Unpack[JobOptions],
         ) -> None: ...
 
     def name_of_statistic(self) -> str:

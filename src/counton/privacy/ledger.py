@@ -583,7 +583,8 @@ class Ledger:
         name = next(iter(guarantee.losses), None)
         if name is None:
             return guarantee
-        had, has = (Fraction(getattr(loss, name, 0) or 0) for loss in (now, rest))
+        had = Fraction(0) if now is None else now.losses.get(name, Fraction(0))
+        has = rest.losses.get(name, Fraction(0))
         smaller = guarantee.losses[name] * has / had if had else Fraction(0)
         return cast("Guarantee", replace(cast(Any, guarantee), **{name: smaller or _HALF}))
 

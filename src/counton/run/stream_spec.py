@@ -349,7 +349,7 @@ class StreamSpec:
         """The ledger's name of the unit; a period's includes time zone and column of times."""
         from counton.state.ledger_rows import by_its_clock
 
-        window = getattr(self.accumulator_statistic, "window", None)
+        window = self.accumulator_statistic.parameters.get("window")
         return by_its_clock(self.contribution.unit, self.facts()["record"], window)
 
     # --------------------------------------------------------------------------------- for readers
