@@ -26,7 +26,9 @@ def _has(word: str, text: str) -> bool:
 
 @pytest.mark.parametrize("word", WORDS)
 def test_the_glossary_explains_each_word(word: str) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "glossary.md").read_text(
+        encoding="utf-8"
+    )
     rows = [row.split(" | ", 1) for row in page.splitlines() if row.startswith("| ")]
     explained = {name.removeprefix("| "): meaning for name, meaning in rows}
     own = [meaning for name, meaning in explained.items() if _has(word, name)]

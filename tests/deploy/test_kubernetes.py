@@ -156,7 +156,7 @@ def test_each_server_of_the_nightly_job_is_asked_with_a_password_of_its_own() ->
     }
     assert len({*parts.values()}) == len(parts) == 3
     file = (FOLDER / "nightly.yaml").read_text(encoding="utf-8")
-    documented = (FOLDER.parents[1] / "docs" / "machines.md").read_text(encoding="utf-8")
+    documented = (FOLDER.parents[1] / "docs" / "guides" / "deploy.md").read_text(encoding="utf-8")
     for written in (file, documented):
         assert {*re.findall(r"--from-literal=([\w-]+)=", written)} == {
             parts["PGPASSWORD"],

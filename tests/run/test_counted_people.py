@@ -27,7 +27,9 @@ from counton.serve.public_series import Journal
 from counton.state import Store
 
 DAYS = 5
-PAGE = (Path(__file__).parents[2] / "docs" / "counted-people.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "pre-aggregated-input.md").read_text(
+    encoding="utf-8"
+)
 RIGHT, INSERT = (
     re.search(rf'title="{name}.sql"\n(.*?)```', PAGE, re.DOTALL)[1]  # type: ignore[index]
     for name in ("right", "chosen")

@@ -15,7 +15,7 @@ from counton.serve.settings import settings_of
 
 pytestmark = pytest.mark.slow
 
-PAGE = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "service.md").read_text()
 
 
 @pytest.mark.long
