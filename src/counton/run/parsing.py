@@ -31,6 +31,7 @@ from counton.privacy.contribution import unit_without_period
 from counton.privacy.guarantees import guarantee_from
 from counton.results.metadata import period_anew
 from counton.results.periods import made_of_windows
+from counton.results.release import ChartWords
 from counton.run.missing_rows import MAX_EMPTY_WINDOWS, MAX_EMPTY_WINDOWS_OF_LOOKBACK
 from counton.run.statistic_parsing import (
     normal_domain,
@@ -440,7 +441,7 @@ def parse_outputs(job: Job) -> OutputFiles:
     return OutputFiles(
         table=None if job.output is None else Path(job.output),
         chart=None if job.chart is None else Path(job.chart),
-        chart_form=stated,
+        chart_form=cast(ChartWords, stated),
     )
 
 

@@ -31,6 +31,7 @@ from counton.privacy.contribution_rules import (
     UserLevel,
 )
 from counton.results.display import DisplaySelection
+from counton.results.release import ChartWords
 from counton.statistics import AccumulatorStatistic, Grouped, TopK
 from counton.statistics.average import undeclared_variant
 from counton.statistics.report_members import GroupedRows
@@ -630,4 +631,4 @@ class OutputFiles:
 
     table: Path | None = None
     chart: Path | None = None
-    chart_form: Mapping[str, str | float] = field(default_factory=dict)
+    chart_form: ChartWords = field(default_factory=ChartWords)
