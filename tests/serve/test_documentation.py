@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from patience import HANGS
 from inside import inside
+from patience import HANGS
 from ports import kept_port
 from services import job_file
 
