@@ -152,9 +152,9 @@ def print_json_rows(about: Mapping[str, Any], table: pl.DataFrame) -> None:
 
 def _without_passwords(value: Any, key: str = "") -> Any:
     if isinstance(value, Mapping):
-        return {name: _without_passwords(one, str(name)) for name, one in value.items()}
+        return {name: _without_passwords(inner, str(name)) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_passwords(one, key) for one in value]
+        return [_without_passwords(inner, key) for inner in value]
     return hide_secrets(value) if key in _ADDRESSES and isinstance(value, str) else value
 
 

@@ -400,20 +400,21 @@ def _own_strategy(
     shape: tuple[int, ...],
 ) -> StreamStrategy:
     """Return the user's own strategy, once it was found to fit the stream."""
-    own = cast("StreamStrategy", terms.strategy)
+    strategy = cast("StreamStrategy", terms.strategy)
     horizon = terms.windowing.horizon
-    if own.horizon != horizon:
+    if strategy.horizon != horizon:
         raise InvalidInputError(
-            f"{param('strategy')} is {own!r}, made for {_horizon_text(own.horizon)}, and the "
-            f"stream has {_horizon_text(horizon)}: build it for that number"
+            f"{param('strategy')} is {strategy!r}, made for "
+            f"{_horizon_text(strategy.horizon)}, and the stream has {_horizon_text(horizon)}: "
+            "build it for that number"
         )
-    if own.facts.workload != workload:
+    if strategy.facts.workload != workload:
         raise InvalidInputError(
-            f"{param('strategy')} is {own!r}, made for {own.facts.workload}, and does not go "
-            f"with {_series_option(terms)}; leave one of them out"
+            f"{param('strategy')} is {strategy!r}, made for {strategy.facts.workload}, "
+            f"and does not go with {_series_option(terms)}; leave one of them out"
         )
     ranked, _ = ranked_designs(
-        horizon, terms.loss, contribution=contribution, shape=shape, strategies=[own]
+        horizon, terms.loss, contribution=contribution, shape=shape, strategies=[strategy]
     )
     return ranked[0].strategy
 

@@ -141,8 +141,8 @@ def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Esti
             raise InvalidInputError(
                 f"{type(statistic).__name__} has several numbers; give the name of one of them"
             )
-        return cells.one(0)
-    return cells.one(place_of_name(statistic, name))
+        return cells.cell(0)
+    return cells.cell(place_of_name(statistic, name))
 
 
 class Statistic(ABC):
