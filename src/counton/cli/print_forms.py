@@ -211,7 +211,7 @@ def warn_of_weak(console: Console, guarantee: Guarantee, unit: str, about: str =
     """Print a warning, which begins with ``about``, if a guarantee's epsilon or rho is above
     `MOST_LOSS`, so that it hides almost nothing.
     """
-    loss = getattr(guarantee, "epsilon", None) or getattr(guarantee, "rho", None)
+    loss = guarantee.losses.get("epsilon") or guarantee.losses.get("rho")
     if loss is not None and loss > MOST_LOSS:
         console.write_line(
             f"{about}warning: the privacy loss {readable(loss)} for one {unit} is above "

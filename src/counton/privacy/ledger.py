@@ -583,9 +583,8 @@ class Ledger:
         name = next(iter(guarantee.losses), None)
         if name is None:
             return guarantee
-        requested_loss, remaining_loss = (
-            Fraction(getattr(loss, name, 0) or 0) for loss in (now, rest)
-        )
+        requested_loss = Fraction(0) if now is None else now.losses.get(name, Fraction(0))
+        remaining_loss = rest.losses.get(name, Fraction(0))
         smaller = (
             guarantee.losses[name] * remaining_loss / requested_loss
             if requested_loss
