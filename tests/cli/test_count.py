@@ -44,12 +44,12 @@ def test_a_run_says_what_the_next_window_waits_for(place: Any) -> None:
     first = _flat(place.count(events, *until).out)
     assert "Not protected: the time of the newest event" in first
     assert ", less the release delay of 30m, which determines the released windows" in first
-    last = "2013-01-01T03:30:00+00:00{}, 30m after its end (the release delay)."
     again = _flat(place("release", "count", events, *place.again, *until).out)
-    assert f"The next window waits for an event of {last.format(' or later')}" in again
-    assert "Released windows ended by" not in again
+    event = "an event of 2013-01-01 03:30 (UTC) or later, 30m after its end"
+    assert f"Next: window 3 can be released once there is {event}" in again
+    assert "Not protected" not in again
     by_clock = (*place.again, *wait, "--until", "2013-01-01T03:29")
-    assert f"The next window waits until {last.format('')}" in _flat(
+    assert "window 3 can be released from 2013-01-01 03:30 (UTC), 30m after its end" in _flat(
         place("release", "count", events, *by_clock).out
     )
     at_once = place.new(state=str(place.folder / "at once.db"), until="2013-01-01T02:00")
@@ -98,7 +98,7 @@ def test_the_output_says_what_is_protected(place: Any) -> None:
         "a user with 100 visits loses 100 times the epsilon"
     )
     assert privacy in _flat(counted)
-    assert f"details: counton methods {place.state} --full" in counted
+    assert f"full privacy statement: counton methods {place.state} --full" in counted
     assert len(counted.splitlines()) <= 15
 
 
@@ -119,7 +119,7 @@ def test_late_rows_count_at_the_next_release_and_only_the_operator_hears_how_man
     assert "counted in window 4: 2\n" in done.err
     assert "arrived" not in done.out
     assert (
-        "--release-delay 3h waits for them, and a new stream with --allowed-lateness 3h counts"
+        "To wait for them: --release-delay 3h, or a new stream with --allowed-lateness 3h"
         in done.err
     )
     told = place("inspect", str(place.state)).err
@@ -132,10 +132,8 @@ def test_late_rows_count_at_the_next_release_and_only_the_operator_hears_how_man
         "release", "count", place.write("last.csv", ["04:30,b"]), *place.again, "--append", *waits
     )
     assert "rows that arrived late" in done.err
-    assert (
-        "--release-delay longer by 1h waits for them, and a new stream with --allowed-lateness"
-        in done.err
-    )
+    remedy = "--release-delay longer by 1h, or a new stream with --allowed-lateness 1h"
+    assert f"To wait for them: {remedy}" in done.err
 
 
 def test_late_rows_wait_while_nothing_is_released(place: Any) -> None:
@@ -155,7 +153,7 @@ def test_late_rows_of_a_file_of_all_events_do_not_count(place: Any) -> None:
     out = ("--output", str(place.folder / "out.parquet"))
     for _ in range(2):
         done = place("release", "count", events, *place.again, *out)
-        assert "rows that came for windows released before, not counted from a file" in done.err
+        assert "rows that arrived after their window was released, not counted" in done.err
         assert place.estimates() == TOTALS
         assert "came late" not in place("inspect", str(place.state)).err  # nothing of it is kept
     place("release", "count", events, *place.again, "--until", "2013-01-01T04:00", *out)
@@ -175,7 +173,7 @@ def test_rows_that_have_disappeared_change_nothing_and_are_told(place: Any) -> N
     fewer = place.write("e.csv", [*EVENTS[:2], EVENTS[2], EVENTS[4], "05:30,a"])
     done = place("release", "count", fewer, *place.again).fine()
     assert "rows that were counted before and are missing now, still counted: 1\n" in done.err
-    differs = "these rows are not those that stream 'count' has counted"
+    differs = "the input differs from the rows that stream 'count' has counted"
     assert differs not in done.err  # two windows are new
     done = place("release", "count", fewer, *place.again)
     assert differs in done.err
@@ -183,7 +181,7 @@ def test_rows_that_have_disappeared_change_nothing_and_are_told(place: Any) -> N
     report = json.loads(place("release", "count", fewer, *place.again, "--json").out)
     assert report["not_private"]["notes"][0].startswith(differs)
     done = place("release", "count", place.write("e.csv", EVENTS), *place.again)
-    assert "Nothing new" in done.out
+    assert "No new window is due" in done.out
     assert differs not in done.err
 
 
@@ -320,10 +318,10 @@ def test_json_is_one_object_and_nothing_else(place: Any) -> None:
     ("stated", "rows"),
     [
         (["--unlisted-groups", "drop"], "rows of undeclared groups, not counted"),
-        (["--other-group", "rest"], "rows of undeclared groups, which belong to group 'rest'"),
+        (["--other-group", "rest"], "rows of undeclared groups, counted in group 'rest'"),
         (
             ["--other-group", "rest", "--user", "group", "--max-contributions", "9"],
-            "rows of undeclared groups, which belong to group 'rest'",
+            "rows of undeclared groups, counted in group 'rest'",
         ),
     ],
 )

@@ -70,7 +70,7 @@ def test_a_state_that_is_there_says_its_streams(loans: Any) -> None:
     assert kept == "loans.counton.db keeps stream loans"
     assert loans.plain(*shlex.split(command)).out.startswith("No new window is due")
     other = loans.plain(*named, "--every", "1h")
-    assert "differs from stream 'loans' in --every" in other.err
+    assert "exists with other options: --every" in other.err
 
 
 def test_a_link_has_a_state_of_its_own_unless_its_file_has_one(loans: Any) -> None:
@@ -112,9 +112,11 @@ NEW = [
 def test_a_second_command_finds_the_state_beside_the_file(loans: Any) -> None:
     first = loans.plain("release", "count", "loans.csv", *NEW, "--save-job", "nightly.toml")
     assert first.code == 0, first.err
-    kept = "and secret: loans.counton.db and loans.counton.db.key"
+    kept = "Keep secret: loans.counton.db and loans.counton.db.key"
     assert kept in " ".join(first.out.split())
-    assert "otherwise another stream begins, and spends again" in " ".join(first.out.split())
+    assert "Otherwise a new stream begins and spends the privacy loss again" in " ".join(
+        first.out.split()
+    )
     state = loans.folder / "loans.counton.db"
     assert state.exists()
     again = loans.plain(
@@ -136,7 +138,7 @@ def test_a_state_beside_a_file_is_named_also_where_a_shell_needs_quotes(loans: A
     spaced = loans.plain(
         "release", "count", "all loans.csv", *NEW
     )  # its name is quoted for a shell
-    assert "and secret: 'all loans.counton.db' and" in " ".join(spaced.out.split())
+    assert "Keep secret: 'all loans.counton.db' and" in " ".join(spaced.out.split())
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ def test_a_plan_keeps_nothing(loans: Any) -> None:
     before = sorted(one.name for one in loans.folder.iterdir())
     said = loans.plain("release", "count", "loans.csv", *NEW, "--plan").out
     assert "Privacy: epsilon = 1 for each event" in said
-    assert "publishes the total so far" in said
+    assert "Published: the cumulative total" in said
     assert sorted(one.name for one in loans.folder.iterdir()) == before
 
 

@@ -162,7 +162,7 @@ def test_what_nobody_said_stays_an_empty_line_that_a_run_refuses_by_name(
     text = (loans / "nightly.toml").read_text()
     assert ("the column that names the user (reader, branch)" in text) == ("user" in empty)
     said = place.plain("run", "nightly.toml").refused()
-    assert f"leaves empty: {', '.join(empty)};" in said
+    assert f"these keys are empty: {', '.join(empty)}." in said
     assert not (loans / "loans.counton.db").exists()
 
 
@@ -263,7 +263,7 @@ def test_a_file_of_counts_gets_a_job_that_adds_them_up(
     job = job_of(loans)
     assert (job["count-column"], job["privacy-unit"], "user" in job) == ("count", "passage", False)
     ran = place.plain("run", "nightly.toml", "--until", "2024-03-03T06:00").fine()
-    assert "number of passages" in ran.out
+    assert "Number of passages" in ran.out
     assert pl.read_csv("passages.released.csv")["estimate"].to_list()[::2] == [17, 4]
 
 

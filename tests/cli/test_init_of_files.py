@@ -387,8 +387,8 @@ def test_init_of_rows_of_totals_warns_and_counts_them_in_no_group_unasked(
     words += ["--start", "2024-03-01", "--until", "latest-event", "--epsilon", "50"]
     job, said = job_of_file("visits.csv", written("day,region", rows), *words)
     assert [key for key, value in job.items() if value == ""] == ["other-group"]
-    assert f"confidential: column 'region' has rows called {total!r}" in said
-    assert "leaves empty: other-group" in place.plain("run", "nightly.toml").refused()
+    assert f"confidential: column 'region' has rows named {total!r}" in said
+    assert "these keys are empty: other-group" in place.plain("run", "nightly.toml").refused()
     text = Path("nightly.toml").read_text("utf-8")
     assert "also a row of totals; without this line such a row stops the run" in text
     Path("nightly.toml").write_text(text.replace('other-group = ""\n', ""), "utf-8")

@@ -116,7 +116,7 @@ def test_the_command_runs_all_and_reports_each(file: Path, place: Any) -> None:
             "count has no option 'comment'; leave it out",
         ),
         (("epsilon = 0.5", "epsilon = ["), "not valid TOML"),
-        (('events = "e.csv"', ""), "lacks the key 'events'"),
+        (('events = "e.csv"', ""), "the key 'events' is missing"),
     ],
 )
 def test_what_is_wrong_is_named(changed: tuple[str, str], words: str, file: Path) -> None:
@@ -316,7 +316,7 @@ def test_a_job_of_a_stream_that_is_over_is_no_failure(file: Path, place: Any) ->
     assert place.plain("run", str(file), "--until", "2024-03-03").code == 0
     done = place.plain("run", str(file), "--until", "2024-03-05")
     assert (done.code, done.err) == (0, "")
-    assert done.out.count("No new window is due: 2 of 2 windows") == 2
+    assert done.out.count("No new window is due. Released: 2 of 2 windows.") == 2
     assert place.plain("run", str(file)).code == 0  # data of the past, of which all is released
     assert (
         place("close", str(file.parent / "v.db"), "--stream", "visits", "--drop-waiting").code == 0

@@ -222,10 +222,10 @@ def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
     ):
         done = place(*words).fine()
         said = " ".join((done.out + done.err).split())
-        assert "records that step 4 is released, so the state was restored from an old copy" in said
+        assert "but step 4 is released" in said
     assert place("verify", state).code == 7
     done = place("publish", state, "--to", out)
-    assert (done.code, "nothing was published: stream 'count' is at step" in done.err) == (7, True)
+    assert (done.code, "nothing was published: state " in done.err) == (7, True)
     assert not Path(out).exists()
 
 

@@ -31,7 +31,7 @@ def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
     third = place("release", "count", events, *place.again, *table)
     assert "No new window is due" in third.out
     shown = place("inspect", str(place.state))
-    assert "stream count" in shown.out
+    assert "Stream count" in shown.out
     spent = json.loads(place("ledger", str(place.state), "--budget-epsilon", "150", "--json").out)
     assert spent["remaining"] == {"guarantee": "pure", "epsilon": "50"}
     refused = place(

@@ -34,7 +34,7 @@ def test_a_stream_of_berlin_tells_the_times_of_berlin(berlin: Workplace) -> None
     first = berlin.plain(*asked("--windows 40 --until 2024-03-08 --output t.csv"))
     assert first.code == 0, first.err
     assert "before the first window (2024-03-01T00:00:00+01:00)" in first.err
-    assert "to the end of 2024-03-07 (window 7, Europe/Berlin)" in first.out
+    assert "(windows 1 to 7 of 40, Europe/Berlin)" in first.out
     report = berlin.plain(*asked("--windows 40 --until 2024-03-09 --output t.json --json"))
     found = json.loads(report.out)
     assert found["until"] == found["last"]["window_end"] == "2024-03-09T00:00:00+01:00"

@@ -70,7 +70,7 @@ def test_cities_add_up_at_every_level(tmp_path: Path, capsys: pytest.CaptureFixt
     assert sums.n_unique() == 1  # every level adds up to the same total, to the last bit
     capsys.readouterr()
     main(words)
-    assert "Nothing new" in capsys.readouterr().out
+    assert "No new window is due" in capsys.readouterr().out
 
 
 @pytest.mark.long

@@ -102,12 +102,12 @@ def job(folder: Path, what: str, options: dict[str, Any], rows: pl.DataFrame = R
 
 def expected(what: str, option: str, *, dropped: bool) -> list[str]:
     """The lines, written down once more from what was asked."""
-    beyond = " if they arrive over 35 days after the end of their user's"
+    beyond = " if they arrive more than 35 days after the end of their user's"
     late = {
         "people": "",
-        "ids": " if they are over 35 days late",
-        "setting aside": " if they are over 35 days late",
-        "skipping": " if they are over 35 days late",
+        "ids": " if they are more than 35 days late",
+        "setting aside": " if they are more than 35 days late",
+        "skipping": " if they are more than 35 days late",
         "people of weeks": f"{beyond} week",
         "people of days": f"{beyond} day",
     }

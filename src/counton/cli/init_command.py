@@ -219,7 +219,7 @@ def _print_report(job: Job, plan: PlannedJob | None, file: str, empty: Collectio
     from counton.cli.print_forms import Console
 
     console = Console()
-    console.write_line(f"Job file written: {file}", bold=True)
+    console.write_line(f"{file} is written.", bold=True)
     if empty:
         console.write_line(f"Fill in these empty lines before the first run: {', '.join(empty)}.")
     elif plan is not None:

@@ -43,7 +43,7 @@ def progress_line(result: RunResult) -> str:
         )
         if new:
             return f"Released {contents}."
-        return f"Nothing new: {contents} was released before."
+        return f"Nothing new. Released before: {contents}."
     of_all = _of_all_windows(result)
     if new == 0 and result.after == 0:
         return "No window is released: the first one has not ended yet."

@@ -292,9 +292,8 @@ def refuse_events_as_domain(
         problem = "has lines that are rows of the events"
     if problem is not None:
         raise InvalidInputError(
-            f"{param('groups', path)} {problem}: the groups must be public knowledge, "
-            f"chosen without looking at the data, because groups found in the data reveal whose "
-            f"events are in it; give a public list of all groups there can be"
+            f"{param('groups', path)} {problem}: the groups must be public knowledge, because "
+            "groups from the data reveal whose events are in it. Give a list of all possible groups"
         )
 
 

@@ -68,10 +68,8 @@ class ContributionRule:
             ids: Whether rows have an id.
         """
         if ids:
-            return (
-                f"are counted in a later {window}, or not at all if they are over {LATE_DAYS} days "
-                "late"
-            )
+            never = f"not at all if they are more than {LATE_DAYS} days late"
+            return f"are counted in a later {window}, or {never}"
         return f"are counted in a later {window}, or not at all"
 
     def beyond(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:
@@ -172,7 +170,7 @@ class UserLevel(ContributionRule):
         note = super().late_rows(window, unit, ids=ids)
         if ids or self.per is None:
             return note
-        return f"{note} if they arrive over {LATE_DAYS} days after the end of their {unit}"
+        return f"{note} if they arrive more than {LATE_DAYS} days after the end of their {unit}"
 
     @override
     def bound_in_heading(self, window: str, unit: str) -> str:

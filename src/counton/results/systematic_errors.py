@@ -32,7 +32,7 @@ def systematic_errors(definition: ReleaseMetadata) -> list[str]:
     >>> for line in systematic_errors(plan_stream(job).description()):
     ...     print(line)
     rows that arrive after their day was released are counted in a later day, or not at all if they
-    arrive over 35 days after the end of their user's day
+    arrive more than 35 days after the end of their user's day
     rows beyond 3 of each user's day are not counted, so that numbers are too low by an unknown
     amount
     values outside 0 to 60 are counted as the nearer bound, which biases the sum by an unknown
