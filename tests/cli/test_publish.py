@@ -222,7 +222,7 @@ def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
     ):
         done = place(*words).fine()
         said = " ".join((done.out + done.err).split())
-        assert "but step 4 is released" in said
+        assert "records that step 4 is released" in said
     assert place("verify", state).code == 7
     done = place("publish", state, "--to", out)
     assert (done.code, "nothing was published: state " in done.err) == (7, True)

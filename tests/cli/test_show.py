@@ -35,7 +35,7 @@ def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
     facts = pl.read_parquet_metadata(table)["counton"]
     cut = place.folder / "cut.parquet"
     rows.filter(pl.col("window_index") != 2).write_parquet(cut, metadata={"counton": facts})
-    assert "2 windows, 1 to 3; missing between them: 1" in place.plain("inspect", str(cut)).out
+    assert "2 windows (1 to 3), 1 between them missing" in place.plain("inspect", str(cut)).out
     assert f"state {state}, file format" in place.plain("inspect", state).out
     assert (
         place("release", "count", place.write("f.csv", ["00:10,a"]), *place.new(stream="two")).code

@@ -381,7 +381,7 @@ def test_a_place_that_the_old_copy_does_not_remember_is_read(place: Any) -> None
     said = place("verify", str(place.state), "--rollback-guard", away, "--accept-old-copy").refused(
         7
     )
-    assert "but step 4 is released" in said
+    assert "records that step 4 is released" in said
 
 
 def test_a_witness_that_is_lost_asks_for_a_word(place: Any) -> None:

@@ -202,15 +202,17 @@ def test_a_cell_without_a_state_may_run_twice(
     assert first.table().equals(again.table())
     assert len(state_summary("counts.counton.db")["ledger"]) == 1
     lines = str(first).splitlines()
-    assert lines[0] == "number of events so far, to the end of 2024-03-03 (window 3, UTC)"
+    assert (
+        lines[0] == "Number of events, cumulative to the end of 3 March 2024 (window 3 of 30, UTC)"
+    )
     assert [line.split()[0] for line in lines[1:4]] == ["region", "north", "south"]
-    assert lines[-1].endswith("kept in counts.counton.db, which is secret")
+    assert lines[-1].endswith("state (secret): counts.counton.db")
     ROWS.select(pl.col("time").dt.to_string("iso"), "region").write_csv(tmp_path / "e.csv")
     of_file = release("count", tmp_path / "e.csv", **asked)
     assert of_file.numbers.kept_in == str(tmp_path / "e.counton.db")
     assert Path(of_file.numbers.kept_in).exists()
     release("count", tmp_path / "e.csv", output=tmp_path / "t.csv", **asked)
-    assert "kept in" not in str(read(tmp_path / "t.csv"))
+    assert "state (secret)" not in str(read(tmp_path / "t.csv"))
 
 
 @pytest.mark.parametrize("kept", [{}, {"state": "s.db"}], ids=["beside", "named"])

@@ -303,9 +303,9 @@ class RollbackGuard:
             if entry["step"] > at.step:
                 raise StateRolledBackError(
                     f"state {self._label} is an old copy: stream {at.name!r} is at step "
-                    f"{at.step:,}, but step {entry['step']:,} is released ({entry['where']}). "
-                    "Releasing it again would reveal data. Restore the newest copy. If it is lost, "
-                    f"close the stream and begin another one ({param('stream')})"
+                    f"{at.step:,}, but {entry['where']} records that step {entry['step']:,} is "
+                    "released. Releasing it again would reveal data. Restore the newest copy. If "
+                    f"it is lost, close the stream and begin another one ({param('stream')})"
                 )
             step = entry["step"]
             if step and journal.digest_at(connection, stream_id, step) != entry["digest"]:
