@@ -115,8 +115,9 @@ class Warehouse:
         columns = {name: np.asarray(one) for name, one in columns.items()}
         self.ask.register("given", columns)
         self.ask.execute(
-            "create table log as select person as user_id, id, date '2024-02-29' + day::int as day, "
-            "person as region, loaded as loaded_at, gone from given"
+            "create table log as select person as user_id, id, "
+            "date '2024-02-29' + day::int as day, person as region, "
+            "loaded as loaded_at, gone from given"
         )
 
     def tables(self, query: str, most: int, first: Sequence[int]) -> Iterator[dict[str, Any]]:
@@ -203,9 +204,9 @@ def test_the_queries_run_on_postgresql(postgres: str) -> None:
 
     with psycopg.connect(postgres) as connection:
         connection.execute(
-            "create table visits (person int, id text, day date, region int, loaded_at int)"
+            "create table visits (user_id int, id text, day date, region int, loaded_at int)"
         )
-        connection.execute("create table chosen (person int, id text, day date, region int)")
+        connection.execute("create table chosen (user_id int, id text, day date, region int)")
         connection.execute(
             "insert into visits select 1, n::text, date '2024-02-29' + n % 5 + 1, 7, n "
             "from generate_series(1, 9) n"
