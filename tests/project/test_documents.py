@@ -62,7 +62,11 @@ MARKS["docs/research/comparison.md"] = [pytest.mark.evidence]
 ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("README.md", "make demo"): ("tests/examples/test_demonstrations.py", "make test-package"),
     ("CONTRIBUTING.md", "make test "): ("make test", "make test-long", "make lint"),
-    ("docs/index.md", "make demo"): ("make test-package",),
+    ("docs/getting-started/installation.md", "make demo"): (
+        "tests/examples/test_demonstrations.py",
+        "make test-package",
+    ),
+    ("docs/getting-started/installation.md", "python3 -m venv"): ("make test-package",),
     ("docs/guides/spark.md", "pip install"): ("make test-spark",),
     ("docs/guides/service.md", "cat > visits.toml"): ("tests/serve/test_documentation.py",),
     ("docs/guides/service.md", "TOKEN="): ("tests/serve/test_documentation.py",),
@@ -351,7 +355,7 @@ def test_a_make_command_that_does_not_exist_is_noticed(wrong: str) -> None:
     ("page", "states"),
     [
         ("statistics/questions", {"shop.db"}),
-        ("getting-started/first-series", {"moves.db", "year.db"}),
+        ("getting-started/first-series", {"visits.db"}),
     ],
 )
 def test_tasks_over_the_same_rows_use_one_state(page: str, states: set[str]) -> None:

@@ -173,9 +173,9 @@ def check_time_format(form: str) -> None:
     if "%s" in form:
         wrong = "%s", "seconds since 1970", "epoch"
     if wrong is not None:
-        has, why, right = wrong
+        problem, why, right = wrong
         raise InvalidInputError(
-            f"{shown_form} has {has}, {why}: write times for {_as_format(right)}"
+            f"{shown_form} has {problem}, {why}: write times for {_as_format(right)}"
         )
     read = list(map(partial(_read_back, form), _PROBES))
     if None in read:

@@ -83,7 +83,7 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
     text = os.fspath(domain)
     if is_file(text):
         table = read_table(text, columns)
-        found = {}
+        values_by_column = {}
         for column, labels in labels_of(table, columns).items():
             named = [label for label in labels.tolist() if label is not None]
             if labels.tolist()[: len(named)] != named:
@@ -91,9 +91,9 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
                     f"{param('groups', text)} has an empty cell among the values of {column!r}: "
                     "list the values from the first row on, without gaps"
                 )
-            found[column] = named
-        return found
-    found = {}
+            values_by_column[column] = named
+        return values_by_column
+    values_by_column = {}
     for part in text.split(";"):
         column, equals, values = part.partition("=")
         if not equals or not column.strip():
@@ -101,7 +101,7 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
                 f"{param('groups', part.strip())} is neither a file nor a list of values; write "
                 "sex=f,m;smokes=no,yes for example, or name a table with these columns"
             )
-        if column.strip() in found:
+        if column.strip() in values_by_column:
             raise InvalidInputError(
                 f"{param('groups')} lists the values of {column.strip()!r} twice; list them once"
             )
@@ -110,8 +110,8 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
                 f"{param('groups')} lists values of {column.strip()!r}, which is not among "
                 f"{param('columns')}: correct one of them"
             )
-        found[column.strip()] = [value.strip() for value in values.split(",")]
-    return found
+        values_by_column[column.strip()] = [value.strip() for value in values.split(",")]
+    return values_by_column
 
 
 def refuse_counts(domain: Any, value: str | None) -> None:

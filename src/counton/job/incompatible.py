@@ -2,7 +2,7 @@
 
 What a statistic cannot do at all is no option of its model, and is not here. Combinations that only
 a planned stream shows to be impossible are refused where it is planned (`counton.run.planning`,
-`counton.results.metadata`), and those of a query where it is asked (`counton.run.row_source`).
+`counton.results.metadata`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from counton.base.errors import InvalidInputError, param
+from counton.base.strategy_names import FAMILIES, PAPERS
+from counton.io.input_paths import moments_named
 from counton.job.common_options import Job, is_stated
 from counton.job.messages import show_option
+from counton.job.values import LATEST_ROW
 
 
 @dataclass(frozen=True)
@@ -253,6 +256,11 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         because="a row of counts may stand for many users",
     ),
     _excludes(
+        stated("user"),
+        stated("replace"),
+        because="replace hides the values of rows, not whether a user is in the data",
+    ),
+    _excludes(
         stated("distinct_users"),
         stated("contribution_period"),
         stated("once_per_window"),
@@ -488,6 +496,8 @@ def _unmet_needs(job: Job) -> Iterator[Need]:
 def _contradictions(job: Job) -> Iterator[str]:
     """Yield what is wrong with values that are compared with each other."""
     yield from _contradictions_of_users(job)
+    yield from _contradictions_of_query(job)
+    yield from _contradictions_of_strategy(job)
     most = job.value_of("max_contributions")
     most_a_window = job.value_of("max_contributions_per_window")
     lower = job.value_of("lower")
@@ -516,6 +526,49 @@ def _contradictions(job: Job) -> Iterator[str]:
         yield (
             f"{param('max_contributions', most)} bounds the groups of a user, and there are none; "
             "leave it out"
+        )
+
+
+def _contradictions_of_query(job: Job) -> Iterator[str]:
+    """Yield what is wrong with the moments that a query names, ``{since}`` and ``{until}``."""
+    query = "" if job.query is None else str(job.query)
+    moments = moments_named(query)
+    if not moments:
+        return
+    shown = param("query", query[:40])
+    if job.is_single_table():
+        yield (
+            f"{shown} uses {{{min(moments)}}}, a time between windows, and a table without times "
+            "has no windows. Leave it out"
+        )
+    holds_new_rows = job.append or job.row_id is not None
+    if holds_new_rows and len(moments) == 1:
+        yield (
+            f"{shown} uses only {{{min(moments)}}}, so the next run would select some of these new "
+            "rows again, and count them twice. Use both {since} and {until}"
+        )
+    if "until" in moments and job.until == LATEST_ROW:
+        yield (
+            f"{shown} uses {{until}}, but {param('until', LATEST_ROW)} is known only "
+            "after the rows are read. Leave one of them out"
+        )
+
+
+def _contradictions_of_strategy(job: Job) -> Iterator[str]:
+    """Yield what is wrong with a strategy that is made for totals, or for single windows."""
+    name = job.strategy if isinstance(job.strategy, str) else ""
+    # The versions of a revised window are running totals.
+    are_windows_alone = job.allowed_lateness is None and job.value_of("series") == "per-window"
+    for family in (PAPERS[name],) if name in PAPERS else FAMILIES.get(name, ()):
+        if family.windows == are_windows_alone:
+            continue
+        made_for = "single windows" if family.windows else "totals"
+        released = param("series", job.value_of("series") or "cumulative")
+        if job.allowed_lateness is not None:
+            released = param("allowed_lateness", job.allowed_lateness)
+        yield (
+            f"{param('strategy', name)} is made for {made_for}, and does not go with {released}. "
+            "Leave one of them out"
         )
 
 

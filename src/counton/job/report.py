@@ -45,8 +45,11 @@ def member_model(statistic: str) -> type[Section]:
 
 def _is_of_member(job: type[Job], name: str) -> bool:
     """Return whether one statistic of a report takes an option; a row counts once in it."""
-    own = section_of(job, name).heading == "Statistic" and name not in ("statistic", "count_column")
-    return own or name in _OF_GROUPS
+    is_of_statistic = section_of(job, name).heading == "Statistic" and name not in (
+        "statistic",
+        "count_column",
+    )
+    return is_of_statistic or name in _OF_GROUPS
 
 
 def _members(value: object, info: ValidationInfo) -> dict[str, Section]:

@@ -103,7 +103,7 @@ class FadingPlan(Plan[Design[Expiring]]):
                 "rank": rank,
                 "strategy": repr(choice.strategy),
                 "noise": choice.family,
-                self.unit: float(getattr(choice.guarantee, self.unit)),
+                self.unit: float(choice.guarantee.losses[self.unit]),
                 "rmse": choice.errors.rmse,
                 "largest_error": choice.errors.largest_error(),
                 **{

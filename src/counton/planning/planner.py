@@ -38,6 +38,7 @@ from counton.base.columns import TextTable, align_lines, list_in_words
 from counton.base.distributions import Family
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import check_integer, figures, figures_above, percent
+from counton.base.expiry import ExpiringNoise
 from counton.base.literature import origin_of, paper_of
 from counton.base.strategy_names import StrategyFamily
 from counton.continual.design import Design, check_shape, design_for
@@ -711,7 +712,7 @@ def _best_designs(
 def _check_serves(
     strategy: StreamStrategy, horizon: int | None, release: ReleaseForm, shape: tuple[int, ...]
 ) -> None:
-    fades = hasattr(strategy, "expiry")
+    fades = isinstance(strategy, ExpiringNoise)
     if horizon is None and (fades or not isinstance(strategy, EndlessStrategy)):
         raise InvalidInputError("it has a last step, or its protection fades")
     if horizon is not None and strategy.horizon is not None and strategy.horizon < horizon:

@@ -583,8 +583,13 @@ class Ledger:
         name = next(iter(guarantee.losses), None)
         if name is None:
             return guarantee
-        had, has = (Fraction(getattr(loss, name, 0) or 0) for loss in (now, rest))
-        smaller = guarantee.losses[name] * has / had if had else Fraction(0)
+        requested_loss = Fraction(0) if now is None else now.losses.get(name, Fraction(0))
+        remaining_loss = rest.losses.get(name, Fraction(0))
+        smaller = (
+            guarantee.losses[name] * remaining_loss / requested_loss
+            if requested_loss
+            else Fraction(0)
+        )
         return cast("Guarantee", replace(cast(Any, guarantee), **{name: smaller or _HALF}))
 
 

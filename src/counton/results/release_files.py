@@ -34,6 +34,7 @@ from counton.results.metadata_codec import FORMAT, MOST_CELLS, TABLES, facts_in,
 from counton.results.release import Release
 from counton.results.release_data import ReleaseData
 from counton.results.series import labels_of, rows_among
+from counton.statistics.by_group import Grouped
 from counton.windowing.lazy_polars import polars as pl
 
 #: Largest number of steps times groups of a release, however few rows the file has.
@@ -443,7 +444,7 @@ def _results_of_file(
     if (
         definition.domain is not None
         and "group" in rows.columns
-        and hasattr(definition.statistic, "group")
+        and isinstance(definition.statistic, Grouped)
     ):
         stored_groups = {*rows["group"].unique().to_list()}
         groups = [group for group in definition.groups if group in stored_groups]

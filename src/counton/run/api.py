@@ -21,7 +21,7 @@ from counton.base.exact import quote, text
 from counton.io.input_paths import left_in_folders
 from counton.job.common_options import Job
 from counton.job.statistic_objects import make_job
-from counton.job.typed_kwargs import EventSource, JobFields, StatisticName
+from counton.job.typed_kwargs import EventSource, JobOptions, StatisticName
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
 from counton.results.release import Release
 from counton.run.default_paths import default_state, is_named, state_beside
@@ -34,7 +34,7 @@ from counton.statistics import Statistic
 
 
 @with_keywords(
-    JobFields, {"allow_empty_windows": False, "expiring": False, "simple": False, "append": False}
+    JobOptions, {"allow_empty_windows": False, "expiring": False, "simple": False, "append": False}
 )
 def release(
     what: StatisticName | Statistic | Job,
@@ -44,7 +44,7 @@ def release(
     state: str | os.PathLike[str] | None = None,
     guarantee: Guarantee | None = None,
     progress: Progress = no_progress,
-    **more: Unpack[JobFields],
+    **more: Unpack[JobOptions],
 ) -> Release:
     """Release a statistic of events after each window that has ended, under one guarantee.
 

@@ -282,8 +282,8 @@ def retain(stream: Stream, spec: StreamSpec, length: str) -> None:
 
 
 def _parse_age(age: str, name: str) -> timedelta:
-    given: object = age
-    match = re.fullmatch(r"(\d{1,5})([dw])", given.strip()) if isinstance(given, str) else None
+    value: object = age
+    match = re.fullmatch(r"(\d{1,5})([dw])", value.strip()) if isinstance(value, str) else None
     if match is None:
         raise InvalidInputError(
             f"{param(name)} is {age!r}; give a number of days or weeks, as in 90d or 12w"

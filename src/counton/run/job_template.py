@@ -23,6 +23,7 @@ from counton.job.option_fields import section_of
 from counton.job.statistics import CountJob
 from counton.job.values import LATEST_ROW, NOW, QUARANTINE
 from counton.run.column_contents import TimeColumn
+from counton.run.covered_windows import covered_windows
 from counton.run.default_paths import (
     default_state,
     holds_new_events,
@@ -30,7 +31,7 @@ from counton.run.default_paths import (
     path_of,
     stem_of,
 )
-from counton.run.due_windows import EndedWindows, covered_windows
+from counton.run.due_windows import EndedWindows
 from counton.run.input_preview import FirstLook as FirstLook
 from counton.run.input_preview import look_at as look_at
 from counton.run.missing_rows import MAX_EMPTY_WINDOWS

@@ -2,7 +2,7 @@
 
 An input of all rows of some windows replaces what earlier inputs said of the open ones. So an
 export with a hole would become wrong final numbers, without a message. These refusals depend on the
-rows of an input. They are visible, and `docs/guarantees/guarantee.md` lists them.
+rows of an input. They are visible, and `docs/guarantees/details.md` lists them.
 
 - The job states which windows an input covers, and one that is due has no row in any group.
   ``max-empty-windows`` says how many such windows in a row are usual.

@@ -26,6 +26,7 @@ from counton.run.stream_spec import StreamSpec, without_public_notes
 from counton.state import Store, Stream
 from counton.state.database import reading
 from counton.state.dedup import Secret
+from counton.state.keys import KeySource
 from counton.state.ledger_rows import SpentUnit
 from counton.state.sqlite_file import NoStateError
 from counton.state.stream_reader import JournalReader
@@ -50,7 +51,7 @@ class OpenedState:
             )
         self.saved: JournalReader | None = None
         self._address = job.state
-        self._key: Any = job.key if key is None else key
+        self._key: KeySource = job.key if key is None else key
         self._rollback_guard = job.rollback_guard
         self._store: Store | None = None
         self._stream: Stream | None = None

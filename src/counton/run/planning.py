@@ -12,7 +12,6 @@ from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInputError, param
 from counton.base.lengths import has_same_length
 from counton.base.series import WORKLOADS
-from counton.base.strategy_names import FAMILIES, PAPERS
 from counton.continual import Design
 from counton.continual.node_distribution import distribution_for
 from counton.job.common_options import Job
@@ -212,8 +211,9 @@ def _refuse_corrections(terms: StreamTerms, contribution: ContributionBound) -> 
     is_proven &= contribution.relation != "replace"
     if terms.privacy_unit.user_column is not None:
         rule = terms.privacy_unit.rule
-        has_other_bounds = rule.each is not None or rule.distinct or rule.most_a_window is not None
-        is_proven &= pattern is None and not has_other_bounds
+        assert not rule.distinct  # job/incompatible.py refuses it, and a bound for each window
+        assert rule.most_a_window is None
+        is_proven &= pattern is None and rule.each is None
     if not is_proven:
         raise InvalidInputError(
             f"{corrections} is not proven for {terms.statistic.name} here, whose rows do not "
@@ -337,13 +337,6 @@ def _best_strategy(
         return _own_strategy(terms, workload, contribution, shape)
     name = terms.strategy
     sums_of_draws = isinstance(terms.groups, Discovered)  # thresholds follow from such noise
-    for kind in (PAPERS[name],) if name in PAPERS else FAMILIES.get(name, ()):
-        if kind.windows != (workload == "windows"):
-            made_for = "single windows" if kind.windows else "totals"
-            raise InvalidInputError(
-                f"{param('strategy', name)} is made for {made_for}, and does not go with "
-                f"{_series_option(terms)}. Leave one of them out"
-            )
     if isinstance(windowing, Endless):
         workload = "totals"  # the number of a window is the difference of two
     horizon = windowing.horizon
@@ -400,20 +393,21 @@ def _own_strategy(
     shape: tuple[int, ...],
 ) -> StreamStrategy:
     """Return the user's own strategy, once it was found to fit the stream."""
-    own = cast("StreamStrategy", terms.strategy)
+    strategy = cast("StreamStrategy", terms.strategy)
     horizon = terms.windowing.horizon
-    if own.horizon != horizon:
+    if strategy.horizon != horizon:
         raise InvalidInputError(
-            f"{param('strategy')} is {own!r}, made for {_horizon_text(own.horizon)}, and the "
-            f"stream has {_horizon_text(horizon)}: build it for that number"
+            f"{param('strategy')} is {strategy!r}, made for "
+            f"{_horizon_text(strategy.horizon)}, and the stream has {_horizon_text(horizon)}: "
+            "build it for that number"
         )
-    if own.facts.workload != workload:
+    if strategy.facts.workload != workload:
         raise InvalidInputError(
-            f"{param('strategy')} is {own!r}, made for {own.facts.workload}, and does not go "
-            f"with {_series_option(terms)}; leave one of them out"
+            f"{param('strategy')} is {strategy!r}, made for {strategy.facts.workload}, "
+            f"and does not go with {_series_option(terms)}; leave one of them out"
         )
     ranked, _ = ranked_designs(
-        horizon, terms.loss, contribution=contribution, shape=shape, strategies=[own]
+        horizon, terms.loss, contribution=contribution, shape=shape, strategies=[strategy]
     )
     return ranked[0].strategy
 

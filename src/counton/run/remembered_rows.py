@@ -160,10 +160,12 @@ class RememberedRows:
         buckets = self.refused.group_by("bucket").agg(pl.col("last_period").max())
         compared = rows.with_columns(bucket=bucket_of(pl.col("user")))
         compared = compared.join(buckets, on="bucket", how="left", maintain_order="left")
-        known = (
+        known_users = (
             self.users.select("user", "period").unique().with_columns(is_known=pl.lit(value=True))
         )
-        compared = compared.join(known, on=["user", "period"], how="left", maintain_order="left")
+        compared = compared.join(
+            known_users, on=["user", "period"], how="left", maintain_order="left"
+        )
         is_refused = (pl.col("period") <= pl.col("last_period")) & pl.col("is_known").is_null()
         return compared.filter(~is_refused.fill_null(value=False)).select(rows.columns)
 

@@ -202,7 +202,7 @@ def parse_report(job: ReportJob) -> StatisticOfRows:
     """Parse the options of a report."""
     members = cast("Mapping[str, Section]", job.statistics)
     parsed = {name: _parse_member(name, member) for name, member in members.items()}
-    shares = {name: getattr(member, "share", None) for name, member in members.items()}
+    shares = {name: member.value_of("share") for name, member in members.items()}
     report = Report(
         {name: statistic.of_group for name, statistic in parsed.items()},
         columns={name: statistic.columns for name, statistic in parsed.items()},

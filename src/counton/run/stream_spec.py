@@ -38,7 +38,7 @@ from counton.results.metadata import ReleaseMetadata, RowsLeftOut, statistic_kep
 from counton.results.window_notes import WindowNote
 from counton.run.parsing import normal_form, parse_terms
 from counton.run.statistic_parsing import parse_display, parse_statistic
-from counton.run.terms import Discovered, Revised, SingleTable, StreamTerms
+from counton.run.terms import Discovered, Recognition, Revised, SingleTable, StreamTerms
 from counton.state import Store
 from counton.state.database import reading
 from counton.state.stream_reader import JournalReader
@@ -321,7 +321,8 @@ class StreamSpec:
         Else rows are new, or those of users are known one by one, in whatever window they are.
         """
         terms = self.terms
-        if terms.takes_new_rows or isinstance(terms.windowing, SingleTable):
+        is_snapshot = terms.recognition is Recognition.SNAPSHOT
+        if not is_snapshot or isinstance(terms.windowing, SingleTable):
             return False
         states_windows = isinstance(terms.windowing, Revised) or "lookback" in self.remembered
         return terms.privacy_unit.user_column is None or states_windows
@@ -348,7 +349,7 @@ class StreamSpec:
         """The ledger's name of the unit; a period's includes time zone and column of times."""
         from counton.state.ledger_rows import by_its_clock
 
-        window = getattr(self.accumulator_statistic, "window", None)
+        window = self.accumulator_statistic.parameters.get("window")
         return by_its_clock(self.contribution.unit, self.facts()["record"], window)
 
     # --------------------------------------------------------------------------------- for readers

@@ -208,7 +208,7 @@ class Journal:
         """Return the shown groups."""
         if self.description.cells.named_beforehand:
             return list(self.description.groups)
-        return list(getattr(self.read(), "groups", None) or ()) if self.step else []
+        return list(self.read().groups) if self.step else []
 
     def describe(self) -> dict[str, Any]:
         """Return `about`, the guarantee in words, errors besides noise, and the budget left."""
@@ -267,9 +267,9 @@ class Journal:
         if remaining is None:
             return 0.0
         for name in ("rho", "epsilon"):
-            whole = getattr(ledger.budget, name, None)
+            whole = ledger.budget.losses.get(name)
             if whole:
-                return float(getattr(remaining, name)) / float(whole)
+                return float(remaining.losses[name]) / float(whole)
         return None
 
     @property

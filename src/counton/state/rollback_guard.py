@@ -35,7 +35,7 @@ from counton.noise.guard_file import PAST, Entries, GuardFile, parse_entries
 from counton.state import journal
 from counton.state import ledger_rows as ledger
 from counton.state.database import Database, parse_address
-from counton.state.public_rows import public_row, public_rows
+from counton.state.public_rows import PublicRow, public_row, public_rows
 from counton.state.sql import Connection
 
 #: Where a witness is kept: a folder.
@@ -82,7 +82,7 @@ class GuardPosition(NamedTuple):
     forgotten: int = 0
 
     @classmethod
-    def of(cls, row: Any) -> GuardPosition:
+    def of(cls, row: PublicRow) -> GuardPosition:
         """Build the mark (progress) of a stream from the stream's database row."""
         return cls(row.key_fingerprint, row.name, row.step, row.forgotten)
 
@@ -575,6 +575,7 @@ def confirm_release(database: Database, name: str) -> None:
     witness = latest_witness(database)  # read before the state
     with database.transaction(write=False) as connection:
         row = public_row(connection, name)
+        assert row is not None, "the stream is open"
         digest = journal.digest_at(connection, row.id, row.step)
         at = GuardPosition.of(row)
     # A damaged journal, without a digest, is reported by its reader.

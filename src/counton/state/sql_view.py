@@ -132,7 +132,7 @@ class PublishTarget:
 
 def find_row(connection: Connection, stream: str) -> Any:
     """Return the database row of a published stream; None if it is not published."""
-    if not connection.has(_STREAMS):
+    if not connection.has_table(_STREAMS):
         return None
     return connection.first(f"SELECT * FROM {_STREAMS} WHERE stream = :stream", stream=stream)
 
@@ -145,7 +145,7 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
     Raises:
         StateError: another published stream has this name, or more published steps than released.
     """
-    if not connection.has(_STREAMS):
+    if not connection.has_table(_STREAMS):
         connection.script(_TABLES)
         connection.execute(_VIEW)
     elif (old := connection.first(f"SELECT * FROM {_ROWS}")) and not hasattr(old, "series"):

@@ -35,7 +35,7 @@ from counton.state import journal, ledger_rows, stream_rows
 from counton.state import keys as keyfile
 from counton.state.commit_input import CommitInput, LateRowStats
 from counton.state.database import Closing, CommitHook, Database, reading
-from counton.state.public_rows import OPEN_COLUMNS, check_row, checksum_of
+from counton.state.public_rows import OPEN_COLUMNS, OpenRow, check_row, checksum_of
 from counton.state.rollback_guard import GuardPosition, RollbackGuard
 from counton.state.sealed_rows import SealedContents
 from counton.state.sql import Connection
@@ -98,7 +98,7 @@ class Stream(JournalReader, Closing):
     def __init__(
         self,
         database: Database,
-        row: Any,
+        row: OpenRow,
         details: Mapping[str, Any],
         key: Key,
         witness: RollbackGuard,

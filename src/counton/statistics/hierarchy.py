@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, read_only
-from counton.base.columns import MISSING, OUTSIDE
+from counton.base.columns import MISSING, OUTSIDE, list_in_words
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import in_parts, quote
@@ -268,6 +268,11 @@ class Hierarchy(TableStatistic):
         if self._measurement is not None:
             parameters["measurement"] = self._measurement.to_dict()
         return {**parameters, **self._parameters_of("counts", "neighbours", "unit")}
+
+    @property
+    @override
+    def phrase_words(self) -> dict[str, str]:
+        return {"levels": list_in_words(self.tree.levels)}
 
     def __repr__(self) -> str:
         return f"Hierarchy({sum(self.tree.sizes):,} nodes: {', '.join(self.tree.levels)})"

@@ -105,7 +105,7 @@ class Reach(UsersByRank):
 
     @override
     def whole(self, cells: Cells) -> Estimate:
-        return cells.one(0)
+        return cells.cell(0)
 
     @property
     @override

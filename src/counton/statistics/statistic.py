@@ -141,8 +141,8 @@ def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Esti
             raise InvalidInputError(
                 f"{type(statistic).__name__} has several numbers; give the name of one of them"
             )
-        return cells.one(0)
-    return cells.one(place_of_name(statistic, name))
+        return cells.cell(0)
+    return cells.cell(place_of_name(statistic, name))
 
 
 class Statistic(ABC):
@@ -154,7 +154,7 @@ class Statistic(ABC):
     Attributes:
         keyword: its name in commands, job files and tables; "": it has no name there.
         says: one line that describes the statistic.
-        help: more text for its command; a `counton.base.errors.field` in it names an option.
+        help: more text for its command; a `counton.base.errors.param` in it names an option.
         example: options of an example of its command, as in "by=page", for visits.csv of the front
             page.
         phrase: what follows "The running" in a sentence; parameters are in braces.
@@ -240,6 +240,11 @@ class Statistic(ABC):
         """Set ``unit``, or ``otherwise`` if nobody stated it."""
         self.unit = checked_unit(otherwise if unit is None else unit)
         self._stated = unit is not None
+
+    @property
+    def phrase_words(self) -> dict[str, str]:
+        """Words by their names in ``phrase``, besides parameters."""
+        return {}
 
     @property
     def cells(self) -> tuple[int, ...]:

@@ -123,7 +123,7 @@ class Forest(Statistic):
 
     @override
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
-        return cells.one(0 if name is None else place_of_name(self, name), self.resolution)
+        return cells.cell(0 if name is None else place_of_name(self, name), self.resolution)
 
 
 class _Forest(Exact):

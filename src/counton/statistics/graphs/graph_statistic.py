@@ -335,7 +335,7 @@ class Graph(Exact):
         try:
             for key, step in zip(keys_of(new_edges.ends).tolist(), steps, strict=True):
                 if key not in self._pairs:
-                    self._one(self._index, key, changes[step])
+                    self._count_pair(self._index, key, changes[step])
                     self._pairs[key] = None
                     done.append(key)
         except BaseException:
@@ -343,7 +343,7 @@ class Graph(Exact):
             raise
         return changes, done
 
-    def _one(self, index: _Index, key: int, changes: NDArray[np.int64]) -> None:
+    def _count_pair(self, index: _Index, key: int, changes: NDArray[np.int64]) -> None:
         statistic = self._statistic
         node = key >> 32
         other = key & _LOW
