@@ -442,7 +442,7 @@ def test_a_run_says_how_a_witness_is_named(
     rows = place.write("e.csv", ["00:10,a"])
     printed = place.count(rows, "--append")
     assert printed.code == 9, printed.out
-    assert f"the witness {home}/counton/" in printed.err
+    assert f"the rollback guard {home}/counton/" in printed.err
     assert "or name a folder that is (--rollback-guard)" in " ".join(printed.err.split())
     assert (
         place.count(rows, "--append", "--rollback-guard", "none", "--save-job", str(file)).code == 0

@@ -248,7 +248,7 @@ def test_an_old_copy_takes_nothing_and_shows_nothing(tmp_path: Path) -> None:
         answer = service.post("c", [visit(2.5)])
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "60")
         assert (
-            "is older than its released numbers, or its witness cannot say"
+            "is older than its released numbers, or its rollback guard cannot say"
             in answer.json()["detail"]
         )
         for path in ("", "/series", "/release"):

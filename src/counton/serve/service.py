@@ -33,7 +33,7 @@ from counton.serve.tokens import tokens_of
 from counton.state import Store
 from counton.state.inbox import Inbox
 from counton.state.lease import LASTS, Lease
-from counton.state.rollback_guard import remark_on_witness
+from counton.state.rollback_guard import remark_on_guard
 from counton.windowing.windows import microseconds
 
 #: Seconds between two checks for due work, and the longest wait after a failure.
@@ -184,7 +184,7 @@ class Service:
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences for the operator: places of witnesses, ended streams, and failed jobs."""
+        """Sentences for the operator: places of rollback guards, ended streams, and failed jobs."""
         ended = [
             f"job {self.served[name].called!r}: stream {name!r} is closed at window "
             f"{journal.spec.last_step:,}: what it released is shown, and it takes no rows"
@@ -192,17 +192,15 @@ class Service:
             if journal.spec.last_step is not None
         ]
         reasons = [
-            remark_on_witness(
+            remark_on_guard(
                 served.state,
                 served.job.rollback_guard,
                 opened=self.states[served.state].store.database,
             )
             for served in self.served.values()
         ]
-        witnesses = [
-            str(InvalidInputError(why)) for why in dict.fromkeys(reasons) if why is not None
-        ]
-        return [*witnesses, *ended, *map(str, self.failed.values())]
+        guards = [str(InvalidInputError(why)) for why in dict.fromkeys(reasons) if why is not None]
+        return [*guards, *ended, *map(str, self.failed.values())]
 
     def state_of(self, name: str) -> State:
         return self.states[self.served[name].state]

@@ -77,8 +77,8 @@ class DigestChange(NamedTuple):
             marks.
         forgotten: for each kind, the first period whose marks are kept; marks of earlier periods
             are deleted.
-        forgets: whether the change carries out a request to forget people; the witness (a record
-            outside the state) counts such requests.
+        forgets: whether the change carries out a request to forget people; the rollback guard (a
+            record outside the state) counts such requests.
     """
 
     secret: Secret

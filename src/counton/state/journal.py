@@ -135,7 +135,7 @@ def _check_row(row: Any) -> Any:
 
 
 def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
-    """Return the witness's digest of a step; None unless the step is the last of a commit."""
+    """Return the guard's digest of a step; None unless the step is the last of a commit."""
     sql = f"{_COLUMNS} WHERE stream_id = :stream AND step = :at"
     row = connection.first(sql, stream=stream_id, at=step)
     return None if row is None else _check_row(row).digest

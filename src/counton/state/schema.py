@@ -34,7 +34,7 @@ LONGEST_NAME: Final = 200
 TABLES: Final = (
     # One row. Locked while a release is created, so that two cannot pass the limit together. The
     # limit is JSON of Ledger.terms. The identity is drawn once, so that copies share it. The
-    # witness is the folder of the file that shows old copies, or "none"; "" before the first
+    # witness is the folder of the rollback guard, or "none"; "" before the first
     # stream.
     """CREATE TABLE counton_database (
     id INTEGER PRIMARY KEY, format INTEGER NOT NULL, budget_limit TEXT,

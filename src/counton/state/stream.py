@@ -83,8 +83,8 @@ class Stream(JournalReader, Closing):
     shown.
 
     The state holds exact sums, and for some statistics users: it is as secret as the data. The key
-    is not in it. An old copy of the state lacks later steps; the witness, a file away from the
-    state that records the last step, shows this, and the copy is refused.
+    is not in it. An old copy of the state lacks later steps; the rollback guard, a file away from
+    the state that records the last step, shows this, and the copy is refused.
 
     >>> from counton import PureDP
     >>> from counton.strategies import Binary
@@ -101,7 +101,7 @@ class Stream(JournalReader, Closing):
         row: OpenRow,
         details: Mapping[str, Any],
         key: Key,
-        witness: RollbackGuard,
+        guard: RollbackGuard,
         counter: Counter,
         contents: SealedContents,
         strategy: StreamStrategy | None = None,
@@ -109,12 +109,12 @@ class Stream(JournalReader, Closing):
         """Build a stream from its database row and its key; users call `create` or `open`."""
         self._key = key
         self._strategy = strategy
-        self._witness = witness
+        self._guard = guard
         self._epoch = int(row.writer_epoch)
         self._forgotten = int(row.forgotten)
         self._late_row_stats = LateRowStats(int(row.arrived), int(row.late))
         self._last_std: dict[int, float] = {}  # for the last step released by this writer
-        self._noted = GuardPosition(row.key_fingerprint, row.name, 0)  # known to the witness
+        self._noted = GuardPosition(row.key_fingerprint, row.name, 0)  # known to the rollback guard
         self._digest_key = key.derive(b"journal digest", row.name.encode())
         self._turn = OneAtATime(f"stream {row.name!r}", elsewhere="open it anew in each process")
         self._closed = False
@@ -166,13 +166,15 @@ class Stream(JournalReader, Closing):
                 alone keeps (see `Counter`). The caller must then choose the cells to show by a
                 private rule, so that ``guarantee`` holds for the values and the choice together.
             statistic: the statistic that the cells count: one of ``counton.statistics``.
-            rollback_guard: a folder, away from the state, for the witness, a record of releases
-                that shows old copies; None: its last place, at first ``$XDG_STATE_HOME/counton``.
-                "none": no witness, so that nobody notices an old copy.
+            rollback_guard: a folder, away from the state, for the rollback guard, a record of
+                releases that shows old copies; None: its last place, at first
+                ``$XDG_STATE_HOME/counton``. "none": no rollback guard, so that nobody notices an
+                old copy.
 
         Raises:
-            StateError: the stream exists; the state lacks releases that its witness has recorded,
-                because it was lost or restored from an old copy; or the database cannot be used.
+            StateError: the stream exists; the state lacks releases that its rollback guard has
+                recorded, because it was lost or restored from an old copy; or the database cannot
+                be used.
             BudgetExceededError: the guarantee goes beyond the limit of the database; nothing is
                 created.
             NoiseKeyError: ``key`` is None, and ``STATE.key`` holds a key that no stream of the
@@ -256,7 +258,7 @@ class Stream(JournalReader, Closing):
 
         Raises:
             StateError: no such stream, or the state is damaged, of another format, missing, or
-                restored from an old copy (the witness has recorded later releases).
+                restored from an old copy (the rollback guard has recorded later releases).
             NoiseKeyError: the key is not the one the stream was created with.
             ConcurrentWriterError: the database is locked by another process.
         """
@@ -279,7 +281,8 @@ class Stream(JournalReader, Closing):
                         f"stream {name!r} is at step {row.step} but its journal ends at {last}: "
                         "the state was altered; restore it from a copy"
                     )
-                # A state that was altered may not be an old copy, although its witness is missing.
+                # A state that was altered may not be an old copy, although its rollback guard is
+                # missing.
                 contents = stream_rows.check_seal(connection, database.identity, row, noise_key)
                 guard = RollbackGuard(database, connection, rollback_guard)
                 guard.check(connection, row.id, GuardPosition.of(row), forgetting=forgetting)
@@ -464,11 +467,11 @@ class Stream(JournalReader, Closing):
         at = self._noted._replace(step=step, forgotten=self._forgotten)
         if at == self._noted:
             return
-        if digest is None and self._witness.is_behind(at):
+        if digest is None and self._guard.is_behind(at):
             with self._database.transaction(write=False) as connection:
                 digest = journal.digest_at(connection, self._row.id, step) if step else ""
         if digest is not None:
-            self._witness.note(at, digest, self._row.id)
+            self._guard.note(at, digest, self._row.id)
         self._noted = at
 
     def _counter(self) -> Counter:
@@ -576,8 +579,8 @@ class Stream(JournalReader, Closing):
         """Commit releases, and all that is stored with them, in one transaction.
 
         Raises:
-            StateError: another copy of the state may have released these steps: the witness has
-                recorded more than this state has, or cannot be written.
+            StateError: another copy of the state may have released these steps: the rollback guard
+                has recorded more than this state has, or cannot be written.
         """
         number = self._row.id
         step = counter.step
@@ -590,14 +593,14 @@ class Stream(JournalReader, Closing):
         contents = self._sealed.copy()
         with self._database.transaction(write=True) as connection:
             row = self._lock_row(connection)
-            self._witness = RollbackGuard(
+            self._guard = RollbackGuard(
                 self._database, connection
             )  # another process may have moved it
             if rows:
                 if not self.step:
-                    self._witness.refuse_forgotten(connection, beginning=self.name)
-                self._witness.check(connection, number, before)
-                self._witness.reserve(before._replace(step=step))
+                    self._guard.refuse_forgotten(connection, beginning=self.name)
+                self._guard.check(connection, number, before)
+                self._guard.reserve(before._replace(step=step))
                 journal.write(connection, rows)
             journal.write_observed(connection, contents.observed, addition.observed, self.step)
             if also is not None:
@@ -616,7 +619,7 @@ class Stream(JournalReader, Closing):
                     subkey = dedup.subkey(self._key, self.name)
                     dedup.write(connection, contents.marks, remembered, subkey)
                     if remembered.forgets:
-                        self._witness.reserve(before)
+                        self._guard.reserve(before)
             row |= {
                 "step": step,
                 "checkpoint": counter.checkpoint(),

@@ -18,7 +18,7 @@ from counton.state import journal, stream_rows
 from counton.state import keys as keyfile
 from counton.state.database import Database
 from counton.state.public_rows import PublicRow
-from counton.state.rollback_guard import confirm_release, latest_witness, position_of
+from counton.state.rollback_guard import confirm_release, latest_guard, position_of
 from counton.state.sealed_rows import SealedContents
 from counton.state.sql import Connection
 
@@ -288,13 +288,13 @@ class JournalReader:
         return int(self._row.writer_epoch)
 
     def rollback_suspicion(self) -> str | None:
-        """Return the witness's reason to suspect an old copy of the state; None without a sign of
-        that.
+        """Return the rollback guard's reason to suspect an old copy of the state; None without a
+        sign of that.
         """
         try:
-            witness = latest_witness(self._database)
+            guard = latest_guard(self._database)
             with self._database.transaction(write=False) as connection:
-                position_of(connection, self._database, self.design.name, witness)
+                position_of(connection, self._database, self.design.name, guard)
         except StateError as error:
             return str(error)
         return None

@@ -247,7 +247,7 @@ def seal_of(key: Key, identity: str, row: Mapping[str, Any], contents: SealedCon
 
     Args:
         key: the key of the stream.
-        identity: the identity of the state, by which its witness is found.
+        identity: the identity of the state, by which its rollback guard is found.
         row: the stream's database row, by column.
         contents: the rows of the stream in other tables.
     """
@@ -305,8 +305,8 @@ TAKE = "UPDATE counton_streams SET writer_epoch = writer_epoch + :further WHERE 
 
 
 def release_digest(key: Key, name: str, step: int, value: NDArray[Any]) -> str:
-    """Return a keyed digest (HMAC-SHA256) of the values released at a step, for the witness, the
-    record of releases outside the state.
+    """Return a keyed digest (HMAC-SHA256) of the values released at a step, for the rollback guard,
+    the record of releases outside the state.
 
     ``name`` is the name of the stream, and ``value`` has one number per cell. The digest has a key
     because some cells are never shown, such as those of undeclared groups. Without a key, one could
