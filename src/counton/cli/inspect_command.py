@@ -140,7 +140,7 @@ def _show_state(state: str, name: str | None, *, as_json: bool) -> None:
             return
         console = Console()
         for stream in streams:
-            # No seal is checked here, and whoever alters a state can compute its checksums.
+            # No MAC is checked here, and whoever alters a state can compute its checksums.
             with reading(f"what describes stream {stream['name']!r}"):
                 _print_stream(console, stream, store)
             _tell_of_late_rows(store, stream["name"])

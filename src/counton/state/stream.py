@@ -33,11 +33,11 @@ from counton.privacy.ledger import totals_in_words
 from counton.privacy.value_grid import number_array
 from counton.state import journal, ledger_rows, stream_rows
 from counton.state import keys as keyfile
+from counton.state.authenticated_rows import AuthenticatedContents
 from counton.state.commit_input import CommitInput, LateRowStats
 from counton.state.database import Closing, CommitHook, Database, reading
 from counton.state.public_rows import OPEN_COLUMNS, OpenRow, check_row, checksum_of
 from counton.state.rollback_guard import GuardPosition, RollbackGuard
-from counton.state.sealed_rows import SealedContents
 from counton.state.sql import Connection
 from counton.state.store import Store
 from counton.state.stream_reader import JournalReader
@@ -103,7 +103,7 @@ class Stream(JournalReader, Closing):
         key: Key,
         guard: RollbackGuard,
         counter: Counter,
-        contents: SealedContents,
+        contents: AuthenticatedContents,
         strategy: StreamStrategy | None = None,
     ) -> None:
         """Build a stream from its database row and its key; users call `create` or `open`."""
@@ -119,7 +119,7 @@ class Stream(JournalReader, Closing):
         self._turn = OneAtATime(f"stream {row.name!r}", elsewhere="open it anew in each process")
         self._closed = False
         super().__init__(database, row, counter.design, details, key)
-        self._sealed = contents
+        self._authenticated = contents
         self._stored_details = str(row.details)
         self._ready: Counter | None = counter
         self._drawing: Counter | None = None  # the counter of the last release
@@ -228,7 +228,7 @@ class Stream(JournalReader, Closing):
                     guard = RollbackGuard(database, connection, rollback_guard)
                     guard.keep(connection)
                     row = stream_rows.insert_stream(connection, database, counter, noise_key, facts)
-                contents = SealedContents.empty(row.id, bytes(row.seal))
+                contents = AuthenticatedContents.empty(row.id, bytes(row.seal))
                 stream = cls(database, row, facts.values(), noise_key, guard, counter, contents)
                 unless_made.pop_all()
                 return stream
@@ -283,7 +283,7 @@ class Stream(JournalReader, Closing):
                     )
                 # A state that was altered may not be an old copy, although its rollback guard is
                 # missing.
-                contents = stream_rows.check_seal(connection, database.identity, row, noise_key)
+                contents = stream_rows.check_mac(connection, database.identity, row, noise_key)
                 guard = RollbackGuard(database, connection, rollback_guard)
                 guard.check(connection, row.id, GuardPosition.of(row), forgetting=forgetting)
                 stream_rows.check_digest(connection, row, noise_key)
@@ -424,8 +424,10 @@ class Stream(JournalReader, Closing):
             with self.database.transaction(write=True) as connection:
                 row = self._lock_row(connection, "*")
                 facts.write(connection, self._row.id, self._stored_details)
-                seal = self._write_row(connection, {**row, "details": facts.text}, self._sealed)
-            self._sealed = self._sealed._replace(seal=seal)
+                mac = self._write_row(
+                    connection, {**row, "details": facts.text}, self._authenticated
+                )
+            self._authenticated = self._authenticated._replace(mac=mac)
             self._stored_details = facts.text
             self._details = facts.values()
 
@@ -590,7 +592,7 @@ class Stream(JournalReader, Closing):
         late_row_stats = addition.late_row_stats or self._late_row_stats
         forgotten = self._forgotten + (remembered is not None and remembered.forgets)
         facts = None if addition.details is None else stream_rows.Facts.of(dict(addition.details))
-        contents = self._sealed.copy()
+        contents = self._authenticated.copy()
         with self._database.transaction(write=True) as connection:
             row = self._lock_row(connection)
             self._guard = RollbackGuard(
@@ -629,8 +631,8 @@ class Stream(JournalReader, Closing):
             if facts is not None:
                 facts.write(connection, number, self._stored_details)
                 row["details"] = facts.text
-            seal = self._write_row(connection, row, contents)
-        self._sealed = contents._replace(seal=seal)
+            mac = self._write_row(connection, row, contents)
+        self._authenticated = contents._replace(mac=mac)
         self._late_row_stats = late_row_stats
         self._forgotten = forgotten
         if facts is not None:
@@ -648,7 +650,7 @@ class Stream(JournalReader, Closing):
         row = connection.first(f"{sql}{connection.for_update}", stream=self._row.id)
         if row is None or (row.writer_epoch, row.step) != (self._epoch, self.step):
             raise self._taken_over()
-        if bytes(check_row(row).seal) != self._sealed.seal:
+        if bytes(check_row(row).seal) != self._authenticated.mac:
             raise StateError(
                 f"stream {self.name!r} was interrupted while it saved something: open it again"
             )
@@ -656,26 +658,28 @@ class Stream(JournalReader, Closing):
         return cells
 
     def _write_row(
-        self, connection: Connection, row: dict[str, Any], contents: SealedContents
+        self, connection: Connection, row: dict[str, Any], contents: AuthenticatedContents
     ) -> bytes:
-        """Write the changed cells of the stream's row with its checksum and seal; return the seal.
+        """Write the changed cells of the stream's row with its checksum and MAC; return the MAC.
 
-        It is the last act of a transaction: the seal covers what the others have written.
+        It is the last act of a transaction: the MAC covers what the others have written.
         """
-        seal = stream_rows.seal_of(self._key, self._database.identity, row, contents)
+        mac = stream_rows.mac_of(self._key, self._database.identity, row, contents)
         connection.execute(
             "UPDATE counton_streams SET step = :step, details = :details, checksum = :checksum,"
             " seal = :seal, forgotten = :forgotten, arrived = :arrived, late = :late,"
             " checkpoint = :checkpoint WHERE id = :id",
-            **{**row, "checksum": checksum_of(row), "seal": seal},
+            **{**row, "checksum": checksum_of(row), "seal": mac},
         )
-        return seal
+        return mac
 
     @override
-    def _contents_at(self, connection: Connection, now: bytes, *, sealed: bool) -> SealedContents:
-        if self._sealed.seal != now:
+    def _contents_at(
+        self, connection: Connection, now: bytes, *, checks_mac: bool
+    ) -> AuthenticatedContents:
+        if self._authenticated.mac != now:
             raise self._changed_meanwhile()
-        return self._sealed
+        return self._authenticated
 
     def _taken_over(self) -> ConcurrentWriterError:
         return ConcurrentWriterError(

@@ -258,7 +258,7 @@ class _Recomputation:
                     "end it, and begin another stream"
                 )
         try:
-            self._check_seal()
+            self._check_mac()
             self._check_std()
         except StateError as error:
             self._problems.append(str(error))
@@ -275,7 +275,7 @@ class _Recomputation:
             self._problems.append(str(error))
         return Verification(row.name, "stream", values, tuple(self._checks), tuple(self._problems))
 
-    def _check_seal(self) -> None:
+    def _check_mac(self) -> None:
         """Refuse what was altered without the key: public facts, sums, and all rows that decide
         what counts. Read again if another process writes.
         """
@@ -285,7 +285,7 @@ class _Recomputation:
                 before = stream_rows.find(connection, name)
                 try:
                     identity = self._database.identity
-                    contents = stream_rows.check_seal(connection, identity, before, self._key)
+                    contents = stream_rows.check_mac(connection, identity, before, self._key)
                     return contents.check_every_row(connection)
                 except StateError:
                     # On a server, statements of one transaction may see different commits.
