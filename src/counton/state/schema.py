@@ -143,7 +143,7 @@ INBOX: Final = (
 )"""
 )
 
-#: Turns of services at streams on a server: see `counton.state.lease`.
+#: Leases of services for streams on a server: see `counton.state.lease`.
 TURNS: Final = """
 CREATE TABLE counton_turns (
     id BIGINT PRIMARY KEY, holder VARCHAR(32) NOT NULL, until TIMESTAMP WITH TIME ZONE NOT NULL

@@ -116,7 +116,7 @@ class Stream(JournalReader, Closing):
         self._last_std: dict[int, float] = {}  # for the last step released by this writer
         self._noted = GuardPosition(row.key_fingerprint, row.name, 0)  # known to the rollback guard
         self._digest_key = key.derive(b"journal digest", row.name.encode())
-        self._turn = OneAtATime(f"stream {row.name!r}", elsewhere="open it anew in each process")
+        self._turn = OneAtATime(f"stream {row.name!r}", remedy="open it anew in each process")
         self._closed = False
         super().__init__(database, row, counter.design, details, key)
         self._authenticated = contents
