@@ -356,7 +356,7 @@ def _best_strategy(
         release=workload,
         simple=terms.is_simple or sums_of_draws or isinstance(windowing, SingleTable),
         compare=name != "auto" or sums_of_draws,
-        around=windowing.expected_windows if isinstance(windowing, Endless) else None,
+        expected_windows=windowing.expected_windows if isinstance(windowing, Endless) else None,
         also=also,
     )
     if also:
