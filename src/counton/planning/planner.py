@@ -574,8 +574,9 @@ def ranked_designs(
         horizon = check_integer("horizon", horizon, 1)
         if expected_windows is not None:
             raise InvalidInputError(
-                f"horizon is {horizon} and expected_windows is {expected_windows}; expected_windows "
-                "is only for streams without a last step: leave it out, or give None as the horizon"
+                f"horizon is {horizon} and expected_windows is {expected_windows}; "
+                "expected_windows is only for streams without a last step: leave it out, or give "
+                "None as the horizon"
             )
     check_guarantee(guarantee)
     contribution = ContributionBound.add_remove() if contribution is None else contribution

@@ -2,7 +2,8 @@
 
 C is rounded to multiples of 2^-bits, so that C x is exact in integers. Sensitivities and errors are
 those of the rounded matrix. B is its least-squares inverse, so that B C = A exactly.
-``counton.strategies.streams.least_squares`` explains why a rounded release is a function of C x + z alone.
+``counton.strategies.streams.least_squares`` explains why a rounded release is a function of C x + z
+alone.
 """
 
 from __future__ import annotations

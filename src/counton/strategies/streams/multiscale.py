@@ -30,8 +30,8 @@ commutes with a change of z by -d C e_i.
   is computed by least squares, and rounded.
 
 Norms are computed in integers, so they are exact for these columns. The tables come with the
-package (``multiscale.json``); ``make multiscale`` computes them. A bad table would only make the norms, and
-so the noise, larger.
+package (``multiscale.json``); ``make multiscale`` computes them. A bad table would only make the
+norms, and so the noise, larger.
 
 This mechanism, and its proof of privacy, are counton's own and not in the papers.
 """
