@@ -186,11 +186,11 @@ def insert_stream(
             f"command again, or Stream.open), or choose another name"
         )
     # This precedes the first release, and no noise depends on the name of a unit.
-    record = ledger.record_in(json.loads(details.text))
-    counter.design = with_unit(ledger.known_in(connection), counter.design, record)
+    options = ledger.defining_options_in(json.loads(details.text))
+    counter.design = with_unit(ledger.known_in(connection), counter.design, options)
     terms = counter.design
     window = (terms.statistic or {}).get("window")
-    unit = ledger.by_its_clock(terms.contribution.unit, record, window)
+    unit = ledger.by_its_clock(terms.contribution.unit, options, window)
     spend = LedgerEntry(name, terms.guarantee, unit, terms.contribution.relation)
     ledger.record_spend(connection, spend)
     stored = {
@@ -216,7 +216,7 @@ def insert_stream(
 
 
 def with_unit(
-    spent_units: Iterable[ledger.SpentUnit], terms: Design, record: Mapping[str, Any]
+    spent_units: Iterable[ledger.SpentUnit], terms: Design, options: Mapping[str, Any]
 ) -> Design:
     """Return a new stream's design with the ledger's name of its protected unit."""
     contribution_unit = default = terms.contribution.unit
@@ -229,7 +229,7 @@ def with_unit(
         if contribution_unit == default and "unit" not in statistic.parameters:
             stated_unit = None
     unit = ledger.unit_word(
-        spent_units, ledger.protected_kind(terms.statistic, record), stated_unit, default
+        spent_units, ledger.protected_kind(terms.statistic, options), stated_unit, default
     )
     return replace(terms, contribution=replace(terms.contribution, unit=unit))
 

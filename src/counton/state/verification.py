@@ -45,7 +45,7 @@ from counton.state import journal, stream_rows
 from counton.state import keys as keyfile
 from counton.state import ledger_rows as books
 from counton.state.database import Database, reading
-from counton.state.ledger_rows import by_its_clock, record_in
+from counton.state.ledger_rows import by_its_clock, defining_options_in
 from counton.state.public_rows import PublicRow, StreamRow, check_row
 from counton.state.rollback_guard import GuardPosition, RollbackGuard, latest_guard, position_of
 from counton.state.sql import Connection
@@ -421,11 +421,11 @@ class _Recomputation:
             )
         else:
             self._checks.append(f"the ledger has its guarantee: {terms.guarantee}")
-        record: Mapping[str, Any] = {}
+        options: Mapping[str, Any] = {}
         with suppress(ValueError):  # altered details are reported elsewhere
-            record = record_in(json.loads(self._row.details))
+            options = defining_options_in(json.loads(self._row.details))
         window = (terms.statistic or {}).get("window")
-        unit = by_its_clock(terms.contribution.unit, record, window)
+        unit = by_its_clock(terms.contribution.unit, options, window)
         relation = terms.contribution.relation
         if spent is not None and (spent.unit, spent.relation) != (unit, relation):
             self._problems.append(
