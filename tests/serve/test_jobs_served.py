@@ -26,7 +26,7 @@ from counton.serve.service import Service
 from counton.state import Store, Stream, verify
 from counton.state.inbox import Batch, Inbox
 from counton.strategies.streams import growing_root
-from counton.strategies.streams.least_squares import _BlockSums
+from counton.strategies.streams.least_squares_strategy import _BlockSums
 
 
 def test_rows_count_in_their_windows_and_late_ones_at_the_next_release(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from counton.strategies.streams.growing_root import GrowingSquareRoot as GrowingSquareRoot
     from counton.strategies.streams.independent import Independent as Independent
     from counton.strategies.streams.kary import KAry as KAry
-    from counton.strategies.streams.least_squares import (
+    from counton.strategies.streams.least_squares_strategy import (
         LeastSquaresStrategy as LeastSquaresStrategy,
     )
     from counton.strategies.streams.look_ahead import LookAhead as LookAhead

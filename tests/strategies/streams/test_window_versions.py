@@ -21,7 +21,7 @@ from counton.strategies import (
 from counton.strategies.lines.dense import Dense
 from counton.strategies.participation import sensitivities
 from counton.strategies.streams.factorisation import Factorisation
-from counton.strategies.streams.least_squares import LeastSquaresStrategy
+from counton.strategies.streams.least_squares_strategy import LeastSquaresStrategy
 from counton.strategies.streams.normalised_sqrt import NormalisedSqrt
 from counton.strategies.streams.square_root import SqrtToeplitz
 from counton.strategies.streams.window_versions import VersionReader

@@ -133,7 +133,7 @@ class WindowVersions(StreamStrategy):
     def examples(cls, horizon: int) -> Sequence[WindowVersions]:
         from counton.strategies.lines.dense import Dense
         from counton.strategies.streams.kary import KAry
-        from counton.strategies.streams.least_squares import LeastSquaresStrategy
+        from counton.strategies.streams.least_squares_strategy import LeastSquaresStrategy
         from counton.strategies.streams.square_root import SqrtToeplitz
 
         solved = LeastSquaresStrategy(Dense.examples(4)[1])
