@@ -261,7 +261,7 @@ def _changed_windows(result: RunResult) -> list[str]:
     changed = result.confidential_counts().input.changed
     noun = "row"
     if isinstance(spec.terms.privacy_unit, CountedEvent | UserOfCounts):
-        noun = spec.terms.privacy_unit.rule.row or spec.description().unit
+        noun = spec.terms.privacy_unit.rule.event_name or spec.description().unit
     lines = [
         f"{windows.span(range(window.step, window.step + 1))}: {counted(window.now, noun)}, "
         f"previously {window.before:,} ({window.added:,} added, {window.missing:,} missing); "

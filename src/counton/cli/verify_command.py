@@ -41,7 +41,7 @@ def verify(
     The state does not change. Exit code 0: all is right; 3: something differs; 6: a key is
     missing; 7: the state is an old copy.
     """
-    from counton.cli.print_forms import Console, print_json, warn_of_witness_beside
+    from counton.cli.print_forms import Console, print_json, warn_of_guard_beside_state
     from counton.state import verify as verify_state
 
     errors = Console(stderr=True)
@@ -53,7 +53,7 @@ def verify(
                 f"the rollback guard now accepts this copy of {accepted!r} as the newest"
             )
     releases = verify_state(state, stream, key=key, rollback_guard=rollback_guard)
-    warn_of_witness_beside(errors, (state, rollback_guard))
+    warn_of_guard_beside_state(errors, (state, rollback_guard))
     is_wrong = any(release.problems for release in releases)
     is_skipped = any(release.skipped for release in releases)
     if as_json:

@@ -107,10 +107,10 @@ def _errors_of_late_rows(definition: ReleaseMetadata) -> list[SystematicError]:
 
 def _users_counted_again(definition: ReleaseMetadata) -> list[SystematicError]:
     """Return the error by distinct users who count several times in one window, if they may."""
-    per = definition.contribution_rule.per
+    per = definition.contribution_rule.contribution_period
     if (
         per is None
-        or not definition.contribution_rule.distinct
+        or not definition.contribution_rule.once_per_window
         or made_of_windows(definition.windows, per)
     ):
         return []

@@ -87,7 +87,8 @@ def protection_in_words(definition: ReleaseMetadata) -> str:
     hidden = difference(unit, definition.contribution.relation)
     fades = isinstance(definition.guarantee, AgesWithData)
     protects_rows = (
-        not definition.contribution_rule.bounds_users and definition.contribution_rule.moves is None
+        not definition.contribution_rule.bounds_users
+        and definition.contribution_rule.upstream_max_contributions is None
     )
     scope = "event-level privacy" if protects_rows else "user-level privacy"
     sentence = (
@@ -329,7 +330,7 @@ def changes_note(definition: ReleaseMetadata) -> str | None:
             times = "once" if covered == 1 else f"{covered:,} times"
             rule = f"later inputs may replace each counted row {times}, then it stays counted"
         return f"{rule}: the guarantee covers all inputs of each {definition.unit} together"
-    row = definition.contribution_rule.row or definition.unit
+    row = definition.contribution_rule.event_name or definition.unit
     if covered:
         return f"the guarantee covers {counted(covered, 'change')} of each {row} {_CHANGE}"
     factor = "(1 + 2K)" if definition.windows.lags else "(1 + K)"
@@ -341,16 +342,19 @@ def changes_note(definition: ReleaseMetadata) -> str | None:
 def users_note_of(definition: ReleaseMetadata) -> str | None:
     """Return a note on the privacy loss of a user, or on who has bounded a user's rows."""
     contribution_rule = definition.contribution_rule
-    if contribution_rule.moves is not None and contribution_rule.row is not None:
-        noun = contribution_rule.row
-        if contribution_rule.moves != 1:
+    if (
+        contribution_rule.upstream_max_contributions is not None
+        and contribution_rule.event_name is not None
+    ):
+        noun = contribution_rule.event_name
+        if contribution_rule.upstream_max_contributions != 1:
             noun = plural(noun)
-        rows = f"{contribution_rule.moves:,} {noun}"
+        rows = f"{contribution_rule.upstream_max_contributions:,} {noun}"
         by = "as bounded before, by whoever made the table"
         return f"the table counts at most {rows} of one {definition.unit}, {by}"
     if not contribution_rule.bounds_users:
         return users_note(definition.guarantee, definition.unit)
-    parted = contribution_rule.per is not None
+    parted = contribution_rule.contribution_period is not None
     return parts_in_words(definition.guarantee, definition.unit) if parted else None
 
 
