@@ -275,11 +275,13 @@ def test_other_rows_under_a_released_name_bring_a_warning(
     first = release(what, ROWS, **asked)
     assert release(what, ROWS, **asked).table().equals(first.table())  # the same: no warning
     rows = ROWS[1:] if given == "fewer" else pl.concat([ROWS, ROWS[:1]])
-    with pytest.warns(UserWarning, match="not those that stream 'visits' has counted") as told:
+    with pytest.warns(
+        UserWarning, match="differs from the rows that stream 'visits' has counted"
+    ) as told:
         assert release(what, rows, **asked).table().equals(first.table())
     assert told[0].filename == __file__
     assert str(told[0].message).endswith("begin a new stream with another name")
-    with pytest.warns(UserWarning, match="not those that"):
+    with pytest.warns(UserWarning, match="differs from the rows that"):
         release(what, rows, **asked)  # each time
     again = release(what, rows, **{**asked, "stream": "other"})
     assert not again.table().equals(first.table())
@@ -327,8 +329,8 @@ def test_python_and_commands_say_one_promise_and_who_is_left_out(tmp_path: Path)
     state = tmp_path / "s.db"
     out = tmp_path / "t.csv"
     found = release("count", ROWS, state=state, output=out, **own)
-    promise = next(line for line in str(found).splitlines() if line.startswith("privacy: "))
-    assert "users are not protected" in promise
+    promise = next(line for line in str(found).splitlines() if line.startswith("Privacy: "))
+    assert "Users are not protected" in promise
     for place in (state, out):
         shown = CliRunner().invoke(app, ["inspect", str(place)])
         assert promise in shown.output.splitlines()

@@ -113,8 +113,8 @@ def refuse_holes(
     count = sum(len(hole) for hole in holes)
     named = _join([windows.span(hole) for hole in holes[:_MOST_NAMED]], len(holes))
     raise InvalidInputError(
-        f"{source_name} has no row of {named}, so this run would release "
-        f"{counted(count, 'empty window')}. Add the missing rows. If nothing happened then, give "
+        f"{source_name} has no row of {named}, and this run would release "
+        f"{counted(count, 'window')} without rows. Add the missing rows. If nothing happened, give "
         f"{param('allow_empty_windows', True)} for this run, or "
         f"{param('max_empty_windows')} for every run"
     )
