@@ -54,7 +54,7 @@ class ErrorScale(NamedTuple):
     largest: float = 1.0
 
     @classmethod
-    def over(cls, meaning: str, variances: NDArray[np.float64]) -> ErrorScale:
+    def from_variances(cls, meaning: str, variances: NDArray[np.float64]) -> ErrorScale:
         """Return the scale of numbers, given their variances for cells of variance 1."""
         return cls(meaning, math.sqrt(float(variances.mean())), math.sqrt(float(variances.max())))
 
