@@ -43,15 +43,31 @@ LONG = (
     "concepts/state-and-keys",
     "getting-started/from-python",
     "guarantees/verification",
+    "guides/keys-and-backups",
     "guides/operate",
     "guides/training",
     "papers/constants",
+    *(
+        f"reference/commands/{command}"
+        for command in (
+            *("annotate", "backup", "close", "erase-user", "export", "inspect", "ledger"),
+            *("methods", "publish", "verify"),
+        )
+    ),
     "reference/papers",
     "reference/strategies",
     "research/extend",
+    "statistics/averages",
+    "statistics/contingency-tables",
+    "statistics/distinct-users",
+    "statistics/hierarchies",
     "statistics/index",
+    "statistics/moments",
+    "statistics/quantiles",
     "statistics/questions",
-    "statistics/tables",
+    "statistics/ranges",
+    "statistics/reports",
+    "statistics/top-k",
     "statistics/words-and-graphs",
 )
 MARKS = {f"docs/{page}.md": [pytest.mark.long] for page in LONG}

@@ -247,12 +247,12 @@ class Release:
         sums, such as a quantile, each of the two intervals gets half of the error probability.
 
         Args:
-            one, other: a group; several groups that are added up; or a mapping from groups to
+            groups, other: a group; several groups that are added up; or a mapping from groups to
                 weights. Without groups, the name of a number: ``"mean"``, ``"CA/Napa"``, or
                 ``"all"``.
-            steps: of ``one``; ``"25:48"`` or days as in ``"2024-03-18:2024-03-24"``, each including
-                both ends; a ``range``; or None: all.
-            other_steps: of ``other``; None: those of ``one``.
+            steps: of ``groups``; ``"25:48"`` or days as in ``"2024-03-18:2024-03-24"``, each
+                including both ends; a ``range``; or None: all.
+            other_steps: of ``other``; None: those of ``groups``.
             of: the number of each group, such as ``"mean"`` or ``"0.9"``, if it has several.
             beside: another stream, which has the group ``other``.
             at_once: number of answers whose intervals hold together (Bonferroni).
@@ -394,14 +394,14 @@ class Release:
         estimate = self.numbers.number_of(weights, steps, of)
         return answer(estimate, self.numbers.level, at_once=at_once, what=words)
 
-    def _numbers_at_night(self, revisions: Revisions, night: int) -> ReleaseData:
+    def _numbers_at_step(self, revisions: Revisions, step: int) -> ReleaseData:
         """Return the newest numbers of the shown windows and groups after one release."""
-        terms = revisions.design_at(night)
-        values = revisions.newest(night)
+        terms = revisions.design_at(step)
+        values = revisions.newest(step)
         numbers = self.numbers
         definition = replace(numbers.definition, strategy=terms.strategy)
         chosen = numbers.chosen
-        if (since := revisions.found_by(night)) is not None:
+        if (since := revisions.found_by(step)) is not None:
             values = values[:, GroupNames(tuple(revisions.since or ())).places(list(since))]
             chosen = None if chosen is None else tuple(name for name in chosen if name in since)
         version_numbers = numbers.of(
@@ -453,10 +453,10 @@ class Release:
             table = with_notes(table, numbers.definition.marks)
         else:
             tables = [
-                self._numbers_at_night(revisions, night).table(
-                    range(max(1, night - revisions.lags), night + 1)
+                self._numbers_at_step(revisions, step).table(
+                    range(max(1, step - revisions.lags), step + 1)
                 )
-                for night in range(1, last + 1)
+                for step in range(1, last + 1)
             ]
             table = pl.concat(tables).sort("window_index", "lag_windows", maintain_order=True)
         shown = pl.col("window_index").is_between(numbers.first, numbers.steps.stop - 1)
