@@ -181,18 +181,18 @@ class Release:
         if not inner_of(numbers.statistic).statistics:
             raise InvalidInputError(
                 f"{param('part', name)} names a statistic inside a report, but "
-                f"{numbers.design.name!r} is not a report, it releases "
-                f"{numbers.definition.what}; leave it out"
+                f"{numbers.design.name!r} is not a report, it releases {numbers.metadata.what}; "
+                "leave it out"
             )
         report: Report = cast("Report", inner_of(numbers.statistic))
-        groups = numbers.definition.domain
+        groups = numbers.metadata.domain
         member = report.statistic(name)
         statistic = member
         measured = report.derived_from.get(name, name)
         terms = report.terms_of(measured, numbers.design, () if groups is None else (len(groups),))
         counts = statistic.additive and measured == name
         by_group = None if groups is None or counts else Grouped(statistic, groups)
-        by = numbers.definition.by
+        by = numbers.metadata.group_by
         columns = report.columns[name]
         if (
             isinstance(statistic, Grouped) or statistic.declares is not None
@@ -204,14 +204,14 @@ class Release:
             columns = columns[1:]
             statistic = inner_of(statistic)
         additive = statistic.additive and measured == name
-        contribution_rule = numbers.definition.contribution_rule
+        contribution_rule = numbers.metadata.contribution_rule
         if member.counted_ranks == (1,) or (by is None and member.counts_users):
             contribution_rule = contribution_rule.with_groups(member.counted_ranks[-1])
-        definition = replace(
-            numbers.definition,
+        metadata = replace(
+            numbers.metadata,
             what=statistic.keyword or type(statistic).__name__,
             statistic=statistic if additive else by_group or member,
-            by=by,
+            group_by=by,
             domain=groups,
             value=columns[0] if len(columns) == 1 else None,
             contribution_rule=contribution_rule,
@@ -220,14 +220,14 @@ class Release:
         assert releases is not None
         if additive:
             values = report.values_of(name, releases.values, terms)
-            cells = numbers.of(definition, terms, values, numbers.level)
+            cells = numbers.of(metadata, terms, values, numbers.level)
             return type(self)(cells.only(range(numbers.first, numbers.steps.stop), numbers.chosen))
 
         def read(release: StepRelease) -> StatisticResult:
             return report.read_part(name, Cells(release), by_group)
 
-        results = StatisticResults(definition.statistic, releases.steps, releases, read=read)
-        selected = replace(numbers, definition=definition, design=terms, published=results)
+        results = StatisticResults(metadata.statistic, releases.steps, releases, read=read)
+        selected = replace(numbers, metadata=metadata, design=terms, published=results)
         return type(self)(selected)
 
     def at(self, level: float) -> Self:
@@ -399,13 +399,13 @@ class Release:
         terms = revisions.design_at(step)
         values = revisions.newest(step)
         numbers = self.numbers
-        definition = replace(numbers.definition, strategy=terms.strategy)
+        metadata = replace(numbers.metadata, strategy=terms.strategy)
         chosen = numbers.chosen
         if (since := revisions.found_by(step)) is not None:
             values = values[:, GroupNames(tuple(revisions.since or ())).places(list(since))]
             chosen = None if chosen is None else tuple(name for name in chosen if name in since)
         version_numbers = numbers.of(
-            definition, terms, values, numbers.level, shown=numbers.shown, since=since
+            metadata, terms, values, numbers.level, shown=numbers.shown, since=since
         )
         version_numbers = replace(
             version_numbers, revisions=revisions, notes=numbers.notes, kept_in=numbers.kept_in
@@ -439,18 +439,18 @@ class Release:
 
         numbers = self.numbers
         revisions = versions_at_hand(numbers.revisions, numbers.design.name)
-        windows = numbers.definition.windows
+        windows = numbers.metadata.windows
         last = numbers.design.strategy.horizon or 0
         if numbers.has_cells:
-            names = revisions.names(numbers.definition.groups)
+            names = revisions.names(numbers.metadata.groups)
             places = GroupNames(tuple(names)).places(numbers.groups).tolist()
             cells = dict(zip(numbers.groups, places, strict=True))
             table = versions_of_cells(revisions, windows, cells, numbers.level, last)
-            for mark in numbers.definition.marks:
+            for mark in numbers.metadata.notes:
                 if mark.withdrawn:
                     of = pl.col("group") == (mark.group or pl.col("group"))
                     table = table.filter(~((pl.col("window_index") == mark.step) & of))
-            table = with_notes(table, numbers.definition.marks)
+            table = with_notes(table, numbers.metadata.notes)
         else:
             tables = [
                 self._numbers_at_step(revisions, step).table(
@@ -536,7 +536,7 @@ class Release:
     def describe(self) -> str:
         """Describe the protected unit, the guarantee and the released steps."""
         numbers = self.numbers
-        words = in_words(numbers.definition, numbers.design, numbers.steps)
+        words = in_words(numbers.metadata, numbers.design, numbers.steps)
         missing, of = numbers.left_out()
         words += "".join(f"\nnote: {note}" for note in numbers.notes)
         if missing:
@@ -555,12 +555,12 @@ class Release:
         numbers = self.numbers
         steps = self.numbers.steps
         numbers._check_released()
-        definition = numbers.definition
+        metadata = numbers.metadata
         terms = numbers.design
         over = numbers.over
         if not full:
             return methods_of(
-                definition,
+                metadata,
                 terms.name,
                 steps=numbers.steps,
                 level=numbers.level,
@@ -572,7 +572,7 @@ class Release:
             return methods(terms, errors=_errors_in_words(numbers))
         notes = numbers.notes
         errors = [*_errors_in_words(numbers), *notes_as_sentences(notes)]
-        return account_of(definition, terms, len(steps), errors, over)
+        return account_of(metadata, terms, len(steps), errors, over)
 
     def __repr__(self) -> str:
         last = self.numbers.steps.stop - 1
@@ -595,7 +595,7 @@ class Release:
                 *filter(None, [screen.heading.lstrip("\n")]),
                 *numbers,
                 *screen.notes,
-                f"Privacy: {guarantee_in_words(released.definition)}",
+                f"Privacy: {guarantee_in_words(released.metadata)}",
                 f"Details: describe(){kept}",
             ]
         )
@@ -628,14 +628,14 @@ def _refuse_unknown(method: str, names: Iterable[str], keys: type) -> None:
 
 def _within_words(numbers: ReleaseData, steps: Steps) -> str:
     """Return the times of some steps in parentheses; "" for all."""
-    definition = numbers.definition
-    again = definition.users_again
-    if not definition.windows.is_recurring or (steps is None and again is None):
+    metadata = numbers.metadata
+    again = metadata.users_again
+    if not metadata.windows.is_recurring or (steps is None and again is None):
         return ""
     start, stop = numbers.ends(steps)
-    words = definition.windows.span(range(start + 1, stop + 1))
+    words = metadata.windows.span(range(start + 1, stop + 1))
     words += _users_in_words(numbers, start, stop)
-    return f" ({words})" if definition.windows.timed else f" in {words}"
+    return f" ({words})" if metadata.windows.timed else f" in {words}"
 
 
 def _users_in_words(numbers: ReleaseData, start: int, stop: int) -> str:
@@ -646,10 +646,10 @@ def _users_in_words(numbers: ReleaseData, start: int, stop: int) -> str:
         start: the step before the first of these steps.
         stop: the last of them.
     """
-    definition = numbers.definition
-    if not definition.counts_users:
+    metadata = numbers.metadata
+    if not metadata.counts_users:
         return ""
-    again = definition.users_again
+    again = metadata.users_again
     begin = 0 if again is None else int(numbers._users_begin[stop - 1])
     if begin > start:
         return f", {counted_anew(again or 'period')}"
@@ -671,12 +671,12 @@ def _reach(numbers: ReleaseData) -> dict[str, float]:
     """Return the half-widths of the last numbers by name, "" for one kind; empty if not known."""
     if not numbers._by_group:
         return reach_of(numbers._last, _margins_of(numbers))
-    windows = numbers.definition.windows
+    windows = numbers.metadata.windows
     period = windows.period if windows.period else windows.every
     in_each = f"in each {period}"
-    if windows.lags and numbers.totals is None and numbers.windows is not None:
+    if windows.n_revisions and numbers.totals is None and numbers.windows is not None:
         half = numbers.windows.half
-        final = len(half) > windows.lags
+        final = len(half) > windows.n_revisions
         oldest = "when final" if final else "of the oldest"
         ends = {"when first published": half[-1:], oldest: half[:-1][:1]}
         return {name: float(end[0]) for name, end in ends.items() if len(end)}
@@ -703,7 +703,7 @@ def _errors_in_words(numbers: ReleaseData) -> list[str]:
             for total, series in ((True, numbers.totals), (False, numbers.windows))
             if series is not None and len(series.std)
         ]
-        if numbers.definition.ranks and far:
+        if numbers.metadata.ranks and far:
             errors.append(
                 "Intervals of the groups that are shown hold at once; their margins of error are "
                 f"at most {far}."
@@ -742,7 +742,7 @@ def _question_in_words(numbers: ReleaseData, groups: Groups, of: str | None) -> 
 
 def _several_groups(numbers: ReleaseData, groups: Groups) -> str:
     """Return a note that one user may count in several of the groups that are added up, if so."""
-    if isinstance(groups, str) or numbers.definition.groups_of_user == 1:
+    if isinstance(groups, str) or numbers.metadata.groups_of_user == 1:
         return ""
     weights = groups.values() if isinstance(groups, Mapping) else [1.0] * len(groups)
     added = max(sum(weight > 0 for weight in weights), sum(weight < 0 for weight in weights))

@@ -353,18 +353,18 @@ class StreamSpec:
         return by_its_clock(self.contribution.unit, self.facts()["record"], window)
 
     # --------------------------------------------------------------------------------- for readers
-    def description(self) -> ReleaseMetadata:
+    def metadata(self) -> ReleaseMetadata:
         """Return the public description, which a released table carries."""
         terms = self.terms
         return ReleaseMetadata(
             what=terms.statistic.name,
             statistic=self.accumulator_statistic,
-            by=terms.groups.column,
+            group_by=terms.groups.column,
             value=terms.statistic.value_column,
             windows=terms.windowing.windows,
             domain=GroupNames(()) if self.discovers_groups else terms.groups.names,
             cells=self.cells,
-            unit=without_clock(self.contribution.unit),
+            privacy_unit=without_clock(self.contribution.unit),
             guarantee=terms.loss,
             contribution=self.contribution,
             strategy=self.strategy,
@@ -372,9 +372,9 @@ class StreamSpec:
             metric=terms.metric,
             contribution_rule=terms.privacy_unit.rule,
             left_out=self.left_out,
-            ids=terms.id_column is not None,
-            marks=self.notes,
-            changes=terms.max_corrections if self.takes_whole_windows else None,
+            has_row_ids=terms.id_column is not None,
+            notes=self.notes,
+            max_corrections=terms.max_corrections if self.takes_whole_windows else None,
         )
 
 
