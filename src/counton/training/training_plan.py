@@ -12,13 +12,14 @@ from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, check_integer, check_positive, figures
 from counton.noise import Key
 from counton.planning.planner import Plan
-from counton.privacy import ZCDP, Guarantee
+from counton.privacy import ZCDP, ApproxDP, Guarantee
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE
 from counton.training.accounting import LARGEST_DIMENSION, noise_multiplier
 from counton.training.batch_samplers import Sampler
 from counton.training.fit import multiplier
 from counton.training.noise import TrainingNoise
+from counton.training.secret_place_noise import quick_places_multiplier
 from counton.training.strategies import (
     BandedInverseSquareRoot,
     BandedOptimum,
@@ -27,6 +28,7 @@ from counton.training.strategies import (
     OctaveTraining,
     TrainingStrategy,
 )
+from counton.training.strategies.banded import is_independent
 from counton.training.strategies.sgd import SGD
 from counton.training.strategies.toeplitz import Scaling, ToeplitzTraining
 from counton.training.strategies.training_strategy import (
@@ -52,6 +54,8 @@ _MOST_FOR_EQUAL_SCALES = 2**17
 #: Smallest number of normals per step for which banded matrices are searched for; with fewer, a BLT
 #: has less error with one normal per step.
 _FEWEST_DRAWS = 4
+#: Number of strategies with correlated noise that a plan proves under secret places, by search.
+_MOST_PROVED = {"quick": 2, "long": 4}
 
 
 @dataclass(frozen=True)
@@ -310,7 +314,7 @@ def _candidates(run: _Run) -> list[_Candidates]:
     """Return the searches of a plan, in their order."""
     places = run.secret_places
     if places is not None and run.search == "quick":
-        # To account for secret places takes a third of a second for each strategy.
+        # To account for secret places takes seconds for each strategy that is proved.
         if run.steps > LARGEST_DENSE:
             return [
                 _Candidates("BLT", lambda: _find_buffered(run)[:1]),
@@ -319,8 +323,9 @@ def _candidates(run: _Run) -> list[_Candidates]:
         scaled = run.steps <= _MOST_FOR_ONE_QUICK_SCALE
         root: Scaling = run.scaling if scaled else "none"
         few = [
+            _Candidates("independent noise", lambda: _find_independent(run)),
             _Candidates("banded inverse square root", lambda: _find_banded_root(run, root)),
-            _Candidates("BLT cut", lambda: _find_cut(run, [places // 2, places])),
+            _Candidates("BLT cut", lambda: _find_cut(run, [places // 4, places // 2, places])),
         ]
         if run.optimizer is not None:
             few.append(_Candidates("BLT", lambda: _find_buffered(run)[-1:]))
@@ -340,7 +345,7 @@ def _candidates(run: _Run) -> list[_Candidates]:
     if run.steps <= _MOST_FOR_OCTAVE and run.optimizer is None:
         candidates.append(_Candidates("Octave", lambda: _find_octave(run)))
     if places is not None:
-        reaches = [places // 2, places, 2 * places]
+        reaches = [places // 4, places // 2, places, 2 * places]
         candidates.append(_Candidates("independent noise", lambda: _find_independent(run)))
         candidates.append(_Candidates("BLT cut", lambda: _find_cut(run, reaches)))
     return candidates
@@ -354,6 +359,28 @@ def _find_all(run: _Run) -> list[TrainingStrategy]:
         _tell(run, candidates.name, number, len(searches))
         strategies += candidates.find()
     return strategies
+
+
+def _most_promising(
+    run: _Run, strategies: list[TrainingStrategy], guarantee: Guarantee
+) -> list[TrainingStrategy]:
+    """Return the strategies whose noise a plan computes, in their order.
+
+    Under (epsilon, delta) and secret places, a proof for correlated noise takes seconds. So only
+    the strategies with the least estimated errors are proved, and all with independent noise.
+    """
+    places = run.secret_places
+    if places is None or run.sampler is None or not isinstance(guarantee, ApproxDP):
+        return strategies
+    independent = [strategy for strategy in strategies if is_independent(strategy)]
+    correlated = [strategy for strategy in strategies if not is_independent(strategy)]
+    estimates = {
+        id(strategy): strategy.rmse * quick_places_multiplier(guarantee, strategy, places)
+        for strategy in correlated
+    }
+    correlated.sort(key=lambda strategy: estimates[id(strategy)])
+    kept = {id(strategy) for strategy in (*independent, *correlated[: _MOST_PROVED[run.search]])}
+    return [strategy for strategy in strategies if id(strategy) in kept]
 
 
 def _tell(run: _Run, what_runs: str, number: int, total: int) -> None:
@@ -472,7 +499,7 @@ def plan(
     import scipy.linalg  # noqa: F401
 
     with one_thread():
-        strategies = _find_all(run)
+        strategies = _most_promising(run, _find_all(run), requested)
         designs = [
             TrainingDesign(strategy, requested, bound, dimension, sampler)
             for strategy in strategies
