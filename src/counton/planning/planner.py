@@ -91,7 +91,7 @@ _EVER_COARSER = {
     for family in (names.NORMALISED, names.MULTISCALE, names.WHOLE_MULTISCALE, names.GROWING_ROOT)
 }
 #: Number of steps that is assumed if none is stated.
-_AROUND = 2**16
+_EXPECTED_WINDOWS = 2**16
 #: Least horizon of the multiscale strategy: its weights are known from here on.
 _SHORTEST_OCTAVE = 512
 #: Number of choices that are printed without ``full``.
@@ -506,7 +506,7 @@ class StreamOptions(TypedDict, total=False):
     release: ReleaseForm
     simple: bool
     compare: bool
-    around: int | None
+    expected_windows: int | None
     also: Iterable[StreamStrategy]
 
 
@@ -525,8 +525,8 @@ def plan_stream(
     metric = options.get("metric", "mean")
     last = None if horizon is None else int(horizon)
     if last is None:
-        around = options.get("around")
-        length = f"no last step, errors of the first {int(around or _AROUND):,} steps"
+        expected_windows = options.get("expected_windows") or _EXPECTED_WINDOWS
+        length = f"no last step, errors of the first {int(expected_windows):,} steps"
     else:
         length = f"{last:,} steps"
     cells = f" of {math.prod(shape):,} cells" if shape else ""
@@ -557,7 +557,7 @@ def ranked_designs(
     release: ReleaseForm = "totals",
     simple: bool = False,
     compare: bool = True,
-    around: int | None = None,
+    expected_windows: int | None = None,
     also: Iterable[StreamStrategy] = (),
 ) -> tuple[list[Design], list[str]]:
     """Return the designs of `counton.plan`, best first, and notes on families that were left
@@ -567,13 +567,16 @@ def ranked_designs(
     _check_names(names_asked)
     check_metric(metric, release)
     if horizon is None:
-        around = check_integer("expected_windows", _AROUND if around is None else around, 1)
+        if expected_windows is None:
+            expected_windows = _EXPECTED_WINDOWS
+        expected_windows = check_integer("expected_windows", expected_windows, 1)
     else:
         horizon = check_integer("horizon", horizon, 1)
-        if around is not None:
+        if expected_windows is not None:
             raise InvalidInputError(
-                f"horizon is {horizon} and expected_windows is {around}; expected_windows is only "
-                "for streams without a last step: leave it out, or give None as the horizon"
+                f"horizon is {horizon} and expected_windows is {expected_windows}; "
+                "expected_windows is only for streams without a last step: leave it out, or give "
+                "None as the horizon"
             )
     check_guarantee(guarantee)
     contribution = ContributionBound.add_remove() if contribution is None else contribution
@@ -582,7 +585,7 @@ def ranked_designs(
 
     def design(strategy_family: str, strategy: StreamStrategy) -> Design:
         _check_serves(strategy, horizon, release, cells)
-        errors_of = ErrorsOf(release, around)
+        errors_of = ErrorsOf(release, expected_windows)
         return design_for(
             strategy,
             guarantee,
@@ -607,7 +610,7 @@ def ranked_designs(
     if not (ranks or families_asked or published):
         contenders: tuple[_Contenders, ...] = ()
     elif horizon is None:
-        contenders = _endless(release, norms, metric, around)
+        contenders = _endless(release, norms, metric, expected_windows)
     else:
         often = not contribution.in_one_step
         contenders = candidates(
@@ -955,7 +958,7 @@ _WINDOWS: tuple[_FamilyCandidates, ...] = (
 
 
 def _endless(
-    release: ReleaseForm, norms: tuple[Norm, ...], metric: Metric, around: int | None
+    release: ReleaseForm, norms: tuple[Norm, ...], metric: Metric, expected_windows: int | None
 ) -> tuple[_Contenders, ...]:
     """Return the candidates for a stream without a last step, by family."""
     if release != "totals":
@@ -966,7 +969,7 @@ def _endless(
     contenders = []
     if 2 in norms:
         # With fewer bits, sums of wider noise do not overflow.
-        even = _even(metric, _AROUND if around is None else around)
+        even = _even(metric, _EXPECTED_WINDOWS if expected_windows is None else expected_windows)
         roots = tuple(catalogue.GrowingSquareRoot(bits, even) for bits in (18, 14, 8, 4))
         contenders.append(_Contenders(names.GROWING_ROOT.words, roots))
     contenders.append(_Contenders(names.EPOCHS.words, (catalogue.Epochs(),)))
@@ -974,15 +977,15 @@ def _endless(
 
 
 @lru_cache(maxsize=64)
-def _even(metric: Metric, around: int) -> int | None:
+def _even(metric: Metric, expected_windows: int) -> int | None:
     """Return the best number of first nodes of `GrowingSquareRoot`; None: its default."""
 
     def error(even: int | None) -> float:
         root = catalogue.GrowingSquareRoot(even=even)
         of = root.mean_variance if metric == "mean" else root.largest_variance
-        return of(around)
+        return of(expected_windows)
 
-    near = [even for even in EVEN if even <= around <= 8 * even]
+    near = [even for even in EVEN if even <= expected_windows <= 8 * even]
     return min([None, *near], key=error) if near else None
 
 

@@ -6,20 +6,20 @@ guarantee covers changes, rows that a snapshot lacks are subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from counton.io.aggregation import added_up
+from counton.io.aggregation import ROWS_AT_A_TIME, added_up
 from counton.io.row_assignment import Adds
 from counton.results.periods import period_of
 from counton.run.contribution_choice import (
     ChoiceCounts,
     first_of_each_id,
-    in_order,
     not_counted_before,
     of_other_ids,
     with_ranks,
@@ -29,8 +29,14 @@ from counton.run.contribution_slots import Slots, compare_slots
 from counton.run.discovered_groups import GroupNamesOfRun
 from counton.run.missing_rows import KeptRows, MissingRows
 from counton.run.planned_steps import NewRowsOfRun
-from counton.run.remembered_rows import DAY, FirstOpen, RememberedRows, change_of_memory
-from counton.run.row_buffer import RowBuffer
+from counton.run.remembered_rows import (
+    DAY,
+    FirstOpen,
+    RememberedRows,
+    change_of_memory,
+    facts_kept,
+)
+from counton.run.row_buffer import RowBuffer, types_of_facts
 from counton.run.terms import Recognition, StreamTerms
 from counton.state.dedup import Secret
 from counton.windowing.lazy_polars import polars as pl
@@ -81,7 +87,8 @@ class ChosenRows:
     """The rows of a run that count. Secret.
 
     Attributes:
-        rows: new rows that count; the column ``code`` is the value with the row's rank.
+        rows: new rows that count, with what the state keeps of them. The column ``code`` is the
+            value with the row's rank.
         retracted: earlier rows that count no more.
         slots: if the guarantee covers changes, all rows of users that count now, and free slots.
         counts: numbers of the rows that do not count.
@@ -111,11 +118,8 @@ class ChosenRows:
             groups: number of groups.
             adds: how a row changes the sums of its group; None: it adds 1 to a single one.
         """
-        signed = [
-            self.rows.select("step", "group", total="code", times=pl.lit(1, pl.Int64)),
-            self.retracted.select("step", "group", "total", times=pl.lit(-1, pl.Int64)),
-        ]
-        return added_up(signed, groups, adds, pl.col("times")).rename({"group": "cell"})
+        signed = chain(_signed(self.rows, "code", 1), _signed(self.retracted, "total", -1))
+        return added_up(signed, groups, adds, pl.col("number")).rename({"group": "cell"})
 
     def users_to_keep(self, max_corrections: int) -> pl.DataFrame:
         """Return what the state keeps of users: new rows or, by period, all slots that changed."""
@@ -123,6 +127,18 @@ class ChosenRows:
             return self.rows
         changed = pl.concat([self.rows["period"], self.retracted["period"]]).unique()
         return self.slots.filter(pl.col("period").is_in(changed.implode()))
+
+
+def _signed(rows: pl.DataFrame, total: str, number: int) -> Iterator[pl.DataFrame]:
+    """Yield rows, some at a time, as they are added up.
+
+    Args:
+        total: name of the column of values.
+        number: 1 if the rows are added, -1 if they are subtracted.
+    """
+    for some in rows.iter_slices(ROWS_AT_A_TIME):
+        columns = some.select("step", "group", total=total).cast(pl.Int64)
+        yield columns.with_columns(number=pl.lit(number, pl.Int64))
 
 
 class _RecognisedRows(NamedTuple):
@@ -172,7 +188,7 @@ class RowChoice:
 
     def that_may_count(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, ChoiceCounts]:
         """Return the rows that may count, whatever rows follow, and the numbers of the others."""
-        per = self.terms.privacy_unit.rule.per
+        per = self.terms.privacy_unit.rule.contribution_period
         first_open = FirstOpen.after(self.released, self.terms.windowing.windows, per)
         open_rows = self._of_open_windows(rows, first_open)
         first = within_bound(open_rows, open_rows.clear(), self.terms.privacy_unit, self.groups)
@@ -180,7 +196,7 @@ class RowChoice:
             beyond_bound=open_rows.height - first.height,
             after_final=rows.height - open_rows.height,
         )
-        return first.sort("arrived").select(rows.columns), counts
+        return first.select(rows.columns), counts
 
     def _choose_of_users(
         self,
@@ -215,12 +231,24 @@ class RowChoice:
             by_window=self._numbers_by_window(slots, chosen),
         )
         return ChosenRows(
-            chosen.drop("arrived"),
+            self._kept(chosen),
             slots.retracted,
             self._slots_afterwards(slots, chosen),
             counts,
             compared,
         )
+
+    def _kept(self, chosen: pl.DataFrame) -> pl.DataFrame:
+        """Return the columns of chosen rows that are needed later, in narrow types."""
+        statistic = self.terms.group_statistic
+        types = types_of_facts(
+            self.terms.windowing.windows.steps,
+            len(self.groups),
+            has_values=bool(statistic.parts or statistic.rank_digits),
+        )
+        types["code"] = types["total"]
+        names = ("user", "period", *facts_kept(self.terms), "code", "id")
+        return chosen.select(name for name in names if name in chosen.columns).cast(types)
 
     def _recognise(
         self,
@@ -271,7 +299,7 @@ class RowChoice:
         """Return all slots once the chosen rows fill them; none unless slots are replaced."""
         if not self.terms.max_corrections:
             return slots.kept.clear()
-        return slots.filled(in_order(chosen, self.groups).drop("code", "arrived"))
+        return slots.filled(chosen.drop("code"))
 
     def _numbers_by_window(self, slots: Slots, added: pl.DataFrame) -> pl.DataFrame:
         """Return how many rows of each window are kept, retracted and added."""
@@ -290,7 +318,9 @@ class RowChoice:
     def _of_open_windows(self, rows: pl.DataFrame, first_open: FirstOpen) -> pl.DataFrame:
         """Return the rows that may still count, with their periods and releasing steps."""
         windows = self.terms.windowing.windows
-        period = period_of(pl.col("us"), self.terms.privacy_unit.rule.per, windows.timezone)
+        period = period_of(
+            pl.col("us"), self.terms.privacy_unit.rule.contribution_period, windows.timezone
+        )
         due = pl.col("step")
         if not windows.lags:  # a late row counts at the next step
             due = pl.max_horizontal(due, pl.lit(self.released + 1, pl.Int64))
@@ -300,7 +330,7 @@ class RowChoice:
         if self.terms.recognition is Recognition.ID:
             is_open &= pl.col("us") // DAY >= first_open.day
         columns = {"period": period, "due": due, "replaced": pl.lit(0, pl.Int64)}
-        return rows.with_row_index("arrived").with_columns(**columns).filter(is_open)
+        return rows.with_columns(**columns).filter(is_open)
 
 
 def _with_ids_of_units(rows: pl.DataFrame, secret: Secret) -> pl.DataFrame:

@@ -74,6 +74,8 @@ def compare_slots(
         covered: the windows of which the snapshot has all rows, and that may change.
         max_corrections: how often a slot may be replaced.
     """
+    if not slots.height:
+        return Slots.all_kept(slots)
     compared = _mark_missing(slots, snapshot, covered)
     is_free = pl.col("step") == 0
     is_retracted = pl.col("is_missing") & (pl.col("replaced") < max_corrections)

@@ -89,7 +89,7 @@ class FirstOpen(NamedTuple):
 def facts_kept(terms: StreamTerms) -> Sequence[str]:
     """Return the names of what is kept with the digest of a user, in the order of the state."""
     facts = ["step", "group", "total"]
-    if terms.privacy_unit.rule.most_a_window is not None:
+    if terms.privacy_unit.rule.max_contributions_per_window is not None:
         facts.append("due")
     if terms.max_corrections:
         facts.append("replaced")
@@ -122,7 +122,7 @@ class RememberedRows:
             released: number of released steps.
         """
         windows = terms.windowing.windows
-        per = terms.privacy_unit.rule.per
+        per = terms.privacy_unit.rule.contribution_period
         if stream is None:
             first_open = FirstOpen.after(released, windows, per)
             return cls(_NO_USERS, _NO_IDS, _NO_REFUSED, first_open, {})
@@ -185,7 +185,9 @@ def change_of_memory(
         users: counted rows of users; if slots are replaced, all slots of each period that changes.
         ids: counted rows with ids: ``id`` and ``step``.
     """
-    first = FirstOpen.after(target, terms.windowing.windows, terms.privacy_unit.rule.per)
+    first = FirstOpen.after(
+        target, terms.windowing.windows, terms.privacy_unit.rule.contribution_period
+    )
     first_period = max(first.period, before.first_open.period)
     changes = []
     if terms.id_column is not None:
@@ -217,7 +219,7 @@ class _ChangeOfKind(NamedTuple):
 def _change_of_ids(
     before: RememberedRows, ids: pl.DataFrame, windows: Windows, target: int, first_day: int
 ) -> _ChangeOfKind:
-    steps = np.maximum(ids["step"].to_numpy(), target)  # which count the rows
+    steps = np.maximum(ids["step"].to_numpy().astype(np.int64), target)  # which count the rows
     days = np.asarray(windows.ends(steps), np.int64) // DAY
     new = ids.select("id", day=pl.Series(days))
     full = _full_periods(before, "id", new["day"])
@@ -232,14 +234,19 @@ def _change_of_ids(
 def _change_of_users(
     before: RememberedRows, users: pl.DataFrame, terms: StreamTerms, first_period: int
 ) -> _ChangeOfKind:
-    kept = users.filter(pl.col("period") >= first_period).select(list(_USERS))
+    facts = facts_kept(terms)
+    kept = users.select("user", "period", *facts)
+    if not (kept["period"] >= first_period).all():
+        kept = kept.filter(pl.col("period") >= first_period)
     if terms.max_corrections:  # all slots of a period that changes
         full = kept["period"].unique().to_list()
     else:
         full = _full_periods(before, "user", kept["period"])
-        kept = pl.concat([before.users.filter(pl.col("period").is_in(full)), kept])
+        if full:
+            again = before.users.filter(pl.col("period").is_in(full)).select(kept.columns)
+            kept = pl.concat([again, kept], how="vertical_relaxed")
     return _ChangeOfKind(
-        added=list(_digest_sets("user", kept, by="period", facts=facts_kept(terms))),
+        added=list(_digest_sets("user", kept, by="period", facts=facts)),
         replaced=[("user", period) for period in full],
         forgotten=("user", first_period),
     )
@@ -251,7 +258,7 @@ def _users_of(kept: DigestSet, facts: Sequence[str]) -> pl.DataFrame:
     absent = [
         pl.lit(constants[name], pl.Int64).alias(name) for name in constants if name not in facts
     ]
-    return pl.DataFrame(columns).with_columns(absent).select(list(_USERS))
+    return pl.DataFrame(columns).with_columns(absent).select(list(_USERS)).cast(pl.Schema(_USERS))
 
 
 def _full_periods(before: RememberedRows, kind: str, periods: pl.Series) -> list[int]:
@@ -265,7 +272,15 @@ def _digest_sets(
     kind: str, rows: pl.DataFrame, *, by: str, facts: Sequence[str]
 ) -> Iterator[DigestSet]:
     digest = "id" if kind == "id" else "user"
-    ordered = rows.sort(by, digest, maintain_order=True)
-    for some in ordered.partition_by(by, maintain_order=True):
-        values = tuple(some[name].to_numpy() for name in facts)
-        yield DigestSet(kind, int(some[by][0]), some[digest].to_numpy(), values)
+    by_period = _sorted(rows, by)
+    begin = 0
+    for length, period in by_period[by].rle().struct.unnest().iter_rows():
+        ordered = _sorted(by_period.slice(begin, length), digest)
+        begin += length
+        values = tuple(ordered[name].to_numpy() for name in facts)
+        yield DigestSet(kind, period, ordered[digest].to_numpy(), values)
+
+
+def _sorted(rows: pl.DataFrame, column: str) -> pl.DataFrame:
+    """Return rows sorted by a column; rows that are equal in it stay in their order."""
+    return rows if rows[column].is_sorted() else rows.sort(column, maintain_order=True)
