@@ -53,8 +53,8 @@ from counton.training.bins import PlaceBound, distances, log_normal_atoms, mean_
 #: Largest number of places whose moments are computed together, in time of its fourth power.
 MOST_TOGETHER = 256
 #: Number of points at which the linear program compares, and of places where slopes may change.
-_POINTS = 8000
-_KNOTS = 120
+_POINTS = 6000
+_KNOTS = 100
 #: Number of points of the grids of means that are compared.
 _COMPARED_POINTS = 192
 #: Part of the mean of a compared distribution that its grid may cut off.

@@ -174,6 +174,7 @@ class _Run(NamedTuple):
     draws: float
     optimizer: SGD | None
     search: Search
+    guarantee: Guarantee
 
     @property
     def place(self) -> tuple[int, int, str, int | None]:
@@ -191,6 +192,11 @@ class _Run(NamedTuple):
     def secret_places(self) -> int | None:
         """The number of steps of an epoch, if each example draws one of them in secret."""
         return None if self.sampler is None else self.sampler.secret_places
+
+    @property
+    def proves_places(self) -> bool:
+        """Whether noise for a strategy takes a proof of some seconds."""
+        return self.secret_places is not None and isinstance(self.guarantee, ApproxDP)
 
 
 class _Candidates(NamedTuple):
@@ -361,21 +367,19 @@ def _find_all(run: _Run) -> list[TrainingStrategy]:
     return strategies
 
 
-def _most_promising(
-    run: _Run, strategies: list[TrainingStrategy], guarantee: Guarantee
-) -> list[TrainingStrategy]:
+def _most_promising(run: _Run, strategies: list[TrainingStrategy]) -> list[TrainingStrategy]:
     """Return the strategies whose noise a plan computes, in their order.
 
     Under (epsilon, delta) and secret places, a proof for correlated noise takes seconds. So only
     the strategies with the least estimated errors are proved, and all with independent noise.
     """
     places = run.secret_places
-    if places is None or run.sampler is None or not isinstance(guarantee, ApproxDP):
+    if places is None or not run.proves_places:
         return strategies
     independent = [strategy for strategy in strategies if is_independent(strategy)]
     correlated = [strategy for strategy in strategies if not is_independent(strategy)]
     estimates = {
-        id(strategy): strategy.rmse * quick_places_multiplier(guarantee, strategy, places)
+        id(strategy): strategy.rmse * quick_places_multiplier(run.guarantee, strategy, places)
         for strategy in correlated
     }
     correlated.sort(key=lambda strategy: estimates[id(strategy)])
@@ -384,8 +388,8 @@ def _most_promising(
 
 
 def _tell(run: _Run, what_runs: str, number: int, total: int) -> None:
-    """Write a line of progress to standard error, if the search is long."""
-    if run.search == "long":
+    """Write a line of progress to standard error, if the search or a proof takes seconds."""
+    if run.search == "long" or run.proves_places:
         sys.stderr.write(
             f"counton: plan for {run.steps:,} steps, {number} of {total}: {what_runs}\n"
         )
@@ -412,7 +416,8 @@ def plan(
 
     A quick search takes about a second, and its best error is usually within 1% of that of a long
     search, in a separated order within 3%. A long search takes seconds for up to 100 steps, and up
-    to a minute for 512. It writes its progress to standard error.
+    to a minute for 512. Proofs for `SecretPlaces` under (epsilon, delta) take up to ten seconds
+    more. What takes seconds writes its progress to standard error.
 
     Args:
         steps: number of steps of the whole run.
@@ -494,12 +499,13 @@ def plan(
         draws=most,
         optimizer=optimizer,
         search=search,
+        guarantee=requested,
     )
     # It has its own library of linear algebra, whose threads are limited only if it is loaded.
     import scipy.linalg  # noqa: F401
 
     with one_thread():
-        strategies = _most_promising(run, _find_all(run), requested)
+        strategies = _most_promising(run, _find_all(run))
         designs = [
             TrainingDesign(strategy, requested, bound, dimension, sampler)
             for strategy in strategies
