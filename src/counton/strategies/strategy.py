@@ -306,7 +306,7 @@ class StreamStrategy(Strategy):
     @property
     def structure(self) -> participation.Structure:
         """Facts about all columns of C, for the sensitivity to units in several steps."""
-        return participation.Structure()
+        return participation.Structure(aligned=lambda: participation.columns_are_aligned(self))
 
     # ------------------------------------------------------------------------ B, and how wide
 
