@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -74,7 +74,7 @@ def _worst(matrix: NDArray[np.int64], steps: int, apart: int) -> tuple[int, int]
     for size in range(1, steps + 1):
         signs = np.array([[1 - 2 * (i >> j & 1) for j in range(size)] for i in range(2**size)])
         for chosen in combinations(range(horizon), size):
-            if any(b - a < apart for a, b in zip(chosen, chosen[1:], strict=False)):
+            if any(b - a < apart for a, b in pairwise(chosen)):
                 continue
             moved = signs @ matrix[:, list(chosen)].T
             worst[0] = max(worst[0], int(np.abs(moved).sum(axis=1).max()))
