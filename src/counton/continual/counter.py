@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -156,7 +157,9 @@ class Counter:
     def _begin(self, terms: Design, key: Key, done: StreamProgress) -> None:
         check_key(key)
         self.key_fingerprint = key.fingerprint
-        self.design = terms.under(self.key_fingerprint)
+        # A plan's errors may be of sums over recent steps; those of the counter are of releases.
+        released = terms.errors_of._replace(workload=None)
+        self.design = replace(terms.under(self.key_fingerprint), errors_of=released)
         width = None if terms.counters is None else len(done.sums)
         #: The noise of the next steps, computed when a step is released.
         self._lookahead = NoiseCache(terms.strategy, terms.noise_field(key, width))

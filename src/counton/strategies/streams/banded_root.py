@@ -600,16 +600,9 @@ class BandedRoot(_BandedStrategy):
             # The later column of a pair has 1, 2, ... entries, and the earlier one ``lag`` more.
             sums = np.abs(np.cumsum(c[: len(c) - lag] * c[lag:]))
             later = np.arange(len(c))
-            products = [
-                int(total) * int(first) * int(second)
-                for total, first, second in zip(
-                    sums[np.minimum(later, most - lag)],
-                    w[np.minimum(later + lag, most)],
-                    w[later],
-                    strict=True,
-                )
-            ]
-            bounds[lag] = max(bounds[lag + 1], *products)
+            # It is at most the product of both norms, so it fits int64.
+            products = sums[np.minimum(later, most - lag)] * w[np.minimum(later + lag, most)]
+            bounds[lag] = max(bounds[lag + 1], int((products * w).max()))
         return bounds
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
