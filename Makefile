@@ -361,7 +361,7 @@ types: lint
 	$(PYTEST) -n 0 -m types tests/project/test_wall.py
 
 .PHONY: test-papers
-test-papers: $(READY) ## what papers and others print, computed again: tables, figures, docs/beside.md
+test-papers: $(READY) ## what papers and others print, computed again: tables, figures, docs/research/comparison.md
 	$(PYTEST) -m evidence tests/papers tests/project
 
 # Theorems are checked by Coq, which is no Python package (Debian: coq).

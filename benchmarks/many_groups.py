@@ -1,4 +1,6 @@
-"""What nights of many declared groups cost: `make bench-groups` prints the table of docs/scale.md.
+"""Measure nights of many declared groups.
+
+`make bench-groups` prints the table of docs/guides/spark.md.
 
 Half as many rows as groups, 5*10^7 at most, lie in a Parquet file for each night; few groups have
 most rows. The first night declares the groups and releases a day; the next ones go on. Each is a

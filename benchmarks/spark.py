@@ -1,4 +1,4 @@
-"""What jobs cost over Spark: `make bench-spark` prints the tables of docs/scale.md.
+"""What jobs cost over Spark: `make bench-spark` prints the tables of docs/guides/spark.md.
 
 Rows lie in Parquet files. Each job is compared with what Spark does by itself for the same
 numbers: read, cut time into days, count by day and group, hand the counts to the driver.

@@ -1,7 +1,7 @@
 // Known answers of counton, computed in another language: node examples/check.mjs tests/vectors/*.json
 //
 // One file without packages: WebCrypto for AES, HKDF and SHA-256, BigInt for all numbers that have to
-// be exact. It keeps the order of docs/specification.md, which says the same in words.
+// be exact. It keeps the order of docs/guarantees/specification.md, which says the same in words.
 
 import { readFileSync } from "node:fs";
 

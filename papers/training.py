@@ -1,6 +1,6 @@
 """`python -m papers.training`: noise for training, beside what others publish.
 
-Prints tables in Markdown, which docs/training.md has in part: least errors where
+Prints tables in Markdown, which docs/guides/training.md has in part: least errors where
 places are secret, by the guarantee; errors, memory and draws at 512 steps and 8 epochs; noise that
 keeps nothing beside the newest papers; BLT as noise of counts; errors of weights under momentum,
 weight decay and falling learning rates. Some minutes.

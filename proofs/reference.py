@@ -18,7 +18,7 @@ released. ``--show`` prints the measurements y = C x + z, and the release from y
 The parts of this file: random bits are derived from the key (1, 2), and noise from the bits (3). A
 strategy says what is measured, and how the release follows from it (4). Norms and guarantees say
 how wide the noise has to be (5). Released values are compared with what parts 1 to 4 give (6).
-``docs/specification.md`` says the same in words, in this order.
+``docs/guarantees/specification.md`` says the same in words, in this order.
 
 ``check`` shows that each value is the given sum plus the noise of this key and these terms. It does
 not show that the noise is wide enough for the guarantee, that the sums are those of the rows, or

@@ -18,8 +18,8 @@ def same_keys_every_time(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
     number = itertools.count()
 
     def token_bytes(size: int) -> bytes:
-        said = f"{request.node.nodeid} {next(number)}".encode()
-        return hashlib.shake_256(said).digest(size)
+        seed = f"{request.node.nodeid} {next(number)}".encode()
+        return hashlib.shake_256(seed).digest(size)
 
     monkeypatch.setattr("counton.noise.key.secrets.token_bytes", token_bytes)
 

@@ -62,16 +62,16 @@ EventSource: TypeAlias = (
 )
 
 
-class RowFields(TypedDict, total=False):
+class RowOptions(TypedDict, total=False):
     """Keyword arguments that state the format of rows, for every function that reads rows."""
 
 '''
 _JOBS = '''
 
-class JobFields(RowFields, total=False):
+class JobOptions(RowOptions, total=False):
     """Keyword arguments of `counton.release`, besides the state and the guarantee.
 
-    >>> stream: JobFields = {"time": "at", "every": "1d", "start": "2024-03-01", "windows": 365}
+    >>> stream: JobOptions = {"time": "at", "every": "1d", "start": "2024-03-01", "windows": 365}
     >>> sorted(stream)
     ['every', 'start', 'time', 'windows']
     """

@@ -1,6 +1,7 @@
 """The page "From Python" as a notebook: its text and its code, without outputs.
 
-``make notebook`` writes ``docs/from-python.ipynb`` anew; a test compares both and runs the cells.
+``make notebook`` writes ``docs/getting-started/from-python.ipynb``; a test compares both, and runs
+the cells.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE = DOCS / "from-python.md"
-NOTEBOOK = DOCS / "from-python.ipynb"
+PAGE = DOCS / "getting-started" / "from-python.md"
+NOTEBOOK = DOCS / "getting-started" / "from-python.ipynb"
 _FENCE = re.compile(r"^```(?:python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -2,10 +2,10 @@
 
 ``tests/vectors/*.json`` has a file for each strategy, and one for the laws of noise. An answer
 consists of the 32 bytes of a key, the public terms of a stream, exact sums, and the released
-integers, in units of 2^-places. ``docs/specification.md`` says how the released integers follow
-from the rest. Numbers are in lists by step: one list for each cell, and within a cell one for each
-version. An answer also has the key of the stream's own noise (``subkey``), so that a program with
-an error can be checked up to there.
+integers, in units of 2^-places. ``docs/guarantees/specification.md`` says how the released integers
+follow from the rest. Numbers are in lists by step: one list for each cell, and within a cell one
+for each version. An answer also has the key of the stream's own noise (``subkey``), so that a
+program with an error can be checked up to there.
 
 Counton makes the answers. ``tests/reference/test_vectors.py`` checks that counton, the reference
 and ``examples/check.mjs`` all give them.

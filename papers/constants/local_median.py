@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.distributions import DiscreteGaussian, Sensitivity, distribution_to_dict
-from counton.base.errors import InvalidInputError, SumOverflowError, field
+from counton.base.errors import InvalidInputError, SumOverflowError, param
 from counton.base.exact import check_integer, exact, float_below
 from counton.continual.design import check_name
 from counton.continual.intervals import check_confidence_level
@@ -552,7 +552,7 @@ class LocalEstimate:
             raise InvalidInputError(
                 f"level is {level}; messages depart from noisy vectors by up to {departs} in total "
                 f"variation, so that it must be below {1 - departs:.6g}: ask for less, or plan "
-                f"with a smaller {field('distance')}"
+                f"with a smaller {param('distance')}"
             )
         return left
 
@@ -719,7 +719,7 @@ class PureLocalMedian(LocalProtocol[PureMessage]):
         except (InvalidInputError, ZeroDivisionError) as error:
             epsilon = float_below(self.guarantee.epsilon)
             raise InvalidInputError(
-                f"{field('epsilon')} is {epsilon:.3g}; a choice that loses so little stands for "
+                f"{param('epsilon')} is {epsilon:.3g}; a choice that loses so little stands for "
                 f"noise wider than can be drawn: give more, such as 1e-4, or fewer clients"
             ) from error
 

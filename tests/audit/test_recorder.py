@@ -180,7 +180,7 @@ def test_which_mistakes_the_recorder_finds(mistake: Any, monkeypatch: pytest.Mon
 def test_rows_that_come_late_to_what_has_an_order_are_refused_and_it_sees_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The operator is told so: without late=drop a refusal hangs on a row (docs/promised.md)."""
+    """Without late=drop a refusal depends on a row (docs/guarantees/details.md)."""
     options = {"edge": "one,two", "degree": 3, "beyond": "drop"}
     with pytest.raises(AssertionError, match="Divergence"):
         audit(Neighbours("triangles", options, USUAL, ONE["late"]), monkeypatch)

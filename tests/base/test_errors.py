@@ -10,23 +10,23 @@ from counton.base.errors import (
     InvalidInputError,
     MissingDependencyError,
     MissingOptionError,
-    field,
+    param,
 )
 
 
 def test_what_a_message_shows_cannot_pass_for_a_field() -> None:
-    error = InvalidInputError(f"{field('until', field('start', 3))} is odd")
+    error = InvalidInputError(f"{param('until', param('start', 3))} is odd")
     assert error.fields == ("until",)
     assert error.translate({"start": "--start", "until": "--until"}) == "--until ?start?3? is odd"
 
 
 def test_a_field_without_another_name_keeps_its_own() -> None:
-    error = CountonError(f"{field('stream')} and {field('every', '1h')}")
+    error = CountonError(f"{param('stream')} and {param('every', '1h')}")
     assert error.translate({}) == str(error) == "stream and every=1h"
 
 
 def test_an_error_that_went_to_another_process_still_knows_its_fields() -> None:
-    error = pickle.loads(pickle.dumps(InvalidInputError(f"give {field('append', True)}")))  # noqa: S301
+    error = pickle.loads(pickle.dumps(InvalidInputError(f"give {param('append', True)}")))  # noqa: S301
     assert str(error) == "give append=True"
     assert error.translate({"append": "--append"}) == "give --append"
     absent = pickle.loads(pickle.dumps(MissingDependencyError("no polars", name="polars")))  # noqa: S301
@@ -46,7 +46,7 @@ def test_every_error_is_made_from_its_message_alone_and_copied() -> None:
         waiting += [one for one in kind.__subclasses__() if one not in kinds]
     assert MissingOptionError in kinds
     for kind in kinds:
-        error = kind(f"give {field('append', True)}")
+        error = kind(f"give {param('append', True)}")
         for copied in (error, copy.copy(error), pickle.loads(pickle.dumps(error))):  # noqa: S301
             assert type(copied) is kind
             assert copied.translate({"append": "--append"}) == "give --append"

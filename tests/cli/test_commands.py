@@ -144,7 +144,7 @@ def test_every_command_has_help_and_a_line_in_the_documents(place: Any) -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "command-line.md").read_text(
         encoding="utf-8"
     )
-    documented = re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)
+    documented = re.findall(r"^\| \[`([a-z-]+)`\]\(commands/\1\.md\) \|", page, re.MULTILINE)
     assert set(listed) == set(documented) == commands
     for command in commands:
         done = place(command, "--help")

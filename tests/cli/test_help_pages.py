@@ -94,8 +94,8 @@ def test_the_list_of_commands_begins_with_what_people_come_for(place: Any) -> No
 
 
 def test_the_page_has_the_table_of_exit_codes() -> None:
-    page = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
-    head = "| code | meaning | what to do | try again by itself |\n|---|---|---|---|\n"
+    page = Path(__file__).parents[2] / "docs" / "reference" / "exit-codes.md"
+    head = "| Code | Meaning | What to do | Retry |\n|---|---|---|---|\n"
     rest = page.read_text(encoding="utf-8").partition(head)[2].splitlines()
     rows = takewhile(lambda line: line.startswith("|"), rest)
     for code, row in zip(ExitCode, rows, strict=True):

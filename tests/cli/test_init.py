@@ -225,7 +225,7 @@ def documented_schedules() -> dict[str, tuple[int, int]]:
     )
     found = {}
     operated = (file for file in (root / "deploy").rglob("*.*") if file.suffix != ".pyc")
-    for file in (*sorted((root / "docs").glob("*.md")), *sorted(operated)):
+    for file in (*sorted((root / "docs").rglob("*.md")), *sorted(operated)):
         for hour, minute, cron_minute, cron_hour in line.findall(file.read_text("utf-8")):
             found[file.name] = (int(hour or cron_hour), int(minute or cron_minute))
     return found
@@ -238,7 +238,7 @@ def test_a_job_of_days_waits_less_than_until_any_documented_run_of_the_night(
     assert init("loans.csv", *SAID).code == 0
     wait = microseconds_of(job_of(loans)["release-delay"]) / 60_000_000
     schedules = documented_schedules()
-    assert {"every-night.md", "counton.timer", "nightly.py", "nightly.yaml"} <= {*schedules}
+    assert {"scheduled-job.md", "counton.timer", "nightly.py", "nightly.yaml"} <= {*schedules}
     for name, (hour, minute) in schedules.items():
         is_after_change = hour >= 3  # clocks that go forward skip an hour before
         assert 60 * (hour - is_after_change) + minute >= wait, name

@@ -8,7 +8,7 @@ import pytest
 from click import Context
 from click.testing import CliRunner
 
-from counton.base.errors import InvalidInputError, field, hide_secrets, without_secrets
+from counton.base.errors import InvalidInputError, hide_secrets, param, without_secrets
 from counton.cli.app import app
 from counton.cli.statistic_commands import statistic_command
 from counton.job.saved_job import save
@@ -155,7 +155,7 @@ def test_what_is_no_secret_stays(address: str) -> None:
         assert SECRET not in repr(job)
         assert SECRET not in str(job)
     assert hide_secrets(address).count("***") == address.count(SECRET)
-    assert SECRET not in str(InvalidInputError(f"{field('state', address)}, or {address}"))
+    assert SECRET not in str(InvalidInputError(f"{param('state', address)}, or {address}"))
     for plain in (
         *("postgresql://h:5432/db?user=a@b", "sqlite:///a=b.db", "http://h:80/v1/a@b"),
         *("postgresql://a@h:5432/db?x=a@b", "http://h:80 or a@b", "sqlite:///C:/a@b.db"),

@@ -58,10 +58,10 @@ def test_it_runs_as_nobody_in_particular_and_keeps_all_in_one_folder() -> None:
     assert int(group) >= 10_000
     assert words(FINAL).index("USER") < words(FINAL).index("ENTRYPOINT")
     assert only(FINAL, "WORKDIR") == "/data"
-    assert only(FINAL, "VOLUME") == "/data /witness"
+    assert only(FINAL, "VOLUME") == "/data /guard"
     (made,) = [each.rest for each in FINAL if each.word == "RUN"]
-    assert f"--owner={user} --group={group} --mode=0700 /data /witness" in made
-    assert "XDG_STATE_HOME=/witness" in only(FINAL, "ENV")
+    assert f"--owner={user} --group={group} --mode=0700 /data /guard" in made
+    assert "XDG_STATE_HOME=/guard" in only(FINAL, "ENV")
     assert words(FINAL).index("RUN") < words(FINAL).index("VOLUME")
     assert f"HOME={only(FINAL, 'WORKDIR')}" in only(FINAL, "ENV")
 

@@ -86,7 +86,10 @@ def test_a_pod_is_nobody_and_has_what_its_command_names(name: str) -> None:
     in_force = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
     named = {*re.findall(r"\$\{(\w+)\}", in_force), *re.findall(r"env:(\w+)", in_force)}
     given = {one["name"] for one in container["env"]}
-    assert given == named | {"PGPASSWORD"}
+    assert given == named | {"PGPASSWORD", "PGSSLMODE", "PGSSLROOTCERT"}
+    values = {one["name"]: one.get("value") for one in container["env"]}
+    assert values["PGSSLMODE"] == "verify-full"
+    assert any(str(values["PGSSLROOTCERT"]).startswith(one) for one in mounted)
     for volume in said["volumes"]:
         if "secret" in volume:
             assert volume["secret"]["defaultMode"] == 0o440
@@ -121,8 +124,8 @@ def test_the_nightly_job_runs_as_its_pod_does(
     for address in re.findall(r'"(postgresql://[^"]+)"', text):
         text = text.replace(address, postgres)
     file = tmp_path / "nightly.toml"
-    file.write_text(text.replace('"/witness/', f'"{tmp_path}/witness/'))
-    (tmp_path / "witness").mkdir()
+    file.write_text(text.replace('"/guard/', f'"{tmp_path}/guard/'))
+    (tmp_path / "guard").mkdir()
     Key.generate().save(tmp_path / "key")
     monkeypatch.setenv("COUNTON_KEY", (tmp_path / "key").read_text())
     with psycopg.connect(postgres, autocommit=True) as connection:
@@ -156,7 +159,7 @@ def test_each_server_of_the_nightly_job_is_asked_with_a_password_of_its_own() ->
     }
     assert len({*parts.values()}) == len(parts) == 3
     file = (FOLDER / "nightly.yaml").read_text(encoding="utf-8")
-    documented = (FOLDER.parents[1] / "docs" / "machines.md").read_text(encoding="utf-8")
+    documented = (FOLDER.parents[1] / "docs" / "guides" / "deploy.md").read_text(encoding="utf-8")
     for written in (file, documented):
         assert {*re.findall(r"--from-literal=([\w-]+)=", written)} == {
             parts["PGPASSWORD"],

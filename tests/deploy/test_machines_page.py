@@ -1,4 +1,4 @@
-"""The scripts of docs/machines.md run as they stand, in a folder in place of the machine's root.
+"""The scripts of docs/guides/deploy.md run in a folder in place of the machine's root.
 
 Programs that need an administrator, a container engine or a cluster are played by scripts that note
 their words: `tests/package` installs and starts the real ones where they are.
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "machines.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "guides" / "deploy.md").read_text("utf-8")
 SCRIPTS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 PLAYED = ("pipx", "podman", "kubectl", "systemctl", "journalctl", "editor")
 

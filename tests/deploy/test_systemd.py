@@ -38,9 +38,9 @@ def test_it_is_nobody_who_can_write_nowhere_but_in_its_own_folder(name: str) -> 
     assert {name: service[name] for name in on} == {name: ["yes"] for name in on}
     assert service["ProtectSystem"] == ["strict"]
     assert service["CapabilityBoundingSet"] == [""]
-    assert service["StateDirectory"] == ["counton counton-witness"]
+    assert service["StateDirectory"] == ["counton counton-guard"]
     assert service["StateDirectoryMode"] == ["0700"]
-    assert "XDG_STATE_HOME=%S/counton-witness" in service["Environment"][0]
+    assert "XDG_STATE_HOME=%S/counton-guard" in service["Environment"][0]
     assert service["UMask"] == ["0077"]
     assert not {"ReadWritePaths", "User", "AmbientCapabilities"} & service.keys()
 

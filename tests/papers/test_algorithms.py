@@ -26,7 +26,7 @@ from counton.strategies.strategy import node_distribution
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "papers.md").read_text("utf-8")
-HEAD = "| algorithm | command | other than printed |"
+HEAD = "| Algorithm | Command | Differences from the paper |"
 #: Steps whose noise is looked at.
 STEPS = range(1, 41)
 HORIZON = 364

@@ -26,7 +26,7 @@ from papers.survey.numbers import (
 )
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "survey.md"
+PAGE = ROOT / "docs" / "research" / "accuracy.md"
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What docs/how-to-check.md says is tried: small instances, all of them, in exact arithmetic.
+"""What docs/guarantees/verification.md says is tried: all small instances, exactly.
 
 Three statements on which everything else stands: a ledger's filter holds however the next guarantee
 is chosen, rounding commutes with whole numbers, and the samplers decide by the law alone. No number

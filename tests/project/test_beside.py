@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from programs import run_program
 
-PAGE = (Path(__file__).parents[2] / "docs" / "beside.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "research" / "comparison.md").read_text("utf-8")
 FENCE = re.compile(r"^( *)```py\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 PEERS = ("opendp", "jax_privacy")
 

@@ -39,25 +39,44 @@ PAGES = [
 #: Numbers of the papers, or beside what others have published; and pages whose commands take long.
 #: `make test` runs those of a first publication, of every night, of people and of late rows.
 LONG = (
-    *("choosing", "from-python", "how-to-check", "keys", "operating", "papers/constants"),
-    *("reading", "reference/papers", "reference/strategies", "research", "statistics", "tables"),
-    *("training", "words-and-graphs"),
+    "concepts/choosing-epsilon",
+    "concepts/state-and-keys",
+    "getting-started/from-python",
+    "guarantees/verification",
+    "guides/operate",
+    "guides/training",
+    "papers/constants",
+    "reference/papers",
+    "reference/strategies",
+    "research/extend",
+    "statistics/index",
+    "statistics/questions",
+    "statistics/tables",
+    "statistics/words-and-graphs",
 )
 MARKS = {f"docs/{page}.md": [pytest.mark.long] for page in LONG}
-MARKS["docs/beside.md"] = [pytest.mark.evidence]
+MARKS["docs/research/comparison.md"] = [pytest.mark.evidence]
 #: What runs scripts of pages that install programs, start servers or take long, by the page and the
 #: first word or words of the script: files of tests, or targets of make that continuous integration
 #: or a release runs.
 ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("README.md", "make demo"): ("tests/examples/test_demonstrations.py", "make test-package"),
     ("CONTRIBUTING.md", "make test "): ("make test", "make test-long", "make lint"),
-    ("docs/index.md", "make demo"): ("make test-package",),
-    ("docs/scale.md", "pip install"): ("make test-spark",),
-    ("docs/service.md", "cat > visits.toml"): ("tests/serve/test_documentation.py",),
-    ("docs/service.md", "TOKEN="): ("tests/serve/test_documentation.py",),
-    ("docs/machines.md", "pipx install"): ("tests/deploy/test_machines_page.py",),
-    ("docs/machines.md", "podman build --tag counton"): ("tests/deploy/test_machines_page.py",),
-    ("docs/machines.md", "podman build --tag registry"): ("tests/deploy/test_machines_page.py",),
+    ("docs/getting-started/installation.md", "make demo"): (
+        "tests/examples/test_demonstrations.py",
+        "make test-package",
+    ),
+    ("docs/getting-started/installation.md", "python3 -m venv"): ("make test-package",),
+    ("docs/guides/spark.md", "pip install"): ("make test-spark",),
+    ("docs/guides/service.md", "cat > visits.toml"): ("tests/serve/test_documentation.py",),
+    ("docs/guides/service.md", "TOKEN="): ("tests/serve/test_documentation.py",),
+    ("docs/guides/deploy.md", "pipx install"): ("tests/deploy/test_machines_page.py",),
+    ("docs/guides/deploy.md", "podman build --tag counton"): (
+        "tests/deploy/test_machines_page.py",
+    ),
+    ("docs/guides/deploy.md", "podman build --tag registry"): (
+        "tests/deploy/test_machines_page.py",
+    ),
     **{
         (f"docs/papers/{name}.md", "python -m papers"): ("tests/project/test_documents.py",)
         for name in ("constants", "elders", "expiration", "ranges", "smooth")
@@ -335,8 +354,8 @@ def test_a_make_command_that_does_not_exist_is_noticed(wrong: str) -> None:
 @pytest.mark.parametrize(
     ("page", "states"),
     [
-        ("reading", {"shop.db"}),
-        ("first-publication", {"moves.db", "year.db"}),
+        ("statistics/questions", {"shop.db"}),
+        ("getting-started/first-series", {"visits.db"}),
     ],
 )
 def test_tasks_over_the_same_rows_use_one_state(page: str, states: set[str]) -> None:

@@ -133,7 +133,7 @@ def test_hdmm_is_as_far_ahead_as_two_pages_say() -> None:
     """By the recorded lengths, which `tests/papers/test_survey.py` computes."""
     ahead = max(100 * (row.plan / row.hdmm - 1) for row in lengths.recorded())
     assert 0.05 < ahead < 0.1
-    for name in ("theory", "strategies"):
+    for name in ("research/theory", "research/mechanisms"):
         text = " ".join((ROOT / "docs" / f"{name}.md").read_text("utf-8").split())
         assert "at most .1 per cent ahead" in text
     assert "within 0.1% of it" in PAGE

@@ -21,7 +21,7 @@ from tools.proof import (
 )
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "how-to-check.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "guarantees" / "verification.md").read_text("utf-8")
 
 
 def told_of(page: str) -> list[str]:

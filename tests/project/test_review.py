@@ -72,12 +72,13 @@ def test_what_enforces_a_promise_is_read_or_computed_again() -> None:
 
 
 PAGES = {
-    name: (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("promised", "how-to-check")
+    name: (ROOT / "docs" / "guarantees" / f"{name}.md").read_text("utf-8")
+    for name in ("details", "verification")
 }
 
 
 def test_the_page_has_the_numbers_of_the_program() -> None:
-    text = PAGES["how-to-check"]
+    text = PAGES["verification"]
     told = re.search(r"`proofs/reference\.py`, ([\d,]+) lines", text)
     assert told is not None
     assert int(told[1].replace(",", "")) == pytest.approx(numbers()[0], rel=0.1)
@@ -87,7 +88,7 @@ def test_the_page_has_the_numbers_of_the_program() -> None:
 SHOWS = re.compile(r"`(?:make [a-z]|python -m |counton [a-z]|node |tests/\S+\.py)")
 
 
-def claims(page: str) -> list[tuple[str, str]]:
+def sections(page: str) -> list[tuple[str, str]]:
     """Sections of a page, those that are divided again without their parts, each with its text."""
     headed = re.split(r"^#{2,3} (.+)$", page, flags=re.MULTILINE)[1:]
     return list(zip(headed[::2], headed[1::2], strict=True))
@@ -95,18 +96,31 @@ def claims(page: str) -> list[tuple[str, str]]:
 
 def unshown(page: str) -> list[str]:
     """Sections without a command that shows what they say."""
-    return [name for name, text in claims(page) if not SHOWS.search(text)]
+    return [name for name, text in sections(page) if not SHOWS.search(text)]
 
 
-def test_each_section_has_a_command_that_shows_what_it_says() -> None:
-    assert len(claims(PAGES["promised"])) > 10
-    assert unshown(PAGES["promised"]) == []
-    assert unshown(PAGES["how-to-check"]) == [
-        "Theorems",
-        "Reporting a problem",
-    ]  # `make proof` is above
+def anchor_of(title: str) -> str:
+    return re.sub(r"[^a-z ]", "", title.lower()).replace(" ", "-")
 
 
-def test_a_claim_without_a_command_is_found() -> None:
-    page = "## One\n\n*Shown by* `tests/a.py`.\n\n## Two\n\nBelieve `counton`.\n\n### Three\n"
+def shown_sections(verification: str) -> set[str]:
+    """Sections of the details page whose row names a command that shows what they say."""
+    rows = re.findall(r"^\| .*details\.md#([a-z-]+)\).*? \| (.*) \|$", verification, re.MULTILINE)
+    return {anchor for anchor, commands in rows if SHOWS.search(commands)}
+
+
+def test_each_section_of_the_details_has_a_command_that_shows_what_it_says() -> None:
+    names = [anchor_of(name) for name, _ in sections(PAGES["details"])]
+    assert len(names) > 10
+    assert set(names) == shown_sections(PAGES["verification"])
+
+
+def test_each_section_about_verification_has_a_command() -> None:
+    # `make proof` stands above the theorems.
+    assert unshown(PAGES["verification"]) == ["Theorems", "Reporting a problem"]
+
+
+def test_a_section_without_a_command_is_found() -> None:
+    page = "## One\n\n`tests/a.py`.\n\n## Two\n\nBelieve `counton`.\n\n### Three\n"
     assert unshown(page) == ["Two", "Three"]
+    assert shown_sections("| [Two](details.md#two) | trust us |\n") == set()

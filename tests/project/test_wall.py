@@ -46,7 +46,7 @@ from counton.strategies import Binary
 from tools.review import DOOR, PRIVATE, SOURCE, files_of, openings, uses
 
 ROOT = Path(__file__).parents[2]
-REVIEW = (ROOT / "docs/how-to-check.md").read_text(encoding="utf-8")
+REVIEW = (ROOT / "docs/guarantees/verification.md").read_text(encoding="utf-8")
 #: A number that nothing but an exact sum shows.
 EXACT = 7919
 

@@ -41,6 +41,14 @@ def test_a_workflow_calls_targets_that_there_are(path: Path) -> None:
             assert called <= TARGETS, called - TARGETS
 
 
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_actions_are_pinned_by_the_hash_of_a_commit(path: Path) -> None:
+    uses = re.findall(r"uses: (.*)", path.read_text("utf-8"))
+    assert uses
+    for action in uses:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
+
+
 def test_a_release_keeps_no_password() -> None:
     said = read(ROOT / ".github/workflows/release.yml")
     publish = said["jobs"]["publish"]

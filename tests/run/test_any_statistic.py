@@ -12,7 +12,6 @@ from run_results import counts_of, releases_of
 from counton.base.errors import CountonError, HorizonExceededError, InvalidInputError, StateError
 from counton.job.statistics import model_of
 from counton.run import Job, run
-from counton.run.parsing import is_single_table
 from counton.statistics import Average
 from counton.statistics.catalogue import keywords
 
@@ -39,7 +38,7 @@ def test_noise_too_wide_is_refused_before_anything_is_spent(job: Job) -> None:
     plans: tuple[dict[str, Any], ...] = (
         *({"strategy": None}, {"strategy": "binary"}, {"strategy": None, "windows": 105_120}),
     )
-    for plan in [{}] if is_single_table(job) else plans:
+    for plan in [{}] if job.is_single_table() else plans:
         with pytest.raises(InvalidInputError, match="epsilon"):
             run(job.derive(epsilon="0.000000000000001", **plan))
         assert not Path(str(job.state)).exists()
@@ -73,7 +72,7 @@ def test_an_average_of_a_year_of_minutes_is_released_at_a_budget_of_one(tmp_path
 def test_every_guard_stands_before_every_statistic(
     job: Job, changed: dict[str, Any], error: type[Exception] | None
 ) -> None:
-    if is_single_table(job):  # all times are refused, and there are none to leave out
+    if job.is_single_table():  # all times are refused, and there are none to leave out
         of_times = {*changed} <= {"until", "start", "every", "windows"}
         error = None if of_times and {*changed.values()} == {None} else InvalidInputError
     if error is None:
@@ -86,7 +85,7 @@ def test_every_guard_stands_before_every_statistic(
 
 def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
-    policy = {"missing_values": "drop"} if is_single_table(job) else {"release_delay": "1h"}
+    policy = {"missing_values": "drop"} if job.is_single_table() else {"release_delay": "1h"}
     first = table(job.derive(output=out, **policy))
     again = Job(job.statistic, job.events, job.state, stream="it", until=job.until)
     assert table(again).equals(first)
@@ -110,7 +109,7 @@ def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path)
         "unlisted_groups": "drop",
     }  # fmt: skip
     lenient = job.derive(**policies)
-    if is_single_table(job):
+    if job.is_single_table():
         whole = job.derive(stream="whole", epsilon=10**9)
         seen = table(whole)
         written(tmp_path, [*ROWS[:1], *bad[1:], *ROWS[1:]])

@@ -97,12 +97,14 @@ def test_delta_by_convolution(strategy: StreamStrategy, delta: Fraction) -> None
 
 
 def test_the_page_says_what_a_smaller_delta_and_none_would_cost() -> None:
-    """The numbers of docs/people.md, for a year of days at epsilon 1."""
+    """The numbers of docs/guides/protect-users.md, for a year of days at epsilon 1."""
     best = plan(365, PureDP(1), simple=True).best
     distribution = best.distribution
     strategy = best.strategy
     assert isinstance(distribution, DiscreteLaplace)
-    page = " ".join((Path(__file__).parents[2] / "docs" / "people.md").read_text().split())
+    page = " ".join(
+        (Path(__file__).parents[2] / "docs" / "guides" / "protect-users.md").read_text().split()
+    )
     for delta, words in (("1e-9", "needs {} to {} rows in all"), ("1e-38", "{} to {}")):
         found = Discovery.of(
             strategy, distribution, 365, ContributionBound.add_remove(), Fraction(delta)

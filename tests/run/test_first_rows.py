@@ -21,6 +21,7 @@ from run_results import counts_of, releases_of
 from counton.base.errors import ConcurrentWriterError
 from counton.run import Job, contribution_choice, run
 from counton.run.chosen_rows import RowChoice
+from counton.run.contribution_choice import UNIT
 from counton.run.row_buffer import RowBuffer
 from counton.state.dedup import unpack
 
@@ -142,7 +143,7 @@ def test_a_thinning_that_drops_a_tie_is_caught(
 
     def by_time_alone(self: RowChoice, rows: pl.DataFrame) -> Any:
         with pytest.MonkeyPatch.context() as patch:
-            by_time = partial(pl.DataFrame.sort, by="us", maintain_order=True)
+            by_time = partial(pl.DataFrame.sort, by=[*UNIT, "us"], maintain_order=True)
             patch.setattr(contribution_choice, "in_order", lambda rows, _: by_time(rows))
             return right(self, rows)
 

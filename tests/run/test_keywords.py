@@ -10,7 +10,7 @@ from counton import PureDP, release
 from counton.base.errors import InvalidInputError
 from counton.job.common_options import Job
 from counton.job.statistics import all_models
-from counton.job.typed_kwargs import JobFields
+from counton.job.typed_kwargs import JobOptions
 from tools import keywords
 
 FRAME = pl.DataFrame({"time": ["2024-03-01"]})
@@ -19,7 +19,7 @@ FRAME = pl.DataFrame({"time": ["2024-03-01"]})
 def test_names_and_types_are_those_of_a_job() -> None:
     """``python -m tools.keywords`` writes the file; a field with another type makes another."""
     assert keywords.FILE.read_text("utf-8") == keywords.text()
-    told = {name: kind.__forward_arg__ for name, kind in JobFields.__annotations__.items()}
+    told = {name: kind.__forward_arg__ for name, kind in JobOptions.__annotations__.items()}
     has = {name for model in all_models().values() for name in model.model_fields}
     assert {*told} == {*has, *Job.model_fields, "columns"} - {"statistic", "events", "state"}
     assert told["max_contributions"] == "int | None"
@@ -47,7 +47,7 @@ def test_wrong_names_and_types_are_seen_before_anything_runs(tmp_path: Path) -> 
 
 def test_a_signature_shows_all_fields_with_types_and_defaults() -> None:
     shown = inspect.signature(release).parameters
-    assert {*JobFields.__annotations__} <= {*shown}
+    assert {*JobOptions.__annotations__} <= {*shown}
     assert str(shown["windows"]) == "windows: 'int | None' = None"
     assert str(shown["separator"]) == "separator: 'str | None' = None"
     assert shown["unlisted_groups"].annotation == "Literal['error', 'drop', 'discover'] | None"
@@ -56,7 +56,7 @@ def test_a_signature_shows_all_fields_with_types_and_defaults() -> None:
 
 
 def test_a_dictionary_of_a_stream_has_a_type(tmp_path: Path) -> None:
-    stream: JobFields = {
+    stream: JobOptions = {
         "time": "time", "every": "1d", "start": "2024-03-01", "windows": 9, "until": "latest-event",
     }  # fmt: skip
     found = release("count", FRAME, state=tmp_path / "a.db", guarantee=PureDP(1), **stream)

@@ -19,7 +19,8 @@ from counton.base.private import Private, reveal
 from counton.run import Job, StreamSpec, chosen_rows
 from counton.run.chosen_rows import RowChoice
 from counton.run.contribution_slots import Slots, compare_slots
-from counton.run.due_windows import EndedWindows, covered_windows
+from counton.run.covered_windows import covered_windows
+from counton.run.due_windows import EndedWindows
 from counton.run.parsing import parse_run
 from counton.run.planning import plan_stream
 from counton.run.remembered_rows import RememberedRows, change_of_memory
@@ -81,7 +82,7 @@ class Buffer:
         self._rows = pl.concat(rows)
 
     def portions(self) -> Iterator[tuple[Portion, pl.DataFrame]]:
-        yield Portion(0, 1), self._rows
+        yield Portion(range(64)), self._rows
 
 
 @cache
@@ -137,7 +138,7 @@ def moved(case: Case, held: Any = HELD, *, keeps_always: bool = False) -> Any:
             }
             rows.append(pl.DataFrame(frame))
         remembered = RememberedRows.read(memory, terms, last)
-        choice = RowChoice(terms, names, last, inside, compares_rows=True)
+        choice = RowChoice(terms, names, last, inside)
         buffer: Any = Buffer(rows, names)
         chosen = choice.choose(buffer, remembered)
         if new:

@@ -242,7 +242,7 @@ def test_parse_run_kinds_of_input_are_different_types() -> None:
 
     assert kind(lookback="7d") == Snapshot("7d")
     assert kind(append=True) == NewRows()
-    assert kind(row_id="number") == RowsWithIds("number", only_new_rows=False)
+    assert kind(row_id="number") == RowsWithIds("number", repeats_rows=True)
 
 
 def test_plan_member_of_report_with_option_of_report_is_refused() -> None:

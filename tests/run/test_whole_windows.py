@@ -23,7 +23,8 @@ from counton import ContributionBound, read
 from counton.base.errors import InvalidInputError
 from counton.privacy.contribution_rules import BoundedUpstream
 from counton.run import Job, export, run
-from counton.run.due_windows import EndedWindows, covered_windows
+from counton.run.covered_windows import covered_windows
+from counton.run.due_windows import EndedWindows
 from counton.run.input_notes import differing_rows_note
 from counton.run.parsing import parse_run
 from counton.run.planned_steps import Measurement, SnapshotOfRun, Span

@@ -7,15 +7,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from inside import inside
 from patience import HANGS
 from ports import kept_port
 from services import job_file
 
-from counton.serve.settings import settings_of
+from counton.serve.settings import BATCH_BYTES, BATCH_ROWS, MOST_NAME, WAITING_BYTES, settings_of
 
 pytestmark = pytest.mark.slow
 
-PAGE = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "guides" / "service.md").read_text("utf-8")
+API = (DOCS / "reference" / "http-api.md").read_text("utf-8")
 
 
 @pytest.mark.long
@@ -53,3 +56,26 @@ def test_the_page_has_all_settings_and_their_defaults(tmp_path: Path) -> None:
         shown = f'`"{value}"`' if isinstance(value, str) else shown
         shown = "`JOBFILE.tokens`" if name == "tokens" else shown
         assert f"| `{name.replace('_', '-')}` | {shown} |" in PAGE
+
+
+def test_reference_has_all_paths_parameters_statuses_and_metrics(tmp_path: Path) -> None:
+    with inside(tmp_path) as served:
+        paths = served("GET", "/openapi.json").json()["paths"]
+        metrics = served("GET", "/metrics", "write").text
+    listed = re.findall(r"^\| `(/[^`]*)` \| (GET|POST) \|", API, re.MULTILINE)
+    described = {(path, method.upper()) for path, methods in paths.items() for method in methods}
+    assert {*listed} == described | {("/", "GET")}
+    (batches,) = (methods for path, methods in paths.items() if "post" in methods)
+    statuses = re.findall(r"^\| (\d{3}) \|", API, re.MULTILINE)
+    assert {*statuses} == {*batches["post"]["responses"]}
+    series = paths["/v1/streams/{name}/series"]["get"]["parameters"]
+    for parameter in series:
+        assert parameter["in"] == "path" or f"| `{parameter['name']}` |" in API
+    types = dict(re.findall(r"^# TYPE (\w+) (\w+)$", metrics, re.MULTILINE))
+    assert dict(re.findall(r"^\| `(counton_\w+)` \| (\w+) \|", API, re.MULTILINE)) == types
+
+
+def test_reference_has_the_limits_of_a_batch() -> None:
+    assert f"| {BATCH_BYTES // 2**20} MiB and {BATCH_ROWS:,} rows |" in API
+    assert f"| Rows that wait to be counted | {WAITING_BYTES // 2**20} MiB |" in API
+    assert f"| Characters of a stream's name | {MOST_NAME}, without `/` |" in API

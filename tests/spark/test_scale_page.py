@@ -1,4 +1,4 @@
-"""The examples of docs/scale.md run as they stand."""
+"""The examples of docs/guides/spark.md run as they stand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-spark")
 
-PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "spark.md"
 
 
 def test_examples_run(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 A world has a state, its key and its witness. Each of them may be put back from an earlier night by
 itself, or lost; then other rows are released. No step is ever shown with two data sets, but where
-the witness was put back too: what `docs/promised.md` lists.
+the witness was put back too: what `docs/guarantees/details.md` lists.
 """
 
 import itertools
@@ -28,9 +28,9 @@ from counton.state.inbox import Inbox
 from counton.state.rollback_guard import RollbackGuard, accept_old_copy
 from counton.strategies import Binary
 
-#: What docs/promised.md says of what nobody notices: each is tried here, or where it says.
+#: What docs/guarantees/details.md says that nobody notices: each is tried here, or where it says.
 NOT_NOTICED = (
-    "the witness is put back together with the state",
+    "the rollback guard is put back together with the state",
     "a state from before its first release, under a `Key` that a program passes itself",
 )
 
@@ -227,7 +227,9 @@ def test_a_folder_that_states_share(tmp_path: Path, home: Path) -> None:
 
 
 def test_the_page_lists_what_is_not_noticed() -> None:
-    page = " ".join((Path(__file__).parents[2] / "docs" / "promised.md").read_text().split())
+    page = " ".join(
+        (Path(__file__).parents[2] / "docs" / "guarantees" / "details.md").read_text().split()
+    )
     assert [said for said in NOT_NOTICED if said not in page] == []
 
 

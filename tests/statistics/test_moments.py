@@ -138,7 +138,7 @@ def test_what_may_fail_is_shared_by_all_that_is_used() -> None:
     }.items():  # fmt: skip
         reading: Any = read_release(TWO, StepRelease(1, released, std, terms))
         asked = list[float]()
-        reading._one = lambda fails, asked=asked: asked.append(fails) or 0.1
+        reading._unit_halfwidth = lambda fails, asked=asked: asked.append(fails) or 0.1
         reading.interval(name, 0.9)
         if not lines:
             assert pytest.approx(max(asked)) == 0.1
@@ -148,7 +148,7 @@ def test_what_may_fail_is_shared_by_all_that_is_used() -> None:
     sharp: Any
     wide: Any
     sharp, wide = (read_release(TWO, StepRelease(1, released, std, terms)) for _ in range(2))
-    assert wide._one(1e-11) >= wide._one(3e-9) > sharp._one(1e-3)
+    assert wide._unit_halfwidth(1e-11) >= wide._unit_halfwidth(3e-9) > sharp._unit_halfwidth(1e-3)
 
 
 def weights_where_zero(name: Any, means: dict[str, float], value: float) -> NDArray[Any]:
@@ -217,7 +217,9 @@ def test_intervals_hold_wherever_noise_is_as_stated() -> None:
                     noise = np.linalg.lstsq(np.array(rows), wanted, rcond=None)[0]
                 released = (sums + noise) * TWO.grid**2
                 reading: Any = read_release(TWO, StepRelease(1, released, 1.0, terms))
-                reading._one = lambda fails, o=off, f=far: float(f if fails < 0.03 else o)
+                reading._unit_halfwidth = lambda fails, o=off, f=far: float(
+                    f if fails < 0.03 else o
+                )
                 low, high = reading.interval(name, level)
                 assert low - 1e-9 <= value <= high + 1e-9, (name, signs, low, value, high)
                 gap = min(value - low, high - value) / max(high - low, 1e-300)

@@ -24,11 +24,17 @@ def stages(file: Path) -> list[list[Instruction]]:
         if word == "ARG":
             name, given, value = rest.partition("=")
             if given:  # else that of before the first stage
-                arguments[name] = value
+                arguments[name] = _filled(value, arguments)
             continue
-        for name, value in arguments.items():
-            rest = rest.replace(f"${{{name}}}", value)
+        rest = _filled(rest, arguments)
         if word == "FROM":
             found.append([])
         found[-1].append(Instruction(word, rest))
     return found
+
+
+def _filled(text: str, arguments: dict[str, str]) -> str:
+    """Return a text with the values of its arguments."""
+    for name, value in arguments.items():
+        text = text.replace(f"${{{name}}}", value)
+    return text

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from counton.run import Job, run
 
-#: The condition that `docs/databases.md` teaches.
+#: The condition that `docs/guides/databases.md` teaches.
 BETWEEN = "time >= {since} and time < {until}"
 
 
@@ -158,7 +158,7 @@ def fill_postgresql(url: str, declared: str, values: Sequence[Any]) -> str:
 
 
 def nightly_job(folder: Path, url: str, season: Season, **options: Any) -> Job:
-    """The nightly command of `docs/databases.md`."""
+    """The nightly command of `docs/guides/databases.md`."""
     query = f"select * from visits where {BETWEEN}"  # noqa: S608
     given: dict[str, Any] = {
         "query": query, "time": "time", "every": "1d",

@@ -59,7 +59,7 @@ def counts_the_sum(self: Any, place: int | None) -> dict[str, str]:
 
 def told(change: Callable[[ClosedForm], ClosedForm]) -> Callable[..., ClosedForm]:
     """The number of a cell, told wrongly."""
-    return lambda self, cells, name=None: change(cells.one(["below", "above"].index(name)))
+    return lambda self, cells, name=None: change(cells.cell(["below", "above"].index(name)))
 
 
 #: For each name of `Statistic` and `AccumulatorStatistic`, wrong statistics.

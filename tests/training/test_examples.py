@@ -14,7 +14,7 @@ EXAMPLES = {"train_torch.py": "torch opacus", "train_jax.py": "jax optax"}
 def test_the_page_shows_one_example_and_names_the_other() -> None:
     first, second = EXAMPLES
     body = (ROOT / "examples" / first).read_text("utf-8")
-    page = (ROOT / "docs" / "training.md").read_text("utf-8")
+    page = (ROOT / "docs" / "guides" / "training.md").read_text("utf-8")
     assert f"```py\n{body}```" in page
     assert f"`examples/{second}`" in page
 

@@ -184,7 +184,7 @@ def test_the_least_deltas_of_the_trust_page(epsilon: int, steps: int, least: flo
 
 
 def test_what_is_said_of_zero_concentrated_guarantees() -> None:
-    """The numbers of docs/promised.md."""
+    """The numbers of docs/guarantees/details.md."""
     found = {rho: beyond(noise_multiplier(ZCDP(rho)), 10_000) for rho in ("1/2", 2, 8)}
     assert found["1/2"] < 4e-11
     assert found[2] < 9e-11

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from counton.base.errors import InvalidInputError, field, is_one, is_text
+from counton.base.errors import InvalidInputError, is_one, is_text, param
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 _Arguments = ParamSpec("_Arguments")
@@ -27,7 +27,7 @@ def check_text(name: str, value: object) -> None:
     """Refuse a text that is not UTF-8, or holds NUL, because no file or database can store it."""
     if isinstance(value, str) and not is_text(value):
         raise InvalidInputError(
-            f"{field(name)} is {value[:80]!r}, which is not valid UTF-8 (it has NUL, or a byte of "
+            f"{param(name)} is {value[:80]!r}, which is not valid UTF-8 (it has NUL, or a byte of "
             "another encoding); write or rename it in UTF-8"
         )
 
@@ -36,7 +36,7 @@ def wrong_type(name: str, value: object, expected: str) -> InvalidInputError:
     """Build the error for a value of a wrong type; it shows the value if `is_one` allows."""
     description = f"{repr(value)[:80]}, of type" if is_one(value) else "of type"
     return InvalidInputError(
-        f"{field(name)} is {description} {type(value).__name__}; give {expected}"
+        f"{param(name)} is {description} {type(value).__name__}; give {expected}"
     )
 
 
@@ -48,7 +48,7 @@ def numbers_of(values: str | Sequence[Any], name: str) -> list[float]:
         ]
     except ValueError as error:
         raise InvalidInputError(
-            f"{field(name, values)} is not a list of numbers; separate numbers by commas, as in "
+            f"{param(name, values)} is not a list of numbers; separate numbers by commas, as in "
             "0.5,0.9"
         ) from error
 

@@ -32,11 +32,11 @@ _VALUE = re.compile(
 _LEFT_OUT = "***"
 #: Matches the text of a key file.
 _KEY = re.compile(r"(counton-key-\d+:)\s*\w+")
-#: A field in a message: control characters, which no name and no shown value has, enclose both.
-_FIELD = re.compile("\x02([^\x02\x03\x1f]*)\x1f([^\x02\x03]*)\x03")
+#: A parameter in a message: control characters, which no name and no shown value has, enclose both.
+_PARAM = re.compile("\x02([^\x02\x03\x1f]*)\x1f([^\x02\x03]*)\x03")
 
 
-def field(name: str, value: object = None) -> str:
+def param(name: str, value: object = None) -> str:
     """Mark the name of a caller's argument in an error message, so that it can be translated.
 
     In Python the message shows the name, elsewhere what `CountonError.translate` puts there. With a
@@ -44,7 +44,7 @@ def field(name: str, value: object = None) -> str:
     does not allow is not shown.
 
     >>> error = InvalidInputError(
-    ...     f"a new stream needs {field('start')}; give {field('append', True)}"
+    ...     f"a new stream needs {param('start')}; give {param('append', True)}"
     ... )
     >>> print(error)
     a new stream needs start; give append=True
@@ -131,16 +131,16 @@ class CountonError(Exception):
 
     def __init__(self, message: str = "", **more: Any) -> None:
         self._message = message = hide_secrets(message)
-        super().__init__(_FIELD.sub(_in_python, message), **more)
+        super().__init__(_PARAM.sub(_in_python, message), **more)
 
     @property
     def fields(self) -> tuple[str, ...]:
         """Names of the arguments that the message mentions, in order."""
-        return tuple(dict.fromkeys(match[1] for match in _FIELD.finditer(self._message)))
+        return tuple(dict.fromkeys(match[1] for match in _PARAM.finditer(self._message)))
 
     @property
     def template(self) -> str:
-        """The message with names still marked as by `field`, to stand in another message."""
+        """The message with names still marked as by `param`, to stand in another message."""
         return self._message
 
     def translate(self, names: Mapping[str, str]) -> str:
@@ -162,7 +162,7 @@ class CountonError(Exception):
                 return f"{field_text[:-2] if plain else f'{field_text} {match[2]}'} (in a job file)"
             return field_text if plain else f"{field_text} {match[2]}"
 
-        return _FIELD.sub(name, self._message)
+        return _PARAM.sub(name, self._message)
 
 
 def _in_python(match: re.Match[str]) -> str:

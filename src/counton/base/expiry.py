@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInputError
@@ -30,6 +30,13 @@ LARGEST_AGE = 2**62
 
 _PRECISION = Context(prec=60)
 _SIGNIFICANT_BITS = 40
+
+
+@runtime_checkable
+class ExpiringNoise(Protocol):
+    """A strategy whose noise depends on the age of data."""
+
+    expiry: Expiry
 
 
 @dataclass(frozen=True, slots=True, init=False)

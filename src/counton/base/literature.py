@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 #: Theorems about mechanisms of counton, by their names in ``proofs/Statements.v`` and in
-#: docs/how-to-check.md.
+#: docs/guarantees/verification.md.
 THEOREMS: Final = (
     "a_floor_estimates",
     "a_rounded_quotient_estimates",

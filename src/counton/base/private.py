@@ -1,7 +1,7 @@
 """Private rows and exact numbers, wrapped so that no part of the program leaks them by accident.
 
 A mistake in a message, a log, a table or a chart cannot show a wrapped value. Only `reveal`
-unwraps it; `docs/how-to-check.md` lists every function that calls it.
+unwraps it; `docs/guarantees/verification.md` lists every function that calls it.
 """
 
 from __future__ import annotations
@@ -73,13 +73,16 @@ del Private._inside  # type: ignore[attr-defined]
 
 
 def reveal(private: Private[T]) -> T:
-    """Return the private value; only functions that `docs/how-to-check.md` lists may call this."""
+    """Return the private value.
+
+    Only functions that `docs/guarantees/verification.md` lists may call this.
+    """
     inside: T = _SLOT.__get__(private)
     return inside
 
 
 def _refusal(call: str) -> TypeError:
     return TypeError(
-        f"{call} of private data was asked for: only the functions that docs/how-to-check.md lists "
-        "(reveal) may read rows and exact numbers"
+        f"{call} of private data was asked for: only the functions that "
+        "docs/guarantees/verification.md lists (reveal) may read rows and exact numbers"
     )

@@ -205,7 +205,7 @@ def plot_loss(
     spread = np.geomspace(1, last, _POINTS).astype(np.int64)
     all_ages = np.unique([0, *spread, *edges, *(edges + 1), *plan.targets, *ages.values()])
     shown = all_ages[(all_ages >= 0) & (all_ages <= last)]
-    parameter = float(getattr(plan.guarantee, plan.unit))
+    parameter = float(plan.guarantee.losses[plan.unit])
     subtitle = (
         f"growth {float(plan.best.strategy.growth):g}, delay {plan.best.strategy.facts.delay:,}, "
         f"{plan.unit} {parameter:g}: typical error {plan.best.errors.rmse:,.1f}"

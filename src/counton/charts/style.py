@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.lazy import require
 from counton.base.outside_input import printable, shown_name
 
@@ -144,7 +144,7 @@ def check_width(width: Any) -> float:
     is_number = isinstance(width, int | float) and not isinstance(width, bool)
     if not is_number or not NARROWEST <= width <= WIDEST:  # also false for NaN
         raise InvalidInputError(
-            f"{field('width', width)} is too small or too large for a chart; give {NARROWEST:g} to "
+            f"{param('width', width)} is too small or too large for a chart; give {NARROWEST:g} to "
             f"{WIDEST:g} inches: 4 for a telephone, {WIDTH:g} for a page"
         )
     return float(width)

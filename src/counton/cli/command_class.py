@@ -185,9 +185,11 @@ class TwoPageCommand(CountonCommand):
         formatter.write(f"\nExample:\n{lines}")
         options = self._options()
         shown = [option for option in options if option.is_in_short_help]
-        arguments = [one for one in self.params if isinstance(one, click.Argument)]
+        arguments = [
+            parameter for parameter in self.params if isinstance(parameter, click.Argument)
+        ]
         with formatter.section("Options of most runs"):
-            formatter.write_dl([_help_record(one, ctx) for one in (*arguments, *shown)])
+            formatter.write_dl([_help_record(parameter, ctx) for parameter in (*arguments, *shown)])
         rest = len(options) - len(shown) - len(_HELP_NAMES)
         formatter.write(f"\n{ctx.command_path} --help: these, and {rest} more\n")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.cli.command_class import CountonCommand, option
 from counton.cli.parameters import key_option, state_argument
 
@@ -60,7 +60,7 @@ def erase_user(
         erasures = erasure.erase_older(state, age, stream=stream, key=key, wait=wait)
     else:
         stated = "neither is" if user is None else "both are"
-        raise InvalidInputError(f"give either {field('user')} or {field('age')}: {stated} given")
+        raise InvalidInputError(f"give either {param('user')} or {param('age')}: {stated} given")
     console = Console()
     for erasure_of_stream in erasures:
         line = _report(erasure_of_stream, new_users_per_refused=erasure.NEW_USERS_PER_REFUSED)

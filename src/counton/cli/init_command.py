@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.cli.command_class import CountonCommand, SectionedOption, option
 from counton.cli.command_text import command_words
 from counton.cli.parameters import TABLE_ENDINGS
@@ -147,7 +147,7 @@ def _refuse_existing_file(file: Path, *, force: bool) -> None:
     if file.exists() and not force:
         raise InvalidInputError(
             f"{str(file)!r} exists, and may define a stream: write another file "
-            f"({field('save_job', 'other.toml')}), or overwrite it ({field('force', True)})"
+            f"({param('save_job', 'other.toml')}), or overwrite it ({param('force', True)})"
         )
 
 
@@ -164,8 +164,8 @@ def _refuse_date_of_one_run(job: CountJob) -> None:
     date = date_of_one_run(job)
     if date is not None:
         raise InvalidInputError(
-            f"{field('until', date)} would stop every later night's run at this date, too: leave "
-            f"it out, and give it to counton run; or give {field('until', LATEST_ROW)}"
+            f"{param('until', date)} would stop every later night's run at this date, too: leave "
+            f"it out, and give it to counton run; or give {param('until', LATEST_ROW)}"
         )
 
 

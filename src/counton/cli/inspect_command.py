@@ -131,7 +131,7 @@ def _show_state(state: str, name: str | None, *, as_json: bool) -> None:
         summary = store.summary()
         if name is not None:
             store.reader(name)  # refused if it is missing
-            summary["streams"] = [one for one in summary["streams"] if one["name"] == name]
+            summary["streams"] = [stream for stream in summary["streams"] if stream["name"] == name]
         streams = summary["streams"]
         tell_of_old_copies(store, [stream["name"] for stream in streams])
         if as_json:

@@ -10,7 +10,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from counton.base.errors import CountonError, StreamClosedError, field
+from counton.base.errors import CountonError, StreamClosedError, param
 from counton.base.exact import check_integer, figures, percent
 from counton.cli.failures import failure, line_of_failed_job
 from counton.cli.print_forms import Console, print_json, warn_of_weak
@@ -44,7 +44,7 @@ def print_job_plans(file: str, *, size: int | None, as_json: bool) -> None:
         SystemExit: a job would fail; the exit code is that of the first one.
     """
     if size is not None:
-        check_integer(field("expected_rows"), size, 1)
+        check_integer(param("expected_rows"), size, 1)
     jobs = load_usable(file, without_rows=True)
     publish_to = published_to(file)
     if publish_to is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from counton.base.errors import CountonError, InvalidInputError, field
+from counton.base.errors import CountonError, InvalidInputError, param
 from counton.cli.command_class import TwoPageCommand, option
 from counton.cli.exits import ExitCode
 
@@ -230,15 +230,15 @@ def _check_budget(budget: BudgetOptions) -> None:
     for name, value in described.items():
         if value is not None:
             raise InvalidInputError(
-                f"{field(name, value)} describes a budget of the ledger, and no budget is given; "
-                f"give {field('epsilon')} or {field('rho')} too"
+                f"{param(name, value)} describes a budget of the ledger, and no budget is given; "
+                f"give {param('epsilon')} or {param('rho')} too"
             )
 
 
 def _check_share(warn_at: float | None) -> None:
     if warn_at is not None and not 0 < warn_at <= 1:
         raise InvalidInputError(
-            f"{field('warn_at', warn_at)} is not a share of the budget; give a number above 0 and "
+            f"{param('warn_at', warn_at)} is not a share of the budget; give a number above 0 and "
             "at most 1, such as 0.8"
         )
 
@@ -269,8 +269,8 @@ def _other_program(
         for option_name, value in described.items():
             if value is not None:
                 raise InvalidInputError(
-                    f"{field(option_name, value)} describes a loss to add to the ledger, and the "
-                    f"name of that entry is missing; give {field('add')} too"
+                    f"{param(option_name, value)} describes a loss to add to the ledger, and the "
+                    f"name of that entry is missing; give {param('add')} too"
                 )
         return None
     check_name(name)
@@ -278,7 +278,7 @@ def _other_program(
     if guarantee is None or unit is None:
         missing = "epsilon" if guarantee is None else "unit"
         raise InvalidInputError(
-            f"{field('add', name)} adds an entry to the ledger, and {field(missing)} is missing; "
+            f"{param('add', name)} adds an entry to the ledger, and {param(missing)} is missing; "
             "give it too"
         )
     return OtherProgram(name, guarantee, unit=unit, relation=relation)
@@ -307,8 +307,8 @@ def _opened(
             )
         elif warn_at is not None and store.ledger is None:
             raise InvalidInputError(
-                f"{field('warn_at', warn_at)} is a share of the budget, but {state} has no budget; "
-                f"set a budget with {field('epsilon')} or {field('rho')}"
+                f"{param('warn_at', warn_at)} is a share of the budget, but {state} has no budget; "
+                f"set a budget with {param('epsilon')} or {param('rho')}"
             )
         if spent_elsewhere is not None:
             with _naming_options_of_add():

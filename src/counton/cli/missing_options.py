@@ -12,7 +12,6 @@ from counton.cli.command_text import (
 )
 from counton.job.common_options import Job
 from counton.run.job_template import look_at, with_examples
-from counton.run.parsing import is_single_table
 from counton.state import Store, state_file
 
 
@@ -45,7 +44,7 @@ def explain_missing_options(error: MissingOptionError, job: Job, actions: Comman
     lines += [InvalidInputError(f"  {example}").translate(words) for example in examples]
     may_bound_users = "user" in type(job).model_fields and "user" not in type(job).needs
     if may_bound_users and not job.has_stated("user"):
-        period = "" if is_single_table(job) else " --contribution-period 1w"
+        period = "" if job.is_single_table() else " --contribution-period 1w"
         lines.append(
             "single rows are protected; to protect users: --user COLUMN --max-contributions "
             f"N{period}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.cli.command_class import TwoPageCommand, option
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def _refuse_options_beside(job_file: str, values: dict[str, Any]) -> None:
     for name, value in values.items():
         if name not in _WITH_JOB_FILE and value is not None and value is not False:
             raise InvalidInputError(
-                f"{field(name, value)} does not go with {job_file}, whose jobs state it "
+                f"{param(name, value)} does not go with {job_file}, whose jobs state it "
                 "themselves; leave it out"
             )
 
@@ -248,7 +248,7 @@ def _number_of_windows(asked: str, windows: int | None) -> int:
         )
     if windows is not None:
         raise InvalidInputError(
-            f"{field('windows', windows)} and {asked} both give the number of windows: leave one "
+            f"{param('windows', windows)} and {asked} both give the number of windows: leave one "
             "of them out"
         )
     return int(digits)
@@ -265,8 +265,8 @@ def _checked_options(values: dict[str, Any]) -> CountJob:
         for name in ("contribution_period", "max_contributions_per_window"):
             if name in stated:
                 raise InvalidInputError(
-                    f"{field(name, stated[name])} needs {field('max_contributions')}; give it, "
-                    f"or leave {field(name)} out"
+                    f"{param(name, stated[name])} needs {param('max_contributions')}; give it, "
+                    f"or leave {param(name)} out"
                 )
     job: CountJob = parse_options(CountJob, stated)
     refuse_excluded(job)
@@ -357,8 +357,8 @@ def _target_of(job: CountJob) -> dict[str, Any]:
     guarantee = guarantee_from(job.epsilon, job.delta, job.rho)
     if guarantee is None:
         raise MissingOptionError(
-            f"the privacy loss is missing; give {field('epsilon')}, {field('epsilon')} and "
-            f"{field('delta')}, or {field('rho')}: {field('epsilon', 1)} is a common choice",
+            f"the privacy loss is missing; give {param('epsilon')}, {param('epsilon')} and "
+            f"{param('delta')}, or {param('rho')}: {param('epsilon', 1)} is a common choice",
             ["epsilon"],
         )
     return {"guarantee": guarantee, **stated}

@@ -152,9 +152,9 @@ def print_json_rows(about: Mapping[str, Any], table: pl.DataFrame) -> None:
 
 def _without_passwords(value: Any, key: str = "") -> Any:
     if isinstance(value, Mapping):
-        return {name: _without_passwords(one, str(name)) for name, one in value.items()}
+        return {name: _without_passwords(inner, str(name)) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_passwords(one, key) for one in value]
+        return [_without_passwords(inner, key) for inner in value]
     return hide_secrets(value) if key in _ADDRESSES and isinstance(value, str) else value
 
 
@@ -211,7 +211,7 @@ def warn_of_weak(console: Console, guarantee: Guarantee, unit: str, about: str =
     """Print a warning, which begins with ``about``, if a guarantee's epsilon or rho is above
     `MOST_LOSS`, so that it hides almost nothing.
     """
-    loss = getattr(guarantee, "epsilon", None) or getattr(guarantee, "rho", None)
+    loss = guarantee.losses.get("epsilon") or guarantee.losses.get("rho")
     if loss is not None and loss > MOST_LOSS:
         console.write_line(
             f"{about}warning: the privacy loss {readable(loss)} for one {unit} is above "

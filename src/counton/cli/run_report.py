@@ -13,7 +13,7 @@ from counton.base.outside_input import read_plain
 from counton.job.common_options import Job
 from counton.privacy.guarantees import plural
 from counton.results.systematic_errors import systematic_errors
-from counton.results.text import users_note_of
+from counton.results.text import size_of_table, users_note_of
 from counton.run.input_notes import differing_rows_note, number_missing
 from counton.run.row_numbers import RowNumbers
 from counton.run.run_job import RunResult
@@ -39,8 +39,8 @@ def progress_line(result: RunResult) -> str:
     """Return a line on how many windows are released, and how many of them are new."""
     new = result.after - result.before
     if result.is_single_table:
-        contents = getattr(
-            result.spec.accumulator_statistic, "size", result.spec.terms.statistic.name
+        contents = size_of_table(
+            result.spec.accumulator_statistic, result.spec.terms.statistic.name
         )
         if new:
             return f"Released {contents}."

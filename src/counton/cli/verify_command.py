@@ -57,9 +57,9 @@ def verify(
     is_wrong = any(release.problems for release in releases)
     is_skipped = any(release.skipped for release in releases)
     if as_json:
-        found = [{**asdict(release), "right": release.right} for release in releases]
+        verified = [{**asdict(release), "right": release.right} for release in releases]
         is_right = not is_wrong and not is_skipped
-        print_json({"state": state, "right": is_right, "found": found})
+        print_json({"state": state, "right": is_right, "found": verified})
     else:
         _print_releases(releases)
     if is_wrong:

@@ -104,7 +104,8 @@ class Counter:
     Privacy: releases are ``A x + round(B z)``, where A = B C sums the input x, and z is the noise.
     They are a function of the measurements ``C x + z`` alone (Andersson and Pagh; Andersson et
     al.). The guarantee holds against an attacker who chooses all inputs, and the steps and cells in
-    which neighbouring datasets differ, after seeing earlier releases: see docs/how-to-check.md.
+    which neighbouring datasets differ, after seeing earlier releases: see
+    docs/guarantees/verification.md.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import KAry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import short_repr
 from counton.base.look_alikes import look_alike, shown_beside
 from counton.base.private import reveal
@@ -84,7 +84,7 @@ def set_bad_rows_aside(source: Source, mapping: RowMapping) -> tuple[int, int]:
             raise InvalidInputError(
                 f"more than {policies.most:,} rows of {source.name} cannot be read, and at most "
                 f"{policies.most:,} may be set aside; look at these rows, or raise "
-                f"{field('max_bad_rows')}"
+                f"{param('max_bad_rows')}"
             )
         if rows.height:
             number = row_number_name(columns)
@@ -197,7 +197,7 @@ def _explain(
     other_counts = f" ({'; '.join(counts)})" if counts else ""
     remedy = problem.remedy(mapping.windows.timezone)
     if problem == Problem.UNREADABLE_TIME and (form := format_like(str(text))) is not None:
-        remedy = remedy.replace(field("time_format"), field("time_format", f"'{form}'"))
+        remedy = remedy.replace(param("time_format"), param("time_format", f"'{form}'"))
     reads_epochs = mapping.time_format in EPOCH_FORMATS
     if problem == Problem.UNREADABLE_TIME and reads_epochs:
         remedy = (
@@ -207,11 +207,11 @@ def _explain(
     if problem == Problem.UNREADABLE_TIME and not reads_epochs:
         remedy = _remedy_of_time(str(text)) or remedy
     if problem == Problem.NOT_FINITE and _DECIMAL_COMMA.fullmatch(str(text)):
-        remedy = f"if the comma is the decimal sign, give {field('decimal', ',')}; else {remedy}"
+        remedy = f"if the comma is the decimal sign, give {param('decimal', ',')}; else {remedy}"
     if problem == Problem.NO_COUNT and _GROUPED_DIGITS.fullmatch(str(text)):
         remedy = (
             "write it without the point; if points group thousands in this file, give "
-            f"{field('decimal', ',')}"
+            f"{param('decimal', ',')}"
         )
     return InvalidInputError(
         f"{part.place_of(row)} has {problem.words} in column {name!r}{shown_text}{other_counts}; "
@@ -286,8 +286,8 @@ def unknown_groups(source: Source, mapping: RowMapping, domain: Sequence[str]) -
     first_in = f" (first in row {row:,}{part_note})" if part.numbered else ""
     return InvalidInputError(
         f"{source.name} has {subject} that are not listed: {shown}{first_in}; "
-        f"correct the data or {field('groups')}, or leave such rows out "
-        f"({field('unlisted_groups', 'drop')})"
+        f"correct the data or {param('groups')}, or leave such rows out "
+        f"({param('unlisted_groups', 'drop')})"
     )
 
 

@@ -20,7 +20,7 @@ from weakref import finalize
 import polars as pl
 from typing_extensions import override
 
-from counton.base.errors import InvalidInputError, StateUnavailableError, field, first_line
+from counton.base.errors import InvalidInputError, StateUnavailableError, first_line, param
 from counton.base.lazy import require
 from counton.io.input_paths import MOMENT, moments_named
 from counton.io.object_cells import read_cell
@@ -185,8 +185,8 @@ class QueryRows(FetchedColumns):
 
     def _refusal(self, error: BaseException) -> InvalidInputError:
         return InvalidInputError(
-            f"{self.name} cannot be answered ({first_line(error)}); correct {field('events')} or "
-            f"{field('query', 'select ...')}"
+            f"{self.name} cannot be answered ({first_line(error)}); correct {param('events')} or "
+            f"{param('query', 'select ...')}"
         )
 
 
@@ -226,7 +226,7 @@ class SqliteRows(QueryRows):
     def __init__(self, url: str, query: str, edges: QueryEdges | None) -> None:
         path = url.partition("://")[2].removeprefix("/")
         if not path:
-            raise InvalidInputError(f"{field('events', url)} names no file; give sqlite:///FILE")
+            raise InvalidInputError(f"{param('events', url)} names no file; give sqlite:///FILE")
         name = f"the query of sqlite:///{path}"
         super().__init__(name, _in_style(query, ":*"), edges, moments_named(query))
         try:
@@ -309,8 +309,8 @@ class SqliteRows(QueryRows):
             raise self._mixed_classes(edges)
         raise InvalidInputError(
             f"column {edges.column!r} of {self.name} holds numbers, not times. If they are "
-            f"numbers since 1970, give {field('time_format')} ({', '.join(EPOCH_FORMATS)}); if "
-            f"they are days such as 20240301, {field('time_format', '%Y%m%d')}"
+            f"numbers since 1970, give {param('time_format')} ({', '.join(EPOCH_FORMATS)}); if "
+            f"they are days such as 20240301, {param('time_format', '%Y%m%d')}"
         )
 
     def _refuse_times_elsewhere(
@@ -442,12 +442,12 @@ class PostgreSQLRows(QueryRows):
             reason = first_line(error) if usual else type(error).__name__
             raise StateUnavailableError(
                 f"{self.name} got no answer ({reason}), so nothing was released: try again when "
-                f"the server can be reached, or correct {field('events')} or the password"
+                f"the server can be reached, or correct {param('events')} or the password"
             ) from None  # its words may hold the password
         except (psycopg.Error, UnicodeError) as error:  # a name that no server can have
             raise InvalidInputError(
                 f"{self.name} got no answer ({type(error).__name__}): the address or the user "
-                f"cannot be used; correct {field('events')}"
+                f"cannot be used; correct {param('events')}"
             ) from None
         self._hold(connection)
         self._types = self._parameter_types(connection) if self._order else []
@@ -541,8 +541,8 @@ class PostgreSQLRows(QueryRows):
                 remedy = "compare it with a column of times, or cast it to the type of that column"
                 if type_name in _NUMBER_TYPES:
                     remedy = (
-                        f"give {field('time_format')} ({', '.join(EPOCH_FORMATS)}) if they are "
-                        f"numbers since 1970, or {field('time_format', '%Y%m%d')} if they are days "
+                        f"give {param('time_format')} ({', '.join(EPOCH_FORMATS)}) if they are "
+                        f"numbers since 1970, or {param('time_format', '%Y%m%d')} if they are days "
                         "such as 20240301"
                     )
                 raise InvalidInputError(
@@ -644,16 +644,16 @@ def open_query(events: Any, query: str | None, edges: QueryEdges | None = None) 
     if isinstance(events, list | tuple):
         if len(events) > 1:
             raise InvalidInputError(
-                f"{field('events')} names {len(events)} sources, and one of them is a database, "
+                f"{param('events')} names {len(events)} sources, and one of them is a database, "
                 "whose rows cannot be joined with others; count the others in a run of their own "
-                f"({field('append', True)}), or select all rows in one query"
+                f"({param('append', True)}), or select all rows in one query"
             )
         events = events[0]
     question = (query or "").strip().rstrip(";").strip()
     if not question:
         raise InvalidInputError(
-            f"{field('events')} is a database, and the query that selects its rows is missing; "
-            f"give {field('query', 'select ...')}"
+            f"{param('events')} is a database, and the query that selects its rows is missing; "
+            f"give {param('query', 'select ...')}"
         )
     kinds: dict[str, Callable[[str, str, QueryEdges | None], QueryRows]] = {
         "sqlite": SqliteRows,

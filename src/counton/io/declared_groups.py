@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from counton.base.columns import BETWEEN
-from counton.base.errors import InvalidInputError, field, is_text
+from counton.base.errors import InvalidInputError, is_text, param
 from counton.base.exact import quote
 from counton.io.files import EventFile, refuse_sqlite
 from counton.io.input_paths import ending, is_file, is_table, looks_like_file
@@ -70,10 +70,10 @@ def read_domain(
         source = os.fspath(source)
         if re.fullmatch(r"\s*-?[\d.]+\s*:\s*-?[\d.]+\s*", source) and not is_file(source):
             raise InvalidInputError(
-                f"{field('groups', source)} would be a single group of this name; list groups, "
+                f"{param('groups', source)} would be a single group of this name; list groups, "
                 "A,B,C, or give a file with one group a line (seq 0 99 > cells.txt); quantiles "
-                f"need numbered cells instead: give {field('lower')}, {field('upper')} and "
-                f"{field('cells')}"
+                f"need numbered cells instead: give {param('lower')}, {param('upper')} and "
+                f"{param('cells')}"
             )
         path = Path(source)
         if is_file(source):
@@ -86,7 +86,7 @@ def read_domain(
             names = _names([group.strip() for group in source.split(",")])
     else:
         names = _group_names(source, column)
-    called = f"{field('groups')} {source!r}" if isinstance(source, str) else field("groups")
+    called = f"{param('groups')} {source!r}" if isinstance(source, str) else param("groups")
     _refuse_too_many(len(names))
     if (hidden := names.first_with(chr(0))) is not None:
         raise _no_text(hidden)
@@ -99,7 +99,7 @@ def read_domain(
 
 def _no_text(group: str) -> InvalidInputError:
     return InvalidInputError(
-        f"the group {group[:80]!r} of {field('groups')} is not valid UTF-8 (a byte of another "
+        f"the group {group[:80]!r} of {param('groups')} is not valid UTF-8 (a byte of another "
         f"encoding, or NUL); write it in UTF-8"
     )
 
@@ -114,7 +114,7 @@ def _names(groups: Sequence[str]) -> GroupNames:
 def _refuse_too_many(number: int) -> None:
     if number >= _MOST_GROUPS:
         raise InvalidInputError(
-            f"{field('groups')} lists {number:,} groups, and a state keeps the sums of fewer than "
+            f"{param('groups')} lists {number:,} groups, and a state keeps the sums of fewer than "
             f"{_MOST_GROUPS:,}: list fewer, such as the groups of a coarser column"
         )
 
@@ -126,7 +126,7 @@ def refuse_long_terms(names: GroupNames) -> None:
     most = 12 * letters + 4 * len(names)
     if most > _MOST_BYTES and len(json.dumps(list(names))) > _MOST_BYTES:
         raise InvalidInputError(
-            f"the names of the {len(names):,} groups of {field('groups')} take more than "
+            f"the names of the {len(names):,} groups of {param('groups')} take more than "
             f"{_MOST_BYTES:,} bytes, and this statistic stores all of them with its options: list "
             "fewer groups, such as those of a coarser column, or shorten their names"
         )
@@ -139,7 +139,7 @@ def _group_names(groups: object, column: str) -> GroupNames:
     if isinstance(groups, Mapping) and len(parts) > 1:
         if set(groups) != set(parts):
             raise InvalidInputError(
-                f"{field('groups')} lists {', '.join(map(str, groups))}, and {field('group_by')} "
+                f"{param('groups')} lists {', '.join(map(str, groups))}, and {param('group_by')} "
                 f"names {', '.join(parts)}: list the values of each of these columns"
             )
         values = [list(groups[name]) for name in parts]
@@ -151,12 +151,12 @@ def _group_names(groups: object, column: str) -> GroupNames:
             "has no order" if isinstance(groups, Set) else f"is a table: give its {column!r} only"
         )
         raise InvalidInputError(
-            f"{field('groups')} is of type {kind}, which {problem}; give a list of the groups in "
+            f"{param('groups')} is of type {kind}, which {problem}; give a list of the groups in "
             "order"
         )
     if not isinstance(groups, Iterable):
         raise InvalidInputError(
-            f"{field('groups')} is {quote(groups)}; give a file, a "
+            f"{param('groups')} is {quote(groups)}; give a file, a "
             f"list A,B,C, or a sequence of groups"
         )
     _refuse_too_many(len(groups) if isinstance(groups, Sized) else 0)
@@ -168,15 +168,15 @@ def _label(group: object, parts: list[str]) -> str:
     if isinstance(group, tuple):
         if len(group) != len(parts):
             raise InvalidInputError(
-                f"{field('groups')} contains a tuple of {len(group)} values, and "
-                f"{field('group_by')} "
+                f"{param('groups')} contains a tuple of {len(group)} values, and "
+                f"{param('group_by')} "
                 f"names {len(parts)} column{'s' * (len(parts) > 1)}: give one value for each column"
             )
         labels = [_label(part, parts[:1]) for part in group]
         for part in labels:
             if BETWEEN in part:
                 raise InvalidInputError(
-                    f"{field('groups')} contains {part!r}, but counton writes {BETWEEN!r} between "
+                    f"{param('groups')} contains {part!r}, but counton writes {BETWEEN!r} between "
                     "the values of several columns, so a value may not contain it; rename the value"
                 )
         return BETWEEN.join(labels)
@@ -187,7 +187,7 @@ def _label(group: object, parts: list[str]) -> str:
     if isinstance(group, Integral):
         return str(group)
     raise InvalidInputError(
-        f"a group of {field('groups')} is of type {type(group).__name__}; give a file, a "
+        f"a group of {param('groups')} is of type {type(group).__name__}; give a file, a "
         f"list A,B,C, texts, whole numbers, or True and False"
     )
 
@@ -291,7 +291,7 @@ def refuse_events_as_domain(
         problem = "has lines that are rows of the events"
     if problem is not None:
         raise InvalidInputError(
-            f"{field('groups', path)} {problem}: the groups must be public knowledge, "
+            f"{param('groups', path)} {problem}: the groups must be public knowledge, "
             f"chosen without looking at the data, because groups found in the data reveal whose "
             f"events are in it; give a public list of all groups there can be"
         )

@@ -15,7 +15,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 
 
 class Problem(IntEnum):
@@ -69,34 +69,34 @@ _WORDS = {
 _REMEDIES = {
     Problem.NONE: "count it",
     Problem.NO_TIME: (
-        f"remove such rows, leave them out ({field('missing_values', 'drop')}), or choose a time "
+        f"remove such rows, leave them out ({param('missing_values', 'drop')}), or choose a time "
         "column that is always filled"
     ),
     Problem.UNREADABLE_TIME: (
-        f"write ISO 8601, as in 2013-01-01T05:00Z, or give {field('time_format')}"
+        f"write ISO 8601, as in 2013-01-01T05:00Z, or give {param('time_format')}"
     ),
     Problem.CLOCK_CHANGE: (
         "write times with a UTC offset; for a time that comes twice in TIMEZONE you may also "
-        f"choose the earlier or the later ({field('ambiguous')})"
+        f"choose the earlier or the later ({param('ambiguous')})"
     ),
     Problem.NO_GROUP: (
         "give the row a group, remove such rows, or leave them out "
-        f"({field('missing_values', 'drop')})"
+        f"({param('missing_values', 'drop')})"
     ),
     Problem.NO_VALUE: (
-        f"remove such rows, leave them out ({field('missing_values', 'drop')}), or fill the value"
+        f"remove such rows, leave them out ({param('missing_values', 'drop')}), or fill the value"
     ),
     Problem.NOT_FINITE: (
         "write a finite number, or nothing and leave such rows out "
-        f"({field('missing_values', 'drop')})"
+        f"({param('missing_values', 'drop')})"
     ),
     Problem.NO_USER: (
         "name the user of each event, remove such rows, or leave them out "
-        f"({field('missing_values', 'drop')})"
+        f"({param('missing_values', 'drop')})"
     ),
     Problem.NO_ID: (
         f"give each row an id of its own, remove those without, or leave them out "
-        f"({field('missing_values', 'drop')})"
+        f"({param('missing_values', 'drop')})"
     ),
     Problem.NO_COUNT: "write how often the row counts, as in 1000, or split the row",
     Problem.UNREADABLE_ROW: "write it anew",
@@ -174,6 +174,6 @@ def _refuse_no_file(file: Path) -> None:
 
 def _not_written(file: Path, why: str | None) -> InvalidInputError:
     return InvalidInputError(
-        f"{field('bad_rows', f'quarantine:{file}')} cannot be written ({why}); give a file that "
+        f"{param('bad_rows', f'quarantine:{file}')} cannot be written ({why}); give a file that "
         "belongs to you, in a folder that exists"
     )

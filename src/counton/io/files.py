@@ -20,7 +20,7 @@ from typing import IO, cast
 
 from typing_extensions import override
 
-from counton.base.errors import InvalidInputError, field, is_text
+from counton.base.errors import InvalidInputError, is_text, param
 from counton.base.outside_input import sqlite_header
 from counton.io.input_paths import (
     CsvForm,
@@ -71,7 +71,7 @@ def refuse_sqlite(path: str) -> None:
         if sqlite_header(Path(path)) is not None:
             raise InvalidInputError(
                 f"{path!r} is a SQLite database, not a table; name it in a job file, with "
-                f"{field('events', 'sqlite:///FILE')} and {field('query', 'select ...')}, or write "
+                f"{param('events', 'sqlite:///FILE')} and {param('query', 'select ...')}, or write "
                 "its rows into a file"
             )
 
@@ -242,7 +242,7 @@ class EventFile(Rows):
             raise InvalidInputError(
                 f"{self.name} is UTF-16 or not text at all, and a {self.kind} file must be text in "
                 f"UTF-8; convert it (iconv -f UTF-16 -t UTF-8 {self.name} > utf8.{self.kind}), or "
-                f"state its format ({field('file_format')})"
+                f"state its format ({param('file_format')})"
             )
 
     @cached_property
@@ -341,7 +341,7 @@ def open_source(events: object, file_format: str | None = None, form: CsvForm = 
         return Source((frame,), frame.name)
     if is_database(events):
         raise InvalidInputError(
-            f"{field('events')} are the address of a database, which only job files can name; "
+            f"{param('events')} are the address of a database, which only job files can name; "
             "write its rows into a file, or pass them as a data frame"
         )
     if file_format is not None:

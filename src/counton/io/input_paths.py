@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, get_args
 
-from counton.base.errors import InvalidInputError, field, is_text
+from counton.base.errors import InvalidInputError, is_text, param
 from counton.io.other_formats import other_format, refuse_address
 
 
@@ -100,11 +100,11 @@ class CsvForm(NamedTuple):
         between = "\t" if separator == "tab" else separator or ","
         if between not in SEPARATORS:
             raise InvalidInputError(
-                f"{field('separator')} is {separator!r}; columns may be separated by , ; | or tab: "
+                f"{param('separator')} is {separator!r}; columns may be separated by , ; | or tab: "
                 "give one of them, or write the file with one of them"
             )
         if decimal not in (".", ","):
-            raise InvalidInputError(f"{field('decimal')} is {decimal!r}; use . or ,")
+            raise InvalidInputError(f"{param('decimal')} is {decimal!r}; use . or ,")
         return cls(between, decimal)
 
 
@@ -158,7 +158,7 @@ def moments_named(query: str) -> frozenset[str]:
     for before, name, after in MOMENT.findall(query):
         if before or after:
             raise InvalidInputError(
-                f"{field('query')} has {{{name}}} in quotes, but a value is put in by the "
+                f"{param('query')} has {{{name}}} in quotes, but a value is put in by the "
                 "database, which needs no quotes: remove the quotes"
             )
         names.add(name)
@@ -184,7 +184,7 @@ def event_paths(events: object, file_format: str | None = None) -> list[str]:
         return []
     entries = [events] if isinstance(events, str | os.PathLike) else list(events)
     if not entries:
-        raise InvalidInputError(f"{field('events')} names no file; give at least one")
+        raise InvalidInputError(f"{param('events')} names no file; give at least one")
     paths = [path for entry in entries for path in _find_files(entry, file_format)]
     seen: set[str] = set()
     for path in paths:
@@ -271,13 +271,13 @@ def _find_files(entry: object, file_format: str | None) -> list[str]:
     """Return the files of a path, a folder, or a pattern."""
     if not isinstance(entry, str | os.PathLike):
         raise InvalidInputError(
-            f"{field('events')} contains a value of type {type(entry).__name__}, which is not the "
+            f"{param('events')} contains a value of type {type(entry).__name__}, which is not the "
             "path of a file; give paths, or a single data frame"
         )
     path = os.fspath(entry)
     if not is_text(path):
         raise InvalidInputError(
-            f"{field('events')} is {path[:80]!r}, which is not valid UTF-8 (a byte of another "
+            f"{param('events')} is {path[:80]!r}, which is not valid UTF-8 (a byte of another "
             f"encoding, or NUL); rename the file"
         )
     refuse_address(path)

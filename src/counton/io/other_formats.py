@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 
 #: An address such as duckdb:///visits.db, and its scheme.
 _ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
@@ -36,8 +36,8 @@ _WORKBOOK: Final = (
 )
 _SQLITE: Final = (
     "a file of a database",
-    f"if it is SQLite, name it in a job file, with {field('events', 'sqlite:///{path}')} and "
-    f"{field('query', 'select ...')}; else write its rows into a file",
+    f"if it is SQLite, name it in a job file, with {param('events', 'sqlite:///{path}')} and "
+    f"{param('query', 'select ...')}; else write its rows into a file",
 )
 _DUCKDB: Final = (
     "a DuckDB database",
@@ -46,7 +46,7 @@ _DUCKDB: Final = (
 _ARROW: Final = ("a file of Arrow", "read it in Python: polars.read_ipc({path!r})")
 _TABS: Final = (
     "a table whose columns are separated by tabs",
-    f"give {field('file_format', 'csv')} and {field('separator', 'tab')}",
+    f"give {param('file_format', 'csv')} and {param('separator', 'tab')}",
 )
 #: What a file is by its ending, and what to do; {path} is its path.
 _BY_ENDING: Final = {
@@ -58,7 +58,7 @@ _BY_ENDING: Final = {
     ".json": (
         "JSON",
         "write JSON lines, an object on each line: jq -c '.[]' {path} > {stem}.jsonl; if it has "
-        f"such lines, give {field('file_format', 'jsonl')}",
+        f"such lines, give {param('file_format', 'jsonl')}",
     ),
     ".avro": ("an Avro file", "read it in Python: polars.read_avro({path!r})"),
     ".orc": ("an ORC file", "read it in Python: pyarrow.orc.read_table({path!r})"),
@@ -82,7 +82,7 @@ _BY_FIRST_BYTES: Final = (
     (rb"\xd0\xcf\x11\xe0", "a workbook of an old spreadsheet (.xls)", "save its sheet as CSV"),
     (rb"BZh[1-9]1AY&SY", "compressed by bzip2", "unpack it: bunzip2 -k"),
     (rb"\xfd7zXZ\0", "compressed by xz", "unpack it: unxz -k"),
-    (rb"PAR1[\x00-\x1f]", "a Parquet file", f"give {field('file_format', 'parquet')}"),
+    (rb"PAR1[\x00-\x1f]", "a Parquet file", f"give {param('file_format', 'parquet')}"),
     (rb"ARROW1\0\0", "a file of Arrow", "read it in Python: polars.read_ipc"),
     (
         rb"(?s:.{8})DUCK(?s:.{2})\0\0",
@@ -130,7 +130,7 @@ def refuse_address(path: str) -> None:
         remedy = "copy the file to this machine first"
     shown = _PASSWORD.sub("//", path)
     raise InvalidInputError(
-        f"{field('events')} {shown!r} are the address of {kind}, and counton reads files, "
+        f"{param('events')} {shown!r} are the address of {kind}, and counton reads files, "
         f"sqlite:///FILE and postgresql://USER@HOST/DATABASE; {remedy}"
     )
 

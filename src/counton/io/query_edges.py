@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 from typing_extensions import override
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.io.timestamps import CHANGED_CLOCKS, EPOCHS, WITHIN_DAY, moments
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import NO_MOMENT, load_zone, microseconds, moment
@@ -362,7 +362,7 @@ class FormattedText(EdgeForm):
         if _format(local - _MICROSECOND, self.time_format) != text:
             return text
         raise InvalidInputError(
-            f"{field('time_format', self.time_format)} cannot tell apart the times before and "
+            f"{param('time_format', self.time_format)} cannot tell apart the times before and "
             f"after {local}, where a window begins: give times that can"
         )
 
@@ -691,10 +691,10 @@ def written_form(edges: QueryEdges) -> EdgeForm:
     if is_in_order_of_time(edges.time_format):
         return FormattedText(edges.timezone, edges.ambiguous, edges.time_format)
     raise InvalidInputError(
-        f"texts for {field('time_format', edges.time_format)} are not in the order of time, so the "
+        f"texts for {param('time_format', edges.time_format)} are not in the order of time, so the "
         f"database cannot compare {edges.column!r} with {{since}} and {{until}}. Convert the "
         "column in the query to ISO 8601, compare the result with the edges, and leave "
-        f"{field('time_format')} out"
+        f"{param('time_format')} out"
     )
 
 

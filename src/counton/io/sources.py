@@ -16,7 +16,7 @@ from typing import IO, Any, ClassVar, cast
 from typing_extensions import override
 
 from counton.base.columns import BETWEEN
-from counton.base.errors import InvalidInputError, field, first_line
+from counton.base.errors import InvalidInputError, first_line, param
 from counton.base.look_alikes import look_alike, with_code_points
 from counton.io.input_paths import SEPARATORS
 from counton.io.pandas_columns import ArrowStream, convert_series
@@ -66,7 +66,7 @@ class Rows(ABC):
     place: str | None = None
     still: str = "try again when nothing writes to it"
     again: str = (
-        f"leave it out, or leave {field('append', True)} out if the file holds everything since "
+        f"leave it out, or leave {param('append', True)} out if the file holds everything since "
         "the first window"
     )
 
@@ -254,7 +254,7 @@ def _listing(columns: Sequence[str]) -> str:
         return "it has no columns"
     other = next((sign for sign in SEPARATORS if len(columns) == 1 and sign in columns[0]), None)
     if other is not None:
-        option = field("separator", "tab" if other == "\t" else f"'{other}'")
+        option = param("separator", "tab" if other == "\t" else f"'{other}'")
         return (
             f"its only column is {columns[0][:_SHOWN]!r}: say which character separates columns, "
             f"{option}"
@@ -416,7 +416,7 @@ class FetchedColumns(EventFrame):
             self.numbered = False
             self.still = "select rows that do not change during the run"
             self.again = (
-                f"select only the new rows, or leave {field('append', True)} out if the query "
+                f"select only the new rows, or leave {param('append', True)} out if the query "
                 "returns everything since the first window"
             )
 
@@ -449,12 +449,12 @@ class LentFrame(FetchedColumns):
     def __init__(self, frame: Any) -> None:
         if hasattr(frame, "to_frame") or hasattr(frame, "chunks"):  # of pandas, polars or pyarrow
             raise InvalidInputError(
-                f"{field('events')} is a {type(frame).__name__}, which is a single column, not a "
+                f"{param('events')} is a {type(frame).__name__}, which is a single column, not a "
                 "data frame; give a data frame with this column, as from series.to_frame('time')"
             )
         if not hasattr(frame, _STREAM):
             raise InvalidInputError(
-                f"{field('events')} is of type {type(frame).__name__}, which is neither the path "
+                f"{param('events')} is of type {type(frame).__name__}, which is neither the path "
                 f"of a file nor a data frame that exports Arrow; give a path, or a frame of "
                 f"polars, pandas, pyarrow or DuckDB"
             )
@@ -533,7 +533,7 @@ class LentFrame(FetchedColumns):
     @override
     def unreadable(self, error: BaseException) -> InvalidInputError:
         return InvalidInputError(
-            f"{field('events')} is a {type(self._lent).__name__} that cannot be read as a data "
+            f"{param('events')} is a {type(self._lent).__name__} that cannot be read as a data "
             f"frame ({first_line(error)}); give its columns plain types, or give a path"
         )
 

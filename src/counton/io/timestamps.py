@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Literal, cast, get_args
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import NO_MOMENT
 
@@ -173,9 +173,9 @@ def check_time_format(form: str) -> None:
     if "%s" in form:
         wrong = "%s", "seconds since 1970", "epoch"
     if wrong is not None:
-        has, why, right = wrong
+        problem, why, right = wrong
         raise InvalidInputError(
-            f"{shown_form} has {has}, {why}: write times for {_as_format(right)}"
+            f"{shown_form} has {problem}, {why}: write times for {_as_format(right)}"
         )
     read = list(map(partial(_read_back, form), _PROBES))
     if None in read:
@@ -194,7 +194,7 @@ def check_time_format(form: str) -> None:
 
 
 def _as_format(form: str) -> str:
-    return field("time_format", f"'{form}'")
+    return param("time_format", f"'{form}'")
 
 
 def _read_back(form: str, moment: datetime) -> datetime | None:
@@ -253,8 +253,8 @@ def _refuse_other_zone(form: str, timezone: str) -> None:
         if literal == timezone or (is_utc and in_utc):
             continue
         part = f"the word {literal}" if literal[0].isalpha() else f"the offset {literal}"
-        right = field("time_format", f"'{form.replace(literal, '%z')}'")
-        leave_out = f"leave {field('timezone')} out, or " if is_utc else ""
+        right = param("time_format", f"'{form.replace(literal, '%z')}'")
+        leave_out = f"leave {param('timezone')} out, or " if is_utc else ""
         raise InvalidInputError(
             f"{_as_format(form)} has {part}, which is not read, and times would be read in "
             f"{timezone}: {leave_out}write times with offsets, as in +0000, for {right}"

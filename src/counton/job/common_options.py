@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import os
     from typing import Unpack
 
-    from counton.job.typed_kwargs import EventSource, JobFields
+    from counton.job.typed_kwargs import EventSource, JobOptions
     from counton.statistics import Statistic
 
 
@@ -387,7 +387,7 @@ class Job(
             what: str | Statistic,
             events: EventSource | None,
             state: str | os.PathLike[str] | None,
-            **options: Unpack[JobFields],
+            **options: Unpack[JobOptions],
         ) -> None: ...
 
     def name_of_statistic(self) -> str:
@@ -397,6 +397,10 @@ class Job(
     def allows_single_table(self) -> bool:
         """Return whether rows without times make one table, which is released once."""
         return self.may_be_single_table
+
+    def is_single_table(self) -> bool:
+        """Return whether the job releases one table of rows without times."""
+        return self.time is None and self.windows is None and self.allows_single_table()
 
     def stated_options(self) -> dict[str, Any]:
         """Return the options whose value differs from leaving them out, by name."""

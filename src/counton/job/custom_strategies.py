@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
 from counton.base.arguments import wrong_type
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.outside_input import parse_json, read_plain
 from counton.base.strategy_names import FAMILIES, PAPERS, PUBLISHED
 
@@ -23,13 +23,13 @@ ENDING = ".json"
 _MOST_TEXT = 2**24
 
 
-def is_file_of(given: object) -> TypeGuard[str]:
+def is_file_of(value: object) -> TypeGuard[str]:
     """Return whether a job's option for the strategy names a file.
 
     >>> is_file_of("mine.json"), is_file_of("kary")
     (True, False)
     """
-    return isinstance(given, str) and given.lower().endswith(ENDING)
+    return isinstance(value, str) and value.lower().endswith(ENDING)
 
 
 def check_name(strategy: object) -> None:
@@ -43,7 +43,7 @@ def check_name(strategy: object) -> None:
         )
 
 
-def own_strategy(given: object) -> StreamStrategy | None:
+def own_strategy(value: object) -> StreamStrategy | None:
     """Return the strategy that a job states as an object or as a file; None if it states no
     strategy, or only a name.
 
@@ -56,49 +56,49 @@ def own_strategy(given: object) -> StreamStrategy | None:
     >>> own_strategy(mine) is mine, own_strategy("kary")
     (True, None)
     """
-    if given is None or (isinstance(given, str) and not is_file_of(given)):
+    if value is None or (isinstance(value, str) and not is_file_of(value)):
         return None
     from counton.strategies import strategy_from_dict
     from counton.strategies.strategy import StreamStrategy
 
-    if is_file_of(given):
+    if is_file_of(value):
         try:
-            read = parse_json(read_plain(given))
+            read = parse_json(read_plain(value))
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not valid JSON"
             raise InvalidInputError(
-                f"{field('strategy', given)} cannot be read ({why}); write the output of a "
+                f"{param('strategy', value)} cannot be read ({why}); write the output of a "
                 f"strategy's to_dict() into it, as JSON"
             ) from error
         if not isinstance(read, dict):
             raise InvalidInputError(
-                f"{field('strategy', given)} does not hold a strategy; write the output of the "
+                f"{param('strategy', value)} does not hold a strategy; write the output of the "
                 "strategy's to_dict() into it, as JSON"
             )
         return strategy_from_dict(read)
-    if not isinstance(given, StreamStrategy):
-        raise wrong_type("strategy", given, "a strategy for streams, as Factorisation, or its name")
-    text = json.dumps(given.to_dict())
+    if not isinstance(value, StreamStrategy):
+        raise wrong_type("strategy", value, "a strategy for streams, as Factorisation, or its name")
+    text = json.dumps(value.to_dict())
     if len(text) > _MOST_TEXT:
         raise InvalidInputError(
-            f"{field('strategy')} takes {len(text):,} characters as JSON, and at most "
+            f"{param('strategy')} takes {len(text):,} characters as JSON, and at most "
             f"{_MOST_TEXT:,} can be kept in a state; give a strategy of fewer steps"
         )
     try:
         rebuilt = strategy_from_dict(json.loads(text))
     except InvalidInputError as error:
         raise InvalidInputError(
-            f"{field('strategy')} is {given!r}, and counton cannot build it again from the output "
+            f"{param('strategy')} is {value!r}, and counton cannot build it again from the output "
             f"of its to_dict() ({error}); pass its matrix C to counton.strategies.Factorisation "
             "instead"
         ) from error
-    if rebuilt != given:
+    if rebuilt != value:
         raise InvalidInputError(
-            f"{field('strategy')} is {given!r}, but building it again from the output of its "
+            f"{param('strategy')} is {value!r}, but building it again from the output of its "
             f"to_dict() gives {rebuilt!r}; correct to_dict(), or pass the matrix C to "
             "counton.strategies.Factorisation instead"
         )
-    return given
+    return value
 
 
 def write_strategy(strategy: StreamStrategy, path: str | os.PathLike[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.io.declared_groups import table_columns
 from counton.io.files import EventFile
 from counton.io.input_paths import SUFFIXES, ending, is_file
@@ -56,7 +56,7 @@ def read_tree_table(file: str, levels: Sequence[str]) -> pl.DataFrame:
     if ending(file) not in SUFFIXES:
         lines = (",".join(row) for row in (levels, [f"{level} A" for level in levels]))
         raise InvalidInputError(
-            f"{field('groups', file)} is no table; the groups of a hierarchy are a file (.csv, "
+            f"{param('groups', file)} is no table; the groups of a hierarchy are a file (.csv, "
             ".parquet or .jsonl) with a column for each level and a row for each of the lowest "
             f"places: places.csv with the lines {' and '.join(map(repr, lines))}"
         )
@@ -77,41 +77,41 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
         return {column: list(values) for column, values in domain.items()}
     if not isinstance(domain, str | os.PathLike):
         raise InvalidInputError(
-            f"{field('groups')} is of type {type(domain).__name__}; give a dictionary from each "
+            f"{param('groups')} is of type {type(domain).__name__}; give a dictionary from each "
             "column to its values, a text such as sex=f,m;smokes=no,yes, or a file"
         )
     text = os.fspath(domain)
     if is_file(text):
         table = read_table(text, columns)
-        found = {}
+        values_by_column = {}
         for column, labels in labels_of(table, columns).items():
             named = [label for label in labels.tolist() if label is not None]
             if labels.tolist()[: len(named)] != named:
                 raise InvalidInputError(
-                    f"{field('groups', text)} has an empty cell among the values of {column!r}: "
+                    f"{param('groups', text)} has an empty cell among the values of {column!r}: "
                     "list the values from the first row on, without gaps"
                 )
-            found[column] = named
-        return found
-    found = {}
+            values_by_column[column] = named
+        return values_by_column
+    values_by_column = {}
     for part in text.split(";"):
         column, equals, values = part.partition("=")
         if not equals or not column.strip():
             raise InvalidInputError(
-                f"{field('groups', part.strip())} is neither a file nor a list of values; write "
+                f"{param('groups', part.strip())} is neither a file nor a list of values; write "
                 "sex=f,m;smokes=no,yes for example, or name a table with these columns"
             )
-        if column.strip() in found:
+        if column.strip() in values_by_column:
             raise InvalidInputError(
-                f"{field('groups')} lists the values of {column.strip()!r} twice; list them once"
+                f"{param('groups')} lists the values of {column.strip()!r} twice; list them once"
             )
         if column.strip() not in columns:
             raise InvalidInputError(
-                f"{field('groups')} lists values of {column.strip()!r}, which is not among "
-                f"{field('columns')}: correct one of them"
+                f"{param('groups')} lists values of {column.strip()!r}, which is not among "
+                f"{param('columns')}: correct one of them"
             )
-        found[column.strip()] = [value.strip() for value in values.split(",")]
-    return found
+        values_by_column[column.strip()] = [value.strip() for value in values.split(",")]
+    return values_by_column
 
 
 def refuse_counts(domain: Any, value: str | None) -> None:
@@ -125,7 +125,7 @@ def refuse_counts(domain: Any, value: str | None) -> None:
         return
     if is_file(os.fspath(domain)) and value in table_columns(domain):
         raise InvalidInputError(
-            f"{field('groups', os.fspath(domain))} has the column of counts, {value!r}, so it "
+            f"{param('groups', os.fspath(domain))} has the column of counts, {value!r}, so it "
             "seems to be the private data; the release would show which cells have counts: list "
             "cells that are publicly known to exist"
         )

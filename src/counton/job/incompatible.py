@@ -2,7 +2,7 @@
 
 What a statistic cannot do at all is no option of its model, and is not here. Combinations that only
 a planned stream shows to be impossible are refused where it is planned (`counton.run.planning`,
-`counton.results.metadata`), and those of a query where it is asked (`counton.run.row_source`).
+`counton.results.metadata`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
+from counton.base.strategy_names import FAMILIES, PAPERS
+from counton.io.input_paths import moments_named
 from counton.job.common_options import Job, is_stated
 from counton.job.messages import show_option
+from counton.job.values import LATEST_ROW
 
 
 @dataclass(frozen=True)
@@ -253,6 +256,11 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         because="a row of counts may stand for many users",
     ),
     _excludes(
+        stated("user"),
+        stated("replace"),
+        because="replace hides the values of rows, not whether a user is in the data",
+    ),
+    _excludes(
         stated("distinct_users"),
         stated("contribution_period"),
         stated("once_per_window"),
@@ -457,13 +465,13 @@ def refuse_unmet_needs(job: Job) -> None:
     """
     for rule in _unmet_needs(job):
         needed = [
-            field(other.option, other.values[0] if other.values else None)
+            param(other.option, other.values[0] if other.values else None)
             for other in rule.others
             if other.option != "statistic" and other.option in type(job).model_fields
         ]
         raise InvalidInputError(
             f"{rule.condition.show(job)} needs {' or '.join(needed)}: {rule.reason}; give it, or "
-            f"leave {field(rule.condition.option)} out"
+            f"leave {param(rule.condition.option)} out"
         )
 
 
@@ -488,14 +496,16 @@ def _unmet_needs(job: Job) -> Iterator[Need]:
 def _contradictions(job: Job) -> Iterator[str]:
     """Yield what is wrong with values that are compared with each other."""
     yield from _contradictions_of_users(job)
+    yield from _contradictions_of_query(job)
+    yield from _contradictions_of_strategy(job)
     most = job.value_of("max_contributions")
     most_a_window = job.value_of("max_contributions_per_window")
     lower = job.value_of("lower")
     upper = job.value_of("upper")
     if most is not None and most_a_window is not None and most_a_window > most:
         yield (
-            f"{field('max_contributions_per_window', most_a_window)} is above "
-            f"{field('max_contributions', most)}; give less"
+            f"{param('max_contributions_per_window', most_a_window)} is above "
+            f"{param('max_contributions', most)}; give less"
         )
     if lower is not None and upper is not None and lower >= upper:
         yield (
@@ -508,14 +518,57 @@ def _contradictions(job: Job) -> Iterator[str]:
         and job.value_of("contribution_period") != job.every
     ):
         yield (
-            f"{field('allowed_lateness', job.allowed_lateness)} revises windows; give "
-            f"{field('contribution_period', job.every)}"
+            f"{param('allowed_lateness', job.allowed_lateness)} revises windows; give "
+            f"{param('contribution_period', job.every)}"
         )
     counts_user_once = job.has_stated("distinct_users") or job.statistic in ("distinct", "reach")
     if counts_user_once and most is not None and most > 1 and not job.has_stated("group_by"):
         yield (
-            f"{field('max_contributions', most)} bounds the groups of a user, and there are none; "
+            f"{param('max_contributions', most)} bounds the groups of a user, and there are none; "
             "leave it out"
+        )
+
+
+def _contradictions_of_query(job: Job) -> Iterator[str]:
+    """Yield what is wrong with the moments that a query names, ``{since}`` and ``{until}``."""
+    query = "" if job.query is None else str(job.query)
+    moments = moments_named(query)
+    if not moments:
+        return
+    shown = param("query", query[:40])
+    if job.is_single_table():
+        yield (
+            f"{shown} uses {{{min(moments)}}}, a time between windows, and a table without times "
+            "has no windows. Leave it out"
+        )
+    holds_new_rows = job.append or job.row_id is not None
+    if holds_new_rows and len(moments) == 1:
+        yield (
+            f"{shown} uses only {{{min(moments)}}}, so the next run would select some of these new "
+            "rows again, and count them twice. Use both {since} and {until}"
+        )
+    if "until" in moments and job.until == LATEST_ROW:
+        yield (
+            f"{shown} uses {{until}}, but {param('until', LATEST_ROW)} is known only "
+            "after the rows are read. Leave one of them out"
+        )
+
+
+def _contradictions_of_strategy(job: Job) -> Iterator[str]:
+    """Yield what is wrong with a strategy that is made for totals, or for single windows."""
+    name = job.strategy if isinstance(job.strategy, str) else ""
+    # The versions of a revised window are running totals.
+    are_windows_alone = job.allowed_lateness is None and job.value_of("series") == "per-window"
+    for family in (PAPERS[name],) if name in PAPERS else FAMILIES.get(name, ()):
+        if family.windows == are_windows_alone:
+            continue
+        made_for = "single windows" if family.windows else "totals"
+        released = param("series", job.value_of("series") or "cumulative")
+        if job.allowed_lateness is not None:
+            released = param("allowed_lateness", job.allowed_lateness)
+        yield (
+            f"{param('strategy', name)} is made for {made_for}, and does not go with {released}. "
+            "Leave one of them out"
         )
 
 
@@ -524,14 +577,14 @@ def _contradictions_of_users(job: Job) -> Iterator[str]:
     user = job.value_of("user")
     if user is not None and user == job.time:
         yield (
-            f"{field('user', user)} and {field('time', user)} name the same column, and a time "
+            f"{param('user', user)} and {param('time', user)} name the same column, and a time "
             "names nobody. Give the column of users"
         )
     if user is not None and user == job.row_id:
         yield (
-            f"{field('user', user)} and {field('row_id', user)} name the same column, so only "
-            f"one row of each user would count. Give another column as {field('row_id')}, or "
-            f"leave it out. To count each user once, give {field('distinct_users', True)}"
+            f"{param('user', user)} and {param('row_id', user)} name the same column, so only "
+            f"one row of each user would count. Give another column as {param('row_id')}, or "
+            f"leave it out. To count each user once, give {param('distinct_users', True)}"
         )
     members = job.value_of("statistics") or {}
     counts_users = [
@@ -539,7 +592,7 @@ def _contradictions_of_users(job: Job) -> Iterator[str]:
     ]
     if counts_users and user is None:
         yield (
-            f"{counts_users[0]!r} of {field('statistics')} counts users, and no column names them. "
-            f"Give {field('user')}, and {field('max_contributions')}, how many rows of one user "
+            f"{counts_users[0]!r} of {param('statistics')} counts users, and no column names them. "
+            f"Give {param('user')}, and {param('max_contributions')}, how many rows of one user "
             "count"
         )

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from counton.base.errors import CountonError, InvalidInputError, field
+from counton.base.errors import CountonError, InvalidInputError, param
 from counton.job import values as v
 from counton.job.common_options import Job
 from counton.job.job_file_tables import read_table, read_tables
@@ -183,7 +183,7 @@ def select_jobs(jobs: Mapping[str, _T], only: str | Sequence[str] | None) -> dic
     for name in names:
         if name.strip() not in jobs:
             raise InvalidInputError(
-                f"{field('only', name)} is not a job of this file; its jobs are {', '.join(jobs)}"
+                f"{param('only', name)} is not a job of this file; its jobs are {', '.join(jobs)}"
             )
     return {name: job for name, job in jobs.items() if name in wanted}
 
@@ -259,7 +259,7 @@ def _parse_job(
     if events is not None:
         if "events" in stated:
             raise InvalidInputError(
-                f"{field('events')} is stated, but here the rows are passed in from outside; leave "
+                f"{param('events')} is stated, but here the rows are passed in from outside; leave "
                 "the key out"
             )
         stated["events"] = events
@@ -317,7 +317,7 @@ def refuse_of_service(job: Job) -> None:
     if job.until == v.LATEST_ROW:
         reason = "the newest event belongs to a user"
     raise InvalidInputError(
-        f"{field('until', job.until)} cannot be used in a service, which releases by its clock, "
+        f"{param('until', job.until)} cannot be used in a service, which releases by its clock, "
         f"because {reason}; leave it out"
     )
 

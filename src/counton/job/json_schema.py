@@ -59,7 +59,7 @@ def _table(model: type[Section]) -> dict[str, Any]:
     for value in table["properties"].values():
         value.pop("title", None)
         value.pop("x-counton", None)
-        choices = [one for one in value.pop("anyOf", ()) if one.get("type") != "null"]
+        choices = [choice for choice in value.pop("anyOf", ()) if choice.get("type") != "null"]
         if len(choices) == 1:
             value.update(choices[0])
         elif choices:

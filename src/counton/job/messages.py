@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counton.base.errors import CountonError, InvalidInputError, field, is_one
+from counton.base.errors import CountonError, InvalidInputError, is_one, param
 from counton.job.model_registry import REGISTRY
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def parse_options(
             dict(options), context={"folder": folder}, by_name=folder is None, by_alias=True
         )
     except ValidationError as error:
-        kinds = {one["type"] for one in error.errors(include_url=False)}
+        kinds = {problem["type"] for problem in error.errors(include_url=False)}
         is_of_value = not kinds & {"extra_forbidden", "missing"}
         refusal = RefusedValueError if is_of_value else InvalidInputError
         raise refusal(explain_error(error, model)) from None
@@ -63,7 +63,7 @@ def parse_options(
 def explain_error(error: ValidationError, model: type[Section]) -> str:
     """Return the first error of a model as a sentence; unknown options come first."""
     errors = error.errors(include_url=False)
-    unknown = [one for one in errors if one["type"] == "extra_forbidden"]
+    unknown = [problem for problem in errors if problem["type"] == "extra_forbidden"]
     first = (unknown or errors)[0]
     key = str(first["loc"][0])
     if first["type"] == "extra_forbidden":
@@ -77,7 +77,7 @@ def explain_error(error: ValidationError, model: type[Section]) -> str:
     if choices_of(model, name):
         return _wrong_choice(name, value, model)
     if first["type"] == "missing":
-        return f"{field(name)} is missing; give it"
+        return f"{param(name)} is missing; give it"
     end = str(cause) if cause is not None else _SENTENCES[first["type"]].format(**context)
     return f"{show_option(name, value)} {end}"
 
@@ -100,24 +100,24 @@ def show_option(name: str, value: Any) -> str:
         value = ",".join(value)
     if isinstance(value, str) and not (value and value.isprintable() and " " not in value):
         value = repr(value[:80])
-    return field(name, value if is_one(value) else None)
+    return param(name, value if is_one(value) else None)
 
 
 def explain_unknown_option(key: str, model: type[Section]) -> str:
     """Return the message about an option that a statistic does not have."""
-    known = keys_of(model)
-    if key == "value" and "count_column" in known:  # both name the column that is added up
+    keys = keys_of(model)
+    if key == "value" and "count_column" in keys:  # both name the column that is added up
         return f"{_called(model)} has no option 'value'; did you mean count-column?"
     others = [name for name, other in REGISTRY.all_models().items() if key in keys_of(other)]
-    said = f"{_called(model)} has no option {key!r}"
-    if key in known:  # which is its name in Python
-        return f"{said}; did you mean {model.model_fields[key].alias}?"
+    message = f"{_called(model)} has no option {key!r}"
+    if key in keys:  # which is its name in Python
+        return f"{message}; did you mean {model.model_fields[key].alias}?"
     if others:
         whose = ", ".join(others) if len(others) <= 3 else "other statistics"
-        return f"{said}, which is for {whose}; leave it out"
-    near = nearest(key, known)
+        return f"{message}, which is for {whose}; leave it out"
+    near = nearest(key, keys)
     remedy = f"did you mean {near}?" if near else "leave it out"
-    return f"{said}; {remedy}"
+    return f"{message}; {remedy}"
 
 
 def keys_of(model: type[Section]) -> dict[str, str]:
@@ -127,9 +127,9 @@ def keys_of(model: type[Section]) -> dict[str, str]:
     return {name: name for name in fields} | by_alias
 
 
-def nearest(key: str, known: Iterable[str]) -> str | None:
+def nearest(key: str, keys: Iterable[str]) -> str | None:
     """Return the nearest known name; of a short one, a wrong letter is a larger part."""
-    near = get_close_matches(key, known, 1, 0.72 if len(key) > 3 else 0.6)
+    near = get_close_matches(key, keys, 1, 0.72 if len(key) > 3 else 0.6)
     return near[0] if near and near[0] != key else None
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import PlainValidator, ValidationError, ValidationInfo, create_model
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.job import values as v
 from counton.job.common_options import (
     GroupOptions,
@@ -45,8 +45,11 @@ def member_model(statistic: str) -> type[Section]:
 
 def _is_of_member(job: type[Job], name: str) -> bool:
     """Return whether one statistic of a report takes an option; a row counts once in it."""
-    own = section_of(job, name).heading == "Statistic" and name not in ("statistic", "count_column")
-    return own or name in _OF_GROUPS
+    is_of_statistic = section_of(job, name).heading == "Statistic" and name not in (
+        "statistic",
+        "count_column",
+    )
+    return is_of_statistic or name in _OF_GROUPS
 
 
 def _members(value: object, info: ValidationInfo) -> dict[str, Section]:
@@ -86,7 +89,7 @@ def refuse_incomplete(job: Job) -> None:
         missing = _missing_in(member)
         if missing:
             raise InvalidInputError(
-                f"{field('statistics')} lacks {' and '.join(missing)} in {name!r}; add what is "
+                f"{param('statistics')} lacks {' and '.join(missing)} in {name!r}; add what is "
                 "missing"
             )
 

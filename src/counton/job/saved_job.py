@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counton.base.errors import InvalidInputError, field, without_secrets
+from counton.base.errors import InvalidInputError, param, without_secrets
 from counton.base.outside_input import read_plain
 from counton.job import values as v
 from counton.job.common_options import Job
@@ -206,7 +206,7 @@ def _to_toml(name: str, value: object, folder: Path) -> Any:
         case _:
             remedy = _REMEDIES.get(name, "give it as text")
             raise InvalidInputError(
-                f"{field(name)} is an object in memory, which a job file cannot hold; {remedy}"
+                f"{param(name)} is an object in memory, which a job file cannot hold; {remedy}"
             )
 
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from counton.base.arguments import split_names
-from counton.base.errors import InvalidInputError
-from counton.base.errors import field as option_name
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import quote
 from counton.job.common_options import Job as Job
 from counton.job.custom_statistic import is_of_package, package_model
@@ -126,7 +125,7 @@ def _refuse_doubled(
     for name in stated:
         if name in named and name not in may_state:
             raise InvalidInputError(
-                f"{option_name(name)} is a parameter of {statistic!r}; state it there, and leave "
+                f"{param(name)} is a parameter of {statistic!r}; state it there, and leave "
                 "it out here"
             )
 

@@ -26,7 +26,7 @@ from pydantic import (
     ValidationInfo,
 )
 
-from counton.base.errors import field, is_text
+from counton.base.errors import is_text, param
 from counton.base.lengths import LENGTH
 from counton.base.strategy_names import FAMILIES, PAPERS, PUBLISHED
 
@@ -154,7 +154,7 @@ def _below_one(value: Any) -> Any:
 def _unit(value: object) -> str:
     from counton.privacy.contribution import checked_unit  # imports numpy, which help does not need
 
-    return checked_unit(value, field("privacy_unit"))
+    return checked_unit(value, param("privacy_unit"))
 
 
 def _row_number(value: Any) -> int:

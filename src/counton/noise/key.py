@@ -14,7 +14,7 @@ from typing import Any, Self
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from counton.base.errors import InvalidInputError, NoiseKeyError, field
+from counton.base.errors import InvalidInputError, NoiseKeyError, param
 from counton.base.outside_input import read_plain
 
 _MAGIC = "counton-key-1:"
@@ -263,7 +263,7 @@ def refuse_key_as_place(place: object) -> None:
         return
     if _BEGINS.search(text) or _HEX.fullmatch(PurePath(text).name):
         raise NoiseKeyError(
-            f"{field('key')} is the text of a key, but it must be the place of a key: put the text "
+            f"{param('key')} is the text of a key, but it must be the place of a key: put the text "
             "into an environment variable and name it, as in env:NAME, or into a file. Whoever saw "
             "the command, its log or a list of processes has the key: for a stream that has "
             "released nothing yet, draw a new key"

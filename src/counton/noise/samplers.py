@@ -160,11 +160,11 @@ class TruncatedGeometric(CumulativeDistribution):
             return 1 << bits, 1 << bits
         # 1 - p^size can be as small as 2^-40: extra bits make up for the lost precision.
         work = bits + 80
-        one = 1 << work
+        unit = 1 << work
         part_low, part_high = self._powers.bracket(value + 1, work)
         whole_low, whole_high = self._powers.bracket(self._size, work)
-        low = ((one - part_high) << bits) // (one - whole_low)
-        high = -((-(one - part_low) << bits) // (one - whole_high))
+        low = ((unit - part_high) << bits) // (unit - whole_low)
+        high = -((-(unit - part_low) << bits) // (unit - whole_high))
         return low, high
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from typing_extensions import override
 
 from counton.base.arguments import known_arguments
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import Number, check_integer, exact, float_below, percent, quote
 from counton.base.expiry import Expiry, checked_age
 from counton.continual.design import Design
@@ -103,7 +103,7 @@ class FadingPlan(Plan[Design[Expiring]]):
                 "rank": rank,
                 "strategy": repr(choice.strategy),
                 "noise": choice.family,
-                self.unit: float(getattr(choice.guarantee, self.unit)),
+                self.unit: float(choice.guarantee.losses[self.unit]),
                 "rmse": choice.errors.rmse,
                 "largest_error": choice.errors.largest_error(),
                 **{
@@ -147,7 +147,7 @@ def plan_expiring(
     """
     if epsilon is not None and rho is not None:
         raise InvalidInputError(
-            f"{field('epsilon')} and {field('rho')} measure the privacy loss in two ways: give "
+            f"{param('epsilon')} and {param('rho')} measure the privacy loss in two ways: give "
             "only one of them"
         )
     losses = _check_targets(epsilon if rho is None else rho)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Literal, NamedTuple
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import Number, exact, figures, percent, quote, text
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 
@@ -74,9 +74,9 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
             remedy = "give it as a number"
             if size is None:
                 why = "none is stated"
-                remedy = f"give {field('expected_rows')}, which must be public"
+                remedy = f"give {param('expected_rows')}, which must be public"
             raise InvalidInputError(
-                f"{field('margin_of_error', bound)} is a share of the number of rows, and {why}: "
+                f"{param('margin_of_error', bound)} is a share of the number of rows, and {why}: "
                 f"{remedy}"
             )
         number = exact(
@@ -84,7 +84,7 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
         )
         if number <= 0:
             raise InvalidInputError(
-                f"{field('margin_of_error', bound)} is the half-width of an interval, and must be "
+                f"{param('margin_of_error', bound)} is the half-width of an interval, and must be "
                 "above 0"
             )
         bounds[name] = float(number * (size or 1) / 100 if part else number)
@@ -108,9 +108,9 @@ def compare_halfwidths(
         else:
             allowed = ", ".join(filter(None, halfwidths)) or "one number, without a name"
             raise InvalidInputError(
-                f"{field('margin_of_error', f'{name}={bound:g}')} names {quote(name)}, whose "
+                f"{param('margin_of_error', f'{name}={bound:g}')} names {quote(name)}, whose "
                 f"half-width cannot be planned; names are {allowed}; half-widths that depend on "
-                f"the number of rows need {field('expected_rows')}, which must be public"
+                f"the number of rows need {param('expected_rows')}, which must be public"
             )
         targets |= {name: min(bound, targets.get(name, math.inf)) for name in names}
     return ReachedHalfwidths(
@@ -127,7 +127,7 @@ def guarantee_of_loss(loss: Fraction, least: Loss, delta: Number | None = None) 
     if least == "rho":
         if delta is not None:
             raise InvalidInputError(
-                f"{field('delta', delta)} belongs to the least epsilon, but the least rho is asked "
+                f"{param('delta', delta)} belongs to the least epsilon, but the least rho is asked "
                 "for; leave one of them out"
             )
         return ZCDP(loss)
@@ -181,7 +181,7 @@ def least_guarantee(
         high = min(low + stride, highest)
     if factor_at(high) > 1:
         raise InvalidInputError(
-            f"{field('margin_of_error')} cannot be reached: even with {least} = "
+            f"{param('margin_of_error')} cannot be reached: even with {least} = "
             f"{text(_loss_at(highest))}, which protects nothing, a number is off by "
             f"{figures(factor_at(highest))} times the given half-width; allow a larger error"
         )

@@ -13,8 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from dataclasses import field as dataclass_field
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib import import_module
 from textwrap import shorten
@@ -37,8 +36,9 @@ from counton import strategies as catalogue
 from counton.base import strategy_names as names
 from counton.base.columns import TextTable, align_lines, list_in_words
 from counton.base.distributions import Family
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import check_integer, figures, figures_above, percent
+from counton.base.expiry import ExpiringNoise
 from counton.base.literature import origin_of, paper_of
 from counton.base.strategy_names import StrategyFamily
 from counton.continual.design import Design, check_shape, design_for
@@ -307,9 +307,7 @@ class StreamPlan(Plan[Design]):
     metric: Metric
     notes: tuple[str, ...] = ()
     reached: ReachedHalfwidths | None = None
-    own_halfwidths: Callable[..., dict[str, float]] | None = dataclass_field(
-        default=None, compare=False
-    )
+    own_halfwidths: Callable[..., dict[str, float]] | None = field(default=None, compare=False)
     workload: RecentWorkload | None = None
 
     @property
@@ -700,7 +698,7 @@ def ranked_designs(
         steps = "without a last step" if horizon is None else f"over {horizon:,} steps"
         several = f"; nor can {len(notes) - 1:,} others" if len(notes) > 1 else ""
         reason = notes[0].partition(": ")[2] if notes else f"none is made for {release}"
-        named = f" of {field('strategy', ','.join(sorted(names_asked)))}" if names_asked else ""
+        named = f" of {param('strategy', ','.join(sorted(names_asked)))}" if names_asked else ""
         raise InvalidInputError(
             f"no strategy{named} can give {guarantee} {steps}: {reason}{several}; allow another "
             "guarantee, or fewer steps, or give auto to compare all families"
@@ -712,7 +710,7 @@ def _check_names(names_asked: set[str]) -> None:
     known_names = (*names.FAMILIES, names.PUBLISHED, *names.PAPERS)
     if unknown := sorted(names_asked - {"auto", *known_names}):
         raise InvalidInputError(
-            f"{field('strategy', unknown[0])} is not known; give one of "
+            f"{param('strategy', unknown[0])} is not known; give one of "
             f"{', '.join(known_names)}, or auto to compare all families"
         )
 
@@ -762,7 +760,7 @@ def _check_serves(
     release: ReleaseForm | None,
     shape: tuple[int, ...],
 ) -> None:
-    fades = hasattr(strategy, "expiry")
+    fades = isinstance(strategy, ExpiringNoise)
     if horizon is None and (fades or not isinstance(strategy, EndlessStrategy)):
         raise InvalidInputError("it has a last step, or its protection fades")
     if horizon is not None and strategy.horizon is not None and strategy.horizon < horizon:

@@ -10,8 +10,8 @@ misses the best alpha still gives a valid guarantee.
 
 **Whole orders.** If an attacker has seen part of the noise before he chooses the unit, the
 divergence under discrete Gaussian noise is proved to be at most alpha rho only for alpha = 2, 3,
-.... At other orders its divergence may exceed alpha rho (docs/how-to-check.md). `ZCDP` therefore
-bounds divergences of whole orders alone, and conversions use one of these.
+.... At other orders its divergence may exceed alpha rho (docs/guarantees/verification.md). `ZCDP`
+therefore bounds divergences of whole orders alone, and conversions use one of these.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from counton.base.distributions import (
     pattern_to_dict,
     scaled_norms,
 )
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import (
     Number,
     check_integer,
@@ -167,8 +167,8 @@ def unit_without_period(unit: str, per: str | None) -> str:
     whole = base_unit(unit)
     if unit != f"{whole}'s {PERIODS.get(per, per)}":
         raise InvalidInputError(
-            f"{field('privacy_unit', unit)} names another period than "
-            f"{field('contribution_period', per)}; give {field('privacy_unit', whole)}, because "
+            f"{param('privacy_unit', unit)} names another period than "
+            f"{param('contribution_period', per)}; give {param('privacy_unit', whole)}, because "
             "the contribution period decides"
         )
     return whole

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from typing_extensions import override
 
 from counton.base.distributions import BoundedChange
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.lengths import LATE_DAYS, PERIODS
 from counton.privacy.contribution import ContributionBound
 from counton.privacy.guarantees import plural
@@ -270,8 +270,8 @@ class UserLevel(ContributionRule):
         """
         if row.relation == "replace":
             raise InvalidInputError(
-                f"{field('user')} hides whether a user is in the data, but "
-                f"{field('replace', True)} hides only the values of rows; leave one of them out"
+                f"{param('user')} hides whether a user is in the data, but "
+                f"{param('replace', True)} hides only the values of rows; leave one of them out"
             )
         once: Literal["group"] | None = None if self.each is None else "group"
         if row.pattern is None:
@@ -282,7 +282,7 @@ class UserLevel(ContributionRule):
             )
         if self.most_a_window is not None:
             raise InvalidInputError(
-                f"{field('max_contributions_per_window', self.most_a_window)} is only for counts "
+                f"{param('max_contributions_per_window', self.most_a_window)} is only for counts "
                 "and sums, and here each row changes several numbers; leave it out"
             )
         assert isinstance(row.pattern, BoundedChange)

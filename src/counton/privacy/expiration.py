@@ -15,7 +15,7 @@ from typing_extensions import override
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family, Sensitivity
 from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, text
-from counton.base.expiry import LEVELS, Expiry, checked_age, checked_ages
+from counton.base.expiry import LEVELS, ExpiringNoise, Expiry, checked_age, checked_ages
 from counton.privacy.calibration import Calibration, Candidate
 from counton.privacy.guarantees import CHANGED, ZCDP, Guarantee, PureDP, difference
 
@@ -47,7 +47,7 @@ class ExpiringGuarantee(Guarantee):
             InvalidInputError: the strategy's guarantee does not expire, or this one has another
                 expiry.
         """
-        expiry = getattr(strategy, "expiry", None)
+        expiry = strategy.expiry if isinstance(strategy, ExpiringNoise) else None
         if not isinstance(expiry, Expiry):
             raise InvalidInputError(
                 f"{strategy!r} cannot give {self}, because its noise does not depend on age; use "

@@ -10,7 +10,7 @@ up:
 deltas
   of `ApproxDP` guarantees, and one for each of a few whole Renyi orders. A guarantee fits if the
   sum of epsilon stays within the budget, or if, at one of the orders, the sum of Renyi divergences
-  implies (epsilon, share of this order). docs/theory.md has the proof.
+  implies (epsilon, share of this order). docs/research/theory.md has the proof.
 
 Streams that run at the same time add up in the same way.
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 from counton.base.distributions import Family
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import Number, check_positive, exact, float_above, readable, text
 
 if TYPE_CHECKING:
@@ -418,10 +418,10 @@ def check_delta(delta: Number | None) -> None:
         return
     if LARGEST_DELTA < exact(delta, "delta") < 1:
         raise InvalidInputError(
-            f"{field('delta')} is {delta}, the probability with which the guarantee may fail "
+            f"{param('delta')} is {delta}, the probability with which the guarantee may fail "
             "altogether, and publishing each row with this probability would be allowed; give at "
             f"most {float(LARGEST_DELTA)}, and far less than one divided by the number of people, "
-            f"as in {field('delta', '1e-9')}"
+            f"as in {param('delta', '1e-9')}"
         )
 
 
@@ -436,16 +436,16 @@ def guarantee_from(
     check_delta(delta)
     if rho is not None:
         if epsilon is not None or delta is not None:
-            other = field("delta", delta) if epsilon is None else field("epsilon", epsilon)
+            other = param("delta", delta) if epsilon is None else param("epsilon", epsilon)
             raise InvalidInputError(
-                f"{field('rho', rho)} and {other} state the privacy loss in two ways; give only "
+                f"{param('rho', rho)} and {other} state the privacy loss in two ways; give only "
                 "one of them"
             )
         return ZCDP(rho)
     if epsilon is None:
         if delta is not None:
             raise InvalidInputError(
-                f"{field('delta', delta)} needs {field('epsilon')} too: give both"
+                f"{param('delta', delta)} needs {param('epsilon')} too: give both"
             )
         return None
     return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
@@ -468,7 +468,7 @@ def one_guarantee(
     for name, value in parameters.items():
         if value is not None:
             raise InvalidInputError(
-                f"guarantee is {guarantee!r}, and {field(name, value)} states the privacy loss "
+                f"guarantee is {guarantee!r}, and {param(name, value)} states the privacy loss "
                 "too: leave one of them out"
             )
     return guarantee

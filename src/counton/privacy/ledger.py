@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final, NamedTuple, cast, get_args
 
-from counton.base.errors import BudgetExceededError, InvalidInputError, field
+from counton.base.errors import BudgetExceededError, InvalidInputError, param
 from counton.base.exact import Number, exact, text
 from counton.base.expiry import checked_age
 from counton.privacy.contribution import (
@@ -436,7 +436,7 @@ class Ledger:
         if unit is None and len(accounts) > 1:
             raise InvalidInputError(
                 f"this ledger has separate totals for {' and '.join(map(repr, accounts))}; choose "
-                f"one with {field('privacy_unit')}={next(iter(accounts))!r}"
+                f"one with {param('privacy_unit')}={next(iter(accounts))!r}"
             )
         if unit is None or self.unit is not None:
             return next(iter(accounts.values()), None)
@@ -451,7 +451,7 @@ class Ledger:
             if len(alike) > 1:
                 raise InvalidInputError(
                     f"this ledger has separate totals for {' and '.join(map(repr, alike))}, each "
-                    f"by its own clock; choose one with {field('privacy_unit', alike[0])}"
+                    f"by its own clock; choose one with {param('privacy_unit', alike[0])}"
                 )
             account_unit = next(iter(alike), account_unit)
         return accounts.get(account_unit)
@@ -463,7 +463,7 @@ class Ledger:
             if self.age is None:
                 raise InvalidInputError(
                     f"release {entry.name!r} asks for {guarantee}, which weakens as data ages and "
-                    f"can be added to other guarantees only at a fixed age: give {field('age')} of "
+                    f"can be added to other guarantees only at a fixed age: give {param('age')} of "
                     "the budget"
                 )
             guarantee = guarantee.at_age(self.age)
@@ -530,7 +530,7 @@ class Ledger:
         remaining: AddableGuarantee | None,
     ) -> str:
         shares = account.filter
-        share = field("approximate_delta")
+        share = param("approximate_delta")
         shared = isinstance(self.budget, ApproxDP)
         if remaining is None and shared and not shares.orders and shares.remaining() is not None:
             return (
@@ -542,10 +542,10 @@ class Ledger:
         fits = self._fitting(entry, account, remaining)
         if fits is None:
             return "ask for less, or raise the budget"
-        options = [field(name, text(value)) for name, value in fits.losses.items()]
+        options = [param(name, text(value)) for name, value in fits.losses.items()]
         remedy = f"give at most {' '.join(options)}"
         if isinstance(entry.guarantee, ApproxDP) and not isinstance(fits, ApproxDP):
-            remedy += f" without {field('delta')}"
+            remedy += f" without {param('delta')}"
         if shared and isinstance(counted, ApproxDP) and shares.orders:
             remedy += (
                 f"; {text(shares.approximate_delta)} of its delta is set apart for ApproxDP "
@@ -583,8 +583,13 @@ class Ledger:
         name = next(iter(guarantee.losses), None)
         if name is None:
             return guarantee
-        had, has = (Fraction(getattr(loss, name, 0) or 0) for loss in (now, rest))
-        smaller = guarantee.losses[name] * has / had if had else Fraction(0)
+        requested_loss = Fraction(0) if now is None else now.losses.get(name, Fraction(0))
+        remaining_loss = rest.losses.get(name, Fraction(0))
+        smaller = (
+            guarantee.losses[name] * remaining_loss / requested_loss
+            if requested_loss
+            else Fraction(0)
+        )
         return cast("Guarantee", replace(cast(Any, guarantee), **{name: smaller or _HALF}))
 
 
@@ -683,7 +688,7 @@ def _replacement_refusal(unit: str, release: str) -> str:
     return (
         f"{release} protects one {unit} that is replaced, which does not hide whether it is there, "
         f"but the ledger counts each {unit} as added or removed: give a contribution of "
-        f"add_remove, or begin a ledger with {field('relation', 'replace')}"
+        f"add_remove, or begin a ledger with {param('relation', 'replace')}"
     )
 
 

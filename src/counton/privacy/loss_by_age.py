@@ -66,7 +66,7 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInputError
 from counton.base.exact import float_above
-from counton.base.expiry import Expiry, checked_age, checked_ages
+from counton.base.expiry import ExpiringNoise, Expiry, checked_age, checked_ages
 
 Analysis = Literal["exact", "paper", "bound", "concentrated"]
 
@@ -139,7 +139,7 @@ def expiration_loss(
             0..2^62, an unknown analysis, or a position that is below 1 or given with another
             analysis.
     """
-    expiry = getattr(strategy, "expiry", None)
+    expiry = strategy.expiry if isinstance(strategy, ExpiringNoise) else None
     if not isinstance(expiry, Expiry):
         raise InvalidInputError(
             f"{strategy!r} gives a guarantee that does not expire, so its loss is equal at every "

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counton.base.arguments import DEFAULT_TOP
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import check_integer
 from counton.statistics.by_group import inner_of
 
@@ -108,7 +108,7 @@ def check_shown(
     inner = inner_of(definition.statistic)
     if shown.over is not None and definition.shows_cells:
         raise InvalidInputError(
-            f"{field('over', shown.over)} shows numbers of the last windows together, but a "
+            f"{param('over', shown.over)} shows numbers of the last windows together, but a "
             f"{definition.kind} shows totals and single windows: leave it out, and ask the "
             "release for the sum of some windows"
         )

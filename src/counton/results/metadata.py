@@ -6,8 +6,7 @@ It contains no state, no key and no exact number. Every file of released numbers
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field as attribute
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, cast, get_args
 
@@ -57,7 +56,8 @@ def period_anew(statistic: Statistic, per: str | None) -> str | None:
     """Return the period, such as "1w", after which a statistic counts each user again, if any."""
     if per is None or statistic.statistics:
         return None
-    return per if getattr(statistic, "counted_ranks", ()) else None
+    counts_users = isinstance(statistic, AccumulatorStatistic) and statistic.counted_ranks
+    return per if counts_users else None
 
 
 def counted_anew(period: str) -> str:
@@ -135,7 +135,7 @@ class ReleaseMetadata:
     metric: str
     contribution_rule: ContributionRule = EVENT_LEVEL
     cells: Cells = DECLARED
-    left_out: RowsLeftOut = attribute(default_factory=RowsLeftOut)
+    left_out: RowsLeftOut = field(default_factory=RowsLeftOut)
     ids: bool = False
     changes: int | None = None
     marks: tuple[WindowNote, ...] = ()
@@ -247,7 +247,7 @@ class ReleaseMetadata:
     @property
     def subject(self) -> str:
         """Words for the counted or summed quantity, such as "number of visits"."""
-        if self.value is not None and not getattr(self.inner, "counts_units", False):
+        if self.value is not None and not self.inner.counts_units:
             return f"sum of {self.value}"
         windows_only = self.series == "per-window"
         return self.contribution_rule.subject(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.results.metadata import ReleaseMetadata
 from counton.results.series import local_times
 from counton.windowing.lazy_polars import polars as pl
@@ -96,7 +96,7 @@ def periods_of(windows: Windows, every: str, steps: int) -> Periods:
     if len(wrong):
         inside, window = (windows.at(int(us[wrong[0]])) for us in (inner, windows_begin))
         raise InvalidInputError(
-            f"{field('sums', every)} cannot be used, because one of its periods begins at "
+            f"{param('sums', every)} cannot be used, because one of its periods begins at "
             f"{inside}, inside the window of {windows.every} that begins at {window}; choose "
             "periods that consist of whole windows"
         )
@@ -120,7 +120,7 @@ def parsed_period(every: str) -> tuple[int, str]:
     match = _PERIOD.fullmatch(every)
     if match is None:
         raise InvalidInputError(
-            f"{field('sums')} has {every!r}, which is not the length of a period; give 1d, 1w, 1mo "
+            f"{param('sums')} has {every!r}, which is not the length of a period; give 1d, 1w, 1mo "
             "or 3mo, with commas between several"
         )
     return int(match[1]), match[2]
@@ -141,13 +141,13 @@ def check_sums(definition: ReleaseMetadata, every: str) -> None:
         and every != definition.windows.every
     ):
         raise InvalidInputError(
-            f"{field('sums', every)} needs totals, but {field('series', 'per-window')} of "
+            f"{param('sums', every)} needs totals, but {param('series', 'per-window')} of "
             f"{definition.what} has the numbers of single windows of {definition.windows.every}, "
-            f"which are not added up: give {field('series', 'cumulative')} to a new stream, or "
+            f"which are not added up: give {param('series', 'cumulative')} to a new stream, or "
             "leave it out"
         )
     if obstacle:
-        raise InvalidInputError(f"{field('sums', every)} does not go with {obstacle}; leave it out")
+        raise InvalidInputError(f"{param('sums', every)} does not go with {obstacle}; leave it out")
 
 
 def refuse_users_added(
@@ -166,8 +166,8 @@ def refuse_users_added(
         return
     length = definition.anew_every() or definition.windows.every
     raise InvalidInputError(
-        f"{field('sums', every)} does not give numbers of distinct users, because each counts once "
-        f"in each {again}. Give {field('sums', length)}; or ask for a total of some steps, whose "
+        f"{param('sums', every)} does not give numbers of distinct users, because each counts once "
+        f"in each {again}. Give {param('sums', length)}; or ask for a total of some steps, whose "
         "words say that users count several times"
     )
 
@@ -180,7 +180,7 @@ def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
     """
     if delay:
         raise InvalidInputError(
-            f"{field('sums', every)} does not go with {field('expiration_delay', delay)}, "
+            f"{param('sums', every)} does not go with {param('expiration_delay', delay)}, "
             "because a delayed release counts up to an earlier window; leave it out"
         )
     steps = windows.ended_by(microseconds(windows.start) + _TEN_YEARS)
@@ -333,12 +333,12 @@ def steps_between(requested: str | range | None, last: int, windows: Windows) ->
     if wrong:
         dates = ", or days, as in 2024-03-18:2024-03-24" if windows.timed else ""
         raise InvalidInputError(
-            f"{field('windows', requested)} cannot be read as steps; write 25:48 for the steps "
+            f"{param('windows', requested)} cannot be read as steps; write 25:48 for the steps "
             f"25 to 48 (both included), 25: or :48, or 25 for a single step{dates}"
         )
     if not 1 <= first <= end <= last:
         raise InvalidInputError(
-            f"{field('windows', f'{first}:{end}')} is not within the released steps 1:{last}; give "
+            f"{param('windows', f'{first}:{end}')} is not within the released steps 1:{last}; give "
             "steps among these, the first before the last"
         )
     return range(first, end + 1)
@@ -392,7 +392,7 @@ def groups_named(requested: str | Sequence[str], names: Sequence[str]) -> list[s
     groups = list(requested)
     if not groups or not all(isinstance(group, str) for group in groups):
         raise InvalidInputError(
-            f"{field('groups')} is {groups!r}, which is not a group; give a list of texts, or A,B,C"
+            f"{param('groups')} is {groups!r}, which is not a group; give a list of texts, or A,B,C"
         )
     return groups
 
@@ -409,7 +409,7 @@ def _steps_of(windows: Windows, steps: range, times: _Times, requested: object) 
         first = windows.starts(steps)[0]
         last = windows.ends(steps)[-1]
         raise InvalidInputError(
-            f"no released window lies between the times of {field('windows', requested)}; give "
+            f"no released window lies between the times of {param('windows', requested)}; give "
             f"times between {windows.at(int(first))} and {windows.at(int(last))}, when the "
             "released windows begin and end"
         )

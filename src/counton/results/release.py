@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
 from counton.base.arguments import with_keywords
 from counton.base.columns import align_lines
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import percent
 from counton.base.lazy import require
 from counton.base.outside_input import shown_name
@@ -180,7 +180,7 @@ class Release:
         numbers = self.numbers
         if not inner_of(numbers.statistic).statistics:
             raise InvalidInputError(
-                f"{field('part', name)} names a statistic inside a report, but "
+                f"{param('part', name)} names a statistic inside a report, but "
                 f"{numbers.design.name!r} is not a report, it releases "
                 f"{numbers.definition.what}; leave it out"
             )
@@ -239,7 +239,7 @@ class Release:
         return type(self)(self.numbers.at(level))
 
     @with_keywords(Comparison, {"at_once": 1})
-    def difference(self, one: Groups, other: Groups, **options: Unpack[Comparison]) -> Answer:
+    def difference(self, groups: Groups, other: Groups, **options: Unpack[Comparison]) -> Answer:
         """Estimate how much more was counted in one group, or in some steps, than in another.
 
         The interval comes from the joint noise of all numbers: two groups; two windows of one
@@ -279,24 +279,24 @@ class Release:
         True
         """
         _refuse_unknown("difference", options, Comparison)
-        return self._two(difference, "minus", one, other, **options)
+        return self._two(difference, "minus", groups, other, **options)
 
     @with_keywords(Comparison, {"at_once": 1})
-    def ratio(self, one: Groups, other: Groups, **options: Unpack[Comparison]) -> Answer:
+    def ratio(self, groups: Groups, other: Groups, **options: Unpack[Comparison]) -> Answer:
         """Estimate the number of one group divided by that of another; see `difference`.
 
         The interval is Fieller's: it is unbounded if the divisor may be 0.
         """
         _refuse_unknown("ratio", options, Comparison)
-        return self._two(shifted_ratio, "over", one, other, **options)
+        return self._two(shifted_ratio, "over", groups, other, **options)
 
     @with_keywords(Comparison, {"at_once": 1})
-    def change(self, one: Groups, other: Groups, **options: Unpack[Comparison]) -> Answer:
+    def change(self, groups: Groups, other: Groups, **options: Unpack[Comparison]) -> Answer:
         """Estimate by how many per cent one group's number is above another's; see `ratio`."""
         _refuse_unknown("change", options, Comparison)
         change = self._two(
             lambda above, below: shifted_ratio(above, below, 100.0, -100.0),
-            *("against", one, other),
+            *("against", groups, other),
             **options,
         )
         return replace(change, what=f"{change.what}, in per cent")
@@ -305,7 +305,7 @@ class Release:
         self,
         together: Callable[[Estimate, Estimate], Estimate],
         operator: str,
-        one: Groups,
+        groups: Groups,
         other: Groups,
         *,
         steps: Steps = None,
@@ -319,14 +319,16 @@ class Release:
         second = first if beside is None else beside.numbers
         if beside is not None and _may_share_noise(first.design, second.design):
             raise InvalidInputError(
-                f"{field('beside')} seems to be the same stream, {second.design.name!r}, or its "
+                f"{param('beside')} seems to be the same stream, {second.design.name!r}, or its "
                 "copy, whose noise is the same, so errors of differences cannot be stated: give "
-                f"another stream, or leave {field('beside')} out to compare numbers of one stream"
+                f"another stream, or leave {param('beside')} out to compare numbers of one stream"
             )
         named = None if second.statistic.additive and beside is not None else of
-        estimate = together(first.number_of(one, steps, of), second.number_of(other, later, named))
+        estimate = together(
+            first.number_of(groups, steps, of), second.number_of(other, later, named)
+        )
         n_comparisons = at_once * max(first._comparisons, second._comparisons)
-        left = _question_in_words(first, one, of)
+        left = _question_in_words(first, groups, of)
         right = _question_in_words(second, other, named)
         begin = _within_words(first, steps)
         end = _within_words(second, later)
@@ -339,7 +341,7 @@ class Release:
         return answer(estimate, first.level, at_once=n_comparisons, what=words)
 
     def share(
-        self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
+        self, groups: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
     ) -> Answer:
         """Estimate the share of one group in all groups; see `difference`.
 
@@ -350,11 +352,11 @@ class Release:
                 the number of users of all groups is not known.
         """
         estimate = shifted_ratio(
-            self.numbers.number_of(one, steps, of), self.numbers.whole(steps, of)
+            self.numbers.number_of(groups, steps, of), self.numbers.whole(steps, of)
         )
-        if not isinstance(one, Mapping):
+        if not isinstance(groups, Mapping):
             estimate = self._bounded_share(estimate)
-        words = f"{_question_in_words(self.numbers, one, of)}, of all groups"
+        words = f"{_question_in_words(self.numbers, groups, of)}, of all groups"
         return replace(self._answer(estimate, words, steps, at_once), per_cent=True)
 
     def _answer(self, estimate: Estimate, words: str, steps: Steps, at_once: int) -> Answer:
@@ -461,11 +463,11 @@ class Release:
         return table.filter(shown)
 
     def total(
-        self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
+        self, groups: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
     ) -> Answer:
         """Estimate the number of one or several groups together; see `difference`."""
-        estimate = self.numbers.number_of(one, steps, of)
-        words = _question_in_words(self.numbers, one, of)
+        estimate = self.numbers.number_of(groups, steps, of)
+        words = _question_in_words(self.numbers, groups, of)
         return self._answer(estimate, words, steps, at_once)
 
     def band(self) -> pl.DataFrame:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import Floats, read_only
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import some_of, suggest
 from counton.base.table_schema import (
     CUMULATIVE,
@@ -336,13 +336,13 @@ class ReleaseData:
                     why = "which is not a group of this release"
                     near = suggest(groups[number], self.groups)
                 raise InvalidInputError(
-                    f"{field('groups')} names {groups[number]!r}, {why}; {near}choose from "
+                    f"{param('groups')} names {groups[number]!r}, {why}; {near}choose from "
                     f"{some_of(self.groups)}, each once"
                 )
             return self._groups_at(of)
         if not isinstance(self.statistic, Grouped) or isinstance(self.published, Releases):
             raise InvalidInputError(
-                f"{field('groups', ','.join(groups))} names groups, but {self.design.name!r} has "
+                f"{param('groups', ','.join(groups))} names groups, but {self.design.name!r} has "
                 "no groups; leave it out"
             )
         for group in groups:
@@ -472,7 +472,7 @@ class ReleaseData:
             step, group = np.argwhere(withdrawn)[0].tolist()
             raise InvalidInputError(
                 f"the number of step {step + 1:,} of {groups[group]!r} is withdrawn: ask for "
-                f"{field('windows')} without it"
+                f"{param('windows')} without it"
             )
 
     @cached_property
@@ -507,7 +507,7 @@ class ReleaseData:
         if self.has_cells:
             return self._sum_of_cells(weights, steps, of)
         if not weights:
-            raise InvalidInputError(f"{field('groups')} is empty; give at least one group")
+            raise InvalidInputError(f"{param('groups')} is empty; give at least one group")
         numbers = [(self._number(name, steps, of), weight) for name, weight in weights.items()]
         if isinstance(groups, str):
             return numbers[0][0]
@@ -528,7 +528,7 @@ class ReleaseData:
 
         if of is not None:
             raise InvalidInputError(
-                f"{field('of', of)} chooses among the numbers of a statistic, but "
+                f"{param('of', of)} chooses among the numbers of a statistic, but "
                 f"{self.design.name!r} has only the {self.definition.subject}: leave it out"
             )
         names = list(weights)
@@ -536,15 +536,15 @@ class ReleaseData:
         if -1 in cells or not names:
             wrong = names[cells.index(-1)] if names else None
             raise InvalidInputError(
-                f"{field('groups')} names {wrong!r}, which is not a group of this release; "
+                f"{param('groups')} names {wrong!r}, which is not a group of this release; "
                 f"{suggest(wrong, self.definition.groups)}choose from "
                 f"{some_of(self.definition.groups)}"
             )
         places = GroupNames(self.groups).places(names)
         if (places < 0).any():
             raise InvalidInputError(
-                f"{field('groups')} lacks {names[int(np.argmin(places))]!r}, which the question is "
-                f"about; leave {field('groups')} out, or add it"
+                f"{param('groups')} lacks {names[int(np.argmin(places))]!r}, which the question is "
+                f"about; leave {param('groups')} out, or add it"
             )
         start, stop = self.ends(steps)
         self._refuse_withdrawn((start, stop), names)
@@ -569,7 +569,7 @@ class ReleaseData:
             return result.of(name).number_of(of)
         if of is not None and name != "all":
             raise InvalidInputError(
-                f"{field('of', of)} names a number of each group, but {self.design.name!r} has no "
+                f"{param('of', of)} names a number of each group, but {self.design.name!r} has no "
                 f"groups: give {of!r} in place of {name!r}"
             )
         return self._result_of(start, stop).number_of(of if name == "all" else name)
@@ -586,8 +586,8 @@ class ReleaseData:
                     raise InvalidInputError(
                         f"{self.design.name!r} holds the numbers of single windows, and those of "
                         "several windows do not add up: ask for one window "
-                        f"({field('windows', stop)}), or begin a stream with "
-                        f"{field('series', 'cumulative')}"
+                        f"({param('windows', stop)}), or begin a stream with "
+                        f"{param('series', 'cumulative')}"
                     )
                 return result
             return result.since(self.results[start - 1]) if start else result
@@ -621,7 +621,7 @@ class ReleaseData:
                 f"shares of distinct users cannot be computed, because one {unit} may count in "
                 f"{groups:,} groups, and the number of users of all groups together is not "
                 f"released. Ask for the ratio of two groups; or begin a stream with "
-                f"{field('max_contributions', 1)}"
+                f"{param('max_contributions', 1)}"
             )
 
     @property
@@ -841,7 +841,7 @@ class ReleaseData:
         if not self._by_group:
             if series is not None:
                 raise InvalidInputError(
-                    f"{field('series', series)} is only for statistics with several numbers, but "
+                    f"{param('series', series)} is only for statistics with several numbers, but "
                     f"{self.design.name!r} is a {self.definition.what}; leave it out"
                 )
             return self.table(steps)
@@ -850,7 +850,7 @@ class ReleaseData:
             series = released[0]
         if series not in (CUMULATIVE, PER_WINDOW):
             raise InvalidInputError(
-                f"{field('series')} is {series!r}; use {CUMULATIVE} or {PER_WINDOW}"
+                f"{param('series')} is {series!r}; use {CUMULATIVE} or {PER_WINDOW}"
             )
         table = self.table(steps)
         if series in released:
@@ -1043,7 +1043,7 @@ class ReleaseData:
         if not self.steps:
             raise InvalidInputError(
                 "nothing is released yet, because no window has ended by the newest event; give "
-                f"events beyond the first window, or {field('until')}"
+                f"events beyond the first window, or {param('until')}"
             )
 
     def facts(self) -> dict[str, Any]:

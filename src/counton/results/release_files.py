@@ -20,8 +20,8 @@ from counton.base.errors import (
     InvalidInputError,
     MissingDependencyError,
     StateError,
-    field,
     hide_secrets,
+    param,
 )
 from counton.base.exact import quote
 from counton.base.outside_input import structure_of
@@ -34,6 +34,7 @@ from counton.results.metadata_codec import FORMAT, MOST_CELLS, TABLES, facts_in,
 from counton.results.release import Release
 from counton.results.release_data import ReleaseData
 from counton.results.series import labels_of, rows_among
+from counton.statistics.by_group import Grouped
 from counton.windowing.lazy_polars import polars as pl
 
 #: Largest number of steps times groups of a release, however few rows the file has.
@@ -125,7 +126,7 @@ def read(
         if stream not in (None, stored_name):
             raise InvalidInputError(
                 f"{file.label!r} belongs to stream {stored_name!r}: correct "
-                f"{field('stream', stream)}"
+                f"{param('stream', stream)}"
             )
         numbers = _release_of(file, confidence_level)
         for note in file.notes:
@@ -241,7 +242,7 @@ def _open_file(path: Path) -> _File:
         raise InvalidInputError(
             f"{str(path)!r} has no description of its stream in {location}, so it is not a "
             "released table. If another tool cut it from a released table, cut that one by "
-            f"counton export ({field('windows')}, {field('groups')})"
+            f"counton export ({param('windows')}, {param('groups')})"
         )
     return _file(str(path), rows, facts)
 
@@ -429,7 +430,7 @@ def _results_of_file(
         numbers = ReleaseData.of(definition, terms, values, level, since=since, shown=shown)
     elif not rows.height:
         raise InvalidInputError(
-            f"{field('source', file.label)} has no rows, because nothing was released: read it "
+            f"{param('source', file.label)} has no rows, because nothing was released: read it "
             "after the first release"
         )
     else:
@@ -443,7 +444,7 @@ def _results_of_file(
     if (
         definition.domain is not None
         and "group" in rows.columns
-        and hasattr(definition.statistic, "group")
+        and isinstance(definition.statistic, Grouped)
     ):
         stored_groups = {*rows["group"].unique().to_list()}
         groups = [group for group in definition.groups if group in stored_groups]

@@ -115,7 +115,7 @@ def _rows_beyond_a_bound(definition: ReleaseMetadata) -> list[str]:
     beyond = contribution_rule.beyond(definition.windows, definition.unit, definition.groups_apart)
     if beyond is None:
         return []
-    counts = getattr(inner, "counts_rows", False) and not inner.in_rank
+    counts = inner.counts_rows and not inner.in_rank
     positive = definition.statistic.additive and (definition.contribution.lower or 0) >= 0
     note = beyond_in_words(beyond, low=counts or positive)
     if late_note(definition) is not None:

@@ -18,6 +18,7 @@ from counton.results.series import Series
 from counton.results.systematic_errors import systematic_errors
 from counton.results.text import statistic_in_words
 from counton.results.window_notes import withdrawn_cells
+from counton.statistics.count import ClippedValues
 from counton.windowing.lazy_polars import polars as pl
 
 if TYPE_CHECKING:
@@ -154,9 +155,8 @@ def _bounded_subject(definition: ReleaseMetadata) -> str:
     inner = definition.inner
     subject = statistic_in_words(definition).removesuffix(",")
     subject += definition.contribution_rule.bound_in_heading(definition.window, definition.unit)
-    lower, upper = (getattr(inner, end, None) for end in ("lower", "upper"))
-    if inner.additive and lower is not None and upper is not None:
-        subject += f", values from {text(lower)} to {text(upper)}"
+    if inner.additive and isinstance(inner, ClippedValues):
+        subject += f", values from {text(inner.lower)} to {text(inner.upper)}"
     return subject
 
 

@@ -24,6 +24,7 @@ from counton.privacy.guarantees import (
 from counton.results.metadata import ReleaseMetadata, counted_anew
 from counton.results.series import Series
 from counton.results.systematic_errors import adds_users_up, systematic_errors
+from counton.statistics import Statistic
 from counton.statistics.by_group import inner_of
 from counton.windowing.date_text import day_and_time, day_in_words
 from counton.windowing.lazy_polars import polars as pl
@@ -112,7 +113,10 @@ def measured_in(definition: ReleaseMetadata) -> dict[str, str]:
         return {"": series_in_words(definition)}
     if not inner.statistics:
         return inner.units_of(definition.value, rows)
-    columns = getattr(inner, "columns", {})
+    from counton.statistics.report import Report  # most streams do not need it
+
+    assert isinstance(inner, Report)
+    columns = inner.columns
     return {
         f"{name} {number}".strip(): unit
         for name, part in inner.statistics.items()
@@ -462,7 +466,6 @@ def statistic_in_words(definition: ReleaseMetadata) -> str:
     edges = parameters.get("edges") or [0, 0]
     columns = parameters.get("columns") or ()
     names = [str(column if isinstance(column, str) else column[0]) for column in columns]
-    tree = getattr(inner, "tree", None)
     parameters |= {end: str(parameters[end]) for end in ("lower", "upper") if end in parameters}
     parameters |= {
         "value": "the values" if definition.value is None else definition.value,
@@ -471,7 +474,7 @@ def statistic_in_words(definition: ReleaseMetadata) -> str:
         "last": _plain(edges[-1]),
         "columns": list_in_words([*names]),
         "statistics": list_in_words([*inner.statistics]),
-        "levels": list_in_words([] if tree is None else [*tree.levels]),
+        **inner.phrase_words,
     }
     phrase = (
         inner.phrase.format(**parameters) if inner.phrase else f"statistic {type(inner).__name__}"
@@ -548,6 +551,18 @@ def foot_of(definition: ReleaseMetadata, source: str | None, notes: Sequence[str
     return f"{whence}{protects}{zone}{beyond}"
 
 
+def size_of_table(statistic: Statistic, name: str) -> str:
+    """Return the number of released counts of a table in words, or its name.
+
+    Args:
+        statistic: a statistic that is released once.
+        name: its name in jobs.
+    """
+    from counton.statistics.measurement_choice import TableStatistic  # streams do not need it
+
+    return statistic.size if isinstance(statistic, TableStatistic) else name
+
+
 def in_words(definition: ReleaseMetadata, name: str, steps: range) -> str:
     """Describe the unit of privacy, the guarantee, and the released steps."""
     windows = definition.windows
@@ -555,7 +570,7 @@ def in_words(definition: ReleaseMetadata, name: str, steps: range) -> str:
     released = f"{windows.count(len(steps))} released"
     scope = f", {guarantee.scope}"
     if not windows.is_recurring:
-        released = f"{getattr(definition.statistic, 'size', definition.what)} released once"
+        released = f"{size_of_table(definition.statistic, definition.what)} released once"
         scope = ""
     lines = [
         f"{name}: {released}",

@@ -15,13 +15,13 @@ from counton.base.errors import (
     InvalidInputError,
     MissingOptionError,
     hide_secrets,
+    param,
 )
-from counton.base.errors import field as option_name
 from counton.base.exact import quote, text
 from counton.io.input_paths import left_in_folders
 from counton.job.common_options import Job
 from counton.job.statistic_objects import make_job
-from counton.job.typed_kwargs import EventSource, JobFields, StatisticName
+from counton.job.typed_kwargs import EventSource, JobOptions, StatisticName
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
 from counton.results.release import Release
 from counton.run.default_paths import default_state, is_named, state_beside
@@ -34,7 +34,7 @@ from counton.statistics import Statistic
 
 
 @with_keywords(
-    JobFields, {"allow_empty_windows": False, "expiring": False, "simple": False, "append": False}
+    JobOptions, {"allow_empty_windows": False, "expiring": False, "simple": False, "append": False}
 )
 def release(
     what: StatisticName | Statistic | Job,
@@ -44,7 +44,7 @@ def release(
     state: str | os.PathLike[str] | None = None,
     guarantee: Guarantee | None = None,
     progress: Progress = no_progress,
-    **more: Unpack[JobFields],
+    **more: Unpack[JobOptions],
 ) -> Release:
     """Release a statistic of events after each window that has ended, under one guarantee.
 
@@ -127,7 +127,7 @@ def release(
         stated |= _options_of_guarantee(guarantee, stated)
     job = make_job(what, events, state, **stated)
     if job.events is None:
-        raise InvalidInputError(f"{option_name('events')} is missing. Name the files of the rows")
+        raise InvalidInputError(f"{param('events')} is missing. Name the files of the rows")
     has_default_state = job.state is None
     if has_default_state:
         job = job.with_options(state=_default_state(job))
@@ -227,7 +227,7 @@ def _options_of_guarantee(guarantee: object, options: Mapping[str, Any]) -> dict
     for name in ("epsilon", "delta", "rho"):
         if options.get(name) is not None:
             raise InvalidInputError(
-                f"{option_name('guarantee')} and {option_name(name, options[name])} both state the "
+                f"{param('guarantee')} and {param(name, options[name])} both state the "
                 "privacy loss; give one of them"
             )
     if isinstance(guarantee, PureDP | ApproxDP | ZCDP):
@@ -241,6 +241,6 @@ def _options_of_guarantee(guarantee: object, options: Mapping[str, Any]) -> dict
             }
         return {"expiring": True, **guarantee.losses, **of_age}
     raise InvalidInputError(
-        f"{option_name('guarantee')} is {quote(guarantee)}; give PureDP(epsilon), "
+        f"{param('guarantee')} is {quote(guarantee)}; give PureDP(epsilon), "
         "ApproxDP(epsilon, delta), ZCDP(rho), ExpiringDP(epsilon) or ExpiringZCDP(rho)"
     )

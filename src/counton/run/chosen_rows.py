@@ -6,19 +6,20 @@ guarantee covers changes, rows that a snapshot lacks are subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
-from counton.io.aggregation import added_up
+from counton.io.aggregation import ROWS_AT_A_TIME, added_up
 from counton.io.row_assignment import Adds
 from counton.results.periods import period_of
 from counton.run.contribution_choice import (
     ChoiceCounts,
     first_of_each_id,
-    in_order,
     not_counted_before,
     of_other_ids,
     with_ranks,
@@ -28,9 +29,15 @@ from counton.run.contribution_slots import Slots, compare_slots
 from counton.run.discovered_groups import GroupNamesOfRun
 from counton.run.missing_rows import KeptRows, MissingRows
 from counton.run.planned_steps import NewRowsOfRun
-from counton.run.remembered_rows import DAY, FirstOpen, RememberedRows, change_of_memory
-from counton.run.row_buffer import RowBuffer
-from counton.run.terms import StreamTerms
+from counton.run.remembered_rows import (
+    DAY,
+    FirstOpen,
+    RememberedRows,
+    change_of_memory,
+    facts_kept,
+)
+from counton.run.row_buffer import RowBuffer, types_of_facts
+from counton.run.terms import Recognition, StreamTerms
 from counton.state.dedup import Secret
 from counton.windowing.lazy_polars import polars as pl
 
@@ -80,7 +87,8 @@ class ChosenRows:
     """The rows of a run that count. Secret.
 
     Attributes:
-        rows: new rows that count; the column ``code`` is the value with the row's rank.
+        rows: new rows that count, with what the state keeps of them. The column ``code`` is the
+            value with the row's rank.
         retracted: earlier rows that count no more.
         slots: if the guarantee covers changes, all rows of users that count now, and free slots.
         counts: numbers of the rows that do not count.
@@ -110,11 +118,8 @@ class ChosenRows:
             groups: number of groups.
             adds: how a row changes the sums of its group; None: it adds 1 to a single one.
         """
-        signed = [
-            self.rows.select("step", "group", total="code", times=pl.lit(1, pl.Int64)),
-            self.retracted.select("step", "group", "total", times=pl.lit(-1, pl.Int64)),
-        ]
-        return added_up(signed, groups, adds, pl.col("times")).rename({"group": "cell"})
+        signed = chain(_signed(self.rows, "code", 1), _signed(self.retracted, "total", -1))
+        return added_up(signed, groups, adds, pl.col("number")).rename({"group": "cell"})
 
     def users_to_keep(self, max_corrections: int) -> pl.DataFrame:
         """Return what the state keeps of users: new rows or, by period, all slots that changed."""
@@ -122,6 +127,34 @@ class ChosenRows:
             return self.rows
         changed = pl.concat([self.rows["period"], self.retracted["period"]]).unique()
         return self.slots.filter(pl.col("period").is_in(changed.implode()))
+
+
+def _signed(rows: pl.DataFrame, total: str, number: int) -> Iterator[pl.DataFrame]:
+    """Yield rows, some at a time, as they are added up.
+
+    Args:
+        total: name of the column of values.
+        number: 1 if the rows are added, -1 if they are subtracted.
+    """
+    for some in rows.iter_slices(ROWS_AT_A_TIME):
+        columns = some.select("step", "group", total=total).cast(pl.Int64)
+        yield columns.with_columns(number=pl.lit(number, pl.Int64))
+
+
+class _RecognisedRows(NamedTuple):
+    """The rows of some users beside those that were counted before. Secret.
+
+    Attributes:
+        new: rows that were not counted before.
+        slots: slots of the counted rows, as this input leaves them.
+        counted: number of counted rows that the input should have.
+        repeated: number of rows that repeat a counted one.
+    """
+
+    new: pl.DataFrame
+    slots: Slots
+    counted: int = 0
+    repeated: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,27 +165,24 @@ class RowChoice:
         terms: what defines the stream.
         groups: names of all groups, by their places.
         released: number of steps released before.
-        covered: windows of which rows may count: of a snapshot of some windows, those that it
-            covers and that are open; else all windows.
-        compares_rows: whether inputs may repeat counted rows, which are recognised by what they
-            say; else rows are new, or recognised by their ids.
+        choosable: windows of which rows may count (`PreparedRun.choosable_windows`).
     """
 
     terms: StreamTerms
     groups: Sequence[str]
     released: int
-    covered: range
-    compares_rows: bool
+    choosable: range
 
     def choose(self, buffer: RowBuffer, remembered: RememberedRows) -> ChosenRows:
         """Choose the rows that count, some users after others."""
         parts = []
         for portion, rows in buffer.portions():
             counted = portion.of(remembered.users, "user")
-            parts.append(self._choose_some(rows, counted, remembered, buffer.secret))
+            parts.append(self._choose_of_users(rows, counted, remembered, buffer.secret))
         chosen = reduce(ChosenRows.plus, parts)
-        if self.terms.id_column is None:
+        if self.terms.recognition is not Recognition.ID:
             return chosen
+        # Ids of counted rows belong to no portion, since the state keeps no user with them.
         compared = replace(chosen.compared, counted=remembered.ids.height)
         return replace(chosen, compared=compared)
 
@@ -166,54 +196,110 @@ class RowChoice:
             beyond_bound=open_rows.height - first.height,
             after_final=rows.height - open_rows.height,
         )
-        return first.sort("arrived").select(rows.columns), counts
+        return first.select(rows.columns), counts
 
-    def _choose_some(
+    def _choose_of_users(
         self,
         rows: pl.DataFrame,
         counted: pl.DataFrame,
         remembered: RememberedRows,
         secret: Secret,
     ) -> ChosenRows:
-        """Choose from all rows of some users, given those of theirs that have counted."""
+        """Choose from all rows of some users.
+
+        Args:
+            rows: the rows.
+            counted: rows of these users that earlier runs have counted.
+            remembered: what the state remembers of all users.
+            secret: key of digests.
+        """
         open_rows = self._of_open_windows(rows, remembered.first_open)
-        if self.terms.id_column is not None:
-            open_rows = _with_ids_of_units(open_rows, secret)
-        slots = Slots.all_kept(counted)
-        new = open_rows
-        should_be_there = counted.filter(self._is_covered()).height
-        repeated = 0
-        if self.terms.id_column is not None:
-            of_new_ids = of_other_ids(open_rows, remembered.ids["id"])
-            repeated = open_rows.height - of_new_ids.height
-            new = first_of_each_id(of_new_ids, self.groups)
-        elif self.compares_rows:
-            corrections = self.terms.max_corrections
-            slots = compare_slots(counted, open_rows, self.covered, corrections)
-            repeated = should_be_there - slots.missing - slots.retracted.height
-            new = not_counted_before(open_rows, slots.kept, self.groups)
-        unit = self.terms.privacy_unit
-        allowed = new if unit.user_column is None else remembered.without_refused(new)
-        chosen = within_bound(allowed, slots.kept, unit, self.groups)
-        digits = self.terms.group_statistic.rank_digits
-        chosen = with_ranks(chosen, slots.kept, digits, self.groups)
+        recognised = self._recognise(open_rows, counted, remembered, secret)
+        slots = recognised.slots
+        chosen = self._within_bound(recognised.new, slots.kept, remembered)
         counts = ChoiceCounts(
-            beyond_bound=new.height - chosen.height,
-            duplicates=open_rows.height - new.height,
+            beyond_bound=recognised.new.height - chosen.height,
+            duplicates=open_rows.height - recognised.new.height,
             after_final=rows.height - open_rows.height,
             missing=slots.missing,
             retracted=slots.retracted.height,
         )
-        slots_now = counted.clear()
-        if self.terms.max_corrections:
-            slots_now = slots.filled(in_order(chosen, self.groups).drop("code", "arrived"))
         compared = ComparedRows(
-            counted=should_be_there if self.compares_rows else 0,
-            repeated=repeated,
+            counted=recognised.counted,
+            repeated=recognised.repeated,
             new=chosen.height,
             by_window=self._numbers_by_window(slots, chosen),
         )
-        return ChosenRows(chosen.drop("arrived"), slots.retracted, slots_now, counts, compared)
+        return ChosenRows(
+            self._kept(chosen),
+            slots.retracted,
+            self._slots_afterwards(slots, chosen),
+            counts,
+            compared,
+        )
+
+    def _kept(self, chosen: pl.DataFrame) -> pl.DataFrame:
+        """Return the columns of chosen rows that are needed later, in narrow types."""
+        statistic = self.terms.group_statistic
+        types = types_of_facts(
+            self.terms.windowing.windows.steps,
+            len(self.groups),
+            has_values=bool(statistic.parts or statistic.rank_digits),
+        )
+        types["code"] = types["total"]
+        names = ("user", "period", *facts_kept(self.terms), "code", "id")
+        return chosen.select(name for name in names if name in chosen.columns).cast(types)
+
+    def _recognise(
+        self,
+        open_rows: pl.DataFrame,
+        counted: pl.DataFrame,
+        remembered: RememberedRows,
+        secret: Secret,
+    ) -> _RecognisedRows:
+        """Separate new rows from those that repeat counted ones."""
+        match self.terms.recognition:
+            case Recognition.ID:
+                with_ids = _with_ids_of_units(open_rows, secret)
+                of_new_ids = of_other_ids(with_ids, remembered.ids["id"])
+                return _RecognisedRows(
+                    new=first_of_each_id(of_new_ids, self.groups),
+                    slots=Slots.all_kept(counted),
+                    repeated=open_rows.height - of_new_ids.height,
+                )
+            case Recognition.FILE:  # files that were counted are not read
+                return _RecognisedRows(open_rows, Slots.all_kept(counted))
+            case Recognition.SNAPSHOT:
+                corrections = self.terms.max_corrections
+                slots = compare_slots(counted, open_rows, self.choosable, corrections)
+                should_be_there = counted.filter(self._is_choosable()).height
+                return _RecognisedRows(
+                    new=not_counted_before(open_rows, slots.kept, self.groups),
+                    slots=slots,
+                    counted=should_be_there,
+                    repeated=should_be_there - slots.missing - slots.retracted.height,
+                )
+
+    def _within_bound(
+        self, new: pl.DataFrame, counted: pl.DataFrame, remembered: RememberedRows
+    ) -> pl.DataFrame:
+        """Return the new rows for which their users have room, with their ranks.
+
+        Args:
+            new: new rows.
+            counted: counted rows of the same users, which take up room.
+            remembered: users that an erasure refuses.
+        """
+        unit = self.terms.privacy_unit
+        allowed = new if unit.user_column is None else remembered.without_refused(new)
+        chosen = within_bound(allowed, counted, unit, self.groups)
+        return with_ranks(chosen, counted, self.terms.group_statistic.rank_digits, self.groups)
+
+    def _slots_afterwards(self, slots: Slots, chosen: pl.DataFrame) -> pl.DataFrame:
+        """Return all slots once the chosen rows fill them; none unless slots are replaced."""
+        if not self.terms.max_corrections:
+            return slots.kept.clear()
+        return slots.filled(chosen.drop("code"))
 
     def _numbers_by_window(self, slots: Slots, added: pl.DataFrame) -> pl.DataFrame:
         """Return how many rows of each window are kept, retracted and added."""
@@ -226,8 +312,8 @@ class RowChoice:
             parts.append(counted)
         return pl.concat(parts, how="diagonal").fill_null(0)
 
-    def _is_covered(self) -> pl.Expr:
-        return pl.col("step").is_between(self.covered.start, self.covered.stop, closed="left")
+    def _is_choosable(self) -> pl.Expr:
+        return pl.col("step").is_between(self.choosable.start, self.choosable.stop, closed="left")
 
     def _of_open_windows(self, rows: pl.DataFrame, first_open: FirstOpen) -> pl.DataFrame:
         """Return the rows that may still count, with their periods and releasing steps."""
@@ -236,13 +322,13 @@ class RowChoice:
         due = pl.col("step")
         if not windows.lags:  # a late row counts at the next step
             due = pl.max_horizontal(due, pl.lit(self.released + 1, pl.Int64))
-        is_open = self._is_covered()
+        is_open = self._is_choosable()
         is_open &= pl.col("step") >= windows.first_open(self.released)
         is_open &= pl.col("period") >= first_open.period
-        if self.terms.id_column is not None:
+        if self.terms.recognition is Recognition.ID:
             is_open &= pl.col("us") // DAY >= first_open.day
         columns = {"period": period, "due": due, "replaced": pl.lit(0, pl.Int64)}
-        return rows.with_row_index("arrived").with_columns(**columns).filter(is_open)
+        return rows.with_columns(**columns).filter(is_open)
 
 
 def _with_ids_of_units(rows: pl.DataFrame, secret: Secret) -> pl.DataFrame:

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counton.base.errors import InvalidInputError
-from counton.base.errors import field as option_name
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import name_alone
 from counton.base.private import Private, reveal
 from counton.run.stream_spec import StreamSpec, amend_public_notes
@@ -120,7 +119,7 @@ def close_stream(
 def _check_withdrawal(words: str) -> None:
     if not words.strip() or not words.isprintable():
         raise InvalidInputError(
-            f"{option_name('withdrawn')} is {words!r}; give one line that says why the numbers are "
+            f"{param('withdrawn')} is {words!r}; give one line that says why the numbers are "
             "withdrawn, and what replaces them"
         )
 
@@ -132,5 +131,5 @@ def _refuse_dropped(name: str, waiting: Private[int]) -> None:
     wait = "1 row waits" if rows == 1 else f"{rows:,} rows wait"
     raise InvalidInputError(
         f"{wait} in stream {name!r} and would never be counted; release their windows first (late "
-        f"rows count in the next release), or give {option_name('drop_waiting', True)} to drop them"
+        f"rows count in the next release), or give {param('drop_waiting', True)} to drop them"
     )

@@ -50,7 +50,7 @@ class ChoiceCounts:
 
 
 def in_order(rows: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
-    """Return the rows in the order in which those of a unit count.
+    """Return the rows unit by unit, and those of each in the order in which they count.
 
     Groups stand in the order of their names: that of their places may depend on others' rows.
 
@@ -58,10 +58,11 @@ def in_order(rows: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
         groups: names of all groups, by their places.
     """
     ranks = pl.Series(groups, dtype=pl.String).rank("ordinal")
-    order = ["us", "rank_of_group", "total"]
-    if "id" in rows.columns:
-        order.append("id")
+    order = [*UNIT, "us", "rank_of_group", "total", "id"]
     ranked = rows.with_columns(rank_of_group=pl.lit(ranks).gather(pl.col("group")))
+    if "user" in rows.columns:  # a sort by several columns is fast if the first is in order
+        ranked = ranked.sort("user", maintain_order=True)
+    order = [name for name in order if name in ranked.columns]
     return ranked.sort(order, maintain_order=True).drop("rank_of_group")
 
 
@@ -85,6 +86,8 @@ def not_counted_before(
 
     Of rows with the same effect the first have counted: as many as ``counted`` has.
     """
+    if not counted.height:
+        return rows
     times = counted.group_by(EFFECT).agg(times_counted=pl.len())
     compared = rows.join(times, on=EFFECT, how="left", maintain_order="left")
     compared = compared.with_columns(pl.col("times_counted").fill_null(0))
@@ -99,6 +102,8 @@ def within_bound(
 ) -> pl.DataFrame:
     """Return the new rows for which their units have room: all, if no users are protected.
 
+    They are in the order in which they count (`in_order`), if users are protected.
+
     Args:
         rows: new rows.
         counted: rows that earlier runs have counted.
@@ -106,35 +111,15 @@ def within_bound(
     """
     if not isinstance(unit, User | DistinctUser):
         return rows
-    new = rows.with_columns(is_counted=pl.lit(value=False))
-    candidates = new
+    candidates = in_order(rows, groups).with_columns(is_counted=pl.lit(value=False))
     if counted.height:
         units = rows.select(UNIT).unique()
         theirs = counted.join(units, on=UNIT, how="semi")
         theirs = theirs.with_columns(is_counted=pl.lit(value=True))
-        candidates = pl.concat([theirs, new], how="diagonal")
-    has_room = pl.len().over(UNIT) <= _rows_with_room(unit)
-    is_chosen_anyway = candidates.filter(has_room & ~pl.col("is_counted"))
-    contested = candidates.filter(~has_room)
-    ordered = pl.concat(
-        [
-            contested.filter(pl.col("is_counted")),
-            in_order(contested.filter(~pl.col("is_counted")), groups),
-        ]
-    )
-    chosen = _first_of_unit(ordered, unit).filter(~pl.col("is_counted"))
-    return pl.concat([is_chosen_anyway, chosen]).select(rows.columns)
-
-
-def _rows_with_room(unit: User | DistinctUser) -> int:
-    """Return the largest number of rows of a unit of which all count, whatever they are."""
-    if (
-        isinstance(unit, DistinctUser)
-        or unit.once_per_window
-        or unit.max_contributions_per_group is not None
-    ):
-        return 1
-    return min(unit.max_contributions, unit.max_contributions_per_window or unit.max_contributions)
+        together = pl.concat([theirs, candidates], how="diagonal")
+        candidates = together.sort(UNIT, maintain_order=True)
+    chosen = _first_of_unit(candidates, unit)
+    return chosen.filter(~pl.col("is_counted")).select(rows.columns)
 
 
 def _first_of_unit(candidates: pl.DataFrame, unit: User | DistinctUser) -> pl.DataFrame:
@@ -154,7 +139,16 @@ def _first_of_unit(candidates: pl.DataFrame, unit: User | DistinctUser) -> pl.Da
 
 def _first(rows: pl.DataFrame, alike: Sequence[str], most: int) -> pl.DataFrame:
     """Return the first ``most`` of the rows that agree in some columns, and all counted ones."""
-    return rows.filter((_place_among(alike) < most) | pl.col("is_counted"))
+    place = _place_in_unit(rows) if tuple(alike) == UNIT else _place_among(alike)
+    return rows.filter((place < most) | pl.col("is_counted"))
+
+
+def _place_in_unit(rows: pl.DataFrame) -> pl.Series:
+    """Return the place, from 0 on, of each row in its unit. The rows stand unit by unit."""
+    unit = pl.struct(UNIT).rle_id().set_sorted()
+    first_of_unit = pl.col("row").min().over("unit")
+    numbered = rows.select(UNIT).with_row_index("row").with_columns(unit=unit)
+    return numbered.select(pl.col("row") - first_of_unit).to_series()
 
 
 def _in_first_groups(rows: pl.DataFrame, most: int) -> pl.DataFrame:

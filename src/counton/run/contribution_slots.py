@@ -17,7 +17,8 @@ from typing import NamedTuple
 from counton.run.contribution_choice import EFFECT, UNIT
 from counton.windowing.lazy_polars import polars as pl
 
-_EMPTY = ("step", "group", "total")
+#: Columns of the row that a slot holds; 0 in a free slot.
+_ROW_OF_SLOT = ("step", "group", "total")
 _place_in_unit = pl.int_range(pl.len()).over(UNIT)
 
 
@@ -50,12 +51,13 @@ class Slots(NamedTuple):
             new: new rows that count, in the order in which they were chosen, so that the order of
                 rows within a file decides nothing.
         """
+        # The k-th new row of a unit takes its k-th free slot.
         free = self.free.sort("replaced", maintain_order=True).with_columns(place=_place_in_unit)
         placed = new.drop("replaced").with_columns(place=_place_in_unit)
-        where = [*UNIT, "place"]
-        still_free = free.join(placed, on=where, how="anti")
-        numbers = free.select([*where, "replaced"])
-        filled = placed.join(numbers, on=where, how="left", maintain_order="left")
+        same_slot = [*UNIT, "place"]
+        still_free = free.join(placed, on=same_slot, how="anti")
+        times_replaced = free.select([*same_slot, "replaced"])
+        filled = placed.join(times_replaced, on=same_slot, how="left", maintain_order="left")
         filled = filled.with_columns(pl.col("replaced").fill_null(0))
         parts = [self.kept, still_free, filled]
         return pl.concat([part.select(self.kept.columns) for part in parts])
@@ -64,20 +66,38 @@ class Slots(NamedTuple):
 def compare_slots(
     slots: pl.DataFrame, snapshot: pl.DataFrame, covered: range, max_corrections: int
 ) -> Slots:
-    """Compare slots with the rows of a snapshot in covered windows."""
-    times = snapshot.group_by(EFFECT).agg(times_there=pl.len())
-    compared = slots.sort("replaced", descending=True, maintain_order=True)
-    compared = compared.join(times, on=EFFECT, how="left", maintain_order="left")
-    is_there = pl.int_range(pl.len()).over(EFFECT) < pl.col("times_there").fill_null(0)
-    is_covered = pl.col("step").is_between(covered.start, covered.stop, closed="left")
-    compared = compared.with_columns(is_missing=~is_there & is_covered)
-    is_retracted = pl.col("is_missing") & (pl.col("replaced") < max_corrections)
+    """Compare slots with the rows of a snapshot in covered windows.
+
+    Args:
+        slots: slots of some units.
+        snapshot: all rows of these units in the covered windows.
+        covered: the windows of which the snapshot has all rows, and that may change.
+        max_corrections: how often a slot may be replaced.
+    """
+    if not slots.height:
+        return Slots.all_kept(slots)
+    compared = _mark_missing(slots, snapshot, covered)
     is_free = pl.col("step") == 0
+    is_retracted = pl.col("is_missing") & (pl.col("replaced") < max_corrections)
     retracted = compared.filter(is_retracted).select(slots.columns)
-    freed = retracted.with_columns(pl.col("replaced") + 1, pl.col(_EMPTY) * 0)
+    freed = retracted.with_columns(pl.col("replaced") + 1, pl.col(_ROW_OF_SLOT) * 0)
     return Slots(
         kept=compared.filter(~is_retracted & ~is_free).select(slots.columns),
         free=pl.concat([compared.filter(is_free).select(slots.columns), freed]),
         retracted=retracted,
         missing=compared.filter(pl.col("is_missing") & ~is_retracted).height,
     )
+
+
+def _mark_missing(slots: pl.DataFrame, snapshot: pl.DataFrame, covered: range) -> pl.DataFrame:
+    """Return slots with a column that says whether the snapshot lacks their rows.
+
+    Of slots with the same row as many are kept as the snapshot has such rows: those replaced most
+    come first, since they have the fewest corrections left.
+    """
+    times = snapshot.group_by(EFFECT).agg(times_there=pl.len())
+    compared = slots.sort("replaced", descending=True, maintain_order=True)
+    compared = compared.join(times, on=EFFECT, how="left", maintain_order="left")
+    is_there = pl.int_range(pl.len()).over(EFFECT) < pl.col("times_there").fill_null(0)
+    is_covered = pl.col("step").is_between(covered.start, covered.stop, closed="left")
+    return compared.with_columns(is_missing=~is_there & is_covered)

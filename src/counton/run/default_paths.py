@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from counton.base.errors import MissingOptionError, field
+from counton.base.errors import MissingOptionError, param
 from counton.io.input_paths import is_database, is_table
 
 #: Ending of a state's default path.
@@ -47,7 +47,7 @@ def state_beside(events: object, *, append: bool) -> str:
     """
     if isinstance(events, list | tuple) and len(events) == 1:
         events = events[0]
-    example = field("state", "visits.db")
+    example = param("state", "visits.db")
     if path_of(events) is None:
         reason = "the events are no file, so the state has no usual name"
     elif isinstance(events, list | tuple):
@@ -65,9 +65,9 @@ def state_beside(events: object, *, append: bool) -> str:
             f"{events} is a link to a file that is counted in state {other_state} already, and "
             "another stream would spend privacy again"
         )
-        example = field("state", other_state)
+        example = param("state", other_state)
     raise MissingOptionError(
-        f"{field('state')} is missing: {reason}; give it, as in {example}", ["state"]
+        f"{param('state')} is missing: {reason}; give it, as in {example}", ["state"]
     )
 
 

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counton.base.errors import HorizonExceededError, InvalidInputError
-from counton.base.errors import field as option_name
+from counton.base.errors import HorizonExceededError, InvalidInputError, param
 from counton.run.terms import RunOptions, Snapshot
 from counton.windowing.windows import Windows, microseconds, moment
 
@@ -63,218 +62,218 @@ class EndedWindows(NamedTuple):
     until: int
 
 
-def ended_windows(
-    windows: Windows,
-    options: RunOptions,
-    times: RowTimes,
-    released: int,
-    now: datetime,
-    *,
-    is_new_stream: bool,
-    allows_missing_rows: bool,
-) -> EndedWindows:
-    """Return the windows that a run has released when it is done.
+@dataclass(frozen=True)
+class ReleaseClock:
+    """What decides which windows a run releases.
 
-    Args:
+    Attributes:
+        options: the stated time, and the release delay.
+        times: what the times of the rows say.
         released: number of windows released before.
         now: the current time.
         is_new_stream: whether the run begins the stream.
-        allows_missing_rows: whether any number of windows without a row is released.
-
-    Raises:
-        InvalidInputError: the stated time is in the future or before the first window begins; the
-            stream is of the past; or too many windows have ended since the newest row.
-        HorizonExceededError: the stated time, or the newest row, is after the last window.
     """
-    if released >= windows.steps or options.until == "end":
-        return EndedWindows(windows.steps, windows.end)
-    begin = microseconds(windows.start)
-    if times.more_follow and (times.newest is None or times.newest < begin):
-        return EndedWindows(0, begin)
-    if options.until == "latest-event":
-        until = _time_of_newest_row(windows, options, times, now, is_new_stream=is_new_stream)
-        return EndedWindows(windows.ended_by(until), until)
-    stated = _stated_time(windows, options, times, now, allows_missing_rows=allows_missing_rows)
-    until = stated - options.release_delay
-    if until <= begin:
-        _refuse_long_before(windows, options, stated)
-        return EndedWindows(0, until)
-    ended = EndedWindows(windows.ended_by(until), until)
-    if not allows_missing_rows:
-        _refuse_empty_windows(windows, options, times, released, ended.last)
-    return ended
 
+    windows: Windows
+    options: RunOptions
+    times: RowTimes
+    released: int
+    now: datetime
+    is_new_stream: bool
 
-def _stated_time(
-    windows: Windows,
-    options: RunOptions,
-    times: RowTimes,
-    now: datetime,
-    *,
-    allows_missing_rows: bool,
-) -> int:
-    """Return the time that the clock or the job states, at most that of the last release."""
-    last_release = windows.end + options.release_delay
-    if not isinstance(options.until, datetime):
-        is_past = now - moment(windows.end) > _PAST
-        if options.until == "clock" and is_past and not allows_missing_rows:
-            raise _data_of_the_past(windows, options, times)
-        return min(microseconds(now), last_release)
-    until = microseconds(options.until)
-    stated = option_name("until", windows.at(until))
-    if until > microseconds(now):
+    def ended_windows(self, *, allows_missing_rows: bool) -> EndedWindows:
+        """Return the windows that a run has released when it is done.
+
+        Args:
+            allows_missing_rows: whether any number of windows without a row is released.
+
+        Raises:
+            InvalidInputError: the stated time is in the future or before the first window begins;
+                the stream is of the past; or too many windows have ended since the newest row.
+            HorizonExceededError: the stated time, or the newest row, is after the last window.
+        """
+        windows = self.windows
+        if self.released >= windows.steps or self.options.until == "end":
+            return EndedWindows(windows.steps, windows.end)
+        if self._may_begin_later:
+            return EndedWindows(0, self._begin)
+        if self.options.until == "latest-event":
+            until = self._time_of_newest_row() - self.options.release_delay
+            return EndedWindows(windows.ended_by(until), until)
+        time = self._stated_time()
+        if time is None:
+            time = self._time_of_clock(allows_missing_rows=allows_missing_rows)
+        until = time - self.options.release_delay
+        if until <= self._begin:
+            self._refuse_long_before(time)
+            return EndedWindows(0, until)
+        ended = EndedWindows(windows.ended_by(until), until)
+        if not allows_missing_rows:
+            self._refuse_empty_windows(ended.last)
+        return ended
+
+    # --------------------------------------------------------------------------- moments of windows
+    @property
+    def _begin(self) -> int:
+        """The moment at which the first window begins."""
+        return microseconds(self.windows.start)
+
+    @property
+    def _last_release(self) -> int:
+        """The moment at which the last window is released."""
+        return self.windows.end + self.options.release_delay
+
+    @property
+    def _last_release_in_words(self) -> str:
+        return self.windows.at(min(self._last_release, _LATEST))
+
+    @property
+    def _may_begin_later(self) -> bool:
+        """Whether no row lies in a window yet, and more rows follow in further runs."""
+        newest = self.times.newest
+        return self.times.more_follow and (newest is None or newest < self._begin)
+
+    @property
+    def _last_window_with_rows(self) -> int:
+        """The last window that ended by the newest row; 0 without one."""
+        newest = self.times.newest_within
+        return 0 if newest is None else self.windows.ended_by(newest)
+
+    # ------------------------------------------------------------------------------ what states it
+    def _stated_time(self) -> int | None:
+        """Return the time that the job states; None if it leaves it to the clock."""
+        if not isinstance(self.options.until, datetime):
+            return None
+        until = microseconds(self.options.until)
+        stated = param("until", self.windows.at(until))
+        if until > microseconds(self.now):
+            raise InvalidInputError(
+                f"{stated} lies in the future, so rows would be missing. Give a time in the past"
+            )
+        if until > self._last_release:
+            last = self._last_release_in_words
+            raise HorizonExceededError(
+                f"{stated} is after the last window of the stream, {self.windows.steps:,}, which "
+                f"is released at {last}. Give {param('until', last)} for the rest of this stream. "
+                "Begin another stream for later rows"
+            )
+        return until
+
+    def _time_of_clock(self, *, allows_missing_rows: bool) -> int:
+        """Return the current time, at most that of the last release."""
+        is_past = self.now - moment(self.windows.end) > _PAST
+        if self.options.until == "clock" and is_past and not allows_missing_rows:
+            raise self._data_of_the_past()
+        return min(microseconds(self.now), self._last_release)
+
+    def _data_of_the_past(self) -> InvalidInputError:
+        """Build the error for a stream that ended long ago, so that the clock says nothing."""
+        stated = param("until", self._last_release_in_words)
+        if self.windows.steps - self._last_window_with_rows > 1 + self.options.max_empty_windows:
+            stated += f" with {param('allow_empty_windows', True)}"
+        return InvalidInputError(
+            f"The last window ended at {self.windows.at(self.windows.end)}, so the clock does not "
+            f"tell up to which time the data are complete. Give that time, at most {stated}; or "
+            f"{param('until', 'latest-event')}, which publishes the window of the newest row. "
+            f"If the stream should still run, correct {param('start')}, {param('every')} "
+            f"or {param('windows')}"
+        )
+
+    def _time_of_newest_row(self) -> int:
+        """Return the time of the newest row, if it may decide."""
+        windows = self.windows
+        newest = self.times.newest
+        if newest is None:
+            raise InvalidInputError(
+                "There are no rows, so none tells which windows have ended. Give "
+                f"{param('until')}, or add rows"
+            )
+        shown = windows.to_the_minute(newest)
+        if self.times.any_beyond:
+            raise HorizonExceededError(
+                f"The newest row ({shown}) is after the last window of the stream, "
+                f"{windows.steps:,}, which ends at {windows.at(windows.end)}. Give "
+                f"{param('until', self._last_release_in_words)} for the rest of this stream. "
+                "Begin another stream for later rows"
+            )
+        if newest > microseconds(self.now):
+            raise InvalidInputError(
+                f"The newest row ({shown}) lies in the future. Correct it, or give {param('until')}"
+            )
+        if self.is_new_stream and newest < self._begin:
+            raise InvalidInputError(
+                f"The newest row ({shown}) is before {windows.at(windows.start)}, when the first "
+                f"window begins. Correct {param('start')} or the rows"
+            )
+        return newest
+
+    # ------------------------------------------------------------------------------------- refusals
+    def _refuse_long_before(self, time: int) -> None:
+        """Refuse a stated time that is more than a window before the first one begins.
+
+        A scheduled run may come before its first window begins.
+        """
+        first_end = int(self.windows.ends(range(1, 2))[0])
+        length = first_end - self._begin
+        if not isinstance(self.options.until, datetime) or time > self._begin - length:
+            return
         raise InvalidInputError(
-            f"{stated} lies in the future, so rows would be missing. Give a time in the past"
+            f"{param('until', self.windows.at(time))} is not after "
+            f"{self.windows.at(self.windows.start)}, when the first window begins. Give a later "
+            f"time, or correct {param('start')}"
         )
-    if until > last_release:
-        last = windows.at(min(last_release, _LATEST))
-        raise HorizonExceededError(
-            f"{stated} is after the last window of the stream, {windows.steps:,}, which is "
-            f"released at {last}. Give {option_name('until', last)} for the rest of this stream. "
-            "Begin another stream for later rows"
-        )
-    return until
 
+    def _refuse_empty_windows(self, ended: int) -> None:
+        """Refuse to release windows if too many of them have no row: a file may be missing.
 
-def _data_of_the_past(windows: Windows, options: RunOptions, times: RowTimes) -> InvalidInputError:
-    """Build the error for a stream that ended long ago, so that the clock says nothing."""
-    last = windows.at(min(windows.end + options.release_delay, _LATEST))
-    stated = option_name("until", last)
-    newest = 0 if times.newest_within is None else windows.ended_by(times.newest_within)
-    if windows.steps - newest > 1 + options.max_empty_windows:
-        stated += f" with {option_name('allow_empty_windows', True)}"
-    return InvalidInputError(
-        f"The last window ended at {windows.at(windows.end)}, so the clock does not tell up to "
-        f"which time the data are complete. Give that time, at most {stated}; or "
-        f"{option_name('until', 'latest-event')}, which publishes the window of the newest row. "
-        f"If the stream should still run, correct {option_name('start')}, {option_name('every')} "
-        f"or {option_name('windows')}"
-    )
-
-
-def _refuse_long_before(windows: Windows, options: RunOptions, stated: int) -> None:
-    """Refuse a stated time that is more than a window before the first one begins.
-
-    A scheduled run may come before its first window begins.
-    """
-    begin = microseconds(windows.start)
-    first_window = int(windows.ends(range(1, 2))[0]) - begin
-    if not isinstance(options.until, datetime) or stated > begin - first_window:
-        return
-    raise InvalidInputError(
-        f"{option_name('until', windows.at(stated))} is not after {windows.at(windows.start)}, "
-        f"when the first window begins. Give a later time, or correct {option_name('start')}"
-    )
-
-
-def _time_of_newest_row(
-    windows: Windows, options: RunOptions, times: RowTimes, now: datetime, *, is_new_stream: bool
-) -> int:
-    """Return the time of the newest row, less the release delay, if it may decide."""
-    newest = times.newest
-    until = option_name("until")
-    if newest is None:
+        The window of the newest row counts too. A file of new rows has none of released windows.
+        """
+        last_with_rows = self._last_window_with_rows
+        new_and_empty = ended - max(last_with_rows, self.released)
+        empty = ended - last_with_rows if self.options.input.repeats_rows else new_and_empty
+        is_empty_snapshot = isinstance(self.options.input, Snapshot) and not self.times.any_rows
+        most = 1 + self.options.max_empty_windows
+        if new_and_empty <= 0 or (empty <= most and not is_empty_snapshot):
+            return
+        plural = "s" * (new_and_empty > 1)
         raise InvalidInputError(
-            f"There are no rows, so none tells which windows have ended. Give {until}, or add rows"
+            f"{self._stated_in_words()} would release {new_and_empty:,} window{plural}, but "
+            f"{self._newest_row_in_words(empty)}.{self._empty_windows_in_words(ended)} If a file "
+            f"is missing, add it.{self._remedy_for_the_past()} If nothing happened, give "
+            f"{param('allow_empty_windows', True)} for this run, or a larger "
+            f"{param('max_empty_windows')} for every run"
         )
-    shown = windows.to_the_minute(newest)
-    if times.any_beyond:
-        last = windows.at(min(windows.end + options.release_delay, _LATEST))
-        raise HorizonExceededError(
-            f"The newest row ({shown}) is after the last window of the stream, {windows.steps:,}, "
-            f"which ends at {windows.at(windows.end)}. Give {option_name('until', last)} for the "
-            "rest of this stream. Begin another stream for later rows"
-        )
-    if newest > microseconds(now):
-        raise InvalidInputError(
-            f"The newest row ({shown}) lies in the future. Correct it, or give {until}"
-        )
-    if is_new_stream and newest < microseconds(windows.start):
-        raise InvalidInputError(
-            f"The newest row ({shown}) is before {windows.at(windows.start)}, when the first "
-            f"window begins. Correct {option_name('start')} or the rows"
-        )
-    return newest - options.release_delay
 
+    def _stated_in_words(self) -> str:
+        if isinstance(self.options.until, datetime):
+            return param("until", self.windows.at(self.options.until))
+        if self.options.until == "now":
+            return param("until", "now")
+        return f"without {param('until')}, this run"
 
-def _refuse_empty_windows(
-    windows: Windows, options: RunOptions, times: RowTimes, released: int, ended: int
-) -> None:
-    """Refuse to release windows if too many of them have no row: a file may be missing.
-
-    The window of the newest row counts too. A file of new rows has none of released windows.
-    """
-    newest = 0 if times.newest_within is None else windows.ended_by(times.newest_within)
-    new_and_empty = ended - max(newest, released)
-    empty = ended - newest if options.repeats_rows else new_and_empty
-    is_empty_snapshot = isinstance(options.input, Snapshot) and not times.any_rows
-    if new_and_empty <= 0 or (empty <= 1 + options.max_empty_windows and not is_empty_snapshot):
-        return
-    last = "there is no row"
-    newest_window = 0
-    if times.newest_within is not None:
-        if times.newest_within >= microseconds(windows.start):
-            newest_window = newest + 1
+    def _newest_row_in_words(self, empty: int) -> str:
+        newest = self.times.newest_within
+        if newest is None:
+            return "there is no row"
         verb = "windows have" if empty > 1 else "window has"
-        last = (
-            f"the newest row is of {windows.to_the_minute(times.newest_within)}: {empty:,} {verb} "
-            f"ended since, more than {1 + options.max_empty_windows:,}"
+        return (
+            f"the newest row is of {self.windows.to_the_minute(newest)}: {empty:,} {verb} "
+            f"ended since, more than {1 + self.options.max_empty_windows:,}"
         )
-    without_rows = range(max(newest_window, released) + 1, ended + 1)
-    named = f" {windows.span(without_rows)} would have no row." if without_rows else ""
-    past = ""
-    if not isinstance(options.input, Snapshot) or options.input.lookback is None:
-        past = (
-            f" If the data are of the past, give {option_name('until', 'latest-event')}, which "
+
+    def _empty_windows_in_words(self, ended: int) -> str:
+        """Return a sentence that names the windows without a row, or nothing if there are none."""
+        newest = self.times.newest_within
+        window_of_newest = 0
+        if newest is not None and newest >= self._begin:
+            window_of_newest = self._last_window_with_rows + 1
+        without_rows = range(max(window_of_newest, self.released) + 1, ended + 1)
+        return f" {self.windows.span(without_rows)} would have no row." if without_rows else ""
+
+    def _remedy_for_the_past(self) -> str:
+        if self.options.input.lookback is not None:
+            return ""
+        return (
+            f" If the data are of the past, give {param('until', 'latest-event')}, which "
             "shows the time of the newest row."
         )
-    stated = f"without {option_name('until')}, this run"
-    if isinstance(options.until, datetime):
-        stated = option_name("until", windows.at(options.until))
-    elif options.until == "now":
-        stated = option_name("until", "now")
-    raise InvalidInputError(
-        f"{stated} would release {new_and_empty:,} window{'s' * (new_and_empty > 1)}, but {last}."
-        f"{named} If a file is missing, add it.{past} If nothing happened, give "
-        f"{option_name('allow_empty_windows', True)} for this run, or a larger "
-        f"{option_name('max_empty_windows')} for every run"
-    )
-
-
-def covered_windows(
-    windows: Windows,
-    options: RunOptions,
-    released: int,
-    ended: EndedWindows,
-) -> range:
-    """Return the numbers of the windows of which a snapshot holds all rows.
-
-    They depend on the job, the clock and the released step, never on rows: otherwise a row alone in
-    a window would wipe out the others.
-
-    Args:
-        released: number of windows released before.
-        ended: the windows that have ended.
-
-    Raises:
-        InvalidInputError: a window would be released that is not covered.
-    """
-    covers = options.input.lookback if isinstance(options.input, Snapshot) else None
-    if covers is None:
-        first = 1 if options.repeats_rows else max(released + 1 - windows.lags, 1)
-        return range(first, ended.last + 1)
-    # Windows that the release delay holds back count: the file has their rows in place of earlier
-    # ones.
-    last = windows.ended_by(ended.until + options.release_delay)
-    within = windows.within(covers, max(last, released))
-    covered = range(within.start, min(within.stop, max(ended.last, released) + 1))
-    if ended.last <= released or covered.start <= released + 1:
-        return covered
-    begin = windows.at(int(windows.ends(range(released, released + 1))[0]))
-    end = windows.at(int(windows.ends(range(covered.start - 1, covered.start))[0]))
-    raise InvalidInputError(
-        f"{option_name('lookback', covers)} reaches back to {end}, but the first window that is "
-        f"not released yet begins at {begin}, so windows would be released without their rows: "
-        f"give also the rows from {begin} to {end}, and a longer {option_name('lookback')} for "
-        "this run"
-    )

@@ -28,8 +28,13 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from counton.base.errors import ConcurrentWriterError, CountonError, InvalidInputError, StateError
-from counton.base.errors import field as option_name
+from counton.base.errors import (
+    ConcurrentWriterError,
+    CountonError,
+    InvalidInputError,
+    StateError,
+    param,
+)
 from counton.base.lengths import LATE_DAYS
 from counton.base.private import Private, reveal
 from counton.io.row_assignment import one_name
@@ -117,7 +122,7 @@ def erase_user(
     stated: object = user
     if not isinstance(stated, str) or not stated:
         raise InvalidInputError(
-            f"{option_name('user')} is not a text; give the user as it is written in the rows"
+            f"{param('user')} is not a text; give the user as it is written in the rows"
         )
     patience = _Patience(wait)
     streams = _kept_streams(state, stream, patience)
@@ -128,7 +133,7 @@ def erase_user(
             f"fixed one in {BUCKETS:,} of all future users is then not counted (where users count "
             "anew in each period: in periods up to the present one), and this cannot be "
             "undone. Check "
-            f"the name, and give {option_name('yes', True)} to go on"
+            f"the name, and give {param('yes', True)} to go on"
         )
     now = datetime.now(UTC) if now is None else now
     act = partial(_erase_user, state, user, key, now)
@@ -249,16 +254,16 @@ def check_retain(length: str, spec: StreamSpec) -> None:
     """
     if _parse_age(length, "retain").days >= LATE_DAYS:
         raise InvalidInputError(
-            f"{option_name('retain', length)} is too long, because users are erased after "
+            f"{param('retain', length)} is too long, because users are erased after "
             f"{LATE_DAYS} days anyway; give less, or leave it out"
         )
     if spec.terms.privacy_unit.rule.per is None:
         raise InvalidInputError(
-            f"{option_name('retain', length)} is for streams that erase users period by period, "
-            f"and this stream has no such periods: give {option_name('user')}, "
-            f"{option_name('max_contributions')} and {option_name('contribution_period')}, as in "
+            f"{param('retain', length)} is for streams that erase users period by period, "
+            f"and this stream has no such periods: give {param('user')}, "
+            f"{param('max_contributions')} and {param('contribution_period')}, as in "
             "per=1d, or leave "
-            f"{option_name('retain')} out"
+            f"{param('retain')} out"
         )
 
 
@@ -277,11 +282,11 @@ def retain(stream: Stream, spec: StreamSpec, length: str) -> None:
 
 
 def _parse_age(age: str, name: str) -> timedelta:
-    given: object = age
-    match = re.fullmatch(r"(\d{1,5})([dw])", given.strip()) if isinstance(given, str) else None
+    value: object = age
+    match = re.fullmatch(r"(\d{1,5})([dw])", value.strip()) if isinstance(value, str) else None
     if match is None:
         raise InvalidInputError(
-            f"{option_name(name)} is {age!r}; give a number of days or weeks, as in 90d or 12w"
+            f"{param(name)} is {age!r}; give a number of days or weeks, as in 90d or 12w"
         )
     days_of_unit = 7 if match[2] == "w" else 1
     return timedelta(days=int(match[1]) * days_of_unit)
@@ -380,7 +385,7 @@ def _await_rows(
             raise InvalidInputError(
                 f"rows wait in the inbox of stream {name!r}, and before they are counted the state "
                 "cannot tell whose they are: let the service count them, and give "
-                f"{option_name('wait', 60)} to wait up to 60 seconds for it"
+                f"{param('wait', 60)} to wait up to 60 seconds for it"
             )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.errors import field as option_name
+from counton.base.errors import param
 from counton.base.exact import refuse_overflow
 from counton.continual.design import largest_sum
 from counton.continual.node_distribution import distribution_for
@@ -56,7 +56,7 @@ def refuse_inexact(spec: StreamSpec, added: AddedSums, before: Amounts) -> None:
         remedy = "counts in larger units"
     else:
         size = added.largest
-        remedy = f"a coarser {option_name('resolution')} or narrower bounds"
+        remedy = f"a coarser {param('resolution')} or narrower bounds"
         if of_group.counts_units:  # numbers of events have no resolution
             remedy = "counts in larger units, or correct rows with too large a count"
     refuse_overflow(size, most, lambda: _too_large(size, most, remedy))

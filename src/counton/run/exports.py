@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counton.base.arguments import check_text
-from counton.base.errors import InvalidInputError, StateRolledBackError, StreamMismatchError
-from counton.base.errors import field as option_name
+from counton.base.errors import InvalidInputError, StateRolledBackError, StreamMismatchError, param
 from counton.base.table_schema import RESERVED
 from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.results.metadata import ReleaseMetadata
@@ -134,7 +133,7 @@ def check_export_path(out: str | os.PathLike[str], state: str | os.PathLike[str]
     formats = next((endings for endings in (PICTURES, PAGES) if ending in endings), None)
     if formats is None and ending not in (*TABLES, ".gz", ".zst"):
         raise InvalidInputError(
-            f"{option_name('output', path)} has an ending that is not known. Give "
+            f"{param('output', path)} has an ending that is not known. Give "
             f"{', '.join(TABLES)} for a table, {', '.join(PICTURES)} for a chart, or "
             f"{', '.join(PAGES)} for a web page"
         )
@@ -153,7 +152,7 @@ def only_name(names: Sequence[str]) -> str:
         raise StreamMismatchError("the state has released nothing yet: run a release first")
     if len(names) > 1:
         listed = ", ".join(map(repr, sorted(names)))
-        raise StreamMismatchError(f"the state has {listed}: choose with {option_name('stream')}")
+        raise StreamMismatchError(f"the state has {listed}: choose with {param('stream')}")
     return names[0]
 
 
@@ -219,7 +218,7 @@ def _refuse_choice(
     for name, value in choice.items():
         if value is not None:
             raise InvalidInputError(
-                f"{option_name(name, value)} does not apply to stream {reader.design.name!r}, "
+                f"{param(name, value)} does not apply to stream {reader.design.name!r}, "
                 f"which {reason}: leave it out"
             )
 
@@ -360,8 +359,8 @@ def publish(
         confidence_level = check_confidence_level(confidence_level)
         if remove:
             raise InvalidInputError(
-                f"{option_name('confidence_level', confidence_level)} is for published numbers, "
-                f"and {option_name('remove', True)} only removes them: leave one of the two out"
+                f"{param('confidence_level', confidence_level)} is for published numbers, "
+                f"and {param('remove', True)} only removes them: leave one of the two out"
             )
     with Store(state) as store:
         chosen = only_name(store.streams) if stream is None else stream
@@ -384,7 +383,7 @@ def _remove_published(name: str, place: sql_view.PublishTarget) -> Publication:
     if removed is None:
         raise StreamMismatchError(
             f"stream {name!r} is not published in {place.label}, and nothing was removed: correct "
-            f"{option_name('stream')} or {option_name('to')}"
+            f"{param('stream')} or {param('to')}"
         )
     return Publication(name, place.label, removed.last_window, 0)
 
@@ -406,7 +405,7 @@ def publish_new(
     if not is_made_by_job(source.details):
         raise InvalidInputError(
             f"stream {name!r} was not made from events, so its steps have no times, and it cannot "
-            f"be published: choose another {option_name('stream')}"
+            f"be published: choose another {param('stream')}"
         )
     spec = StreamSpec.of_stream(source)
     with place.transaction(write=True) as connection:

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from counton.io.input_paths import moments_named
 from counton.run.run_job import RunResult
-
-
-def repeats_all_rows(result: RunResult) -> bool:
-    """Return whether the input of a run has the rows of all released windows, too."""
-    query = result.job.query
-    names_since = query is not None and "since" in moments_named(str(query))
-    return not (result.job.append or names_since)
 
 
 def number_missing(result: RunResult) -> int:
     """Return how many counted rows the input of a run lacks. Exact: only for the operator."""
     counts = result.confidential_counts().input
-    if not repeats_all_rows(result):
+    if not result.options.input.repeats_rows:
         return 0
     return counts.missing or counts.choice.missing
 
@@ -29,7 +21,7 @@ def differing_rows_note(result: RunResult) -> str | None:
     """
     counts = result.confidential_counts().input
     differs = counts.changed or number_missing(result) or counts.late_uncounted
-    if result.after > result.before or not (differs and repeats_all_rows(result)):
+    if result.after > result.before or not (differs and result.options.input.repeats_rows):
         return None
     remedy = "to release these rows, begin a new stream with another name"
     if result.spec.terms.windowing.windows.lags:

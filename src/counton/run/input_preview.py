@@ -93,12 +93,12 @@ class FirstLook:
             return FirstFacts(None, None, totals)
         zone = str(job.timezone or "UTC")
         times = _moments(sample, time, zone, time_format)
-        known = times.filter(times > NO_MOMENT)
-        if known.is_empty():
+        known_times = times.filter(times > NO_MOMENT)
+        if known_times.is_empty():
             return FirstFacts(None, None, totals)
         clock = load_zone(zone)
-        first = moment(int(str(known.min()))).astimezone(clock)
-        newest = moment(int(str(known.max()))).astimezone(clock)
+        first = moment(int(str(known_times.min()))).astimezone(clock)
+        newest = moment(int(str(known_times.max()))).astimezone(clock)
         counts = columns_of_counts(some, time, times.head(_SOME_ROWS))
         return FirstFacts(first, newest, totals, counts)
 
@@ -145,8 +145,8 @@ def look_at(job: Job) -> FirstLook:
     separator = str(job.separator or ",")
     decimal: str | None = job.decimal or "."
     if beginning.has_csv and not job.has_stated("decimal"):
-        known = {column.name for column in times}
-        others = [sample[name] for name in sample.columns if name not in known]
+        time_names = {column.name for column in times}
+        others = [sample[name] for name in sample.columns if name not in time_names]
         decimal = decimal_sign(others, separator)
     return FirstLook(
         columns=tuple(names),

@@ -15,8 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
-from counton.base.errors import InvalidInputError
-from counton.base.errors import field as option_name
+from counton.base.errors import InvalidInputError, param
 from counton.base.lengths import days_in
 from counton.job.common_options import Job
 from counton.job.messages import parse_options
@@ -24,6 +23,7 @@ from counton.job.option_fields import section_of
 from counton.job.statistics import CountJob
 from counton.job.values import LATEST_ROW, NOW, QUARANTINE
 from counton.run.column_contents import TimeColumn
+from counton.run.covered_windows import covered_windows
 from counton.run.default_paths import (
     default_state,
     holds_new_events,
@@ -31,7 +31,7 @@ from counton.run.default_paths import (
     path_of,
     stem_of,
 )
-from counton.run.due_windows import EndedWindows, covered_windows
+from counton.run.due_windows import EndedWindows
 from counton.run.input_preview import FirstLook as FirstLook
 from counton.run.input_preview import look_at as look_at
 from counton.run.missing_rows import MAX_EMPTY_WINDOWS
@@ -72,7 +72,7 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[CountJob, PlannedJob]
     if job.time is not None and look.times and not (is_known or job.time_format):
         raise InvalidInputError(
             f"column {job.time!r} holds no times in a known format. Name another column, or state "
-            f"how its times are written, as in {option_name('time_format', '%d.%m.%Y')}"
+            f"how its times are written, as in {param('time_format', '%d.%m.%Y')}"
         )
     assert job.state is not None
     address = parse_address(job.state)
@@ -307,7 +307,7 @@ def refuse_state(job: Job) -> None:
     if file is not None and file.exists() and state == default_state(job.events):
         raise InvalidInputError(
             f"state {state!r} exists already, and options of its streams cannot change. Give "
-            f"another state ({option_name('state', 'other.db')}), or a new {option_name('stream')} "
+            f"another state ({param('state', 'other.db')}), or a new {param('stream')} "
             "for another stream in this state"
         )
 
@@ -349,7 +349,7 @@ def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[
             examples[name] = model.example.get(str(field.alias), name.upper())
     chosen = {name: examples.get(name, name.upper()) for name in asked}
     lines = [
-        f"{option_name(name, value)}: {model.model_fields[name].description}"
+        f"{param(name, value)}: {model.model_fields[name].description}"
         for name, value in chosen.items()
     ]
     # Examples are to be edited: they are not parsed, and may name files that do not exist.

@@ -2,7 +2,7 @@
 
 An input of all rows of some windows replaces what earlier inputs said of the open ones. So an
 export with a hole would become wrong final numbers, without a message. These refusals depend on the
-rows of an input. They are visible, and `docs/promised.md` lists them.
+rows of an input. They are visible, and `docs/guarantees/details.md` lists them.
 
 - The job states which windows an input covers, and one that is due has no row in any group.
   ``max-empty-windows`` says how many such windows in a row are usual.
@@ -22,8 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counton.base.errors import InvalidInputError
-from counton.base.errors import field as option_name
+from counton.base.errors import InvalidInputError, param
 from counton.run.terms import RunOptions
 from counton.windowing.windows import Windows
 
@@ -115,9 +114,9 @@ def refuse_holes(
     raise InvalidInputError(
         f"{source_name} has no row of {named}, and this run would release {count:,} "
         f"window{'s' * (count > 1)} without rows. Add the rows if they are missing. If nothing "
-        f"happened then, give {option_name('allow_empty_windows', True)} for this run. If such "
+        f"happened then, give {param('allow_empty_windows', True)} for this run. If such "
         "windows are usual, "
-        f"give {option_name('max_empty_windows')} for every run, chosen without looking at these "
+        f"give {param('max_empty_windows')} for every run, chosen without looking at these "
         "rows: the run "
         "stops at more windows in a row without rows"
     )
@@ -146,7 +145,7 @@ def refuse_shrunk_windows(
         f"{source_name} has less than half of the rows that the last input had of "
         f"{_join(named, len(shrunk))}, and this run would replace them. Add the rows if they are "
         "missing. If they were removed on purpose, give "
-        f"{option_name('allow_empty_windows', True)} for this run"
+        f"{param('allow_empty_windows', True)} for this run"
     )
 
 
@@ -165,9 +164,9 @@ def refuse_other_ids(source_name: str, id_column: str) -> None:
     """
     raise InvalidInputError(
         f"{source_name} has none of the ids that were counted before. If each export gives other "
-        f"ids ({option_name('row_id', id_column)}), its rows would count again: begin a stream of "
-        f"another {option_name('stream')} with ids that stay. If all rows are new, give "
-        f"{option_name('append', True)}"
+        f"ids ({param('row_id', id_column)}), its rows would count again: begin a stream of "
+        f"another {param('stream')} with ids that stay. If all rows are new, give "
+        f"{param('append', True)}"
     )
 
 
@@ -185,9 +184,9 @@ def refuse_other_users(options: RunOptions, source_name: str, user_column: str) 
         return
     raise InvalidInputError(
         f"{source_name} has none of the rows that were counted before. If each export gives users "
-        f"other names ({option_name('user', user_column)}), their rows would count again: give "
+        f"other names ({param('user', user_column)}), their rows would count again: give "
         "names that stay. If all these rows were removed on purpose, give "
-        f"{option_name('allow_empty_windows', True)} for this run"
+        f"{param('allow_empty_windows', True)} for this run"
     )
 
 
@@ -204,9 +203,9 @@ def refuse_other_rows(options: RunOptions, source_name: str) -> None:
         return
     raise InvalidInputError(
         f"{source_name} has none of the rows that were counted before, and it should have all rows "
-        f"since {option_name('start')}. If it has those of the last days, say of how many "
-        f"({option_name('lookback', '7d')}). If all earlier rows were removed on purpose, give "
-        f"{option_name('allow_empty_windows', True)} for this run"
+        f"since {param('start')}. If it has those of the last days, say of how many "
+        f"({param('lookback', '7d')}). If all earlier rows were removed on purpose, give "
+        f"{param('allow_empty_windows', True)} for this run"
     )
 
 

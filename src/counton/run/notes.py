@@ -8,8 +8,7 @@ from datetime import datetime
 
 import numpy as np
 
-from counton.base.errors import InvalidInputError
-from counton.base.errors import field as option_name
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import some_of, suggest, with_capital
 from counton.results.window_notes import WindowNote
 from counton.run.exports import only_name
@@ -63,7 +62,7 @@ def annotate(
     """
     if not note.strip() or not note.isprintable():
         raise InvalidInputError(
-            f"{option_name('note')} is {note!r}; give one line that says why the number is wrong"
+            f"{param('note')} is {note!r}; give one line that says why the number is wrong"
         )
     with Store(state) as store:
         stream = only_name(store.streams) if stream is None else stream
@@ -74,7 +73,7 @@ def annotate(
         _refuse_unknown_group(spec, stream, group)
         if withdraw and (not spec.description().shows_cells or spec.discovers_groups):
             raise InvalidInputError(
-                f"{option_name('withdraw', True)} is for counts and sums of declared groups: leave "
+                f"{param('withdraw', True)} is for counts and sums of declared groups: leave "
                 "it out, and the note stands beside the numbers"
             )
         new_note = WindowNote(step, group, note.strip(), withdraw)
@@ -100,7 +99,7 @@ def _released_step(reader: JournalReader, spec: StreamSpec, window: str | dateti
         return step
     last = windows.at(int(windows.ends(range(reader.step, reader.step + 1))[0]))
     raise InvalidInputError(
-        f"{option_name('window', window)} is in no window that stream {reader.name!r} has "
+        f"{param('window', window)} is in no window that stream {reader.name!r} has "
         f"released, from {windows.at(windows.start)} to {last}: give a moment in one of them"
     )
 
@@ -111,8 +110,8 @@ def _refuse_unknown_group(spec: StreamSpec, name: str, group: str | None) -> Non
         return
     near = with_capital(suggest(group, groups))
     raise InvalidInputError(
-        f"{option_name('group', group)} is no declared group of stream {name!r}. {near}Give one of "
-        f"{some_of(groups)}, or leave {option_name('group')} out"
+        f"{param('group', group)} is no declared group of stream {name!r}. {near}Give one of "
+        f"{some_of(groups)}, or leave {param('group')} out"
     )
 
 

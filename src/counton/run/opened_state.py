@@ -15,8 +15,8 @@ from counton.base.errors import (
     StateError,
     StateRolledBackError,
     StreamClosedError,
+    param,
 )
-from counton.base.errors import field as option_name
 from counton.base.private import reveal
 from counton.job.common_options import Job
 from counton.job.stream_name import usual_name
@@ -26,6 +26,7 @@ from counton.run.stream_spec import StreamSpec, without_public_notes
 from counton.state import Store, Stream
 from counton.state.database import reading
 from counton.state.dedup import Secret
+from counton.state.keys import KeySource
 from counton.state.ledger_rows import SpentUnit
 from counton.state.sqlite_file import NoStateError
 from counton.state.stream_reader import JournalReader
@@ -46,11 +47,11 @@ class OpenedState:
     def __init__(self, job: Job, key: Key | None = None) -> None:
         if job.state is None:
             raise InvalidInputError(
-                f"{option_name('state')} is missing. Give the path of a file or a database URL"
+                f"{param('state')} is missing. Give the path of a file or a database URL"
             )
         self.saved: JournalReader | None = None
         self._address = job.state
-        self._key: Any = job.key if key is None else key
+        self._key: KeySource = job.key if key is None else key
         self._rollback_guard = job.rollback_guard
         self._store: Store | None = None
         self._stream: Stream | None = None
@@ -121,7 +122,7 @@ class OpenedState:
         if spec.last_step is not None:
             raise StreamClosedError(
                 f"stream {self.name!r} was closed at window {spec.last_step:,} and releases "
-                f"nothing more; begin another {option_name('stream')}, or export what was released",
+                f"nothing more; begin another {param('stream')}, or export what was released",
                 spec.last_step,
             )
 

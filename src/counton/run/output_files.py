@@ -13,13 +13,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from counton.base.errors import CountonError, InvalidInputError
-from counton.base.errors import field as option_name
+from counton.base.errors import CountonError, InvalidInputError, param
 from counton.base.exact import quote
 from counton.results.metadata_codec import ATTRS, TABLES, facts_in, facts_of
-from counton.results.release import Release
+from counton.results.release import ChartWords, Release
 from counton.results.release_data import ReleaseData
 from counton.state.atomic_file import replace_file
 from counton.windowing.lazy_polars import polars as pl
@@ -62,7 +61,7 @@ def check_output(
         raise InvalidInputError(
             f"{str(path)!r} would be a web page, and a run writes tables ({', '.join(allowed)}). "
             "Then write the page from the state: counton export STATE "
-            f"{option_name('output', path.name)}"
+            f"{param('output', path.name)}"
         )
     if ending not in allowed:
         raise InvalidInputError(f"{str(path)!r} must end in one of {', '.join(allowed)}; rename it")
@@ -131,7 +130,7 @@ def refuse_another_streams(path: Path, noise_id: str | None) -> None:
                 f"{str(place)!r} was released by another stream ({quote(name)}), and this one "
                 "would replace it, or the description beside it. If that stream's state was moved "
                 "or lost, give it back, and its table goes on; else, as for a stream that follows "
-                f"an ended one, give another {option_name('output')}, or move this table away"
+                f"an ended one, give another {param('output')}, or move this table away"
             )
         if name is not None:
             return  # a table that may be replaced, with its description
@@ -241,7 +240,7 @@ def _times_as_text(table: pl.LazyFrame) -> pl.LazyFrame:
     return table.with_columns(pl.selectors.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%:z"))
 
 
-def write_release(numbers: ReleaseData, path: Path, **form: Any) -> None:
+def write_release(numbers: ReleaseData, path: Path, **form: Unpack[ChartWords]) -> None:
     """Write a release, by the ending of the path: a table with its description, a chart or a page.
 
     Args:
@@ -265,7 +264,7 @@ def write_figure(figure: Figure, path: Path) -> None:
     replace_file(path, partial(save_figure, figure))
 
 
-def draw_release(numbers: ReleaseData, path: Path, **form: Any) -> None:
+def draw_release(numbers: ReleaseData, path: Path, **form: Unpack[ChartWords]) -> None:
     """Write the charts of a release: of totals and of windows, in files beside each other."""
     try:
         figures = Release(numbers).figures(**form)
@@ -281,29 +280,25 @@ def draw_release(numbers: ReleaseData, path: Path, **form: Any) -> None:
         ) from error
 
 
-def write_page(
-    numbers: ReleaseData,
-    path: Path,
-    *,
-    title: str | None = None,
-    width: float | None = None,
-    **form: Any,
-) -> None:
+def write_page(numbers: ReleaseData, path: Path, **form: Unpack[ChartWords]) -> None:
     """Write a web page of a release: charts, numbers and the text on methods.
 
     Args:
         numbers: the released numbers.
         path: path of the file.
-        title: heading of the page and of its charts; None: what is measured.
-        width: width of the charts in inches; telephones get a narrow one.
-        form: further options of charts.
+        form: options of the charts. The title is the heading of the page, too; telephones get
+            charts that are not as wide as stated.
     """
     from counton.results.web_page import web_page
 
     release = Release(numbers)
 
     def draw(narrow: float | None, heading: str | None) -> Mapping[str, Figure]:
-        return release.figures(title=heading, width=narrow or width, **form)
+        words = form.copy()
+        words["title"] = heading
+        words["width"] = narrow or form.get("width")
+        return release.figures(**words)
 
+    title = form.get("title")
     text = web_page(numbers, release.methods(), draw if numbers.drawable else None, title)
     replace_file(path, lambda name: Path(name).write_text(text, "utf-8"))

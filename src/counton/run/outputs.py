@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from counton.base.arguments import check_text
-from counton.base.errors import CountonError, InvalidInputError
-from counton.base.errors import field as option_name
+from counton.base.errors import CountonError, InvalidInputError, param
 from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.io.input_paths import event_paths, is_file, refuse_among_events
 from counton.io.sources import Source
@@ -47,7 +46,7 @@ def check_outputs(
         check_width(width)
     if outputs.chart is not None and not description.shows_cells:
         raise InvalidInputError(
-            f"{option_name('chart', str(outputs.chart))} draws counts and sums over time, and this "
+            f"{param('chart', str(outputs.chart))} draws counts and sums over time, and this "
             f"is {description.kind}: leave it out, and draw the table"
         )
 

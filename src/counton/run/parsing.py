@@ -11,8 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
-from counton.base.errors import InvalidInputError, MissingOptionError
-from counton.base.errors import field as option_name
+from counton.base.errors import InvalidInputError, MissingOptionError, param
 from counton.base.series import Series
 from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.io.error_policy import MOST as MOST_BAD_ROWS
@@ -32,6 +31,7 @@ from counton.privacy.contribution import unit_without_period
 from counton.privacy.guarantees import guarantee_from
 from counton.results.metadata import period_anew
 from counton.results.periods import made_of_windows
+from counton.results.release import ChartWords
 from counton.run.missing_rows import MAX_EMPTY_WINDOWS, MAX_EMPTY_WINDOWS_OF_LOOKBACK
 from counton.run.statistic_parsing import (
     normal_domain,
@@ -54,6 +54,7 @@ from counton.run.terms import (
     NewRows,
     OutputFiles,
     PrivacyUnit,
+    Recognition,
     Revised,
     RowsWithIds,
     RunOptions,
@@ -187,11 +188,6 @@ def period_that_begins_anew(
 
 
 # ------------------------------------------------------------------------------- missing options
-def is_single_table(job: Job) -> bool:
-    """Return whether a job releases one table of rows without times."""
-    return job.time is None and job.windows is None and job.allows_single_table()
-
-
 def states_loss(job: Job) -> bool:
     """Return whether a job states the privacy loss, or the accuracy from which it follows."""
     return any(job.has_stated(name) for name in ("epsilon", "rho", "margin_of_error"))
@@ -200,27 +196,27 @@ def states_loss(job: Job) -> bool:
 def _refuse_missing(job: Job) -> None:
     """Refuse a job that lacks options that a new stream needs: one message names them all."""
     missing = [name for name in job.needs if job.value_of(name) is None]
-    if not is_single_table(job):
+    if not job.is_single_table():
         missing += [name for name in _OF_WINDOWS if job.value_of(name) is None]
         has_horizon = any(
             map(job.has_stated, ("windows", "expected_windows", "allowed_lateness", "expiring"))
         )
         if not has_horizon:
             missing.append("windows")
-    shown = [option_name(name) for name in missing]
-    has_targets = is_single_table(job) and job.has_stated("target")
+    shown = [param(name) for name in missing]
+    has_targets = job.is_single_table() and job.has_stated("target")
     if not (states_loss(job) or has_targets):
         missing.append("epsilon")
-        shown.append(f"{option_name('epsilon')} or {option_name('rho')}")
+        shown.append(f"{param('epsilon')} or {param('rho')}")
     if not missing:
         return
     for name in needed_of_columns(job):
         missing.append(name)
-        shown.append(option_name(name))
+        shown.append(param(name))
     several = " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
     raise MissingOptionError(
         f"a new stream of {job.statistic} needs {several}; choose without looking at the data, or "
-        f"correct {option_name('state')} or {option_name('stream')} if the stream exists",
+        f"correct {param('state')} or {param('stream')} if the stream exists",
         missing,
     )
 
@@ -247,7 +243,7 @@ def parse_terms(job: Job) -> StreamTerms:
         strategy="auto" if job.strategy is None else cast("str | StreamStrategy", job.strategy),
         metric=job.metric or "mean",
         is_simple=job.simple,
-        takes_new_rows=job.append or job.row_id is not None,
+        recognition=_parse_recognition(job),
         id_column=None if job.row_id is None else str(job.row_id),
         max_corrections=job.max_corrections or 0,
         time_format=None if job.time_format is None else str(job.time_format),
@@ -255,9 +251,15 @@ def parse_terms(job: Job) -> StreamTerms:
     )
 
 
+def _parse_recognition(job: Job) -> Recognition:
+    if job.row_id is not None:
+        return Recognition.ID
+    return Recognition.FILE if job.append else Recognition.SNAPSHOT
+
+
 def _parse_windowing(job: Job) -> Windowing:
     """Return the windows that a job states; impossible ones are refused."""
-    if is_single_table(job):
+    if job.is_single_table():
         return SingleTable()
     every = str(job.every)
     timezone = str(job.timezone)
@@ -290,10 +292,10 @@ def _refuse_too_many_versions(lateness: str, every: str) -> None:
     number = every.rstrip("smhdwo")
     longest = f"{most * int(number)}{every.removeprefix(number)}"
     raise InvalidInputError(
-        f"{option_name('allowed_lateness', lateness)} publishes a window anew after each of "
+        f"{param('allowed_lateness', lateness)} publishes a window anew after each of "
         f"{lags:,} further "
         f"windows of {every}, and at most {most:,} are possible: give at most {longest}, or a "
-        f"longer {option_name('every')}"
+        f"longer {param('every')}"
     )
 
 
@@ -308,8 +310,8 @@ def _parse_groups(job: Job) -> Groups:
     other = job.value_of("other_group")
     if other is not None and (not other.strip() or other in declared):
         raise InvalidInputError(
-            f"{option_name('other_group')} is {other!r}, which is empty or one of "
-            f"{option_name('groups')}; give another name"
+            f"{param('other_group')} is {other!r}, which is empty or one of "
+            f"{param('groups')}; give another name"
         )
     return Declared(column, declared, other)
 
@@ -364,7 +366,7 @@ def check_period(per: str, timezone: str) -> None:
         Windows(datetime.fromisoformat("2000-01-01T00:00+00:00"), per, 1, timezone)
     except InvalidInputError as error:
         raise InvalidInputError(
-            f"{option_name('contribution_period', per)} is not the length of a period: {error}"
+            f"{param('contribution_period', per)} is not the length of a period: {error}"
         ) from None
 
 
@@ -410,7 +412,6 @@ def parse_run(job: Job, terms: StreamTerms) -> RunOptions:
     unlisted = job.value_of("unlisted_groups")
     return RunOptions(
         input=_parse_input(job),
-        repeats_rows=_repeats_rows(job),
         until=_parse_until(job, terms.windowing),
         release_delay=microseconds_of(
             None if job.release_delay is None else str(job.release_delay)
@@ -434,32 +435,24 @@ def parse_outputs(job: Job) -> OutputFiles:
     if stated and job.chart is None:
         name = next(iter(stated))
         raise InvalidInputError(
-            f"{option_name(name, stated[name])} is for a chart, and no chart is drawn; give "
-            f"{option_name('chart')} too, or leave it out"
+            f"{param(name, stated[name])} is for a chart, and no chart is drawn; give "
+            f"{param('chart')} too, or leave it out"
         )
     return OutputFiles(
         table=None if job.output is None else Path(job.output),
         chart=None if job.chart is None else Path(job.chart),
-        chart_form=stated,
+        chart_form=cast(ChartWords, stated),
     )
 
 
 def _parse_input(job: Job) -> InputKind:
+    begins_at_moment = job.query is not None and "since" in moments_named(str(job.query))
     if job.row_id is not None:
-        return RowsWithIds(str(job.row_id), only_new_rows=job.append)
-    return (
-        NewRows() if job.append else Snapshot(None if job.lookback is None else str(job.lookback))
-    )
-
-
-def _repeats_rows(job: Job) -> bool:
-    """Return whether a job's input has the rows of released windows, too.
-
-    Files of new rows do not have them, nor does the result of a query with ``{since}``.
-    """
+        return RowsWithIds(str(job.row_id), repeats_rows=not (job.append or begins_at_moment))
     if job.append:
-        return False
-    return job.query is None or "since" not in moments_named(str(job.query))
+        return NewRows()
+    lookback = None if job.lookback is None else str(job.lookback)
+    return Snapshot(lookback, repeats_rows=not begins_at_moment)
 
 
 def _parse_max_empty_windows(job: Job) -> int:

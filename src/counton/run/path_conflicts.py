@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from counton.base.errors import CountonError, InvalidInputError, field
+from counton.base.errors import CountonError, InvalidInputError, param
 from counton.io.input_paths import event_paths, is_file, refuse_among_events
 from counton.job.common_options import Job
 from counton.job.custom_strategies import is_file_of
@@ -123,7 +123,7 @@ def refuse_publishing_over(jobs: Mapping[str, Job], to: str) -> None:
     Raises:
         InvalidInputError: a job uses the file.
     """
-    address = parse_address(to, field("to"))
+    address = parse_address(to, param("to"))
     if address.file is None:
         return
     owners = [name for name, job in jobs.items() if state_of(job) == address.label]
@@ -132,7 +132,7 @@ def refuse_publishing_over(jobs: Mapping[str, Job], to: str) -> None:
     if owners:
         other = next(name for name in jobs if name not in owners)
         raise InvalidInputError(
-            f"{field('to', to)} in [publish] is the state of job {owners[0]!r}, which is secret, "
+            f"{param('to', to)} in [publish] is the state of job {owners[0]!r}, which is secret, "
             f"and job {other!r} has another state: give a file of its own for the published numbers"
         )
     published = {
@@ -144,7 +144,7 @@ def refuse_publishing_over(jobs: Mapping[str, Job], to: str) -> None:
         for path in (*_written_paths(name, job), *_kept_paths(name, job)):
             if not published.isdisjoint(path.identities()):
                 raise InvalidInputError(
-                    f"{field('to', to)} in [publish] is {str(path.path)!r}, which job {name!r} "
+                    f"{param('to', to)} in [publish] is {str(path.path)!r}, which job {name!r} "
                     f"uses ({path.key}): give a file of its own for the published numbers"
                 )
 

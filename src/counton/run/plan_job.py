@@ -39,7 +39,7 @@ from counton.run.stream_spec import StreamSpec
 from counton.run.terms import SingleTable
 from counton.state import Store
 from counton.state.ledger_rows import SpentUnit
-from counton.statistics import Grouped, Report
+from counton.statistics import AccumulatorStatistic, Grouped, Report
 from counton.statistics.by_group import inner_of
 from counton.statistics.report_budget import budget_shares
 from counton.windowing.lazy_polars import polars as pl
@@ -365,7 +365,7 @@ def _with_share_and_percent(
 
 def _with_share(
     number: PlannedNumber, planned: PlannedJob, report: Report
-) -> tuple[PlannedNumber, Any]:
+) -> tuple[PlannedNumber, AccumulatorStatistic]:
     """Return a number of a report with the member that it belongs to, and this member."""
     names = [name for name in report.statistics if f"{number.what} ".startswith(f"{name} ")]
     part = max(names, key=len)

@@ -68,12 +68,12 @@ def _refuse_missing_rows(prepared: PreparedRun, missing: MissingRows) -> None:
     options = prepared.options
     source_name = reveal(prepared.source).name
     user_column = terms.privacy_unit.user_column
-    if missing.are_all and (prepared.spec.takes_whole_windows or options.repeats_rows):
+    if missing.are_all and (prepared.spec.takes_whole_windows or options.input.repeats_rows):
         if terms.id_column is not None:
             refuse_other_ids(source_name, terms.id_column)
         elif user_column is not None:
             refuse_other_users(options, source_name, user_column)
-        elif not prepared.states_covers:
+        elif options.input.lookback is None:
             refuse_other_rows(options, source_name)
     refuse_shrunk_windows(options, prepared.windows, source_name, missing.open_windows)
 

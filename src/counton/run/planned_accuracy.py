@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counton.base.errors import InvalidInputError, StreamMismatchError
-from counton.base.errors import field as option_name
+from counton.base.errors import InvalidInputError, StreamMismatchError, param
 from counton.continual import Design
 from counton.continual.design import design_for
 from counton.job.common_options import Job
@@ -84,9 +83,9 @@ def reached_halfwidths(spec: StreamSpec, accuracy: WantedAccuracy) -> ReachedHal
         windows = count_windows(spec)
         if rows is not None and windows is None:
             raise InvalidInputError(
-                f"{option_name('expected_rows', rows)} is the number of rows by the last window, "
-                f"and this stream has no last window. Give {option_name('windows')}, or leave "
-                f"{option_name('expected_rows')} out"
+                f"{param('expected_rows', rows)} is the number of rows by the last window, "
+                f"and this stream has no last window. Give {param('windows')}, or leave "
+                f"{param('expected_rows')} out"
             )
         by_name = halfwidths_at(
             spec, (last,), accuracy.confidence_level, rows=rows, windows=windows, over=accuracy.over
@@ -113,9 +112,9 @@ def refuse_less_accurate(spec: StreamSpec, job: Job, name: str) -> None:
     reached = reached_halfwidths(spec, accuracy)
     if reached.factor > 1:
         raise StreamMismatchError(
-            f"{option_name('margin_of_error', job.margin_of_error)} is less than stream {name!r} "
+            f"{param('margin_of_error', job.margin_of_error)} is less than stream {name!r} "
             f"has ({reached}). "
-            f"Leave it out, or give another {option_name('stream')}"
+            f"Leave it out, or give another {param('stream')}"
         )
 
 

@@ -528,26 +528,30 @@ class PlannedSteps:
         Yields:
             The fraction of new steps that were written before it, and the content.
         """
-        new = self.span.new_steps
         if not (self.changes_anything or is_needed):
             if new_facts is not None:
                 yield 0.0, Private(CommitInput(details=new_facts))
             return
+        parts = self._steps_of_transactions()
+        for number, steps in enumerate(parts):
+            is_first = number == 0
+            content = self.commit_input(
+                steps,
+                is_first=is_first,
+                is_last=number == len(parts) - 1,
+                new_facts=new_facts if is_first else None,
+            )
+            yield number / len(parts), Private(content)
+
+    def _steps_of_transactions(self) -> list[range]:
+        """Return the new steps of each transaction; a run without new steps has one, of none."""
+        new = self.span.new_steps
         size = max(1, len(new))
         if self.rows.can_be_given_again:
             size = max(1, _VALUES_OF_TRANSACTION // max(1, self.measurement.sums))
-        chunks = [new[begin : begin + size] for begin in range(0, len(new), size)] or [new]
-        for place, steps in enumerate(chunks):
-            is_first = place == 0
-            addition = self.addition(
-                steps,
-                is_first=is_first,
-                is_last=place == len(chunks) - 1,
-                new_facts=new_facts if is_first else None,
-            )
-            yield place / len(chunks), Private(addition)
+        return [new[begin : begin + size] for begin in range(0, len(new), size)] or [new]
 
-    def addition(
+    def commit_input(
         self,
         steps: range,
         *,
@@ -579,19 +583,26 @@ class PlannedSteps:
         The shape is ``(steps, *cells)``. If windows are revised, a last axis has an entry for each
         version: the first for the step's own window, the next for the window before it.
         """
-        due = self.totals.filter(_is_due()).with_columns(at=self._step_that_counts())
-        due = due.filter(pl.col("at").is_between(steps.start, steps.stop, closed="left"))
-        at = due["at"].to_numpy()
-        cell = due["cell"].to_numpy()
-        amounts = (due["seen_total"] - due["counted_total"]).to_numpy()
         versions = self.span.windows.lags + 1
-        dense = np.zeros((len(steps), versions, self.measurement.sums), np.int64)
-        version = at - due["step"].to_numpy() if self.span.revises else np.zeros_like(at)
-        np.add.at(dense, (at - steps.start, version, cell), amounts)
-        cells = self.measurement.cells(dense.reshape(-1, self.measurement.sums))
+        sums = self._sums_of_versions(steps, versions)
+        cells = self.measurement.cells(sums.reshape(-1, self.measurement.sums))
         if not self.span.revises:
             return cells
         return np.moveaxis(cells.reshape((len(steps), versions, *cells.shape[1:])), 1, -1)
+
+    def _sums_of_versions(self, steps: range, versions: int) -> NDArray[np.int64]:
+        """Return what each step adds to each sum of each version: ``(steps, versions, sums)``."""
+        due = self.totals.filter(_is_due()).with_columns(counting_step=self._counting_step())
+        is_counted = pl.col("counting_step").is_between(steps.start, steps.stop, closed="left")
+        due = due.filter(is_counted)
+        counting_step = due["counting_step"].to_numpy()
+        version = np.zeros_like(counting_step)
+        if self.span.revises:
+            version = counting_step - due["step"].to_numpy()
+        amounts = (due["seen_total"] - due["counted_total"]).to_numpy()
+        sums = np.zeros((len(steps), versions, self.measurement.sums), np.int64)
+        np.add.at(sums, (counting_step - steps.start, version, due["cell"].to_numpy()), amounts)
+        return sums
 
     def observed(
         self, steps: range, *, is_first: bool, is_last: bool
@@ -609,26 +620,22 @@ class PlannedSteps:
             return {}
         totals = self.totals.filter(_step.is_between(int(windows[0]), int(windows[-1])))
         totals = totals.filter(_step.is_in(windows))
-        place = np.searchsorted(windows, totals["step"].to_numpy())
+        window_index = np.searchsorted(windows, totals["step"].to_numpy())
         cell = totals["cell"].to_numpy()
-        is_counted = _step < steps.stop if steps else pl.lit(value=False)
         measures = self.measurement.kept
-        numbers = totals.select(f"seen_{name}" for name in measures)
-        counted = totals.select(f"counted_{name}" for name in measures)
-        extremes = [0]
-        for column in (*numbers.get_columns(), *counted.get_columns()):
-            extremes += [int(column.min() or 0), int(column.max() or 0)]  # type: ignore[arg-type]
-        kind = narrowest(min(extremes), max(extremes))
-        packed = np.zeros((len(windows), 2, len(measures), self.measurement.sums), kind)
+        arrays = np.zeros(
+            (len(windows), 2, len(measures), self.measurement.sums), _narrowest(totals, measures)
+        )
+        is_counted = _step < steps.stop if steps else pl.lit(value=False)
         for number, measure in enumerate(measures):
             seen = pl.col(f"seen_{measure}")
             counted_before = pl.col(f"counted_{measure}")
             after = totals.select(
                 seen=seen, counted=pl.when(is_counted).then(seen).otherwise(counted_before)
             )
-            packed[place, 0, number, cell] = after["seen"].to_numpy()
-            packed[place, 1, number, cell] = after["counted"].to_numpy()
-        return dict(zip(windows.tolist(), packed, strict=True))
+            arrays[window_index, 0, number, cell] = after["seen"].to_numpy()
+            arrays[window_index, 1, number, cell] = after["counted"].to_numpy()
+        return dict(zip(windows.tolist(), arrays, strict=True))
 
     def added_sums(self, *, one_step_alone: bool) -> AddedSums:
         """Return bounds on what the rows add to exact sums.
@@ -641,19 +648,22 @@ class PlannedSteps:
             released_together = [_step]
         else:
             size = (_seen_total - _counted_total).abs()
-            released_together = [self._step_that_counts()] if one_step_alone else []
-        places = self.measurement.sums_of_group
-        sizes = self.totals.with_columns(size=size, place=pl.col("cell") % places)
+            released_together = [self._counting_step()] if one_step_alone else []
+        n_accumulators = self.measurement.sums_of_group
+        accumulator = pl.col("cell") % n_accumulators
+        sizes = self.totals.with_columns(size=size, accumulator=accumulator)
         of_cells = sizes.group_by(["cell", *released_together]).agg(pl.col("size").sum())
-        of_places = sizes.group_by(["place", *released_together]).agg(
+        of_accumulators = sizes.group_by(["accumulator", *released_together]).agg(
             pl.col("size").cast(pl.Float64).sum()
         )
-        largest_of_places = np.zeros(places)
+        largest_of_accumulators = np.zeros(n_accumulators)
         np.maximum.at(
-            largest_of_places, of_places["place"].to_numpy(), of_places["size"].to_numpy()
+            largest_of_accumulators,
+            of_accumulators["accumulator"].to_numpy(),
+            of_accumulators["size"].to_numpy(),
         )
         largest = int(of_cells["size"].max() or 0)  # type: ignore[arg-type]
-        return AddedSums(largest, largest_of_places)
+        return AddedSums(largest, largest_of_accumulators)
 
     def _late_row_stats(self) -> LateRowStats | None:
         """Return the numbers of rows to keep; a single table has no late rows."""
@@ -661,9 +671,19 @@ class PlannedSteps:
             return None
         return self.rows.late_row_stats(self.arrivals_before, self.counts, self.measurement)
 
-    def _step_that_counts(self) -> pl.Expr:
+    def _counting_step(self) -> pl.Expr:
         """The step that counts what is due: the next one, or that of the rows' own window."""
-        return pl.max_horizontal(_step, pl.lit(self.span.released + 1)).alias("at")
+        next_step = pl.lit(self.span.released + 1)
+        return pl.max_horizontal(_step, next_step).alias("counting_step")
+
+
+def _narrowest(totals: pl.DataFrame, measures: Sequence[str]) -> np.dtype[Any]:
+    """Return the narrowest type of integers that holds all totals."""
+    extremes = [0]
+    for name in measures:
+        for column in (totals[f"seen_{name}"], totals[f"counted_{name}"]):
+            extremes += [int(column.min() or 0), int(column.max() or 0)]  # type: ignore[arg-type]
+    return narrowest(min(extremes), max(extremes))
 
 
 def _is_due() -> pl.Expr:

@@ -9,11 +9,9 @@ from typing import Any, cast
 import numpy as np
 
 from counton.base.distributions import BoundedChange, DiscreteLaplace
-from counton.base.errors import InvalidInputError
-from counton.base.errors import field as option_name
+from counton.base.errors import InvalidInputError, param
 from counton.base.lengths import has_same_length
 from counton.base.series import WORKLOADS
-from counton.base.strategy_names import FAMILIES, PAPERS
 from counton.continual import Design
 from counton.continual.node_distribution import distribution_for
 from counton.job.common_options import Job
@@ -107,8 +105,8 @@ def _with_loss_of_targets(job: Job) -> StreamSpec:
     wanted = table.as_wanted()
     if wanted is None:
         raise InvalidInputError(
-            f"the privacy loss is missing; give {option_name('rho', 0.5)} for example, or state "
-            f"the accuracy by {option_name('target', 'LEVEL=STD,...')}, from which the loss is "
+            f"the privacy loss is missing; give {param('rho', 0.5)} for example, or state "
+            f"the accuracy by {param('target', 'LEVEL=STD,...')}, from which the loss is "
             "computed"
         )
     resolved, guarantee = wanted
@@ -162,11 +160,11 @@ def _refuse_shifted_periods(terms: StreamTerms) -> None:
     if split is None:
         return
     raise InvalidInputError(
-        f"{option_name('contribution_period', per)}: a period begins at "
+        f"{param('contribution_period', per)}: a period begins at "
         f"{windows.at(split.period_begin)}, inside "
         f"the window of {windows.every} that begins at {windows.at(split.window_begin)}. One user "
         "would count twice in that window. Let windows begin where periods begin "
-        f"({option_name('start')}), or give another {option_name('contribution_period')}"
+        f"({param('start')}), or give another {param('contribution_period')}"
     )
 
 
@@ -205,7 +203,7 @@ def _contribution(terms: StreamTerms, statistic: AccumulatorStatistic) -> Contri
 
 def _refuse_corrections(terms: StreamTerms, contribution: ContributionBound) -> None:
     """Refuse a number of corrections of a row that a guarantee cannot cover."""
-    corrections = option_name("max_corrections", terms.max_corrections)
+    corrections = param("max_corrections", terms.max_corrections)
     if terms.max_corrections > MOST_CORRECTIONS:
         raise InvalidInputError(f"{corrections} is above {MOST_CORRECTIONS}; give at most that")
     pattern = contribution.pattern
@@ -213,8 +211,9 @@ def _refuse_corrections(terms: StreamTerms, contribution: ContributionBound) -> 
     is_proven &= contribution.relation != "replace"
     if terms.privacy_unit.user_column is not None:
         rule = terms.privacy_unit.rule
-        has_other_bounds = rule.each is not None or rule.distinct or rule.most_a_window is not None
-        is_proven &= pattern is None and not has_other_bounds
+        assert not rule.distinct  # job/incompatible.py refuses it, and a bound for each window
+        assert rule.most_a_window is None
+        is_proven &= pattern is None and rule.each is None
     if not is_proven:
         raise InvalidInputError(
             f"{corrections} is not proven for {terms.statistic.name} here, whose rows do not "
@@ -299,17 +298,17 @@ def _refuse_other_series(terms: StreamTerms) -> None:
     ):
         longer = "for ever" if per is None else f"in each {per}"
         raise InvalidInputError(
-            f"{option_name('allowed_lateness', windowing.allowed_lateness)} revises the users of "
+            f"{param('allowed_lateness', windowing.allowed_lateness)} revises the users of "
             "each window of "
             f"{windowing.every}, but here a user counts once {longer}, in the first window "
             "with a row of that user: give "
-            f"{option_name('contribution_period', windowing.every)}, and let "
+            f"{param('contribution_period', windowing.every)}, and let "
             "windows begin where these periods begin"
         )
     if terms.series == "period-to-date" and not _begins_anew(terms):
         raise InvalidInputError(
-            f"{option_name('series', 'period-to-date')} is for users who count anew in each period "
-            f"({option_name('contribution_period')}) of whole windows, as reach does, and here no "
+            f"{param('series', 'period-to-date')} is for users who count anew in each period "
+            f"({param('contribution_period')}) of whole windows, as reach does, and here no "
             "user does; leave "
             "it out"
         )
@@ -338,13 +337,6 @@ def _best_strategy(
         return _own_strategy(terms, workload, contribution, shape)
     name = terms.strategy
     sums_of_draws = isinstance(terms.groups, Discovered)  # thresholds follow from such noise
-    for kind in (PAPERS[name],) if name in PAPERS else FAMILIES.get(name, ()):
-        if kind.windows != (workload == "windows"):
-            made_for = "single windows" if kind.windows else "totals"
-            raise InvalidInputError(
-                f"{option_name('strategy', name)} is made for {made_for}, and does not go with "
-                f"{_series_option(terms)}. Leave one of them out"
-            )
     if isinstance(windowing, Endless):
         workload = "totals"  # the number of a window is the difference of two
     horizon = windowing.horizon
@@ -371,8 +363,7 @@ def _best_strategy(
         ranked = [design for design in ranked if sums_draws(design.strategy)]
     if not ranked:
         raise InvalidInputError(
-            f"{option_name('strategy', name)} cannot serve the stream under {terms.loss}; leave it "
-            "out"
+            f"{param('strategy', name)} cannot serve the stream under {terms.loss}; leave it out"
         )
     return ranked[0].strategy
 
@@ -402,20 +393,21 @@ def _own_strategy(
     shape: tuple[int, ...],
 ) -> StreamStrategy:
     """Return the user's own strategy, once it was found to fit the stream."""
-    own = cast("StreamStrategy", terms.strategy)
+    strategy = cast("StreamStrategy", terms.strategy)
     horizon = terms.windowing.horizon
-    if own.horizon != horizon:
+    if strategy.horizon != horizon:
         raise InvalidInputError(
-            f"{option_name('strategy')} is {own!r}, made for {_horizon_text(own.horizon)}, and the "
-            f"stream has {_horizon_text(horizon)}: build it for that number"
+            f"{param('strategy')} is {strategy!r}, made for "
+            f"{_horizon_text(strategy.horizon)}, and the stream has {_horizon_text(horizon)}: "
+            "build it for that number"
         )
-    if own.facts.workload != workload:
+    if strategy.facts.workload != workload:
         raise InvalidInputError(
-            f"{option_name('strategy')} is {own!r}, made for {own.facts.workload}, and does not go "
-            f"with {_series_option(terms)}; leave one of them out"
+            f"{param('strategy')} is {strategy!r}, made for {strategy.facts.workload}, "
+            f"and does not go with {_series_option(terms)}; leave one of them out"
         )
     ranked, _ = ranked_designs(
-        horizon, terms.loss, contribution=contribution, shape=shape, strategies=[own]
+        horizon, terms.loss, contribution=contribution, shape=shape, strategies=[strategy]
     )
     return ranked[0].strategy
 
@@ -424,8 +416,8 @@ def _series_option(terms: StreamTerms) -> str:
     """Return the option that decides what the strategy releases, for a message."""
     windowing = terms.windowing
     if isinstance(windowing, Revised):
-        return option_name("allowed_lateness", windowing.allowed_lateness)
-    return option_name("series", terms.series)
+        return param("allowed_lateness", windowing.allowed_lateness)
+    return param("series", terms.series)
 
 
 def _horizon_text(horizon: int | None) -> str:

@@ -10,7 +10,8 @@ from counton.base.private import Private
 from counton.io.input_paths import are_several
 from counton.io.sources import Source
 from counton.job.common_options import Job
-from counton.run.due_windows import EndedWindows, covered_windows
+from counton.run.covered_windows import covered_windows
+from counton.run.due_windows import EndedWindows
 from counton.run.erasure import check_retain
 from counton.run.opened_state import OpenedState
 from counton.run.outputs import check_outputs, refuse_shared_files
@@ -25,7 +26,7 @@ from counton.run.row_source import (
     refuse_rows_as_domain,
 )
 from counton.run.stream_spec import StreamSpec, refuse_differences
-from counton.run.terms import OutputFiles, RunOptions, SingleTable, Snapshot
+from counton.run.terms import OutputFiles, RunOptions, SingleTable
 from counton.state.ledger_rows import SpentUnit
 from counton.windowing.windows import Windows
 
@@ -60,16 +61,23 @@ class PreparedRun:
         """The windows of the stream."""
         return self.spec.terms.windowing.windows
 
-    @property
-    def states_covers(self) -> bool:
-        """Whether the job states which windows its input covers."""
-        return isinstance(self.options.input, Snapshot) and self.options.input.lookback is not None
-
     def covered_windows(self, ended: EndedWindows) -> range:
         """Return the windows of which the input holds all rows."""
         if isinstance(self.spec.terms.windowing, SingleTable):
             return range(1, 2)
         return covered_windows(self.windows, self.options, self.state.released, ended)
+
+    def choosable_windows(self, ended: EndedWindows) -> range:
+        """Return the windows of which rows may count, if those that count are chosen.
+
+        New rows may be of any window. A snapshot says nothing of the windows that it does not
+        cover, and cannot change those that are final.
+        """
+        if not self.spec.takes_whole_windows:
+            return range(1, self.windows.steps + 1)
+        covered = self.covered_windows(ended)
+        first_revisable = self.state.released + 1 - self.windows.lags
+        return range(max(covered.start, first_revisable), covered.stop)
 
 
 def prepare(

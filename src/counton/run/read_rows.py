@@ -15,7 +15,7 @@ from counton.run.reading import (
     columns_of,
 )
 from counton.run.row_buffer import RowBuffer
-from counton.run.terms import NewRows
+from counton.run.terms import NewRows, Recognition
 from counton.run.uncounted_files import (
     UncountedFiles,
     leave_out_counted_files,
@@ -88,10 +88,10 @@ def _make_buffer(
     state = prepared.state
     buffer = RowBuffer(reading, state.secret(), groups)
     begins = state.saved is None and not spec.takes_whole_windows
-    may_drop = terms.takes_new_rows or begins
+    may_drop = terms.recognition is not Recognition.SNAPSHOT or begins
     counts_in_groups = terms.privacy_unit.rule.each is not None and state.saved is not None
     if terms.id_column is None and may_drop and not counts_in_groups:
         all_windows = range(1, terms.windowing.windows.steps + 1)
-        choice = RowChoice(terms, buffer.groups, state.released, all_windows, compares_rows=False)
+        choice = RowChoice(terms, buffer.groups, state.released, all_windows)
         buffer.drop_by(choice.that_may_count)
     return buffer

@@ -8,8 +8,7 @@ from datetime import datetime
 
 import numpy as np
 
-from counton.base.errors import InvalidInputError
-from counton.base.errors import field as option_name
+from counton.base.errors import InvalidInputError, param
 from counton.base.private import Private, reveal
 from counton.io.aggregation import Aggregates, sum_rows
 from counton.io.bad_rows import unlisted_names
@@ -173,9 +172,9 @@ def refuse_no_row_within(sums: Private[WindowSums], windows: Windows) -> None:
     raise InvalidInputError(
         f"No row lies in a window of the stream, from {windows.at(windows.start)} to "
         f"{windows.at(windows.end)}: {newest}. Nothing was released. Correct "
-        f"{option_name('start')}, {option_name('windows')} or {option_name('time_format')}, or "
+        f"{param('start')}, {param('windows')} or {param('time_format')}, or "
         "give rows of these windows. If nothing happened in them, give "
-        f"{option_name('allow_empty_windows', True)}"
+        f"{param('allow_empty_windows', True)}"
     )
 
 

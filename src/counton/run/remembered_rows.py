@@ -160,10 +160,12 @@ class RememberedRows:
         buckets = self.refused.group_by("bucket").agg(pl.col("last_period").max())
         compared = rows.with_columns(bucket=bucket_of(pl.col("user")))
         compared = compared.join(buckets, on="bucket", how="left", maintain_order="left")
-        known = (
+        known_users = (
             self.users.select("user", "period").unique().with_columns(is_known=pl.lit(value=True))
         )
-        compared = compared.join(known, on=["user", "period"], how="left", maintain_order="left")
+        compared = compared.join(
+            known_users, on=["user", "period"], how="left", maintain_order="left"
+        )
         is_refused = (pl.col("period") <= pl.col("last_period")) & pl.col("is_known").is_null()
         return compared.filter(~is_refused.fill_null(value=False)).select(rows.columns)
 
@@ -215,7 +217,7 @@ class _ChangeOfKind(NamedTuple):
 def _change_of_ids(
     before: RememberedRows, ids: pl.DataFrame, windows: Windows, target: int, first_day: int
 ) -> _ChangeOfKind:
-    steps = np.maximum(ids["step"].to_numpy(), target)  # which count the rows
+    steps = np.maximum(ids["step"].to_numpy().astype(np.int64), target)  # which count the rows
     days = np.asarray(windows.ends(steps), np.int64) // DAY
     new = ids.select("id", day=pl.Series(days))
     full = _full_periods(before, "id", new["day"])
@@ -230,14 +232,19 @@ def _change_of_ids(
 def _change_of_users(
     before: RememberedRows, users: pl.DataFrame, terms: StreamTerms, first_period: int
 ) -> _ChangeOfKind:
-    kept = users.filter(pl.col("period") >= first_period).select(list(_USERS))
+    facts = facts_kept(terms)
+    kept = users.select("user", "period", *facts)
+    if not (kept["period"] >= first_period).all():
+        kept = kept.filter(pl.col("period") >= first_period)
     if terms.max_corrections:  # all slots of a period that changes
         full = kept["period"].unique().to_list()
     else:
         full = _full_periods(before, "user", kept["period"])
-        kept = pl.concat([before.users.filter(pl.col("period").is_in(full)), kept])
+        if full:
+            again = before.users.filter(pl.col("period").is_in(full)).select(kept.columns)
+            kept = pl.concat([again, kept], how="vertical_relaxed")
     return _ChangeOfKind(
-        added=list(_digest_sets("user", kept, by="period", facts=facts_kept(terms))),
+        added=list(_digest_sets("user", kept, by="period", facts=facts)),
         replaced=[("user", period) for period in full],
         forgotten=("user", first_period),
     )
@@ -249,7 +256,7 @@ def _users_of(kept: DigestSet, facts: Sequence[str]) -> pl.DataFrame:
     absent = [
         pl.lit(constants[name], pl.Int64).alias(name) for name in constants if name not in facts
     ]
-    return pl.DataFrame(columns).with_columns(absent).select(list(_USERS))
+    return pl.DataFrame(columns).with_columns(absent).select(list(_USERS)).cast(pl.Schema(_USERS))
 
 
 def _full_periods(before: RememberedRows, kind: str, periods: pl.Series) -> list[int]:
@@ -263,7 +270,15 @@ def _digest_sets(
     kind: str, rows: pl.DataFrame, *, by: str, facts: Sequence[str]
 ) -> Iterator[DigestSet]:
     digest = "id" if kind == "id" else "user"
-    ordered = rows.sort(by, digest, maintain_order=True)
-    for some in ordered.partition_by(by, maintain_order=True):
-        values = tuple(some[name].to_numpy() for name in facts)
-        yield DigestSet(kind, int(some[by][0]), some[digest].to_numpy(), values)
+    by_period = _sorted(rows, by)
+    begin = 0
+    for length, period in by_period[by].rle().struct.unnest().iter_rows():
+        ordered = _sorted(by_period.slice(begin, length), digest)
+        begin += length
+        values = tuple(ordered[name].to_numpy() for name in facts)
+        yield DigestSet(kind, period, ordered[digest].to_numpy(), values)
+
+
+def _sorted(rows: pl.DataFrame, column: str) -> pl.DataFrame:
+    """Return rows sorted by a column; rows that are equal in it stay in their order."""
+    return rows if rows[column].is_sorted() else rows.sort(column, maintain_order=True)

@@ -11,36 +11,59 @@ from typing import NamedTuple
 
 import numpy as np
 
+from counton.base.arrays import narrowest
 from counton.base.exact import name_alone
 from counton.io.row_assignment import RowMapping, by_row
 from counton.run.contribution_choice import ChoiceCounts
 from counton.state.dedup import Secret
 from counton.windowing.lazy_polars import polars as pl
 
-#: Number of rows that are chosen from together.
-_ROWS_OF_PORTION = 2**22
+#: Approximate number of rows that are chosen from together.
+_ROWS_OF_PORTION = 2**19
+#: Number of buckets, by the first bits of their digests, into which users or ids fall.
+_BUCKETS = 64
+_DIGESTS_OF_BUCKET = 2**64 // _BUCKETS
 #: Number of names that are hashed together, so that they stay in the cache.
 _NAMES_AT_A_TIME = 2**14
 #: Purposes of digests: those of users and those of ids have nothing in common.
 PURPOSES = {"id": 2, "user": 1}
-_HELD = {"us": pl.Int64, "step": pl.Int64, "group": pl.Int32, "total": pl.Int64}
-
 
 #: Function that returns the rows that may still count, and the numbers of the others.
 RowFilter = Callable[[pl.DataFrame], tuple[pl.DataFrame, ChoiceCounts]]
 
 
 class Portion(NamedTuple):
-    """One of several portions of all users or ids: those whose digests leave one remainder."""
+    """Some of all users or ids: those whose digests lie in some consecutive buckets."""
 
-    remainder: int
-    portions: int
+    buckets: range
 
     def of(self, rows: pl.DataFrame, column: str) -> pl.DataFrame:
         """Return the rows of these users or ids."""
-        if self.portions == 1:
-            return rows
-        return rows.filter(pl.col(column) % self.portions == self.remainder)
+        bucket = _bucket(column)
+        return rows.filter(bucket.is_between(self.buckets[0], self.buckets[-1]))
+
+
+def _bucket(column: str) -> pl.Expr:
+    """Return the bucket of each digest."""
+    return (pl.col(column) // _DIGESTS_OF_BUCKET).cast(pl.UInt8)
+
+
+def types_of_facts(steps: int, groups: int, *, has_values: bool) -> pl.Schema:
+    """Return the narrowest types of a row's window, group and value.
+
+    Args:
+        steps: number of windows.
+        groups: number of groups.
+        has_values: whether rows have values; else each has the value 1.
+    """
+    integers = {1: pl.Int8, 2: pl.Int16, 4: pl.Int32, 8: pl.Int64}
+    return pl.Schema(
+        {
+            "step": integers[narrowest(0, steps).itemsize],
+            "group": integers[narrowest(0, groups).itemsize],
+            "total": pl.Int64 if has_values else pl.Int8,
+        }
+    )
 
 
 @name_alone
@@ -54,6 +77,7 @@ class RowBuffer:
 
     Attributes:
         dropped: numbers of rows that were dropped before all were read, since they cannot count.
+        height: number of rows that are held.
     """
 
     #: With fewer rows than this, none are dropped while others are still read.
@@ -73,7 +97,14 @@ class RowBuffer:
         self._has_groups = groups is not None
         self._that_may_count: RowFilter | None = None
         self._names = [name for name in PURPOSES if getattr(mapping.columns, name) is not None]
-        self._rows = [pl.DataFrame(schema=_HELD | dict.fromkeys(self._names, pl.UInt64))]
+        self._types = types_of_facts(
+            mapping.windows.steps, len(self.groups), has_values=mapping.adds is not None
+        )
+        self._nothing = pl.DataFrame(
+            schema={"us": pl.Int64, **self._types, **dict.fromkeys(self._names, pl.UInt64)}
+        )
+        self._rows: dict[int, list[pl.DataFrame]] = {}  # by bucket
+        self.height = 0
         self._height_once_dropped = 0
 
     def drop_by(self, that_may_count: RowFilter) -> None:
@@ -102,29 +133,43 @@ class RowBuffer:
         can_count &= pl.col("group").is_not_null()
         if self.adds is not None and by_row(self.adds):
             can_count &= pl.col("total") >= 0  # otherwise it is of no known cell
-        self._rows.append(rows.filter(can_count))
+        held = rows.filter(can_count).cast(self._types)
+        self.height += held.height
+        by_bucket = held.with_columns(bucket=_bucket(self._names[-1])).partition_by(
+            "bucket", maintain_order=True, include_key=False, as_dict=True
+        )
+        for (bucket,), some in by_bucket.items():
+            self._rows.setdefault(bucket, []).append(some)
         are_many = self.height > max(self.least, 2 * self._height_once_dropped)
         if self._that_may_count is not None and are_many:
-            kept, dropped = self._that_may_count(pl.concat(self._rows))
-            self._rows = [kept]
-            self._height_once_dropped = kept.height
-            self.dropped = self.dropped.plus(dropped)
+            self._drop(self._that_may_count)
 
-    @property
-    def height(self) -> int:
-        """Number of rows that are held."""
-        return sum(rows.height for rows in self._rows)
+    def _drop(self, that_may_count: RowFilter) -> None:
+        for bucket, rows in self._rows.items():
+            kept, dropped = that_may_count(self._wide(pl.concat(rows)))
+            self._rows[bucket] = [kept.cast(self._types)]
+            self.dropped = self.dropped.plus(dropped)
+        self.height = sum(rows.height for (rows,) in self._rows.values())
+        self._height_once_dropped = self.height
 
     def portions(self) -> Iterator[tuple[Portion, pl.DataFrame]]:
         """Yield portions of the users, or of the ids without users, with all rows of theirs.
 
-        The rows are in the order in which they were read.
+        Portions follow each other by digests. The rows of each are in the order in which they were
+        read. They are held no longer.
         """
-        portions = 1 + self.height // _ROWS_OF_PORTION
-        for remainder in range(portions):
-            portion = Portion(remainder, portions)
-            rows = [portion.of(some, self._names[-1]) for some in self._rows]
-            yield portion, pl.concat(rows).with_columns(pl.col("group").cast(pl.Int64))
+        portions = min(_BUCKETS, 1 + self.height // _ROWS_OF_PORTION)
+        buckets = range(_BUCKETS)
+        width = -(-_BUCKETS // portions)
+        for begin in range(0, _BUCKETS, width):
+            portion = Portion(buckets[begin : begin + width])
+            parts = [self._nothing]
+            for bucket in portion.buckets:
+                parts += self._rows.pop(bucket, ())
+            yield portion, self._wide(pl.concat(parts))
+
+    def _wide(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return rows.cast(dict.fromkeys(self._types, pl.Int64))
 
 
 def _place_of_group(assigned: pl.LazyFrame, groups: Sequence[str]) -> pl.Expr:

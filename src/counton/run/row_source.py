@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from counton.base.errors import CountonError, InvalidInputError
-from counton.base.errors import field as option_name
+from counton.base.errors import CountonError, InvalidInputError, param
 from counton.io.declared_groups import refuse_events_as_domain
 from counton.io.files import EventFile
 from counton.io.files import open_source as open_files
@@ -20,11 +19,11 @@ from counton.io.query_edges import QueryEdges
 from counton.io.sources import Source, join_columns
 from counton.io.timestamps import WITHIN_DAY
 from counton.job.common_options import Job
-from counton.run.due_windows import EndedWindows, RowTimes, covered_windows, ended_windows
-from counton.run.parsing import is_single_table
+from counton.run.covered_windows import covered_windows
+from counton.run.due_windows import EndedWindows, ReleaseClock, RowTimes
 from counton.run.reading import columns_of
 from counton.run.stream_spec import StreamSpec
-from counton.run.terms import RunOptions, SingleTable, Snapshot
+from counton.run.terms import RunOptions
 
 #: Options that name columns of times, users and ids; and of groups and values.
 _TIMES_AND_NAMES = ("time", "user", "row_id")
@@ -57,36 +56,24 @@ def query_moments(
         now: the current time.
 
     Raises:
-        InvalidInputError: the query names a moment that the stream cannot have.
+        InvalidInputError: the query has a moment in quotes.
     """
     query = None if job.query is None else str(job.query)
     names = frozenset[str]() if query is None else moments_named(query)
     if query is None or not names:
         return QueryMoments()
-    shown = option_name("query", query[:40])
     windows = spec.terms.windowing.windows
-    if isinstance(spec.terms.windowing, SingleTable):
-        raise InvalidInputError(
-            f"{shown} uses {{{min(names)}}}, a time between windows, and a table without times has "
-            "no windows. Leave it out"
-        )
-    if spec.terms.takes_new_rows and len(names) == 1:
-        raise InvalidInputError(
-            f"{shown} uses only {{{min(names)}}}, so the next run would select some of these new "
-            "rows again, and count them twice. Use both {since} and {until}"
-        )
-    if "until" in names and options.until == "latest-event":
-        raise InvalidInputError(
-            f"{shown} uses {{until}}, but {option_name('until', 'latest-event')} is known only "
-            "after the rows are read. Leave one of them out"
-        )
-    covers = options.input.lookback if isinstance(options.input, Snapshot) else None
     ended = EndedWindows(released, 0)
-    if "until" in names or covers is not None:
-        nothing = RowTimes(None, None, any_beyond=False, any_rows=False)
-        ended = ended_windows(
-            windows, options, nothing, released, now, is_new_stream=False, allows_missing_rows=True
+    if "until" in names or options.input.lookback is not None:
+        clock = ReleaseClock(
+            windows=windows,
+            options=options,
+            times=RowTimes(None, None, any_beyond=False, any_rows=False),
+            released=released,
+            now=now,
+            is_new_stream=False,
         )
+        ended = clock.ended_windows(allows_missing_rows=True)
     since = released
     if spec.takes_whole_windows:
         since = covered_windows(windows, options, released, ended).start - 1
@@ -119,7 +106,7 @@ def open_rows(job: Job, rows: object, edges: QueryEdges | None = None) -> Source
     """
     events = job.events if rows is None else rows
     if events is None:
-        raise InvalidInputError(f"{option_name('events')} is missing. Name the files of the rows")
+        raise InvalidInputError(f"{param('events')} is missing. Name the files of the rows")
     query = None if job.query is None else str(job.query)
     if is_database(events):
         from counton.io.databases import open_query
@@ -130,9 +117,9 @@ def open_rows(job: Job, rows: object, edges: QueryEdges | None = None) -> Source
             refuse_address(path)
     if query is not None:
         raise InvalidInputError(
-            f"{option_name('query', query[:40])} is for a database, and {option_name('events')} "
+            f"{param('query', query[:40])} is for a database, and {param('events')} "
             "name no database. Give sqlite:///FILE or postgresql://USER@HOST/DATABASE, or leave "
-            f"{option_name('query')} out"
+            f"{param('query')} out"
         )
     separator = None if job.separator is None else str(job.separator)
     return open_files(events, job.file_format, CsvForm.read(separator, job.decimal))
@@ -184,7 +171,7 @@ def refuse_rows_as_domain(job: Job, source: Source, rows: object) -> None:
         None if job.time_format is None else str(job.time_format),
         named=_named_by(job, _GROUPS_AND_VALUES, source.columns()),
         people=people,
-        once=is_single_table(job),
+        once=job.is_single_table(),
         same=domain is (job.events if rows is None else rows),
     )
 

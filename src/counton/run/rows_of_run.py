@@ -65,42 +65,44 @@ def _chosen_rows(
     sums = reveal(read.sums)
     spec = prepared.spec
     released = prepared.state.released
-    windows = prepared.windows
-    covered = range(1, windows.steps + 1)
-    outside = 0
-    if spec.takes_whole_windows:
-        covered = prepared.covered_windows(ended)
-        if prepared.job.lookback is not None:
-            outside_rows = sums.frame.filter(pl.col("step") < covered.start)
-            statistic = spec.terms.group_statistic
-            outside = int(outside_rows["rows"].sum()) // len(statistic.entries(pl.col("total")))
-        covered = range(max(covered.start, released + 1 - windows.lags), covered.stop)
+    outside = _number_outside_snapshot(prepared, sums, ended)
     keeps_nothing = spec.takes_whole_windows and ended.last <= released
     if keeps_nothing or read.files.is_duplicate:
         return replace(no_chosen_rows(sums.names), outside_snapshot=outside)
     if isinstance(spec.terms.windowing, SingleTable):
-        # All rows are given again, and the choice of those that count is that of the first run.
-        choice = RowChoice(spec.terms, buffer.groups, 0, covered, compares_rows=False)
-        remembered = RememberedRows.read(None, spec.terms, 0)
-        rows = choose_rows(choice, buffer, remembered, sums.names, (), target=1)
-        change = None if released else rows.remembered
-        return SnapshotOfRun(
-            rows.sums,
-            covered=range(1, 2),
-            names=rows.names,
-            remembered=change,
-            choice=rows.choice,
-        )
-    choice = RowChoice(
-        spec.terms,
-        buffer.groups,
-        released,
-        covered,
-        compares_rows=not spec.terms.takes_new_rows,
-    )
+        return _chosen_rows_of_table(spec, buffer, sums.names, is_released=released > 0)
+    choosable = prepared.choosable_windows(ended)
+    choice = RowChoice(spec.terms, buffer.groups, released, choosable)
     digests = read.files.digests if sums.numbers.read else ()
     remembered = RememberedRows.read(stream, spec.terms, released)
     rows = choose_rows(
         choice, buffer, remembered, sums.names, digests, target=max(ended.last, released)
     )
     return replace(rows, outside_snapshot=outside)
+
+
+def _chosen_rows_of_table(
+    spec: StreamSpec, buffer: RowBuffer, names: GroupNamesOfRun | None, *, is_released: bool
+) -> SnapshotOfRun:
+    """Choose the rows of a single table: as its first run did, since all rows are given again."""
+    choice = RowChoice(spec.terms, buffer.groups, released=0, choosable=range(1, 2))
+    nothing = RememberedRows.read(None, spec.terms, 0)
+    rows = choose_rows(choice, buffer, nothing, names, (), target=1)
+    return SnapshotOfRun(
+        rows.sums,
+        covered=range(1, 2),
+        names=rows.names,
+        remembered=None if is_released else rows.remembered,
+        choice=rows.choice,
+    )
+
+
+def _number_outside_snapshot(prepared: PreparedRun, sums: WindowSums, ended: EndedWindows) -> int:
+    """Return the number of rows of windows before those that a snapshot states to cover."""
+    spec = prepared.spec
+    if not spec.takes_whole_windows or prepared.options.input.lookback is None:
+        return 0
+    first_covered = prepared.covered_windows(ended).start
+    outside = sums.frame.filter(pl.col("step") < first_covered)
+    sums_of_row = len(spec.terms.group_statistic.entries(pl.col("total")))
+    return int(outside["rows"].sum()) // sums_of_row

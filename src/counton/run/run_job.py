@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Self
 
 from counton.base.errors import InvalidInputError
@@ -23,7 +22,7 @@ from counton.job.common_options import Job
 from counton.noise import Key
 from counton.results.display import DisplaySelection
 from counton.results.release import Release
-from counton.run.due_windows import EndedWindows, ended_windows
+from counton.run.due_windows import EndedWindows, ReleaseClock
 from counton.run.erasure import retain
 from counton.run.missing_rows import refuse_holes
 from counton.run.opened_state import OpenedState
@@ -228,24 +227,24 @@ def decide(prepared: PreparedRun, read: ReadRows) -> EndedWindows:
     options = prepared.options
     released = prepared.state.released
     times = reveal(read.sums).times
-    find_ended = partial(
-        ended_windows,
-        windows,
-        options,
-        times,
-        released,
-        prepared.now,
+    clock = ReleaseClock(
+        windows=windows,
+        options=options,
+        times=times,
+        released=released,
+        now=prepared.now,
         is_new_stream=prepared.begins_stream,
     )
     if options.allow_empty_windows:
-        return find_ended(allows_missing_rows=True)
+        return clock.ended_windows(allows_missing_rows=True)
     # Whether a row lies in a window must not decide whether a first run releases that allows
     # empty windows.
     has_windows = not isinstance(prepared.spec.terms.windowing, SingleTable)
-    if prepared.begins_stream and has_windows and find_ended(allows_missing_rows=True).last:
+    may_release = prepared.begins_stream and has_windows
+    if may_release and clock.ended_windows(allows_missing_rows=True).last:
         refuse_no_row_within(read.sums, windows)
-    ended = find_ended(allows_missing_rows=False)
-    if prepared.states_covers:
+    ended = clock.ended_windows(allows_missing_rows=False)
+    if options.input.lookback is not None:
         due = range(released + 1, ended.last + 1)
         refuse_holes(
             options,

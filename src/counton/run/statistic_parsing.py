@@ -12,8 +12,7 @@ from functools import singledispatch
 from typing import Any, cast
 
 from counton.base.arguments import DEFAULT_TOP
-from counton.base.errors import InvalidInputError
-from counton.base.errors import field as option_name
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import exact, text
 from counton.io.declared_groups import read_domain, refuse_long_terms
 from counton.job.common_options import Job
@@ -134,8 +133,8 @@ def parse_moments(job: MomentsJob) -> StatisticOfRows:
     pairs = [tuple(ends.split(":")) for ends in job.bounds or ()]
     if len(pairs) != len(columns) or any(len(ends) != 2 for ends in pairs):
         raise InvalidInputError(
-            f"{option_name('bounds', ','.join(job.bounds or ()))} must be two numbers for each of "
-            f"{option_name('columns', ','.join(columns))}: write 0:100,0:20"
+            f"{param('bounds', ','.join(job.bounds or ()))} must be two numbers for each of "
+            f"{param('columns', ','.join(columns))}: write 0:100,0:20"
         )
     bounds: Any = dict(zip(columns, pairs, strict=True))
     moments = Moments(bounds, grid=job.grid or _GRID)
@@ -171,8 +170,8 @@ def parse_contingency(job: ContingencyJob) -> StatisticOfRows:
     if lacking:
         example = ";".join(f"{column}=A,B" for column in columns)
         raise InvalidInputError(
-            f"{option_name('groups')} does not list the values of {lacking[0]!r}, which must be "
-            f"public: list those of all columns, as in {option_name('groups', example)}"
+            f"{param('groups')} does not list the values of {lacking[0]!r}, which must be "
+            f"public: list those of all columns, as in {param('groups', example)}"
         )
     contingency = Contingency(
         {column: values[column] for column in columns},
@@ -203,7 +202,7 @@ def parse_report(job: ReportJob) -> StatisticOfRows:
     """Parse the options of a report."""
     members = cast("Mapping[str, Section]", job.statistics)
     parsed = {name: _parse_member(name, member) for name, member in members.items()}
-    shares = {name: getattr(member, "share", None) for name, member in members.items()}
+    shares = {name: member.value_of("share") for name, member in members.items()}
     report = Report(
         {name: statistic.of_group for name, statistic in parsed.items()},
         columns={name: statistic.columns for name, statistic in parsed.items()},
@@ -220,7 +219,7 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
     if isinstance(statistic, Grouped):
         raise InvalidInputError(
             f"{statistic!r} keeps groups inside it, and a job reads groups from a column instead: "
-            f"give {statistic.inner!r}, with {option_name('group_by')} and {option_name('groups')}"
+            f"give {statistic.inner!r}, with {param('group_by')} and {param('groups')}"
         )
     if not isinstance(statistic, AccumulatorStatistic) or statistic.ordered:
         raise InvalidInputError(
@@ -229,7 +228,7 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
         )
     if statistic.rank_digits and not job.has_stated("user"):
         raise InvalidInputError(
-            f"{statistic!r} counts users; give {option_name('user')}, the column that names the "
+            f"{statistic!r} counts users; give {param('user')}, the column that names the "
             "user of a row"
         )
     if statistic.counts_units:
@@ -240,7 +239,7 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
     if len(columns) != len(statistic.parts):
         wanted = ", ".join(part.name for part in statistic.parts) or "none"
         raise InvalidInputError(
-            f"{option_name('columns')} are {', '.join(columns) or 'none'}, but {statistic!r} reads "
+            f"{param('columns')} are {', '.join(columns) or 'none'}, but {statistic!r} reads "
             f"{len(statistic.parts)} columns besides time, group and user: {wanted}; name one "
             "column for each"
         )
@@ -252,7 +251,7 @@ def _refuse_rows_of_units(job: OwnStatisticJob, statistic: AccumulatorStatistic)
     for name in ("user", "row_id"):
         if job.has_stated(name):
             raise InvalidInputError(
-                f"{option_name(name, job.value_of(name))} does not go with {statistic!r} of "
+                f"{param(name, job.value_of(name))} does not go with {statistic!r} of "
                 "counts: a row may stand for many users; leave one of them out"
             )
 
@@ -274,7 +273,7 @@ def _parse_member(name: str, member: Section) -> StatisticOfRows:
         return statistic
     if len(by) > 1:
         raise InvalidInputError(
-            f"{option_name('group_by', ','.join(by))} of {name!r} names several columns; join "
+            f"{param('group_by', ','.join(by))} of {name!r} names several columns; join "
             "them into one column"
         )
     groups = cast("GroupNames", normal_domain(job))
@@ -396,7 +395,7 @@ def _table_of_frame(frame: Any, levels: Sequence[str]) -> pl.DataFrame:
     for level in levels:
         if level not in table.columns:
             raise InvalidInputError(
-                f"the data frame of {option_name('groups')} has no column {level!r}; its columns "
+                f"the data frame of {param('groups')} has no column {level!r}; its columns "
                 f"are {', '.join(table.columns)}"
             )
     return table.select(levels)

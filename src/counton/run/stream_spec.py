@@ -16,8 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
 
-from counton.base.errors import InvalidInputError, StreamMismatchError
-from counton.base.errors import field as option_name
+from counton.base.errors import InvalidInputError, StreamMismatchError, param
 from counton.base.exact import text
 from counton.io.input_paths import names_tell_format
 from counton.job.common_options import Job, is_stated
@@ -39,7 +38,7 @@ from counton.results.metadata import ReleaseMetadata, RowsLeftOut, statistic_kep
 from counton.results.window_notes import WindowNote
 from counton.run.parsing import normal_form, parse_terms
 from counton.run.statistic_parsing import parse_display, parse_statistic
-from counton.run.terms import Discovered, Revised, SingleTable, StreamTerms
+from counton.run.terms import Discovered, Recognition, Revised, SingleTable, StreamTerms
 from counton.state import Store
 from counton.state.database import reading
 from counton.state.stream_reader import JournalReader
@@ -186,8 +185,7 @@ class StreamSpec:
         facts = stream.details
         if not is_made_by_job(facts):
             raise StreamMismatchError(
-                f"stream {stream.name!r} was not made by a job; give another "
-                f"{option_name('stream')}"
+                f"stream {stream.name!r} was not made by a job; give another {param('stream')}"
             )
         design = stream.design
         with reading(f"the details of stream {stream.name!r}"):
@@ -323,7 +321,8 @@ class StreamSpec:
         Else rows are new, or those of users are known one by one, in whatever window they are.
         """
         terms = self.terms
-        if terms.takes_new_rows or isinstance(terms.windowing, SingleTable):
+        is_snapshot = terms.recognition is Recognition.SNAPSHOT
+        if not is_snapshot or isinstance(terms.windowing, SingleTable):
             return False
         states_windows = isinstance(terms.windowing, Revised) or "lookback" in self.remembered
         return terms.privacy_unit.user_column is None or states_windows
@@ -350,7 +349,7 @@ class StreamSpec:
         """The ledger's name of the unit; a period's includes time zone and column of times."""
         from counton.state.ledger_rows import by_its_clock
 
-        window = getattr(self.accumulator_statistic, "window", None)
+        window = self.accumulator_statistic.parameters.get("window")
         return by_its_clock(self.contribution.unit, self.facts()["record"], window)
 
     # --------------------------------------------------------------------------------- for readers
@@ -429,8 +428,7 @@ class Difference(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{option_name(self.option)} (here {_short_text(self.here)}, there "
-            f"{_short_text(self.there)})"
+            f"{param(self.option)} (here {_short_text(self.here)}, there {_short_text(self.there)})"
         )
 
 
@@ -530,7 +528,7 @@ def refuse_differences(spec: StreamSpec, job: Job, name: str) -> None:
     if differing:
         raise StreamMismatchError(
             f"the job differs from stream {name!r} in {', '.join(map(str, differing))}; correct "
-            f"it, or give another {option_name('stream')}"
+            f"it, or give another {param('stream')}"
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from enum import Enum
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -17,8 +18,7 @@ from typing import ClassVar, Literal, Protocol
 from typing_extensions import override
 
 from counton.base.arguments import DEFAULT_TOP
-from counton.base.errors import InvalidInputError
-from counton.base.errors import field as option_name
+from counton.base.errors import InvalidInputError, param
 from counton.base.series import Series
 from counton.io.declared_groups import refuse_long_terms
 from counton.io.error_policy import Policies
@@ -31,6 +31,7 @@ from counton.privacy.contribution_rules import (
     UserLevel,
 )
 from counton.results.display import DisplaySelection
+from counton.results.release import ChartWords
 from counton.statistics import AccumulatorStatistic, Grouped, TopK
 from counton.statistics.average import undeclared_variant
 from counton.statistics.report_members import GroupedRows
@@ -79,9 +80,9 @@ class StatisticOfRows:
         of_groups = undeclared_variant(self.of_group)
         if not of_groups.additive and of_groups.row_total is None:
             raise InvalidInputError(
-                f"{option_name('unlisted_groups', 'discover')} finds groups by their number of "
+                f"{param('unlisted_groups', 'discover')} finds groups by their number of "
                 f"rows, which is private, but {self.of_group!r} takes it as public; list the "
-                f"groups ({option_name('groups')})"
+                f"groups ({param('groups')})"
             )
         return of_groups
 
@@ -473,20 +474,37 @@ class WantedAccuracy:
 
 
 # ----------------------------------------------------------------------------------------- input
+class Recognition(Enum):
+    """How a stream recognises a row that it has counted, so that the row counts once."""
+
+    #: Each input has all rows of the windows that it covers, which are compared with counted ones.
+    SNAPSHOT = "snapshot"
+    #: Each row of a file is new. Digests of the files that were counted are kept.
+    FILE = "file"
+    #: Each row has an id. Digests of the ids that were counted are kept.
+    ID = "id"
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """An input holds all rows of the windows that it covers.
 
     Attributes:
         lookback: length of time that it covers; None: all windows.
+        repeats_rows: whether it has the rows of released windows, too. The result of a query with
+            ``{since}`` has none.
     """
 
     lookback: str | None = None
+    repeats_rows: bool = True
 
 
 @dataclass(frozen=True)
 class NewRows:
     """An input is made of files, each of whose rows is new unless the file was counted before."""
+
+    lookback: ClassVar[None] = None
+    repeats_rows: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -495,11 +513,13 @@ class RowsWithIds:
 
     Attributes:
         column: column of the ids.
-        only_new_rows: whether each file holds new rows, and not all rows so far.
+        repeats_rows: whether an input has the rows of released windows, too. Files of new rows have
+            none, nor has the result of a query with ``{since}``.
     """
 
     column: str
-    only_new_rows: bool
+    repeats_rows: bool
+    lookback: ClassVar[None] = None
 
 
 InputKind = Snapshot | NewRows | RowsWithIds
@@ -514,7 +534,7 @@ class StreamTerms:
         strategy: kind of strategy, "auto" for the best, or a strategy of the user's own.
         metric: error that the strategy minimises.
         is_simple: whether only strategies are considered that publish whole numbers.
-        takes_new_rows: whether inputs hold new rows, or rows with ids; else they are snapshots.
+        recognition: how rows are recognised that were counted.
         id_column: column of row ids; None: rows have none.
         max_corrections: changes of a counted row that the guarantee covers.
         time_format: how times are written; None: ISO 8601.
@@ -530,7 +550,7 @@ class StreamTerms:
     strategy: str | StreamStrategy
     metric: Literal["mean", "max"]
     is_simple: bool
-    takes_new_rows: bool
+    recognition: Recognition
     id_column: str | None
     max_corrections: int
     time_format: str | None
@@ -582,7 +602,7 @@ class RunOptions:
     """How one run reads its rows, and which windows it releases.
 
     Attributes:
-        repeats_rows: whether an input has the rows of released windows, too.
+        input: what the input holds.
         release_delay: microseconds from the end of a window to its release.
         max_empty_windows: most windows without a row, one after the other, that it releases.
         allow_empty_windows: whether the run releases even if rows seem to be missing.
@@ -591,7 +611,6 @@ class RunOptions:
     """
 
     input: InputKind
-    repeats_rows: bool
     until: Until
     release_delay: int
     max_empty_windows: int
@@ -612,4 +631,4 @@ class OutputFiles:
 
     table: Path | None = None
     chart: Path | None = None
-    chart_form: Mapping[str, str | float] = field(default_factory=dict)
+    chart_form: ChartWords = field(default_factory=ChartWords)

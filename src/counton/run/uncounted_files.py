@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from counton.base.errors import InputChangedError, InvalidInputError
-from counton.base.errors import field as option_name
+from counton.base.errors import InputChangedError, InvalidInputError, param
 from counton.base.private import Private, reveal
 from counton.io.bad_rows import change_error
 from counton.io.remote_rows import RemoteRows
@@ -62,7 +61,7 @@ class UncountedFiles:
         raise InvalidInputError(
             f"{self.name} {verb} been counted already, and {windows:,} more {would} be released "
             "without any new row. Give the file of the new rows, or "
-            f"{option_name('allow_empty_windows', True)} if nothing happened"
+            f"{param('allow_empty_windows', True)} if nothing happened"
         )
 
 
@@ -178,7 +177,7 @@ def _refuse_other_bytes(new: Mapping[str, Rows], is_counted: IsCounted) -> None:
                 f"{part.name} was counted with other bytes, and its rows would count a second "
                 "time. Put the file back as it was counted, or leave it out. If all its rows are "
                 "new, give it another name. To correct wrong rows, begin a new stream "
-                f"({option_name('stream')}) over all files"
+                f"({param('stream')}) over all files"
             )
 
 

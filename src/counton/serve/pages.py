@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 
 import polars as pl
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 
 #: Most rows of a page.
 PAGE_ROWS = 5_000
@@ -54,7 +54,7 @@ class Position(NamedTuple):
         numbers = _POSITION.fullmatch(text)
         if numbers is None:
             raise InvalidInputError(
-                f"{field('page', text)} is not the position of a page: take it from 'next' of the "
+                f"{param('page', text)} is not the position of a page: take it from 'next' of the "
                 "answer before"
             )
         return cls(*map(int, numbers.groups()))
@@ -126,7 +126,7 @@ class ReleasedRows:
         steps = range(position.step, position.last + 1)
         if not steps or steps[0] not in self._steps or steps[-1] not in self._steps:
             raise InvalidInputError(
-                f"{field('page', str(position))} is beyond the released steps: begin again "
+                f"{param('page', str(position))} is beyond the released steps: begin again "
                 "without it"
             )
         table, n_done = self._collect(steps, position.skipped)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from counton.base.errors import InvalidInputError, StateError, field
+from counton.base.errors import InvalidInputError, StateError, param
 from counton.base.exact import figures_above
 from counton.base.table_schema import ESTIMATE
 from counton.continual.intervals import LEVEL, check_confidence_level
@@ -208,7 +208,7 @@ class Journal:
         """Return the shown groups."""
         if self.description.cells.named_beforehand:
             return list(self.description.groups)
-        return list(getattr(self.read(), "groups", None) or ()) if self.step else []
+        return list(self.read().groups) if self.step else []
 
     def describe(self) -> dict[str, Any]:
         """Return `about`, the guarantee in words, errors besides noise, and the budget left."""
@@ -267,9 +267,9 @@ class Journal:
         if remaining is None:
             return 0.0
         for name in ("rho", "epsilon"):
-            whole = getattr(ledger.budget, name, None)
+            whole = ledger.budget.losses.get(name)
             if whole:
-                return float(getattr(remaining, name)) / float(whole)
+                return float(remaining.losses[name]) / float(whole)
         return None
 
     @property
@@ -437,7 +437,7 @@ class Journal:
             return page
         if position is not None and (start, until, last) != (None, None, None):
             raise InvalidInputError(
-                f"{field('page', position)} holds the place in the series, so 'from', 'to' and "
+                f"{param('page', position)} holds the place in the series, so 'from', 'to' and "
                 "'last' do not go with it: use 'next' of the answer before as it is"
             )
         rows = self.rows(groups, start, until, series, level, last)

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, HTTPException, Path, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.continual.intervals import check_confidence_level
 from counton.run.output_files import escape_formulas
 from counton.serve.access import Access
@@ -163,7 +163,7 @@ def router(
         if format == "csv":
             if page is not None:
                 raise InvalidInputError(
-                    f"{field('page', page)} is only for JSON, since CSV has all rows: leave it out"
+                    f"{param('page', page)} is only for JSON, since CSV has all rows: leave it out"
                 )
             parts = partial(_csv_parts, journal, groups, start, until, chosen_series, level, last)
             return answer_in_parts(parts, _CSV, _as_file(name), is_long=is_long)

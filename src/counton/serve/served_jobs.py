@@ -18,7 +18,7 @@ from counton.base.errors import (
     InvalidInputError,
     StateError,
     StateUnavailableError,
-    field,
+    param,
 )
 from counton.base.private import Private, reveal
 from counton.continual.intervals import LEVEL, check_confidence_level
@@ -181,12 +181,12 @@ def serve_job(name: str, job: Job) -> ServedJob:
         if kept is None and job.time is None:
             raise InvalidInputError(
                 "the job has no column of times, so it releases once, but a service releases at "
-                f"the end of each window: give {field('time')}, or use counton run"
+                f"the end of each window: give {param('time')}, or use counton run"
             )
         if kept is not None and isinstance(kept.terms.windowing, SingleTable):
             raise InvalidInputError(
                 f"{state.name!r} is a table that was released once, but a service releases at "
-                f"the end of each window: give another {field('stream')} with {field('time')}, "
+                f"the end of each window: give another {param('stream')} with {param('time')}, "
                 "or leave the job out"
             )
         job = job.with_options(append=True, allow_empty_windows=True)
@@ -222,7 +222,7 @@ def _refuse_name(name: str) -> None:
     """
     if "/" in name or name in ("", ".", "..") or len(name) > MOST_NAME:
         raise InvalidInputError(
-            f"{field('stream')} is {name!r}, which cannot be part of a web address, so nobody "
+            f"{param('stream')} is {name!r}, which cannot be part of a web address, so nobody "
             f"could ask the service for this stream. Use at most {MOST_NAME} characters without "
             "'/', and neither '.' nor '..'"
         )

@@ -14,7 +14,7 @@ from types import FrameType
 
 import uvicorn
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.serve import log_lines as journaling
 from counton.serve.application import application
 from counton.serve.connections import ConnectionLimits, connections_with
@@ -83,7 +83,7 @@ def listening(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise InvalidInputError(
-            f"{field('listen', f'{host}:{port}')} cannot be used ({error.strerror}); choose "
+            f"{param('listen', f'{host}:{port}')} cannot be used ({error.strerror}); choose "
             f"another address, or end the program that listens there"
         ) from error
     return listener

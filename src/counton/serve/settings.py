@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.job import values as v
 from counton.job.job_file_tables import read_table, read_tables
 from counton.job.option_fields import Section, option
@@ -109,7 +109,7 @@ def address(listen: str) -> tuple[str, int]:
     match = re.fullmatch(r"\[?([0-9A-Za-z.:_-]+?)\]?:(\d{1,5})", listen)
     if match is None or int(match[2]) > 65535:
         raise InvalidInputError(
-            f"{field('listen')} is {listen!r}; write HOST:PORT, with a port up to 65535, as in "
+            f"{param('listen')} is {listen!r}; write HOST:PORT, with a port up to 65535, as in "
             "127.0.0.1:8080"
         )
     return match[1], int(match[2])

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from counton.base.errors import ChartWarning, InvalidInputError, field
+from counton.base.errors import ChartWarning, InvalidInputError, param
 from counton.base.lazy import require
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _check_of(
         if isinstance(spec.terms.windowing, SingleTable) and frame.isStreaming:
             raise InvalidInputError(
                 f"a {spec.terms.statistic.name} of rows without times is released once, but a "
-                f"streaming frame goes on; give {field('time')} and windows, or a frame that is "
+                f"streaming frame goes on; give {param('time')} and windows, or a frame that is "
                 "not streaming"
             )
         if approve is not None:

@@ -27,7 +27,7 @@ from counton.base.errors import (
     StateError,
     StateRolledBackError,
     StreamMismatchError,
-    field,
+    param,
 )
 from counton.io.sources import join_columns
 from counton.job.common_options import Job
@@ -100,9 +100,9 @@ class Batches:
         """
         if job.until not in (None, LATEST_ROW):
             raise InvalidInputError(
-                f"{field('until', job.until)} does not go with a streaming frame, because "
+                f"{param('until', job.until)} does not go with a streaming frame, because "
                 "its newest event tells which windows have ended; leave it out, or give "
-                f"{field('until', LATEST_ROW)}"
+                f"{param('until', LATEST_ROW)}"
             )
         if is_remote(frame):
             raise InvalidInputError(
@@ -216,13 +216,13 @@ class Batches:
             raise StreamMismatchError(
                 f"stream {name!r} has counted events before, but the checkpoint of this query is "
                 "new and does not tell which events; go on with the checkpoint that belongs to the "
-                f"stream, or give {field('allow_empty_windows', True)} if none of the query's "
+                f"stream, or give {param('allow_empty_windows', True)} if none of the query's "
                 "rows was counted"
             )
         if number > self.empty:
             raise StateRolledBackError(
                 f"the checkpoint is at batch {number:,}, but stream {name!r} has counted none of "
                 f"the {min(number, _EMPTY):,} batches before it: restore the state that belongs to "
-                f"the checkpoint, or give {field('allow_empty_windows', True)} if these batches "
+                f"the checkpoint, or give {param('allow_empty_windows', True)} if these batches "
                 "had no rows"
             )

@@ -213,7 +213,7 @@ class Database:
                 "trusted with texts: make another one with CREATE DATABASE ... ENCODING 'UTF8' "
                 "TEMPLATE template0"
             )
-        return connection.has("counton_database")
+        return connection.has_table("counton_database")
 
     def _look_at_format(self) -> None:
         """Read the identity; refuse a state whose format this version does not read."""

@@ -118,7 +118,7 @@ class Load(NamedTuple):
 def waiting_batches(database: Database, stream: str) -> frozenset[tuple[int, bytes, int]]:
     """Return number, digest and time of arrival of a stream's waiting batches."""
     with database.transaction(write=False) as connection:
-        if not connection.has("counton_inbox_waiting"):
+        if not connection.has_table("counton_inbox_waiting"):
             return frozenset()
         number = connection.value("SELECT id FROM counton_streams WHERE name = :name", name=stream)
         rows = connection.rows(f"SELECT id, digest, arrived {_WAITING}", stream=number)
@@ -162,13 +162,13 @@ class Inbox(Closing):
         try:
             with self._database.transaction(write=True) as connection:
                 connection.lock(_MAKING)
-                if connection.has("counton_inbox_aside"):
+                if connection.has_table("counton_inbox_aside"):
                     raise StateError(
                         f"the inbox of state {self._database.label} was made by an earlier version "
                         "that set bad rows aside: let that version count the rows that wait, end "
                         "its streams (counton close), and begin new ones in another state"
                     )
-                if not connection.has("counton_inbox_waiting"):
+                if not connection.has_table("counton_inbox_waiting"):
                     connection.script(schema.INBOX)
                 elif connection.first(_NEVER_COUNTED, latest=_LATEST) is not None:
                     raise StateError(

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from counton.base.errors import InvalidInputError, NoiseKeyError, StreamMismatchError, field
+from counton.base.errors import InvalidInputError, NoiseKeyError, StreamMismatchError, param
 from counton.noise import Key
 from counton.noise.key import give_name, is_same_file, refuse_key_as_place
 from counton.state.database import Database, DatabaseAddress, parse_address
@@ -86,7 +86,7 @@ def file_of(key: KeySource, state: DatabaseAddress) -> Path | None:
         if state.file is None:
             raise NoiseKeyError(
                 f"state {state.label} is on a server, so no key file lies beside it: give "
-                f"{field('key')}, the place of the key"
+                f"{param('key')}, the place of the key"
             )
         return Path(f"{state.file}.key")
     value: Any = key
@@ -98,7 +98,7 @@ def file_of(key: KeySource, state: DatabaseAddress) -> Path | None:
         )
     if not text:
         raise InvalidInputError(
-            f"{field('key')} is empty: give a file, env:NAME or command:..., or leave it out"
+            f"{param('key')} is empty: give a file, env:NAME or command:..., or leave it out"
         )
     refuse_key_as_place(text)
     return None if text.startswith((_ENVIRONMENT, _COMMAND)) else Path(text)
@@ -111,7 +111,7 @@ def elsewhere(text: str) -> Key:
         kept = os.environ.get(name)
         if not kept:
             raise NoiseKeyError(
-                f"{field('key', text)} names the environment variable {name!r}, which is not set: "
+                f"{param('key', text)} names the environment variable {name!r}, which is not set: "
                 "set it to the content of a key file"
             )
         return Key.from_text(kept, f"environment variable {name!r}")
@@ -131,7 +131,7 @@ def elsewhere(text: str) -> Key:
         else:
             why = "a quotation mark is not closed, or no command is named"
         raise NoiseKeyError(
-            f"{field('key', text)} names a command that printed no key ({why}): run the command by "
+            f"{param('key', text)} names a command that printed no key ({why}): run the command by "
             "itself, and correct it until it prints the content of a key file"
         ) from None
     return Key.from_text(done.stdout, f"what {words[0]!r} printed")
@@ -236,7 +236,7 @@ def for_creation(
                 "so its state may be lost, or the key copied. A key that is used again on changed "
                 "data would reveal the change: restore the state of this key, or move the key "
                 "away, and a new one is made; if you made the key for this state, name it: "
-                f"{field('key', file)}"
+                f"{param('key', file)}"
             )
         yield loaded.with_salt(), database
     except BaseException as error:
@@ -259,13 +259,13 @@ def check_places(state: Path | None, key: Path | None) -> None:
     if state is not None and not state.parent.is_dir():
         raise StreamMismatchError(
             f"state {state} cannot be created (its folder does not exist): make the folder, or "
-            f"give another {field('state')}"
+            f"give another {param('state')}"
         )
     if key is not None and not key.parent.is_dir():
         raise _unwritten_key(key, os.strerror(errno.ENOENT))
     state_files = [] if state is None else files_of(state)
     if key is not None and key.resolve() in {path.resolve() for path in state_files}:
         raise InvalidInputError(
-            f"{field('key', key)} is also a file of the state, {field('state', str(state))}; give "
-            f"another file for the key (without {field('key')} it is {state}.key)"
+            f"{param('key', key)} is also a file of the state, {param('state', str(state))}; give "
+            f"another file for the key (without {param('key')} it is {state}.key)"
         )

@@ -64,7 +64,7 @@ class Lease(Closing):
             return
         with self._database.transaction(write=True) as connection:
             connection.lock(_MAKING)
-            if not connection.has("counton_turns"):
+            if not connection.has_table("counton_turns"):
                 connection.script(schema.TURNS)
             rows = connection.rows("SELECT id, name FROM counton_streams")
             self._streams = {row.id: row.name for row in rows if row.name in self.names}

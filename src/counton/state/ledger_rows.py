@@ -20,7 +20,7 @@ from fractions import Fraction
 from textwrap import shorten
 from typing import Any, NamedTuple
 
-from counton.base.errors import BudgetExceededError, InvalidInputError, field
+from counton.base.errors import BudgetExceededError, InvalidInputError, param
 from counton.privacy import AddableGuarantee, Ledger, LedgerEntry, guarantee_from_dict
 from counton.privacy.contribution import (
     ANY_UNIT,
@@ -204,7 +204,7 @@ def set_budget(connection: Connection, proposed: Ledger | None, *, allow_raise: 
         raise InvalidInputError(
             f"the budget is {budget_in_words(before)}, and would become {budget_in_words(after)}, "
             "which allows more than was promised, or something else, when the first release was "
-            f"made: leave the budget as it is, or give {field('allow_raise', True)}; the ledger "
+            f"made: leave the budget as it is, or give {param('allow_raise', True)}; the ledger "
             "then notes the change with time, user and host"
         )
     write_terms(connection, proposed)
@@ -383,7 +383,7 @@ def unit_word(
         raise InvalidInputError(
             f"the state has separate totals for {' and '.join(map(repr, words))}, and another unit "
             "would get a total of its own; name the protected unit: "
-            f"{field('privacy_unit', named[0])}"
+            f"{param('privacy_unit', named[0])}"
         )
     if stated_unit is None:
         word = words[0] if words else base_unit(default)
@@ -407,7 +407,7 @@ def unit_word(
             raise InvalidInputError(
                 f"{word!r} means one {spent.kind} in the release {spent.name!r} of this state, but "
                 f"one {kind} here, so the ledger would add up different units; give one {kind} "
-                f"another name: {field('privacy_unit', kind)}"
+                f"another name: {param('privacy_unit', kind)}"
             )
     return word + suffix
 

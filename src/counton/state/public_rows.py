@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from counton.base.errors import StateError
 from counton.state.database import reading
@@ -32,13 +32,48 @@ _MOST_STEPS: Final = 2**53
 PUBLIC: Final = f"SELECT {_PUBLIC_COLUMNS} FROM counton_streams"
 
 
+class PublicRow(Protocol):
+    """The public columns of a stream's row; `counton.state.schema` says what they hold."""
+
+    id: int
+    name: str
+    terms: str
+    details: str
+    key_fingerprint: str
+    key_salt: str | None
+    created: str
+    step: int
+    forgotten: int
+    writer_epoch: int
+    checksum: str
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+class OpenRow(PublicRow, Protocol):
+    """All columns of a stream's row but the checkpoint; the added ones are secret."""
+
+    seal: bytes
+    arrived: int
+    late: int
+
+
+class StreamRow(OpenRow, Protocol):
+    """All columns of a stream's row."""
+
+    checkpoint: bytes
+
+
+_Row = TypeVar("_Row", bound=PublicRow)
+
+
 def checksum_of(row: Mapping[str, Any]) -> str:
     """Return the checksum of the public columns of a stream's row, by column."""
     text = json.dumps([row[column] for column in _COVERED])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def check_row(row: Any) -> Any:
+def check_row(row: _Row) -> _Row:
     """Return a stream's row; refuse it if its public columns are damaged or impossible.
 
     Readers without a key use the columns before anything else is checked, and whoever alters them
@@ -54,32 +89,32 @@ def check_row(row: Any) -> Any:
     return row
 
 
-def _check_values(row: Any) -> None:
+def _check_values(row: PublicRow) -> None:
     """Raise an error if a public column of a stream's row holds what counton never writes there.
 
     Raises:
         ValueError: a value is impossible.
     """
-    for column in ("terms", "details"):
+    for column, stored in (("terms", row.terms), ("details", row.details)):
         with reading(f"the {column} of stream {row.name!r}"):
-            values = json.loads(getattr(row, column))
+            values = json.loads(stored)
             if not isinstance(values, dict):
                 raise ValueError("they are no JSON object")
             json.dumps(values, ensure_ascii=False).encode()  # refuses half a surrogate pair
     if not _FINGERPRINT.fullmatch(row.key_fingerprint):
         raise ValueError("its key_fingerprint does not have 16 hexadecimal digits")
-    for column in ("step", "forgotten"):
-        if not 0 <= getattr(row, column) <= _MOST_STEPS:
-            raise ValueError(f"its {column} is {getattr(row, column):,}")
+    for column, number in (("step", row.step), ("forgotten", row.forgotten)):
+        if not 0 <= number <= _MOST_STEPS:
+            raise ValueError(f"its {column} is {number:,}")
 
 
-def public_row(connection: Connection, name: str) -> Any:
+def public_row(connection: Connection, name: str) -> PublicRow | None:
     """Return a stream's row without secret columns; None if there is no such stream."""
-    row = connection.first(f"{PUBLIC} WHERE name = :name", name=name)
+    row: PublicRow | None = connection.first(f"{PUBLIC} WHERE name = :name", name=name)
     return None if row is None else check_row(row)
 
 
-def public_rows(connection: Connection) -> Iterator[Any]:
+def public_rows(connection: Connection) -> Iterator[PublicRow]:
     """Yield the rows of all streams without secret columns, by name."""
     return map(check_row, connection.rows(f"{PUBLIC} ORDER BY name"))
 

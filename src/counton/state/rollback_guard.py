@@ -28,14 +28,14 @@ from counton.base.errors import (
     StateError,
     StateRolledBackError,
     StateUnavailableError,
-    field,
+    param,
 )
 from counton.base.outside_input import open_plain, read_plain
 from counton.noise.guard_file import PAST, Entries, GuardFile, parse_entries
 from counton.state import journal
 from counton.state import ledger_rows as ledger
 from counton.state.database import Database, parse_address
-from counton.state.public_rows import public_row, public_rows
+from counton.state.public_rows import PublicRow, public_row, public_rows
 from counton.state.sql import Connection
 
 #: Where a witness is kept: a folder.
@@ -48,7 +48,7 @@ _BEGINNING = "beginning"
 _FAILS = (OSError, ValueError)
 _NOTHING_RELEASED = (
     "nothing was released; make it writable (its mode, its folder, the space left), or name a "
-    f"folder that is ({field('rollback_guard')}), or {NONE!r} for no witness"
+    f"folder that is ({param('rollback_guard')}), or {NONE!r} for no witness"
 )
 
 
@@ -67,7 +67,7 @@ def address_of(place: Place) -> str:
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "://" in text:
         raise InvalidInputError(
-            f"{field('rollback_guard', place)} is not the path of a folder: give a folder, which "
+            f"{param('rollback_guard', place)} is not the path of a folder: give a folder, which "
             f"may lie on a disk that several machines share, or {NONE!r} for no witness"
         )
     return text if text == NONE else os.path.abspath(text)
@@ -82,7 +82,7 @@ class GuardPosition(NamedTuple):
     forgotten: int = 0
 
     @classmethod
-    def of(cls, row: Any) -> GuardPosition:
+    def of(cls, row: PublicRow) -> GuardPosition:
         """Build the mark (progress) of a stream from the stream's database row."""
         return cls(row.key_fingerprint, row.name, row.step, row.forgotten)
 
@@ -162,7 +162,7 @@ class RollbackGuard:
                 "It records the last releases, and without it nobody can tell whether the state "
                 "was restored from an old copy: make it readable, or restore it from a copy; or, "
                 "if you know that the state is the newest, move the witness away, and confirm it "
-                f"({field('accept_old_copy', True)})"
+                f"({param('accept_old_copy', True)})"
             ) from None
 
     def keep(self, connection: Connection, *, accept: bool = False) -> None:
@@ -225,10 +225,10 @@ class RollbackGuard:
                 f"the witness {self._file(self.folder).path} of state {self._label} is missing. "
                 "It records the last releases, and without it nobody can tell whether the state "
                 "was restored from an old copy: mount its disk, or restore it; if it was moved, "
-                f"name its folder ({field('rollback_guard')}), which all machines that use the "
+                f"name its folder ({param('rollback_guard')}), which all machines that use the "
                 "state share; until then nothing is released. An old copy would release steps "
                 "again from other rows. Only if the witness is lost for good, and you know that "
-                f"the state is the newest, confirm it ({field('accept_old_copy', True)})"
+                f"the state is the newest, confirm it ({param('accept_old_copy', True)})"
             )
 
     def forgotten_entries(self, connection: Connection) -> Entries:
@@ -272,7 +272,7 @@ class RollbackGuard:
                 "restored from an old copy. An old copy would release steps again, with equal "
                 "noise, and reveal how the data differ: restore the newest copy with its witness; "
                 "if you know that this copy is the newest, confirm it "
-                f"({field('accept_old_copy', True)})"
+                f"({param('accept_old_copy', True)})"
             )
 
     def check(
@@ -307,7 +307,7 @@ class RollbackGuard:
                     "state was restored from an old copy. Releasing a step again from other data, "
                     "with equal noise, would reveal the difference of the data: restore the newest "
                     "copy; or, if it is lost, end this stream and begin another one "
-                    f"({field('stream')})"
+                    f"({param('stream')})"
                 )
             step = entry["step"]
             if step and journal.digest_at(connection, stream_id, step) != entry["digest"]:
@@ -494,7 +494,7 @@ def _lost_state(label: str, entry: Mapping[str, Any]) -> StateRolledBackError:
         f"state {label} has no release {name!r}, but {entry['where']} records {extent} of it as "
         "released, so the state was lost or restored from an old copy. The privacy loss of those "
         "releases remains, and the ledger does not count it any more: restore the newest copy of "
-        f"the state; if it is lost for good, begin another {field('state')}, with a limit reduced "
+        f"the state; if it is lost for good, begin another {param('state')}, with a limit reduced "
         "by that loss"
     )
 
@@ -525,7 +525,7 @@ def remark_on_witness(
     return (
         f"the witness {at} lies in the folder of the state {address.label}: if the whole folder "
         "were restored from a copy, nobody would notice that the state is old; give a place "
-        f"elsewhere, {field('rollback_guard')}"
+        f"elsewhere, {param('rollback_guard')}"
     )
 
 
@@ -575,6 +575,7 @@ def confirm_release(database: Database, name: str) -> None:
     witness = latest_witness(database)  # read before the state
     with database.transaction(write=False) as connection:
         row = public_row(connection, name)
+        assert row is not None, "the stream is open"
         digest = journal.digest_at(connection, row.id, row.step)
         at = GuardPosition.of(row)
     # A damaged journal, without a digest, is reported by its reader.

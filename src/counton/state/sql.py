@@ -106,7 +106,7 @@ class Connection:
             return row[0]
         raise MissingRowError("a row is missing")
 
-    def has(self, table: str) -> bool:
+    def has_table(self, table: str) -> bool:
         """Return True if the connection's database has a table of this name that counton made."""
         return self.first(_FILE_HAS if self.is_sqlite else _SERVER_HAS, name=table) is not None
 

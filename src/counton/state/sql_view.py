@@ -16,8 +16,8 @@ from counton.base.errors import (
     StateRolledBackError,
     StateUnavailableError,
     StreamMismatchError,
-    field,
     first_line,
+    param,
 )
 from counton.base.outside_input import sqlite_header
 from counton.base.table_schema import VIEW_COLUMNS, ColumnType
@@ -65,7 +65,7 @@ FROM {_STREAMS} s JOIN {_ROWS} r ON r.stream_id = s.id
 
 def checked_address(to: str | os.PathLike[str], state: DatabaseAddress) -> DatabaseAddress:
     """Return the address of the database for published releases; errors as for `Place`."""
-    address = parse_address(to, field("to"))
+    address = parse_address(to, param("to"))
     if address.file is None or address == state:
         return address
     why = ""
@@ -80,7 +80,7 @@ def checked_address(to: str | os.PathLike[str], state: DatabaseAddress) -> Datab
     elif address.file.exists() and address.file.stat().st_size and not sqlite_header(address.file):
         why = "a file, but no SQLite database"
     if why:
-        raise InvalidInputError(f"{field('to', os.fspath(to))} is {why}: {remedy}")
+        raise InvalidInputError(f"{param('to', os.fspath(to))} is {why}: {remedy}")
     return address
 
 
@@ -120,7 +120,7 @@ class PublishTarget:
                 yield connection
         except self._errors as error:
             raise StateUnavailableError(
-                f"{field('to', self.label)} cannot be used ({first_line(error)}): check the path "
+                f"{param('to', self.label)} cannot be used ({first_line(error)}): check the path "
                 "or address, its permissions and the space left"
             ) from error
 
@@ -132,7 +132,7 @@ class PublishTarget:
 
 def find_row(connection: Connection, stream: str) -> Any:
     """Return the database row of a published stream; None if it is not published."""
-    if not connection.has(_STREAMS):
+    if not connection.has_table(_STREAMS):
         return None
     return connection.first(f"SELECT * FROM {_STREAMS} WHERE stream = :stream", stream=stream)
 
@@ -145,13 +145,13 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
     Raises:
         StateError: another published stream has this name, or more published steps than released.
     """
-    if not connection.has(_STREAMS):
+    if not connection.has_table(_STREAMS):
         connection.script(_TABLES)
         connection.execute(_VIEW)
     elif (old := connection.first(f"SELECT * FROM {_ROWS}")) and not hasattr(old, "series"):
         raise StreamMismatchError(
             f"the published tables there have no column {'series'!r}, because an earlier version "
-            f"of counton made them; publish to another database ({field('to')})"
+            f"of counton made them; publish to another database ({param('to')})"
         )
     name = facts["stream"]
     last = facts["last_window"]
@@ -162,7 +162,7 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
             raise StreamMismatchError(
                 f"another stream {name!r} is published there already, with the key "
                 f"{row.key_fingerprint}: publish to another database, or remove that stream first "
-                f"(counton publish, {field('remove', True)})"
+                f"(counton publish, {param('remove', True)})"
             )
         if row.last_window > last:
             raise StateRolledBackError(

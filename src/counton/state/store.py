@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from counton.base.errors import InvalidInputError, StateError, field
+from counton.base.errors import InvalidInputError, StateError, param
 from counton.base.exact import Number
 from counton.base.private import Private
 from counton.continual import Design
@@ -21,7 +21,7 @@ from counton.state import ledger_rows as books
 from counton.state.commit_input import LateRowStats
 from counton.state.database import Closing, Database, reading
 from counton.state.ledger_rows import LedgerEvent, SpentUnit
-from counton.state.public_rows import public_row, public_rows, write_checksum
+from counton.state.public_rows import PublicRow, public_row, public_rows, write_checksum
 from counton.state.rollback_guard import Position, confirm_release, latest_witness, position_of
 from counton.state.sql import Connection
 from counton.state.stream_reader import JournalReader
@@ -305,7 +305,7 @@ class Store(Closing):
         stream_rows.check_length(name)
         if not unit.strip():
             raise InvalidInputError(
-                f"{field('privacy_unit', unit)} is not the name of a unit: give a word such as "
+                f"{param('privacy_unit', unit)} is not the name of a unit: give a word such as "
                 "'reader'"
             )
         with self.database.transaction(write=True) as connection:
@@ -362,7 +362,7 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
         return store.summary()
 
 
-def _public(connection: Connection, database: Database, row: Any) -> dict[str, Any]:
+def _public(connection: Connection, database: Database, row: PublicRow) -> dict[str, Any]:
     """Return a stream's public facts; ``refused`` says why the last release is left out.
 
     The parameters of a user's own strategy are not included.

@@ -20,7 +20,7 @@ from counton.base.errors import (
     InputChangedError,
     InvalidInputError,
     StateError,
-    field,
+    param,
 )
 from counton.base.exact import check_integer, name_alone, quote
 from counton.base.private import Private, reveal
@@ -35,7 +35,7 @@ from counton.state import journal, ledger_rows, stream_rows
 from counton.state import keys as keyfile
 from counton.state.commit_input import CommitInput, LateRowStats
 from counton.state.database import Closing, CommitHook, Database, reading
-from counton.state.public_rows import OPEN_COLUMNS, check_row, checksum_of
+from counton.state.public_rows import OPEN_COLUMNS, OpenRow, check_row, checksum_of
 from counton.state.rollback_guard import GuardPosition, RollbackGuard
 from counton.state.sealed_rows import SealedContents
 from counton.state.sql import Connection
@@ -98,7 +98,7 @@ class Stream(JournalReader, Closing):
     def __init__(
         self,
         database: Database,
-        row: Any,
+        row: OpenRow,
         details: Mapping[str, Any],
         key: Key,
         witness: RollbackGuard,
@@ -714,7 +714,7 @@ def _refuse_wrong_bound(stream: Stream) -> None:
         raise StateError(
             f"stream {stream.name!r} cannot go on, because its noise is too small for its "
             f"guarantee: {uncovered}. Withdraw its numbers and end it "
-            f"({field('close_stream(state, name)')}), and begin another stream"
+            f"({param('close_stream(state, name)')}), and begin another stream"
         )
 
 

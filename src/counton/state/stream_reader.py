@@ -17,6 +17,7 @@ from counton.continual import Design, Releases
 from counton.state import journal, stream_rows
 from counton.state import keys as keyfile
 from counton.state.database import Database
+from counton.state.public_rows import PublicRow
 from counton.state.rollback_guard import confirm_release, latest_witness, position_of
 from counton.state.sealed_rows import SealedContents
 from counton.state.sql import Connection
@@ -53,7 +54,7 @@ class JournalReader:
     def __init__(
         self,
         database: Database,
-        row: Any,
+        row: PublicRow,
         design: Design,
         details: Mapping[str, Any],
         key: keyfile.KeySource,

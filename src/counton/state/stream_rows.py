@@ -31,7 +31,14 @@ from counton.privacy.contribution import ANY_UNIT
 from counton.state import journal, schema
 from counton.state import ledger_rows as ledger
 from counton.state.database import Database, reading
-from counton.state.public_rows import check_row, checksum_of, public_row
+from counton.state.public_rows import (
+    OpenRow,
+    PublicRow,
+    StreamRow,
+    check_row,
+    checksum_of,
+    public_row,
+)
 from counton.state.sealed_rows import SealedContents
 from counton.state.sql import Connection, MissingRowError
 from counton.strategies import StreamStrategy
@@ -122,9 +129,11 @@ def _blocks(
     return blocks
 
 
-def find(connection: Connection, name: str) -> Any:
+def find(connection: Connection, name: str) -> StreamRow:
     """Return the database row of an existing stream, including its secret columns."""
-    row = connection.first("SELECT * FROM counton_streams WHERE name = :name", name=name)
+    row: StreamRow | None = connection.first(
+        "SELECT * FROM counton_streams WHERE name = :name", name=name
+    )
     if row is None:
         raise MissingRowError("a row is missing")
     return check_row(row)
@@ -160,7 +169,7 @@ def insert_stream(
     counter: Counter,
     key: Key,
     details: Facts,
-) -> Any:
+) -> StreamRow:
     """Create a stream's database row, and enter its guarantee in the ledger, the record of spent
     privacy loss.
 
@@ -201,7 +210,7 @@ def insert_stream(
     stored["checksum"] = checksum_of(stored)
     stored["seal"] = seal_of(key, database.identity, stored, SealedContents.empty(0))
     connection.insert("counton_streams", stored)
-    row: Any = find(connection, name)
+    row = find(connection, name)
     details.write(connection, row.id)
     return row
 
@@ -265,7 +274,7 @@ def _public_digest(details: str) -> str:
     return hashlib.sha256(json.dumps(public, sort_keys=True).encode()).hexdigest()
 
 
-def check_seal(connection: Connection, identity: str, row: Any, key: Key) -> SealedContents:
+def check_seal(connection: Connection, identity: str, row: OpenRow, key: Key) -> SealedContents:
     """Refuse a stream whose public facts, sums, or records of users, ids, windows and files were
     changed without the key; return the lists of these records.
 
@@ -316,7 +325,7 @@ def release_digest(key: Key, name: str, step: int, value: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def check_digest(connection: Connection, row: Any, key: Key) -> None:
+def check_digest(connection: Connection, row: PublicRow, key: Key) -> None:
     """Refuse a stream whose last journal entry does not match the digest in its row."""
     if not row.step:
         return
@@ -332,7 +341,7 @@ def check_digest(connection: Connection, row: Any, key: Key) -> None:
         )
 
 
-def check_key_of(row: Any, key: Key) -> None:
+def check_key_of(row: PublicRow, key: Key) -> None:
     """Refuse a key whose fingerprint is not the stream's."""
     if row.key_fingerprint != key.fingerprint:
         raise NoiseKeyError(
@@ -341,7 +350,7 @@ def check_key_of(row: Any, key: Key) -> None:
         )
 
 
-def load_counter(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
+def load_counter(row: StreamRow, key: Key, strategy: StreamStrategy | None) -> Counter:
     """Rebuild a stream's counter at its last step; ``strategy`` only if not part of counton."""
     with reading(f"the checkpoint of stream {row.name!r}"):
         state = read_checkpoint(bytes(row.checkpoint))

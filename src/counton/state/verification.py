@@ -46,7 +46,7 @@ from counton.state import keys as keyfile
 from counton.state import ledger_rows as books
 from counton.state.database import Database, reading
 from counton.state.ledger_rows import by_its_clock, record_in
-from counton.state.public_rows import check_row
+from counton.state.public_rows import PublicRow, StreamRow, check_row
 from counton.state.rollback_guard import GuardPosition, RollbackGuard, latest_witness, position_of
 from counton.state.sql import Connection
 
@@ -178,7 +178,7 @@ def _read(database: Database, place: str | os.PathLike[str] | None) -> RollbackG
 def _witness_problem(
     connection: Connection,
     database: Database,
-    row: Any,
+    row: StreamRow,
     witness: RollbackGuard | StateError,
     key: Key | NoiseKeyError | StateError,
 ) -> Exception | None:
@@ -217,7 +217,7 @@ def _forgotten_releases(
 
 
 def _fitting(
-    database: Database, row: Any, key: keyfile.KeySource
+    database: Database, row: PublicRow, key: keyfile.KeySource
 ) -> Key | NoiseKeyError | StateError:
     """Return a stream's key; or the error that it is another one, or that the row is damaged."""
     try:
@@ -232,7 +232,7 @@ def _fitting(
 class _Recomputation:
     """The check of one stream's releases: they are computed again and compared."""
 
-    def __init__(self, database: Database, row: Any, key: Key) -> None:
+    def __init__(self, database: Database, row: StreamRow, key: Key) -> None:
         self._database = database
         self._row = row
         self._key = key

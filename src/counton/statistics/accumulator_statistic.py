@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import NoiseDistribution
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import refuse_overflow
 from counton.continual.design import Design
 from counton.statistics.statistic import Events, Exact, Statistic
@@ -201,7 +201,7 @@ class UsersByRank(AccumulatorStatistic):
     def encode(self, *parts: Any) -> Integers:
         raise InvalidInputError(
             "a column names users, and a single row does not tell how many rows of its user came "
-            f"before it: run a job with {field('user')}"
+            f"before it: run a job with {param('user')}"
         )
 
     @override

@@ -235,7 +235,7 @@ class Average(ClippedValues):
         if self.number is not None:
             start, stop = cells.ends
             delay = cells.design.strategy.facts.delay
-            total = cells.one(0)
+            total = cells.cell(0)
             number = float((max(stop - delay, 0) - max(start - delay, 0)) * self.number)
             if measure == "count":
                 return Formula(number)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import has_parts, quote, suggest
 from counton.continual.formulas import TableNumbers
 from counton.continual.table_request import EVERY_ROW, TableRequest
@@ -244,7 +244,7 @@ class _ByGroup(Sums):
         if statistic.inner.counts_users:
             raise InvalidInputError(
                 f"{statistic!r} counts users in each group, and only a job knows the users of "
-                f"rows: run a job with {field('user')} and {field('group_by')}"
+                f"rows: run a job with {param('user')} and {param('group_by')}"
             )
         steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
         places = np.empty(len(listed), np.int64)

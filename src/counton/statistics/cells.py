@@ -73,7 +73,7 @@ class Cells:
         """Return the cells ``of`` one statistic with its design and first cell's index."""
         return Cells(self.release.part(of, terms), first)
 
-    def one(self, cell: int, scale: Fraction = Fraction(1)) -> ClosedForm:
+    def cell(self, cell: int, scale: Fraction = Fraction(1)) -> ClosedForm:
         """Return one cell times ``scale``, with the interval of its noise's exact distribution."""
 
         def times(array: NDArray[Any]) -> Any:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Integers
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import in_parts, quote
 from counton.continual.formulas import TableNumbers
 from counton.continual.table_request import EVERY_ROW, TableRequest
@@ -153,8 +153,8 @@ class Contingency(GridCells):
     example = "columns=page,device groups=page=home,shop;device=phone,desk"
     says = "How many rows have each combination of some columns' values, with all margins."
     help = (
-        f"With {field('time')} all margins are released after each window, as count releases "
-        f"its totals. Without {field('time')} the table is released once: the same command again "
+        f"With {param('time')} all margins are released after each window, as count releases "
+        f"its totals. Without {param('time')} the table is released once: the same command again "
         f"shows the same numbers. The table has every margin; a column is empty where it adds up "
         f"all values."
     )

@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from counton.base.arrays import Integers
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import Number
 from counton.privacy import ContributionBound
 from counton.privacy.contribution import Relation
@@ -64,7 +64,7 @@ class Count(_SumOfRows):
     says = "The number of events: of rows, or of what a column of counts adds up to."
     help = (
         f"A stream is a series of releases, one after each window of time. A new one needs "
-        f"{field('time')}, {field('every')}, {field('windows')}, {field('start')} and a "
+        f"{param('time')}, {param('every')}, {param('windows')}, {param('start')} and a "
         "guarantee; a "
         f"later run continues it and may leave them out. More data later: run the same command "
         f"again, as every night."
@@ -168,8 +168,8 @@ class Sum(_SumOfRows, ClippedValues):
     example = "value=seconds lower=0 upper=600 resolution=1"
     says = "The sum of a column, whose values are clipped to bounds and put on a grid."
     help = (
-        f"As count, and a new stream also needs {field('value')}, {field('lower')}, "
-        f"{field('upper')} and {field('resolution')}, all chosen without looking at the data."
+        f"As count, and a new stream also needs {param('value')}, {param('lower')}, "
+        f"{param('upper')} and {param('resolution')}, all chosen without looking at the data."
     )
     also_called = ("total", "totals")
     asks = ("sum",)

@@ -45,7 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.distributions import DiscreteLaplace
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.privacy import ApproxDP, ContributionBound, PureDP
 from counton.strategies import StreamStrategy, noise_variance
 
@@ -338,7 +338,7 @@ def draws(
     if steps * versions > _LONGEST_STREAM:
         version_note = "" if versions == 1 else f", each with {versions:,} versions of a window,"
         raise InvalidInputError(
-            f"{field('windows', steps)}{version_note} is too large; streams that find their groups "
+            f"{param('windows', steps)}{version_note} is too large; streams that find their groups "
             f"have at most {_LONGEST_STREAM // versions:,}: give longer windows, or fewer"
         )
     alike = steps if versions > 1 else 1  # all releases compare the same versions
@@ -398,10 +398,10 @@ def counters_of(guarantee: Any) -> PureDP:
     """
     if not isinstance(guarantee, ApproxDP):
         raise InvalidInputError(
-            f"{field('unlisted_groups', 'discover')} may show a group wrongly with a small "
+            f"{param('unlisted_groups', 'discover')} may show a group wrongly with a small "
             "probability, so "
-            f"it needs {field('epsilon')} and {field('delta')}; give both, such as "
-            f"{field('delta', '1e-9')}"
+            f"it needs {param('epsilon')} and {param('delta')}; give both, such as "
+            f"{param('delta', '1e-9')}"
         )
     return PureDP(guarantee.epsilon)
 

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, read_only
-from counton.base.columns import MISSING, OUTSIDE
+from counton.base.columns import MISSING, OUTSIDE, list_in_words
 from counton.base.distributions import BoundedChange
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import in_parts, quote
 from counton.base.table_schema import refuse_reserved
 from counton.continual.formulas import ClosedForm, Estimate, Formula, TableNumbers
@@ -208,11 +208,11 @@ class Hierarchy(TableStatistic):
     example_file = ("pages.csv", "page\nhome\nshop\n")
     says = "How many rows each place of a hierarchy has, such as region and city; counts add up."
     help = (
-        f"With {field('time')} all levels are released after each window, as count releases "
-        f"its totals; each row is an event, or with {field('count_column')} several. Without "
-        f"{field('time')} the table is released once: the same command again shows the same "
-        f"numbers. Without {field('target')} every level is equally accurate; with "
-        f"{field('target')} and no guarantee the command computes what the wanted accuracy costs."
+        f"With {param('time')} all levels are released after each window, as count releases "
+        f"its totals; each row is an event, or with {param('count_column')} several. Without "
+        f"{param('time')} the table is released once: the same command again shows the same "
+        f"numbers. Without {param('target')} every level is equally accurate; with "
+        f"{param('target')} and no guarantee the command computes what the wanted accuracy costs."
     )
     phrase = "table of counts at the levels {levels} of a hierarchy"
     sources = ("ranges",)
@@ -268,6 +268,11 @@ class Hierarchy(TableStatistic):
         if self._measurement is not None:
             parameters["measurement"] = self._measurement.to_dict()
         return {**parameters, **self._parameters_of("counts", "neighbours", "unit")}
+
+    @property
+    @override
+    def phrase_words(self) -> dict[str, str]:
+        return {"levels": list_in_words(self.tree.levels)}
 
     def __repr__(self) -> str:
         return f"Hierarchy({sum(self.tree.sizes):,} nodes: {', '.join(self.tree.levels)})"

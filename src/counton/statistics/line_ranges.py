@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from counton.base.arrays import Integers
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import check_integer, has_parts, is_whole, quote
 from counton.base.table_schema import refuse_reserved
 from counton.continual.formulas import TableNumbers
@@ -125,9 +125,9 @@ class Ranges(GridCells):
     example = "label=page groups=home,shop"
     says = "A line of counts, accurate in every interval."
     help = (
-        f"With {field('time')} the line is released after each window, as count releases its "
-        f"totals; {field('label')} names each row's cell, and {field('line')} chooses how cells "
-        f"are measured. Without {field('time')} the line is released once: the same command again "
+        f"With {param('time')} the line is released after each window, as count releases its "
+        f"totals; {param('label')} names each row's cell, and {param('line')} chooses how cells "
+        f"are measured. Without {param('time')} the line is released once: the same command again "
         f"shows the same numbers. The number of cells is published, and so are their labels."
     )
     phrase = "line of counts, for sums over any of its ranges,"

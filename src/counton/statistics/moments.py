@@ -247,7 +247,7 @@ class MomentsResult(StatisticResult):
             return math.inf
         return float(self.cells.halfwidths(np.array(std), confidence_level))
 
-    def _one(self, fails: float) -> float:
+    def _unit_halfwidth(self, fails: float) -> float:
         """Return the half-width of a sum of cells whose weights have 2-norm 1."""
         # If this probability is below the smallest known tail, the result is twice the half-width
         # for its square root: the tails fall at least exponentially.
@@ -270,7 +270,7 @@ class MomentsResult(StatisticResult):
             half = self._half(moment.of.slopes, confidence_level)
             return value - half, value + half
         if kind == "mean":
-            unit_half = self._one(fails)
+            unit_half = self._unit_halfwidth(fails)
             if not number > unit_half * _SURELY:
                 return moment.least, moment.most
             mean = MeanEnds.of(self._mean(places[0]).value, unit_half / number)
@@ -278,12 +278,12 @@ class MomentsResult(StatisticResult):
         low = high = min(max(value, moment.least), moment.most)
         # The best split of the error depends on the true number of rows: allow all possible
         # numbers.
-        off = self._one(fails * NUMBER_FAILS)
+        off = self._unit_halfwidth(fails * NUMBER_FAILS)
         std = self._std(self._sum(0).slopes) or 1.0  # without noise off is 0 too
         for part in error_shares_of_means((number - off) / std, (number + off) / std):
             rest = fails * (1 - NUMBER_FAILS)
-            unit_half = self._one(rest * part / len(places))
-            ratio = self._one(rest * (1 - part))
+            unit_half = self._unit_halfwidth(rest * part / len(places))
+            ratio = self._unit_halfwidth(rest * (1 - part))
             if not number > max(unit_half, ratio) * _SURELY:
                 return moment.least, moment.most
             ends = self._second(kind, places, unit_half / number, ratio / number)

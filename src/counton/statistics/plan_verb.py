@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from counton.base.arguments import known_arguments
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.series import WORKLOADS
 from counton.privacy.guarantees import one_guarantee
 
@@ -135,7 +135,7 @@ def plan(
         )
     if series not in WORKLOADS:
         raise InvalidInputError(
-            f"{field('series', series)} is not possible; give cumulative, per-window or both"
+            f"{param('series', series)} is not possible; give cumulative, per-window or both"
         )
     options: dict[str, Any] = {
         "metric": metric,
@@ -176,13 +176,13 @@ def plan(
         ):
             if value != usual:
                 raise InvalidInputError(
-                    f"{field(name, value)} is only for a plan that starts from an error: give "
-                    f"{field('margin_of_error')}, or leave {field(name)} out"
+                    f"{param(name, value)} is only for a plan that starts from an error: give "
+                    f"{param('margin_of_error')}, or leave {param(name)} out"
                 )
         return _plan(horizon, one_guarantee(guarantee, epsilon, delta, rho), **options)
     if one_guarantee(guarantee, epsilon, None, rho) is not None:
         raise InvalidInputError(
-            f"{field('margin_of_error')} finds the privacy loss, but a guarantee is given too: "
+            f"{param('margin_of_error')} finds the privacy loss, but a guarantee is given too: "
             "leave one of "
             "them out"
         )
@@ -239,11 +239,11 @@ def _plan_accuracy(
     from counton.planning.least_privacy import bounds_of, compare_halfwidths, least_guarantee
 
     if expected_rows is not None:
-        expected_rows = check_integer(field("expected_rows"), expected_rows, 1, 2**60)
+        expected_rows = check_integer(param("expected_rows"), expected_rows, 1, 2**60)
     level = check_confidence_level(confidence_level)
     bounds = bounds_of(margin_of_error, expected_rows)
     if solve_for not in ("epsilon", "rho"):
-        raise InvalidInputError(f"{field('solve_for', solve_for)} must be 'epsilon' or 'rho'")
+        raise InvalidInputError(f"{param('solve_for', solve_for)} must be 'epsilon' or 'rho'")
 
     def plan_with(guarantee: Guarantee, **faster: bool) -> StreamPlan:
         stream_plan = _plan(horizon, guarantee, **{**options, **faster})

@@ -20,7 +20,7 @@ from typing_extensions import override
 from counton.base.arguments import numbers_of
 from counton.base.arrays import Floats, Integers, read_only
 from counton.base.distributions import Sensitivity
-from counton.base.errors import InvalidInputError, MissingOptionError, field
+from counton.base.errors import InvalidInputError, MissingOptionError, param
 from counton.base.exact import check_integer, exact, quote
 from counton.continual.comparisons import Answer, answer
 from counton.continual.formulas import ClosedForm, Estimate, TableNumbers
@@ -57,12 +57,12 @@ def checked_shares(values: str | float | Sequence[Any]) -> tuple[float, ...]:
         ]
     except (TypeError, ValueError):
         raise InvalidInputError(
-            f"{field('shares')} has an entry that is not a number; try 0.5, the median"
+            f"{param('shares')} has an entry that is not a number; try 0.5, the median"
         ) from None
     if not shares or not all(0 < share < 1 for share in shares):
         words = values if isinstance(values, str) else ",".join(map(str, shares))
         raise InvalidInputError(
-            f"{field('shares', words)} must be numbers above 0 and below 1; try 0.5, the median"
+            f"{param('shares', words)} must be numbers above 0 and below 1; try 0.5, the median"
         )
     return tuple(dict.fromkeys(shares))
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from counton.base.arguments import split_names
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import quote
 from counton.privacy import ContributionBound
 from counton.statistics.accumulator_statistic import UsersByRank
@@ -59,11 +59,11 @@ class Reach(UsersByRank):
     example = "user=visitor per=1mo at-least=1,2"
     says = "How many users have at least 1, 5, 100 rows in a period."
     help = (
-        f"As count with {field('user')}, the column that says whose a row is, and "
-        f"{field('contribution_period')}, the length of the period. A user's k-th row of a period "
+        f"As count with {param('user')}, the column that says whose a row is, and "
+        f"{param('contribution_period')}, the length of the period. A user's k-th row of a period "
         "enters the cell "
         f"of k in the window in which it came. By group it is how many users have as many rows in "
-        f"that group, and {field('max_contributions')} is in how many groups a user counts."
+        f"that group, and {param('max_contributions')} is in how many groups a user counts."
     )
     phrase = "number of {units} by how many rows each has"
     also_called = ("frequency", "returning", "active")
@@ -82,7 +82,7 @@ class Reach(UsersByRank):
         in_range = all(1 <= threshold <= _MOST_ROWS for threshold in thresholds)
         if not in_range or not 1 <= len({*thresholds}) == len(thresholds) <= _MOST_THRESHOLDS:
             raise InvalidInputError(
-                f"{field('at_least')} is {quote(at_least)}; give 1 to {_MOST_THRESHOLDS} different "
+                f"{param('at_least')} is {quote(at_least)}; give 1 to {_MOST_THRESHOLDS} different "
                 f"whole numbers from 1 to {_MOST_ROWS:,}, as in 1,5,100"
             )
         self.at_least = self.counted_ranks = tuple(thresholds)
@@ -105,7 +105,7 @@ class Reach(UsersByRank):
 
     @override
     def whole(self, cells: Cells) -> Estimate:
-        return cells.one(0)
+        return cells.cell(0)
 
     @property
     @override

@@ -32,7 +32,7 @@ from counton.base.arguments import split_names
 from counton.base.arrays import Floats, Integers
 from counton.base.columns import BETWEEN, MISSING, OUTSIDE
 from counton.base.distributions import BoundedChange, scaled_norms
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import check_integer, has_parts, quote, refuse_overflow
 from counton.continual.design import Design
 from counton.continual.formulas import Estimate, TableNumbers, join_numbers
@@ -520,8 +520,8 @@ class Report(AccumulatorStatistic):
             ):
                 reason = "counts users" if statistic.counted_ranks else "has groups of its own"
                 raise InvalidInputError(
-                    f"{field('group_by')} would group the whole report, but {name!r} {reason}: "
-                    f"give {field('group_by')} and {field('groups')} inside the statistics that "
+                    f"{param('group_by')} would group the whole report, but {name!r} {reason}: "
+                    f"give {param('group_by')} and {param('groups')} inside the statistics that "
                     "need groups, and not to the report"
                 )
 
@@ -536,9 +536,9 @@ class Report(AccumulatorStatistic):
             if statistic.counted_ranks and statistic.counted_ranks[-1] > most:
                 raise InvalidInputError(
                     f"{name!r} of the report counts users with {statistic.counted_ranks[-1]:,} "
-                    f"rows, but only {field('max_contributions', most)} rows of a user count; "
+                    f"rows, but only {param('max_contributions', most)} rows of a user count; "
                     "give a larger "
-                    f"{field('max_contributions')}"
+                    f"{param('max_contributions')}"
                 )
         return self if most == self.most else self.with_parameters(most=most)
 
@@ -584,7 +584,7 @@ class Report(AccumulatorStatistic):
         if self.rank_digits:
             raise InvalidInputError(
                 f"{self!r} counts users, but events of Python do not name "
-                f"their user: run a job with {field('user')} and {field('max_contributions')}"
+                f"their user: run a job with {param('user')} and {param('max_contributions')}"
             )
         columns: list[NDArray[Any]] = []
         for place, part in enumerate(self.parts):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.columns import BETWEEN
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import quote, suggest, text
 from counton.privacy import ContributionBound, Guarantee
 from counton.privacy.contribution import checked_unit
@@ -141,8 +141,8 @@ def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Esti
             raise InvalidInputError(
                 f"{type(statistic).__name__} has several numbers; give the name of one of them"
             )
-        return cells.one(0)
-    return cells.one(place_of_name(statistic, name))
+        return cells.cell(0)
+    return cells.cell(place_of_name(statistic, name))
 
 
 class Statistic(ABC):
@@ -154,7 +154,7 @@ class Statistic(ABC):
     Attributes:
         keyword: its name in commands, job files and tables; "": it has no name there.
         says: one line that describes the statistic.
-        help: more text for its command; a `counton.base.errors.field` in it names an option.
+        help: more text for its command; a `counton.base.errors.param` in it names an option.
         example: options of an example of its command, as in "by=page", for visits.csv of the front
             page.
         phrase: what follows "The running" in a sentence; parameters are in braces.
@@ -242,6 +242,11 @@ class Statistic(ABC):
         self._stated = unit is not None
 
     @property
+    def phrase_words(self) -> dict[str, str]:
+        """Words by their names in ``phrase``, besides parameters."""
+        return {}
+
+    @property
     def cells(self) -> tuple[int, ...]:
         """Shape of the cells of one step: () for a single number."""
         return ()
@@ -291,7 +296,7 @@ class Statistic(ABC):
     def check_asked(self, name: Any) -> None:
         """Raise `InvalidInputError` unless this number can be requested by its name."""
         raise InvalidInputError(
-            f"{field('ask', name)} asks for single numbers, but {type(self).__name__} releases all "
+            f"{param('ask', name)} asks for single numbers, but {type(self).__name__} releases all "
             "its numbers; leave it out"
         )
 

@@ -79,10 +79,8 @@ def sum_noise_variance(
     """
     if isinstance(strategy, EndlessStrategy) or strategy.facts.rounding_variance:
         return None
-    faster = getattr(strategy, "_summed_variance", None)
-    if faster is not None:
-        variance: float = faster(stops, weights)
-    else:
+    variance = strategy._summed_variance(stops, weights)
+    if variance is None:
         variance = read_variance(
             strategy,
             (

@@ -281,6 +281,13 @@ class StreamStrategy(Strategy):
     def column(self, step: int) -> tuple[Node, ...]:
         """Return the nodes that the count of ``step`` enters: column ``step`` of C."""
 
+    def _summed_variance(self, stops: Integers, weights: Floats) -> float | None:
+        """Return the variance of a weighted sum of totals, in units of one node's.
+
+        None: there is no faster way than by the rows of B.
+        """
+        return None
+
     def _powers_of_columns(self, power: Literal[1, 2]) -> Iterator[Fraction]:
         if self.horizon is None or self.horizon > LARGEST_DENSE:
             raise InvalidInputError(

@@ -401,10 +401,10 @@ def check_statistic_results(statistic: Statistic, batches: Batches) -> None:
 
     Objects that have counted none, half and all of them must read one release alike.
     """
-    this = statistic.resolve_parameters(PureDP(1), len(batches))
-    if this.on_demand:
+    resolved = statistic.resolve_parameters(PureDP(1), len(batches))
+    if resolved.on_demand:
         return
-    fresh, release, _ = one_release(this, batches)
+    fresh, release, _ = one_release(resolved, batches)
     try:
         expected = _shown_results(fresh, release)
     except InvalidInputError:
@@ -415,10 +415,10 @@ def check_statistic_results(statistic: Statistic, batches: Batches) -> None:
             f"must depend on the release alone: {type(error).__name__}: {error}"
         ) from error
     half = [batch[: len(batch) // 2] for batch in batches]
-    streams = [batches, [[] for _ in batches], half] if not this.of_letters else [batches]
+    streams = [batches, [[] for _ in batches], half] if not resolved.of_letters else [batches]
     for stream in streams:
-        cell_changes(this, stream)
-        shown = _shown_results(this, release)
+        cell_changes(resolved, stream)
+        shown = _shown_results(resolved, release)
         now, before = (
             {name: np.asarray(values).astype(str) for name, values in columns.items()}
             for columns in (shown, expected)
@@ -431,23 +431,27 @@ def check_statistic_results(statistic: Statistic, batches: Batches) -> None:
         )
 
 
-def one_release(this: Any, batches: Batches) -> tuple[Any, StepRelease, Any]:
+def one_release(statistic: Any, batches: Batches) -> tuple[Any, StepRelease, Any]:
     """Return a copy without events, a release for it, and its design."""
-    cell_changes(this, batches)
+    cell_changes(statistic, batches)
     last = len(batches)
     counter = Counter(
         catalogue.Binary(last),
         PureDP(1),
         key=Key.generate(),
         name="a law",
-        contribution=this.contribution(batched=True),
-        shape=this.cells,
-        statistic=statistic_to_dict(this),
+        contribution=statistic.contribution(batched=True),
+        shape=statistic.cells,
+        statistic=statistic_to_dict(statistic),
     )
-    values = np.arange(math.prod(this.cells), dtype=np.int64).reshape(this.cells) * 5 % 97 + 60
-    value = counter.design.to_data(values) if this.cells else counter.design.to_data(values).item()
+    values = (
+        np.arange(math.prod(statistic.cells), dtype=np.int64).reshape(statistic.cells) * 5 % 97 + 60
+    )
+    value = (
+        counter.design.to_data(values) if statistic.cells else counter.design.to_data(values).item()
+    )
     release = StepRelease(last, value, float(counter.std(range(last, last + 1))[0]), counter.design)
-    fresh = statistic_of_kind(type(this), json.loads(json.dumps(statistic_to_dict(this))))
+    fresh = statistic_of_kind(type(statistic), json.loads(json.dumps(statistic_to_dict(statistic))))
     return fresh, release, counter.design
 
 

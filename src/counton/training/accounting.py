@@ -44,7 +44,8 @@ and one under v, and both are added. `beyond` returns this bound, with n for 2^4
 is calibrated for the rest of delta, and a delta of which less than half remains is refused. If each
 step takes examples at random, densities are mixtures. What is missing is then at most what is
 missing of the shifted part, and every step loses at most as much. The possible radii also have
-gaps, as all floating-point numbers do; this bound does not cover them (docs/promised.md).
+gaps, as all floating-point numbers do; this bound does not cover them
+(docs/guarantees/details.md).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.lengths import LATE_DAYS, LENGTH, PERIODS, days_in
 from counton.windowing.date_text import day_and_time, day_in_words
 from counton.windowing.lazy_polars import polars as pl
@@ -375,7 +375,7 @@ class Windows:
         match = LENGTH.fullmatch(length)
         if match is None:
             raise InvalidInputError(
-                f"{field('lookback', length)} is not a length of time: write a whole number "
+                f"{param('lookback', length)} is not a length of time: write a whole number "
                 "above 0 and a unit, as in 7d"
             )
         amount = int(match[1])
@@ -555,7 +555,7 @@ def lags_in(revise: str, every: str) -> int:
     matches = [LENGTH.fullmatch(length) for length in (revise, every)]
     if matches[0] is None or matches[1] is None:
         raise InvalidInputError(
-            f"{field('allowed_lateness', revise)} is not a length of time; it says how long "
+            f"{param('allowed_lateness', revise)} is not a length of time; it says how long "
             "after its end rows of a window may still come: write a whole number above 0 and a "
             "unit, as in 14d"
         )
@@ -569,7 +569,7 @@ def lags_in(revise: str, every: str) -> int:
         whole, rest = divmod(long * units[large], short * units[small])
     if rest or not whole:
         raise InvalidInputError(
-            f"{field('allowed_lateness', revise)} is not a multiple of the window length "
+            f"{param('allowed_lateness', revise)} is not a multiple of the window length "
             f"{every}: give a multiple of {every}"
         )
     return whole

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import Number, check_integer, exact, has_parts, quote
 from counton.continual.comparisons import Answer, answer
 from counton.continual.formulas import ClosedForm
@@ -158,8 +158,8 @@ class Cuts(NamedCells):
             self.bounds = ContributionBound.values(lower, upper, resolution, neighbours, unit=_UNIT)
         elif exact(lower, "lower") != 0 or exact(upper, "upper") != 1:
             raise InvalidInputError(
-                f"{field('lower')} is {quote(lower)} and {field('upper')} is {quote(upper)}, but "
-                f"every edge weighs 1: give {field('resolution')} too (the finest difference of "
+                f"{param('lower')} is {quote(lower)} and {param('upper')} is {quote(upper)}, but "
+                f"every edge weighs 1: give {param('resolution')} too (the finest difference of "
                 "weights), or leave the bounds out"
             )
         elif neighbours == "replace":

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.distributions import BoundedChange
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import check_integer
 from counton.privacy import ContributionBound
 from counton.statistics.graphs.graph_statistic import (
@@ -113,8 +113,8 @@ class Degrees(GraphStatistic):
             return ()
         if nodes > self.nodes:
             raise InvalidInputError(
-                f"the edges have {nodes:,} nodes, but {field('nodes')} is {self.nodes:,}: give "
-                f"their number, or leave {field('nodes')} out"
+                f"the edges have {nodes:,} nodes, but {param('nodes')} is {self.nodes:,}: give "
+                f"their number, or leave {param('nodes')} out"
             )
         return ((0, self.nodes),)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.distributions import Alternating
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import Number, exact, quote, text
 from counton.continual.formulas import Estimate
 from counton.privacy import ContributionBound
@@ -78,13 +78,13 @@ class Forest(Statistic):
         self.resolution = exact(resolution, "resolution")
         if self.resolution <= 0:
             raise InvalidInputError(
-                f"{field('resolution')} is {text(self.resolution)}; it is the finest difference of "
+                f"{param('resolution')} is {text(self.resolution)}; it is the finest difference of "
                 "weights, and must be above 0"
             )
         units = self.largest / self.resolution
         if units.denominator != 1 or not 1 <= units <= _MOST_WEIGHT:
             raise InvalidInputError(
-                f"{field('largest')} is {text(self.largest)}; it must be 1 to 2^32 times the "
+                f"{param('largest')} is {text(self.largest)}; it must be 1 to 2^32 times the "
                 f"resolution, {text(self.resolution)}"
             )
         self.units = int(units)
@@ -123,7 +123,7 @@ class Forest(Statistic):
 
     @override
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
-        return cells.one(0 if name is None else place_of_name(self, name), self.resolution)
+        return cells.cell(0 if name is None else place_of_name(self, name), self.resolution)
 
 
 class _Forest(Exact):
@@ -167,7 +167,7 @@ class _Forest(Exact):
                 if not 1 <= units <= statistic.units:
                     raise InvalidInputError(
                         f"the weight of an edge is {quote(number)}; it must be above 0, at most "
-                        f"{field('largest', text(statistic.largest))}, and a multiple of "
+                        f"{param('largest', text(statistic.largest))}, and a multiple of "
                         f"{text(statistic.resolution)}: correct it, or start another stream with "
                         "other bounds"
                     )

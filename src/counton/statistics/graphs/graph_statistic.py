@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInputError, StateError, field
+from counton.base.errors import InvalidInputError, StateError, param
 from counton.base.exact import check_integer, has_parts, quote
 from counton.statistics.clipping import beyond_in_words
 from counton.statistics.statistic import Events, Exact, Statistic
@@ -57,7 +57,7 @@ class GraphStatistic(Statistic):
             degree = check_integer("degree", degree, 1, MOST, "the most edges of one node")
         if beyond not in ("refuse", "drop"):
             raise InvalidInputError(
-                f"{field('beyond')} is {quote(beyond)}; give 'refuse' or 'drop'"
+                f"{param('beyond')} is {quote(beyond)}; give 'refuse' or 'drop'"
             )
         self.degree = degree
         self.beyond = beyond
@@ -286,9 +286,9 @@ class Graph(Exact):
         degree = self._statistic.degree
         raise InvalidInputError(
             f"edge ({', '.join(map(quote, edge))}) would give node "
-            f"{quote(self._nodes.label(node))} more than {degree} edges ({field('degree')}): start "
+            f"{quote(self._nodes.label(node))} more than {degree} edges ({param('degree')}): start "
             "another stream with a larger degree, "
-            f"or with {field('beyond', 'drop')}, which leaves such edges out"
+            f"or with {param('beyond', 'drop')}, which leaves such edges out"
         )
 
     def _take_many(
@@ -335,7 +335,7 @@ class Graph(Exact):
         try:
             for key, step in zip(keys_of(new_edges.ends).tolist(), steps, strict=True):
                 if key not in self._pairs:
-                    self._one(self._index, key, changes[step])
+                    self._count_pair(self._index, key, changes[step])
                     self._pairs[key] = None
                     done.append(key)
         except BaseException:
@@ -343,7 +343,7 @@ class Graph(Exact):
             raise
         return changes, done
 
-    def _one(self, index: _Index, key: int, changes: NDArray[np.int64]) -> None:
+    def _count_pair(self, index: _Index, key: int, changes: NDArray[np.int64]) -> None:
         statistic = self._statistic
         node = key >> 32
         other = key & _LOW

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.base.exact import check_integer
 from counton.statistics.graphs.graph_statistic import Beyond, ranks_of
 from counton.statistics.graphs.subgraphs import Subgraphs, sums_by_step
@@ -47,7 +47,7 @@ class Stars(Subgraphs):
         self.leaves = check_integer("leaves", leaves, 1)
         if leaves > degree:
             raise InvalidInputError(
-                f"{field('leaves')} is {leaves}, but {field('degree')} is only {degree}, so there "
+                f"{param('leaves')} is {leaves}, but {param('degree')} is only {degree}, so there "
                 f"can be no such star: give a degree of at least {leaves}"
             )
         self.most = 2 * math.comb(degree - 1, leaves - 1)  # with either node in the middle

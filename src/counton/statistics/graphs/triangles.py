@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError, param
 from counton.statistics.graphs.graph_statistic import Beyond, keys_of
 from counton.statistics.graphs.subgraphs import Subgraphs, sums_by_step
 
@@ -62,7 +62,7 @@ class Triangles(Subgraphs):
         self.most = (self.degree or 0) - 1  # most common neighbours of the nodes of an edge
         if self.most < 1:
             raise InvalidInputError(
-                f"{field('degree')} is {degree!r}, so there can be no triangle; it is the largest "
+                f"{param('degree')} is {degree!r}, so there can be no triangle; it is the largest "
                 "number of edges of one node: give at least 2"
             )
 
