@@ -49,7 +49,6 @@ from counton.continual.node_distribution import (
     check_guarantee,
     distribution_for,
 )
-from counton.planning.recent_sums import banded_roots, compares_totals, hats_of
 from counton.privacy import ApproxDP, ContributionBound, Guarantee, PureDP
 from counton.strategies import Metric, Norm, StreamStrategy
 from counton.strategies.joint_errors import released_variance
@@ -1032,6 +1031,8 @@ def _for_workload(
     around: int | None,
 ) -> tuple[_Contenders, ...]:
     """Return the candidates for sums over recent steps, by family."""
+    from counton.planning.recent_sums import banded_roots, compares_totals, hats_of
+
     contenders: list[_Contenders] = []
     families: list[tuple[Norm, StrategyFamily, Callable[..., tuple[StreamStrategy, ...]]]] = [
         (2, names.BANDED_ROOT, banded_roots),

@@ -202,7 +202,7 @@ def _checked_workload(workload: Any, series: str, of: Statistic | None) -> Recen
 
     if series != "cumulative":
         raise InvalidInputError(
-            f"{field('series', series)} and a workload are given; a workload says what is made "
+            f"{param('series', series)} and a workload are given; a workload says what is made "
             "accurate: leave series out"
         )
     if of is not None and isinstance(workload, Decayed):

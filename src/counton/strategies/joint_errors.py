@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -115,17 +115,16 @@ def recent_variances(
         starts = np.zeros_like(stops) if part.width is None else np.maximum(stops - part.width, 0)
         return noise_variance(strategy, distribution, stops, since=starts)
     unit = distribution.variance / 4.0**strategy.facts.lattice_bits
-    faster = getattr(strategy, "_decayed_variance", None)
+    faster = strategy._decayed_variance(part.factor, stops)
     if faster is not None:
-        return np.asarray(faster(part.factor, stops) * unit)
+        return np.asarray(faster * unit)
     # Each released number was rounded, and two of them enter each step's own number.
     rounded = 2 * strategy.facts.rounding_variance / (1 - part.factor**2)
-    summed = getattr(strategy, "_summed_variance", None)
-    long = strategy.horizon is not None and strategy.horizon > LARGEST_DECAYED
-    if long and summed is not None:
-        by_step = [_summed_decay(summed, part.factor, stop) for stop in stops.tolist()]
-        return np.asarray(np.array(by_step) * unit + rounded)
-    if strategy.horizon is None or long:
+    long = strategy.horizon is None or strategy.horizon > LARGEST_DECAYED
+    by_step = [_summed_decay(strategy, part.factor, stop) for stop in stops.tolist() if long]
+    if long and None not in by_step:
+        return np.asarray(np.array(by_step, np.float64) * unit + rounded)
+    if long:
         raise InvalidInputError(
             f"errors of decayed sums of {strategy!r} can be computed up to a horizon of "
             f"{LARGEST_DECAYED:,} steps: use BandedRoot or Independent"
@@ -134,15 +133,16 @@ def recent_variances(
     return np.asarray(variances[stops - 1] * unit + rounded)
 
 
-def _summed_decay(
-    summed_variance: Callable[[Integers, Floats], float], factor: float, stop: int
-) -> float:
-    """Return the variance of a decayed sum, as a weighted sum of totals, in a node's."""
+def _summed_decay(strategy: StreamStrategy, factor: float, stop: int) -> float | None:
+    """Return the variance of a decayed sum, as a weighted sum of totals, in a node's.
+
+    None: the strategy knows no fast way.
+    """
     # Steps so long ago that their weight is below e^-40 are left out.
     count = min(stop, math.ceil(-40 / math.log(factor)))
     weights = factor ** np.arange(count - 1, -1, -1.0)
     weights[:-1] -= weights[1:]
-    return summed_variance(np.arange(stop - count + 1, stop + 1), weights)
+    return strategy._summed_variance(np.arange(stop - count + 1, stop + 1), weights)
 
 
 def _decayed_variances(strategy: StreamStrategy, factor: float) -> Floats:
@@ -170,7 +170,7 @@ def _decayed_variances(strategy: StreamStrategy, factor: float) -> Floats:
 
 def recent_steps(strategy: StreamStrategy, last: int) -> Integers:
     """Return the steps over which the errors of a workload are compared: all, or some of many."""
-    cheap = hasattr(strategy, "_decayed_variance")
+    cheap = strategy._decayed_variance(0.5, np.ones(1, np.int64)) is not None
     if last <= (_ALL_CHEAP_STEPS if cheap else _ALL_STEPS):
         return np.arange(1, last + 1)
     return np.unique(np.linspace(1, last, _SOME_STEPS).astype(np.int64))

@@ -288,6 +288,13 @@ class StreamStrategy(Strategy):
         """
         return None
 
+    def _decayed_variance(self, factor: float, steps: Integers) -> Floats | None:
+        """Return the variances of sums with the weight factor^age, in units of one node's.
+
+        None: there is no faster way than by the variances of all windows.
+        """
+        return None
+
     def _powers_of_columns(self, power: Literal[1, 2]) -> Iterator[Fraction]:
         if self.horizon is None or self.horizon > LARGEST_DENSE:
             raise InvalidInputError(

@@ -703,8 +703,8 @@ class BandedRoot(_BandedStrategy):
             variances[index] = float((convolve(within, inverse, stop) ** 2).sum())
         return variances
 
+    @override
     def _decayed_variance(self, factor: float, steps: Integers) -> Floats:
-        """Return the variances of sums with the weight factor^age, at ``steps``."""
         if not self.weight_bits:
             return self._decayed_of_equal_columns(factor, steps)
         a = np.zeros(self.horizon)
@@ -828,11 +828,9 @@ class EndlessBandedRoot(_BandedStrategy, EndlessStrategy):
         variances = self._variances_of_windows(first.ravel(), last.ravel())
         return np.asarray(variances.reshape(first.shape) * self._unit(distribution))
 
-    def _decayed_variance(
-        self, factor: float, steps: Integers, distribution: NoiseDistribution | None = None
-    ) -> Floats:
-        """Return the variances of sums with the weight factor^age, at ``steps``."""
-        return self._decayed_of_equal_columns(factor, steps) * self._unit(distribution)
+    @override
+    def _decayed_variance(self, factor: float, steps: Integers) -> Floats:
+        return self._decayed_of_equal_columns(factor, steps)
 
     def _unit(self, distribution: NoiseDistribution | None) -> float:
         return 1.0 if distribution is None else distribution.variance / 4.0**self.facts.lattice_bits

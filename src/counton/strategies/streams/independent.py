@@ -72,8 +72,8 @@ class Independent(StreamStrategy):
         first, last = window_ends(self, steps, since)
         return (last - first).astype(np.float64)
 
+    @override
     def _decayed_variance(self, factor: float, steps: Integers) -> Floats:
-        """Return the variances of sums with the weight factor^age, at ``steps``."""
         return np.asarray((1 - factor ** (2.0 * steps)) / (1 - factor**2))
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
