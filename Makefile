@@ -500,9 +500,9 @@ shapes: $(READY) ## search for the strategies of least variance that are shipped
 growing: $(READY) ## compute again the variances of the growing square root that are shipped
 	$(BIN)/python -m tools.growing_root_variances
 
-.PHONY: octave
-octave: $(READY) ## search again for the tables and weights of Octave that are shipped
-	$(BIN)/python -m tools.octave_search
+.PHONY: multiscale
+multiscale: $(READY) ## search again for the tables and weights of Octave that are shipped
+	$(BIN)/python -m tools.multiscale_search
 
 .PHONY: images
 images: demo ## draw the pictures of the documentation again, with the commands it names

@@ -86,7 +86,7 @@ def table_of_margins() -> str:
 
 def table_of_beliefs() -> str:
     """Return what a reader may believe after reading all releases, by epsilon."""
-    header = ["ε", *(f"belief {percent}% before" for percent in BELIEFS)]
+    header = ["ε", *(f"{percent}% before" for percent in BELIEFS)]
     rows = [
         [epsilon, *(belief_after(epsilon, percent) for percent in BELIEFS)] for epsilon in EPSILONS
     ]

@@ -126,9 +126,9 @@ DOOR = (
         ("tests/state/test_kill.py", "tests/run/test_tables_once.py"),
     ),
     Room(
-        ("state/sealed_rows.py", "state/public_rows.py"),
+        ("state/authenticated_rows.py", "state/public_rows.py"),
         "a thief of the state learns no later noise, and cannot change what counts",
-        ("tests/state/test_stolen_copy.py", "tests/state/test_sealed_rows.py"),
+        ("tests/state/test_stolen_copy.py", "tests/state/test_authenticated_rows.py"),
     ),
     Room(
         ("state/rollback_guard.py", "state/keys.py", "state/verification.py"),

@@ -195,7 +195,7 @@ def test_an_emptied_folder_says_what_a_night_without_rows_needs(place: Any) -> N
     assert place.count(str(folder), *until, "2013-01-01T01:00").code == 0
     (folder / "1.csv").unlink()
     done = place("release", "count", str(folder), *place.again, *until, "2013-01-01T02:00")
-    said = "if a night has no rows, add a file that has only the line of column names"
+    said = "if a run has no rows, add a file that has only the line of column names"
     assert (done.code, said in " ".join(done.err.split())) == (2, True)
     for hour in (2, 3):
         (folder / f"{hour}.csv").write_text("time,group\n")
@@ -442,7 +442,7 @@ def test_a_run_says_how_a_witness_is_named(
     rows = place.write("e.csv", ["00:10,a"])
     printed = place.count(rows, "--append")
     assert printed.code == 9, printed.out
-    assert f"the witness {home}/counton/" in printed.err
+    assert f"the rollback guard {home}/counton/" in printed.err
     assert "or name a folder that is (--rollback-guard)" in " ".join(printed.err.split())
     assert (
         place.count(rows, "--append", "--rollback-guard", "none", "--save-job", str(file)).code == 0

@@ -338,7 +338,7 @@ def test_a_damaged_witness_is_a_sentence_and_stops_no_other_job(place: Any, dama
     moved = jobs.replace("count]", "others]").replace(str(place.state), str(other))
     file.write_text(f"{jobs}\n{moved.replace('state.db', 'other.db')}")
     second.write_bytes(damage)
-    said = f"the witness {second} of state {place.state} cannot be read"
+    said = f"the rollback guard {second} of state {place.state} cannot be read"
     assert said in " ".join(place("release", "count", rows, *place.again).err.split())
     assert "cannot be read (it was altered" in place("inspect", str(place.state)).out
     done = place("verify", str(place.state))

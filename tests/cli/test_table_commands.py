@@ -191,7 +191,15 @@ def test_ranges_of_a_line(desk: Desk) -> None:
     )
     found = desk.ranges(*words, "--plan", "--json")
     (plan,) = json.loads(found.out)["plans"].values()
-    assert [one["of"] for one in plan["numbers"]] == ["a cell"]
+    assert [number["of"] for number in plan["numbers"]] == ["0:2", "1:4"]
+
+
+def test_plan_of_requested_intervals_names_each_of_them(desk: Desk) -> None:
+    words = ("--rho", "1", "--ask", "0:1,0:3", "--plan", "--json")
+    (plan,) = json.loads(desk.ranges(*words).out)["plans"].values()
+    margins = {number["of"]: number["halfwidths"][-1] for number in plan["numbers"]}
+    assert list(margins) == ["0:1", "0:3"]
+    assert margins["0:1"] < margins["0:3"]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from counton.strategies import (
     WindowVersions,
 )
 from counton.strategies.streams import look_ahead
-from counton.strategies.streams.solved import LeastSquaresStrategy, _BlockSums
+from counton.strategies.streams.least_squares_strategy import LeastSquaresStrategy, _BlockSums
 from counton.tables import Dense
 
 KEY = chosen_key()

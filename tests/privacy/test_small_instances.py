@@ -27,7 +27,7 @@ from counton.noise.samplers import (
 from counton.privacy import ZCDP, AddableGuarantee, ApproxDP, PureDP
 from counton.privacy.filter import PrivacyFilter, RenyiOrder
 from counton.strategies.streams.block_tree import _quotients
-from counton.strategies.streams.octave import _round_bits
+from counton.strategies.streams.multiscale import _round_bits
 
 # ------------------------------------------------------------------------------------ the filter
 #: A unit of epsilon: just above log 2, so that its randomised response has odds of two to one.

@@ -49,9 +49,17 @@ LONG = (
     "reference/papers",
     "reference/strategies",
     "research/extend",
+    "statistics/averages",
+    "statistics/contingency-tables",
+    "statistics/distinct-users",
+    "statistics/hierarchies",
     "statistics/index",
+    "statistics/moments",
+    "statistics/quantiles",
     "statistics/questions",
-    "statistics/tables",
+    "statistics/ranges",
+    "statistics/reports",
+    "statistics/top-k",
     "statistics/words-and-graphs",
 )
 MARKS = {f"docs/{page}.md": [pytest.mark.long] for page in LONG}

@@ -3,7 +3,9 @@
 import os
 import re
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,14 @@ from counton.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guides" / "troubleshooting.md").read_text("utf-8")
-ROW = re.compile(r"^\| `([^`]+)` \| (\d+) \|", re.MULTILINE)
+#: A message, and its exit code unless that is 2.
+ROW = re.compile(r"^\| `([^`]+)`(?: \((\d+)\))? \|", re.MULTILINE)
 VISITS = "visits.csv"
+#: Guides with a table of the messages that their readers meet.
+GUIDES = (
+    "scheduled-job", "input", "databases", "pre-aggregated-input", "bad-rows", "corrections",
+    "erasure", "plan", "dashboard",
+)  # fmt: skip
 
 
 def invoke(*arguments: str) -> tuple[int, str]:
@@ -117,6 +125,36 @@ def wrong_date() -> tuple[int, str]:
     return invoke("annotate", "state.db", "--window", "2025-01-01", "--note", "too low")
 
 
+def misspelt_group() -> tuple[int, str]:
+    """Annotate a group that is not declared."""
+    first_run(group_by="page", groups="home,shop")
+    day = ("--window", "2024-03-01", "--group", "shopp", "--note", "too low")
+    return invoke("annotate", "state.db", *day)
+
+
+def unconfirmed_erasure() -> tuple[int, str]:
+    """Erase a user without ``--yes``."""
+    first_run(user="visitor", max_contributions="5")
+    return invoke("erase-user", "state.db", "v001")
+
+
+def query(text: str) -> tuple[int, str]:
+    """Count the rows of a query to a table with times in two forms."""
+    with closing(sqlite3.connect("site.sqlite")) as database:
+        database.execute("CREATE TABLE visits (time)")
+        rows = [("2024-03-01 09:00",), ("2024-03-01T10:00",), ("2024-03-02 10:00",)]
+        database.executemany("INSERT INTO visits VALUES (?)", rows)
+        database.commit()
+    return count("--query", text, events="sqlite:///site.sqlite", lookback="7d")
+
+
+def plan_of_a_mean() -> tuple[int, str]:
+    """Plan an average without a number of rows."""
+    lines = ('value = "seconds"', "lower = 0", "upper = 600", "resolution = 5", "epsilon = 1")
+    start = ('start = "2024-03-01"', 'statistic = "average"', 'privacy-unit = "visit"')
+    return invoke("plan", write("job.toml", *JOB, *start, *lines, 'state = "state.db"'))
+
+
 def lost_state() -> tuple[int, str]:
     """Run a stream whose state was deleted, and whose table was not."""
     first_run(output="table.csv")
@@ -189,6 +227,7 @@ CASES: dict[str, Callable[[], tuple[int, str]]] = {
     "is not above 0": lambda: count(epsilon="0"),
     "is not a length of time": lambda: count(every="1day"),
     "the privacy loss is missing": lambda: invoke("plan", "52"),
+    "with --expected-rows": plan_of_a_mean,
     "must end in one of": lambda: count(output="table.xlsx"),
     "would be a web page": lambda: count(output="page.html"),
     "No such file or directory": lambda: invoke("run", "missing.toml"),
@@ -209,6 +248,17 @@ CASES: dict[str, Callable[[], tuple[int, str]]] = {
     ),
     "has no time in column": lambda: count(events=write("gap.csv", "time,page", ",home")),
     "has a value that is not a finite number": text_in_values,
+    "a count that is not written in digits alone": lambda: count(
+        events=write("counts.csv", "time,n", "2024-03-01,-1"), count_column="n"
+    ),
+    "cannot be answered": lambda: query("SELECT missing FROM visits"),
+    "whose order is not the order of time": lambda: query(
+        "SELECT time FROM visits WHERE time >= {since} AND time < {until}"
+    ),
+    "has {since} in quotes": lambda: query("SELECT time FROM visits WHERE time >= '{since}'"),
+    "got no answer": lambda: count(
+        "--query", "SELECT time FROM visits", events="postgresql://127.0.0.1:1/none"
+    ),
     "that are not listed": lambda: count(group_by="page", groups="home"),
     "is the file of the events": lambda: count(group_by="page", groups=VISITS),
     "needs --groups": lambda: count(group_by="page"),
@@ -227,7 +277,9 @@ CASES: dict[str, Callable[[], tuple[int, str]]] = {
     "does not exist": lambda: invoke("inspect", "missing.db"),
     "releases nothing more": closed_stream,
     "is in no window that stream": wrong_date,
+    "is no declared group of stream": misspelt_group,
     "was released by another stream": lost_state,
+    "only at a price": unconfirmed_erasure,
     "or not a counton database": damaged_state,
     "cannot be used": lambda: count(state="postgresql://127.0.0.1:1/none", key="a.key"),
     ".key cannot be read": missing_key,
@@ -238,8 +290,23 @@ CASES: dict[str, Callable[[], tuple[int, str]]] = {
 }  # fmt: skip
 
 
+def exit_codes() -> dict[str, int]:
+    """Return the exit code of each message of the page's tables of messages."""
+    tables = PAGE.partition("## Results that look wrong")[0]
+    return {message: int(code or 2) for message, code in ROW.findall(tables)}
+
+
 def test_page_has_exactly_the_tested_messages() -> None:
-    assert [message for message, _ in ROW.findall(PAGE)] == [*CASES]
+    assert [*exit_codes()] == [*CASES]
+
+
+@pytest.mark.parametrize("page", GUIDES)
+def test_messages_of_a_guide_are_on_the_troubleshooting_page(page: str) -> None:
+    text = (ROOT / "docs" / "guides" / f"{page}.md").read_text("utf-8")
+    table = text.partition("| Message | Cause | Fix |\n|---|---|---|\n")[2]
+    messages = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+    assert messages
+    assert {*messages} <= {*CASES}
 
 
 @pytest.mark.parametrize("message", CASES)
@@ -250,4 +317,4 @@ def test_message_of_the_page_is_printed_with_its_exit_code(
     monkeypatch.chdir(tmp_path)
     code, output = CASES[message]()
     assert message in output
-    assert code == int(dict(ROW.findall(PAGE))[message]), output
+    assert code == exit_codes()[message], output

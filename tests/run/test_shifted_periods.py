@@ -99,7 +99,7 @@ def test_periods_of_other_lengths_or_of_same_begin_are_allowed(
     spec = plan_stream(
         job(tmp_path, "count", [start], contribution_period=per, max_contributions=1, **windows), ()
     )
-    assert spec.terms.privacy_unit.rule.per == per
+    assert spec.terms.privacy_unit.rule.contribution_period == per
 
 
 @pytest.mark.parametrize(("per", "times"), [("1mo", (31, 32)), ("1d", (28, 29))])

@@ -26,7 +26,7 @@ from counton.serve.service import Service
 from counton.state import Store, Stream, verify
 from counton.state.inbox import Batch, Inbox
 from counton.strategies.streams import growing_root
-from counton.strategies.streams.solved import _BlockSums
+from counton.strategies.streams.least_squares_strategy import _BlockSums
 
 
 def test_rows_count_in_their_windows_and_late_ones_at_the_next_release(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_an_old_copy_takes_nothing_and_shows_nothing(tmp_path: Path) -> None:
         answer = service.post("c", [visit(2.5)])
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "60")
         assert (
-            "is older than its released numbers, or its witness cannot say"
+            "is older than its released numbers, or its rollback guard cannot say"
             in answer.json()["detail"]
         )
         for path in ("", "/series", "/release"):

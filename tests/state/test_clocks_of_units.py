@@ -42,7 +42,7 @@ class Clock(NamedTuple):
     @property
     def unit(self) -> str:
         asked = {"timezone": self.zone, "time": "ab"[self.column], "contribution_period": self.per}
-        return by_its_clock(UserLevel(1, self.per).of("reader"), asked)
+        return by_its_clock(UserLevel(1, self.per).protected_unit("reader"), asked)
 
 
 @cache
@@ -165,7 +165,7 @@ def test_a_limit_about_a_period_is_by_one_clock(
     per: str, other: dict[str, Any], events: Path
 ) -> None:
     state = events.with_name("state.db")
-    word = UserLevel(1, per).of("reader")
+    word = UserLevel(1, per).protected_unit("reader")
     with Store(state, create=True) as store:
         store.set_budget(PureDP(1), unit=word)
     more: dict[str, Any] = {"contribution_period": per}

@@ -12,7 +12,7 @@ from counton import PureDP, Stream
 from counton.base.errors import ConcurrentWriterError, StateError
 from counton.base.private import Private, reveal
 from counton.state.inbox import Batch, Inbox, InboxDrain, Load
-from counton.state.lease import Lease
+from counton.state.lease import Leases
 from counton.strategies import Binary
 
 
@@ -294,58 +294,61 @@ def test_nothing_secret_is_shown(state: str) -> None:
         assert "rows" not in repr(fold_of(inbox))
 
 
-def test_a_turn_is_one_processs(state: str) -> None:
+def test_a_lease_is_of_one_process(state: str) -> None:
     names = frozenset({"visits", "others"})
-    one = Lease(state, names)
-    other = Lease(state, names)
-    assert one.mine() == names
-    assert not other.mine()
-    assert one.mine() == names
+    one = Leases(state, names)
+    other = Leases(state, names)
+    assert one.renew() == names
+    assert not other.renew()
+    assert one.renew() == names
     one.close()
-    assert other.mine() == names
+    assert other.renew() == names
     other.close()
 
 
-def test_each_stream_has_a_turn_of_its_own(postgres: str, tmp_path: Path) -> None:
+def test_each_stream_has_a_lease_of_its_own(postgres: str, tmp_path: Path) -> None:
     """Two servers with different streams of one state: each releases its own."""
     for name in ("visits", "others", "more"):
         Stream.create(postgres, name, Binary(100), PureDP(1), key=tmp_path / "key").close()
-    with Lease(postgres, ["visits", "more"]) as one, Lease(postgres, ["others", "more"]) as other:
-        assert one.mine() == {"visits", "more"}
-        assert other.mine() == {"others"}
+    with Leases(postgres, ["visits", "more"]) as one, Leases(postgres, ["others", "more"]) as other:
+        assert one.renew() == {"visits", "more"}
+        assert other.renew() == {"others"}
         one.close()
-        assert other.mine() == {"others", "more"}
+        assert other.renew() == {"others", "more"}
 
 
-def test_a_turn_is_given_up_for_streams_that_others_are_to_have(
+def test_a_lease_is_given_up_for_streams_that_others_are_to_have(
     postgres: str, tmp_path: Path
 ) -> None:
     for name in ("visits", "others"):
         Stream.create(postgres, name, Binary(100), PureDP(1), key=tmp_path / "key").close()
     names = ["visits", "others"]
-    with Lease(postgres, names) as one, Lease(postgres, names) as other:
-        assert one.mine() == {"visits", "others"}
-        assert other.mine() == frozenset()
-        assert one.mine(but={"visits"}) == {"others"}
-        assert other.mine() == {"visits"}
-        assert one.mine() == {"others"}
+    with Leases(postgres, names) as one, Leases(postgres, names) as other:
+        assert one.renew() == {"visits", "others"}
+        assert other.renew() == frozenset()
+        assert one.renew(excluded={"visits"}) == {"others"}
+        assert other.renew() == {"visits"}
+        assert one.renew() == {"others"}
 
 
 def test_a_file_is_not_shared(tmp_path: Path) -> None:
     Stream.create(tmp_path / "v.db", "visits", Binary(100), PureDP(1)).close()
-    with Lease(tmp_path / "v.db", ["visits"]) as one, Lease(tmp_path / "v.db", ["visits"]) as other:
+    with (
+        Leases(tmp_path / "v.db", ["visits"]) as one,
+        Leases(tmp_path / "v.db", ["visits"]) as other,
+    ):
         one.take()
         with pytest.raises(ConcurrentWriterError, match="is served by another process"):
             other.take()
 
 
-def test_a_turn_that_is_not_asked_for_again_ends(postgres: str, tmp_path: Path) -> None:
+def test_a_lease_that_is_not_asked_for_again_ends(postgres: str, tmp_path: Path) -> None:
     Stream.create(postgres, "visits", Binary(100), PureDP(1), key=tmp_path / "key").close()
-    with Lease(postgres, ["visits"], HANGS) as one, Lease(postgres, ["visits"], HANGS) as other:
-        assert one.mine()
-        assert not other.mine()
-        one._lasts = 0.01
-        assert one.mine()
+    with Leases(postgres, ["visits"], HANGS) as one, Leases(postgres, ["visits"], HANGS) as other:
+        assert one.renew()
+        assert not other.renew()
+        one._seconds = 0.01
+        assert one.renew()
         time.sleep(0.1)
-        assert other.mine()
-        assert not one.mine()
+        assert other.renew()
+        assert not one.renew()

@@ -41,8 +41,8 @@ from counton.state.rollback_guard import (
     GuardPosition,
     RollbackGuard,
     accept_old_copy,
-    latest_witness,
-    remark_on_witness,
+    latest_guard,
+    remark_on_guard,
 )
 from counton.strategies import Binary
 
@@ -119,7 +119,7 @@ class World:
             return False
         self.counted.append(self.number)
         with Stream.open(self.place.address, "a", key=self.beside / "my.key") as stream:
-            at = latest_witness(stream.database).folder
+            at = latest_guard(stream.database).folder
         assert run.named is None or at == self.address(run.named)
         self.used.add(at)
         left = [file for one in self.used - {at} for file in Path(one).glob("*.witness")]
@@ -289,18 +289,18 @@ def test_a_place_in_the_folder_of_the_state_is_said(
     (folder := tmp_path / "data").mkdir()
     state = folder / "visits.db"
     inside = "lies in the folder of the state .*visits.db: if the whole folder"
-    said = remark_on_witness(state, folder / "w")
+    said = remark_on_guard(state, folder / "w")
     assert re.search(inside, said or "")
-    assert remark_on_witness(state, tmp_path / "w") is None
+    assert remark_on_guard(state, tmp_path / "w") is None
     monkeypatch.setenv("XDG_STATE_HOME", str(folder / ".local"))
-    said = remark_on_witness(state)
+    said = remark_on_guard(state)
     assert re.search(inside, said or "")
     night(state, 1, rollback_guard=folder / "w")
     monkeypatch.delenv("XDG_STATE_HOME")
     with Store(state) as store:
-        said = remark_on_witness(state, opened=store.database)
+        said = remark_on_guard(state, opened=store.database)
     assert re.search(inside, said or "")
-    assert remark_on_witness("postgresql://ann@db/visits") is None
+    assert remark_on_guard("postgresql://ann@db/visits") is None
 
 
 @pytest.mark.parametrize("home", ["/proc", "/dev/null"])
@@ -311,7 +311,9 @@ def test_a_home_that_cannot_be_written_is_one_sentence(
     key = tmp_path / "my.key"
     Key.generate().save(key)
     monkeypatch.setenv("XDG_STATE_HOME", home)
-    said = f"the witness {home}/counton/.* cannot be written .*: nothing was released; .*name a"
+    said = (
+        f"the rollback guard {home}/counton/.* cannot be written .*: nothing was released; .*name a"
+    )
     with pytest.raises(StateUnavailableError, match=said):
         night(state, 1, key=key)
     for place in (NONE, tmp_path / "w"):
@@ -412,7 +414,7 @@ def test_a_step_that_is_known_lies_inside_a_longer_commit(file: Path) -> None:
         pytest.raises(StateRolledBackError, match="has another release in state"),
         store.database.transaction(write=False) as connection,
     ):
-        latest_witness(store.database).check(connection, 0, GuardPosition(known["key"], "a", 4))
+        latest_guard(store.database).check(connection, 0, GuardPosition(known["key"], "a", 4))
     assert verify(file)[0].old_copy
 
 
@@ -429,7 +431,7 @@ def test_a_damaged_witness_is_said(file: Path, damage: bytes | None) -> None:
         kept.mkdir()
     else:
         kept.write_bytes(damage)
-    refused = f"witness {kept} of state .* cannot be read .*: make it readable, or restore"
+    refused = f"rollback guard {kept} of state .* cannot be read .*: make it readable, or restore"
     with pytest.raises(StateError, match=refused):
         night(file, 2)
     with pytest.raises(StateError, match=refused):
@@ -441,7 +443,7 @@ def test_a_damaged_witness_is_said(file: Path, damage: bytes | None) -> None:
             store.reader("a").releases()
     with pytest.raises(StateError, match=refused):
         accept_old_copy(file)
-    assert remark_on_witness(file) is None  # said by whatever releases
+    assert remark_on_guard(file) is None  # said by whatever releases
     assert "cannot be read" in verify(file)[0].problems[0]
     assert file.read_bytes() == before
     if damage is None:

@@ -21,7 +21,7 @@ from counton.base.errors import NoiseKeyError, StateError, StateUnavailableError
 from counton.noise import Key, guard_file
 from counton.noise.guard_file import parse_entries
 from counton.state import Store, verify
-from counton.state.rollback_guard import accept_old_copy, latest_witness, position_of
+from counton.state.rollback_guard import accept_old_copy, latest_guard, position_of
 from counton.strategies import Binary
 
 
@@ -205,7 +205,7 @@ def test_a_stream_that_begins_while_another_process_looks_is_no_old_copy(file: P
     Stream.create(file, "a", Binary(64), PureDP(1)).close()
     with Store(file) as store:
         database = store.database
-        before = [latest_witness(database) for _ in range(4)]
+        before = [latest_guard(database) for _ in range(4)]
         go_on(file, None)
         with database.transaction(write=False) as connection:
             assert position_of(connection, database, "a", before.pop()).step == 1

@@ -322,7 +322,9 @@ def test_a_later_run_may_leave_thresholds_out_and_not_change_them(tmp_path: Path
         "reach", job({}, state, given[1], 2).events, state, append=True, until="latest-event"
     )
     with run(again) as outcome:
-        assert outcome.spec.description().contribution_rule == UserLevel(1, "1w", each=4)
+        assert outcome.spec.description().contribution_rule == UserLevel(
+            1, "1w", max_contributions_per_group=4
+        )
         assert outcome.spec.description().inner == Reach([1, 2, 4])
 
 

@@ -28,7 +28,7 @@ from counton.strategies import (
 )
 from counton.strategies.participation import check_norm, sensitivity
 from counton.strategies.strategy import check_window, window_rows
-from counton.strategies.streams.solved import LeastSquaresStrategy as Solved
+from counton.strategies.streams.least_squares_strategy import LeastSquaresStrategy as Solved
 from counton.testing import HashedNoise
 from counton.testing.rows import node_variance
 

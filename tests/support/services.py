@@ -42,8 +42,8 @@ from counton.serve.service import Service
 
 # It looks more often than others whether there is work, and what was released, and whether a job
 # that failed can begin. A turn that nobody asks for again is over sooner, too: tests wait for it.
-serving._TICK, serving._LOOK, serving._AGAIN, serving.LASTS = 0.05, 0.1, 0.5, 1
-serving.Lease = partial(serving.Lease, lasts=serving.LASTS)
+serving._TICK, serving._LOOK, serving._AGAIN, serving.LEASE_SECONDS = 0.05, 0.1, 0.5, 1
+serving.Leases = partial(serving.Leases, seconds=serving.LEASE_SECONDS)
 
 file, folder, changed = sys.argv[1:]
 for name, value in json.loads(changed).items():

@@ -92,7 +92,7 @@ def test_a_key_of_a_file_remembers_names_beside_it(
     with pytest.raises(StateError, match="another run"):
         noise_of(STRATEGIES[0], Key.load(path).with_salt("0"), name="first").add(1, ONES)
     noise_of(STRATEGIES[0], Key.load(path), name="third").add(1, ONES)
-    guard_file.witness_of(path).write_text("[")
+    guard_file.guard_path_of(path).write_text("[")
     with pytest.raises(StateError, match="cannot be read"):
         noise_of(STRATEGIES[0], Key.load(path), name="fourth").add(1, ONES)
 
@@ -116,14 +116,14 @@ def test_a_witness_that_stands_and_cannot_be_written_stops_a_run(
     path = tmp_path / "training.key"
     Key.generate().save(path)
     noise_of(STRATEGIES[0], Key.load(path), name="first").add(1, ZEROS)
-    before = guard_file.witness_of(path).read_bytes()
+    before = guard_file.guard_path_of(path).read_bytes()
     monkeypatch.setattr(guard_file, "_identities", {})  # another process
     with monkeypatch.context() as immutable:
         refuse_writing(immutable)
         for name in ("first", "second"):
             with pytest.raises(StateError, match="cannot be written"):
                 noise_of(STRATEGIES[0], Key.load(path), name=name).add(1, ZEROS)
-    assert guard_file.witness_of(path).read_bytes() == before
+    assert guard_file.guard_path_of(path).read_bytes() == before
     noise_of(STRATEGIES[0], Key.load(path), name="second").add(1, ZEROS)
 
 

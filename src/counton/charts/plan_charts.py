@@ -143,15 +143,15 @@ def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
         _Curve(names[bounded].format(_label(best)), _std(ranked, best, shown), PALETTE[0], 2.2)
     ]
     try:
-        steps, around = (None, ranked.steps) if bounded else (ranked.steps, None)
+        horizon, expected_windows = (None, ranked.steps) if bounded else (ranked.steps, None)
         other = plan_stream(
-            steps,
+            horizon,
             ranked.guarantee,
             metric=ranked.metric,
             contribution=ranked.contribution,
             shape=best.shape,
             release=best.errors.release,
-            around=around,
+            expected_windows=expected_windows,
         )
     except InvalidInputError:  # only totals can be planned without a last step
         return curves

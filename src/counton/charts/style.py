@@ -60,7 +60,7 @@ _Given = ParamSpec("_Given")
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Suppress matplotlib's warnings about fonts and folders, which would fill a nightly job's
+    """Suppress matplotlib's warnings about fonts and folders, which would fill a scheduled job's
     mail.
 
     Letters that its font lacks are taken from an installed font, or drawn as boxes.

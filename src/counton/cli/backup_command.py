@@ -20,7 +20,7 @@ from counton.cli.command_class import CountonCommand, option
 def backup(state: str, output: Path) -> None:
     """Copy a state that is a SQLite file, even while a run or a service writes it.
 
-    The copy lacks the key and the witness; keep these in another place.
+    The copy lacks the key and the rollback guard; keep these in another place.
     """
     from counton.cli.print_forms import Console
     from counton.state.backup import back_up

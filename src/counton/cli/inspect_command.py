@@ -140,7 +140,7 @@ def _show_state(state: str, name: str | None, *, as_json: bool) -> None:
             return
         console = Console()
         for stream in streams:
-            # No seal is checked here, and whoever alters a state can compute its checksums.
+            # No MAC is checked here, and whoever alters a state can compute its checksums.
             with reading(f"what describes stream {stream['name']!r}"):
                 _print_stream(console, stream, store)
             _tell_of_late_rows(store, stream["name"])
@@ -170,10 +170,10 @@ def _tell_of_late_rows(store: Store, name: str) -> None:
 
 def _with_local_time(stream: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the public facts of a stream, with its time of creation in the stream's time zone."""
-    from counton.state.ledger_rows import record_in
+    from counton.state.ledger_rows import defining_options_in
     from counton.windowing.windows import load_zone, parse_time
 
-    zone = record_in(stream["details"]).get("timezone")
+    zone = defining_options_in(stream["details"]).get("timezone")
     if zone is None:
         return stream
     created = parse_time(stream["created"], zone).astimezone(load_zone(zone)).isoformat()

@@ -179,30 +179,30 @@ def with_option_words(message: str) -> str:
     return message.replace("accept_old_copy=True", "counton verify --accept-old-copy")
 
 
-def warn_of_witness_beside(
+def warn_of_guard_beside_state(
     errors: Console,
     *states: tuple[Any, Any],
     option: str = "rollback_guard",
     opened: Callable[[Any], Store | None] = lambda _: None,
 ) -> None:
-    """Warn about witnesses that lie in the folder of their states, each once: if the whole folder
-    is restored from an old copy, nobody notices.
+    """Warn about rollback guards that lie in the folder of their states, each once: if the whole
+    folder is restored from an old copy, nobody notices.
 
-    A witness is a small file away from the state that records the last released step.
+    A rollback guard is a small file away from the state that records the last released step.
 
     Args:
-        states: for each state its address, and the folder of its witness if stated.
-        option: the option for a witness in this command.
+        states: for each state its address, and the folder of its rollback guard if stated.
+        option: the option for a rollback guard in this command.
         opened: function that returns the `Store` of a state that the caller has open, or None.
     """
-    from counton.state.rollback_guard import remark_on_witness
+    from counton.state.rollback_guard import remark_on_guard
 
     remarks: dict[str | None, None] = {}
-    for state, witness in states:
+    for state, guard in states:
         with suppress(CountonError):  # for states that cannot be used
             store = opened(state)
             database = None if store is None else store.database
-            remarks[remark_on_witness(state, witness, opened=database)] = None
+            remarks[remark_on_guard(state, guard, opened=database)] = None
     for remark in filter(None, remarks):
         errors.write_line(InvalidInputError(remark).translate({"rollback_guard": option}))
 

@@ -111,7 +111,7 @@ def _select(
         warns_of_guards: whether to warn of rollback guards that lie beside their states.
         as_json: whether messages are collected for one JSON object.
     """
-    from counton.cli.print_forms import Console, ReportLines, warn_of_witness_beside
+    from counton.cli.print_forms import Console, ReportLines, warn_of_guard_beside_state
     from counton.job.common_options import Job
     from counton.job.job_file import load_usable, published_to, select_jobs
     from counton.run.path_conflicts import JobStates, refuse_shared
@@ -132,7 +132,7 @@ def _select(
         }
         if warns_of_guards:
             guards = [(job.state, job.rollback_guard) for job in jobs.values()]
-            warn_of_witness_beside(messages, *guards, opened=states.at)
+            warn_of_guard_beside_state(messages, *guards, opened=states.at)
     return _Selection(selected, jobs, jobs_of_run, publish_to, messages)
 
 

@@ -255,7 +255,7 @@ def _changed_windows(result: RunResult) -> list[str]:
     changed = result.confidential_counts().input.changed
     noun = "rows"
     if isinstance(spec.terms.privacy_unit, CountedEvent | UserOfCounts):
-        noun = plural(spec.terms.privacy_unit.rule.row or spec.description().unit)
+        noun = plural(spec.terms.privacy_unit.rule.event_name or spec.description().unit)
     lines = [
         f"{windows.span(range(window.step, window.step + 1))}: {window.now:,} {noun} for "
         f"{window.before:,} before ({window.added:,} new, {window.missing:,} gone), "

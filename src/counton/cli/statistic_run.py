@@ -19,8 +19,8 @@ from counton.cli.print_forms import (
     Console,
     ReportLines,
     print_json,
+    warn_of_guard_beside_state,
     warn_of_weak,
-    warn_of_witness_beside,
     working,
 )
 from counton.cli.privacy_words import privacy_line
@@ -129,7 +129,9 @@ def carry_out(job: Job, *, is_silent: bool, about: str = "", asks: bool = False)
             ask_before_first_release(prepared, ended, errors)
 
     if not about:
-        warn_of_witness_beside(lines, (job.state, job.rollback_guard), option="--rollback-guard")
+        warn_of_guard_beside_state(
+            lines, (job.state, job.rollback_guard), option="--rollback-guard"
+        )
     with working(errors) as progress:
         result = run(job, progress=progress, before_commit=before_commit)
     unread = left_in_folders(result.job.events, result.job.file_format)

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 @click.argument("state", help="SQLite file or database URL that keeps the streams. It is secret.")
 @option("--stream", help="Verify only this stream or table. [default: all]")
 @key_option
-@option("--rollback-guard", help="Folder of the state's witness, if the file was moved there.")
+@option(
+    "--rollback-guard", help="Folder of the state's rollback guard, if the file was moved there."
+)
 @option(
     "--accept-old-copy",
     is_flag=True,
-    help="Accept this state as the newest, though its witness cannot confirm it, or is lost; if it "
-    "is an old copy, exact differences leak.",
+    help="Accept this state as the newest, though its rollback guard cannot confirm it, or is "
+    "lost; if it is an old copy, exact differences leak.",
 )
 @json_option
 def verify(
@@ -41,7 +43,7 @@ def verify(
     The state does not change. Exit code 0: all is right; 3: something differs; 6: a key is
     missing; 7: the state is an old copy.
     """
-    from counton.cli.print_forms import Console, print_json, warn_of_witness_beside
+    from counton.cli.print_forms import Console, print_json, warn_of_guard_beside_state
     from counton.state import verify as verify_state
 
     errors = Console(stderr=True)
@@ -50,10 +52,11 @@ def verify(
 
         for accepted in accept(state, rollback_guard):
             errors.write_line(
-                f"the witness now holds this copy of {accepted!r} for the newest, on your word"
+                f"the rollback guard now holds this copy of {accepted!r} for the newest, on your "
+                "word"
             )
     releases = verify_state(state, stream, key=key, rollback_guard=rollback_guard)
-    warn_of_witness_beside(errors, (state, rollback_guard))
+    warn_of_guard_beside_state(errors, (state, rollback_guard))
     is_wrong = any(release.problems for release in releases)
     is_skipped = any(release.skipped for release in releases)
     if as_json:

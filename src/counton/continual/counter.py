@@ -44,9 +44,9 @@ from counton.strategies.strategy import Steps, add_up
 class OneAtATime:
     """A lock on a stream, which one thread at a time holds, in the process that made it."""
 
-    def __init__(self, action: str, *, elsewhere: str) -> None:
+    def __init__(self, action: str, *, remedy: str) -> None:
         self._what = action
-        self._elsewhere = elsewhere
+        self._remedy = remedy
         self._process = os.getpid()
         # The lock is reentrant, since a signal handler in its own thread would wait for ever.
         self.lock = threading.RLock()
@@ -59,7 +59,7 @@ class OneAtATime:
             raise ConcurrentWriterError(
                 f"{self._what} was made by process {self._process}, and the forked process "
                 f"{os.getpid()} uses it too, which would release other data with equal noise: let "
-                f"one process release, or {self._elsewhere}"
+                f"one process release, or {self._remedy}"
             )
         with self.lock:
             if self._taken:
@@ -169,7 +169,7 @@ class Counter:
         self._done = Private(done)
         self._turn = OneAtATime(
             f"the counter of stream {terms.name!r}",
-            elsewhere="hand it over by Counter.checkpoint() and Counter.resume(saved, key=key)",
+            remedy="hand it over by Counter.checkpoint() and Counter.resume(saved, key=key)",
         )
 
     @property

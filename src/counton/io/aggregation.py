@@ -361,7 +361,7 @@ class Aggregates:
         unknown, skipped, quarantined: rows of undeclared groups, with a missing value, and
             unreadable ones.
         moments: newest times of the cells up to the last window, in any order. A row after it, such
-            as one of the year 9999, does not show that no night is missing.
+            as one of the year 9999, does not show that no window is missing.
         within: number of rows within the windows, also of those that count nowhere.
         windows_with_rows: numbers of the windows that have a row, in order. Rows that count
             nowhere, such as those of undeclared groups, are rows, too; rows that cannot be read are

@@ -297,7 +297,7 @@ def _find_files(entry: object, file_format: str | None) -> list[str]:
             raise NoFilesError(
                 f"the folder {path!r} has no event files ({', '.join(SUFFIXES)}, also .gz and "
                 f".zst); name the files, or give a pattern such as {os.path.join(path, '*')!r}; if "
-                "a night has no rows, add a file that has only the line of column names"
+                "a run has no rows, add a file that has only the line of column names"
             )
         return inside
     if not glob.has_magic(path):

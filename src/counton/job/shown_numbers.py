@@ -22,7 +22,7 @@ class ShareOptions(Section):
     heading = "Output"
     scope = REMEMBERED
     shares: v.Numbers | None = option(
-        "Quantiles to show, as in 0.25,0.5,0.75. [default: those three]"
+        "Quantiles to show, as in 0.25,0.5. [default: 0.1,0.25,0.5,0.75,0.9]"
     )
 
 

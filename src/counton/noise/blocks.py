@@ -98,7 +98,7 @@ class BlockSource(threading.local):
         return self._counters[:blocks]
 
     def _encrypt(self, blocks: int) -> memoryview:
-        if self._encryptor is None:  # a night without new rows draws nothing
+        if self._encryptor is None:  # a run without new rows draws nothing
             from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
             self._encryptor = Cipher(algorithms.AES(self._subkey), modes.ECB()).encryptor()

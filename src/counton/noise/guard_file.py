@@ -1,9 +1,9 @@
-"""Witnesses: records of the noise that keys have given, so that no noise is used twice.
+"""Rollback guards: records of the noise that keys have given, so that no noise is used twice.
 
-The same noise for two versions of the data would reveal their exact difference. A witness is a file
-of entries in JSON, without secrets. That of a state (`counton.state.rollback_guard`) has an entry
-for each stream, with the last step and a digest of that release. That of a key file is the file
-``KEY.witness`` beside it: a training run, or any other program that takes noise, has a random
+The same noise for two versions of the data would reveal their exact difference. A rollback guard is
+a file of entries in JSON, without secrets. That of a state (`counton.state.rollback_guard`) has an
+entry for each stream, with the last step and a digest of that release. That of a key file is the
+file ``KEY.witness`` beside it: a training run, or any other program that takes noise, has a random
 identity there. Keys without a file have their identities in the memory of the process alone.
 """
 
@@ -44,11 +44,11 @@ def identity_of(key: Key, name: str, identity: str) -> str:
     """Return the identity recorded for a run's ``name``, or record and return ``identity``.
 
     Two identities have different noise. A new one is recorded in this process and, if the key has a
-    file, in its witness, which must be writable if it exists. If none can be made, as in a
+    file, in its rollback guard, which must be writable if it exists. If none can be made, as in a
     read-only folder, only the process records it. Nothing is recorded for an `InsecureSeededKey`.
 
     Raises:
-        StateError: the witness exists and cannot be read or written.
+        StateError: the rollback guard exists and cannot be read or written.
 
     >>> key = Key.generate()
     >>> identity_of(key, "run", "1" * 32) == identity_of(key, "run", "2" * 32) == "1" * 32
@@ -60,12 +60,14 @@ def identity_of(key: Key, name: str, identity: str) -> str:
     with _knowing:
         known_identity = _identities.get((fingerprint, name), identity)
         if key.file is not None:
-            known_identity = _identity_in(witness_of(key.file), fingerprint, name, known_identity)
+            known_identity = _identity_in(
+                guard_path_of(key.file), fingerprint, name, known_identity
+            )
         return _identities.setdefault((fingerprint, name), known_identity)
 
 
-def witness_of(file: Path) -> Path:
-    """Return the path of a key file's witness, beside the file itself if a link leads to it."""
+def guard_path_of(file: Path) -> Path:
+    """Return the path of a key file's guard, beside the file itself if a link leads to it."""
     return Path(f"{file.resolve()}.witness")
 
 
@@ -89,14 +91,14 @@ def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
     except OSError as error:
         if os.path.lexists(path):
             raise StateUnavailableError(
-                f"the witness {path} of a key, which records the use of the key, cannot be written "
-                f"({error.strerror}), so the use of {name!r} would not be recorded: make it "
-                "writable (its mode, the space left), or use another key"
+                f"the rollback guard {path} of a key, which records the use of the key, cannot be "
+                f"written ({error.strerror}), so the use of {name!r} would not be recorded: make "
+                "it writable (its mode, the space left), or use another key"
             ) from None
     except ValueError:
         raise StateError(
-            f"the witness {path} of a key, which records the use of the key, cannot be read (it "
-            "was altered, or written only in part), so nobody can tell which noise the key has "
+            f"the rollback guard {path} of a key, which records the use of the key, cannot be read "
+            "(it was altered, or written only in part), so nobody can tell which noise the key has "
             "given: restore it from a copy, or use another key"
         ) from None
     return before[0] if before else identity
@@ -104,7 +106,7 @@ def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
 
 @dataclass(frozen=True)
 class GuardFile:
-    """A witness in a file."""
+    """A rollback guard in a file."""
 
     path: Path
 
@@ -216,8 +218,8 @@ def _write(descriptor: int, before: bytes, text: bytes) -> None:
 
 @contextmanager
 def _alone_with(path: Path, first: Entries | None = None) -> Iterator[tuple[int, bytes]]:
-    """Open and lock a witness file for one writer; yield its descriptor and content. A missing file
-    is made with the entries ``first``.
+    """Open and lock a rollback guard file for one writer; yield its descriptor and content. A
+    missing file is made with the entries ``first``.
 
     Raises:
         FileNotFoundError: there is none, or another process removed it before the lock.
@@ -233,7 +235,7 @@ def _alone_with(path: Path, first: Entries | None = None) -> Iterator[tuple[int,
 
 
 def _begin(path: Path, text: bytes) -> None:
-    """Create a witness file with its first text, unless another process has created it."""
+    """Create a rollback guard file with its first text, unless another process has created it."""
     waiting = path.with_name(f"{path.name}.new")
     descriptor = open_plain(waiting, os.O_RDWR | os.O_CREAT)
     try:
@@ -242,7 +244,7 @@ def _begin(path: Path, text: bytes) -> None:
         with suppress(FileNotFoundError):
             there = waiting.stat()
         if there is None or not os.path.samestat(there, os.fstat(descriptor)):
-            return  # another process was faster, and may have made this file its witness
+            return  # another process was faster, and may have made this file its rollback guard
         try:
             if not path.exists():  # or the other process was killed before it removed the name
                 _write(descriptor, b"", text)
@@ -260,7 +262,8 @@ def _text(entries: Entries) -> bytes:
 
 @lru_cache(maxsize=4)  # a release reads the same text three times
 def parse_entries(data: bytes) -> Entries:
-    """Parse the entries of a witness, JSON values; ignore what follows their closing bracket.
+    """Parse the entries of a rollback guard, JSON values; ignore what follows their closing
+    bracket.
 
     Raises:
         ValueError: there are no entries.

@@ -98,7 +98,7 @@ _EVER_COARSER = {
     )
 }
 #: Number of steps that is assumed if none is stated.
-_AROUND = 2**16
+_EXPECTED_WINDOWS = 2**16
 #: Least horizon of the multiscale strategy: its weights are known from here on.
 _SHORTEST_OCTAVE = 512
 #: Number of choices that are printed without ``full``.
@@ -543,7 +543,7 @@ class StreamOptions(TypedDict, total=False):
     release: ReleaseForm
     simple: bool
     compare: bool
-    around: int | None
+    expected_windows: int | None
     also: Iterable[StreamStrategy]
     workload: RecentWorkload | None
 
@@ -563,8 +563,8 @@ def plan_stream(
     metric = options.get("metric", "mean")
     last = None if horizon is None else int(horizon)
     if last is None:
-        around = options.get("around")
-        length = f"no last step, errors of the first {int(around or _AROUND):,} steps"
+        expected_windows = options.get("expected_windows") or _EXPECTED_WINDOWS
+        length = f"no last step, errors of the first {int(expected_windows):,} steps"
     else:
         length = f"{last:,} steps"
     cells = f" of {math.prod(shape):,} cells" if shape else ""
@@ -596,7 +596,7 @@ def ranked_designs(
     release: ReleaseForm = "totals",
     simple: bool = False,
     compare: bool = True,
-    around: int | None = None,
+    expected_windows: int | None = None,
     also: Iterable[StreamStrategy] = (),
     workload: RecentWorkload | None = None,
 ) -> tuple[list[Design], list[str]]:
@@ -607,13 +607,16 @@ def ranked_designs(
     _check_names(names_asked)
     check_metric(metric, release)
     if horizon is None:
-        around = check_integer("expected_windows", _AROUND if around is None else around, 1)
+        if expected_windows is None:
+            expected_windows = _EXPECTED_WINDOWS
+        expected_windows = check_integer("expected_windows", expected_windows, 1)
     else:
         horizon = check_integer("horizon", horizon, 1)
-        if around is not None:
+        if expected_windows is not None:
             raise InvalidInputError(
-                f"horizon is {horizon} and expected_windows is {around}; expected_windows is only "
-                "for streams without a last step: leave it out, or give None as the horizon"
+                f"horizon is {horizon} and expected_windows is {expected_windows}; "
+                "expected_windows is only for streams without a last step: leave it out, or give "
+                "None as the horizon"
             )
     check_guarantee(guarantee)
     contribution = ContributionBound.add_remove() if contribution is None else contribution
@@ -622,7 +625,7 @@ def ranked_designs(
 
     def design(strategy_family: str, strategy: StreamStrategy) -> Design:
         _check_serves(strategy, horizon, release if workload is None else None, cells)
-        errors_of = ErrorsOf(release, around, workload=workload)
+        errors_of = ErrorsOf(release, expected_windows, workload=workload)
         return design_for(
             strategy,
             guarantee,
@@ -648,10 +651,16 @@ def ranked_designs(
         contenders: tuple[_Contenders, ...] = ()
     elif workload is not None:
         contenders = _for_workload(
-            workload, horizon, norms, contribution, metric=metric, simple=simple, around=around
+            workload,
+            horizon,
+            norms,
+            contribution,
+            metric=metric,
+            simple=simple,
+            expected_windows=expected_windows,
         )
     elif horizon is None:
-        contenders = _endless(release, norms, metric, around)
+        contenders = _endless(release, norms, metric, expected_windows)
     else:
         often = not contribution.in_one_step
         contenders = candidates(
@@ -1002,7 +1011,7 @@ _WINDOWS: tuple[_FamilyCandidates, ...] = (
 
 
 def _endless(
-    release: ReleaseForm, norms: tuple[Norm, ...], metric: Metric, around: int | None
+    release: ReleaseForm, norms: tuple[Norm, ...], metric: Metric, expected_windows: int | None
 ) -> tuple[_Contenders, ...]:
     """Return the candidates for a stream without a last step, by family."""
     if release != "totals":
@@ -1013,7 +1022,7 @@ def _endless(
     contenders = []
     if 2 in norms:
         # With fewer bits, sums of wider noise do not overflow.
-        even = _even(metric, _AROUND if around is None else around)
+        even = _even(metric, _EXPECTED_WINDOWS if expected_windows is None else expected_windows)
         roots = tuple(catalogue.GrowingSquareRoot(bits, even) for bits in (18, 14, 8, 4))
         contenders.append(_Contenders(names.GROWING_ROOT.words, roots))
     contenders.append(_Contenders(names.EPOCHS.words, (catalogue.Epochs(),)))
@@ -1028,7 +1037,7 @@ def _for_workload(
     *,
     metric: Metric,
     simple: bool,
-    around: int | None,
+    expected_windows: int | None,
 ) -> tuple[_Contenders, ...]:
     """Return the candidates for sums over recent steps, by family."""
     from counton.planning.recent_sums import banded_roots, compares_totals, hats_of
@@ -1048,9 +1057,9 @@ def _for_workload(
     if horizon is not None:
         alone = (catalogue.Independent(horizon),)
         contenders.append(_Contenders(names.INDEPENDENT.words, alone))
-    if compares_totals(workload, horizon, around):
+    if compares_totals(workload, horizon, expected_windows):
         if horizon is None:
-            contenders += _endless("totals", norms, metric, around)
+            contenders += _endless("totals", norms, metric, expected_windows)
         else:
             # A strategy for both totals and single steps may be the best for sums of many steps.
             forms: tuple[ReleaseForm, ...] = ("totals", "both")
@@ -1076,15 +1085,15 @@ def _for_workload(
 
 
 @lru_cache(maxsize=64)
-def _even(metric: Metric, around: int) -> int | None:
+def _even(metric: Metric, expected_windows: int) -> int | None:
     """Return the best number of first nodes of `GrowingSquareRoot`; None: its default."""
 
     def error(even: int | None) -> float:
         root = catalogue.GrowingSquareRoot(even=even)
         of = root.mean_variance if metric == "mean" else root.largest_variance
-        return of(around)
+        return of(expected_windows)
 
-    near = [even for even in EVEN if even <= around <= 8 * even]
+    near = [even for even in EVEN if even <= expected_windows <= 8 * even]
     return min([None, *near], key=error) if near else None
 
 

@@ -54,13 +54,15 @@ def reach_of(workload: RecentWorkload) -> int | None:
     return reach
 
 
-def compares_totals(workload: RecentWorkload, horizon: int | None, around: int | None) -> bool:
+def compares_totals(
+    workload: RecentWorkload, horizon: int | None, expected_windows: int | None
+) -> bool:
     """Return whether strategies for totals may be the best for a workload."""
     reach = reach_of(workload)
     if horizon is None:
-        short = around is not None and around <= _MOST_ENDLESS
-        rolling = all(part.factor == 1 for part in workload.parts)
-        return rolling and short and reach is not None and around <= _NEAR * reach  # type: ignore[operator]
+        if reach is None or any(part.factor < 1 for part in workload.parts):
+            return False
+        return (expected_windows or 0) <= min(_MOST_ENDLESS, _NEAR * reach)
     if any(part.factor < 1 for part in workload.parts):
         return reach is not None and horizon <= min(LARGEST_DECAYED, _NEAR * reach)
     return reach is None or horizon <= max(_ALWAYS, _NEAR * reach)

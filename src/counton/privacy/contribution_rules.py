@@ -18,6 +18,17 @@ from counton.base.lengths import LATE_DAYS, PERIODS
 from counton.privacy.contribution import ContributionBound
 from counton.privacy.guarantees import plural
 
+#: Names of attributes in the metadata of releases, which older versions read, too.
+_STORED_NAMES = {
+    "max_contributions": "most",
+    "contribution_period": "per",
+    "once_per_window": "distinct",
+    "max_contributions_per_group": "each",
+    "max_contributions_per_window": "most_a_window",
+    "upstream_max_contributions": "moves",
+    "event_name": "row",
+}
+
 
 class PeriodicWindows(Protocol):
     """Windows, as far as bounds of users depend on them."""
@@ -37,21 +48,22 @@ class PeriodicWindows(Protocol):
 class ContributionRule:
     """Base class of contribution rules. Its methods describe a rule without a bound on users."""
 
-    most: int = 1
-    per: str | None = None
-    distinct: bool = False
-    each: int | None = None
-    most_a_window: int | None = None
+    max_contributions: int = 1
+    contribution_period: str | None = None
+    once_per_window: bool = False
+    max_contributions_per_group: int | None = None
+    max_contributions_per_window: int | None = None
     #: How many rows of one user are in a table of counts, bounded by whoever made it, if they are.
-    moves: int | None = None
+    upstream_max_contributions: int | None = None
     #: The name of one row, where it is not the protected unit.
-    row: str | None = None
+    event_name: str | None = None
     #: True if the number of a user's rows is bounded.
     bounds_users: ClassVar[bool] = False
 
-    def of(self, unit: str) -> str:
+    def protected_unit(self, unit: str) -> str:
         """Return the protected unit, such as "reader's day", given the name of a row or a user."""
-        return unit if self.per is None else f"{unit}'s {PERIODS.get(self.per, self.per)}"
+        period = self.contribution_period
+        return unit if period is None else f"{unit}'s {PERIODS.get(period, period)}"
 
     def contribution_bound(
         self, row: ContributionBound, norms: tuple[int, int] | None = None
@@ -84,19 +96,19 @@ class ContributionRule:
 
         ``windows_only``: counts of single windows are released, not running totals.
         """
-        return f"number of {plural(self.row or unit)}"
+        return f"number of {plural(self.event_name or unit)}"
 
     def cell_subject(self, unit: str, *, windows_only: bool) -> str:
         """Return words for the number in one cell, such as "number of loans"."""
-        return f"number of {plural(self.row or unit)}"
+        return f"number of {plural(self.event_name or unit)}"
 
-    def with_groups(self, each: int) -> ContributionRule:
-        """Return a copy in which at most ``each`` rows of a bounded user count in a group."""
+    def with_groups(self, max_contributions_per_group: int) -> ContributionRule:
+        """Return a copy in which at most so many rows of a bounded user count in a group."""
         return self
 
     def to_dict(self) -> dict[str, Any] | None:
         """Return the bound for each user as JSON values, if there is one."""
-        return dict(vars(self)) or None
+        return {_STORED_NAMES[name]: value for name, value in vars(self).items()} or None
 
 
 @dataclass(frozen=True)
@@ -112,58 +124,61 @@ class BoundedUpstream(ContributionRule):
     """The rule of a table of counts of users' rows, which the query that made it has bounded.
 
     Attributes:
-        moves: how many rows of one user the table may count, in all windows and groups.
-        row: the name of one row.
+        upstream_max_contributions: how many rows of one user the table may count, in all windows
+            and groups.
+        event_name: the name of one row.
 
     >>> BoundedUpstream(5, "visit").subject("person", None, windows_only=True)
     'number of visits'
     """
 
-    moves: int
-    row: str
+    upstream_max_contributions: int
+    event_name: str
 
     @override
     def bound_in_heading(self, window: str, unit: str) -> str:
-        return f", at most {self.moves:,} of one {unit}, as bounded before"
+        return f", at most {self.upstream_max_contributions:,} of one {unit}, as bounded before"
 
     @override
     def contribution_bound(
         self, row: ContributionBound, norms: tuple[int, int] | None = None
     ) -> ContributionBound:
-        return ContributionBound.events(self.moves, bounds=row, unit=row.unit)
+        return ContributionBound.events(self.upstream_max_contributions, bounds=row, unit=row.unit)
 
 
 @dataclass(frozen=True)
 class UserLevel(ContributionRule):
-    """The rule that some rows of each user count; the unit is a user or, with ``per``, a user's
-    period.
+    """The rule that some rows of each user count; the unit is a user or, with
+    ``contribution_period``, a user's period.
 
     Attributes:
-        most: largest number of a user's events that count in a period or, with ``each``, of groups
-            in which they count.
-        per: length of a period, such as "1d"; None: the whole stream.
-        distinct: at most one event of a user counts in each window and group.
-        each: largest number of a user's events in each group; None: ``most`` bounds all together.
-        most_a_window: largest number of events, among ``most``, in one window.
-        row: the name of one row.
+        max_contributions: largest number of a user's events that count in a period or, with
+            ``max_contributions_per_group``, of groups in which they count.
+        contribution_period: length of a period, such as "1d"; None: the whole stream.
+        once_per_window: at most one event of a user counts in each window and group.
+        max_contributions_per_group: largest number of a user's events in each group; None:
+            ``max_contributions`` bounds all together.
+        max_contributions_per_window: largest number of events, among ``max_contributions``, in one
+            window.
+        event_name: the name of one row.
 
-    >>> loans = UserLevel(3, row="loan")
-    >>> UserLevel(3, "1d").of("visitor"), loans.cell_subject("reader", windows_only=False)
-    ("visitor's day", 'number of loans')
+    >>> loans = UserLevel(3, event_name="loan")
+    >>> UserLevel(3, "1d").protected_unit("visitor"), loans.cell_subject("reader",
+    windows_only=False) ("visitor's day", 'number of loans')
     """
 
-    most: int
-    per: str | None = None
-    distinct: bool = False
-    each: int | None = None
-    most_a_window: int | None = None
-    row: str = "event"
+    max_contributions: int
+    contribution_period: str | None = None
+    once_per_window: bool = False
+    max_contributions_per_group: int | None = None
+    max_contributions_per_window: int | None = None
+    event_name: str = "event"
     bounds_users: ClassVar[bool] = True
 
     @override
     def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
         note = super().late_rows(window, unit, ids=ids)
-        if ids or self.per is None:
+        if ids or self.contribution_period is None:
             return note
         return (
             f"{note}, as one that came more than {LATE_DAYS} days (the "
@@ -172,40 +187,44 @@ class UserLevel(ContributionRule):
 
     @override
     def bound_in_heading(self, window: str, unit: str) -> str:
-        if self.each is not None or self.distinct:
+        if self.max_contributions_per_group is not None or self.once_per_window:
             return ""
-        bound = f", at most {self.most:,} of one {unit}"
-        if self.most_a_window is not None and self.most_a_window < self.most:
-            bound += f" and {self.most_a_window:,} in a {window}"
+        bound = f", at most {self.max_contributions:,} of one {unit}"
+        if (
+            self.max_contributions_per_window is not None
+            and self.max_contributions_per_window < self.max_contributions
+        ):
+            bound += f" and {self.max_contributions_per_window:,} in a {window}"
         return bound
 
     def _may_exceed(self, windows: PeriodicWindows, groups: int | None) -> bool:
-        """Return False if a limit for each window already keeps the bound: ``most`` is at least
-        this limit times the number of windows in a period.
+        """Return False if a limit for each window already keeps the bound: ``max_contributions`` is
+        at least this limit times the number of windows in a period.
         """
-        a_window = self.most_a_window or self.most + 1
-        if self.distinct:  # once in each group
+        a_window = self.max_contributions_per_window or self.max_contributions + 1
+        if self.once_per_window:  # once in each group
             a_window = min(a_window, 1 if groups is None else groups or a_window)
-        return self.most < windows.windows_within(self.per) * a_window
+        return self.max_contributions < windows.windows_within(self.contribution_period) * a_window
 
     @override
     def beyond(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:
         """Return words for what the bound leaves out, if it may leave out anything."""
-        count = f"{self.most:,}"
-        if self.each is not None:
-            if groups is None or 0 < groups <= self.most:
+        count = f"{self.max_contributions:,}"
+        if self.max_contributions_per_group is not None:
+            if groups is None or 0 < groups <= self.max_contributions:
                 return None
             return f"groups beyond {count} of each {unit}"
-        if self.distinct:
+        if self.once_per_window:
             if not self._may_exceed(windows, groups):
                 return None
             periods = plural(windows.period or f"period of {windows.every}")
             return (
                 f"{periods}{'' if groups is None else ' and groups'} beyond {count} of each {unit}"
             )
-        if self.most_a_window is None:
-            return f"rows beyond {count} of each {unit}"
-        return f"rows beyond {count} of each {unit}, or {self.most_a_window:,} of it in one window,"
+        beyond = f"rows beyond {count} of each {unit}"
+        if self.max_contributions_per_window is None:
+            return beyond
+        return f"{beyond}, or {self.max_contributions_per_window:,} of it in one window,"
 
     @override
     def late_note(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:
@@ -214,31 +233,39 @@ class UserLevel(ContributionRule):
         A user's rows count in order of time until the bound is reached
         (`counton.run.contribution_choice`).
         """
-        if self.each is not None or windows.windows_within(self.per) <= 1:
+        if (
+            self.max_contributions_per_group is not None
+            or windows.windows_within(self.contribution_period) <= 1
+        ):
             return None
         if not self._may_exceed(windows, groups):
             return None
-        part = "the stream" if self.per is None else "a period"
+        part = "the stream" if self.contribution_period is None else "a period"
         return (
-            f"late windows of {part} are counted too low: the bound of {self.most:,} for each "
-            f"{unit} is spent in the order of rows, and no interval includes rows beyond it"
+            f"late windows of {part} are counted too low: the bound of {self.max_contributions:,} "
+            f"for each {unit} is spent in the order of rows, and no interval includes rows beyond "
+            "it"
         )
 
     @override
     def subject(self, unit: str, groups: int | None, *, windows_only: bool) -> str:
-        if self.each is None:
+        if self.max_contributions_per_group is None:
             return self.cell_subject(unit, windows_only=windows_only)
         users = f"number of distinct {plural(unit)}"
-        if groups is None or 0 < groups <= self.most:
+        if groups is None or 0 < groups <= self.max_contributions:
             return users
-        first = "first group" if self.most == 1 else f"first {self.most:,} groups"
+        first = (
+            "first group"
+            if self.max_contributions == 1
+            else f"first {self.max_contributions:,} groups"
+        )
         return f"{users} (each in the {first} alone)"
 
     @override
     def cell_subject(self, unit: str, *, windows_only: bool) -> str:
-        if not self.distinct:
-            return f"number of {plural(self.row)}"
-        users = plural(unit.removesuffix(self.of("")))
+        if not self.once_per_window:
+            return f"number of {plural(self.event_name)}"
+        users = plural(unit.removesuffix(self.protected_unit("")))
         return (
             f"number of distinct {users}"
             if windows_only
@@ -246,8 +273,8 @@ class UserLevel(ContributionRule):
         )
 
     @override
-    def with_groups(self, each: int) -> ContributionRule:
-        return replace(self, each=each)
+    def with_groups(self, max_contributions_per_group: int) -> ContributionRule:
+        return replace(self, max_contributions_per_group=max_contributions_per_group)
 
     @override
     def contribution_bound(
@@ -256,9 +283,10 @@ class UserLevel(ContributionRule):
         """Return the bound on the change by all rows of one unit.
 
         Args:
-            row: the bound of one row; with ``each``, of a unit's rows in one group.
-            norms: 1-norm and squared 2-norm that the statistic knows to be smaller than ``most``
-                rows'.
+            row: the bound of one row; with ``max_contributions_per_group``, of a unit's rows in one
+                group.
+            norms: 1-norm and squared 2-norm that the statistic knows to be smaller than
+                ``max_contributions`` rows'.
 
         Raises:
             InvalidInputError: the bound holds for each window, but a row counts in several cells;
@@ -273,22 +301,28 @@ class UserLevel(ContributionRule):
                 f"{param('user')} hides whether a user is in the data, but "
                 f"{param('replace', True)} hides only the values of rows; leave one of them out"
             )
-        once: Literal["group"] | None = None if self.each is None else "group"
+        once: Literal["group"] | None = (
+            None if self.max_contributions_per_group is None else "group"
+        )
         if row.pattern is None:
-            a_step = self.most_a_window
-            most = self.most * (row.most or 1)
+            a_step = self.max_contributions_per_window
+            most = self.max_contributions * (row.most or 1)
             return ContributionBound.events(
                 most, most_a_step=a_step, once=once, bounds=row, unit=row.unit
             )
-        if self.most_a_window is not None:
+        if self.max_contributions_per_window is not None:
             raise InvalidInputError(
-                f"{param('max_contributions_per_window', self.most_a_window)} is only for counts "
-                "and sums, and here each row changes several numbers; leave it out"
+                f"{param('max_contributions_per_window', self.max_contributions_per_window)} is "
+                "only for counts and sums, and here each row changes several numbers; leave it out"
             )
         assert isinstance(row.pattern, BoundedChange)
-        rows_together = replace(row.pattern.scaled_by(self.most), once=False)
+        rows_together = replace(row.pattern.scaled_by(self.max_contributions), once=False)
         pattern = BoundedChange(*norms) if norms else rows_together
-        rows = f"up to {self.most:,} rows count, each a row" if self.most > 1 else "one row counts,"
+        rows = (
+            f"up to {self.max_contributions:,} rows count, each a row"
+            if self.max_contributions > 1
+            else "one row counts,"
+        )
         words = f"of whom {rows} {row.words}"
         return ContributionBound.of_pattern(pattern, words, unit=row.unit)
 
@@ -297,4 +331,7 @@ def contribution_rule_from_dict(bound: Mapping[str, Any] | None) -> Contribution
     """Rebuild the result of `ContributionRule.to_dict`."""
     if bound is None:
         return EventLevel()
-    return BoundedUpstream(**bound) if "moves" in bound else UserLevel(**bound)
+    names = {stored: name for name, stored in _STORED_NAMES.items()}
+    options = {names.get(stored, stored): value for stored, value in bound.items()}
+    is_of_counts = "upstream_max_contributions" in options
+    return BoundedUpstream(**options) if is_of_counts else UserLevel(**options)

@@ -193,7 +193,9 @@ class ReleaseMetadata:
 
     def anew_every(self, of: Statistic | None = None) -> str | None:
         """Return the period, such as "1w", after which each user is counted again, if any."""
-        return period_anew(self.inner if of is None else of, self.contribution_rule.per)
+        return period_anew(
+            self.inner if of is None else of, self.contribution_rule.contribution_period
+        )
 
     def anew(self, of: Statistic | None = None) -> str | None:
         """Return that period as a word, such as "week"."""
@@ -205,7 +207,10 @@ class ReleaseMetadata:
         """Whether numbers count distinct users, and not their rows."""
         if self.inner.counts_users:
             return True
-        bounded = self.contribution_rule.distinct or self.contribution_rule.each is not None
+        bounded = (
+            self.contribution_rule.once_per_window
+            or self.contribution_rule.max_contributions_per_group is not None
+        )
         return bounded and self.statistic.additive and self.value is None
 
     @property
@@ -217,7 +222,7 @@ class ReleaseMetadata:
         if not self.counts_users:
             return None
         period = self.anew()
-        if period is None and self.contribution_rule.distinct:
+        if period is None and self.contribution_rule.once_per_window:
             return self.window
         return period
 
@@ -226,9 +231,12 @@ class ReleaseMetadata:
         """The largest number of groups in which one user counts at a time; 1 if rows count."""
         if not self.counts_users:
             return 1
-        most = self.contribution_rule.most
-        if self.contribution_rule.distinct and self.contribution_rule.most_a_window is not None:
-            most = min(most, self.contribution_rule.most_a_window)
+        most = self.contribution_rule.max_contributions
+        if (
+            self.contribution_rule.once_per_window
+            and self.contribution_rule.max_contributions_per_window is not None
+        ):
+            most = min(most, self.contribution_rule.max_contributions_per_window)
         if not self.cells.named_beforehand:
             return most
         groups = self.statistic.declares if self.domain is None else self.domain

@@ -394,14 +394,14 @@ class Release:
         estimate = self.numbers.number_of(weights, steps, of)
         return answer(estimate, self.numbers.level, at_once=at_once, what=words)
 
-    def _numbers_at_night(self, revisions: Revisions, night: int) -> ReleaseData:
+    def _numbers_at_step(self, revisions: Revisions, step: int) -> ReleaseData:
         """Return the newest numbers of the shown windows and groups after one release."""
-        terms = revisions.design_at(night)
-        values = revisions.newest(night)
+        terms = revisions.design_at(step)
+        values = revisions.newest(step)
         numbers = self.numbers
         definition = replace(numbers.definition, strategy=terms.strategy)
         chosen = numbers.chosen
-        if (since := revisions.found_by(night)) is not None:
+        if (since := revisions.found_by(step)) is not None:
             values = values[:, GroupNames(tuple(revisions.since or ())).places(list(since))]
             chosen = None if chosen is None else tuple(name for name in chosen if name in since)
         version_numbers = numbers.of(
@@ -453,10 +453,10 @@ class Release:
             table = with_notes(table, numbers.definition.marks)
         else:
             tables = [
-                self._numbers_at_night(revisions, night).table(
-                    range(max(1, night - revisions.lags), night + 1)
+                self._numbers_at_step(revisions, step).table(
+                    range(max(1, step - revisions.lags), step + 1)
                 )
-                for night in range(1, last + 1)
+                for step in range(1, last + 1)
             ]
             table = pl.concat(tables).sort("window_index", "lag_windows", maintain_order=True)
         shown = pl.col("window_index").is_between(numbers.first, numbers.steps.stop - 1)

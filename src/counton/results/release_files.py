@@ -313,9 +313,9 @@ def _cells(file: _File, definition: ReleaseMetadata, terms: Design, level: float
     """Return the counts or sums that a file contains."""
     rows = file.rows
     since = _since(file.described)
-    if since is not None and definition.windows.lags:  # versions may be of later nights
-        night = terms.strategy.horizon or 0
-        since = {group: first for group, first in since.items() if first <= night}
+    if since is not None and definition.windows.lags:  # versions may be of later steps
+        last_step = terms.strategy.horizon or 0
+        since = {group: first for group, first in since.items() if first <= last_step}
     groups = definition.groups if since is None else tuple(since)
     place = {group: number for number, group in enumerate(groups)}
     last = file.last() or int(file.described["steps"])

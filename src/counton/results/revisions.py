@@ -1,6 +1,6 @@
 """Versions of windows that are released again for late rows.
 
-Night t is the release after window t; it published the counts then known of the last windows. The
+Step t is the release after window t; it published the counts then known of the last windows. The
 newest versions form a stream whose errors depend on age (`counton.strategies.AsOf`) and which
 answers all questions. Two versions of one window share noise; different windows share none.
 """
@@ -29,9 +29,9 @@ class Revisions:
     """All released counts ("versions") of all windows, in a stream that releases windows again.
 
     Attributes:
-        values: released counts in data units, shape ``(nights, *cells, versions)``. The last axis
-            begins with the window that ended that night, and ends with the one that became final.
-        since: the first night that shows each undeclared group, in the order of cells; its earlier
+        values: released counts in data units, shape ``(steps, *cells, versions)``. The last axis
+            begins with the window that ended at that step, and ends with the one that became final.
+        since: the first step that shows each undeclared group, in the order of cells; its earlier
             values are 0 and were not published.
     """
 
@@ -51,23 +51,23 @@ class Revisions:
         """Return ``declared``, or the names of found groups."""
         return declared if self.since is None else tuple(self.since)
 
-    def found_by(self, night: int) -> Mapping[str, int] | None:
-        """Return the first night of each undeclared group that this night shows."""
+    def found_by(self, step: int) -> Mapping[str, int] | None:
+        """Return the first step of each undeclared group that this step shows."""
         if self.since is None:
             return None
-        return {name: first for name, first in self.since.items() if first <= night}
+        return {name: first for name, first in self.since.items() if first <= step}
 
-    def newest(self, night: int) -> NDArray[Any]:
-        """Return the newest count of each window after a night, shape ``(night, *cells)``."""
-        windows = np.arange(1, night + 1)
+    def newest(self, step: int) -> NDArray[Any]:
+        """Return the newest count of each window after a step, shape ``(step, *cells)``."""
+        windows = np.arange(1, step + 1)
         # how many windows, at most `lags`, had ended after each at its newest count
-        lags = np.minimum(night - windows, self.lags)
+        lags = np.minimum(step - windows, self.lags)
         newest: NDArray[Any] = np.moveaxis(self.values, -1, 1)[windows + lags - 1, lags]
         return newest
 
-    def design_at(self, night: int) -> Design[AsOf]:
-        """Return the design of the newest counts after a night: a step for each window."""
-        design: Any = replace(self.design, strategy=cast("Any", AsOf(self.design.strategy, night)))
+    def design_at(self, step: int) -> Design[AsOf]:
+        """Return the design of the newest counts after a step: a step for each window."""
+        design: Any = replace(self.design, strategy=cast("Any", AsOf(self.design.strategy, step)))
         return cast("Design[AsOf]", design)
 
 
@@ -84,7 +84,7 @@ def versions_at_hand(revisions: Revisions | None, name: str) -> Revisions:
 def versions_of_cells(
     revisions: Revisions, cut: Windows, cells: Mapping[str, int], level: float, last: int
 ) -> pl.DataFrame:
-    """Return a table of all counts of windows up to night ``last``, by window and then by lag.
+    """Return a table of all counts of windows up to step ``last``, by window and then by lag.
 
     An undeclared group has rows only from the first release that shows it. ``cells`` has the index
     of each shown group.
@@ -127,7 +127,7 @@ def final_windows(terms: Design, until: int) -> int:
     strategy = terms.strategy
     if not isinstance(strategy, AsOf):
         return until
-    return max(0, min(until, strategy.night - strategy.windows.lags))
+    return max(0, min(until, strategy.step - strategy.windows.lags))
 
 
 def version_columns(strategy: AsOf, steps: NDArray[np.int64], windows: Windows) -> dict[str, Any]:

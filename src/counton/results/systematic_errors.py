@@ -69,10 +69,10 @@ def systematic_errors(definition: ReleaseMetadata) -> list[str]:
 
 def _users_counted_again(definition: ReleaseMetadata) -> list[str]:
     """Return a line on distinct users who count several times in one window, if they may."""
-    per = definition.contribution_rule.per
+    per = definition.contribution_rule.contribution_period
     if (
         per is None
-        or not definition.contribution_rule.distinct
+        or not definition.contribution_rule.once_per_window
         or made_of_windows(definition.windows, per)
     ):
         return []

@@ -88,7 +88,10 @@ def protection_in_words(definition: ReleaseMetadata) -> str:
         "Random noise was mixed in before publication: it limits how well anybody can tell, from "
         f"all published numbers together, {hidden}{', and less so as it gets older' * fades}."
     )
-    if not definition.contribution_rule.bounds_users and definition.contribution_rule.moves is None:
+    if (
+        not definition.contribution_rule.bounds_users
+        and definition.contribution_rule.upstream_max_contributions is None
+    ):
         less = f"Somebody with several {plural(unit)} is protected less."
         may_change = definition.windows.lags or definition.changes
         changes = _as_sentence(changes_note(definition)) if may_change else []
@@ -322,7 +325,7 @@ def changes_note(definition: ReleaseMetadata) -> str | None:
             times = "once" if covered == 1 else f"{covered:,} times"
             rule = f"later inputs may replace each counted row {times}, then it stays counted"
         return f"{rule}: the guarantee covers all inputs of each {definition.unit} together"
-    rows = plural(definition.contribution_rule.row or definition.unit)
+    rows = plural(definition.contribution_rule.event_name or definition.unit)
     rule = f"{rows} may change in later inputs (vanish, come back, be in another window or group)"
     if covered:
         times = "1 change" if covered == 1 else f"{covered:,} changes"
@@ -334,16 +337,19 @@ def changes_note(definition: ReleaseMetadata) -> str | None:
 def users_note_of(definition: ReleaseMetadata) -> str | None:
     """Return a note on the privacy loss of a user, or on who has bounded a user's rows."""
     contribution_rule = definition.contribution_rule
-    if contribution_rule.moves is not None and contribution_rule.row is not None:
-        noun = contribution_rule.row
-        if contribution_rule.moves != 1:
+    if (
+        contribution_rule.upstream_max_contributions is not None
+        and contribution_rule.event_name is not None
+    ):
+        noun = contribution_rule.event_name
+        if contribution_rule.upstream_max_contributions != 1:
             noun = plural(noun)
-        rows = f"{contribution_rule.moves:,} {noun}"
+        rows = f"{contribution_rule.upstream_max_contributions:,} {noun}"
         by = "as bounded before, by whoever made the table"
         return f"the table counts at most {rows} of one {definition.unit}, {by}"
     if not contribution_rule.bounds_users:
         return users_note(definition.guarantee, definition.unit)
-    parted = contribution_rule.per is not None
+    parted = contribution_rule.contribution_period is not None
     return parts_in_words(definition.guarantee, definition.unit) if parted else None
 
 

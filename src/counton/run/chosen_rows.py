@@ -188,7 +188,7 @@ class RowChoice:
 
     def that_may_count(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, ChoiceCounts]:
         """Return the rows that may count, whatever rows follow, and the numbers of the others."""
-        per = self.terms.privacy_unit.rule.per
+        per = self.terms.privacy_unit.rule.contribution_period
         first_open = FirstOpen.after(self.released, self.terms.windowing.windows, per)
         open_rows = self._of_open_windows(rows, first_open)
         first = within_bound(open_rows, open_rows.clear(), self.terms.privacy_unit, self.groups)
@@ -318,7 +318,9 @@ class RowChoice:
     def _of_open_windows(self, rows: pl.DataFrame, first_open: FirstOpen) -> pl.DataFrame:
         """Return the rows that may still count, with their periods and releasing steps."""
         windows = self.terms.windowing.windows
-        period = period_of(pl.col("us"), self.terms.privacy_unit.rule.per, windows.timezone)
+        period = period_of(
+            pl.col("us"), self.terms.privacy_unit.rule.contribution_period, windows.timezone
+        )
         due = pl.col("step")
         if not windows.lags:  # a late row counts at the next step
             due = pl.max_horizontal(due, pl.lit(self.released + 1, pl.Int64))

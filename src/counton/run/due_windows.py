@@ -25,7 +25,7 @@ _LATEST = microseconds(datetime(9999, 12, 31, tzinfo=UTC))
 
 @dataclass(frozen=True)
 class RowTimes:
-    """What the times of the rows say about missing nights, and for ``until=latest-event``.
+    """What the times of the rows say about missing windows, and for ``until=latest-event``.
 
     Attributes:
         newest: time of the newest row, in microseconds since 1970; None without rows.

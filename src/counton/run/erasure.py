@@ -215,7 +215,7 @@ def erase_older(
     before = (datetime.now(UTC) if now is None else now) - _parse_age(age, "age")
     streams = _kept_streams(state, stream, patience)
     for name, kept in streams.items():
-        if kept.spec is not None and kept.spec.terms.privacy_unit.rule.per is None:
+        if kept.spec is not None and kept.spec.terms.privacy_unit.rule.contribution_period is None:
             raise InvalidInputError(
                 f"stream {name!r} protects each {kept.spec.terms.privacy_unit.word} over its whole "
                 "length, so it must remember all of them, and nothing was deleted; erase users "
@@ -257,7 +257,7 @@ def check_retain(length: str, spec: StreamSpec) -> None:
             f"{param('retain', length)} is too long, because users are erased after "
             f"{LATE_DAYS} days anyway; give less, or leave it out"
         )
-    if spec.terms.privacy_unit.rule.per is None:
+    if spec.terms.privacy_unit.rule.contribution_period is None:
         raise InvalidInputError(
             f"{param('retain', length)} is for streams that erase users period by period, "
             f"and this stream has no such periods: give {param('user')}, "
@@ -420,7 +420,9 @@ def _period_of(spec: StreamSpec, time: datetime) -> int:
     """Return the number of the period of users at a time."""
     timezone = spec.terms.windowing.windows.timezone
     period = period_of(
-        pl.lit(microseconds(time), pl.Int64), spec.terms.privacy_unit.rule.per, timezone
+        pl.lit(microseconds(time), pl.Int64),
+        spec.terms.privacy_unit.rule.contribution_period,
+        timezone,
     )
     return int(pl.select(period).item())
 

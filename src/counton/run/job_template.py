@@ -46,8 +46,8 @@ _YEARS = 10
 #: Most windows of a new stream.
 _MOST_WINDOWS = 100_000
 #: How long windows of a day or more wait for late rows: less than the two and a quarter hours from
-#: midnight to the earliest nightly run of the documentation, also if clocks skip an hour. If they
-#: waited longer than that, each number would be published a night late.
+#: midnight to the earliest daily run of the documentation, also if clocks skip an hour. If they
+#: waited longer than that, each number would be published a day late.
 _WAIT = "2h"
 
 #: Options that the user stated, by name, including ``events`` and ``state``.

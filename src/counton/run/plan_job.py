@@ -148,9 +148,9 @@ class PlannedJob:
         if late is None:
             return None
         rule = self.spec.terms.privacy_unit.rule
-        if rule.most_a_window is not None:
+        if rule.max_contributions_per_window is not None:
             return f"{late}; a larger max-contributions leaves more to late windows"
-        if rule.distinct or self.spec.contribution.pattern is not None:
+        if rule.once_per_window or self.spec.contribution.pattern is not None:
             return f"{late}; a larger max-contributions, or a period of one window, avoids it"
         return (
             f"{late}; max-contributions-per-window = 1, or another small number, keeps windows "

@@ -150,7 +150,7 @@ def counted_windows(
     if series == "period-to-date":
         windows = spec.terms.windowing.windows
         period = period_that_begins_anew(
-            spec.terms.statistic.of_group, spec.terms.privacy_unit.rule.per, windows
+            spec.terms.statistic.of_group, spec.terms.privacy_unit.rule.contribution_period, windows
         )
         starts = period_starts(windows, period, steps[-1])[np.asarray(steps) - 1]
         return {"": (np.asarray(steps) - starts).tolist()}

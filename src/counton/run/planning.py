@@ -150,7 +150,7 @@ def _refuse_shifted_periods(terms: StreamTerms) -> None:
 
     One user would count twice in a window, once in each of two periods.
     """
-    per = terms.privacy_unit.rule.per
+    per = terms.privacy_unit.rule.contribution_period
     if per is None or isinstance(terms.windowing, SingleTable):
         return
     windows = terms.windowing.windows
@@ -174,7 +174,7 @@ def _resolved(
     """Return the statistic with the parameters that depend on users, guarantee and horizon."""
     unit = terms.privacy_unit
     if isinstance(unit, User | DistinctUser):
-        statistic = statistic.for_people(unit.rule.most)
+        statistic = statistic.for_people(unit.rule.max_contributions)
     return statistic.resolve_parameters(loss, terms.windowing.horizon)
 
 
@@ -211,9 +211,11 @@ def _refuse_corrections(terms: StreamTerms, contribution: ContributionBound) -> 
     is_proven &= contribution.relation != "replace"
     if terms.privacy_unit.user_column is not None:
         rule = terms.privacy_unit.rule
-        assert not rule.distinct  # job/incompatible.py refuses it, and a bound for each window
-        assert rule.most_a_window is None
-        is_proven &= pattern is None and rule.each is None
+        assert (
+            not rule.once_per_window
+        )  # job/incompatible.py refuses it, and a bound for each window
+        assert rule.max_contributions_per_window is None
+        is_proven &= pattern is None and rule.max_contributions_per_group is None
     if not is_proven:
         raise InvalidInputError(
             f"{corrections} is not proven for {terms.statistic.name} here, whose rows do not "
@@ -255,7 +257,7 @@ def _with_discovery(job: Job, terms: StreamTerms, statistic: AccumulatorStatisti
         terms.windowing.windows.steps,
         contribution,
         terms.loss.delta,
-        rows=terms.privacy_unit.rule.most,
+        rows=terms.privacy_unit.rule.max_contributions,
         compared=compared,
     )
     return StreamSpec(job, statistic, contribution, strategy, cells=cells)
@@ -290,7 +292,7 @@ def _refuse_other_series(terms: StreamTerms) -> None:
     """Refuse a series that the windows or users of a stream cannot have."""
     windowing = terms.windowing
     of_group = terms.statistic.of_group
-    per = terms.privacy_unit.rule.per
+    per = terms.privacy_unit.rule.contribution_period
     if (
         isinstance(windowing, Revised)
         and of_group.counts_users
@@ -321,7 +323,7 @@ def _are_windows_of_users(windowing: Revised, per: str | None) -> bool:
 def _begins_anew(terms: StreamTerms) -> bool:
     """Return whether the totals of a stream begin anew with each period of its users."""
     of_group = terms.statistic.of_group
-    per = terms.privacy_unit.rule.per
+    per = terms.privacy_unit.rule.contribution_period
     return period_that_begins_anew(of_group, per, terms.windowing.windows) is not None
 
 
@@ -354,7 +356,7 @@ def _best_strategy(
         release=workload,
         simple=terms.is_simple or sums_of_draws or isinstance(windowing, SingleTable),
         compare=name != "auto" or sums_of_draws,
-        around=windowing.expected_windows if isinstance(windowing, Endless) else None,
+        expected_windows=windowing.expected_windows if isinstance(windowing, Endless) else None,
         also=also,
     )
     if also:
@@ -372,7 +374,7 @@ def _best_for_periods(terms: StreamTerms, ranked: Sequence[Design]) -> StreamStr
     """Return the strategy with the least error in the sums since each period began."""
     windows = terms.windowing.windows
     horizon = windows.steps
-    per = terms.privacy_unit.rule.per
+    per = terms.privacy_unit.rule.contribution_period
     period = period_that_begins_anew(terms.statistic.of_group, per, windows)
     begins = period_starts(windows, period, horizon)
     places = np.unique(np.linspace(0, horizon - 1, _COMPARED_STEPS).astype(np.int64))

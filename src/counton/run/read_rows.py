@@ -89,7 +89,8 @@ def _make_buffer(
     buffer = RowBuffer(reading, state.secret(), groups)
     begins = state.saved is None and not spec.takes_whole_windows
     may_drop = terms.recognition is not Recognition.SNAPSHOT or begins
-    counts_in_groups = terms.privacy_unit.rule.each is not None and state.saved is not None
+    rule = terms.privacy_unit.rule
+    counts_in_groups = rule.max_contributions_per_group is not None and state.saved is not None
     if terms.id_column is None and may_drop and not counts_in_groups:
         all_windows = range(1, terms.windowing.windows.steps + 1)
         choice = RowChoice(terms, buffer.groups, state.released, all_windows)

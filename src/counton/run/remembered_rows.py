@@ -89,7 +89,7 @@ class FirstOpen(NamedTuple):
 def facts_kept(terms: StreamTerms) -> Sequence[str]:
     """Return the names of what is kept with the digest of a user, in the order of the state."""
     facts = ["step", "group", "total"]
-    if terms.privacy_unit.rule.most_a_window is not None:
+    if terms.privacy_unit.rule.max_contributions_per_window is not None:
         facts.append("due")
     if terms.max_corrections:
         facts.append("replaced")
@@ -122,7 +122,7 @@ class RememberedRows:
             released: number of released steps.
         """
         windows = terms.windowing.windows
-        per = terms.privacy_unit.rule.per
+        per = terms.privacy_unit.rule.contribution_period
         if stream is None:
             first_open = FirstOpen.after(released, windows, per)
             return cls(_NO_USERS, _NO_IDS, _NO_REFUSED, first_open, {})
@@ -185,7 +185,9 @@ def change_of_memory(
         users: counted rows of users; if slots are replaced, all slots of each period that changes.
         ids: counted rows with ids: ``id`` and ``step``.
     """
-    first = FirstOpen.after(target, terms.windowing.windows, terms.privacy_unit.rule.per)
+    first = FirstOpen.after(
+        target, terms.windowing.windows, terms.privacy_unit.rule.contribution_period
+    )
     first_period = max(first.period, before.first_open.period)
     changes = []
     if terms.id_column is not None:

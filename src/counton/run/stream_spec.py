@@ -143,7 +143,7 @@ class StreamSpec:
         }
 
     def public_notes(self) -> dict[str, Any]:
-        """Return those facts that may change without the stream's key, because its seal does not
+        """Return those facts that may change without the stream's key, because its MAC does not
         cover them: notes, the end of the stream, and the words of a withdrawal.
         """
         return {
@@ -180,7 +180,7 @@ class StreamSpec:
 
         Raises:
             StreamMismatchError: no job made the stream.
-            StateError: the public facts are malformed. They are read before the seal is checked.
+            StateError: the public facts are malformed. They are read before the MAC is checked.
         """
         facts = stream.details
         if not is_made_by_job(facts):

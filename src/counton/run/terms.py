@@ -392,7 +392,7 @@ class User:
     contribution_period: str | None = None
     max_contributions_per_window: int | None = None
     once_per_window: bool = False
-    event_name: str = UserLevel.row
+    event_name: str = UserLevel.event_name
     max_contributions_per_group: int | None = None
 
     @property
@@ -405,16 +405,18 @@ class User:
         """The core's rule."""
         return UserLevel(
             self.max_contributions,
-            per=self.contribution_period,
-            distinct=self.once_per_window,
-            each=self.max_contributions_per_group,
-            most_a_window=self.max_contributions_per_window,
-            row=self.event_name,
+            contribution_period=self.contribution_period,
+            once_per_window=self.once_per_window,
+            max_contributions_per_group=self.max_contributions_per_group,
+            max_contributions_per_window=self.max_contributions_per_window,
+            event_name=self.event_name,
         )
 
     def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what all counted rows of one user (and period) change."""
-        row = replace(statistic.contribution(batched=True), unit=self.rule.of(self.word))
+        row = replace(
+            statistic.contribution(batched=True), unit=self.rule.protected_unit(self.word)
+        )
         return self.rule.contribution_bound(row, statistic.norms_of_people(self.max_contributions))
 
 
@@ -439,7 +441,7 @@ class DistinctUser:
     @property
     def rule(self) -> UserLevel:
         """The core's rule."""
-        return UserLevel(self.max_groups, each=1)
+        return UserLevel(self.max_groups, max_contributions_per_group=1)
 
     def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what one user changes."""

@@ -74,8 +74,8 @@ def leave_out_counted_files(
 ) -> Private[Source]:
     """Leave out files that were counted, and those that repeat another one, before any is read.
 
-    So if a folder gets a new file every night, only that file is read. If all files are counted,
-    only the repeats are left out.
+    So if a folder gets a new file before every run, only that file is read. If all files are
+    counted, only the repeats are left out.
 
     Args:
         source: the files.

@@ -23,9 +23,9 @@ Name = Annotated[str, Path(description="the stream", max_length=MOST_NAME)]
 Moment = Annotated[str | None, Query(max_length=64, description="a time, ISO 8601")]
 #: Answer if a state lacks releases that were shown.
 UNSURE = (
-    "the state of this stream is older than its released numbers, or its witness cannot say, so "
-    "the service takes no rows and shows no numbers until an operator restores the newest state "
-    "and its witness; try again later"
+    "the state of this stream is older than its released numbers, or its rollback guard cannot "
+    "say, so the service takes no rows and shows no numbers until an operator restores the newest "
+    "state and its rollback guard; try again later"
 )
 #: Answer for a stream whose job could not begin.
 FAILED = "the job of this stream cannot run (the log of the service says why); try again later"

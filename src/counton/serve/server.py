@@ -33,7 +33,7 @@ _GRACE = 15
 _LONGEST_END_SECONDS = 100.0
 #: Bytes of answers that may wait for their readers before readers without progress are dropped.
 _UNSENT_BYTES = 64 * 2**20
-#: Descriptors reserved for the state, the witness and other files, and not for connections.
+#: Descriptors reserved for the state, the rollback guard and other files, and not for connections.
 KEPT = 192
 #: Largest number of connections accepted at once: fewer than the reserved descriptors, since all
 #: exist before any can be closed.

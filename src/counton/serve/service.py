@@ -32,8 +32,8 @@ from counton.serve.steady_clock import SteadyClock, machine_clock, machine_secon
 from counton.serve.tokens import tokens_of
 from counton.state import Store
 from counton.state.inbox import Inbox
-from counton.state.lease import LASTS, Lease
-from counton.state.rollback_guard import remark_on_witness
+from counton.state.lease import LEASE_SECONDS, Leases
+from counton.state.rollback_guard import remark_on_guard
 from counton.windowing.windows import microseconds
 
 #: Seconds between two checks for due work, and the longest wait after a failure.
@@ -74,17 +74,17 @@ _QUEUE = 1024
 class State:
     """One state database with its inbox and the right to release its streams.
 
-    Of several servers that share it, one at a time has this right, the turn.
+    Of several servers that share it, one at a time has this right, the lease.
     """
 
     def __init__(self, address: str, name: str) -> None:
-        self.turn = Lease(address, [name])
+        self.leases = Leases(address, [name])
         try:
-            if self.turn.alone:
-                self.turn.take()
+            if self.leases.is_exclusive:
+                self.leases.take()
             self.inbox = Inbox(address)
         except BaseException:
-            self.turn.close()
+            self.leases.close()
             raise
         self.store = Store(address)
         self.committer = Committer(self.inbox, _QUEUE)
@@ -96,7 +96,7 @@ class State:
         self.committer.close()
         self.inbox.close()
         self.store.close()
-        self.turn.close()
+        self.leases.close()
 
 
 class Service:
@@ -168,8 +168,8 @@ class Service:
         if address not in self.states:
             self.states[address] = State(address, name)
         state = self.states[address]
-        if name not in state.turn.names:
-            state.turn.add(name)
+        if name not in state.leases.names:
+            state.leases.add(name)
         self.releasers[name] = Releaser(
             served,
             state.store,
@@ -184,7 +184,7 @@ class Service:
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences for the operator: places of witnesses, ended streams, and failed jobs."""
+        """Sentences for the operator: places of rollback guards, ended streams, and failed jobs."""
         ended = [
             f"job {self.served[name].called!r}: stream {name!r} is closed at window "
             f"{journal.spec.last_step:,}: what it released is shown, and it takes no rows"
@@ -192,17 +192,15 @@ class Service:
             if journal.spec.last_step is not None
         ]
         reasons = [
-            remark_on_witness(
+            remark_on_guard(
                 served.state,
                 served.job.rollback_guard,
                 opened=self.states[served.state].store.database,
             )
             for served in self.served.values()
         ]
-        witnesses = [
-            str(InvalidInputError(why)) for why in dict.fromkeys(reasons) if why is not None
-        ]
-        return [*witnesses, *ended, *map(str, self.failed.values())]
+        guards = [str(InvalidInputError(why)) for why in dict.fromkeys(reasons) if why is not None]
+        return [*guards, *ended, *map(str, self.failed.values())]
 
     def state_of(self, name: str) -> State:
         return self.states[self.served[name].state]
@@ -277,7 +275,7 @@ class Service:
 
     def _start(self, states: Iterable[State]) -> None:
         for state in states:
-            for work, called in ((self._release, "release"), (self._hold, "turn")):
+            for work, called in ((self._release, "release"), (self._hold, "leases")):
                 thread = threading.Thread(target=work, args=(state,), name=called, daemon=True)
                 thread.start()
                 self._threads.append(thread)
@@ -311,11 +309,11 @@ class Service:
         It runs in a thread of its own, so that a long run does not lose the right.
         """
         while not self.stopping.is_set():
-            leads = state.turn.mine(self._left_to_others(state))
+            leads = state.leases.renew(self._left_to_others(state))
             for name in sorted(leads ^ state.leads):
                 note("releases" if name in leads else "does not release", stream=name)
             state.leads = leads
-            self.stopping.wait(LASTS / 4)
+            self.stopping.wait(LEASE_SECONDS / 4)
 
     def _left_to_others(self, state: State) -> frozenset[str]:
         """Return the streams that this server leaves to others: they cannot run, or failed.
@@ -328,7 +326,7 @@ class Service:
             for name, (failures, until) in list(self._wait.items())
             if failures >= _OFTEN and now < until
         ]
-        return frozenset({*failing, *(state.turn.names - self.served.keys())})
+        return frozenset({*failing, *(state.leases.names - self.served.keys())})
 
     def _release(self, state: State) -> None:
         led = frozenset[str]()

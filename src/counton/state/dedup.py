@@ -26,8 +26,8 @@ from counton.base import arrays
 from counton.base.errors import ConcurrentWriterError, StateError
 from counton.base.exact import name_alone
 from counton.noise import Key
+from counton.state.authenticated_rows import Address, AuthenticatedRows
 from counton.state.database import reading
-from counton.state.sealed_rows import Address, SealedRows
 from counton.state.sql import Connection
 
 Digests = NDArray[np.uint64]
@@ -77,8 +77,8 @@ class DigestChange(NamedTuple):
             marks.
         forgotten: for each kind, the first period whose marks are kept; marks of earlier periods
             are deleted.
-        forgets: whether the change carries out a request to forget people; the witness (a record
-            outside the state) counts such requests.
+        forgets: whether the change carries out a request to forget people; the rollback guard (a
+            record outside the state) counts such requests.
     """
 
     secret: Secret
@@ -237,14 +237,16 @@ def subkey(key: Key, name: str) -> bytes:
     return key.derive(b"marks", name.encode())
 
 
-def read_secret(connection: Connection, rows: SealedRows, subkey: bytes) -> Secret | None:
+def read_secret(connection: Connection, rows: AuthenticatedRows, subkey: bytes) -> Secret | None:
     """Return the secret key of a stream's digests; None without digests."""
     if _SECRET_PLACE not in rows:
         return None
     return Secret.unwrap(bytes(rows.read(connection, _SECRET_PLACE).marks), subkey)
 
 
-def write(connection: Connection, rows: SealedRows, change: DigestChange, subkey: bytes) -> None:
+def write(
+    connection: Connection, rows: AuthenticatedRows, change: DigestChange, subkey: bytes
+) -> None:
     """Write new sets of marks, delete replaced and forgotten ones; ``subkey`` encrypts the secret.
 
     Raises:
@@ -282,18 +284,18 @@ def _row(kind: str, period: int, part: int, marks: bytes) -> dict[str, Any]:
     return {"kind": kind, "period": period, "part": part, "marks": marks}
 
 
-def read(connection: Connection, rows: SealedRows, kind: str) -> Iterator[DigestSet]:
+def read(connection: Connection, rows: AuthenticatedRows, kind: str) -> Iterator[DigestSet]:
     """Yield a stream's sets of marks by period, one at a time in memory."""
     for row in rows.read_every(connection, _of_kind(rows, kind)):
         yield DigestSet(kind, row.period, *unpack(bytes(row.marks)))
 
 
-def _of_kind(rows: SealedRows, kind: str) -> list[Address]:
+def _of_kind(rows: AuthenticatedRows, kind: str) -> list[Address]:
     """Return the addresses of all rows of a kind, by period and part."""
     return [address for address in rows.addresses() if address[0] == kind]
 
 
-def read_labels(connection: Connection, rows: SealedRows) -> tuple[str, ...]:
+def read_labels(connection: Connection, rows: AuthenticatedRows) -> tuple[str, ...]:
     """Return the labels of found groups by cell. Secret until a group is shown."""
     labels: list[str] = []
     with reading("the labels of groups"):
@@ -303,7 +305,7 @@ def read_labels(connection: Connection, rows: SealedRows) -> tuple[str, ...]:
 
 
 def write_labels(
-    connection: Connection, rows: SealedRows, first: int, labels: Sequence[str]
+    connection: Connection, rows: AuthenticatedRows, first: int, labels: Sequence[str]
 ) -> None:
     """Store the labels of newly found groups, whose cells are numbered from ``first`` on.
 

@@ -31,7 +31,7 @@ from counton.base.exact import MOST_SENT, name_alone
 from counton.base.private import Private, reveal
 from counton.state import schema
 from counton.state.database import Closing, Database, reading
-from counton.state.rollback_guard import latest_witness, position_of
+from counton.state.rollback_guard import latest_guard, position_of
 from counton.state.sql import Connection
 
 #: Longest id of a batch.
@@ -282,11 +282,11 @@ class Inbox(Closing):
     @contextmanager
     def _taking_in(self, streams: Iterable[str]) -> Iterator[Connection]:
         """Open a transaction that adds waiting batches; refuse an old copy of the state."""
-        witness = latest_witness(self._database)
+        guard = latest_guard(self._database)
         with self._database.transaction(write=True) as connection:
             connection.lock(_CLOSING, shared=True)  # no stream is closed meanwhile
             for name in set(streams):
-                position_of(connection, self._database, name, witness)
+                position_of(connection, self._database, name, guard)
             yield connection
 
     def drain(self, stream: str, end: Callable[[int], int], by: int) -> InboxDrain | None:

@@ -23,8 +23,8 @@ from counton.base.arrays import pack, to_data, unpack
 from counton.base.errors import InputChangedError, InvalidInputError, StateError
 from counton.base.exact import name_alone, text, without_mask
 from counton.continual import Design, Releases
+from counton.state.authenticated_rows import Address, AuthenticatedRows
 from counton.state.database import reading
-from counton.state.sealed_rows import Address, SealedRows
 from counton.state.sql import Connection
 
 #: Most numbers in one row of several steps.
@@ -135,7 +135,7 @@ def _check_row(row: Any) -> Any:
 
 
 def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
-    """Return the witness's digest of a step; None unless the step is the last of a commit."""
+    """Return the guard's digest of a step; None unless the step is the last of a commit."""
     sql = f"{_COLUMNS} WHERE stream_id = :stream AND step = :at"
     row = connection.first(sql, stream=stream_id, at=step)
     return None if row is None else _check_row(row).digest
@@ -349,7 +349,7 @@ class WindowTotals(NamedTuple):
 
 
 def write_observed(
-    connection: Connection, rows: SealedRows, observed: Mapping[int, ArrayLike], at: int
+    connection: Connection, rows: AuthenticatedRows, observed: Mapping[int, ArrayLike], at: int
 ) -> None:
     """Replace the stored totals of windows, in a transaction that begins at step ``at``.
 
@@ -382,7 +382,7 @@ def write_observed(
 
 
 def _forget_other_shapes(
-    connection: Connection, rows: SealedRows, seen: WindowTotals, shape: str
+    connection: Connection, rows: AuthenticatedRows, seen: WindowTotals, shape: str
 ) -> None:
     """Delete the stored totals of windows in ``seen`` whose arrays have another shape."""
     for address in rows.addresses():
@@ -405,7 +405,7 @@ def _has_step(steps: NDArray[np.int64], first: int, last: int) -> bool:
 
 
 def read_observed(
-    connection: Connection, rows: SealedRows, released: int, also: NDArray[np.int64] | None
+    connection: Connection, rows: AuthenticatedRows, released: int, also: NDArray[np.int64] | None
 ) -> Iterator[WindowTotals]:
     """Yield the windows' stored totals in parts: those with rows after step ``released``, and of
     ``also``, ascending; None: all.
@@ -433,7 +433,7 @@ _SOURCE = 16
 
 
 def write_sources(
-    connection: Connection, rows: SealedRows, digests: Iterable[str], subkey: bytes
+    connection: Connection, rows: AuthenticatedRows, digests: Iterable[str], subkey: bytes
 ) -> None:
     """Record input files as counted; refuse a file that was counted before."""
     parts: dict[Address, set[bytes]] = {}
@@ -455,7 +455,7 @@ def write_sources(
         rows.insert(connection, [{"part": address[0], "digests": b"".join(sorted(part_digests))}])
 
 
-def has_source(connection: Connection, rows: SealedRows, digest: str, subkey: bytes) -> bool:
+def has_source(connection: Connection, rows: AuthenticatedRows, digest: str, subkey: bytes) -> bool:
     """Return True if the stream has counted a file with this digest."""
     keyed = _keyed_digest(digest, subkey)
     whole = _digests_in(connection, rows, _part_of(keyed))
@@ -472,7 +472,7 @@ def _part_of(keyed: bytes) -> Address:
     return (keyed[0] >> 2,)
 
 
-def _digests_in(connection: Connection, rows: SealedRows, address: Address) -> bytes:
+def _digests_in(connection: Connection, rows: AuthenticatedRows, address: Address) -> bytes:
     """Return the ascending digests of counted files in one row, joined."""
     return bytes(rows.read_once(connection, address).digests) if address in rows else b""
 

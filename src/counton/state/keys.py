@@ -23,7 +23,7 @@ from counton.noise import Key
 from counton.noise.key import give_name, is_same_file, refuse_key_as_place
 from counton.state.database import Database, DatabaseAddress, parse_address
 from counton.state.public_rows import public_rows
-from counton.state.rollback_guard import address_of, default_folder, latest_witness, refuse_used
+from counton.state.rollback_guard import address_of, default_folder, latest_guard, refuse_used
 from counton.state.sqlite_file import NoStateError, files_of
 
 #: A key, or where it is kept: a file, ``env:NAME``, ``command:...``, or None for ``STATE.key``.
@@ -173,13 +173,13 @@ def for_creation(
         state: address of the state, or the open state. After an error the state is closed here;
             otherwise the caller closes it.
         key: the key, or the place of one.
-        place: folder of the state's witness, the record of releases outside the state, if this run
-            names it.
+        place: folder of the state's rollback guard, the record of releases outside the state, if
+            this run names it.
 
     Raises:
         NoiseKeyError: the key cannot be read or written, or is one that no stream of the state
             uses.
-        StateError: the state's folder does not exist; or the witness cannot be read, or has
+        StateError: the state's folder does not exist; or the rollback guard cannot be read, or has
             recorded a release that the state lacks, or of another state at this address.
         InvalidInputError: the key file is one of the state's files.
     """
@@ -196,10 +196,10 @@ def for_creation(
         folder = default_folder() if place is None else address_of(place)
         used: list[Any] = []
         if database is not None:
-            witness = latest_witness(database, place)
-            folder = witness.folder or folder
+            guard = latest_guard(database, place)
+            folder = guard.folder or folder
             with database.transaction(write=False) as connection:
-                witness.refuse_forgotten(connection)
+                guard.refuse_forgotten(connection)
                 used = [(row.key_fingerprint, row.key_salt) for row in public_rows(connection)]
         new = file is not None and not file.exists()
         lost = not (used or new)

@@ -1,11 +1,11 @@
-"""Turns of services: for each stream one service at a time counts and releases its rows.
+"""Leases of services: for each stream one service at a time counts and releases its rows.
 
-If that service stops, another one takes over. Each stream has a turn of its own, so servers may
+If that service stops, another one takes over. Each stream has a lease of its own, so servers may
 serve different streams of one state.
 
-A turn keeps servers out of each other's way. It does not prevent double releases; the stream does:
+A lease keeps servers out of each other's way. It does not prevent double releases; the stream does:
 its writer is the latest process to open it. So a paused server that goes on as if it still had the
-turn cannot release again what another server has released.
+lease cannot release again what another server has released.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from counton.state import schema
 from counton.state.atomic_file import try_lock
 from counton.state.database import Closing, Database
 
-#: Seconds after which an unrenewed turn is over.
-LASTS = 10
+#: Seconds after which an unrenewed lease is over.
+LEASE_SECONDS = 10
 
 _MAKING = schema.APPLICATION_ID + 2
 
 
-class Lease(Closing):
-    """The rights of one service process to count and release the rows of streams. Such a right is
-    called a turn; only one process at a time has the turn of a stream.
+class Leases(Closing):
+    """The leases of one service process: rights to count and release the rows of streams.
 
-    On a server a turn lasts for some seconds, by the server's clock, and is renewed before its end.
-    On a SQLite file it lasts as long as the process, and no other service may serve the file.
+    Only one process at a time has the lease of a stream. On a database server a lease lasts for
+    some seconds, by the server's clock, and is renewed before its end. On a SQLite file it lasts as
+    long as the process, and no other service may serve the file.
 
     Args:
         names: names of the streams; on a server they must exist.
-        lasts: length of a turn in seconds.
+        seconds: length of a lease.
     """
 
     def __init__(
-        self, state: str | os.PathLike[str], names: Iterable[str], lasts: float = LASTS
+        self, state: str | os.PathLike[str], names: Iterable[str], seconds: float = LEASE_SECONDS
     ) -> None:
         self._database = Database(state, short_transactions=True)
-        self._lasts = lasts
+        self._seconds = seconds
         self.names = frozenset[str]()
-        self._me = secrets.token_hex(16)
+        self._holder = secrets.token_hex(16)
         self._handle = -1
         try:
             self.add(*names)
@@ -53,14 +53,14 @@ class Lease(Closing):
             raise
 
     @property
-    def alone(self) -> bool:
+    def is_exclusive(self) -> bool:
         """True if the state is a SQLite file, which only one service at a time may serve."""
         return self._database.is_sqlite
 
     def add(self, *names: str) -> None:
-        """Begin to compete for the turn (the right to count and release) at more streams."""
+        """Begin to compete for the leases of more streams."""
         self.names |= {*names}
-        if self.alone:
+        if self.is_exclusive:
             return
         with self._database.transaction(write=True) as connection:
             connection.lock(_MAKING)
@@ -72,18 +72,17 @@ class Lease(Closing):
             for id in self._streams:
                 connection.execute(new, id=id)
 
-    def mine(self, but: Collection[str] = ()) -> frozenset[str]:
-        """Take or renew every turn (right to count and release) that this process can have, and
-        return the names of the streams.
+    def renew(self, excluded: Collection[str] = ()) -> frozenset[str]:
+        """Take or renew every lease that this process can have; return the names of the streams.
 
-        The turn of another process is taken only after its end. The result is empty if the server
+        The lease of another process is taken only after its end. The result is empty if the server
         cannot be reached.
 
         Args:
-            but: streams to leave to other processes; on a server, this process gives up its turns
-                at them.
+            excluded: streams to leave to other processes; on a server, this process gives up its
+                leases of them.
         """
-        if self.alone:
+        if self.is_exclusive:
             if self._handle < 0:
                 assert self._database.path is not None
                 handle = os.open(f"{self._database.path}.served", os.O_RDWR | os.O_CREAT, 0o600)
@@ -92,13 +91,13 @@ class Lease(Closing):
                     return frozenset()
                 self._handle = handle
             return self.names
-        select_sql = (
+        lease_sql = (
             "UPDATE counton_turns SET holder = :me,"
             " until = clock_timestamp() + make_interval(secs => :lasts)"
             " WHERE id = ANY(:wanted) AND (holder = :me OR until < clock_timestamp()) RETURNING id"
         )
-        stream_ids = [id for id, name in self._streams.items() if name not in but]
-        excluded_ids = [id for id, name in self._streams.items() if name in but]
+        stream_ids = [id for id, name in self._streams.items() if name not in excluded]
+        excluded_ids = [id for id, name in self._streams.items() if name in excluded]
         try:
             with self._database.transaction(write=True) as connection:
                 if excluded_ids:
@@ -106,30 +105,30 @@ class Lease(Closing):
                         "UPDATE counton_turns SET holder = '', until = now()"
                         " WHERE id = ANY(:left) AND holder = :me"
                     )
-                    connection.execute(release_sql, left=excluded_ids, me=self._me)
-                mine = connection.rows(
-                    select_sql, me=self._me, lasts=self._lasts, wanted=stream_ids
+                    connection.execute(release_sql, left=excluded_ids, me=self._holder)
+                leased = connection.rows(
+                    lease_sql, me=self._holder, lasts=self._seconds, wanted=stream_ids
                 )
-                return frozenset(self._streams[row.id] for row in mine)
-        except CountonError:  # an unreachable server gives no turn
+                return frozenset(self._streams[row.id] for row in leased)
+        except CountonError:  # an unreachable server gives no lease
             return frozenset()
 
     def take(self) -> None:
-        """Take the turn at a SQLite file; raise an error if another service has it."""
-        if not self.mine() and self.names:
+        """Take the lease of a SQLite file; raise an error if another service has it."""
+        if not self.renew() and self.names:
             raise ConcurrentWriterError(
                 f"state {self._database.label} is served by another process; end that process, or "
                 "keep the state in PostgreSQL, which several processes may serve"
             )
 
     def close(self) -> None:
-        """End all turns of this process, so that other processes may take them."""
+        """End all leases of this process, so that other processes may take them."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
-        elif not self.alone:
+        elif not self.is_exclusive:
             ended = "UPDATE counton_turns SET until = now() WHERE holder = :me"
-            # A turn ends by itself if this fails.
+            # A lease ends after its time if this fails.
             with suppress(CountonError), self._database.transaction(write=True) as connection:
-                connection.execute(ended, me=self._me)
+                connection.execute(ended, me=self._holder)
         self._database.close()

@@ -64,20 +64,20 @@ def stamp(column: str) -> dict[str, str]:
     return {column: time, "who": user_name, "host": socket.gethostname() or "unknown"}
 
 
-def budget_in_words(record: Mapping[str, Any] | None) -> str:
+def budget_in_words(budget: Mapping[str, Any] | None) -> str:
     """Describe the terms of a budget (JSON values, as in `LedgerEvent`) in words; None is
     "none"."""
-    if record is None:
+    if budget is None:
         return "none"
-    words = str(guarantee_from_dict(record["limit"]))
-    if record.get("unit") is not None:
-        words += f", about one {record['unit']}"
-    if record.get("age") is not None:
-        words += f", for events up to {record['age']:,} windows old"
-    if record.get("relation") is not None:
-        words += f", of units {NEIGHBOURS[record['relation']]}"
-    if record.get("approximate_delta") is not None:
-        words += f", of whose delta {record['approximate_delta']} is for ApproxDP guarantees"
+    words = str(guarantee_from_dict(budget["limit"]))
+    if budget.get("unit") is not None:
+        words += f", about one {budget['unit']}"
+    if budget.get("age") is not None:
+        words += f", for events up to {budget['age']:,} windows old"
+    if budget.get("relation") is not None:
+        words += f", of units {NEIGHBOURS[budget['relation']]}"
+    if budget.get("approximate_delta") is not None:
+        words += f", of whose delta {budget['approximate_delta']} is for ApproxDP guarantees"
     return words
 
 
@@ -209,7 +209,7 @@ def set_budget(connection: Connection, proposed: Ledger | None, *, allow_raise: 
         )
     write_terms(connection, proposed)
     texts = (
-        None if record is None else json.dumps(record, sort_keys=True) for record in (before, after)
+        None if budget is None else json.dumps(budget, sort_keys=True) for budget in (before, after)
     )
     values = dict(zip(("before", "after"), texts, strict=True))
     connection.insert("counton_limits", {**stamp("time"), **values, "higher": higher})
@@ -412,7 +412,7 @@ def unit_word(
     return word + suffix
 
 
-def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) -> str:
+def by_its_clock(unit: str, options: Mapping[str, Any], window: object = None) -> str:
     """Return the name under which a ledger, the record of spent privacy loss, counts a stream's
     protected unit.
 
@@ -426,53 +426,53 @@ def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) ->
 
     Args:
         unit: the unit's name in the stream.
-        record: options that define the stream (`record_in`).
+        options: options that define the stream (`defining_options_in`).
         window: number of steps in a window of its statistic; None if it has no windows.
 
     >>> asked = {"time": "seen", "timezone": "Asia/Kolkata", "contribution_period": "1d"}
     >>> by_its_clock("reader's day", asked), by_its_clock("reader", asked)
     ("reader's day (Asia/Kolkata, seen)", 'reader')
     """
-    zone = str(record.get("timezone") or "UTC")
-    column = record.get("time")
-    if record.get("contribution_period") is not None:
+    zone = str(options.get("timezone") or "UTC")
+    column = options.get("time")
+    if options.get("contribution_period") is not None:
         return with_clock(unit, zone, str(column))
     if window is None:
         return unit
     steps = f"{window} steps"
     if column is None:
         return with_clock(unit, steps)
-    every = str(record.get("every"))
-    start = str(record.get("start"))
+    every = str(options.get("every"))
+    start = str(options.get("start"))
     return with_clock(unit, steps, every, start, zone, str(column))
 
 
-def protects_users(record: Mapping[str, Any]) -> bool:
+def protects_users(options: Mapping[str, Any]) -> bool:
     """Return True if a stream with these options protects users, whatever a row describes: a column
     names them, or the table was made of at most so many events of each (``moves``).
     """
-    return record.get("user") is not None or record.get("upstream_max_contributions") is not None
+    return options.get("user") is not None or options.get("upstream_max_contributions") is not None
 
 
-def protected_kind(saved: Mapping[str, Any] | None, record: Mapping[str, Any]) -> str | None:
+def protected_kind(saved: Mapping[str, Any] | None, options: Mapping[str, Any]) -> str | None:
     """Return "event", "user", "edge" or "letter"; None if the options do not say."""
-    if protects_users(record):
+    if protects_users(options):
         return "user"
     if saved is not None:
         from counton.statistics.live_statistic import statistic_of
 
         return statistic_of(saved)[0].protects
-    return "event" if record else None
+    return "event" if options else None
 
 
 #: Units that are no users.
 _NO_USERS = ("event", "edge", "letter")
 
 
-def record_in(details: Mapping[str, Any]) -> Mapping[str, Any]:
+def defining_options_in(details: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the options of a stream of events from its public facts; else none."""
-    record = details.get("record")
-    return record if isinstance(record, Mapping) else {}
+    options = details.get("record")
+    return options if isinstance(options, Mapping) else {}
 
 
 def known_in(connection: Connection) -> list[SpentUnit]:
@@ -481,7 +481,7 @@ def known_in(connection: Connection) -> list[SpentUnit]:
     with reading("what the streams protect"):
         for row in public_rows(connection):
             saved = json.loads(row.terms).get("statistic")
-            kinds[row.name] = protected_kind(saved, record_in(json.loads(row.details)))
+            kinds[row.name] = protected_kind(saved, defining_options_in(json.loads(row.details)))
     rows = connection.rows("SELECT name, unit FROM counton_ledger ORDER BY id")
     units = [SpentUnit(name, unit, kinds.get(name)) for name, unit in rows]
     budget = connection.value("SELECT budget_limit FROM counton_database")

@@ -1,7 +1,7 @@
 """The public columns of a stream's row, which every reader of a state sees, with their checksum.
 
 The checksum has no key, so that readers without a key notice damage. Alterations on purpose are
-found by the seal, which needs the key.
+found by the MAC, which needs the key.
 """
 
 from __future__ import annotations

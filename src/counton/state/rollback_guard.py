@@ -1,16 +1,16 @@
-"""The witness: a small file away from a state that shows whether the state is an old copy.
+"""The rollback guard: a small file away from a state that shows whether the state is an old copy.
 
 A state that was restored from an old copy would add the noise of known releases to other data. The
-witness holds the last step of each stream and a digest of its release, so it shows which releases
-are missing. A release is shown only after the witness has recorded it; a state that lacks what its
-witness has recorded releases nothing.
+rollback guard holds the last step of each stream and a digest of its release, so it shows which
+releases are missing. A release is shown only after the rollback guard has recorded it; a state that
+lacks what its rollback guard has recorded releases nothing.
 
-The witness is one file, named by the state's identity, in a folder that the state remembers: the
-user's folder for program state (``$XDG_STATE_HOME/counton``, by default
+The rollback guard is one file, named by the state's identity, in a folder that the state remembers:
+the user's folder for program state (``$XDG_STATE_HOME/counton``, by default
 ``~/.local/state/counton``), or a folder that a run names. If a run names another folder, the new
-folder takes the witness, the earlier file is removed, and then the state remembers the new folder.
-So an old copy of the state looks for a file that is gone. If the file is missing, nothing is
-released until it is back, until a run names the folder that took it, or until the user says that
+folder takes the rollback guard, the earlier file is removed, and then the state remembers the new
+folder. So an old copy of the state looks for a file that is gone. If the file is missing, nothing
+is released until it is back, until a run names the folder that took it, or until the user says that
 the state is the newest: the folder may be on a disk that is not mounted.
 """
 
@@ -38,17 +38,17 @@ from counton.state.database import Database, parse_address
 from counton.state.public_rows import PublicRow, public_row, public_rows
 from counton.state.sql import Connection
 
-#: Where a witness is kept: a folder.
+#: Where a rollback guard is kept: a folder.
 Place = str | os.PathLike[str]
-#: Given as the place by a user who wants no witness.
+#: Given as the place by a user who wants no rollback guard.
 NONE = "none"
 #: Stands in place of a key's fingerprint in the entry that begins a file.
 _BEGINNING = "beginning"
-#: Exceptions raised if a witness cannot be read or written.
+#: Exceptions raised if a rollback guard cannot be read or written.
 _FAILS = (OSError, ValueError)
 _NOTHING_RELEASED = (
     "nothing was released; make it writable (its mode, its folder, the space left), or name a "
-    f"folder that is ({param('rollback_guard')}), or {NONE!r} for no witness"
+    f"folder that is ({param('rollback_guard')}), or {NONE!r} for no rollback guard"
 )
 
 
@@ -62,13 +62,15 @@ def default_folder() -> str | None:
 
 
 def address_of(place: Place) -> str:
-    """Return a witness's folder as an absolute path; raise InvalidInputError for anything else."""
+    """Return a rollback guard's folder as an absolute path; raise InvalidInputError for anything
+    else.
+    """
     value: Any = place
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "://" in text:
         raise InvalidInputError(
             f"{param('rollback_guard', place)} is not the path of a folder: give a folder, which "
-            f"may lie on a disk that several machines share, or {NONE!r} for no witness"
+            f"may lie on a disk that several machines share, or {NONE!r} for no rollback guard"
         )
     return text if text == NONE else os.path.abspath(text)
 
@@ -97,12 +99,12 @@ class RollbackGuard:
     Args:
         connection: a transaction of the state. A reader ends it before it reads the streams: a
             release is recorded only after its commit, so the state has every release that the
-            witness has.
+            rollback guard has.
         place: the folder that this run names; None: none.
 
     Attributes:
         folder: the folder that the state remembers; "" before the first stream.
-        file: the file in which every release is recorded; None if the user wants no witness.
+        file: the file in which every release is recorded; None if the user wants no rollback guard.
         entries: entries of streams, each with the path of its file, the latest steps first.
 
     Raises:
@@ -158,16 +160,16 @@ class RollbackGuard:
             return []
         except _FAILS as error:
             raise StateError(
-                f"the witness {file.path} of state {self._label} cannot be read ({_why(error)}). "
-                "It records the last releases, and without it nobody can tell whether the state "
-                "was restored from an old copy: make it readable, or restore it from a copy; or, "
-                "if you know that the state is the newest, move the witness away, and confirm it "
-                f"({param('accept_old_copy', True)})"
+                f"the rollback guard {file.path} of state {self._label} cannot be read "
+                f"({_why(error)}). It records the last releases, and without it nobody can tell "
+                "whether the state was restored from an old copy: make it readable, or restore it "
+                "from a copy; or, if you know that the state is the newest, move the rollback "
+                f"guard away, and confirm it ({param('accept_old_copy', True)})"
             ) from None
 
     def keep(self, connection: Connection, *, accept: bool = False) -> None:
-        """Keep the witness (the record of releases away from the state) in the folder that the run
-        names, else where it was, at first in the user's folder.
+        """Keep the rollback guard (the record of releases away from the state) in the folder that
+        the run names, else where it was, at first in the user's folder.
 
         A new folder takes the entries, the earlier file is removed, and then the state remembers
         the folder.
@@ -219,20 +221,22 @@ class RollbackGuard:
             raise self._unwritten(str(new.path), _why(error), _NOTHING_RELEASED) from None
 
     def refuse_missing(self) -> None:
-        """Raise StateUnavailableError if the witness is missing: its disk may not be mounted."""
+        """Raise StateUnavailableError if the rollback guard is missing: its disk may not be
+        mounted.
+        """
         if self.missing:
             raise StateUnavailableError(
-                f"the witness {self._file(self.folder).path} of state {self._label} is missing. "
-                "It records the last releases, and without it nobody can tell whether the state "
-                "was restored from an old copy: mount its disk, or restore it; if it was moved, "
-                f"name its folder ({param('rollback_guard')}), which all machines that use the "
-                "state share; until then nothing is released. An old copy would release steps "
-                "again from other rows. Only if the witness is lost for good, and you know that "
-                f"the state is the newest, confirm it ({param('accept_old_copy', True)})"
+                f"the rollback guard {self._file(self.folder).path} of state {self._label} is "
+                "missing. It records the last releases, and without it nobody can tell whether the "
+                "state was restored from an old copy: mount its disk, or restore it; if it was "
+                f"moved, name its folder ({param('rollback_guard')}), which all machines that use "
+                "the state share; until then nothing is released. An old copy would release steps "
+                "again from other rows. Only if the rollback guard is lost for good, and you know "
+                f"that the state is the newest, confirm it ({param('accept_old_copy', True)})"
             )
 
     def forgotten_entries(self, connection: Connection) -> Entries:
-        """Return the witness's entries of released streams that the state lacks."""
+        """Return the rollback guard's entries of released streams that the state lacks."""
         rows = connection.rows("SELECT key_fingerprint, name FROM counton_streams")
         present = {(row.key_fingerprint, row.name) for row in rows}
         return [
@@ -242,8 +246,8 @@ class RollbackGuard:
         ]
 
     def refuse_forgotten(self, connection: Connection, beginning: str = "") -> None:
-        """Refuse a state that lacks streams which its witness, the record outside the state, has
-        recorded; or that has released something of which the witness knows nothing.
+        """Refuse a state that lacks streams which its rollback guard, the record outside the state,
+        has recorded; or that has released something of which the rollback guard knows nothing.
 
         Called before a stream is created, and again at its first step: if two copies of a state
         created different streams, only one copy can release.
@@ -261,8 +265,8 @@ class RollbackGuard:
     def _refuse_unknown(self, connection: Connection, at: GuardPosition) -> None:
         if not at.step or self.folder == NONE or self._of(at):
             return
-        # A stream is recorded before its first commit, perhaps after this witness was read. If its
-        # second step was recorded, too, it is refused this once.
+        # A stream is recorded before its first commit, perhaps after this rollback guard was read.
+        # If its second step was recorded, too, it is refused this once.
         self.entries += RollbackGuard(self._database, connection, self._named or None)._of(at)
         if not self._of(at):
             record_path = self._file(self.folder).path
@@ -270,8 +274,8 @@ class RollbackGuard:
                 f"stream {at.name!r} is at step {at.step:,} in state {self._label}, and "
                 f"{record_path} has no record of it, so nobody here can tell whether the state was "
                 "restored from an old copy. An old copy would release steps again, with equal "
-                "noise, and reveal how the data differ: restore the newest copy with its witness; "
-                "if you know that this copy is the newest, confirm it "
+                "noise, and reveal how the data differ: restore the newest copy with its rollback "
+                "guard; if you know that this copy is the newest, confirm it "
                 f"({param('accept_old_copy', True)})"
             )
 
@@ -284,9 +288,9 @@ class RollbackGuard:
         forgetting: bool = False,
         accept: bool = False,
     ) -> None:
-        """Refuse a stream that is or may be an old copy: the witness, the record outside the state,
-        is missing, knows nothing of the stream, or has releases or deletions of people that the
-        stream lacks.
+        """Refuse a stream that is or may be an old copy: the rollback guard, the record outside the
+        state, is missing, knows nothing of the stream, or has releases or deletions of people that
+        the stream lacks.
 
         Args:
             connection: a transaction of the state.
@@ -294,7 +298,8 @@ class RollbackGuard:
             at: the stream's progress as the state has it.
             forgetting: the caller is going to delete a person's data; missing deletions are then
                 allowed.
-            accept: the user says that the state is the newest: only what the witness knows counts.
+            accept: the user says that the state is the newest: only what the rollback guard knows
+                counts.
         """
         if not accept:
             self.refuse_missing()
@@ -324,19 +329,19 @@ class RollbackGuard:
                 )
 
     def _of(self, at: GuardPosition) -> Entries:
-        """Return the witness's entries of one stream, the latest steps first."""
+        """Return the rollback guard's entries of one stream, the latest steps first."""
         return [entry for entry in self.entries if (entry["key"], entry["stream"]) == at[:2]]
 
     def needs_recording(self, at: GuardPosition, digest: str) -> bool:
-        """Return True if a stream's last release still has to be recorded in the witness, the
-        record outside the state, before it is shown. ``digest`` is that of the release.
+        """Return True if a stream's last release still has to be recorded in the rollback guard,
+        the record outside the state, before it is shown. ``digest`` is that of the release.
 
-        Nothing is recorded if the witness is missing, knows nothing of the stream, or has later
-        steps.
+        Nothing is recorded if the rollback guard is missing, knows nothing of the stream, or has
+        later steps.
 
         Raises:
-            StateRolledBackError: the witness has recorded another release of this step, or a later
-                step without this release.
+            StateRolledBackError: the rollback guard has recorded another release of this step, or a
+                later step without this release.
         """
         of = self._of(at)
         is_known = False
@@ -351,7 +356,7 @@ class RollbackGuard:
         return bool(of) and not later and self.is_behind(at)
 
     def is_behind(self, at: GuardPosition) -> bool:
-        """Return True if the witness lacks a stream's last step, or deletions of people."""
+        """Return True if the rollback guard lacks a stream's last step, or deletions of people."""
         return (
             not self.missing
             and self.file is not None
@@ -363,16 +368,17 @@ class RollbackGuard:
         )
 
     def note(self, at: GuardPosition, digest: str, stream_id: int) -> None:
-        """Record a committed release in the witness (the record outside the state), before the
-        release is shown to anybody.
+        """Record a committed release in the rollback guard (the record outside the state), before
+        the release is shown to anybody.
 
         Args:
             at: the stream's progress after the release, whose digest is ``digest``.
             stream_id: id of the stream's database row.
 
         Raises:
-            StateError: the release cannot be recorded; or the witness knows another release of a
-                step, so another copy of the state is in use, and the witness stays unchanged.
+            StateError: the release cannot be recorded; or the rollback guard knows another release
+                of a step, so another copy of the state is in use, and the rollback guard stays
+                unchanged.
         """
 
         def agrees(old: dict[str, Any]) -> bool:
@@ -387,11 +393,11 @@ class RollbackGuard:
             lambda file: file.note(self._entry(at, digest), agrees),
             at.name,
             f"what {at.name!r} has released is kept in the state, but not shown yet; make the "
-            "witness writable, then run the same command again",
+            "rollback guard writable, then run the same command again",
         )
 
     def reserve(self, at: GuardPosition) -> None:
-        """Check, before a commit, that the witness can record the release afterwards."""
+        """Check, before a commit, that the rollback guard can record the release afterwards."""
         entry = self._entry(at, "0" * 64)
         self._write(lambda file: file.reserve(entry), at.name, _NOTHING_RELEASED)
 
@@ -417,14 +423,16 @@ class RollbackGuard:
         }
 
     def lacks(self, connection: Connection, at: GuardPosition) -> str | None:
-        """Return why the witness would not notice an old copy at ``at``; None if it would."""
+        """Return why the guard would not notice an old copy at ``at``; None if it would."""
         if not at.step or self.file is None:
             return None
         path = self.file.path
         try:
             os.close(open_plain(path, os.O_RDWR))
         except OSError as error:
-            return f"the witness {path} cannot be written ({error.strerror}): make it writable"
+            return (
+                f"the rollback guard {path} cannot be written ({error.strerror}): make it writable"
+            )
         for wait in (0, 0.05, 0.2, 1):  # a writer may just be noting its last commit
             time.sleep(wait)
             now = RollbackGuard(self._database, connection, self._named or None)
@@ -432,17 +440,17 @@ class RollbackGuard:
             if recorded_step >= at.step:
                 return None
         return (
-            f"the state is at step {at.step:,}, but its witness {path} records only steps up to "
-            f"{recorded_step:,}, so it could not tell an old copy of the state from the newest: if "
-            "you restored the witness, restore its newest copy; if a run was interrupted, the next "
-            "run records the missing steps"
+            f"the state is at step {at.step:,}, but its rollback guard {path} records only steps "
+            f"up to {recorded_step:,}, so it could not tell an old copy of the state from the "
+            "newest: if you restored the rollback guard, restore its newest copy; if a run was "
+            "interrupted, the next run records the missing steps"
         )
 
     def _unwritten(self, path: str, why: str, consequence: str) -> StateUnavailableError:
         return StateUnavailableError(
-            f"the witness {path} of state {self._label} cannot be written ({why}). It records the "
-            "last releases, and without it nobody would notice an old copy of the state: "
-            f"{consequence}"
+            f"the rollback guard {path} of state {self._label} cannot be written ({why}). It "
+            "records the last releases, and without it nobody would notice an old copy of the "
+            f"state: {consequence}"
         )
 
     def _other_release(self, name: str, step: int, record: str) -> StateRolledBackError:
@@ -453,8 +461,8 @@ class RollbackGuard:
         )
 
 
-def latest_witness(database: Database, place: Place | None = None) -> RollbackGuard:
-    """Read the witness of a state before the state's streams are read."""
+def latest_guard(database: Database, place: Place | None = None) -> RollbackGuard:
+    """Read the rollback guard of a state before the state's streams are read."""
     with database.transaction(write=False) as connection:
         return RollbackGuard(database, connection, place)
 
@@ -462,8 +470,8 @@ def latest_witness(database: Database, place: Place | None = None) -> RollbackGu
 def refuse_used(
     folder: str | None, identity: str | None, label: str, lost: bool, fingerprint: str | None
 ) -> None:
-    """Refuse a new stream if a witness in this folder, a record of the releases of another state,
-    shows that the state at this address was lost, or that the key was used.
+    """Refuse a new stream if a rollback guard in this folder, a record of the releases of another
+    state, shows that the state at this address was lost, or that the key was used.
 
     Args:
         identity: identity of the state; None if the state does not exist yet.
@@ -499,14 +507,14 @@ def _lost_state(label: str, entry: Mapping[str, Any]) -> StateRolledBackError:
     )
 
 
-def remark_on_witness(
+def remark_on_guard(
     state: Place | None, place: Place | None = None, *, opened: Database | None = None
 ) -> str | None:
-    """Return a warning if the witness of a state (the record of releases outside it) lies in the
-    folder of the state, so that an old copy of the whole folder goes unnoticed; None elsewhere.
+    """Return a warning if the rollback guard of a state (the record of releases outside it) lies in
+    the folder of the state, so that an old copy of the whole folder goes unnoticed; None elsewhere.
 
     Args:
-        place: the folder of the witness that this run names.
+        place: the folder of the rollback guard that this run names.
         opened: the state, if the caller has it open; None also if it does not exist yet.
     """
     if state is None:
@@ -523,8 +531,8 @@ def remark_on_witness(
     if not at.is_relative_to(address.file.resolve().parent):
         return None
     return (
-        f"the witness {at} lies in the folder of the state {address.label}: if the whole folder "
-        "were restored from a copy, nobody would notice that the state is old; give a place "
+        f"the rollback guard {at} lies in the folder of the state {address.label}: if the whole "
+        "folder were restored from a copy, nobody would notice that the state is old; give a place "
         f"elsewhere, {param('rollback_guard')}"
     )
 
@@ -536,17 +544,15 @@ class Position(NamedTuple):
     epoch: int
 
 
-def position_of(
-    connection: Connection, database: Database, name: str, witness: RollbackGuard
-) -> Any:
+def position_of(connection: Connection, database: Database, name: str, guard: RollbackGuard) -> Any:
     """Return the public columns of a stream's database row; refuse an old copy.
 
-    An old copy lacks steps, or deletions of people, that its witness (a record outside the state)
-    has recorded.
+    An old copy lacks steps, or deletions of people, that its rollback guard (a record outside the
+    state) has recorded.
 
     Raises:
-        StateError: the stream is missing, or the witness has recorded more than the state has, or
-            another release; or the witness is missing.
+        StateError: the stream is missing, or the rollback guard has recorded more than the state
+            has, or another release; or the rollback guard is missing.
     """
     row = public_row(connection, name)
     if row is None:
@@ -554,7 +560,7 @@ def position_of(
             f"state {database.label} has no stream {name!r} any more; restore the state that was "
             "used before"
         )
-    witness.check(connection, row.id, GuardPosition.of(row))
+    guard.check(connection, row.id, GuardPosition.of(row))
     return row
 
 
@@ -562,8 +568,8 @@ def confirm_release(database: Database, name: str) -> None:
     """Allow a process to show the last release of a stream; record the release first, if only
     earlier releases are recorded.
 
-    The record is the stream's witness, outside the state. The process that made the release may
-    have been killed, or may have failed, before it recorded the release.
+    The record is the stream's rollback guard, outside the state. The process that made the release
+    may have been killed, or may have failed, before it recorded the release.
 
     Every process that shows a stream and is not its writer calls this function first. No key is
     needed.
@@ -572,34 +578,34 @@ def confirm_release(database: Database, name: str) -> None:
         StateError: the release cannot be recorded; or another release of the step is recorded, so
             this one comes from another copy of the state.
     """
-    witness = latest_witness(database)  # read before the state
+    guard = latest_guard(database)  # read before the state
     with database.transaction(write=False) as connection:
         row = public_row(connection, name)
         assert row is not None, "the stream is open"
         digest = journal.digest_at(connection, row.id, row.step)
         at = GuardPosition.of(row)
     # A damaged journal, without a digest, is reported by its reader.
-    if row.step and digest is not None and witness.needs_recording(at, digest):
-        witness.note(at, digest, row.id)
+    if row.step and digest is not None and guard.needs_recording(at, digest):
+        guard.note(at, digest, row.id)
 
 
 def accept_old_copy(state: Place, rollback_guard: Place | None = None) -> tuple[str, ...]:
-    """Accept a state as the newest on the user's word, and record its streams in the witness (a
-    record outside the state).
+    """Accept a state as the newest on the user's word, and record its streams in the rollback guard
+    (a record outside the state).
 
     A missing file is given up. A state stays refused if an existing one shows that it is old.
 
     Args:
         state: path of a SQLite file, or a database URL.
-        rollback_guard: folder of the witness; None: where it is, or the user's folder if it is
-            missing.
+        rollback_guard: folder of the rollback guard; None: where it is, or the user's folder if it
+            is missing.
 
     Returns:
-        The names of the streams that the witness could not confirm as the newest.
+        The names of the streams that the rollback guard could not confirm as the newest.
 
     Raises:
-        StateError: a stream lacks releases that the witness has recorded; or the witness cannot be
-            read or written.
+        StateError: a stream lacks releases that the rollback guard has recorded; or the rollback
+            guard cannot be read or written.
     """
     database = Database(state)
     try:

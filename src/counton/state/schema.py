@@ -34,7 +34,7 @@ LONGEST_NAME: Final = 200
 TABLES: Final = (
     # One row. Locked while a release is created, so that two cannot pass the limit together. The
     # limit is JSON of Ledger.terms. The identity is drawn once, so that copies share it. The
-    # witness is the folder of the file that shows old copies, or "none"; "" before the first
+    # witness is the folder of the rollback guard, or "none"; "" before the first
     # stream.
     """CREATE TABLE counton_database (
     id INTEGER PRIMARY KEY, format INTEGER NOT NULL, budget_limit TEXT,
@@ -44,9 +44,9 @@ TABLES: Final = (
     # Terms are JSON of Design.to_dict(), details JSON of public facts of the caller. The salt is
     # set if other states may use the key: Key.with_salt. The epoch grows with each opening for
     # writing. Secret: the checkpoint, exact sums; how many rows have come for its windows, and how
-    # many of them after the release of their window. The seal is a keyed digest: records.seal_of.
-    # The checksum is of the public columns, and has no key: public_rows.checksum_of. Forgotten
-    # counts how many times people were forgotten.
+    # many of them after the release of their window. The seal is a keyed digest:
+    # stream_rows.mac_of. The checksum is of the public columns, and has no key:
+    # public_rows.checksum_of. Forgotten counts how many times people were forgotten.
     """CREATE TABLE counton_streams (
     id {serial} PRIMARY KEY, name VARCHAR(200) NOT NULL UNIQUE,
     terms TEXT NOT NULL, details TEXT NOT NULL,
@@ -82,7 +82,7 @@ TABLES: Final = (
     # Secret: totals that the caller has seen so far in each window, to find late and vanished
     # rows. A row holds windows of one shape (JSON) in a block of consecutive ones, from a step to
     # the last, and the stream's step when it was written. Digests of this table and the next two:
-    # sealed_rows.SealedTable.
+    # authenticated_rows.AuthenticatedTable.
     """CREATE TABLE counton_observed (
     {of_stream}, step BIGINT NOT NULL, shape VARCHAR(200) NOT NULL, last BIGINT NOT NULL,
     written BIGINT NOT NULL, digest {bytes} NOT NULL, steps {bytes} NOT NULL,
@@ -143,7 +143,7 @@ INBOX: Final = (
 )"""
 )
 
-#: Turns of services at streams on a server: see `counton.state.lease`.
+#: Leases of services for streams on a server: see `counton.state.lease`.
 TURNS: Final = """
 CREATE TABLE counton_turns (
     id BIGINT PRIMARY KEY, holder VARCHAR(32) NOT NULL, until TIMESTAMP WITH TIME ZONE NOT NULL

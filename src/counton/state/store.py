@@ -22,7 +22,7 @@ from counton.state.commit_input import LateRowStats
 from counton.state.database import Closing, Database, reading
 from counton.state.ledger_rows import LedgerEvent, SpentUnit
 from counton.state.public_rows import PublicRow, public_row, public_rows, write_checksum
-from counton.state.rollback_guard import Position, confirm_release, latest_witness, position_of
+from counton.state.rollback_guard import Position, confirm_release, latest_guard, position_of
 from counton.state.sql import Connection
 from counton.state.stream_reader import JournalReader
 from counton.windowing.groups import GroupNames
@@ -71,12 +71,12 @@ class Store(Closing):
         opening for writing raises. The stream's design is not read.
 
         Raises:
-            StateError: no such stream; its witness shows that the state was restored from an old
-                copy; or its last release cannot be recorded in the witness.
+            StateError: no such stream; its rollback guard shows that the state was restored from an
+                old copy; or its last release cannot be recorded in the rollback guard.
         """
-        witness = latest_witness(self.database)  # read before the state
+        guard = latest_guard(self.database)  # read before the state
         with self.database.transaction(write=False) as connection:
-            row = position_of(connection, self.database, name, witness)
+            row = position_of(connection, self.database, name, guard)
         confirm_release(self.database, name)
         return Position(row.step, row.writer_epoch)
 
@@ -281,9 +281,9 @@ class Store(Closing):
         """Enter in the ledger, the record of spent privacy loss, what another program's releases
         have spent about the units that this database protects.
 
-        The new entry counts like a stream of this database and cannot be removed. No witness (the
-        record outside the database that shows old copies) records the entry, so an old copy of the
-        database that lacks the entry is not noticed.
+        The new entry counts like a stream of this database and cannot be removed. No rollback guard
+        (the record outside the database that shows old copies) records the entry, so an old copy of
+        the database that lacks the entry is not noticed.
 
         Args:
             name: name of the entry; no other entry and no stream has this name.

@@ -33,11 +33,11 @@ from counton.privacy.ledger import totals_in_words
 from counton.privacy.value_grid import number_array
 from counton.state import journal, ledger_rows, stream_rows
 from counton.state import keys as keyfile
+from counton.state.authenticated_rows import AuthenticatedContents
 from counton.state.commit_input import CommitInput, LateRowStats
 from counton.state.database import Closing, CommitHook, Database, reading
 from counton.state.public_rows import OPEN_COLUMNS, OpenRow, check_row, checksum_of
 from counton.state.rollback_guard import GuardPosition, RollbackGuard
-from counton.state.sealed_rows import SealedContents
 from counton.state.sql import Connection
 from counton.state.store import Store
 from counton.state.stream_reader import JournalReader
@@ -83,8 +83,8 @@ class Stream(JournalReader, Closing):
     shown.
 
     The state holds exact sums, and for some statistics users: it is as secret as the data. The key
-    is not in it. An old copy of the state lacks later steps; the witness, a file away from the
-    state that records the last step, shows this, and the copy is refused.
+    is not in it. An old copy of the state lacks later steps; the rollback guard, a file away from
+    the state that records the last step, shows this, and the copy is refused.
 
     >>> from counton import PureDP
     >>> from counton.strategies import Binary
@@ -101,25 +101,25 @@ class Stream(JournalReader, Closing):
         row: OpenRow,
         details: Mapping[str, Any],
         key: Key,
-        witness: RollbackGuard,
+        guard: RollbackGuard,
         counter: Counter,
-        contents: SealedContents,
+        contents: AuthenticatedContents,
         strategy: StreamStrategy | None = None,
     ) -> None:
         """Build a stream from its database row and its key; users call `create` or `open`."""
         self._key = key
         self._strategy = strategy
-        self._witness = witness
+        self._guard = guard
         self._epoch = int(row.writer_epoch)
         self._forgotten = int(row.forgotten)
         self._late_row_stats = LateRowStats(int(row.arrived), int(row.late))
         self._last_std: dict[int, float] = {}  # for the last step released by this writer
-        self._noted = GuardPosition(row.key_fingerprint, row.name, 0)  # known to the witness
+        self._noted = GuardPosition(row.key_fingerprint, row.name, 0)  # known to the rollback guard
         self._digest_key = key.derive(b"journal digest", row.name.encode())
-        self._turn = OneAtATime(f"stream {row.name!r}", elsewhere="open it anew in each process")
+        self._turn = OneAtATime(f"stream {row.name!r}", remedy="open it anew in each process")
         self._closed = False
         super().__init__(database, row, counter.design, details, key)
-        self._sealed = contents
+        self._authenticated = contents
         self._stored_details = str(row.details)
         self._ready: Counter | None = counter
         self._drawing: Counter | None = None  # the counter of the last release
@@ -166,13 +166,15 @@ class Stream(JournalReader, Closing):
                 alone keeps (see `Counter`). The caller must then choose the cells to show by a
                 private rule, so that ``guarantee`` holds for the values and the choice together.
             statistic: the statistic that the cells count: one of ``counton.statistics``.
-            rollback_guard: a folder, away from the state, for the witness, a record of releases
-                that shows old copies; None: its last place, at first ``$XDG_STATE_HOME/counton``.
-                "none": no witness, so that nobody notices an old copy.
+            rollback_guard: a folder, away from the state, for the rollback guard, a record of
+                releases that shows old copies; None: its last place, at first
+                ``$XDG_STATE_HOME/counton``. "none": no rollback guard, so that nobody notices an
+                old copy.
 
         Raises:
-            StateError: the stream exists; the state lacks releases that its witness has recorded,
-                because it was lost or restored from an old copy; or the database cannot be used.
+            StateError: the stream exists; the state lacks releases that its rollback guard has
+                recorded, because it was lost or restored from an old copy; or the database cannot
+                be used.
             BudgetExceededError: the guarantee goes beyond the limit of the database; nothing is
                 created.
             NoiseKeyError: ``key`` is None, and ``STATE.key`` holds a key that no stream of the
@@ -226,7 +228,7 @@ class Stream(JournalReader, Closing):
                     guard = RollbackGuard(database, connection, rollback_guard)
                     guard.keep(connection)
                     row = stream_rows.insert_stream(connection, database, counter, noise_key, facts)
-                contents = SealedContents.empty(row.id, bytes(row.seal))
+                contents = AuthenticatedContents.empty(row.id, bytes(row.seal))
                 stream = cls(database, row, facts.values(), noise_key, guard, counter, contents)
                 unless_made.pop_all()
                 return stream
@@ -256,7 +258,7 @@ class Stream(JournalReader, Closing):
 
         Raises:
             StateError: no such stream, or the state is damaged, of another format, missing, or
-                restored from an old copy (the witness has recorded later releases).
+                restored from an old copy (the rollback guard has recorded later releases).
             NoiseKeyError: the key is not the one the stream was created with.
             ConcurrentWriterError: the database is locked by another process.
         """
@@ -279,8 +281,9 @@ class Stream(JournalReader, Closing):
                         f"stream {name!r} is at step {row.step} but its journal ends at {last}: "
                         "the state was altered; restore it from a copy"
                     )
-                # A state that was altered may not be an old copy, although its witness is missing.
-                contents = stream_rows.check_seal(connection, database.identity, row, noise_key)
+                # A state that was altered may not be an old copy, although its rollback guard is
+                # missing.
+                contents = stream_rows.check_mac(connection, database.identity, row, noise_key)
                 guard = RollbackGuard(database, connection, rollback_guard)
                 guard.check(connection, row.id, GuardPosition.of(row), forgetting=forgetting)
                 stream_rows.check_digest(connection, row, noise_key)
@@ -421,8 +424,10 @@ class Stream(JournalReader, Closing):
             with self.database.transaction(write=True) as connection:
                 row = self._lock_row(connection, "*")
                 facts.write(connection, self._row.id, self._stored_details)
-                seal = self._write_row(connection, {**row, "details": facts.text}, self._sealed)
-            self._sealed = self._sealed._replace(seal=seal)
+                mac = self._write_row(
+                    connection, {**row, "details": facts.text}, self._authenticated
+                )
+            self._authenticated = self._authenticated._replace(mac=mac)
             self._stored_details = facts.text
             self._details = facts.values()
 
@@ -464,11 +469,11 @@ class Stream(JournalReader, Closing):
         at = self._noted._replace(step=step, forgotten=self._forgotten)
         if at == self._noted:
             return
-        if digest is None and self._witness.is_behind(at):
+        if digest is None and self._guard.is_behind(at):
             with self._database.transaction(write=False) as connection:
                 digest = journal.digest_at(connection, self._row.id, step) if step else ""
         if digest is not None:
-            self._witness.note(at, digest, self._row.id)
+            self._guard.note(at, digest, self._row.id)
         self._noted = at
 
     def _counter(self) -> Counter:
@@ -576,8 +581,8 @@ class Stream(JournalReader, Closing):
         """Commit releases, and all that is stored with them, in one transaction.
 
         Raises:
-            StateError: another copy of the state may have released these steps: the witness has
-                recorded more than this state has, or cannot be written.
+            StateError: another copy of the state may have released these steps: the rollback guard
+                has recorded more than this state has, or cannot be written.
         """
         number = self._row.id
         step = counter.step
@@ -587,17 +592,17 @@ class Stream(JournalReader, Closing):
         late_row_stats = addition.late_row_stats or self._late_row_stats
         forgotten = self._forgotten + (remembered is not None and remembered.forgets)
         facts = None if addition.details is None else stream_rows.Facts.of(dict(addition.details))
-        contents = self._sealed.copy()
+        contents = self._authenticated.copy()
         with self._database.transaction(write=True) as connection:
             row = self._lock_row(connection)
-            self._witness = RollbackGuard(
+            self._guard = RollbackGuard(
                 self._database, connection
             )  # another process may have moved it
             if rows:
                 if not self.step:
-                    self._witness.refuse_forgotten(connection, beginning=self.name)
-                self._witness.check(connection, number, before)
-                self._witness.reserve(before._replace(step=step))
+                    self._guard.refuse_forgotten(connection, beginning=self.name)
+                self._guard.check(connection, number, before)
+                self._guard.reserve(before._replace(step=step))
                 journal.write(connection, rows)
             journal.write_observed(connection, contents.observed, addition.observed, self.step)
             if also is not None:
@@ -616,7 +621,7 @@ class Stream(JournalReader, Closing):
                     subkey = dedup.subkey(self._key, self.name)
                     dedup.write(connection, contents.marks, remembered, subkey)
                     if remembered.forgets:
-                        self._witness.reserve(before)
+                        self._guard.reserve(before)
             row |= {
                 "step": step,
                 "checkpoint": counter.checkpoint(),
@@ -626,8 +631,8 @@ class Stream(JournalReader, Closing):
             if facts is not None:
                 facts.write(connection, number, self._stored_details)
                 row["details"] = facts.text
-            seal = self._write_row(connection, row, contents)
-        self._sealed = contents._replace(seal=seal)
+            mac = self._write_row(connection, row, contents)
+        self._authenticated = contents._replace(mac=mac)
         self._late_row_stats = late_row_stats
         self._forgotten = forgotten
         if facts is not None:
@@ -645,7 +650,7 @@ class Stream(JournalReader, Closing):
         row = connection.first(f"{sql}{connection.for_update}", stream=self._row.id)
         if row is None or (row.writer_epoch, row.step) != (self._epoch, self.step):
             raise self._taken_over()
-        if bytes(check_row(row).seal) != self._sealed.seal:
+        if bytes(check_row(row).seal) != self._authenticated.mac:
             raise StateError(
                 f"stream {self.name!r} was interrupted while it saved something: open it again"
             )
@@ -653,26 +658,28 @@ class Stream(JournalReader, Closing):
         return cells
 
     def _write_row(
-        self, connection: Connection, row: dict[str, Any], contents: SealedContents
+        self, connection: Connection, row: dict[str, Any], contents: AuthenticatedContents
     ) -> bytes:
-        """Write the changed cells of the stream's row with its checksum and seal; return the seal.
+        """Write the changed cells of the stream's row with its checksum and MAC; return the MAC.
 
-        It is the last act of a transaction: the seal covers what the others have written.
+        It is the last act of a transaction: the MAC covers what the others have written.
         """
-        seal = stream_rows.seal_of(self._key, self._database.identity, row, contents)
+        mac = stream_rows.mac_of(self._key, self._database.identity, row, contents)
         connection.execute(
             "UPDATE counton_streams SET step = :step, details = :details, checksum = :checksum,"
             " seal = :seal, forgotten = :forgotten, arrived = :arrived, late = :late,"
             " checkpoint = :checkpoint WHERE id = :id",
-            **{**row, "checksum": checksum_of(row), "seal": seal},
+            **{**row, "checksum": checksum_of(row), "seal": mac},
         )
-        return seal
+        return mac
 
     @override
-    def _contents_at(self, connection: Connection, now: bytes, *, sealed: bool) -> SealedContents:
-        if self._sealed.seal != now:
+    def _contents_at(
+        self, connection: Connection, now: bytes, *, checks_mac: bool
+    ) -> AuthenticatedContents:
+        if self._authenticated.mac != now:
             raise self._changed_meanwhile()
-        return self._sealed
+        return self._authenticated
 
     def _taken_over(self) -> ConcurrentWriterError:
         return ConcurrentWriterError(

@@ -16,10 +16,10 @@ from counton.base.private import Private, reveal
 from counton.continual import Design, Releases
 from counton.state import journal, stream_rows
 from counton.state import keys as keyfile
+from counton.state.authenticated_rows import AuthenticatedContents
 from counton.state.database import Database
 from counton.state.public_rows import PublicRow
-from counton.state.rollback_guard import confirm_release, latest_witness, position_of
-from counton.state.sealed_rows import SealedContents
+from counton.state.rollback_guard import confirm_release, latest_guard, position_of
 from counton.state.sql import Connection
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class JournalReader:
         self._details = dict(details)
         #: Whether the rollback guard has recorded the last release.
         self._is_recorded = False
-        #: Lists of the rows that decide what counts, checked against the seal.
-        self._contents: SealedContents | None = None
+        #: Lists of the rows that decide what counts, checked against the MAC.
+        self._contents: AuthenticatedContents | None = None
 
     @property
     def database(self) -> Database:
@@ -168,7 +168,7 @@ class JournalReader:
         return Private(self._blocks(None if also is None else reveal(also)))
 
     def _blocks(self, also: NDArray[np.int64] | None) -> Iterator[ObservedBlock]:
-        with self._open_contents(sealed=False) as (connection, contents):
+        with self._open_contents(checks_mac=False) as (connection, contents):
             for seen in journal.read_observed(connection, contents.observed, self.step, also):
                 yield seen.steps, seen.totals
 
@@ -191,10 +191,10 @@ class JournalReader:
         """Return the labels of found groups, in the order of their cells. Secret."""
         from counton.state import dedup
 
-        def read(connection: Connection, contents: SealedContents) -> tuple[str, ...]:
+        def read(connection: Connection, contents: AuthenticatedContents) -> tuple[str, ...]:
             return dedup.read_labels(connection, contents.marks)
 
-        return Private(self._read_contents(read, sealed=False))
+        return Private(self._read_contents(read, checks_mac=False))
 
     def secret(self) -> Secret | None:
         """Return the secret key of the digests of users and row ids; None if there are none.
@@ -207,7 +207,7 @@ class JournalReader:
 
         subkey = dedup.subkey(self._key, self.design.name)
 
-        def read(connection: Connection, contents: SealedContents) -> Secret | None:
+        def read(connection: Connection, contents: AuthenticatedContents) -> Secret | None:
             return dedup.read_secret(connection, contents.marks, subkey)
 
         return self._read_contents(read)
@@ -220,18 +220,21 @@ class JournalReader:
             StateError: the record of counted files was altered.
         """
 
-        def read(connection: Connection, contents: SealedContents) -> bool:
+        def read(connection: Connection, contents: AuthenticatedContents) -> bool:
             return journal.has_source(connection, contents.sources, digest, self._source_key)
 
         return self._read_contents(read)
 
     def _read_contents(
-        self, read: Callable[[Connection, SealedContents], _Found], *, sealed: bool = True
+        self,
+        read: Callable[[Connection, AuthenticatedContents], _Found],
+        *,
+        checks_mac: bool = True,
     ) -> _Found:
         """Call a function that reads rows which decide what counts; see `_open_contents`."""
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                with self._open_contents(sealed=sealed) as (connection, contents):
+                with self._open_contents(checks_mac=checks_mac) as (connection, contents):
                     return read(connection, contents)
             except ConcurrentWriterError:
                 if attempt == _ATTEMPTS:
@@ -239,36 +242,40 @@ class JournalReader:
         raise AssertionError("the last attempt returns or raises")
 
     @contextmanager
-    def _open_contents(self, *, sealed: bool = True) -> Iterator[tuple[Connection, SealedContents]]:
+    def _open_contents(
+        self, *, checks_mac: bool = True
+    ) -> Iterator[tuple[Connection, AuthenticatedContents]]:
         """Open a transaction, with the lists of the rows that decide what counts.
 
         Args:
-            sealed: check the lists against the seal, which needs the key. Otherwise only damage is
-                noticed.
+            checks_mac: check the lists against the MAC, which needs the key. Otherwise only damage
+                is noticed.
 
         Raises:
             StateError: the lists, or rows that are read in the ``with`` block, were altered.
             ConcurrentWriterError: another process has changed the rows meanwhile.
         """
         with self.database.transaction(write=False) as connection:
-            now = self._seal_in(connection)
+            now = self._mac_in(connection)
             try:
-                yield connection, self._contents_at(connection, now, sealed=sealed)
+                yield connection, self._contents_at(connection, now, checks_mac=checks_mac)
             except StateError:
                 # On a server, statements of one transaction may see different commits.
-                if self._seal_in(connection) == now:
+                if self._mac_in(connection) == now:
                     raise
                 raise self._changed_meanwhile() from None
 
-    def _contents_at(self, connection: Connection, now: bytes, *, sealed: bool) -> SealedContents:
-        """Return the lists of rows of a state whose seal is ``now``; see `_open_contents`."""
-        if self._contents is not None and self._contents.seal == now:
+    def _contents_at(
+        self, connection: Connection, now: bytes, *, checks_mac: bool
+    ) -> AuthenticatedContents:
+        """Return the lists of rows of a state whose MAC is ``now``; see `_open_contents`."""
+        if self._contents is not None and self._contents.mac == now:
             return self._contents
-        if not sealed:
-            return SealedContents.read_lists(connection, self._row.id, now)
+        if not checks_mac:
+            return AuthenticatedContents.read_lists(connection, self._row.id, now)
         row = stream_rows.find(connection, self.name)
         identity = self._database.identity
-        self._contents = stream_rows.check_seal(connection, identity, row, self._key)
+        self._contents = stream_rows.check_mac(connection, identity, row, self._key)
         return self._contents
 
     def _changed_meanwhile(self) -> ConcurrentWriterError:
@@ -277,8 +284,8 @@ class JournalReader:
             "released here: run the same command again"
         )
 
-    def _seal_in(self, connection: Connection) -> bytes:
-        """Return the seal that the state has now."""
+    def _mac_in(self, connection: Connection) -> bytes:
+        """Return the MAC that the state has now."""
         sql = "SELECT seal FROM counton_streams WHERE id = :stream"
         return bytes(connection.value(sql, stream=self._row.id))
 
@@ -288,13 +295,13 @@ class JournalReader:
         return int(self._row.writer_epoch)
 
     def rollback_suspicion(self) -> str | None:
-        """Return the witness's reason to suspect an old copy of the state; None without a sign of
-        that.
+        """Return the rollback guard's reason to suspect an old copy of the state; None without a
+        sign of that.
         """
         try:
-            witness = latest_witness(self._database)
+            guard = latest_guard(self._database)
             with self._database.transaction(write=False) as connection:
-                position_of(connection, self._database, self.design.name, witness)
+                position_of(connection, self._database, self.design.name, guard)
         except StateError as error:
             return str(error)
         return None

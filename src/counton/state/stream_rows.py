@@ -30,6 +30,7 @@ from counton.privacy import LedgerEntry
 from counton.privacy.contribution import ANY_UNIT
 from counton.state import journal, schema
 from counton.state import ledger_rows as ledger
+from counton.state.authenticated_rows import AuthenticatedContents
 from counton.state.database import Database, reading
 from counton.state.public_rows import (
     OpenRow,
@@ -39,7 +40,6 @@ from counton.state.public_rows import (
     checksum_of,
     public_row,
 )
-from counton.state.sealed_rows import SealedContents
 from counton.state.sql import Connection, MissingRowError
 from counton.strategies import StreamStrategy
 from counton.windowing.groups import GroupNames, digest_of
@@ -186,11 +186,11 @@ def insert_stream(
             f"command again, or Stream.open), or choose another name"
         )
     # This precedes the first release, and no noise depends on the name of a unit.
-    record = ledger.record_in(json.loads(details.text))
-    counter.design = with_unit(ledger.known_in(connection), counter.design, record)
+    options = ledger.defining_options_in(json.loads(details.text))
+    counter.design = with_unit(ledger.known_in(connection), counter.design, options)
     terms = counter.design
     window = (terms.statistic or {}).get("window")
-    unit = ledger.by_its_clock(terms.contribution.unit, record, window)
+    unit = ledger.by_its_clock(terms.contribution.unit, options, window)
     spend = LedgerEntry(name, terms.guarantee, unit, terms.contribution.relation)
     ledger.record_spend(connection, spend)
     stored = {
@@ -208,7 +208,7 @@ def insert_stream(
         "late": 0,
     }
     stored["checksum"] = checksum_of(stored)
-    stored["seal"] = seal_of(key, database.identity, stored, SealedContents.empty(0))
+    stored["seal"] = mac_of(key, database.identity, stored, AuthenticatedContents.empty(0))
     connection.insert("counton_streams", stored)
     row = find(connection, name)
     details.write(connection, row.id)
@@ -216,7 +216,7 @@ def insert_stream(
 
 
 def with_unit(
-    spent_units: Iterable[ledger.SpentUnit], terms: Design, record: Mapping[str, Any]
+    spent_units: Iterable[ledger.SpentUnit], terms: Design, options: Mapping[str, Any]
 ) -> Design:
     """Return a new stream's design with the ledger's name of its protected unit."""
     contribution_unit = default = terms.contribution.unit
@@ -229,12 +229,14 @@ def with_unit(
         if contribution_unit == default and "unit" not in statistic.parameters:
             stated_unit = None
     unit = ledger.unit_word(
-        spent_units, ledger.protected_kind(terms.statistic, record), stated_unit, default
+        spent_units, ledger.protected_kind(terms.statistic, options), stated_unit, default
     )
     return replace(terms, contribution=replace(terms.contribution, unit=unit))
 
 
-def seal_of(key: Key, identity: str, row: Mapping[str, Any], contents: SealedContents) -> bytes:
+def mac_of(
+    key: Key, identity: str, row: Mapping[str, Any], contents: AuthenticatedContents
+) -> bytes:
     """Return one keyed digest (HMAC) of a stream's row, and of all rows that decide what counts.
 
     It shows whether somebody without the key changed them. The public facts decide which column is
@@ -247,13 +249,13 @@ def seal_of(key: Key, identity: str, row: Mapping[str, Any], contents: SealedCon
 
     Args:
         key: the key of the stream.
-        identity: the identity of the state, by which its witness is found.
+        identity: the identity of the state, by which its rollback guard is found.
         row: the stream's database row, by column.
         contents: the rows of the stream in other tables.
     """
     # The first line of a checkpoint has the checksum of the rest, which is checked when it is read.
     checkpoint = bytes(row["checkpoint"]).split(b"\n", 1)[0]
-    sealed = [
+    covered = [
         identity,
         *(row[column] for column in ("name", "terms", "key_salt", "step", "forgotten")),
         *(row[column] for column in ("arrived", "late")),
@@ -262,7 +264,7 @@ def seal_of(key: Key, identity: str, row: Mapping[str, Any], contents: SealedCon
         *contents.roots,
     ]
     subkey = key.derive(b"seal", row["name"].encode())
-    return hmac.digest(subkey, json.dumps(sealed).encode(), "sha256")
+    return hmac.digest(subkey, json.dumps(covered).encode(), "sha256")
 
 
 @lru_cache(maxsize=1)  # facts are slow to digest, and rarely change
@@ -274,18 +276,20 @@ def _public_digest(details: str) -> str:
     return hashlib.sha256(json.dumps(public, sort_keys=True).encode()).hexdigest()
 
 
-def check_seal(connection: Connection, identity: str, row: OpenRow, key: Key) -> SealedContents:
+def check_mac(
+    connection: Connection, identity: str, row: OpenRow, key: Key
+) -> AuthenticatedContents:
     """Refuse a stream whose public facts, sums, or records of users, ids, windows and files were
     changed without the key; return the lists of these records.
 
     The records themselves are checked when they are read.
     """
     with reading(f"the details of stream {row.name!r}"):
-        contents = SealedContents.read_lists(connection, row.id, bytes(row.seal))
-        right = seal_of(key, identity, row._asdict(), contents)
+        contents = AuthenticatedContents.read_lists(connection, row.id, bytes(row.seal))
+        right = mac_of(key, identity, row._asdict(), contents)
         for fact, summary in json.loads(row.details).get(_NAMES, {}).items():
             _blocks(connection, row.id, fact, summary)  # refuses names that were altered
-    if not hmac.compare_digest(right, contents.seal):
+    if not hmac.compare_digest(right, contents.mac):
         raise StateError(
             f"stream {row.name!r} is not what was written under its key (its public facts, its "
             "sums, or the records of counted users, ids, windows and files): the state was "
@@ -305,8 +309,8 @@ TAKE = "UPDATE counton_streams SET writer_epoch = writer_epoch + :further WHERE 
 
 
 def release_digest(key: Key, name: str, step: int, value: NDArray[Any]) -> str:
-    """Return a keyed digest (HMAC-SHA256) of the values released at a step, for the witness, the
-    record of releases outside the state.
+    """Return a keyed digest (HMAC-SHA256) of the values released at a step, for the rollback guard,
+    the record of releases outside the state.
 
     ``name`` is the name of the stream, and ``value`` has one number per cell. The digest has a key
     because some cells are never shown, such as those of undeclared groups. Without a key, one could

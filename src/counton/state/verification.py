@@ -45,9 +45,9 @@ from counton.state import journal, stream_rows
 from counton.state import keys as keyfile
 from counton.state import ledger_rows as books
 from counton.state.database import Database, reading
-from counton.state.ledger_rows import by_its_clock, record_in
+from counton.state.ledger_rows import by_its_clock, defining_options_in
 from counton.state.public_rows import PublicRow, StreamRow, check_row
-from counton.state.rollback_guard import GuardPosition, RollbackGuard, latest_witness, position_of
+from counton.state.rollback_guard import GuardPosition, RollbackGuard, latest_guard, position_of
 from counton.state.sql import Connection
 
 #: Values recomputed at once.
@@ -60,8 +60,8 @@ class Verification:
 
     Attributes:
         name: name of the stream.
-        kind: "stream"; or "forgotten" for a stream that the witness (a record outside the state)
-            has recorded and the state, an old copy, lacks.
+        kind: "stream"; or "forgotten" for a stream that the rollback guard (a record outside the
+            state) has recorded and the state, an old copy, lacks.
         values: number of recomputed values.
         checks: facts that hold, in words.
         problems: facts that do not hold; empty if all is well.
@@ -100,8 +100,8 @@ def verify(
         stream: name of one stream; None: all.
         key: the key, or its place; None: ``STATE.key`` beside a SQLite file. Releases under another
             key are ``skipped``.
-        rollback_guard: folder of the witness (a record of releases away from the state), if it is
-            another one than the state remembers.
+        rollback_guard: folder of the rollback guard (a record of releases away from the state), if
+            it is another one than the state remembers.
 
     Returns:
         The results, one for each release, by name.
@@ -130,7 +130,7 @@ def verify(
             books.ledger(connection)  # refuses a limit that cannot be read
             keys = {row.name: _fitting(database, row, key) for row in rows}
             refused = {
-                row.name: _witness_problem(connection, database, row, guard, keys[row.name])
+                row.name: _guard_problem(connection, database, row, guard, keys[row.name])
                 for row in rows
             }
             lost = [*_forgotten_releases(connection, database, guard, stream)]
@@ -168,41 +168,43 @@ def verify(
 
 
 def _read(database: Database, place: str | os.PathLike[str] | None) -> RollbackGuard | StateError:
-    """Read the witness (the record outside the state); return the error if it cannot be read."""
+    """Read the rollback guard (the record outside the state); return the error if it cannot be
+    read.
+    """
     try:
-        return latest_witness(database, place)
+        return latest_guard(database, place)
     except StateError as error:
         return error
 
 
-def _witness_problem(
+def _guard_problem(
     connection: Connection,
     database: Database,
     row: StreamRow,
-    witness: RollbackGuard | StateError,
+    guard: RollbackGuard | StateError,
     key: Key | NoiseKeyError | StateError,
 ) -> Exception | None:
-    """Return the error with which the witness refuses a release, or None."""
-    if isinstance(witness, StateError):
-        return witness
+    """Return the error with which the rollback guard refuses a release, or None."""
+    if isinstance(guard, StateError):
+        return guard
     try:
-        position_of(connection, database, row.name, witness)
+        position_of(connection, database, row.name, guard)
         if isinstance(key, Key):
             with reading(f"the terms of stream {row.name!r}"):
                 stream_rows.check_digest(connection, row, key)
-        lacking = witness.lacks(connection, GuardPosition.of(row))
+        lacking = guard.lacks(connection, GuardPosition.of(row))
     except (StateError, InputChangedError) as error:
         return error
     return None if lacking is None else StateRolledBackError(lacking)
 
 
 def _forgotten_releases(
-    connection: Connection, database: Database, witness: RollbackGuard | StateError, of: str | None
+    connection: Connection, database: Database, guard: RollbackGuard | StateError, of: str | None
 ) -> Iterator[Verification]:
-    """Yield a result for each stream (or ``of``) that the witness has and the state lacks."""
-    if isinstance(witness, StateError):  # each release reports it
+    """Yield a result for each stream (or ``of``) that the guard has and the state lacks."""
+    if isinstance(guard, StateError):  # each release reports it
         return
-    entries = witness.forgotten_entries(connection)
+    entries = guard.forgotten_entries(connection)
     first = {(entry["key"], entry["stream"]): entry for entry in reversed(entries)}
     for entry in sorted(first.values(), key=lambda entry: str(entry["stream"])):
         name = entry["stream"]
@@ -256,7 +258,7 @@ class _Recomputation:
                     "end it, and begin another stream"
                 )
         try:
-            self._check_seal()
+            self._check_mac()
             self._check_std()
         except StateError as error:
             self._problems.append(str(error))
@@ -273,7 +275,7 @@ class _Recomputation:
             self._problems.append(str(error))
         return Verification(row.name, "stream", values, tuple(self._checks), tuple(self._problems))
 
-    def _check_seal(self) -> None:
+    def _check_mac(self) -> None:
         """Refuse what was altered without the key: public facts, sums, and all rows that decide
         what counts. Read again if another process writes.
         """
@@ -283,7 +285,7 @@ class _Recomputation:
                 before = stream_rows.find(connection, name)
                 try:
                     identity = self._database.identity
-                    contents = stream_rows.check_seal(connection, identity, before, self._key)
+                    contents = stream_rows.check_mac(connection, identity, before, self._key)
                     return contents.check_every_row(connection)
                 except StateError:
                     # On a server, statements of one transaction may see different commits.
@@ -419,11 +421,11 @@ class _Recomputation:
             )
         else:
             self._checks.append(f"the ledger has its guarantee: {terms.guarantee}")
-        record: Mapping[str, Any] = {}
+        options: Mapping[str, Any] = {}
         with suppress(ValueError):  # altered details are reported elsewhere
-            record = record_in(json.loads(self._row.details))
+            options = defining_options_in(json.loads(self._row.details))
         window = (terms.statistic or {}).get("window")
-        unit = by_its_clock(terms.contribution.unit, record, window)
+        unit = by_its_clock(terms.contribution.unit, options, window)
         relation = terms.contribution.relation
         if spent is not None and (spent.unit, spent.relation) != (unit, relation):
             self._problems.append(

@@ -118,7 +118,7 @@ class RunningStatistic:
         self._whole = True  # releases, exact state and step agree
         self._turn = OneAtATime(
             f"statistic {self.design.name!r}",
-            elsewhere="hand it over by RunningStatistic.checkpoint() and "
+            remedy="hand it over by RunningStatistic.checkpoint() and "
             "RunningStatistic.resume(saved, key=key)",
         )
 

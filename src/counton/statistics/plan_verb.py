@@ -143,7 +143,7 @@ def plan(
         "release": WORKLOADS[series],
         "simple": simple,
         "compare": compare,
-        "around": expected_windows,
+        "expected_windows": expected_windows,
         "also": also,
     }
     if workload is not None:

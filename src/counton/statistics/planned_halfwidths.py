@@ -158,6 +158,8 @@ def halfwidths_of(
         halfwidths[label] = max(halfwidths.get(label, 0.0), halfwidth)
     if result.statistic.known_beforehand is not None:  # the rows of each step decide it
         return halfwidths
+    if "from_cell" in read.about:  # requested intervals of a line have names
+        return halfwidths
     alike = len({float(f"{halfwidth:.9g}") for halfwidth in halfwidths.values()}) == 1
     return {result.statistic.alike: max(halfwidths.values())} if alike else halfwidths
 
@@ -176,6 +178,9 @@ def _labels(columns: Mapping[str, NDArray[Any]], count: int) -> list[str]:
             " ".join([str(name) for name in row_names if name is not None] + _share(quantile))
             for *row_names, quantile in zip(*names, quantiles.tolist(), strict=True)
         ]
+    if "from_cell" in columns:
+        ends = zip(columns["from_cell"].tolist(), columns["to_before"].tolist(), strict=True)
+        return [f"{low}:{high}" for low, high in ends]
     if "measure" in columns:
         return [str(measure) for measure in columns["measure"]]
     if "tree_level" in columns:

@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from counton.strategies.streams.growing_root import GrowingSquareRoot as GrowingSquareRoot
     from counton.strategies.streams.independent import Independent as Independent
     from counton.strategies.streams.kary import KAry as KAry
-    from counton.strategies.streams.look_ahead import LookAhead as LookAhead
-    from counton.strategies.streams.normalised_sqrt import NormalisedSqrt as NormalisedSqrt
-    from counton.strategies.streams.octave import MultiscaleStrategy as MultiscaleStrategy
-    from counton.strategies.streams.solved import (
+    from counton.strategies.streams.least_squares_strategy import (
         LeastSquaresStrategy as LeastSquaresStrategy,
     )
+    from counton.strategies.streams.look_ahead import LookAhead as LookAhead
+    from counton.strategies.streams.multiscale import MultiscaleStrategy as MultiscaleStrategy
+    from counton.strategies.streams.normalised_sqrt import NormalisedSqrt as NormalisedSqrt
     from counton.strategies.streams.square_root import SqrtToeplitz as SqrtToeplitz
     from counton.strategies.streams.window_versions import AsOf as AsOf
     from counton.strategies.streams.window_versions import WindowVersions as WindowVersions

@@ -21,10 +21,10 @@ from counton.strategies import (
 from counton.strategies.lines.dense import Dense
 from counton.strategies.participation import sensitivities
 from counton.strategies.streams.factorisation import Factorisation
+from counton.strategies.streams.least_squares_strategy import LeastSquaresStrategy
 from counton.strategies.streams.normalised_sqrt import NormalisedSqrt
-from counton.strategies.streams.solved import LeastSquaresStrategy
 from counton.strategies.streams.square_root import SqrtToeplitz
-from counton.strategies.streams.window_versions import NightReader
+from counton.strategies.streams.window_versions import VersionReader
 from counton.testing import HashedNoise, PropertyViolationError
 
 
@@ -63,7 +63,7 @@ def test_nights_release_the_versions_of_windows(windows: WindowVersions) -> None
     field = HashedNoise((2,), spread=10_000)
     versions = EveryVersion(windows)
     whole = versions.noise(field, range(1, versions.horizon + 1))
-    nights = windows.night_noise(field, range(1, 8))
+    nights = windows.release_noise(field, range(1, 8))
     for night in range(1, 8):
         for lag in range(windows.lags + 1):
             window = night - lag
@@ -77,10 +77,10 @@ def test_nights_release_the_versions_of_windows(windows: WindowVersions) -> None
 @pytest.mark.parametrize("windows", WindowVersions.examples(7), ids=str)
 def test_nights_are_the_same_however_they_are_cut(windows: WindowVersions) -> None:
     field = HashedNoise((3,))
-    whole = windows.night_noise(field, range(1, 8))
-    one_by_one = [NightReader(windows, field).noise(range(n, n + 1)) for n in range(1, 8)]
+    whole = windows.release_noise(field, range(1, 8))
+    one_by_one = [VersionReader(windows, field).noise(range(n, n + 1)) for n in range(1, 8)]
     assert (np.concatenate(one_by_one) == whole).all()
-    assert (np.concatenate([*NightReader(windows, field).parts(range(3, 8))]) == whole[2:]).all()
+    assert (np.concatenate([*VersionReader(windows, field).parts(range(3, 8))]) == whole[2:]).all()
 
 
 @pytest.mark.parametrize("windows", WindowVersions.examples(6), ids=str)

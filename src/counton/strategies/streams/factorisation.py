@@ -2,7 +2,8 @@
 
 C is rounded to multiples of 2^-bits, so that C x is exact in integers. Sensitivities and errors are
 those of the rounded matrix. B is its least-squares inverse, so that B C = A exactly.
-``counton.strategies.streams.solved`` explains why a rounded release is a function of C x + z alone.
+``counton.strategies.streams.least_squares_strategy`` explains why a rounded release is a function
+of C x + z alone.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, without_mask
 from counton.strategies.lines.dense import Dense
 from counton.strategies.strategy import LARGEST_DENSE, Node, check_step
-from counton.strategies.streams.solved import LeastSquaresStrategy
+from counton.strategies.streams.least_squares_strategy import LeastSquaresStrategy
 
 #: By default, the 1-norm of the largest column has this many bits, in units of 2^-bits.
 _COLUMN_BITS = 24

@@ -35,7 +35,7 @@ from counton.base.arrays import Integers, integers_from_text
 from counton.strategies.strategy import Metric, Norm, ReleaseForm
 
 if TYPE_CHECKING:
-    from counton.strategies.streams.solved import LeastSquaresStrategy
+    from counton.strategies.streams.least_squares_strategy import LeastSquaresStrategy
 
 #: Amplitudes in the file are multiples of 2^-12; entries of a strategy's matrix are multiples of
 #: 2^-16.
@@ -105,7 +105,7 @@ class Shape(NamedTuple):
 
     def serving(self, horizon: int) -> LeastSquaresStrategy:
         """Return this shape's strategy, stretched to a horizon near its own."""
-        from counton.strategies.streams.solved import LeastSquaresStrategy
+        from counton.strategies.streams.least_squares_strategy import LeastSquaresStrategy
 
         if len(self.rows):
             from counton.strategies.lines.dense import Dense
@@ -200,7 +200,7 @@ def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresStrategy:
     2.108
     """
     from counton.strategies.lines.dense import Dense
-    from counton.strategies.streams.solved import LeastSquaresStrategy
+    from counton.strategies.streams.least_squares_strategy import LeastSquaresStrategy
 
     return LeastSquaresStrategy(
         Dense.by_formula(horizon, "mean" if metric == "mean" else "max"), norm=2

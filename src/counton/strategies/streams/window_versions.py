@@ -1,9 +1,9 @@
 """Revised windows: counts of windows are released again, because rows arrive late.
 
 A row belongs to the window w of its own time. It arrives with a lag l = 0, 1, ..., L: by the end of
-window w + l. At the end of each window there is one release, called a *night*. Night t publishes,
+window w + l. At the end of each window there is one release. Release t publishes,
 for each of the windows t - L to t, the number of its rows that have arrived so far: a *version* of
-the window's count. After night w + L the number of w is final.
+the window's count. After release w + L the number of w is final.
 
 The arrivals x_0, ..., x_L of a window at its lags are a stream of L + 1 steps. Its running totals
 x_0 + ... + x_l are the versions. `WindowVersions` uses the same strategy with matrices B' and C'
@@ -11,10 +11,10 @@ for the L + 1 steps of each window, with separate nodes. So C is block-diagonal 
 each window, C = I (x) C', and B = I (x) B'.
 
 Privacy. A row enters one window at one lag, and so one column of C, which is a column of C' in one
-block. Its norms are those of C' for L + 1 steps, for any number of windows. Nights release the rows
+block. Its norms are those of C' for L + 1 steps, for any number of windows. Releases give the rows
 of I (x) B' in an order that mixes the blocks. Noise is drawn once, as a function of the node, so
 the order changes nothing, and B C = A holds number by number. Suppose an attacker chooses window
-and lag of a row e, which adds d, from the releases of earlier nights. The change z -> z + d C e of
+and lag of a row e, which adds d, from earlier releases. The change z -> z + d C e of
 the noise leaves these releases unchanged and makes up for the row in all later ones, as within one
 stream of L + 1 steps, because blocks share no node. So the guarantee of C' for L + 1 steps holds
 for all windows together.
@@ -71,8 +71,8 @@ class WindowVersions(StreamStrategy):
     Each step is a window. A row's lag is the number of windows between its own and that in which it
     arrives. A version of a window's count includes the rows that have arrived up to some lag. `row`
     and `noise` describe the final one, `lag_row` and `lag_noise` others. A running stream releases,
-    at the end of each window (a "night"), the newest version of each of the last windows
-    (`night_noise`).
+    at the end of each window (a step), the newest version of each of the last windows
+    (`release_noise`).
 
     Args:
         horizon: number of windows; it does not affect the amount of noise.
@@ -133,7 +133,7 @@ class WindowVersions(StreamStrategy):
     def examples(cls, horizon: int) -> Sequence[WindowVersions]:
         from counton.strategies.lines.dense import Dense
         from counton.strategies.streams.kary import KAry
-        from counton.strategies.streams.solved import LeastSquaresStrategy
+        from counton.strategies.streams.least_squares_strategy import LeastSquaresStrategy
         from counton.strategies.streams.square_root import SqrtToeplitz
 
         solved = LeastSquaresStrategy(Dense.examples(4)[1])
@@ -372,40 +372,40 @@ class WindowVersions(StreamStrategy):
 
     @override
     def _step_reader(self, field: NodeNoise) -> Reader:
-        return NightReader(self, field)
+        return VersionReader(self, field)
 
-    def night_noise(self, field: NodeNoise, nights: range) -> Integers:
-        """Return the noise of all numbers of consecutive nights: int64.
+    def release_noise(self, field: NodeNoise, steps: range) -> Integers:
+        """Return the noise of all numbers of consecutive steps: int64.
 
-        It has the shape ``(len(nights), *field.shape, lags + 1)``, with the newest window first,
+        It has the shape ``(len(steps), *field.shape, lags + 1)``, with the newest window first,
         and last the one that becomes final.
         """
-        check_window(self, nights)
-        noise_by_night = np.zeros((len(nights), self.lags + 1, *field.shape), np.int64)
-        windows = range(nights.start - self.lags, nights.stop)
+        check_window(self, steps)
+        noise_by_step = np.zeros((len(steps), self.lags + 1, *field.shape), np.int64)
+        windows = range(steps.start - self.lags, steps.stop)
         together = max(1, _TOGETHER // ((self.lags + 1) * math.prod(field.shape)))
-        together = min(together, max(len(nights), 8))  # few nights need few versions
+        together = min(together, max(len(steps), 8))  # few steps need few versions
         for some in (windows[at : at + together] for at in range(0, len(windows), together)):
-            # The lags at which each window is released on these nights: it is released at its own
+            # The lags at which each window is released at these steps: it is released at its own
             # end, and at the ends of the next ``lags`` windows.
             lag_ranges = [
-                range(max(nights.start - window, 0), min(nights.stop - 1 - window, self.lags) + 1)
+                range(max(steps.start - window, 0), min(steps.stop - 1 - window, self.lags) + 1)
                 for window in some
             ]
             lags = range(lag_ranges[-1].start, lag_ranges[0].stop)
             noise = self._versions(field, some, lags)
             for index, (window, own_lags) in enumerate(zip(some, lag_ranges, strict=True)):
                 at = np.arange(own_lags.start, own_lags.stop)
-                noise_by_night[window + at - nights.start, at] = noise[at - lags.start, index]
-        return np.moveaxis(noise_by_night, 1, -1)
+                noise_by_step[window + at - steps.start, at] = noise[at - lags.start, index]
+        return np.moveaxis(noise_by_step, 1, -1)
 
 
-class NightReader(Reader):
-    """The noise of one running stream of revised windows, night after night.
+class VersionReader(Reader):
+    """The noise of one running stream of revised windows, step by step.
 
     >>> from counton.testing import HashedNoise
     >>> from counton.strategies import Binary
-    >>> NightReader(WindowVersions(9, Binary(3)), HashedNoise((2,))).noise(range(1, 5)).shape
+    >>> VersionReader(WindowVersions(9, Binary(3)), HashedNoise((2,))).noise(range(1, 5)).shape
     (4, 2, 3)
     """
 
@@ -413,31 +413,31 @@ class NightReader(Reader):
 
     @override
     def noise(self, steps: range) -> NDArray[np.int64]:
-        return self._strategy.night_noise(self._field, steps)
+        return self._strategy.release_noise(self._field, steps)
 
     @override
     def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
-        for at in range(0, len(steps), _NIGHTS):
-            yield self.noise(steps[at : at + _NIGHTS])
+        for at in range(0, len(steps), _STEPS_TOGETHER):
+            yield self.noise(steps[at : at + _STEPS_TOGETHER])
 
 
-#: Number of nights whose noise is computed together.
-_NIGHTS = 256
+#: Number of steps whose noise is computed together.
+_STEPS_TOGETHER = 256
 #: Number of noise values computed together: windows times lags times cells.
 _TOGETHER = 2**16
 
 
 class AsOf(StreamStrategy):
-    """The newest count of each window as of one night.
+    """The newest count of each window as of one step.
 
     C is that of `WindowVersions`; errors depend on how long ago a window ended.
 
     Args:
         windows: a `WindowVersions` strategy.
-        night: the number of windows that have ended.
+        step: the number of windows that have ended.
 
     Raises:
-        InvalidInputError: another strategy, or a night above its horizon.
+        InvalidInputError: another strategy, or a step above its horizon.
 
     >>> from counton.strategies import Binary
     >>> AsOf(WindowVersions(365, Binary(7)), 9).variance(range(1, 10)).tolist()
@@ -448,15 +448,19 @@ class AsOf(StreamStrategy):
 
     horizon: int
 
-    def __init__(self, windows: WindowVersions, night: int) -> None:
+    def __init__(self, windows: WindowVersions, step: int) -> None:
         untyped: object = windows
         if not isinstance(untyped, WindowVersions):
             raise InvalidInputError(
                 f"windows are {quote(untyped)}; give a strategy WindowVersions(...)"
             )
         self.windows = untyped
-        self.horizon = self.night = check_integer("night", night, 1, untyped.horizon)
+        self.horizon = self.step = check_integer("step", step, 1, untyped.horizon)
         self.facts = untyped.facts._replace(versions=1, reads_another=True)
+
+    @classmethod
+    def _from_description(cls, windows: WindowVersions, night: int) -> Self:
+        return cls(windows, night)  # the stored name of the step
 
     @classmethod
     @override
@@ -466,19 +470,19 @@ class AsOf(StreamStrategy):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """JSON values: the parameters of the windows' strategy, and the night."""
+        """JSON values: the parameters of the windows' strategy, and the step."""
         windows = {"strategy": self.windows.saved_name, **self.windows.parameters}
-        return {"windows": windows, "night": self.night}
+        return {"windows": windows, "night": self.step}
 
     @override
     def to_dict(self) -> dict[str, Any]:
         """Return the parameters with the windows' description as JSON values."""
         windows = self.windows.to_dict()
-        return {"strategy": self.saved_name, "windows": windows, "night": self.night}
+        return {"strategy": self.saved_name, "windows": windows, "night": self.step}
 
     @override
     def __repr__(self) -> str:
-        return f"{self.saved_name}({self.windows!r}, night={self.night})"
+        return f"{self.saved_name}({self.windows!r}, step={self.step})"
 
     def lags(self, steps: Steps) -> Integers:
         """Return, for each window, how many windows after it its newest count was released.
@@ -487,7 +491,7 @@ class AsOf(StreamStrategy):
         >>> AsOf(WindowVersions(365, Binary(3)), 9).lags([1, 7, 8, 9]).tolist()
         [2, 2, 1, 0]
         """
-        return np.minimum(self.night - np.asarray(steps, np.int64), self.windows.lags)
+        return np.minimum(self.step - np.asarray(steps, np.int64), self.windows.lags)
 
     def column(self, step: int) -> tuple[Node, ...]:
         """Return the nodes that a row enters if it arrives in its own window, ``step``."""
@@ -528,7 +532,7 @@ class AsOf(StreamStrategy):
             some = np.minimum(count, len(by_lag))
             return np.asarray(until[some] + (count - some) * float(by_lag[-1]))
 
-        return np.asarray(newest(self.night - first) - newest(self.night - last))
+        return np.asarray(newest(self.step - first) - newest(self.step - last))
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
         """Return the variance of a weighted sum of totals of newest counts."""
@@ -537,12 +541,12 @@ class AsOf(StreamStrategy):
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         """Return the mean or the largest noise variance of windows' newest counts."""
         check_metric(metric)
-        variances = self._variances[: self.night]
-        final = float(self._variances[-1]) * max(self.night - len(self._variances), 0)
+        variances = self._variances[: self.step]
+        final = float(self._variances[-1]) * max(self.step - len(self._variances), 0)
         return (
             float(variances.max())
             if metric == "max"
-            else (float(variances.sum()) + final) / self.night
+            else (float(variances.sum()) + final) / self.step
         )
 
     @override
@@ -553,7 +557,7 @@ class AsOf(StreamStrategy):
     def _most_read(self) -> float:
         """Upper bound of the weight of a node's noise in the newest count of any window."""
         inner = self.windows.inner
-        last = min(self.windows.lags + 1, self.night)
+        last = min(self.windows.lags + 1, self.step)
         if last > self.windows.lags:
             return float(inner._largest_reads(np.array([last]))[0])
         return inner._read_until(last)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from counton.training.strategies.banded_optimum import BandedOptimum as BandedOptimum
     from counton.training.strategies.buffered import BufferedToeplitz as BufferedToeplitz
     from counton.training.strategies.echo import Echo as Echo
-    from counton.training.strategies.training_octave import OctaveTraining as OctaveTraining
+    from counton.training.strategies.training_multiscale import OctaveTraining as OctaveTraining
     from counton.training.strategies.training_strategy import Tap as Tap
     from counton.training.strategies.training_strategy import TrainingStrategy as TrainingStrategy
     from counton.training.strategies.training_strategy import training_schedule as training_schedule

@@ -18,9 +18,15 @@ from counton.base.private import Private, reveal
 from counton.continual.checkpoint import with_checksum
 from counton.run import Job, run
 from counton.state import Store, verify
+from counton.state.authenticated_rows import (
+    MARKS,
+    OBSERVED,
+    SOURCES,
+    AuthenticatedRows,
+    AuthenticatedTable,
+)
 from counton.state.commit_input import CommitInput, LateRowStats
 from counton.state.dedup import DigestChange, DigestSet, Secret, pack
-from counton.state.sealed_rows import MARKS, OBSERVED, SOURCES, SealedRows, SealedTable
 from counton.strategies import KAry
 
 KEY = chosen_key()
@@ -46,14 +52,14 @@ def build(state: Path) -> None:
             stream.take(Private(addition))
 
 
-def rows_of(state: Path, table: SealedTable) -> list[dict[str, Any]]:
+def rows_of(state: Path, table: AuthenticatedTable) -> list[dict[str, Any]]:
     with closing(sqlite3.connect(state)) as connection:
         connection.row_factory = sqlite3.Row
         said = f"SELECT * FROM {table.name}"  # noqa: S608 - a table
         return [dict(row) for row in connection.execute(said)]
 
 
-def write_rows(state: Path, table: SealedTable, rows: list[dict[str, Any]]) -> None:
+def write_rows(state: Path, table: AuthenticatedTable, rows: list[dict[str, Any]]) -> None:
     """Put rows in place of those of a table, each with the digest of its contents."""
     with closing(sqlite3.connect(state)) as connection:
         connection.execute(f"DELETE FROM {table.name}")  # noqa: S608 - a table
@@ -81,7 +87,7 @@ def assert_noticed(state: Path) -> None:
 @pytest.mark.parametrize("table", [MARKS, OBSERVED, SOURCES], ids=lambda table: table.name)
 @pytest.mark.parametrize("change", ["contents", "first gone", "last gone", "added", "facts"])
 def test_altered_row_with_its_digest_is_noticed(
-    tmp_path: Path, table: SealedTable, change: str
+    tmp_path: Path, table: AuthenticatedTable, change: str
 ) -> None:
     build(tmp_path / "s.db")
     assert all(one.right for one in verify(tmp_path / "s.db", key=KEY))
@@ -115,7 +121,7 @@ def test_row_that_would_not_be_read_any_more_is_noticed(tmp_path: Path, fact: st
 
 
 @pytest.mark.parametrize("table", [MARKS, OBSERVED, SOURCES], ids=lambda table: table.name)
-def test_rows_of_an_earlier_copy_are_noticed(tmp_path: Path, table: SealedTable) -> None:
+def test_rows_of_an_earlier_copy_are_noticed(tmp_path: Path, table: AuthenticatedTable) -> None:
     """Each of them was written under the key once."""
     build(tmp_path / "s.db")
     earlier = rows_of(tmp_path / "s.db", table)
@@ -133,7 +139,7 @@ def test_rows_of_an_earlier_copy_are_noticed(tmp_path: Path, table: SealedTable)
 
 
 @pytest.mark.parametrize("table", [MARKS, OBSERVED, SOURCES], ids=lambda table: table.name)
-def test_altered_contents_are_refused_when_read(tmp_path: Path, table: SealedTable) -> None:
+def test_altered_contents_are_refused_when_read(tmp_path: Path, table: AuthenticatedTable) -> None:
     """The list fits, and the contents do not: noticed when they are read, or in `verify`."""
     build(tmp_path / "s.db")
     with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
@@ -314,9 +320,9 @@ def test_commit_of_which_the_writer_does_not_know_is_not_sealed_over(
     """The connection may break after the commit, and the lists in memory are those before it."""
     build(tmp_path / "s.db")
     with Stream.open(tmp_path / "s.db", "s", key=KEY) as stream:
-        before = stream._sealed
+        before = stream._authenticated
         stream.take(Private(CommitInput(sources=["file 3"])))
-        stream._sealed = before
+        stream._authenticated = before
         with pytest.raises(StateError, match="was interrupted while it saved something"):
             stream.take(Private(CommitInput(sources=["file 4"])))
     with Stream.open(tmp_path / "s.db", "s", key=KEY) as stream:
@@ -329,9 +335,9 @@ def test_wrong_seals_do_not_notice_what_the_tests_above_alter(
 ) -> None:
     """A seal without the list, and a list without contents."""
     if blind == "no root":
-        monkeypatch.setattr(SealedRows, "root", "")
+        monkeypatch.setattr(AuthenticatedRows, "root", "")
     else:
-        monkeypatch.setattr(SealedTable, "digest_of", lambda self, row: b"")
+        monkeypatch.setattr(AuthenticatedTable, "digest_of", lambda self, row: b"")
     build(tmp_path / "s.db")
     rows = rows_of(tmp_path / "s.db", MARKS)
     for row in rows:

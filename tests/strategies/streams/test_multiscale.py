@@ -15,7 +15,7 @@ from counton.base.distributions import DiscreteGaussian
 from counton.base.errors import HorizonExceededError, InvalidInputError
 from counton.strategies import Metric, MultiscaleStrategy, noise_variance
 from counton.strategies.participation import Schedule, sensitivities, sensitivity
-from counton.strategies.streams.octave import _DIFFERENCE, _STEP, OctaveColumns, _Grid
+from counton.strategies.streams.multiscale import _DIFFERENCE, _STEP, OctaveColumns, _Grid
 from counton.testing import HashedNoise
 
 
@@ -267,7 +267,7 @@ def test_errors_are_as_small_as_promised(horizon: int, mean: float, largest: flo
 
 def test_shipped_weights_never_change() -> None:
     """Noise of running streams is divided by them: new ones need a name of their own."""
-    data = files("counton.strategies.streams").joinpath("octave.json").read_bytes()
+    data = files("counton.strategies.streams").joinpath("multiscale.json").read_bytes()
     assert (
         hashlib.sha256(data).hexdigest()
         == "4d20e9f04daeda57f86b3c928dbbecd562970f657b94d2a195395afb6be470c3"

@@ -1,7 +1,7 @@
-"""Rows of a stream that decide what counts later, under the stream's seal.
+"""Rows of a stream that decide what counts later, under the stream's MAC.
 
 They are digests of counted users and ids, totals observed in each window, and digests of counted
-files. Each row has a digest of its contents. The seal of the stream, which needs the key, covers
+files. Each row has a digest of its contents. The MAC of the stream, which needs the key, covers
 the list of all rows with their digests: a tree of two levels. So opening a stream reads the list,
 which is short, because a row holds up to millions of numbers. The contents of a row are read and
 checked only where a run needs them, and a commit hashes only the rows that it writes.
@@ -25,7 +25,7 @@ from counton.state.sql import Connection
 Address = tuple[Any, ...]
 
 
-class SealedTable(NamedTuple):
+class AuthenticatedTable(NamedTuple):
     """A table whose rows are under the seals of their streams.
 
     Attributes:
@@ -45,7 +45,7 @@ class SealedTable(NamedTuple):
     def digest_of(self, row: Mapping[str, Any]) -> bytes:
         """Return a digest of all cells of a row, by column.
 
-        It needs no key: the seal covers it. It stands in the table itself, whose readers see the
+        It needs no key: the MAC covers it. It stands in the table itself, whose readers see the
         contents.
         """
         digest = hashlib.blake2b(self.name.encode(), digest_size=32)
@@ -64,11 +64,11 @@ class SealedTable(NamedTuple):
 
 
 #: Digests of counted users and ids, and where they counted: see `counton.state.dedup`.
-MARKS: Final = SealedTable(
+MARKS: Final = AuthenticatedTable(
     "counton_marks", ("kind", "period", "part"), (), ("marks",), "counted users or ids"
 )
 #: Totals observed in windows: see `counton.state.journal`.
-OBSERVED: Final = SealedTable(
+OBSERVED: Final = AuthenticatedTable(
     "counton_observed",
     ("step", "shape"),
     ("last", "written"),
@@ -76,26 +76,29 @@ OBSERVED: Final = SealedTable(
     "rows that were read before",
 )
 #: Digests of counted files: see `counton.state.journal`.
-SOURCES: Final = SealedTable("counton_sources", ("part",), (), ("digests",), "counted files")
+SOURCES: Final = AuthenticatedTable("counton_sources", ("part",), (), ("digests",), "counted files")
 
 
 class Entry(NamedTuple):
-    """The part of a row that the seal covers besides its address."""
+    """The part of a row that the MAC covers besides its address."""
 
     facts: tuple[Any, ...]
     digest: bytes
 
 
-class SealedRows:
-    """The rows of one stream in a table under its seal: a list of them, with their digests.
+class AuthenticatedRows:
+    """The rows of one stream in a table under its MAC: a list of them, with their digests.
 
     The list says which rows there are. A row that is missing, or is not the listed one, is refused
-    when it is read. Changes are made in the database and in the list alike, so that the next seal
+    when it is read. Changes are made in the database and in the list alike, so that the next MAC
     covers what this process has written, and nothing else.
     """
 
     def __init__(
-        self, table: SealedTable, stream_id: int, entries: Mapping[Address, Entry] | None = None
+        self,
+        table: AuthenticatedTable,
+        stream_id: int,
+        entries: Mapping[Address, Entry] | None = None,
     ) -> None:
         self.table = table
         self._stream_id = stream_id
@@ -104,7 +107,9 @@ class SealedRows:
         self._held: dict[Address, Any] = {}
 
     @classmethod
-    def read_list(cls, connection: Connection, table: SealedTable, stream_id: int) -> SealedRows:
+    def read_list(
+        cls, connection: Connection, table: AuthenticatedTable, stream_id: int
+    ) -> AuthenticatedRows:
         """List the rows of a stream, without their contents."""
         columns = (*table.address, *table.facts, "digest")
         sql = f"SELECT {', '.join(columns)} FROM {table.name} WHERE stream_id = :stream"
@@ -118,9 +123,9 @@ class SealedRows:
             raise _altered(table)
         return cls(table, stream_id, entries)
 
-    def copy(self) -> SealedRows:
+    def copy(self) -> AuthenticatedRows:
         """Return a list that may change while this one stays."""
-        copied = SealedRows(self.table, self._stream_id, self._entries)
+        copied = AuthenticatedRows(self.table, self._stream_id, self._entries)
         copied._root = self._root
         return copied
 
@@ -201,52 +206,54 @@ class SealedRows:
         return {"stream": self._stream_id, **values}
 
 
-def _altered(table: SealedTable) -> StateError:
+def _altered(table: AuthenticatedTable) -> StateError:
     return StateError(
         f"what is kept of {table.what} (table {table.name}) is not what was written: the state was "
         "altered; restore it from a copy"
     )
 
 
-class SealedContents(NamedTuple):
-    """The lists of all rows under the seal of a stream, and the seal with which they were read."""
+class AuthenticatedContents(NamedTuple):
+    """The lists of all rows under the MAC of a stream, and the MAC with which they were read."""
 
-    marks: SealedRows
-    observed: SealedRows
-    sources: SealedRows
-    seal: bytes
+    marks: AuthenticatedRows
+    observed: AuthenticatedRows
+    sources: AuthenticatedRows
+    mac: bytes
 
     @classmethod
-    def empty(cls, stream_id: int, seal: bytes = b"") -> SealedContents:
+    def empty(cls, stream_id: int, mac: bytes = b"") -> AuthenticatedContents:
         """Return the lists of a new stream."""
         return cls(
-            marks=SealedRows(MARKS, stream_id),
-            observed=SealedRows(OBSERVED, stream_id),
-            sources=SealedRows(SOURCES, stream_id),
-            seal=seal,
+            marks=AuthenticatedRows(MARKS, stream_id),
+            observed=AuthenticatedRows(OBSERVED, stream_id),
+            sources=AuthenticatedRows(SOURCES, stream_id),
+            mac=mac,
         )
 
     @classmethod
-    def read_lists(cls, connection: Connection, stream_id: int, seal: bytes) -> SealedContents:
-        """List the rows of a stream; the seal is not checked."""
+    def read_lists(
+        cls, connection: Connection, stream_id: int, mac: bytes
+    ) -> AuthenticatedContents:
+        """List the rows of a stream; the MAC is not checked."""
         return cls(
-            marks=SealedRows.read_list(connection, MARKS, stream_id),
-            observed=SealedRows.read_list(connection, OBSERVED, stream_id),
-            sources=SealedRows.read_list(connection, SOURCES, stream_id),
-            seal=seal,
+            marks=AuthenticatedRows.read_list(connection, MARKS, stream_id),
+            observed=AuthenticatedRows.read_list(connection, OBSERVED, stream_id),
+            sources=AuthenticatedRows.read_list(connection, SOURCES, stream_id),
+            mac=mac,
         )
 
-    def copy(self) -> SealedContents:
+    def copy(self) -> AuthenticatedContents:
         """Return lists that may change while these stay."""
-        return SealedContents(
+        return AuthenticatedContents(
             marks=self.marks.copy(),
             observed=self.observed.copy(),
             sources=self.sources.copy(),
-            seal=self.seal,
+            mac=self.mac,
         )
 
     @property
-    def tables(self) -> tuple[SealedRows, SealedRows, SealedRows]:
+    def tables(self) -> tuple[AuthenticatedRows, AuthenticatedRows, AuthenticatedRows]:
         """The list of each table."""
         return self.marks, self.observed, self.sources
 

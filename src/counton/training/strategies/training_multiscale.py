@@ -34,7 +34,7 @@ from counton.base.exact import check_integer
 from counton.strategies.descent import descend, on_grid
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE
-from counton.strategies.streams.octave import matrix
+from counton.strategies.streams.multiscale import matrix
 from counton.training.strategies.scaling import balance, best_shares, weighted_gram
 from counton.training.strategies.sensitivity import (
     by_schedule,

@@ -23,7 +23,7 @@ from counton.strategies import LeastSquaresStrategy, StreamStrategy, strategy_fr
 from counton.strategies.lines import least_squares
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import window_rounding
-from counton.strategies.streams import block_tree, solved
+from counton.strategies.streams import block_tree, least_squares_strategy
 from counton.tables import Dense, Haar, Hats
 from counton.testing import HashedNoise
 from counton.testing.rows import columns_in_order, largest_entry
@@ -109,8 +109,8 @@ def test_what_is_solved_approximately_never_changes_a_value(
         wrong.append(off)
         with monkeypatch.context() as patch:
             patch.setattr(least_squares, "_RESERVE", reserve)
-            patch.setattr(solved, "_SOLVED", chunk)
-            patch.setattr(solved, "_PASSED", chunk)
+            patch.setattr(least_squares_strategy, "_SOLVED", chunk)
+            patch.setattr(least_squares_strategy, "_PASSED", chunk)
             again = strategy_from_dict(strategy.to_dict())
             assert (again.noise(table, window) == usual).all()
         assert len(solves) > (3 if chunk == 1 else 1), "digits were enough at once"
@@ -168,7 +168,7 @@ def test_wide_noise_is_added_up_by_a_second_modulus(
 
     # As if int64 alone had less room than it has.
     monkeypatch.setattr(least_squares, "_ALONE", 22)
-    monkeypatch.setattr(solved, "modulo_prime", counted)
+    monkeypatch.setattr(least_squares_strategy, "modulo_prime", counted)
     assert (strategy.noise(table, range(1, strategy.horizon + 1)) == noise).all()
     assert used
 
@@ -218,7 +218,7 @@ def test_long_horizons_agree_with_single_steps(monkeypatch: pytest.MonkeyPatch) 
         return found + [strategy.overall_variance(m, "windows") for m in ("mean", "max")]
 
     usual = [overall(strategy) for strategy in strategies]
-    monkeypatch.setattr(solved, "_CHUNK", 10)
+    monkeypatch.setattr(least_squares_strategy, "_CHUNK", 10)
     for strategy, expected in zip(strategies, usual, strict=True):
         assert overall(strategy) == pytest.approx(expected, rel=1e-12)
 

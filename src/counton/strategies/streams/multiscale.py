@@ -30,8 +30,8 @@ commutes with a change of z by -d C e_i.
   is computed by least squares, and rounded.
 
 Norms are computed in integers, so they are exact for these columns. The tables come with the
-package (``octave.json``); ``make octave`` computes them. A bad table would only make the norms, and
-so the noise, larger.
+package (``multiscale.json``); ``make multiscale`` computes them. A bad table would only make the
+norms, and so the noise, larger.
 
 This mechanism, and its proof of privacy, are counton's own and not in the papers.
 """
@@ -78,7 +78,7 @@ CHOOSING = 3
 LOWEST = 4
 #: The tables of the package are multiples of 2^-12.
 TABLE_BITS = 12
-_FILE = "octave.json"
+_FILE = "multiscale.json"
 #: On levels below the highest ones, a column is 0 at nodes further than this from the step.
 _WIDTH = 2 * REACH + 8
 #: Below the highest levels a column has this many nodes before and after its step.
@@ -123,7 +123,7 @@ class Tables(NamedTuple):
 
 @lru_cache(maxsize=1)
 def load_shipped() -> dict[str, Any]:
-    """Return the content of ``octave.json``: tables and weights that a search found."""
+    """Return the content of ``multiscale.json``: tables and weights that a search found."""
     return dict(json.loads(files(__package__).joinpath(_FILE).read_text(encoding="ascii")))
 
 

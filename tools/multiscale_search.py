@@ -1,4 +1,4 @@
-"""The search for what `counton.strategies.streams.octave` ships: short columns, and weights.
+"""The search for what `counton.strategies.streams.multiscale` ships: short columns, and weights.
 
 *Tables* say what a column is near its step (``OctaveColumns``). There is one table for each value
 of three bits of the step. The cost of a level is a quadratic form for each of 16 patterns of four
@@ -11,7 +11,7 @@ norm of a column and the mean (or largest) variance. This product is not convex,
 logarithms, but it is smooth. Descent by L-BFGS, with the exact gradient, begins with equal weights;
 it ends at the same values wherever it begins. Maxima are smoothed to p-norms.
 
-`make octave` runs it: about twelve minutes on one processor. Its results can differ in the last
+`make multiscale` runs it: about twelve minutes on one processor. Its results can differ in the last
 digits between processors, so they are shipped. Streams are bound to them: the results that a
 released version has shipped never change.
 """
@@ -28,8 +28,8 @@ import numpy as np
 
 from counton.base.arrays import Floats, Integers, integers_to_text
 from counton.strategies import Metric
-from counton.strategies.streams import octave
-from counton.strategies.streams.octave import (
+from counton.strategies.streams import multiscale
+from counton.strategies.streams.multiscale import (
     CHOOSING,
     CLIMB,
     LENGTHS,
@@ -292,8 +292,8 @@ def run(path: Path, levels: Iterable[int] = LEVELS) -> None:
     for name, table in (("lowest", lowest), ("inside", inside)):
         kept[name] = integers_to_text(np.rint(table * 2.0**TABLE_BITS).astype(np.int64))
     path.write_text(json.dumps(kept, indent=0), encoding="ascii")
-    octave.load_shipped.cache_clear()
-    octave.tables.cache_clear()
+    multiscale.load_shipped.cache_clear()
+    multiscale.tables.cache_clear()
     metrics: tuple[Metric, ...] = ("mean", "max")
     for metric in metrics:
         for upper in levels:
@@ -306,4 +306,4 @@ def run(path: Path, levels: Iterable[int] = LEVELS) -> None:
 
 
 if __name__ == "__main__":
-    run(Path(octave.__file__).parent / "octave.json")
+    run(Path(multiscale.__file__).parent / "multiscale.json")
