@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from keys import chosen_key
 
 from counton import (
     ZCDP,
@@ -14,7 +15,6 @@ from counton import (
     Counter,
     Decayed,
     Distinct,
-    Key,
     PureDP,
     Rolling,
     Stack,
@@ -154,7 +154,7 @@ def test_statistics_are_planned_with_rolling_sums() -> None:
 
 def test_counter_of_a_plan_states_the_errors_of_its_releases() -> None:
     best = plan(60, GAUSSIAN, workload=Rolling(7)).best
-    counter = Counter.of(best, Key.generate())
+    counter = Counter.of(best, chosen_key())
     for _ in range(20):
         release = counter.release(3)
     total = float(best.errors.window_std([0], [20])[0])

@@ -1035,6 +1035,40 @@ class Errors:
         deviation: NDArray[np.float64] = self.in_data_units(np.sqrt(variance))
         return deviation
 
+    def window_covariance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Return the covariance matrix of the noise in sums over steps start + 1 to stop.
+
+        It is for one cell, in squared data units. The variance of the difference of two sums, such
+        as week on week, is the sum of their variances less twice their covariance.
+
+        Args:
+            starts, stops: one start and one stop for each sum.
+
+        Raises:
+            InvalidInputError: ends that are not integers, below 0, or in the wrong order.
+            HorizonExceededError: an end beyond the horizon.
+
+        >>> from counton import Rolling, ZCDP, plan
+        >>> errors = plan(365, ZCDP(0.5), workload=Rolling(7)).best.errors
+        >>> covariance = errors.window_covariance([286, 293], [293, 300])
+        >>> float((covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]) ** 0.5) < 2.7
+        True
+        """
+        first, last = check_ends(self.strategy, starts, stops)
+        ends = np.concatenate([first.ravel(), last.ravel()])
+        low = np.minimum(ends[:, None], ends[None, :])
+        high = np.maximum(ends[:, None], ends[None, :])
+        differ = low < high
+        of_ends = np.zeros(differ.shape)
+        of_ends[differ] = noise_variance(
+            self.strategy, self.distribution, high[differ], since=low[differ]
+        )
+        # Cov(b - a, d - c) = (Var(b - c) + Var(a - d) - Var(b - d) - Var(a - c)) / 2
+        count = first.size
+        crossed = of_ends[count:, :count] + of_ends[:count, count:]
+        covariance = (crossed - of_ends[count:, count:] - of_ends[:count, :count]) / 2
+        return np.asarray(covariance * float(self.in_data_units(1.0)) ** 2)
+
     def halfwidths(self, steps: Any, confidence_level: float = 0.95) -> NDArray[np.float64]:
         """Return the half-widths, in data units, of releases at ``steps``: ``(len(steps),)``.
 

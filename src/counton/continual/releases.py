@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,10 @@ from counton.base.errors import InvalidInputError
 from counton.base.exact import quantity, quote
 from counton.continual.design import Design
 from counton.privacy import ContributionBound, Guarantee
+
+if TYPE_CHECKING:
+    from counton.continual.recent_numbers import RecentNumbers
+    from counton.strategies.workloads import RecentWorkload
 
 
 class PublicNumbers:
@@ -135,15 +139,15 @@ class StepRelease(PublicNumbers):
         They have the stream's shape, with one interval for each cell.
         """
         half = np.array(self._design.errors.cell_halfwidth(*self.ends, confidence_level))
-        low, high = _around(np.asarray(self.value), half)
+        low, high = around(np.asarray(self.value), half)
         return (low, high) if low.ndim else (low.item(), high.item())
 
     @override
     def table_columns(self, confidence_level: float = 0.95) -> dict[str, NDArray[Any]]:
         first = {} if self.between is None else {"first_window": self.between[1].step + 1}
-        about = {"window_index": self.step, **first, **_cells(np.shape(self.value))}
+        about = {"window_index": self.step, **first, **cell_columns(np.shape(self.value))}
         interval = self.interval(confidence_level)
-        return _columns(about, self.value, self.std, interval, confidence_level)
+        return table_of(about, self.value, self.std, interval, confidence_level)
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -256,23 +260,37 @@ class Releases(PublicNumbers):
         std = float(terms.errors.std(range(step, step + 1))[0])
         return StepRelease(step, value if terms.shape else value.item(), std, terms)
 
+    def recent(self, workload: RecentWorkload) -> RecentNumbers:
+        """Return sums over recent steps, such as those of the last 7, with noise and intervals.
+
+        Args:
+            workload: ``Rolling(7)``, ``Decayed(7)`` or ``Stack([1, 7, 28])``. A stream that was
+                planned for it has the least noise.
+
+        Raises:
+            InvalidInputError: no workload, or releases that do not begin with step 1.
+        """
+        from counton.continual.recent_numbers import RecentNumbers
+
+        return RecentNumbers.of(self, workload)
+
     def interval(self, confidence_level: float = 0.95) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the ends of intervals, each with probability ``confidence_level``, shaped like
         ``values``."""
         half = self._design.errors.halfwidths(self.steps, confidence_level)
-        return _around(self.values, half.reshape(-1, *(1,) * (self.values.ndim - 1)))
+        return around(self.values, half.reshape(-1, *(1,) * (self.values.ndim - 1)))
 
     def table_columns(self, confidence_level: float = 0.95) -> dict[str, NDArray[Any]]:
         """Return the columns of `table` as arrays."""
         cells = max(math.prod(self._design.shape), 1)
         about = {"window_index": np.repeat(np.asarray(self.steps), cells)}
-        about |= _cells(self._design.shape, len(self.steps))
+        about |= cell_columns(self._design.shape, len(self.steps))
         std = np.repeat(self.std(), cells)
         interval = self.interval(confidence_level)
-        return _columns(about, self.values, std, interval, confidence_level)
+        return table_of(about, self.values, std, interval, confidence_level)
 
 
-def _around(values: NDArray[Any], half: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
+def around(values: NDArray[Any], half: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return values - half and values + half, as integers if both are whole."""
     if values.dtype.kind == "i" and np.all(half == np.rint(half)):
         whole = half.astype(np.int64)
@@ -281,7 +299,7 @@ def _around(values: NDArray[Any], half: NDArray[np.float64]) -> tuple[NDArray[An
     return np.asarray(exact - half), np.asarray(exact + half)
 
 
-def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, NDArray[Any]]:
+def cell_columns(shape: tuple[int, ...], times: int = 1) -> dict[str, NDArray[Any]]:
     """Return the indices of all cells, a column for each axis, repeated ``times`` times."""
     indices = [np.tile(index.ravel(), times) for index in np.indices(shape)]
     if len(indices) == 1:
@@ -289,7 +307,7 @@ def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, NDArray[Any]]:
     return {f"cell_{axis}": index for axis, index in enumerate(indices)}
 
 
-def _columns(
+def table_of(
     about: Mapping[str, Any], value: Any, std: Any, interval: tuple[Any, Any], level: float
 ) -> dict[str, NDArray[Any]]:
     """Return a table as arrays: the columns ``about``, and those of estimate and interval."""

@@ -7,8 +7,9 @@ from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
+from keys import chosen_key
 
-from counton import ZCDP, Counter, Key, PureDP
+from counton import ZCDP, Counter, PureDP
 from counton.base.distributions import DiscreteGaussian
 from counton.base.errors import InvalidInputError
 from counton.strategies import (
@@ -182,7 +183,7 @@ def test_measured_noise_has_the_stated_error() -> None:
     root = Rolling(7).root(120)
     draws = 4000
     counter = Counter(
-        root, ZCDP(0.5), key=Key.generate(), name="rolling", shape=(draws,)
+        root, ZCDP(0.5), key=chosen_key(), name="rolling", shape=(draws,)
     )  # the noise of cells is independent
     counts = np.random.default_rng(1).integers(0, 50, (120, draws))
     released = counter.release_many(counts).values
@@ -288,5 +289,5 @@ def test_laplace_noise_uses_the_sum_of_magnitudes() -> None:
     root = Rolling(2).root(None)
     magnitudes = float(np.abs(root.band.numerators).sum()) / 2.0**root.band.bits
     assert float(root.l1_sensitivity()) == magnitudes
-    counter = Counter(root, PureDP(1), key=Key.generate(), name="laplace")
+    counter = Counter(root, PureDP(1), key=chosen_key(), name="laplace")
     assert counter.design.distribution.family == "laplace"
