@@ -23,6 +23,7 @@ from counton import (
 from counton.base.errors import InvalidInputError
 from counton.base.series import PlannedSeries
 from counton.continual.intervals import Errors
+from counton.planning.lower_bounds import least_recent_variance
 from counton.planning.recent_sums import reach_of
 from counton.privacy import ContributionBound, Guarantee
 from counton.strategies import Independent, NormalisedSqrt, SqrtToeplitz, matrices
@@ -203,3 +204,37 @@ def test_errors_of_releases_have_no_workload() -> None:
     errors: Errors = plan(30, GAUSSIAN).best.errors
     with pytest.raises(InvalidInputError, match="such as Rolling"):
         errors.recent_stds([1])
+
+
+@pytest.mark.parametrize(
+    ("workload", "steps", "bound"),
+    [
+        (Rolling(7), 365, 1.7699),
+        (Rolling(28), 365, 2.2902),
+        (Rolling(365), 365, 2.5832),
+        (Decayed(7), 365, 1.4642),
+        (Decayed(90), 365, 2.1570),
+    ],
+    ids=str,
+)
+def test_lower_bounds_are_nuclear_norms(workload: RecentWorkload, steps: int, bound: float) -> None:
+    assert least_recent_variance(workload, steps) ** 0.5 == pytest.approx(bound, abs=6e-5)
+
+
+def test_lower_bound_of_long_streams_adds_up_blocks() -> None:
+    # The bounds of 3,653 steps are 1.7775 and 2.7974.
+    for width, bound in ((7, 1.7775), (91, 2.7974)):
+        least = least_recent_variance(Rolling(width), 3653) ** 0.5
+        assert 0.97 * bound < least < bound + 1e-4
+
+
+def test_plans_state_how_far_from_the_bound_they_are() -> None:
+    for workload in (Rolling(7), Decayed(7), Stack([1, 7, 28]), Stack([1, 7], totals=1)):
+        result = plan(365, GAUSSIAN, workload=workload)
+        gaussian, other = result.factors
+        assert 1 <= gaussian.factor < 1.02
+        assert gaussian.source == "nuclear norm of the sums (counton)"
+        assert other.factor > gaussian.factor
+        assert result.least_std()["gaussian"] == pytest.approx(gaussian.at_least)
+    laplace = plan(365, LAPLACE, workload=Rolling(28)).factors
+    assert laplace[0].factor > 1.5
