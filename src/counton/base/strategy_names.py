@@ -53,7 +53,10 @@ PAPERS = {
     "smooth-paper": EVEN_SMOOTH,
     "sqrt-paper": SQUARE_ROOT,
 }
-#: All families, by their names in options.
+#: Families for sums over recent steps, by their names; only plans of such sums consider them.
+RECENT_FAMILIES = {family.name: (family,) for family in (BANDED_ROOT, RECENT_HATS)}
+#: All other families, by their names in options.
 FAMILIES: dict[str, tuple[StrategyFamily, ...]] = {}
 for _family in [member for member in globals().values() if isinstance(member, StrategyFamily)]:
-    FAMILIES[_family.name] = (*FAMILIES.get(_family.name, ()), _family)
+    if _family.name not in RECENT_FAMILIES:
+        FAMILIES[_family.name] = (*FAMILIES.get(_family.name, ()), _family)

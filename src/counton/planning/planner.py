@@ -604,7 +604,8 @@ def ranked_designs(
     out."""
     listed = None if strategies is None else [*strategies]
     names_asked = {strategy for strategy in listed or () if isinstance(strategy, str)}
-    _check_names(names_asked)
+    known = names.FAMILIES if workload is None else {**names.FAMILIES, **names.RECENT_FAMILIES}
+    _check_names(names_asked, known)
     check_metric(metric, release)
     if horizon is None:
         if expected_windows is None:
@@ -641,9 +642,7 @@ def ranked_designs(
             # Noise that is too wide for this strategy may not be for another one.
             with suppress(InvalidInputError):
                 return [design(best.strategy_family, strategy)], []
-    families_asked = {
-        family.words for name in names_asked for family in names.FAMILIES.get(name, ())
-    }
+    families_asked = {family.words for name in names_asked for family in known.get(name, ())}
     ranks = listed is None or "auto" in names_asked
     published = names.PUBLISHED in names_asked
     norms = tuple(NORMS[family] for family in guarantee.families)
@@ -714,8 +713,8 @@ def ranked_designs(
     return choices, notes
 
 
-def _check_names(names_asked: set[str]) -> None:
-    known_names = (*names.FAMILIES, names.PUBLISHED, *names.PAPERS)
+def _check_names(names_asked: set[str], families: Mapping[str, tuple[StrategyFamily, ...]]) -> None:
+    known_names = (*families, names.PUBLISHED, *names.PAPERS)
     if unknown := sorted(names_asked - {"auto", *known_names}):
         raise InvalidInputError(
             f"{param('strategy', unknown[0])} is not known; give one of "

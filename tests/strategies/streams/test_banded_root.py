@@ -131,6 +131,21 @@ def test_long_horizon_sensitivity_bounds_all_pairs_of_columns() -> None:
     assert worst <= sensitivities(root, steps=3, separation=40).l2_squared
 
 
+@pytest.mark.parametrize("weight_bits", [0, 8])
+def test_columns_with_opposite_signs_do_not_cancel_in_several_steps(weight_bits: int) -> None:
+    # On this horizon not all sets of steps are tried.
+    root = BandedRoot(200, (16, -12, -1), 4, weight_bits)
+    matrix = written_out(root)
+    for lag in (1, 2):
+        columns = matrix[:, ::lag][:, :4]
+        apart = matrix[:, [0, lag]].T @ matrix[:, [0, lag]]
+        assert apart[0, 1] < 0
+        assert root._products[lag] >= -apart[0, 1]
+        change = columns @ np.array([1, -1, 1, -1])
+        moved = sensitivities(root, steps=4, separation=lag)
+        assert (change**2).sum() <= moved.l2_squared < 16 * sensitivities(root).l2_squared
+
+
 def test_factorisation_is_exact_with_fractions() -> None:
     for root in (Rolling(3).root(7, 1), Stack({1: 1, 2: 1}).root(7, 1)):
         reads, enters = matrices(root)
