@@ -192,11 +192,11 @@ def job_file_part() -> str:
         model = model_of(statistic)
         for name, field in model.model_fields.items():
             if name != "statistic":
-                known = variants.setdefault(str(field.alias or name), [])
-                _add_variant(known, model, name, statistic)
+                same_key = variants.setdefault(str(field.alias or name), [])
+                _add_variant(same_key, model, name, statistic)
     parts = []
     for heading in ("Events", *HEADINGS):
-        keys = [key for key, known in variants.items() if _heading_of(known[0]) == heading]
+        keys = [key for key, of_key in variants.items() if _heading_of(of_key[0]) == heading]
         if keys:
             parts.append(f"## {heading.removesuffix('s')} options\n")
             parts += [_entry(key, variants[key]) for key in keys]
@@ -207,14 +207,15 @@ def job_file_part() -> str:
     return "\n".join(parts)
 
 
-def _add_variant(known: list[Variant], model: type[Section], name: str, statistic: str) -> None:
+def _add_variant(variants: list[Variant], model: type[Section], name: str, statistic: str) -> None:
+    """Add a statistic to the variant with the same meaning, or add a new variant."""
     new = Variant(model, name, [statistic])
-    for variant in known:
+    for variant in variants:
         is_same = variant.field.description == new.field.description
         if is_same and choices_text(variant.field) == choices_text(new.field):
             variant.statistics.append(statistic)
             return
-    known.append(new)
+    variants.append(new)
 
 
 def _heading_of(variant: Variant) -> str:
@@ -280,8 +281,8 @@ def type_in_words(field: FieldInfo) -> tuple[str, str]:
     if choices:
         return "text", choices
     for annotation in _annotations(field):
-        for known, words, allowed in _TYPES:
-            if annotation == known:
+        for listed_type, words, allowed in _TYPES:
+            if annotation == listed_type:
                 return words, allowed
     return OTHER_TYPE
 

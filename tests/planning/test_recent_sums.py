@@ -155,7 +155,7 @@ def test_statistics_are_planned_with_rolling_sums() -> None:
 
 def test_counter_of_a_plan_states_the_errors_of_its_releases() -> None:
     best = plan(60, GAUSSIAN, workload=Rolling(7)).best
-    counter = Counter.of(best, chosen_key())
+    counter = Counter.from_design(best, chosen_key())
     for _ in range(20):
         release = counter.release(3)
     total = float(best.errors.window_std([0], [20])[0])

@@ -43,9 +43,17 @@ LONG = (
     "concepts/state-and-keys",
     "getting-started/from-python",
     "guarantees/verification",
+    "guides/keys-and-backups",
     "guides/operate",
     "guides/training",
     "papers/constants",
+    *(
+        f"reference/commands/{command}"
+        for command in (
+            *("annotate", "backup", "close", "erase-user", "export", "inspect", "ledger"),
+            *("methods", "publish", "verify"),
+        )
+    ),
     "reference/papers",
     "reference/strategies",
     "research/extend",

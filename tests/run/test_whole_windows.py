@@ -453,7 +453,7 @@ def test_differing_windows_are_those_that_differ() -> None:
             wanted.append((one, *both, new + alike, gone + alike, one > 20))
     spec = plan_stream(Job("count", "e.csv", "s.db", **DAYS, allowed_lateness="10d"), ())
     terms = spec.terms
-    measurement = Measurement.of(
+    measurement = Measurement.for_statistic(
         spec.accumulator_statistic, terms.group_statistic, None, is_of_each_group=False
     )
     for last, found in ((30, wanted), (0, [])):

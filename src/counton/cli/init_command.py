@@ -71,7 +71,7 @@ _JOB_OPTIONS = (
 _HELP = {
     "stream": "Name of the stream. [default: the name of the events' file]",
     "output": f"File for the released numbers ({TABLE_ENDINGS}). "
-    "[default: beside the events, as CSV]",
+    "[default: next to the rows, as CSV]",
 }
 #: Columns of whole numbers that a remark names.
 _SHOWN_COLUMNS = 3

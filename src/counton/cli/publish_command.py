@@ -24,7 +24,7 @@ from counton.cli.parameters import json_option, state_argument
     help="Confidence level of the intervals. [default: as before, or 0.95]",
 )
 @option("--remove", is_flag=True, help="Remove the stream's rows from the database instead.")
-@option("--key", help="Where the key is, if not beside the state.")
+@option("--key", help="Where the key is: a file, env:NAME or command:... [default: STATE.key]")
 @json_option
 def publish(
     state: str,

@@ -149,7 +149,7 @@ class Counter:
         self._begin(terms, key, StreamProgress.start(terms))
 
     @classmethod
-    def of(cls, terms: Design, key: Key) -> Counter:
+    def from_design(cls, terms: Design, key: Key) -> Counter:
         """Return a new counter of the stream with this design, before its first step."""
         counter = cls.__new__(cls)
         counter._begin(terms, key, StreamProgress.start(terms))
@@ -160,7 +160,7 @@ class Counter:
         self.key_fingerprint = key.fingerprint
         # A plan's errors may be of sums over recent steps; those of the counter are of releases.
         released = terms.errors_of._replace(workload=None)
-        self.design = replace(terms.under(self.key_fingerprint), errors_of=released)
+        self.design = replace(terms.bound_to_key(self.key_fingerprint), errors_of=released)
         width = None if terms.counters is None else len(done.sums)
         #: The noise of the next steps, computed when a step is released.
         self._lookahead = NoiseCache(terms.strategy, terms.noise_field(key, width))

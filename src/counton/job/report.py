@@ -134,7 +134,7 @@ Members = Annotated[
 class ReportJob(
     OverOptions, SeriesOptions, UnlistedGroupOptions, GroupOptions, UserRowOptions, Job
 ):
-    """Several statistics of the same rows, under one guarantee and one bound on people."""
+    """Several statistics of the same rows, under one guarantee and one bound on users."""
 
     heading = "Statistic"
     scope = STREAM
@@ -143,7 +143,7 @@ class ReportJob(
         "Statistics by name, each with its options; in a command, a TOML or JSON file."
     )
     summary: ClassVar[str] = (
-        "Several statistics of the same rows, under one guarantee and one bound on people."
+        "Several statistics of the same rows, under one guarantee and one bound on users."
     )
     also_called: ClassVar[tuple[str, ...]] = ("several", "dashboard")
     example: ClassVar[Mapping[str, str]] = {"statistics": "numbers.json"}

@@ -35,7 +35,7 @@ class CountColumnOptions(Section):
     heading = "Statistic"
     scope = STREAM
     count_column: v.Column | None = option(
-        "Column with the number of events that each row stands for."
+        "Column with the number of events that each row represents."
     )
 
 
@@ -174,13 +174,13 @@ class TopKJob(
 
 
 class DistinctJob(OverOptions, SeriesOptions, UnlistedGroupOptions, GroupOptions, UserOptions, Job):
-    """How many different users there are so far; each counts once, for ever."""
+    """The number of different users; each counts once in the stream."""
 
     heading = "Contributions"
     scope = STREAM
     statistic: Literal["distinct"] = "distinct"
     distinct_users: bool = option("Each user counts once, as always here.", default=False)
-    summary: ClassVar = "How many different users there are so far."
+    summary: ClassVar = "The number of different users."
     also_called: ClassVar = ("unique", "uniques", "users", "visitors")
     example: ClassVar = {"user": "visitor"}
     needs: ClassVar = ("user",)

@@ -247,12 +247,12 @@ class Release:
         sums, such as a quantile, each of the two intervals gets half of the error probability.
 
         Args:
-            one, other: a group; several groups that are added up; or a mapping from groups to
+            groups, other: a group; several groups that are added up; or a mapping from groups to
                 weights. Without groups, the name of a number: ``"mean"``, ``"CA/Napa"``, or
                 ``"all"``.
-            steps: of ``one``; ``"25:48"`` or days as in ``"2024-03-18:2024-03-24"``, each including
-                both ends; a ``range``; or None: all.
-            other_steps: of ``other``; None: those of ``one``.
+            steps: of ``groups``; ``"25:48"`` or days as in ``"2024-03-18:2024-03-24"``, each
+                including both ends; a ``range``; or None: all.
+            other_steps: of ``other``; None: those of ``groups``.
             of: the number of each group, such as ``"mean"`` or ``"0.9"``, if it has several.
             beside: another stream, which has the group ``other``.
             at_once: number of answers whose intervals hold together (Bonferroni).

@@ -149,7 +149,7 @@ class ReleaseData:
             published: Any = read_only(flat)
             shown = shown.of_ranking() if definition.ranks else EVERYTHING
         else:
-            published = StatisticResults.of(definition.statistic, readable, values)
+            published = StatisticResults.from_values(definition.statistic, readable, values)
         return cls(
             *(definition, terms, steps, published, check_confidence_level(level)),
             shown=shown,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -311,60 +311,33 @@ def _with_steps(table: pl.DataFrame) -> pl.DataFrame:
 
 def _cells(file: _File, definition: ReleaseMetadata, terms: Design, level: float) -> ReleaseData:
     """Return the counts or sums that a file contains."""
-    rows = file.rows
     since = _since(file.described)
     if since is not None and definition.windows.lags:  # versions may be of later steps
         last_step = terms.strategy.horizon or 0
         since = {group: first for group, first in since.items() if first <= last_step}
     groups = definition.groups if since is None else tuple(since)
-    place = {group: number for number, group in enumerate(groups)}
     last = file.last() or int(file.described["steps"])
-    whole = terms.contribution.resolution is None and not terms.strategy.facts.fraction_bits
-    zeros = np.zeros((last, len(groups)), np.int64 if whole else np.float64)
-    needed = ["series", "estimate", *(["group"] if len(groups) > 1 else [])]
-    unit = float(terms.units.released)
-    lost = [name for name in needed if name not in rows.columns]
-    if lost:
-        raise InvalidInputError(
-            f"{file.label!r} has no column {lost[0]!r} any more: give the file with it"
-        )
-    rows = rows.drop_nulls("estimate")  # a removed number counts as a missing row
-    named = rows["group"] if "group" in rows.columns else pl.Series([groups[0]] * rows.height)
-    other = set(named.unique().to_list()) - set(place)
-    if other:
-        raise InvalidInputError(
-            f"{file.label!r} has a group {sorted(map(str, other))[0]!r}, which its description "
-            "does not list: give the file as counton wrote it"
-        )
-    step_places = rows["window_index"].to_numpy() - 1
-    group_places = step_places
-    if place:
-        group_places = named.replace_strict(place, return_dtype=pl.Int64).to_numpy()
-    number = rows["estimate"].cast(pl.Float64).to_numpy()
-    if not np.isfinite(number).all():
-        raise InvalidInputError(f"{file.label!r} has an estimate that is not a number: correct it")
-    if not np.allclose(number / unit, np.rint(number / unit), 1e-9, 1e-6):
-        raise InvalidInputError(
-            f"{file.label!r} has an estimate that is not a multiple of {unit:g}, but all released "
-            "numbers are: give the file as counton wrote it"
-        )
-    estimates = rows["estimate"].cast(pl.Int64).to_numpy() if whole else number
+    rows = _rows_of_groups(file, groups)
+    estimates = _estimates(file.label, rows, terms)
+    step_index = rows["window_index"].to_numpy() - 1
+    group_index = rows["group_index"].to_numpy()
+    zeros = np.zeros((last, len(groups)), estimates.dtype)
     by_series: dict[str, Any] = {}
     is_present = np.ones(zeros.shape, np.bool_)
     for series in definition.series_names:
         is_of_series = (rows["series"] == series).fill_null(value=False).to_numpy()
-        at = step_places[is_of_series], group_places[is_of_series]
+        at = step_index[is_of_series], group_index[is_of_series]
         by_series[series] = zeros.copy()
         by_series[series][at] = estimates[is_of_series]
         has_row = np.zeros(zeros.shape, np.bool_)
         has_row[at] = True
         is_present &= has_row
-    values: Any
-    values, *own_windows = by_series.values()
     expected = np.ones_like(is_present)
     if since is not None:
         starts = np.array([since[group] for group in groups], np.int64) - definition.windows.lags
         expected = np.arange(1, last + 1)[:, None] >= starts
+    values: Any
+    values, *own_windows = by_series.values()
     numbers = ReleaseData.of(
         definition,
         terms,
@@ -381,6 +354,44 @@ def _cells(file: _File, definition: ReleaseMetadata, terms: Design, level: float
     return numbers.only(
         steps, kept_groups if len(kept_groups) < len(groups) and kept_groups else None
     )
+
+
+def _rows_of_groups(file: _File, groups: Sequence[str]) -> pl.DataFrame:
+    """Return the rows with a number, and with the index of their group in ``group_index``."""
+    rows = file.rows
+    needed = ["series", "estimate", *(["group"] if len(groups) > 1 else [])]
+    lost = [name for name in needed if name not in rows.columns]
+    if lost:
+        raise InvalidInputError(
+            f"{file.label!r} has no column {lost[0]!r} any more: give the file with it"
+        )
+    rows = rows.drop_nulls("estimate")  # a removed number counts as a missing row
+    named = rows["group"] if "group" in rows.columns else pl.Series([groups[0]] * rows.height)
+    place = {group: number for number, group in enumerate(groups)}
+    other = set(named.unique().to_list()) - set(place)
+    if other:
+        raise InvalidInputError(
+            f"{file.label!r} has a group {sorted(map(str, other))[0]!r}, which its description "
+            "does not list: give the file as counton wrote it"
+        )
+    if not place:
+        return rows.with_columns(group_index=pl.lit(0, pl.Int64))
+    return rows.with_columns(group_index=named.replace_strict(place, return_dtype=pl.Int64))
+
+
+def _estimates(label: str, rows: pl.DataFrame, terms: Design) -> NDArray[Any]:
+    """Return the numbers of a file: integers if all are whole; refuse what was not released."""
+    number = rows["estimate"].cast(pl.Float64).to_numpy()
+    if not np.isfinite(number).all():
+        raise InvalidInputError(f"{label!r} has an estimate that is not a number: correct it")
+    unit = float(terms.units.released)
+    if not np.allclose(number / unit, np.rint(number / unit), 1e-9, 1e-6):
+        raise InvalidInputError(
+            f"{label!r} has an estimate that is not a multiple of {unit:g}, but all released "
+            "numbers are: give the file as counton wrote it"
+        )
+    is_whole = terms.contribution.resolution is None and not terms.strategy.facts.fraction_bits
+    return rows["estimate"].cast(pl.Int64).to_numpy() if is_whole else number
 
 
 def _since(described: Mapping[str, Any]) -> dict[str, int] | None:

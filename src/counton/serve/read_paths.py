@@ -16,6 +16,7 @@ from counton.continual.intervals import check_confidence_level
 from counton.run.output_files import escape_formulas
 from counton.serve.access import Access
 from counton.serve.answers import LongAnswers
+from counton.serve.pages import Page
 from counton.serve.public_series import Journal, json_rows, refuse_many_rows
 from counton.serve.settings import MOST_NAME
 
@@ -69,7 +70,7 @@ def router(
     paths = APIRouter(
         prefix="/v1/streams",
         tags=["read"],
-        dependencies=[access.needs("read")],
+        dependencies=[access.dependency("read")],
         responses={
             status: {"description": why}
             for status, why in {
@@ -172,17 +173,9 @@ def router(
         ]
 
         def make() -> Response:
-            result = journal.page(groups, start, until, chosen_series, level, last, page)
             facts = {"name": name, "confidence_level": level, **journal.promise()}
-            facts["description"] = "release"  # its address, as seen from that of the numbers
-            after = None
-            if result.next is not None:
-                after = "series?" + urlencode([*parameters, ("page", str(result.next))])
-            rows = {"columns": result.table.columns, "rows": json_rows(result.table), "next": after}
-            headers: dict[str, str] = {}
-            if after is not None and len(after) <= _LINK_BYTES:
-                headers["Link"] = f'<{after}>; rel="next"'
-            return JSONResponse({**facts, **rows}, headers=headers)
+            result = journal.page(groups, start, until, chosen_series, level, last, page)
+            return _json_page(result, facts, parameters)
 
         return answer(make, is_long=is_long)
 
@@ -194,6 +187,32 @@ def router(
         return answer_in_parts(parts, "application/json", is_long=journal.has_many_rows())
 
     return paths
+
+
+def _json_page(
+    page: Page, facts: Mapping[str, Any], parameters: Sequence[tuple[str, str]]
+) -> JSONResponse:
+    """Return a page of a series with the address of the next one.
+
+    Args:
+        page: the rows, and where the next page begins.
+        facts: public facts of the stream.
+        parameters: those of the request that the next page shares.
+    """
+    following = None
+    if page.next is not None:
+        following = "series?" + urlencode([*parameters, ("page", str(page.next))])
+    headers: dict[str, str] = {}
+    if following is not None and len(following) <= _LINK_BYTES:
+        headers["Link"] = f'<{following}>; rel="next"'
+    answer = {
+        **facts,
+        "description": "release",  # its address, as seen from that of the numbers
+        "columns": page.table.columns,
+        "rows": json_rows(page.table),
+        "next": following,
+    }
+    return JSONResponse(answer, headers=headers)
 
 
 def _release_parts(journal: Journal) -> Iterator[bytes]:

@@ -20,7 +20,7 @@ from counton.serve.bodies import ENCODINGS, JSON_LINES, TooLargeError, decompres
 from counton.serve.read_paths import UNSURE, check_name, later
 from counton.serve.served_jobs import explain
 from counton.serve.service import Service
-from counton.serve.settings import BATCH_BYTES, BATCH_ROWS, MOST_NAME, WAITING_BYTES
+from counton.serve.settings import BATCH_BYTES, BATCH_ROWS, MOST_NAME, WAITING_BYTES, Settings
 from counton.serve.slots import NoPlaceError, Slots
 from counton.state.inbox import LONGEST_ID, BatchStatus
 
@@ -62,26 +62,10 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
     openers = ThreadPoolExecutor(_OPENERS, "bodies")
     workers = ThreadPoolExecutor(_WORKERS, "rows")
 
-    async def body_of(request: Request) -> bytes:
-        body = bytearray()
-        try:
-            async with asyncio.timeout(settings.timeout_seconds):
-                async for part in request.stream():
-                    body += part
-                    if len(body) > BATCH_BYTES:
-                        raise TooLargeError
-        except TimeoutError:
-            raise HTTPException(
-                408, f"the body did not come within {settings.timeout}; send it again"
-            ) from None
-        except ClientDisconnect:
-            raise HTTPException(400, "the body was not sent whole; send it again") from None
-        return bytes(body)
-
     @paths.post(
         "/{name}/batches/{batch}",
         status_code=202,
-        dependencies=[service.access.needs("write")],
+        dependencies=[service.access.dependency("write")],
         responses={
             status: {"description": why}
             for status, why in {
@@ -115,23 +99,12 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
     ) -> JSONResponse:
         """Send rows. They are acknowledged when they are committed, and counted once."""
         check_name(name, service.served, service.failed)
-        media = request.headers.get("content-type", "").split(";")[0].strip().lower()
-        encoding = request.headers.get("content-encoding", "identity").strip().lower()
-        if media not in JSON_LINES:
-            raise HTTPException(415, f"the Content-Type must be {JSON_LINES[0]}; send JSON lines")
-        if encoding not in ENCODINGS:
-            raise HTTPException(
-                415, f"the Content-Encoding must be one of {', '.join(ENCODINGS)}; use one of them"
-            )
-        state = service.state_of(name)
-        if service.stopping.is_set():
-            raise later(503, "the service is stopping; send the batch again", 2)
-        if state.waiting_bytes > WAITING_BYTES:
-            raise later(503, "too many rows are waiting to be counted; send the batch later", 5)
+        encoding = _encoding_of(request)
+        _refuse_for_now(service, name)
         try:
             # A sender that makes no progress loses its place to the next one.
             async with receiving.hold(client_of(request.scope)):
-                body = await body_of(request)
+                body = await _receive_body(request, settings)
                 # Nothing waits before this: the batch has come when its bytes are there.
                 whole = await asyncio.wrap_future(
                     openers.submit(decompress, body, encoding, BATCH_BYTES)
@@ -163,6 +136,45 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
         return JSONResponse(verdict.answer, 202 if verdict.what == "accepted" else 200)
 
     return paths
+
+
+def _encoding_of(request: Request) -> str:
+    """Return the encoding of a body; refuse one, or a media type, that the service cannot read."""
+    media = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if media not in JSON_LINES:
+        raise HTTPException(415, f"the Content-Type must be {JSON_LINES[0]}; send JSON lines")
+    if encoding not in ENCODINGS:
+        raise HTTPException(
+            415, f"the Content-Encoding must be one of {', '.join(ENCODINGS)}; use one of them"
+        )
+    return encoding
+
+
+def _refuse_for_now(service: Service, name: str) -> None:
+    """Refuse a batch while the service stops, or too many rows wait."""
+    if service.stopping.is_set():
+        raise later(503, "the service is stopping; send the batch again", 2)
+    if service.state_of(name).waiting_bytes > WAITING_BYTES:
+        raise later(503, "too many rows are waiting to be counted; send the batch later", 5)
+
+
+async def _receive_body(request: Request, settings: Settings) -> bytes:
+    """Return the body of a request, which has a limited length and time."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(settings.timeout_seconds):
+            async for part in request.stream():
+                body += part
+                if len(body) > BATCH_BYTES:
+                    raise TooLargeError
+    except TimeoutError:
+        raise HTTPException(
+            408, f"the body did not come within {settings.timeout}; send it again"
+        ) from None
+    except ClientDisconnect:
+        raise HTTPException(400, "the body was not sent whole; send it again") from None
+    return bytes(body)
 
 
 def _take_batch(

@@ -16,14 +16,20 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from counton.base.errors import InvalidInputError, NoiseKeyError, StreamMismatchError, param
 from counton.noise import Key
 from counton.noise.key import give_name, is_same_file, refuse_key_as_place
 from counton.state.database import Database, DatabaseAddress, parse_address
 from counton.state.public_rows import public_rows
-from counton.state.rollback_guard import address_of, default_folder, latest_guard, refuse_used
+from counton.state.rollback_guard import (
+    RollbackGuard,
+    address_of,
+    default_folder,
+    latest_guard,
+    refuse_used,
+)
 from counton.state.sqlite_file import NoStateError, files_of
 
 #: A key, or where it is kept: a file, ``env:NAME``, ``command:...``, or None for ``STATE.key``.
@@ -70,7 +76,7 @@ def key_for(database: Database, fingerprint: str, salt: str | None, key: KeySour
     if isinstance(key, Key):
         loaded = key
     else:
-        loaded = elsewhere(str(key)) if path is None else _load(path, fingerprint)
+        loaded = read_named_key(str(key)) if path is None else _load(path, fingerprint)
     return loaded if salt is None or loaded.fingerprint == fingerprint else loaded.with_salt(salt)
 
 
@@ -104,7 +110,7 @@ def file_of(key: KeySource, state: DatabaseAddress) -> Path | None:
     return None if text.startswith((_ENVIRONMENT, _COMMAND)) else Path(text)
 
 
-def elsewhere(text: str) -> Key:
+def read_named_key(text: str) -> Key:
     """Read a key from ``env:NAME`` or a ``command:...``'s output."""
     if text.startswith(_ENVIRONMENT):
         name = text.removeprefix(_ENVIRONMENT)
@@ -159,6 +165,36 @@ def waiting(path: Path, fingerprint: str) -> Path:
     return path.with_name(f"{path.name}.new-{fingerprint}")
 
 
+class _UsedKey(NamedTuple):
+    """The key of a stream, by its fingerprint, and the salt with which it was derived."""
+
+    fingerprint: str
+    salt: str | None
+
+    def is_of(self, key: Key) -> bool:
+        """Return whether it is a key, or one that was derived from it with the salt."""
+        if self.fingerprint == key.fingerprint:
+            return True
+        return bool(self.salt) and self.fingerprint == key.with_salt(self.salt).fingerprint
+
+
+def _used_keys(database: Database, guard: RollbackGuard) -> list[_UsedKey]:
+    """Return the keys of all streams of a state, which must not be an old copy."""
+    with database.transaction(write=False) as connection:
+        guard.refuse_forgotten(connection)
+        return [_UsedKey(row.key_fingerprint, row.key_salt) for row in public_rows(connection)]
+
+
+def _unused_key(file: Path | None, label: str) -> NoiseKeyError:
+    """Build the error for a key beside a state that has released nothing with it."""
+    return NoiseKeyError(
+        f"key file {file} exists, but state {label} has released nothing with it, so its state "
+        "may be lost, or the key copied. A key that is used again on changed data would reveal "
+        "the change: restore the state of this key, or move the key away, and a new one is made; "
+        f"if you made the key for this state, name it: {param('key', file)}"
+    )
+
+
 @contextmanager
 def for_creation(
     state: State | Database, key: KeySource, place: State | None = None
@@ -194,13 +230,11 @@ def for_creation(
                 database = Database(state)
         raw = key if isinstance(key, Key) else None
         folder = default_folder() if place is None else address_of(place)
-        used: list[Any] = []
+        used: list[_UsedKey] = []
         if database is not None:
             guard = latest_guard(database, place)
             folder = guard.folder or folder
-            with database.transaction(write=False) as connection:
-                guard.refuse_forgotten(connection)
-                used = [(row.key_fingerprint, row.key_salt) for row in public_rows(connection)]
+            used = _used_keys(database, guard)
         new = file is not None and not file.exists()
         lost = not (used or new)
         fingerprint = None
@@ -225,19 +259,9 @@ def for_creation(
             kept = None
             publish(unnamed, file)
             return
-        loaded = elsewhere(str(key)) if file is None else Key.load(file)
-        matches = (  # either unchanged, or after the stream's salt is applied
-            theirs in (loaded.fingerprint, salt and loaded.with_salt(salt).fingerprint)
-            for theirs, salt in used
-        )
-        if key is None and not any(matches):
-            raise NoiseKeyError(
-                f"key file {file} exists, but state {address.label} has released nothing with it, "
-                "so its state may be lost, or the key copied. A key that is used again on changed "
-                "data would reveal the change: restore the state of this key, or move the key "
-                "away, and a new one is made; if you made the key for this state, name it: "
-                f"{param('key', file)}"
-            )
+        loaded = read_named_key(str(key)) if file is None else Key.load(file)
+        if key is None and not any(used_key.is_of(loaded) for used_key in used):
+            raise _unused_key(file, address.label)
         yield loaded.with_salt(), database
     except BaseException as error:
         if kept is not None and isinstance(error, Exception):

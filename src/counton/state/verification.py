@@ -192,7 +192,7 @@ def _guard_problem(
         if isinstance(key, Key):
             with reading(f"the terms of stream {row.name!r}"):
                 stream_rows.check_digest(connection, row, key)
-        lacking = guard.lacks(connection, GuardPosition.of(row))
+        lacking = guard.why_unreliable(connection, GuardPosition.from_row(row))
     except (StateError, InputChangedError) as error:
         return error
     return None if lacking is None else StateRolledBackError(lacking)

@@ -183,7 +183,7 @@ class MomentsResult(StatisticResult):
             if kind == "mean":
                 return _MomentNumber(
                     *(self._mean(places[0]), -1.0, 1.0),
-                    *(lambda: self._quotient(at).within(-1.0, 1.0), half[0], middle[0]),
+                    *(lambda: self._quotient(at).bounded_by(-1.0, 1.0), half[0], middle[0]),
                 )
             slopes = middle[0] * self._sum(0).slopes + half[0] * self._sum(at).slopes
             return _MomentNumber(
@@ -197,7 +197,9 @@ class MomentsResult(StatisticResult):
         def formula() -> Formula:
             share = self._quotient(self.statistic.second(place, other))
             both = product(self._quotient(1 + place), self._quotient(1 + other))
-            return (-(share + both) + 1.0 if place == other else share - both).within(least, 1.0)
+            return (-(share + both) + 1.0 if place == other else share - both).bounded_by(
+                least, 1.0
+            )
 
         return _MomentNumber(self._moment(place, other), least, 1.0, formula, half[0] * half[-1])
 
@@ -273,7 +275,7 @@ class MomentsResult(StatisticResult):
             unit_half = self._unit_halfwidth(fails)
             if not number > unit_half * _SURELY:
                 return moment.least, moment.most
-            mean = MeanEnds.of(self._mean(places[0]).value, unit_half / number)
+            mean = MeanEnds.of_share(self._mean(places[0]).value, unit_half / number)
             return mean.low, mean.high
         low = high = min(max(value, moment.least), moment.most)
         # The best split of the error depends on the true number of rows: allow all possible
@@ -302,9 +304,9 @@ class MomentsResult(StatisticResult):
         shares = [self._mean(place).value for place in places]
         moment = self._moment(places[0], places[-1]).value
         if kind == "variance":
-            return variance_ends(moment, MeanEnds.of(shares[0], unit_ratio), ratio)
+            return variance_ends(moment, MeanEnds.of_share(shares[0], unit_ratio), ratio)
         both, difference = (
-            MeanEnds.of(shares[0] + sign * shares[1], unit_ratio, 2) for sign in (1, -1)
+            MeanEnds.of_share(shares[0] + sign * shares[1], unit_ratio, 2) for sign in (1, -1)
         )
         return covariance_ends(moment, both, difference, ratio)
 

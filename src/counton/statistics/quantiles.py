@@ -115,7 +115,7 @@ class QuantilesResult(StatisticResult):
         variance = statistic.line.variance(np.array([first]), np.array([last]))
         value = float(self._below[last] - self._below[first])
         std = self.cells.std * math.sqrt(float(variance[0]))
-        return ClosedForm.around(
+        return ClosedForm.symmetric(
             value, lambda confidence_level: float(self._halves(variance, confidence_level)[0]), std
         )
 
@@ -153,7 +153,7 @@ class QuantilesResult(StatisticResult):
     @override
     def number_of(self, name: Any = None) -> Estimate:
         if not isinstance(name, (tuple, list)):
-            return self.numbers(TableRequest([0.5 if name is None else name])).numbers.at(0)
+            return self.numbers(TableRequest([0.5 if name is None else name])).numbers.selected(0)
         if len(name) != 2:
             raise InvalidInputError(
                 f"{quote(name)} names no number of values; give the two ends of a range, such as "
@@ -359,7 +359,7 @@ class Quantiles(TableStatistic):
         True
         """
         meaning = "how many values lie below an edge, over all steps and edges"
-        return ErrorScale.over(meaning, self._variances[0][1:])
+        return ErrorScale.from_variances(meaning, self._variances[0][1:])
 
     @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:

@@ -67,7 +67,7 @@ class CutsResult(OnDemandResult):
             )
             return math.ceil(wide) if isinstance(value, int) else wide
 
-        weight = ClosedForm.around(value, half, math.sqrt(len(cells)) * self.std())
+        weight = ClosedForm.symmetric(value, half, math.sqrt(len(cells)) * self.std())
         return answer(weight, confidence_level, what="weight of a cut")
 
 

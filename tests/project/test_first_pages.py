@@ -1,0 +1,74 @@
+"""Numbers in the text of getting started and the concepts are those of the example and of plans."""
+
+import datetime as dt
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from counton import ContributionBound, plan
+
+ROOT = Path(__file__).parents[2]
+
+
+def page(name: str) -> str:
+    """Return the text of a page without line breaks."""
+    return " ".join((ROOT / "docs" / f"{name}.md").read_text("utf-8").split())
+
+
+@pytest.fixture(scope="module")
+def visits() -> pl.DataFrame:
+    return pl.read_csv(ROOT / "examples" / "visits.csv", try_parse_dates=True)
+
+
+def test_tutorial_describes_the_file(visits: pl.DataFrame) -> None:
+    rows = f"{visits.height:,} rows of {visits['visitor'].n_unique()} visitors"
+    first = visits["time"].min()
+    last = visits["time"].max()
+    assert isinstance(first, dt.datetime)
+    assert isinstance(last, dt.datetime)
+    assert f"{rows}, from {first.day} to {last:%-d %B %Y}" in page("getting-started/first-series")
+
+
+def test_tutorial_states_the_exact_numbers(visits: pl.DataFrame) -> None:
+    is_published = pl.col("time").is_between(dt.datetime(2024, 3, 4), dt.datetime(2024, 3, 25))
+    weeks = visits.filter(is_published)
+    by_week = weeks.group_by(pl.col("time").dt.truncate("1w")).agg(pl.col("visitor").n_unique())
+    *others, last = by_week.sort("time")["visitor"]
+    exact = f"The exact numbers are {', '.join(map(str, others))} and {last}."
+    assert exact in page("getting-started/first-series")
+
+
+def test_ten_minutes_states_rows_beyond_the_limit(visits: pl.DataFrame) -> None:
+    counted = visits.group_by(pl.col("time").dt.date(), "visitor").len().height
+    beyond = round(visits.height - counted, -2)
+    assert f"Here about {beyond:,} rows are beyond the limit" in page("getting-started/ten-minutes")
+
+
+def test_concepts_state_margins_of_plans() -> None:
+    one = plan(52, epsilon=1, series="per-window")
+    std = one.best.errors.max_std
+    noise = f"the standard deviation is {std:.2f} and the margin {one.halfwidth(52):.0f}"
+    assert noise in page("concepts/accuracy")
+    weeks, days = (plan(windows, epsilon=1).halfwidth(windows) for windows in (52, 365))
+    totals = f"margin of error is {-(-weeks // 1):.0f}, for 365 daily totals {-(-days // 1):.0f}"
+    assert totals in page("concepts/how-it-works")
+
+
+def test_privacy_units_state_gaussian_noise_of_a_month() -> None:
+    month = ContributionBound.events(20)
+    noise = plan(365, rho="0.5", series="per-window", contribution=month).best.errors.max_std
+    once = 20**0.5
+    stated = (
+        f"the standard deviation is {noise:.0f}. With at most one event per day it is {once:.1f}."
+    )
+    assert stated in page("concepts/privacy-units")
+
+
+def test_streams_without_a_last_window_cost_what_the_page_states() -> None:
+    for loss, least, most in (({"rho": "0.5"}, 3, 12), ({"epsilon": 1}, 30, 40)):
+        known = plan(365, compare=False, **loss).best.errors.mean_std
+        unknown = plan(None, expected_windows=365, compare=False, **loss).best.errors.mean_std
+        assert least <= 100 * (unknown / known - 1) <= most
+    cost = "standard deviation 3–12% (Gaussian) or 30–40% (Laplace) larger"
+    assert cost in page("concepts/choosing-epsilon")
