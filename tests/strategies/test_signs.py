@@ -130,3 +130,15 @@ def test_a_series_falls_only_without_rises_and_signs() -> None:
 def test_signed_roots_keep_all_laws(horizon: int) -> None:
     check_strategy(_SignedRoot(horizon))
     check_strategy(_SignedNormalised(horizon))
+
+
+def test_overlaps_of_opposite_signs_are_magnitudes() -> None:
+    weights = np.ones(200, np.int64)
+    overlaps = signed_overlaps(np.array([16, -12, -1]), weights, Schedule(4, 1, fixed=False))
+    assert overlaps == [192, 16, 0]
+
+
+def test_two_columns_of_opposite_signs_are_not_aligned() -> None:
+    strategy = _Difference(2)  # columns (1, -1) and (0, 1), whose difference is (1, -2)
+    assert not strategy.structure.aligned()
+    assert pattern_sensitivity(strategy, BoundedChange(2, 2)).l2_squared >= 5
