@@ -133,8 +133,9 @@ def test_signed_roots_keep_all_laws(horizon: int) -> None:
 
 
 def test_overlaps_of_opposite_signs_are_magnitudes() -> None:
-    weights = np.ones(200, np.int64)
-    overlaps = signed_overlaps(np.array([16, -12, -1]), weights, Schedule(4, 1, fixed=False))
+    series = np.zeros(200, np.int64)
+    series[:3] = 16, -12, -1
+    overlaps = signed_overlaps(series, np.ones_like(series), Schedule(4, 1, fixed=False))
     assert overlaps == [192, 16, 0]
 
 
