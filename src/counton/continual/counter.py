@@ -148,7 +148,7 @@ class Counter:
         self._begin(terms, key, StreamProgress.start(terms))
 
     @classmethod
-    def of(cls, terms: Design, key: Key) -> Counter:
+    def from_design(cls, terms: Design, key: Key) -> Counter:
         """Return a new counter of the stream with this design, before its first step."""
         counter = cls.__new__(cls)
         counter._begin(terms, key, StreamProgress.start(terms))
@@ -157,7 +157,7 @@ class Counter:
     def _begin(self, terms: Design, key: Key, done: StreamProgress) -> None:
         check_key(key)
         self.key_fingerprint = key.fingerprint
-        self.design = terms.under(self.key_fingerprint)
+        self.design = terms.bound_to_key(self.key_fingerprint)
         width = None if terms.counters is None else len(done.sums)
         #: The noise of the next steps, computed when a step is released.
         self._lookahead = NoiseCache(terms.strategy, terms.noise_field(key, width))

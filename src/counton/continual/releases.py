@@ -59,7 +59,7 @@ class PublicNumbers:
     def describe(self) -> str:
         terms = self._design
         return (
-            f"{terms.name}\nunit of privacy: {terms.contribution}\n"
+            f"{terms.name}\nprivacy unit: {terms.contribution}\n"
             f"guarantee: {terms.guarantee}, {terms.guarantee.scope}"
         )
 

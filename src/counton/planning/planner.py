@@ -41,6 +41,7 @@ from counton.base.exact import check_integer, figures, figures_above, percent
 from counton.base.expiry import ExpiringNoise
 from counton.base.literature import origin_of, paper_of
 from counton.base.strategy_names import StrategyFamily
+from counton.base.wording import counted
 from counton.continual.design import Design, check_shape, design_for
 from counton.continual.intervals import Errors, ErrorsOf
 from counton.continual.node_distribution import (
@@ -177,7 +178,8 @@ class Plan(Generic[D]):
 
         >>> from counton import PureDP, plan
         >>> print(plan(52, PureDP("0.5")))
-        epsilon = 0.5: a total is off by at most 12 in step 1 and 25 in step 52, in 95 of 100
+        epsilon = 0.5: a total has a margin of error of 12 in step 1 and 25 in step 52 (95%
+        confidence)
         protected: one unit added or removed, counted in one cell of one step by at most 1
         ...
         """
@@ -199,7 +201,7 @@ class Plan(Generic[D]):
         ]
         lines = align_lines(TextTable(heads, cells))
         more = len(self) - len(rows)
-        others = f"{more:,} more choice{'s' * (more > 1)}, " if more else ""
+        others = f"{counted(more, 'more choice')}, " if more else ""
         below = self.foot() if full else [f"{others}parameters, lower bounds: describe(full=True)"]
         return "\n".join([*self.head(full=full), *lines, *below])
 
@@ -226,22 +228,22 @@ def margin_in_words(
     worst: int | None = None,
     ends: bool = True,
 ) -> str:
-    """Return a clause that says by how much ``number_name``, such as "a total", is off at most.
+    """Return a clause with the margin of error of ``number_name``, such as "a total".
 
     ``worst`` is the step with the largest error; ``ends``: the stream ends with the last step.
 
     >>> margin_in_words("a total", {1: 11.2, 52: 24.9}, worst=52)
-    'a total is off by at most 12 in step 1 and 25 in step 52'
+    'a total has a margin of error of 12 in step 1 and 25 in step 52'
     """
     last = max(halfwidths)
     largest = figures_above(max(halfwidths.values()))
     named = {step: figures_above(halfwidths[step]) for step in (1, last) if step in halfwidths}
     if ends and worst in halfwidths and len(named) > 1 and {*named.values()} == {largest}:
-        return f"{number_name} is off by at most {largest}"
+        return f"{number_name} has a margin of error of {largest}"
     texts = [f"{half} in step {step:,}" for step, half in named.items()]
     if largest not in named.values():
         texts.append(f"{largest} in the worst step{'' if ends else f' up to {last:,}'}")
-    return f"{number_name} is off by at most {list_in_words(texts)}"
+    return f"{number_name} has a margin of error of {list_in_words(texts)}"
 
 
 #: Largest number of steps whose errors are all computed, to find the worst one.
@@ -398,14 +400,14 @@ class StreamPlan(Plan[Design]):
 
         >>> from counton import ZCDP, plan
         >>> plan(365, ZCDP(0.5), series="per-window").in_words()
-        'rho = 0.5: the number of one step is off by at most 2, in 95 of 100'
+        'rho = 0.5: the number of one step has a margin of error of 2 (95% confidence)'
         """
         last = "" if self.horizon is not None else " (there is no last step)"
         forms = [self._margin_text(confidence_level, over=1 if self._steps_from_totals else None)]
         if self.best.errors.release == "both":
             forms.append(self._margin_text(confidence_level, over=1))
-        held = f"in {percent(confidence_level)} of 100"
-        return f"{loss_of(self.guarantee)}: {'; '.join(forms)}{last}, {held}"
+        confidence = f"({percent(confidence_level)}% confidence)"
+        return f"{loss_of(self.guarantee)}: {'; '.join(forms)}{last} {confidence}"
 
     @property
     def _steps_from_totals(self) -> bool:
