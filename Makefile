@@ -455,11 +455,12 @@ test-lowest: $(LOWEST_READY) ## one case of each test of `make quick` with the l
 TYPED ?=
 
 .PHONY: lint
-lint: $(READY) ## style, types and layers only
+lint: $(READY) ## style, types, layers, and the words of pages and names
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy $(TYPED)
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tools.prose
 
 .PHONY: format
 format: $(READY) ## rewrite the code in the project's style

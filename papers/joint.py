@@ -37,7 +37,7 @@ def differences(
 ) -> list[Formula]:
     """One group's number less another's; each a cell, the step before and the last step."""
     return [
-        Formula.of(
+        Formula.from_cell_sum(
             CellSum(0.0, terms, (Term(1.0, *one[1:], one[0]), Term(-1.0, *other[1:], other[0])))
         )
         for one, other in pairs

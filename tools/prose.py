@@ -29,6 +29,10 @@ FORBIDDEN_WORDS = {
     r"how far off": "the standard deviation, or the margin of error",
     r"off by": "the standard deviation, or the margin of error",
     r"witness(?:es)?": "rollback guard",
+    r"shut": "closed",
+    r"gone": "deleted, or missing",
+    r"doors?": "the interface that you mean",
+    r"every night": "every day, or on a schedule",
 }
 #: Names that do not say what the value is.
 VAGUE_NAMES = frozenset({"found", "given", "told", "said", "one", "known", "it", "this", "has"})

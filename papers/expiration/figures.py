@@ -69,7 +69,7 @@ _TOLD = {
         "Figure 1: privacy loss by age",
         f"{_SAME_ERROR}T releases: T = 1,000 above, 1,000,000 below. No delay.",
         "The privacy loss of an item by its age, for Algorithm 3 against the bound of Theorem 1.2 "
-        "and against counters that start anew every W steps, all with mean squared error 1000. "
+        "and against counters that start again every W steps, all with mean squared error 1000. "
         "The exact loss of the same noise (dotted) is below the paper's analysis, and that far "
         "below the bound.",
     ),
@@ -79,7 +79,7 @@ _TOLD = {
         "of the current one.",
         "The same over the first 1,000 steps: the bound, several growths λ, and the restarted "
         "counter for several windows W. A larger λ loses less of an item's privacy at first and "
-        "more later; the restarted counter jumps each time that it starts anew.",
+        "more later; the restarted counter jumps each time that it starts again.",
     ),
     "figure-3.png": _Told(
         "Figure 3: a million steps",

@@ -20,7 +20,7 @@ _SHARES = np.geomspace(1e-3, 3, 120)
 
 @dataclass(frozen=True, slots=True)
 class RestartedCounter:
-    """A counter that starts anew every ``window`` steps, and spends a fresh budget on old data.
+    """A counter that starts again every ``window`` steps, and spends a fresh budget on old data.
 
     Within such a round the binary mechanism spends ``current`` on the round's items. From the
     second round on, the sum of all earlier rounds is released once in each, with Laplace noise of

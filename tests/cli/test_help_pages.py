@@ -102,4 +102,4 @@ def test_the_page_has_the_table_of_exit_codes() -> None:
         _, number, meaning, remedy, again, _ = map(str.strip, row.split("|"))
         assert (number, meaning) == (str(int(code)), MEANINGS[code])
         assert remedy
-        assert again == ("yes" if code in AGAIN else "")
+        assert again == ("yes" if code in AGAIN else "no")

@@ -51,7 +51,7 @@ def test_other_noise_has_other_terms(change: dict[str, Any]) -> None:
 def test_terms_come_back_from_json_with_the_same_noise() -> None:
     stream = Counter(Binary(9), ZCDP(1), key=KEY, name="visits", shape=(2,)).design
     read = Design.from_dict(json.loads(json.dumps(stream.to_dict())))
-    assert read.under(KEY.fingerprint) == stream
+    assert read.bound_to_key(KEY.fingerprint) == stream
     assert np.array_equal(
         read.noise_field(KEY).run(0, range(9)), stream.noise_field(KEY).run(0, range(9))
     )

@@ -51,7 +51,7 @@ def formula(terms: Design, pair: Any, value: float = 0.0) -> Formula:
         Term(weight, start, stop, cell)
         for weight, (cell, start, stop) in zip((1.0, -1.0), pair, strict=True)
     ]
-    return Formula.of(CellSum(value, terms, tuple(parts)))
+    return Formula.from_cell_sum(CellSum(value, terms, tuple(parts)))
 
 
 @pytest.mark.parametrize("pairs", [DIFFERENCES, WEEKS], ids=["groups", "weeks"])
@@ -91,8 +91,8 @@ def test_the_law_is_the_joint_one() -> None:
 
 def test_what_is_no_sum_keeps_its_part_of_the_union_bound() -> None:
     terms, _ = noise_of(*CASES[0])
-    total = Formula.of(CellSum(9000.0, terms, (Term(1.0, 0, 12, 0),)))
-    mean = quotient(Formula.of(CellSum(4000.0, terms, (Term(1.0, 0, 12, 1),))), total)
+    total = Formula.from_cell_sum(CellSum(9000.0, terms, (Term(1.0, 0, 12, 0),)))
+    mean = quotient(Formula.from_cell_sum(CellSum(4000.0, terms, (Term(1.0, 0, 12, 1),))), total)
     found = jointly([answer(one, LEVEL) for one in (mean, total, -total)])
     each = 1 - (1 - LEVEL) / 3
     assert found[0].interval() == mean.interval(each)

@@ -60,7 +60,7 @@ def test_intervals_of_small_groups_miss_where_they_appear(strategy: Binary | KAr
     unit = ContributionBound.add_remove()
     distribution = distribution_for(strategy, PureDP(1), unit).distribution
     assert isinstance(distribution, DiscreteLaplace)
-    found = Discovery.of(strategy, distribution, 365, unit, Fraction(1, 10**9))
+    found = Discovery.with_least_thresholds(strategy, distribution, 365, unit, Fraction(1, 10**9))
     # Its noise is then at least so many standard deviations; by Chebyshev's inequality fewer
     # than sqrt(20) are enough for 95%.
     assert float(Fraction(found.margin)) > 14 > math.sqrt(20) + 1

@@ -105,7 +105,7 @@ class Stream(NamedTuple):
             flat = shaped.reshape(len(values), -1)
             return Release(ReleaseData.of(definition, terms, flat, LEVEL))
         steps = range(1, len(values) + 1)
-        readings = StatisticResults.of(statistic, terms, shaped)
+        readings = StatisticResults.from_values(statistic, terms, shaped)
         found = Release(
             ReleaseData(definition, terms, steps, readings, LEVEL, shown=DisplaySelection())
         )

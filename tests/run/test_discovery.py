@@ -88,7 +88,7 @@ def test_delta_by_convolution(strategy: StreamStrategy, delta: Fraction) -> None
     assert strategy.horizon is not None
     distribution = DiscreteLaplace(Fraction(3))
     unit = ContributionBound.events(3)
-    found = Discovery.of(strategy, distribution, strategy.horizon, unit, delta)
+    found = Discovery.with_least_thresholds(strategy, distribution, strategy.horizon, unit, delta)
     assert (found.groups, found.change) == (3, 3)
     exact = found.groups * chance(found, strategy, distribution)
     assert 0.7 * delta < exact <= delta
@@ -106,7 +106,7 @@ def test_the_page_says_what_a_smaller_delta_and_none_would_cost() -> None:
         (Path(__file__).parents[2] / "docs" / "guides" / "protect-users.md").read_text().split()
     )
     for delta, words in (("1e-9", "needs {} to {} rows in all"), ("1e-38", "{} to {}")):
-        found = Discovery.of(
+        found = Discovery.with_least_thresholds(
             strategy, distribution, 365, ContributionBound.add_remove(), Fraction(delta)
         )
         variance = noise_variance(strategy, distribution, range(1, 366))
@@ -124,13 +124,17 @@ def test_noise_without_a_variance_is_refused() -> None:
     """Its standard deviation is 0 as a float, so that no number of them is ever enough."""
     unit = ContributionBound.add_remove()
     delta = Fraction(1, 10**9)
-    found = Discovery.of(Binary(7), DiscreteLaplace(Fraction(1, 699)), 7, unit, delta)
+    found = Discovery.with_least_thresholds(
+        Binary(7), DiscreteLaplace(Fraction(1, 699)), 7, unit, delta
+    )
     assert Fraction(found.margin) > 0
     with pytest.raises(
         InvalidInputError,
         match=r"has the scale 0\.00143; it must be above .*: give a smaller epsilon",
     ):
-        Discovery.of(Binary(7), DiscreteLaplace(Fraction(1, 700)), 7, unit, delta)
+        Discovery.with_least_thresholds(
+            Binary(7), DiscreteLaplace(Fraction(1, 700)), 7, unit, delta
+        )
 
 
 def test_what_one_unit_can_bring() -> None:
@@ -139,7 +143,7 @@ def test_what_one_unit_can_bring() -> None:
     delta = Fraction(1, 1000)
 
     def found(unit: ContributionBound) -> tuple[int, int]:
-        of = Discovery.of(strategy, distribution, 7, unit, delta)
+        of = Discovery.with_least_thresholds(strategy, distribution, 7, unit, delta)
         return of.groups, of.change
 
     assert found(ContributionBound.add_remove()) == (1, 1)
@@ -158,7 +162,9 @@ def test_delta_by_simulation(strategy: StreamStrategy) -> None:
     )
     distribution = counter.design.distribution
     assert isinstance(distribution, DiscreteLaplace)
-    found = Discovery.of(strategy, distribution, 15, counter.design.contribution, delta)
+    found = Discovery.with_least_thresholds(
+        strategy, distribution, 15, counter.design.contribution, delta
+    )
     counter.widen(cells, key)
     events = np.zeros((15, cells), np.int64)
     events[0] = 1

@@ -50,12 +50,16 @@ def test_delta_from_every_value_of_every_node(inner: StreamStrategy, delta: Frac
     """Wherever the row is; a threshold that divides delta among one window's versions is seen."""
     distribution = DiscreteLaplace(Fraction(3, 2))
     windows = WindowVersions(6, inner)
-    found = Discovery.of(windows, distribution, 6, ContributionBound.add_remove(), delta)
+    found = Discovery.with_least_thresholds(
+        windows, distribution, 6, ContributionBound.add_remove(), delta
+    )
     chances = [chance_of_being_shown(found, windows, distribution, 6, night) for night in (1, 2, 6)]
     assert chances == sorted(chances, reverse=True)
     assert delta / 4 < chances[0] <= delta
     one_window = WindowVersions(1, inner)
-    too_low = Discovery.of(one_window, distribution, 1, ContributionBound.add_remove(), delta)
+    too_low = Discovery.with_least_thresholds(
+        one_window, distribution, 1, ContributionBound.add_remove(), delta
+    )
     assert chance_of_being_shown(too_low, windows, distribution, 6, 1) > delta
 
 
@@ -266,7 +270,7 @@ def test_verify_notices_thresholds_that_are_too_low(
 ) -> None:
     """A margin calibrated wrongly, and thresholds that do not follow the margin."""
     right = Discovery.thresholds
-    calibrated = Discovery.of
+    calibrated = Discovery.with_least_thresholds
     for night, rows in enumerate(some_nights(2), 1):
         night_of(tmp_path, rows, night, allowed_lateness=revise)
     (found,) = verify(tmp_path / "s.db", key=chosen_key())

@@ -57,11 +57,11 @@ def test_delta_from_every_value_of_every_node(inner: StreamStrategy, row: int) -
     windows = WindowVersions(6, inner)
     unit = ContributionBound.of_pattern(BoundedChange(row, row**2, once=True), "whose value counts")
     told: dict[str, Any] = {"compared": ComparedCells(2, row)}
-    found = Discovery.of(windows, distribution, 6, unit, delta, **told)
+    found = Discovery.with_least_thresholds(windows, distribution, 6, unit, delta, **told)
     chances = [chance_of_being_shown(found, windows, distribution, 6, night) for night in (1, 2, 6)]
     assert chances == sorted(chances, reverse=True)
     assert delta / 5 < chances[0] <= delta
-    several = Discovery.of(windows, distribution, 6, unit, delta, rows=3, **told)
+    several = Discovery.with_least_thresholds(windows, distribution, 6, unit, delta, rows=3, **told)
     assert (several.groups, several.change) == (3, 3)
     assert 3 * chance_of_being_shown(several, windows, distribution, 6, 1) <= delta
 
@@ -140,7 +140,7 @@ def test_a_user_moves_what_is_claimed_and_brings_no_more_groups_than_the_bound(
     cells = without.definition.cells
     terms = without.design
     assert (cells.groups, cells.change, cells.compared) == (3, 3, compared)
-    of_one = Discovery.of(
+    of_one = Discovery.with_least_thresholds(
         terms.strategy, terms.distribution, 30, ContributionBound.add_remove(), Fraction(1, 10**6),
         compared=cells.compared,
     )  # fmt: skip

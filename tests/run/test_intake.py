@@ -32,7 +32,7 @@ SPEC = plan_stream(
     ),
     (),
 )  # fmt: skip
-MEASUREMENT = Measurement.of(
+MEASUREMENT = Measurement.for_statistic(
     SPEC.accumulator_statistic, SPEC.terms.group_statistic, GROUPS, is_of_each_group=False
 )
 #: What is kept of windows, by their numbers.
@@ -86,7 +86,7 @@ def compare(
     stream: Any = KeptWindows(kept)
     totals = kept_totals(stream, np.arange(1, 6), MEASUREMENT)
     given = NewRowsOfRun(rows, ("file",)) if covered is None else SnapshotOfRun(rows, covered)
-    return PlannedSteps.of(given, totals, span, MEASUREMENT, LateRowStats())
+    return PlannedSteps.compare(given, totals, span, MEASUREMENT, LateRowStats())
 
 
 @FEW

@@ -393,7 +393,7 @@ def test_every_text_says_what_changes_cost(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     file = tmp_path / "t.csv"
     job = whole_job(state, [(1, "a")], 1, lookback="2d", epsilon=1)
-    one = "one that changes K times loses up to (1 + 2K) times as much as one that stays"
+    one = "the loss is up to (1 + 2K) times as large"
     with run(job) as outcome:
         found = outcome.read()
         export(state, file)
@@ -453,7 +453,7 @@ def test_differing_windows_are_those_that_differ() -> None:
             wanted.append((one, *both, new + alike, gone + alike, one > 20))
     spec = plan_stream(Job("count", "e.csv", "s.db", **DAYS, allowed_lateness="10d"), ())
     terms = spec.terms
-    measurement = Measurement.of(
+    measurement = Measurement.for_statistic(
         spec.accumulator_statistic, terms.group_statistic, None, is_of_each_group=False
     )
     for last, found in ((30, wanted), (0, [])):

@@ -40,7 +40,7 @@ def readings_of(inner: Statistic) -> StatisticResults:
     ]  # fmt: skip
     cells = np.cumsum(steps, axis=0)
     cells[0] -= 40
-    return StatisticResults.of(statistic, counter.design, cells)
+    return StatisticResults.from_values(statistic, counter.design, cells)
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> None:

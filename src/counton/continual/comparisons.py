@@ -138,4 +138,4 @@ def sum_formula(
         part.weight * (total(part.cell, part.stop) - total(part.cell, part.start)) for part in parts
     )
     placed = (part._replace(cell=stream_cell(terms, part.cell)) for part in parts)
-    return Formula.of(CellSum(value, terms, tuple(placed)))
+    return Formula.from_cell_sum(CellSum(value, terms, tuple(placed)))

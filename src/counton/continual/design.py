@@ -284,7 +284,7 @@ class Design(Generic[S]):
         """The design as JSON text, which is a part of every checkpoint."""
         return json.dumps(self.to_dict(), sort_keys=True)
 
-    def under(self, fingerprint: str) -> Design:
+    def bound_to_key(self, fingerprint: str) -> Design:
         """Return a copy bound to a key with this ``fingerprint``, which decides its `noise_id`."""
         text = f"identity of noise\n{fingerprint}\n{self._address}"
         return replace(self, noise_id=sha256(text.encode()).hexdigest()[:32])

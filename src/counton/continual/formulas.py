@@ -138,7 +138,7 @@ class Formula(Estimate):
     most: float = math.inf
 
     @classmethod
-    def of(cls, cell_sum: CellSum) -> Formula:
+    def from_cell_sum(cls, cell_sum: CellSum) -> Formula:
         return cls(sums=((cell_sum, 1.0),))
 
     @property
@@ -179,19 +179,19 @@ class Formula(Estimate):
             if weight:
                 alone = Ratio(quotient.above, quotient.below, weight, self.constant)
                 return self._clip(*alone.interval(confidence_level))
-        return self.around(self.half(confidence_level))
+        return self.interval_of_half_width(self.half(confidence_level))
 
     def half(self, confidence_level: float) -> float:
         """Return the half-width of the interval of this level; infinite if a divisor may be 0."""
         return _JointNoise([self]).half(self, check_confidence_level(confidence_level))
 
-    def around(self, half: float) -> tuple[float, float]:
+    def interval_of_half_width(self, half: float) -> tuple[float, float]:
         """Return value - half and value + half, clipped to the bounds of the true number."""
         if not math.isfinite(half):
             return self.least, self.most
         return self._clip(self.raw - half, self.raw + half)
 
-    def within(self, least: float, most: float) -> Formula:
+    def bounded_by(self, least: float, most: float) -> Formula:
         """Return a copy whose true number is known to lie between ``least`` and ``most``."""
         return replace(self, least=least, most=most)
 
@@ -367,7 +367,7 @@ class ClosedForm(Estimate):
     parts: Callable[[], Formula] | None = None
 
     @classmethod
-    def around(
+    def symmetric(
         cls,
         estimate: Any,
         half: Callable[[float], Any],
@@ -402,7 +402,7 @@ class ClosedForm(Estimate):
     def formula(self) -> Formula | None:
         return None if self.parts is None else self.parts()
 
-    def over(self, count: float, least: float, most: float) -> ClosedForm:
+    def divided_by(self, count: float, least: float, most: float) -> ClosedForm:
         """Divide this number by ``count`` > 0, and bound the result."""
 
         def ends(confidence_level: float) -> tuple[float, float]:
@@ -411,11 +411,11 @@ class ClosedForm(Estimate):
 
         def parts() -> Formula:
             assert self.formula is not None
-            return (self.formula / count).within(least, most)
+            return (self.formula / count).bounded_by(least, most)
 
         return ClosedForm(self.estimate / count, ends, self.deviation / count, parts)
 
-    def at(self, places: Any, parts: Callable[[], Formula] | None = None) -> ClosedForm:
+    def selected(self, places: Any, parts: Callable[[], Formula] | None = None) -> ClosedForm:
         """Select numbers of an array by any index; ``parts`` is as in the class."""
         shape = np.shape(self.estimate)
 
@@ -495,7 +495,7 @@ class TableNumbers(NamedTuple):
                 for name, values in self.further_columns(confidence_level).items()
             }
 
-        return TableNumbers(about, self.numbers.at(places), further_columns)
+        return TableNumbers(about, self.numbers.selected(places), further_columns)
 
     @classmethod
     def below(

@@ -51,7 +51,7 @@ def stream_noise(
         distribution=terms.distribution,
         strategy=terms.strategy,
     )
-    counter = Counter.of(bare, key)
+    counter = Counter.from_design(bare, key)
     for first in range(0, steps, at_a_time):
         count = min(at_a_time, steps - first)
         noise = counter.release_many(np.zeros((count, cells), np.int64))
@@ -185,7 +185,7 @@ def jointly(answers: Sequence[Answer]) -> list[Answer]:
         halves = np.array([answer.half(alone) for answer in linear.values()])
         halves *= joint_factor([*linear.values()], halves, 1 - missed * len(linear))
         for (index, answer), half in zip(linear.items(), halves.tolist(), strict=True):
-            joint[index] = _within(answers[index], *answer.around(half))
+            joint[index] = _within(answers[index], *answer.interval_of_half_width(half))
     return joint
 
 

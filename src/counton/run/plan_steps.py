@@ -42,7 +42,7 @@ def plan_steps(
     released = prepared.state.released
     rows = rows_of_run(prepared, read, ended, stream)
     groups = spec.terms.groups.number if rows.names is None else max(1, len(rows.names.all))
-    measurement = Measurement.of(
+    measurement = Measurement.for_statistic(
         spec.accumulator_statistic,
         spec.terms.group_statistic,
         groups,
@@ -51,7 +51,7 @@ def plan_steps(
     span = Span(prepared.windows, released, max(ended.last, released))
     kept = kept_totals(stream, rows.touched(), measurement)
     late_row_stats = LateRowStats() if stream is None else reveal(stream.late_row_stats)
-    steps = PlannedSteps.of(rows, kept, span, measurement, late_row_stats)
+    steps = PlannedSteps.compare(rows, kept, span, measurement, late_row_stats)
     _refuse_missing_rows(prepared, steps.missing)
     _refuse_inexact(spec, steps, stream)
     return steps

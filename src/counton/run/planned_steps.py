@@ -79,7 +79,7 @@ class Measurement(NamedTuple):
     told_number: str
 
     @classmethod
-    def of(
+    def for_statistic(
         cls,
         statistic: AccumulatorStatistic,
         of_group: AccumulatorStatistic,
@@ -475,7 +475,7 @@ class PlannedSteps:
     arrivals_before: LateRowStats
 
     @classmethod
-    def of(
+    def compare(
         cls,
         rows: RowsOfRun,
         kept: pl.DataFrame,

@@ -251,7 +251,7 @@ def _with_discovery(job: Job, terms: StreamTerms, statistic: AccumulatorStatisti
     compared = ONE_CELL
     if statistic.row_total is not None:
         compared = ComparedCells(statistic.n_accumulators, statistic.row_total)
-    cells = Discovery.of(
+    cells = Discovery.with_least_thresholds(
         strategy,
         distribution,
         terms.windowing.windows.steps,

@@ -21,7 +21,7 @@ class Access:
         self._tokens = tokens
         self._public = public
 
-    def needs(self, use: Literal["write", "read"]) -> Any:
+    def dependency(self, use: Literal["write", "read"]) -> Any:
         """Return a FastAPI dependency that refuses requests without the token."""
 
         # It runs in no thread of the pool, all of which may be busy with answers.

@@ -103,7 +103,7 @@ def application(service: Service) -> FastAPI:
         "/metrics",
         tags=["operate"],
         response_class=PlainTextResponse,
-        dependencies=[service.access.needs("write")],
+        dependencies=[service.access.dependency("write")],
         responses={401: {}, 403: {}},
     )
     def numbers() -> PlainTextResponse:

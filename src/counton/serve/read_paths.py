@@ -70,7 +70,7 @@ def router(
     paths = APIRouter(
         prefix="/v1/streams",
         tags=["read"],
-        dependencies=[access.needs("read")],
+        dependencies=[access.dependency("read")],
         responses={
             status: {"description": why}
             for status, why in {

@@ -65,7 +65,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
     @paths.post(
         "/{name}/batches/{batch}",
         status_code=202,
-        dependencies=[service.access.needs("write")],
+        dependencies=[service.access.dependency("write")],
         responses={
             status: {"description": why}
             for status, why in {

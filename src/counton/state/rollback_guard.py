@@ -84,7 +84,7 @@ class GuardPosition(NamedTuple):
     forgotten: int = 0
 
     @classmethod
-    def of(cls, row: PublicRow) -> GuardPosition:
+    def from_row(cls, row: PublicRow) -> GuardPosition:
         """Build the mark (progress) of a stream from the stream's database row."""
         return cls(row.key_fingerprint, row.name, row.step, row.forgotten)
 
@@ -207,7 +207,7 @@ class RollbackGuard:
         ]
         if rows:
             positions = [
-                (GuardPosition.of(row), journal.digest_at(connection, row.id, row.step) or "")
+                (GuardPosition.from_row(row), journal.digest_at(connection, row.id, row.step) or "")
                 for row in public_rows(connection)
             ]
             entries = [*(self._entry(at, digest) for at, digest in positions), *entries]
@@ -260,15 +260,17 @@ class RollbackGuard:
             raise _lost_state(self._label, entry)
         for row in public_rows(connection):
             if row.name != beginning:
-                self._refuse_unknown(connection, GuardPosition.of(row))
+                self._refuse_unknown(connection, GuardPosition.from_row(row))
 
     def _refuse_unknown(self, connection: Connection, at: GuardPosition) -> None:
-        if not at.step or self.folder == NONE or self._of(at):
+        if not at.step or self.folder == NONE or self._entries_of(at):
             return
         # A stream is recorded before its first commit, perhaps after this rollback guard was read.
         # If its second step was recorded, too, it is refused this once.
-        self.entries += RollbackGuard(self._database, connection, self._named or None)._of(at)
-        if not self._of(at):
+        self.entries += RollbackGuard(self._database, connection, self._named or None)._entries_of(
+            at
+        )
+        if not self._entries_of(at):
             record_path = self._file(self.folder).path
             raise StateRolledBackError(
                 f"stream {at.name!r} is at step {at.step:,} in state {self._label}, and "
@@ -304,15 +306,13 @@ class RollbackGuard:
         if not accept:
             self.refuse_missing()
             self._refuse_unknown(connection, at)
-        for entry in self._of(at):
+        for entry in self._entries_of(at):
             if entry["step"] > at.step:
                 raise StateRolledBackError(
-                    f"stream {at.name!r} is at step {at.step:,} in state {self._label}, but "
-                    f"{entry['where']} records that step {entry['step']:,} is released, so the "
-                    "state was restored from an old copy. Releasing a step again from other data, "
-                    "with equal noise, would reveal the difference of the data: restore the newest "
-                    "copy; or, if it is lost, end this stream and begin another one "
-                    f"({param('stream')})"
+                    f"state {self._label} is an old copy: stream {at.name!r} is at step "
+                    f"{at.step:,}, but {entry['where']} records that step {entry['step']:,} is "
+                    "released. Releasing it again would reveal data. Restore the newest copy. If "
+                    f"it is lost, close the stream and begin another one ({param('stream')})"
                 )
             step = entry["step"]
             if step and journal.digest_at(connection, stream_id, step) != entry["digest"]:
@@ -328,7 +328,7 @@ class RollbackGuard:
                     f"(counton erase-user), {times}; until then nothing is released"
                 )
 
-    def _of(self, at: GuardPosition) -> Entries:
+    def _entries_of(self, at: GuardPosition) -> Entries:
         """Return the rollback guard's entries of one stream, the latest steps first."""
         return [entry for entry in self.entries if (entry["key"], entry["stream"]) == at[:2]]
 
@@ -343,7 +343,7 @@ class RollbackGuard:
             StateRolledBackError: the rollback guard has recorded another release of this step, or a
                 later step without this release.
         """
-        of = self._of(at)
+        of = self._entries_of(at)
         is_known = False
         for entry in of:
             past = {**dict(map(tuple, entry["past"])), entry["step"]: entry["digest"]}
@@ -422,7 +422,7 @@ class RollbackGuard:
             "forgotten": at.forgotten,
         }
 
-    def lacks(self, connection: Connection, at: GuardPosition) -> str | None:
+    def why_unreliable(self, connection: Connection, at: GuardPosition) -> str | None:
         """Return why the guard would not notice an old copy at ``at``; None if it would."""
         if not at.step or self.file is None:
             return None
@@ -436,7 +436,7 @@ class RollbackGuard:
         for wait in (0, 0.05, 0.2, 1):  # a writer may just be noting its last commit
             time.sleep(wait)
             now = RollbackGuard(self._database, connection, self._named or None)
-            recorded_step = max((entry["step"] for entry in now._of(at)), default=0)
+            recorded_step = max((entry["step"] for entry in now._entries_of(at)), default=0)
             if recorded_step >= at.step:
                 return None
         return (
@@ -560,7 +560,7 @@ def position_of(connection: Connection, database: Database, name: str, guard: Ro
             f"state {database.label} has no stream {name!r} any more; restore the state that was "
             "used before"
         )
-    guard.check(connection, row.id, GuardPosition.of(row))
+    guard.check(connection, row.id, GuardPosition.from_row(row))
     return row
 
 
@@ -583,7 +583,7 @@ def confirm_release(database: Database, name: str) -> None:
         row = public_row(connection, name)
         assert row is not None, "the stream is open"
         digest = journal.digest_at(connection, row.id, row.step)
-        at = GuardPosition.of(row)
+        at = GuardPosition.from_row(row)
     # A damaged journal, without a digest, is reported by its reader.
     if row.step and digest is not None and guard.needs_recording(at, digest):
         guard.note(at, digest, row.id)
@@ -613,9 +613,13 @@ def accept_old_copy(state: Place, rollback_guard: Place | None = None) -> tuple[
             guard = RollbackGuard(database, connection, rollback_guard)
             rows = [*public_rows(connection)]
             for row in rows:
-                guard.check(connection, row.id, GuardPosition.of(row), accept=True)
+                guard.check(connection, row.id, GuardPosition.from_row(row), accept=True)
             guard.keep(connection, accept=True)
-        return tuple(row.name for row in rows if row.step and not guard._of(GuardPosition.of(row)))
+        return tuple(
+            row.name
+            for row in rows
+            if row.step and not guard._entries_of(GuardPosition.from_row(row))
+        )
     finally:
         database.close()
 

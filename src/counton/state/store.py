@@ -62,7 +62,7 @@ class Store(Closing):
             if row is None:
                 return None
             with reading(f"the terms of stream {name!r}"):
-                design = Design.from_dict(json.loads(row.terms)).under(row.key_fingerprint)
+                design = Design.from_dict(json.loads(row.terms)).bound_to_key(row.key_fingerprint)
                 details = stream_rows.read_facts(connection, row.id, row.details)
         return JournalReader(self.database, row, design, details, key)
 
@@ -127,7 +127,7 @@ class Store(Closing):
             if not connection.execute(stream_rows.TAKE, name=name, further=1).rowcount:
                 raise stream_rows.no_such_stream(connection, self.database, name)
             row = stream_rows.find(connection, name)
-            public = stream_rows.Facts.of(dict(details(row.step)))
+            public = stream_rows.Facts.from_values(dict(details(row.step)))
             public.write(connection, row.id, row.details)
             sql = "UPDATE counton_streams SET details = :details WHERE id = :stream"
             connection.execute(sql, stream=row.id, details=public.text)

@@ -200,7 +200,7 @@ class Stream(JournalReader, Closing):
             raise InvalidInputError(
                 f"details are {quote(details)}; give a dictionary of JSON values"
             )
-        facts = stream_rows.Facts.of(dict(details or {}))
+        facts = stream_rows.Facts.from_values(dict(details or {}))
         stream_rows.check_length(name)
         place = state.database if isinstance(state, Store) else state
         with keyfile.for_creation(place, key, rollback_guard) as (noise_key, database):
@@ -285,7 +285,7 @@ class Stream(JournalReader, Closing):
                 # missing.
                 contents = stream_rows.check_mac(connection, database.identity, row, noise_key)
                 guard = RollbackGuard(database, connection, rollback_guard)
-                guard.check(connection, row.id, GuardPosition.of(row), forgetting=forgetting)
+                guard.check(connection, row.id, GuardPosition.from_row(row), forgetting=forgetting)
                 stream_rows.check_digest(connection, row, noise_key)
                 guard.keep(connection)
                 with reading(f"the details of stream {name!r}"):
@@ -418,7 +418,7 @@ class Stream(JournalReader, Closing):
             InvalidInputError: the facts are no dictionary of JSON values.
             ConcurrentWriterError: another process took the stream over, or holds the lock.
         """
-        facts = stream_rows.Facts.of(dict(details))
+        facts = stream_rows.Facts.from_values(dict(details))
         with self._turn.take():
             self.record_release()
             with self.database.transaction(write=True) as connection:
@@ -591,7 +591,11 @@ class Stream(JournalReader, Closing):
         labels = addition.labels
         late_row_stats = addition.late_row_stats or self._late_row_stats
         forgotten = self._forgotten + (remembered is not None and remembered.forgets)
-        facts = None if addition.details is None else stream_rows.Facts.of(dict(addition.details))
+        facts = (
+            None
+            if addition.details is None
+            else stream_rows.Facts.from_values(dict(addition.details))
+        )
         contents = self._authenticated.copy()
         with self._database.transaction(write=True) as connection:
             row = self._lock_row(connection)

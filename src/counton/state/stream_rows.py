@@ -57,7 +57,7 @@ class Facts(NamedTuple):
     names: Mapping[str, GroupNames]
 
     @classmethod
-    def of(cls, facts: Mapping[str, Any]) -> Facts:
+    def from_values(cls, facts: Mapping[str, Any]) -> Facts:
         """Split public facts into a JSON text and the lists of group names."""
         if _NAMES in facts:
             raise InvalidInputError(

@@ -245,7 +245,7 @@ class Average(ClippedValues):
                 raise InvalidInputError(
                     "no value has been counted yet: ask for the mean after a later step"
                 )
-            return total.over(number, float(self.lower), float(self.upper))
+            return total.divided_by(number, float(self.lower), float(self.upper))
         lower = float(self.lower)
         upper = float(self.upper)
         cell_std = cells.std
@@ -257,7 +257,7 @@ class Average(ClippedValues):
             under = cells.sum({1: 1.0})
             if measure == "mean":
                 share = quotient(over, over + under)
-                return (share * (upper - lower) + lower).within(lower, upper)
+                return (share * (upper - lower) + lower).bounded_by(lower, upper)
             if measure == "count":
                 return (over + under) / self.width
             return (over + under) * (lower / self.width) + over * float(self.resolution)
@@ -285,7 +285,7 @@ class Average(ClippedValues):
         def half(confidence_level: float) -> float:
             return float(cells.halfwidths(np.array(cell_std), confidence_level)) * weight
 
-        return ClosedForm.around(value, half, cell_std * weight, parts)
+        return ClosedForm.symmetric(value, half, cell_std * weight, parts)
 
 
 class SumBesideNumber(Average):

@@ -111,7 +111,7 @@ class Cells:
             for cell, weight in weights.items()
             if weight
         )
-        return Formula.of(CellSum(float(value), self.design, parts, grain))
+        return Formula.from_cell_sum(CellSum(float(value), self.design, parts, grain))
 
     @property
     def one_draw(self) -> bool:

@@ -147,7 +147,7 @@ class Discovery:
 
     >>> from counton.strategies import Binary
     >>> bound = ContributionBound.add_remove()
-    >>> found = Discovery.of(Binary(7), DiscreteLaplace(Fraction(3)), 7, bound,
+    >>> found = Discovery.with_least_thresholds(Binary(7), DiscreteLaplace(Fraction(3)), 7, bound,
     ...                      Fraction(1, 10**9))
     >>> found.groups, found.change, 14 < float(Fraction(found.margin)) < 16
     (1, 1, True)
@@ -164,7 +164,7 @@ class Discovery:
     unnamed: ClassVar[str] = " (no label that can be shown)"
 
     @classmethod
-    def of(
+    def with_least_thresholds(
         cls,
         strategy: StreamStrategy,
         distribution: DiscreteLaplace,

@@ -149,7 +149,7 @@ class GridResult(StatisticResult):
     def of_boxes(self, low: Integers, high: Integers) -> ClosedForm:
         """Return the counts of boxes with their intervals."""
         estimate, std = self.boxes(low, high)
-        return ClosedForm.around(
+        return ClosedForm.symmetric(
             estimate, lambda confidence_level: self.halves(low, high, confidence_level), std
         )
 
@@ -160,9 +160,11 @@ class GridResult(StatisticResult):
         numbers = self.of_boxes(low, high)
         reads = self.statistic.grid.reads(low[:, 0], high[:, 0])
         if reads is None:  # too many cells to be added to others
-            return numbers.at(0)
+            return numbers.selected(0)
         weights = {int(cell): float(reads[cell]) for cell in np.flatnonzero(reads)}
-        return numbers.at(0, lambda: self.cells.sum(weights, float(numbers.value[0]), self._grain))
+        return numbers.selected(
+            0, lambda: self.cells.sum(weights, float(numbers.value[0]), self._grain)
+        )
 
     @override
     def whole(self) -> Estimate:

@@ -109,13 +109,13 @@ class HierarchyResult(StatisticResult):
             weights = self.statistic.measuring.reads(level, place)
             return self.cells.sum(weights, float(numbers.value[0]), self._grain)
 
-        return numbers.at(0, parts)
+        return numbers.selected(0, parts)
 
     def _node_counts(self, level: int, places: Integers) -> ClosedForm:
         """Return the counts of some nodes of one level with their intervals."""
         value = self.estimates[level][places]
         std = self.cells.std * np.sqrt(self.statistic.distribution.variances[level][places])
-        return ClosedForm.around(value, lambda confidence: self._halves(std, confidence), std)
+        return ClosedForm.symmetric(value, lambda confidence: self._halves(std, confidence), std)
 
     @override
     def whole(self) -> Estimate:
@@ -369,7 +369,7 @@ class Hierarchy(TableStatistic):
     @override
     def error_of(self) -> ErrorScale:
         meaning = "how much there is at a node, over all steps and nodes"
-        return ErrorScale.over(meaning, np.concatenate(self.distribution.variances))
+        return ErrorScale.from_variances(meaning, np.concatenate(self.distribution.variances))
 
     @cached_property
     def _codes(self) -> list[dict[str, int]]:

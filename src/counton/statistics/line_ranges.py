@@ -234,7 +234,7 @@ class Ranges(GridCells):
         last = np.arange(1, len(self.labels) + 1)
         below = self.grid.variance(np.zeros((1, len(last)), np.int64), last[None])
         meaning = "the first cells together, over all steps and numbers of them"
-        return ErrorScale.over(meaning, below)
+        return ErrorScale.from_variances(meaning, below)
 
     def interval_of(self, text: str) -> tuple[int, int]:
         """Return the first cell, and the cell after the last, of an interval such as "0:24".

@@ -108,7 +108,7 @@ class RunningStatistic:
         else:
             design, key = source
             self.key_fingerprint = key.fingerprint
-            terms = design.under(key.fingerprint)
+            terms = design.bound_to_key(key.fingerprint)
             self._field = terms.noise_field(key)
         self.statistic = statistic
         self.batched = batched
@@ -514,7 +514,7 @@ class OnDemandResult(StatisticResult):
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
-        return self._estimate(np.array([self.statistic.cell(name)], dtype=np.int64)).at(0)
+        return self._estimate(np.array([self.statistic.cell(name)], dtype=np.int64)).selected(0)
 
     @override
     def std(self, name: Any = None) -> float:
@@ -587,4 +587,4 @@ class OnDemandResult(StatisticResult):
 
     def _estimate(self, cells: NDArray[np.int64]) -> ClosedForm:
         """Return the released values of some cells with their intervals."""
-        return ClosedForm.around(self._machine.values(cells, self.step), self._half, self.std())
+        return ClosedForm.symmetric(self._machine.values(cells, self.step), self._half, self.std())

@@ -79,10 +79,10 @@ class MeanEnds(NamedTuple):
     high: float
 
     @classmethod
-    def of(cls, share: float, ratio: float, lines: int = 1) -> MeanEnds:
+    def of_share(cls, share: float, ratio: float, lines: int = 1) -> MeanEnds:
         """Compute the interval of a mean or, with ``lines=2``, of a sum or difference of two means.
 
-        >>> MeanEnds.of(0.25, 0.0).high, MeanEnds.of(0.25, 2.0).low
+        >>> MeanEnds.of_share(0.25, 0.0).high, MeanEnds.of_share(0.25, 2.0).low
         (0.25, -1.0)
         """
         low, high = fieller_ends(share, lines, ratio)
@@ -104,7 +104,7 @@ class MeanEnds(NamedTuple):
 def variance_ends(value: float, mean: MeanEnds, ratio: float) -> tuple[float, float]:
     """Return the interval of a variance, given its released value and the mean's interval.
 
-    >>> variance_ends(0.25, MeanEnds.of(0.0, 0.0), 0.0)
+    >>> variance_ends(0.25, MeanEnds.of_share(0.0, 0.0), 0.0)
     (0.25, 0.25)
     """
     # The weights of the sums are 1 + m^2 - v, 1 and 2 m, for a mean m and a variance v.
@@ -121,7 +121,7 @@ def covariance_ends(
 ) -> tuple[float, float]:
     """Return the interval of a covariance, given those of the means' sum and difference.
 
-    >>> covariance_ends(0.25, MeanEnds.of(0.5, 0.0, 2), MeanEnds.of(0.5, 0.0, 2), 0.0)
+    >>> covariance_ends(0.25, MeanEnds.of_share(0.5, 0.0, 2), MeanEnds.of_share(0.5, 0.0, 2), 0.0)
     (0.25, 0.25)
     """
     # The weights of the sums are 1, m, m' and m m' - k, for means m, m' and a covariance k.

@@ -46,13 +46,15 @@ from counton.base.exact import (
     refuse_overflow,
     text,
 )
+from counton.base.systematic_error import SystematicError
+from counton.base.wording import counted
 from counton.continual.formulas import ClosedForm, Estimate, Formula, product, quotient
 from counton.continual.intervals import SMALLEST_TAIL
 from counton.privacy import ContributionBound, value_grid
 from counton.privacy.contribution import checked_unit
 from counton.statistics.accumulator_statistic import AccumulatorStatistic, Part, X
 from counton.statistics.cells import Cells
-from counton.statistics.clipping import ends_in_words
+from counton.statistics.clipping import clipped_in_words
 from counton.statistics.moment_intervals import (
     NUMBER_FAILS,
     MeanEnds,
@@ -183,7 +185,7 @@ class MomentsResult(StatisticResult):
             if kind == "mean":
                 return _MomentNumber(
                     *(self._mean(places[0]), -1.0, 1.0),
-                    *(lambda: self._quotient(at).within(-1.0, 1.0), half[0], middle[0]),
+                    *(lambda: self._quotient(at).bounded_by(-1.0, 1.0), half[0], middle[0]),
                 )
             slopes = middle[0] * self._sum(0).slopes + half[0] * self._sum(at).slopes
             return _MomentNumber(
@@ -197,7 +199,9 @@ class MomentsResult(StatisticResult):
         def formula() -> Formula:
             share = self._quotient(self.statistic.second(place, other))
             both = product(self._quotient(1 + place), self._quotient(1 + other))
-            return (-(share + both) + 1.0 if place == other else share - both).within(least, 1.0)
+            return (-(share + both) + 1.0 if place == other else share - both).bounded_by(
+                least, 1.0
+            )
 
         return _MomentNumber(self._moment(place, other), least, 1.0, formula, half[0] * half[-1])
 
@@ -273,7 +277,7 @@ class MomentsResult(StatisticResult):
             unit_half = self._unit_halfwidth(fails)
             if not number > unit_half * _SURELY:
                 return moment.least, moment.most
-            mean = MeanEnds.of(self._mean(places[0]).value, unit_half / number)
+            mean = MeanEnds.of_share(self._mean(places[0]).value, unit_half / number)
             return mean.low, mean.high
         low = high = min(max(value, moment.least), moment.most)
         # The best split of the error depends on the true number of rows: allow all possible
@@ -302,9 +306,9 @@ class MomentsResult(StatisticResult):
         shares = [self._mean(place).value for place in places]
         moment = self._moment(places[0], places[-1]).value
         if kind == "variance":
-            return variance_ends(moment, MeanEnds.of(shares[0], unit_ratio), ratio)
+            return variance_ends(moment, MeanEnds.of_share(shares[0], unit_ratio), ratio)
         both, difference = (
-            MeanEnds.of(shares[0] + sign * shares[1], unit_ratio, 2) for sign in (1, -1)
+            MeanEnds.of_share(shares[0] + sign * shares[1], unit_ratio, 2) for sign in (1, -1)
         )
         return covariance_ends(moment, both, difference, ratio)
 
@@ -414,8 +418,11 @@ class Moments(AccumulatorStatistic):
         return {"columns": columns, "grid": self.grid, **self._parameters_of("unit")}
 
     @override
-    def systematic_errors(self) -> Sequence[str]:
-        return [ends_in_words(*ends, name) for name, ends in self.columns.items()]
+    def systematic_errors(self) -> Sequence[SystematicError]:
+        return [
+            clipped_in_words(*ends, "means and variances", f"values of {name}")
+            for name, ends in self.columns.items()
+        ]
 
     @property
     @override
@@ -434,7 +441,7 @@ class Moments(AccumulatorStatistic):
             total = int((square + self.grid * np.abs(places) + square - places**2).max())
         return ContributionBound.of_pattern(
             BoundedChange(total, largest * square**2, once=True),
-            f"whose {count} value{'s' * (count > 1)}, clipped to bounds on a grid of {self.grid} "
+            f"whose {counted(count, 'value')}, clipped to bounds on a grid of {self.grid} "
             f"cells, count in sums and products, and in the number of rows",
             unit=self.unit,
         )

@@ -22,6 +22,7 @@ from counton.base.arrays import Floats, Integers, read_only
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInputError, MissingOptionError, param
 from counton.base.exact import check_integer, exact, quote
+from counton.base.systematic_error import SystematicError
 from counton.continual.comparisons import Answer, answer
 from counton.continual.formulas import ClosedForm, Estimate, TableNumbers
 from counton.continual.intervals import check_confidence_level
@@ -115,7 +116,7 @@ class QuantilesResult(StatisticResult):
         variance = statistic.line.variance(np.array([first]), np.array([last]))
         value = float(self._below[last] - self._below[first])
         std = self.cells.std * math.sqrt(float(variance[0]))
-        return ClosedForm.around(
+        return ClosedForm.symmetric(
             value, lambda confidence_level: float(self._halves(variance, confidence_level)[0]), std
         )
 
@@ -153,7 +154,7 @@ class QuantilesResult(StatisticResult):
     @override
     def number_of(self, name: Any = None) -> Estimate:
         if not isinstance(name, (tuple, list)):
-            return self.numbers(TableRequest([0.5 if name is None else name])).numbers.at(0)
+            return self.numbers(TableRequest([0.5 if name is None else name])).numbers.selected(0)
         if len(name) != 2:
             raise InvalidInputError(
                 f"{quote(name)} names no number of values; give the two ends of a range, such as "
@@ -337,11 +338,14 @@ class Quantiles(TableStatistic):
         )
 
     @override
-    def systematic_errors(self) -> Sequence[str]:
+    def systematic_errors(self) -> Sequence[SystematicError]:
         low, high = (f"{self.edges[place]:.12g}" for place in (0, -1))
         return (
-            f"values above {high} count as {high} and those below {low} as {low}, so that "
-            "quantiles beyond these are shown at them",
+            SystematicError(
+                f"values outside {low} to {high}",
+                "are counted at the nearer end, so that quantiles outside this range are shown "
+                "at its ends",
+            ),
         )
 
     @override
@@ -359,7 +363,7 @@ class Quantiles(TableStatistic):
         True
         """
         meaning = "how many values lie below an edge, over all steps and edges"
-        return ErrorScale.over(meaning, self._variances[0][1:])
+        return ErrorScale.from_variances(meaning, self._variances[0][1:])
 
     @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:

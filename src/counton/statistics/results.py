@@ -197,7 +197,9 @@ class StatisticResults(Sequence[StatisticResult]):
         self._read = read or partial(read_release, statistic)
 
     @classmethod
-    def of(cls, statistic: Statistic, terms: Design, values: NDArray[Any]) -> StatisticResults:
+    def from_values(
+        cls, statistic: Statistic, terms: Design, values: NDArray[Any]
+    ) -> StatisticResults:
         """Return the results of released values; the first axis is the step, from 1."""
         steps = range(1, len(values) + 1)
         return cls(statistic, steps, Releases(steps, values, terms))

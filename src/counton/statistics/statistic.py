@@ -22,6 +22,7 @@ from typing_extensions import override
 from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import quote, suggest, text
+from counton.base.systematic_error import SystematicError
 from counton.privacy import ContributionBound, Guarantee
 from counton.privacy.contribution import checked_unit
 from counton.statistics.cells import Cells
@@ -54,7 +55,7 @@ class ErrorScale(NamedTuple):
     largest: float = 1.0
 
     @classmethod
-    def over(cls, meaning: str, variances: NDArray[np.float64]) -> ErrorScale:
+    def from_variances(cls, meaning: str, variances: NDArray[np.float64]) -> ErrorScale:
         """Return the scale of numbers, given their variances for cells of variance 1."""
         return cls(meaning, math.sqrt(float(variances.mean())), math.sqrt(float(variances.max())))
 
@@ -145,11 +146,8 @@ def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Esti
     return cells.cell(place_of_name(statistic, name))
 
 
-class Statistic(ABC):
-    """Base class of statistics: one record of words, options and properties, known before any data.
-
-    `contribution` bounds one unit's change of the cells, and `number_of` computes numbers from
-    released cells.
+class StatisticTexts:
+    """The texts of a statistic: for commands, tables, sentences and plans.
 
     Attributes:
         keyword: its name in commands, job files and tables; "": it has no name there.
@@ -157,34 +155,16 @@ class Statistic(ABC):
         help: more text for its command; a `counton.base.errors.param` in it names an option.
         example: options of an example of its command, as in "by=page", for visits.csv of the front
             page.
+        example_file: name and content of a further file of the example.
         phrase: what follows "The running" in a sentence; parameters are in braces.
         also_called: other words by which people look for it.
         sources: papers by their names in `counton.base.literature`.
         event: word for what is counted; a user, an edge or a letter is the protected unit.
         counted: name of its only cell.
         column: table column of the names of its numbers.
-        shows: the options that change how released numbers are shown.
         unit_word: the unit of its numbers; "{counted}" stands for rows, "{value}" for the column.
         on_screen: numbers that a screen shows first.
-        result_type: subclass of `StatisticResult`, made from all released cells, or, if
-            ``on_demand``, from the running stream; None: `StatisticResult` itself.
-        on_demand: there are too many cells to release all: each is computed when asked for.
-        of_letters: each step has exactly one letter, unless several come in one step: removing one
-            would move all later letters to other steps.
-        is_table: released once, as a table, when rows have no times.
-        finds: an undeclared group is shown once its noisy count is large enough.
-        ranks: its table orders groups by size.
-        additive: each cell is a released number, so that windows and groups are sums of cells; a
-            stream's description does not name the statistic.
-        many_groups: `number_of` takes the cells of many groups at once.
-        in_rank: its error is known beforehand only as a share of the rows, as for quantiles.
-        alike: name of each of its numbers in a plan if their errors are equal.
-        known_beforehand: numbers whose half-widths are known before data; None: all.
-        declares: the declared groups, if they are its cells.
-        domain: the public set of nodes, labels or a tree.
-        statistics: those that a report combines, by name.
-        own_columns: the columns that it reads, if it names them itself.
-        ordered: True if the order of events matters; False: cells are sums of rows in any order.
+        shows: the options that change how released numbers are shown.
     """
 
     keyword: str = ""
@@ -198,24 +178,67 @@ class Statistic(ABC):
     event: str = "event"
     counted: str = ""
     column: str = "cell"
-    shows: tuple[str, ...] = ("over",)
     unit_word: str = "{counted}"
     on_screen: tuple[str, ...] = ()
+    shows: tuple[str, ...] = ("over",)
+
+    @property
+    def phrase_words(self) -> dict[str, str]:
+        """Words by their names in ``phrase``, besides parameters."""
+        return {}
+
+
+class ReleasedNumbers:
+    """How numbers follow from the released cells of a statistic.
+
+    Attributes:
+        result_type: subclass of `StatisticResult`, made from all released cells, or, if
+            ``on_demand``, from the running stream; None: `StatisticResult` itself.
+        additive: each cell is a released number, so that windows and groups are sums of cells; a
+            stream's description does not name the statistic.
+        on_demand: there are too many cells to release all: each is computed when asked for.
+        many_groups: `number_of` takes the cells of many groups at once.
+        finds: an undeclared group is shown once its noisy count is large enough.
+        ranks: its table orders groups by size.
+        is_table: released once, as a table, when rows have no times.
+        in_rank: its error is known beforehand only as a share of the rows, as for quantiles.
+        alike: name of each of its numbers in a plan if their errors are equal.
+        known_beforehand: numbers whose half-widths are known before data; None: all.
+        statistics: those that a report combines, by name.
+    """
+
     result_type: Any = None
+    additive: bool = False
     on_demand: bool = False
-    of_letters: bool = False
-    is_table: bool = False
+    many_groups: bool = False
     finds: bool = False
     ranks: bool = False
-    additive: bool = False
-    many_groups: bool = False
+    is_table: bool = False
     in_rank: bool = False
     alike: str = ""
     known_beforehand: tuple[str, ...] | None = None
-    declares: tuple[str, ...] | None = None
-    domain: Any = None
-    ordered: bool = True
     statistics: Mapping[str, Any] = {}
+
+
+class Statistic(StatisticTexts, ReleasedNumbers, ABC):
+    """Base class of statistics: what is known of one before any data.
+
+    `contribution` bounds one unit's change of the cells, and `number_of` computes numbers from
+    released cells. A class states only what differs from the defaults.
+
+    Attributes:
+        ordered: True if the order of events matters; False: cells are sums of rows in any order.
+        of_letters: each step has exactly one letter, unless several come in one step: removing one
+            would move all later letters to other steps.
+        domain: the public set of nodes, labels or a tree.
+        declares: the declared groups, if they are its cells.
+        own_columns: the columns that it reads, if it names them itself.
+    """
+
+    ordered: bool = True
+    of_letters: bool = False
+    domain: Any = None
+    declares: tuple[str, ...] | None = None
     own_columns: OwnColumns | None = None
     _stated: bool = False
 
@@ -240,11 +263,6 @@ class Statistic(ABC):
         """Set ``unit``, or ``otherwise`` if nobody stated it."""
         self.unit = checked_unit(otherwise if unit is None else unit)
         self._stated = unit is not None
-
-    @property
-    def phrase_words(self) -> dict[str, str]:
-        """Words by their names in ``phrase``, besides parameters."""
-        return {}
 
     @property
     def cells(self) -> tuple[int, ...]:
@@ -318,8 +336,8 @@ class Statistic(ABC):
             "one is empty"
         )
 
-    def systematic_errors(self) -> Sequence[str]:
-        """Return sentences on errors other than noise, such as clipping."""
+    def systematic_errors(self) -> Sequence[SystematicError]:
+        """Return the errors other than noise, such as clipping."""
         return ()
 
     def units_of(self, column: str | None, rows: str) -> dict[str, str]:

@@ -53,7 +53,7 @@ class TopKResult(StatisticResult):
             return numbers
         names = numbers.about["group"]
         kept = np.isin(names, request.ask)
-        return TableNumbers({"group": names[kept]}, numbers.numbers.at(kept))
+        return TableNumbers({"group": names[kept]}, numbers.numbers.selected(kept))
 
 
 class TopK(AccumulatorStatistic):

@@ -106,10 +106,10 @@ class Nodes(WeightedTree):
     @classmethod
     def best(cls, workload: Workload, norm: Norm, bits: int = LATTICE_BITS) -> Self:
         """Return the strategy of least total error over ``workload`` that a search finds."""
-        return cls.of(workload, *best_branching(workload, norm), bits)
+        return cls.with_weights(workload, *best_branching(workload, norm), bits)
 
     @classmethod
-    def of(
+    def with_weights(
         cls, workload: Workload, radices: Sequence[int], weights: Floats, bits: int = LATTICE_BITS
     ) -> Self:
         """Return the strategy with real weights, rounded to multiples of 2^-bits of the largest.

@@ -108,7 +108,7 @@ def laplace_rows(workload: Workload) -> Floats:
     with one_thread():
         trials = []
         for radices, weights in good_trees(workload, 1):
-            tree = Nodes.of(workload, radices, weights)
+            tree = Nodes.with_weights(workload, radices, weights)
             # The rows of nodes above the leaves, relative to the leaves' weight; at least one row.
             above = tree.matrix()[tree.cells :] / float(tree.weights[0])
             above = above if len(above) else np.zeros((1, tree.cells))

@@ -389,7 +389,7 @@ class _Grid(NamedTuple):
     nodes: tuple[range, ...]
 
     @classmethod
-    def over(cls, horizon: int) -> _Grid:
+    def for_horizon(cls, horizon: int) -> _Grid:
         """Return the nodes for at least ``horizon`` steps.
 
         A long horizon gets those of the next length whose weights come with the package.
@@ -460,7 +460,7 @@ class MultiscaleStrategy(StreamStrategy):
             attained=False,
             rounding_variance=1 / 12 if whole else 0.0,
         )
-        self._grid = _Grid.over(self.horizon)
+        self._grid = _Grid.for_horizon(self.horizon)
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[MultiscaleStrategy, ...]:
