@@ -110,6 +110,9 @@ class Key:
     def derive(self, *context: bytes) -> bytes:
         """Derive a 32-byte subkey for one use (HKDF-SHA256), bound to every part of ``context``.
 
+        Args:
+            context: byte strings that name the use, in order.
+
         >>> key = Key.generate()
         >>> key.derive(b"a", b"bc") != key.derive(b"ab", b"c")
         True

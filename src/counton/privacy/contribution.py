@@ -546,6 +546,8 @@ class ContributionBound:
         Args:
             pattern: `counton.base.distributions.Runs`, `Alternating` or `BoundedChange`.
             words: the change by one unit in words that follow its name.
+            relation: the neighbouring relation: "add_remove" or "replace".
+            unit: the name of a protected unit, such as "visitor".
 
         Raises:
             InvalidInputError: ``words`` is empty, or the name of the unit is empty or unprintable.
