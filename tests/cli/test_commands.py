@@ -27,15 +27,25 @@ def test_plan_ranks_by_error(place: Any) -> None:
     assert anything["factor"] == anything["achieved"] / anything["at_least"]
     brief = place("plan", "--windows", "8760", "--epsilon", "1").out
     assert brief.startswith(
-        "epsilon = 1: a total is off by at most 14 in step 1 and 30 in step 8,760"
+        "epsilon = 1: a total has a margin of error of 14 in window 1 and 30 in window 8,760"
     )
-    assert "standard deviation 13.39 on average, " in brief
-    hidden = ("3.8e41", " us", "keeps", "how far from possible", "least-squares", "variance")
+    assert "Noise standard deviation: 13.39 (root mean square over all windows), " in brief
+    hidden = (
+        "3.8e41",
+        " us",
+        "keeps",
+        "distance from the lower bound",
+        "least-squares",
+        "variance",
+    )
     assert not [one for one in hidden if one in brief]
     table = place("plan", "--windows", "8760", "--epsilon", "1", "--full").out
-    assert "8,760 steps, pure differential privacy with epsilon = 1" in table
+    assert "8,760 windows, pure differential privacy with epsilon = 1" in table
     assert "smooth binary, even height (height 16, zeros 8)" in " ".join(table.split())
-    assert table.count("how far from possible: mean std: 2.75 times the proved lower bound") == 2
+    assert (
+        table.count("distance from the lower bound: mean std: 2.75 times the proved lower bound")
+        == 2
+    )
     assert all(factor["source"] in table for factor in (matrix, anything))
 
 
@@ -54,7 +64,7 @@ def test_plan_without_a_last_step_and_its_picture(place: Any) -> None:
     assert found["choices"][0]["strategy"].startswith("GrowingSquareRoot")
     assert [factor["holds_for"] for factor in found["factors"]][1] == "any mechanism"
     done = place(*asked, "--chart", str(place.folder / "errors.png"))
-    assert "no last step, errors of the first 200 steps; one count more or less changes" in done.out
+    assert "no last window, errors of the first 200 windows" in done.out
     assert "errors.png" in done.out
     assert (place.folder / "errors.png").read_bytes().startswith(b"\x89PNG")
 
@@ -102,7 +112,7 @@ def test_sums_are_clipped_and_put_on_the_grid(place: Any) -> None:
     ).fine()
     table = pl.read_parquet(out)
     assert table["estimate"].to_list() == [11.0, 0.0, 11.0, 0.5]
-    assert "sum of value, values from 0 to 10, so far" in done.out
+    assert "Sum of value, values from 0 to 10, cumulative" in done.out
     late = place.write("late.csv", ["00:15,b,2.0", "03:00,a,1"], "time,group,value")
     place("release", "sum", late, *place.again, "--append", "--output", str(out)).fine()
     assert pl.read_parquet(out)["estimate"].to_list()[4:] == [12.0, 2.5]

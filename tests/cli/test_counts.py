@@ -57,12 +57,12 @@ def test_rows_of_one_window_and_group_add_up(form: str, place: Any) -> None:
         events = str(place.folder / f"daily.{form}")
         frame.write_parquet(events) if form == "parquet" else frame.write_ndjson(events)
     done = place.plain("release", "count", events, *words(place), "--output", str(out)).fine()
-    assert "passages in the day to the end of 2024-03-03" in done.out
+    assert "Number of passages, in each day" in done.out
     assert "sum of" not in done.out
     assert released(out) == EXACT
     again = place.plain("release", "count", events, *place.again, "--until", "2024-03-04")
-    assert (again.code, "Nothing new to release" in again.out) == (0, True)
-    assert "The unit of privacy is one passage" in place.shown()
+    assert (again.code, "No new window is due" in again.out) == (0, True)
+    assert "The privacy unit is one passage" in place.shown()
     assert place.plain("verify", str(place.state)).code == 0
 
 

@@ -23,7 +23,7 @@ def test_counting_needs_no_number_of_steps(place: Any) -> None:
     ).fine()
     assert "Released 4 new windows (1 to 4)." in done.out
     loss = "epsilon 200 after an hour, 500 after a day"
-    assert f"privacy: {loss}" in " ".join(done.out.split())
+    assert f"Privacy: {loss}" in " ".join(done.out.split())
     assert place.estimates() == [[1, 1], [2, 1], [2, 1], [3, 1]]
     shown = place.shown()
     assert "expiring differential privacy with epsilon = 100" in shown
@@ -37,7 +37,8 @@ def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> No
         "release", "count", place.write("e.csv", ROWS[:3]), *forever(place, *options)
     ).fine()
     heading = (
-        "to the end of 2012-12-31 (window 1, UTC; released with the window up to 2013-01-01 01"
+        "to the end of 31 December 2012 (window 1, UTC; released with the window up to 1 January "
+        "2013, 01"
     )
     assert heading in " ".join(done.out.split())
     place("release", "count", place.write("e.csv", ROWS), *place.again, "--output", out).fine()

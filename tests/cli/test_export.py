@@ -41,7 +41,7 @@ def read(path: Path) -> pl.DataFrame:
 def test_a_table_is_that_of_the_run_byte_for_byte(counted: Any) -> None:
     out = counted.folder / "again.parquet"
     done = counted("export", str(counted.state), "--output", str(out)).fine()
-    assert "privacy: epsilon = 100 for each event" in " ".join(done.out.split())
+    assert "Privacy: epsilon = 100 for each event" in " ".join(done.out.split())
     assert out.read_bytes() == (counted.folder / "run.parquet").read_bytes()
 
 
@@ -318,7 +318,7 @@ def test_export_to_html_writes_a_page_and_a_run_says_how(counted: Any) -> None:
     assert "<h1>Events</h1>" in out.read_text("utf-8")
     events = str(counted.folder / "e.csv")
     said = counted.count(events, "--output", "page.html", "--until", "2013-01-01T04:00").refused()
-    assert "Then write the page from the state: counton export STATE --output page.html" in said
+    assert "Export it afterwards: counton export STATE --output page.html" in said
 
 
 def test_export_to_html_of_a_stream_of_a_program_writes_its_steps(
@@ -353,4 +353,4 @@ def test_group_that_is_misspelt_is_refused_with_the_nearest(tmp_path: Path, plac
     ).refused()
     assert "Did you mean 'Zürich'? Give one of home, shop, Zürich, or leave --group out" in said
     said = place("export", state, "--groups", "home,shopp").refused()
-    assert "did you mean 'shop'? choose from home, shop, Zürich" in said
+    assert "Did you mean 'shop'? Choose from home, shop, Zürich" in said

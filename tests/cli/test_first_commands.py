@@ -68,9 +68,9 @@ def test_a_state_that_is_there_says_its_streams(loans: Any) -> None:
     lines = refused(loans.plain("release", "count", "loans.csv", "--until", "latest-event"))
     kept, _, command = lines[1].partition("; to go on: counton ")
     assert kept == "loans.counton.db keeps stream loans"
-    assert loans.plain(*shlex.split(command)).out.startswith("Nothing new to release")
+    assert loans.plain(*shlex.split(command)).out.startswith("No new window is due")
     other = loans.plain(*named, "--every", "1h")
-    assert "differs from stream 'loans' in --every" in other.err
+    assert "exists with other options: --every" in other.err
 
 
 def test_a_link_has_a_state_of_its_own_unless_its_file_has_one(loans: Any) -> None:
@@ -84,7 +84,7 @@ def test_a_link_has_a_state_of_its_own_unless_its_file_has_one(loans: Any) -> No
     going_on = loans.plain(
         "release", "count", "newest.csv", "--state", "loans.counton.db", "--until", "latest-event"
     )
-    assert going_on.out.startswith("Nothing new to release")
+    assert going_on.out.startswith("No new window is due")
 
 
 @pytest.mark.parametrize("name", keywords())
@@ -112,20 +112,21 @@ NEW = [
 def test_a_second_command_finds_the_state_beside_the_file(loans: Any) -> None:
     first = loans.plain("release", "count", "loans.csv", *NEW, "--save-job", "nightly.toml")
     assert first.code == 0, first.err
-    kept = "and secret: loans.counton.db and loans.counton.db.key"
+    kept = "Keep secret: loans.counton.db and loans.counton.db.key"
     assert kept in " ".join(first.out.split())
-    assert "otherwise another stream begins, and spends again" in " ".join(first.out.split())
+    assert "Otherwise a new stream begins and spends the privacy loss again" in " ".join(
+        first.out.split()
+    )
     state = loans.folder / "loans.counton.db"
     assert state.exists()
     again = loans.plain(
         "release", "count", str(loans.folder / "loans.csv"), "--until", "latest-event"
     )
-    assert (again.code, "Nothing new to release" in again.out) == (0, True)
+    assert (again.code, "No new window is due" in again.out) == (0, True)
     assert kept not in " ".join(again.out.split())
     assert 'state = "loans.counton.db"' in (loans.folder / "nightly.toml").read_text()
     assert (
-        "Nothing new to release"
-        in loans.plain("run", "nightly.toml", "--until", "latest-event").out
+        "No new window is due" in loans.plain("run", "nightly.toml", "--until", "latest-event").out
     )
     assert sorted(one.name for one in loans.folder.glob("*.db")) == [state.name]
     other = loans.plain("release", "count", "loans.csv", *NEW, "--state", "other.db")
@@ -137,7 +138,7 @@ def test_a_state_beside_a_file_is_named_also_where_a_shell_needs_quotes(loans: A
     spaced = loans.plain(
         "release", "count", "all loans.csv", *NEW
     )  # its name is quoted for a shell
-    assert "and secret: 'all loans.counton.db' and" in " ".join(spaced.out.split())
+    assert "Keep secret: 'all loans.counton.db' and" in " ".join(spaced.out.split())
 
 
 @pytest.mark.parametrize(
@@ -179,8 +180,8 @@ def test_a_folder_has_one_state_from_wherever_it_is_seen(
 def test_a_plan_keeps_nothing(loans: Any) -> None:
     before = sorted(one.name for one in loans.folder.iterdir())
     said = loans.plain("release", "count", "loans.csv", *NEW, "--plan").out
-    assert "spends epsilon = 1 of each event" in said
-    assert "publishes the total so far" in said
+    assert "Privacy: epsilon = 1 for each event" in said
+    assert "Published: the cumulative total" in said
     assert sorted(one.name for one in loans.folder.iterdir()) == before
 
 
@@ -281,7 +282,7 @@ def test_a_unit_that_is_a_person_is_not_said_to_have_a_hundred_people(loans: Any
     asked = ("release", "ranges", "loans.csv", "--label", "shelf", "--groups", "a,b", "--rho", "1")
     out = loans.plain(*asked, "--privacy-unit", "person").out
     assert "100 people" not in out
-    assert "each row is taken for one person: a person with 100 rows" in " ".join(out.split())
+    assert "Each row is treated as one person: a person with 100 rows" in " ".join(out.split())
 
 
 def test_help_says_what_a_statistic_does_with_its_column(place: Any) -> None:

@@ -39,13 +39,12 @@ def test_the_first_count_has_none_of_them(place: Any) -> None:
     done = place.count(events, "--epsilon", "1", "--until", "2013-01-01T03:00").fine()
     said = (done.out + done.err).replace(str(place.folder), "")
     assert [word for word in WORDS if _has(word, said)] == []
-    # What it says: what was released, a table of two lines and its head, what is left out besides
-    # noise, how late rows would count, the promise, the rest.
+    # What was released, the heading, a table of three windows and two groups, and four lines.
     lines = [line for line in said.splitlines() if line.strip()]
-    assert len(lines) == 9
+    assert len(lines) == 13
     assert lines[0] == "Released 3 new windows (1 to 3 of 6)."
-    heads = [line.partition(":")[0].partition(",")[0] for line in lines[-4:]]
-    assert heads == ["not in the intervals", "if rows come late", "privacy", "details"]
+    heads = [line.partition(":")[0] for line in lines[-4:]]
+    assert heads == ["Accuracy", "Privacy", "Late rows", "Next"]
 
 
 def test_show_says_the_rest_without_them(place: Any) -> None:

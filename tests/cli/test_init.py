@@ -71,8 +71,8 @@ def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
 ) -> None:
     done = init("loans.csv", *SAID)
     assert done.code == 0, done.err
-    assert "the first time, and every night: counton run nightly.toml" in done.out
-    assert "Each file is taken to hold all rows since the start" in done.out
+    assert "Next: counton run nightly.toml --dry-run" in done.out
+    assert "Each run must read all rows since start." in done.out
     assert re.search(r"in each window +±", done.out)
     assert job_of(loans) == {
         "statistic": "count", "events": "loans.csv", "state": "loans.counton.db", "windows": 3653,
@@ -158,11 +158,11 @@ def test_what_nobody_said_stays_an_empty_line_that_a_run_refuses_by_name(
         ("--user", "reader"): ["max-contributions", "contribution-period"],
     }[words]
     assert empty == ["timezone", "start", "until", *last]
-    assert f"refuses an empty line: {', '.join(empty)}." in done.out
+    assert f"before the first run: {', '.join(empty)}." in done.out
     text = (loans / "nightly.toml").read_text()
     assert ("the column that names the user (reader, branch)" in text) == ("user" in empty)
     said = place.plain("run", "nightly.toml").refused()
-    assert f"leaves empty: {', '.join(empty)};" in said
+    assert f"these keys are empty: {', '.join(empty)}." in said
     assert not (loans / "loans.counton.db").exists()
 
 
@@ -204,7 +204,7 @@ def test_a_column_of_counts_is_noticed(
 ) -> None:
     rows = [f"time,site,{column}", "2024-03-01T09:12Z,bridge,17", "2024-03-02T09:12Z,bridge,4"]
     (loans / "passages.csv").write_text("\n".join(rows) + "\n")
-    note = f"each row is counted as one; if {column!r} says how many it stands for"
+    note = f"each row is counted once; if {column!r} says how many it stands for"
     assert (note in init("passages.csv").err) == noticed
     words = ["release", "count", "passages.csv", "--time", "time", "--every", "1d", "--start",
              "2024-03-01", "--windows", "9", "--epsilon", "1"]  # fmt: skip
@@ -254,7 +254,7 @@ def test_a_file_of_counts_gets_a_job_that_adds_them_up(
     "site",
             "--groups", "bridge", "--other-group", "other", "--epsilon", "100"]  # fmt: skip
     left = place.plain("init", "passages.csv", *said, "--count-column", "count")
-    assert "refuses an empty line: privacy-unit." in left.out
+    assert "before the first run: privacy-unit." in left.out
     people = ["--count-column", "count", "--upstream-max-contributions", "3", "--force"]
     left = place.plain("init", "passages.csv", *said, *people)
     assert (left.code, "empty line" in left.out) == (0, False)  # a user is protected
@@ -263,7 +263,7 @@ def test_a_file_of_counts_gets_a_job_that_adds_them_up(
     job = job_of(loans)
     assert (job["count-column"], job["privacy-unit"], "user" in job) == ("count", "passage", False)
     ran = place.plain("run", "nightly.toml", "--until", "2024-03-03T06:00").fine()
-    assert "number of passages" in ran.out
+    assert "Number of passages" in ran.out
     assert pl.read_csv("passages.released.csv")["estimate"].to_list()[::2] == [17, 4]
 
 

@@ -387,8 +387,8 @@ def test_init_of_rows_of_totals_warns_and_counts_them_in_no_group_unasked(
     words += ["--start", "2024-03-01", "--until", "latest-event", "--epsilon", "50"]
     job, said = job_of_file("visits.csv", written("day,region", rows), *words)
     assert [key for key, value in job.items() if value == ""] == ["other-group"]
-    assert f"confidential: column 'region' has rows called {total!r}" in said
-    assert "leaves empty: other-group" in place.plain("run", "nightly.toml").refused()
+    assert f"confidential: column 'region' has rows named {total!r}" in said
+    assert "these keys are empty: other-group" in place.plain("run", "nightly.toml").refused()
     text = Path("nightly.toml").read_text("utf-8")
     assert "also a row of totals; without this line such a row stops the run" in text
     Path("nightly.toml").write_text(text.replace('other-group = ""\n', ""), "utf-8")
@@ -404,11 +404,14 @@ def test_init_of_a_table_of_counts_names_the_columns_that_may_be_counts(
         for site in range(2)
     ]
     _, said = job_of_file("bikes.csv", written("day,site_id,passed", rows))
-    assert "each row is counted as one; if a column of whole numbers (passed) says how many" in said
+    assert (
+        "each row is counted once. If a column of integers (passed) has the number of events"
+        in said
+    )
     _, said = job_of_file(
         "visits.csv", written("day,page,age", [["2024-03-01", "home", 40]] * 9), "--force"
     )
-    assert "each row is counted as one" not in said
+    assert "each row is counted once" not in said
 
 
 def test_init_of_a_stated_column_of_numbers_reads_it_whatever_its_name(
@@ -425,7 +428,7 @@ def test_init_of_a_stated_format_asks_for_no_other_and_judges_the_start_by_it(
     content = written("date,person,page", rows_of("%d/%m/%Y", MOMENTS[:9]))
     job, said = job_of_file("early.csv", content, "--time-format", "%d/%m/%Y")
     assert [key for key, value in job.items() if value == ""] == LOCAL
-    assert "the rows are of 2024-03-01 to 2024-03-09" in said
+    assert "the rows are from 2024-03-01 to 2024-03-09" in said
 
 
 def test_init_after_its_questions_makes_a_job_that_protects_a_period_of_each_person(
@@ -446,7 +449,7 @@ def test_init_after_its_questions_makes_a_job_that_protects_a_period_of_each_per
         "until": "latest-event",
         "contribution-period": "1d",
     }
-    assert f"refuses an empty line: {', '.join(answers)}." in done.out
+    assert f"before the first run: {', '.join(answers)}." in done.out
     for key, answer in answers.items():
         text = text.replace(f'{key} = ""', f'{key} = "{answer}"')
     text = text.replace('epsilon = "1"', 'epsilon = "1e4"')

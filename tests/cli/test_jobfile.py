@@ -116,7 +116,7 @@ def test_the_command_runs_all_and_reports_each(file: Path, place: Any) -> None:
             "count has no option 'comment'; leave it out",
         ),
         (("epsilon = 0.5", "epsilon = ["), "not valid TOML"),
-        (('events = "e.csv"', ""), "lacks the key 'events'"),
+        (('events = "e.csv"', ""), "the key 'events' is missing"),
     ],
 )
 def test_what_is_wrong_is_named(changed: tuple[str, str], words: str, file: Path) -> None:
@@ -316,7 +316,7 @@ def test_a_job_of_a_stream_that_is_over_is_no_failure(file: Path, place: Any) ->
     assert place.plain("run", str(file), "--until", "2024-03-03").code == 0
     done = place.plain("run", str(file), "--until", "2024-03-05")
     assert (done.code, done.err) == (0, "")
-    assert done.out.count("Nothing new to release: 2 of 2 windows") == 2
+    assert done.out.count("No new window is due. Released: 2 of 2 windows.") == 2
     assert place.plain("run", str(file)).code == 0  # data of the past, of which all is released
     assert (
         place("close", str(file.parent / "v.db"), "--stream", "visits", "--drop-waiting").code == 0
@@ -379,7 +379,7 @@ def test_notes_name_their_job_and_bad_rows_are_told_once(file: Path, place: Any)
     assert "set aside" not in again.err
     events.write_text(ROWS + "soon,home,3\nlater,home,4\n")
     third = " ".join(place("run", str(file), "--only", "visits").err.split())
-    assert "rows that cannot be read, set aside (beside 1 that were there before): 1" in third
+    assert "rows that cannot be read, set aside (1 more were set aside by earlier runs): 1" in third
 
 
 TABLES = """
@@ -567,7 +567,8 @@ def test_a_dry_run_reads_and_writes_nothing(
     file.write_text(FILE.replace("[jobs.visits]", aside).replace("[jobs.paid]", paid))
     before = contents()
     said = place("run", str(file), "--dry-run").fine()
-    assert "visits: would begin a stream and release 3 windows; epsilon = 0.5" in said.out
+    assert "visits: would create the stream and release 3 windows" in said.out
+    assert "It would spend epsilon = 0.5" in said.out
     assert said.err.splitlines()[0] == "confidential: job visits: rows read: 3"
     found = json.loads(place("run", str(file), "--dry-run", "--json").out)["jobs"]
     assert contents() == before

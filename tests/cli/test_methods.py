@@ -21,7 +21,7 @@ from counton.tables import LineStrategy, TreeStrategy
 
 #: What a reader of a publication asks, and where the paragraph answers.
 PARTS = (
-    "The unit of privacy is one", "Neighbouring data sets differ in one", "The guarantee is",
+    "The privacy unit is one", "Neighbouring data sets differ in one", "The guarantee is",
     "against an attacker who", "Each measurement has discrete", "standard deviation",
     "Not protected are", "Constants and sources\n", "\nsource ", " counton 0",
 )  # fmt: skip
@@ -64,10 +64,8 @@ def test_a_state_says_what_a_publication_needs_of_each_release(place: Any) -> No
     assert short.rstrip().endswith("https://doi.org/10.6028/NIST.SP.800-226.")
     assert short != done.out
     *paragraphs, table = done.out.strip().split("\n\n")
-    wanted = [
-        *("The ", "The unit of privacy", "The guarantee is", "The guarantee holds", "The noise")
-    ]
-    wanted += ["The intervals do not include: a row", "Noise is", "Not"]
+    wanted = [*("The ", "The privacy unit", "The guarantee is", "The trust model is", "The noise")]
+    wanted += ["The intervals do not include these errors: rows", "Noise is", "Not"]
     for paragraph, begins in zip(paragraphs, wanted, strict=True):
         assert paragraph.startswith(begins)
         assert "\n" not in paragraph
@@ -99,7 +97,7 @@ def test_a_stream_that_was_not_made_from_events_says_it_from_its_state(place: An
         stream.release_many([3, 0, 5])
     check_short_methods(export(place.state))
     said = place("methods", str(place.state)).out
-    assert said.startswith("The total 'visits' so far was published 3 times. ")
+    assert said.startswith("The cumulative total 'visits' was published 3 times. ")
     assert "zero-concentrated differential privacy with a parameter of 0.5" in said
     out = place.folder / "t.csv"
     assert place("export", str(place.state), "--output", str(out)).code == 0
@@ -117,13 +115,13 @@ def test_rows_left_out_and_values_clipped_are_said(place: Any) -> None:
     )  # fmt: skip
     short = place("methods", str(place.state)).out
     lines = (
-        "rows beyond 1 of each user do not count, which makes numbers too low (by an unknown",
-        "values above 6 count as 6, which makes the sum too low, and values below 0 as 0, which",
+        "rows beyond 1 of each user are not counted, so that numbers are too low by an unknown",
+        "values outside 0 to 6 are counted as the nearer bound, which biases the sum by an unknown",
     )
     said = place("methods", str(place.state), "--full").out
     assert (
-        "The intervals do not include: counted by arrival: a row that came after its hour was "
-        "published is in" in short
+        "The intervals do not include these errors: rows that arrive after their hour was released "
+        "are counted" in short
     )
     for line in lines:
         assert line in short

@@ -49,10 +49,10 @@ def test_a_file_is_planned_in_a_folder_where_nothing_changes(
     assert contents() == before
     assert max(len(line) for line in done.out.splitlines() if "±" in line) <= 80
     for words in (
-        "number of events of 2 groups, 12 windows of 1w, kept in ",
-        "spends epsilon = 1 of each event, once for all windows: one event added or removed",
+        "Number of events of 2 groups, 12 windows of 1w. State: ",
+        "Privacy: epsilon = 1 for each event, for all windows together",
         "in each window",
-        "the error of means, quantiles and the like",
+        "The error of means and quantiles",
     ):
         assert words in done.out
     # The rows say nothing: they may be there, and may be none at all. A header is no row.
@@ -76,8 +76,8 @@ def test_public_sizes_say_how_much_that_is(place: Workplace, file: Path) -> None
     shown = place.plain("plan", str(file), "--expected-rows", "5000")
     assert "of its rows" in shown.out
     words = " ".join(shown.out.split())
-    rows = "the plan assumes 5,000 rows, spread evenly over 12 windows (416.7 in each)"
-    assert f"{rows} and 2 groups percentages are of the rows that a number counts" in words
+    rows = "The plan assumes 5,000 rows, spread evenly over 12 windows (416.7 in each)"
+    assert f"{rows} and 2 groups. Percentages refer to the rows that a number counts." in words
 
 
 def test_what_hides_next_to_nothing_is_said(place: Workplace, file: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_plan_looks_at_the_state_that_is_there(place: Workplace, file: Path) -
     planned = place.plain("plan", str(file))
     done = place.plain("run", str(file))
     assert (planned.code, done.code) == (0, 0)
-    assert "waits: ended at step 1, and releases nothing more" in planned.out
+    assert "waits: closed at window 1; nothing more is released" in planned.out
 
 
 @pytest.mark.parametrize("exists", [False, True])
@@ -245,7 +245,7 @@ def test_the_plan_says_which_bound_suits_where_late_windows_would_sink(
     people = 'windows = 12\nuser = "reader"\nmax-contributions = 20\ncontribution-period = "3mo"'
     file.write_text(FILE.replace("windows = 12", people))
     said = " ".join(place.plain("plan", str(file)).out.split())
-    assert said.count("note: late windows of a period are counted too low") == 2
+    assert said.count("Note: late windows of a period are counted too low") == 2
     assert "; max-contributions-per-window = 1, or another small number" in said
     assert "or a period of one window, avoids it" in said  # of averages
     jobs = json.loads(place.plain("plan", str(file), "--json").out)["jobs"]
@@ -291,7 +291,7 @@ def test_a_plan_of_windows_weighs_a_bound_for_each(place: Workplace) -> None:
         "--max-contributions",
         "20",
     )
-    assert "plan --max-contributions-per-window 1 too" in place.plain(*asked).out
+    assert "--max-contributions-per-window limits each window" in place.plain(*asked).out
     found = json.loads(place.plain(*asked, "--max-contributions-per-window", "1", "--json").out)
     assert found["max_contributions_per_window"] == 1
     assert found["choices"][0]["mean_std"] == pytest.approx(20**0.5)
@@ -317,6 +317,6 @@ shares = "0.5"
     (number,) = found["jobs"]["ages"]["numbers"]
     assert number["in_rank"]
     assert f"rank {number['percent']:.4g}%" in line
-    assert "How far apart their values are depends on the data" in " ".join(done.out.split())
+    assert "margins of error assume evenly spread rows" in " ".join(done.out.split())
     assert "in rank" not in place.plain("plan", str(file)).out
     assert "values lie below an edge" in " ".join(place.plain("plan", str(file)).out.split())

@@ -26,12 +26,12 @@ def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
     assert Path(key).stat().st_mode & 0o777 == 0o600
     events = place.write("e.csv", [*ROWS, "00:50,b"])  # a late row too
     second = place("release", "count", events, *place.again, *table).fine()
-    assert "released before, not counted from a file of all events" in second.err
+    assert "arrived after their window was released, not counted" in second.err
     assert place.estimates() == [[1, 1], [2, 1], [2, 1]]
     third = place("release", "count", events, *place.again, *table)
-    assert "Nothing new to release" in third.out
+    assert "No new window is due" in third.out
     shown = place("inspect", str(place.state))
-    assert "stream count" in shown.out
+    assert "Stream count" in shown.out
     spent = json.loads(place("ledger", str(place.state), "--budget-epsilon", "150", "--json").out)
     assert spent["remaining"] == {"guarantee": "pure", "epsilon": "50"}
     refused = place(

@@ -24,7 +24,7 @@ def table(place: Workplace) -> str:
 def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
     state = str(place.state)
     said = place.plain("inspect", table).fine()
-    for words in ("stream count, as it was released", "3 windows, 1 to 3", "95%"):
+    for words in ("Released table of stream count", "3 windows (1 to 3)", "95%"):
         assert words in said.out
     assert "fingerprint" not in said.out
     found = json.loads(place.plain("inspect", table, "--json").out)
@@ -35,7 +35,7 @@ def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
     facts = pl.read_parquet_metadata(table)["counton"]
     cut = place.folder / "cut.parquet"
     rows.filter(pl.col("window_index") != 2).write_parquet(cut, metadata={"counton": facts})
-    assert "2 windows, 1 to 3; missing between them: 1" in place.plain("inspect", str(cut)).out
+    assert "2 windows (1 to 3), 1 between them missing" in place.plain("inspect", str(cut)).out
     assert f"state {state}, file format" in place.plain("inspect", state).out
     assert (
         place("release", "count", place.write("f.csv", ["00:10,a"]), *place.new(stream="two")).code
@@ -59,7 +59,7 @@ def test_show_says_that_a_stream_begun_without_a_last_step_is_at_its_last(
             stream.release(1)
         assert "ended" not in place.plain("inspect", state).out
         stream.release(1)
-    assert "stream visits: 3 steps; ended at step 3\n" in place.plain("inspect", state).out
+    assert "Stream visits: 3 steps; closed at window 3\n" in place.plain("inspect", state).out
     other = str(place.folder / "other.db")
     words = (
         "--state",
@@ -76,4 +76,4 @@ def test_show_says_that_a_stream_begun_without_a_last_step_is_at_its_last(
     times = ("--time", "time", "--start", "2013-01-01", "--every", "1h", "--allow-empty-windows")
     events = place.write("e.csv", EVENTS)
     place("release", "count", events, *words, *times, "--until", "2013-01-01T03:00").fine()
-    assert "; ended at step 3\n" in place.plain("inspect", other).out
+    assert "; closed at window 3\n" in place.plain("inspect", other).out

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import secrets
 import shutil
 from collections.abc import Callable
@@ -50,7 +49,10 @@ def test_a_stated_key_file_is_made_and_used(place: Any) -> None:
     assert place.count(events, "--key", str(key)).code == 0
     assert key.stat().st_mode & 0o777 == 0o600
     assert not (place.folder / "state.db.key").exists()
-    assert "Nothing new" in place("release", "count", events, *place.again, "--key", str(key)).out
+    assert (
+        "No new window is due"
+        in place("release", "count", events, *place.again, "--key", str(key)).out
+    )
 
 
 def test_a_key_file_is_not_left_behind_by_a_stream_that_could_not_begin(
@@ -74,7 +76,7 @@ def test_a_run_that_fails_makes_no_state_of_a_url(place: Any, contents: Contents
 
 def test_show_tells_what_is_public_and_no_secret(place: Any, events: str) -> None:
     shown = place.shown()
-    for word in ("stream count", "released", "3 windows", "epsilon = 100", "by group (2 ", "1h"):
+    for word in ("Stream count", "released", "3 windows", "epsilon = 100", "by group (2 ", "1h"):
         assert word in shown
     as_json = place("inspect", str(place.state), "--json").out
     assert json.loads(as_json)["streams"][0]["step"] == 3
@@ -94,15 +96,13 @@ def test_show_has_the_last_numbers_in_twelve_lines(place: Any, events: str) -> N
         ["a", "2"],
         ["b", "1"],
     ]
-    (strategy,) = [line for line in lines if line.startswith("strategy: ")]
-    # Noise of one window alone is the Laplace mechanism, whose authors are named.
-    assert strategy.startswith("strategy: noise for each window, with Laplace noise; C. Dwork")
-    assert "privacy: epsilon = 100 for each event" in shown
-    account = "; details of each guarantee: counton methods --full\n"
-    assert shown.endswith(f", file format {FORMAT}{account}")
+    assert "Mechanism: discrete Laplace noise, independent for all windows" in lines
+    assert "Privacy: epsilon = 100 for each event" in shown
+    assert lines[-2].endswith(f"(format {FORMAT})")
+    assert lines[-1] == "Next: counton methods --full prints the full privacy statement"
     with Stream.create(place.folder / "fed.db", "fed", Binary(9), PureDP(1)) as fed:
         (last,) = fed.release_many([3]).values
-    assert f"step 1: {last}\n" in place("inspect", str(place.folder / "fed.db")).out
+    assert f"Step 1: {last}\n" in place("inspect", str(place.folder / "fed.db")).out
 
 
 def test_ledger_counts_units_apart(place: Any, events: str) -> None:
@@ -316,7 +316,7 @@ def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
     assert "number of values" in means["last"]["of"]
     for asked in (("verify", state), ("verify", state, "--json")):
         said = place(*asked).out
-        assert "the noise (discrete Laplace) is as wide as the guarantee needs" in said
+        assert "the noise (discrete Laplace) is as large as the guarantee requires" in said
         assert "Fraction" not in said
         assert "3 steps of 1 value: " in said
     for name in ("counts", "means"):
@@ -377,7 +377,7 @@ def test_a_place_that_the_old_copy_does_not_remember_is_read(place: Any) -> None
     assert "if it was moved, name its folder (--rollback-guard)" in " ".join(done.out.split())
     done = place("verify", str(place.state), "--rollback-guard", away)
     assert done.code == 7
-    assert "was restored from an old copy" in " ".join(done.out.split())
+    assert "is an old copy" in " ".join(done.out.split())
     said = place("verify", str(place.state), "--rollback-guard", away, "--accept-old-copy").refused(
         7
     )
@@ -400,7 +400,7 @@ def test_a_witness_that_is_lost_asks_for_a_word(place: Any) -> None:
         refused = place("publish", str(place.state), "--to", str(place.folder / "out.db"))
         assert (refused.code, "nothing was published" in refused.err) == (7, True)
     done = place("verify", str(place.state), "--accept-old-copy").fine()
-    assert "holds this copy of 'count' for the newest" in " ".join(done.err.split())
+    assert "accepts this copy of 'count' as the newest" in " ".join(done.err.split())
     assert place("release", "count", rows, *place.again).code == 0
 
 
@@ -426,11 +426,11 @@ def test_a_file_of_revised_windows_names_the_strategy_of_its_stream(
         line
         for shown in kept
         for line in place("inspect", shown).out.splitlines()
-        if line.startswith("strategy")
+        if line.startswith("Mechanism")
     ]
     assert len(said) == 2
     assert said[0] == said[1]
-    assert said[0].startswith("strategy: versions of each window")
+    assert said[0].endswith(", correlated over the versions of each window")
 
 
 def test_the_account_of_a_stream_has_the_parameters_of_its_mechanism(
@@ -470,5 +470,5 @@ def test_the_account_of_a_stream_has_the_parameters_of_its_mechanism(
         for shown in kept:
             account = " ".join(place("methods", shown, "--full").out.split())
             assert all(word in account for word in words.split(", "))
-            name = re.sub(r", (height|arity) .*", "", words)
-            assert f"strategy: {name}, with Laplace noise" in place("inspect", shown).out
+            mechanism = "Mechanism: discrete Laplace noise, correlated over windows"
+            assert mechanism in place("inspect", shown).out

@@ -91,12 +91,15 @@ def test_the_same_again_and_changed_data_show_what_was_released(desk: Desk) -> N
     first = desk.path("out.csv").read_text()
     desk.path("out.csv").unlink()
     again = desk.hierarchy("--rho", "5")
-    assert "Nothing new" in again.out
+    assert "Nothing new. Released before: " in again.out
     assert desk.path("out.csv").read_text() == first
     changed = desk.write("leaves.csv", "state,county,people\nNY,Kings,701\nDC,,90\n")
     other = desk.hierarchy("--rho", "5", leaves=changed)
     assert (other.code, desk.path("out.csv").read_text()) == (0, first)
-    assert "after the table was released, not counted: begin another --stream" in other.err
+    assert (
+        "after the table was released, not counted (to count them, start another --stream)"
+        in other.err
+    )
     assert desk.hierarchy("--rho", "4", "--stream", "second", out="second.csv").code == 0
 
 
@@ -104,9 +107,9 @@ def test_tables_are_shown_with_the_streams(desk: Desk) -> None:
     state = str(desk.path("state.db"))
     desk.ranges("--rho", "1", "--privacy-unit", "visit")
     shown = desk("inspect", state).out
-    assert "stream ranges_of_visits: once" in shown
+    assert "Stream ranges_of_visits: once" in shown
     account = desk("methods", state, "--full").out
-    assert "The unit of privacy is one visit, which counts in one of 4 cells" in account
+    assert "The privacy unit is one visit, which counts in one of 4 cells" in account
     tables = json.loads(desk("inspect", state, "--json").out)["streams"]
     assert [(table["name"], table["step"]) for table in tables] == [("ranges_of_visits", 1)]
     assert tables[0]["terms"]["contribution"]["unit"] == "visit"
@@ -249,7 +252,7 @@ def test_a_screen_shows_the_largest_rows_with_their_intervals(desk: Desk) -> Non
     domain = desk.write("uneven.csv", "state,county\nDC,\nNY,Kings\nNY,Queens\n")
     leaves = desk.write("few.csv", "state,county,people\nDC,,500\nNY,Kings,300\n")
     done = desk.hierarchy("--rho", "1000000", "--groups", domain, leaves=leaves).fine()
-    assert "intervals of 95%" in done.out
+    assert "95% confidence intervals" in done.out
     for words in ("total", "state +DC", "state +NY", "county +NY +Kings"):
         assert re.search(rf"\n{words} +\d[\d.]+ +\d", done.out), words
 
@@ -264,7 +267,7 @@ def test_its_file_and_its_state_are_shown(desk: Desk) -> None:
     for name, out, rows in named:
         kind = name.partition("_")[0]
         done = desk("inspect", str(desk.path(out))).fine()
-        assert f"stream {name}, as it was released: once" in done.out
+        assert f"Released table of stream {name}: once" in done.out
         assert "step" not in done.out
         found = json.loads(desk("inspect", str(desk.path(out)), "--json").out)
         assert (found["released"], len(found["rows"])) == (kind, min(rows, 20))
@@ -282,13 +285,13 @@ def test_verify_says_what_is_right_and_ends_with_a_code(desk: Desk) -> None:
     desk.ranges("--rho", "5", out="ranges.csv")
     state = str(desk.path("state.db"))
     done = desk("verify", state)
-    assert (done.code, "2 of 2 releases are right: " in done.out) == (0, True)
+    assert (done.code, "2 of 2 releases verified: " in done.out) == (0, True)
     assert json.loads(desk("verify", state, "--json").out)["right"] is True
     desk.path("other.key").write_bytes(desk.path("state.db.key").read_bytes())
     desk.path("other.key").chmod(0o600)
     desk.path("state.db.key").unlink()
     done = desk("verify", state)
-    assert (done.code, "not computed again: " in done.out) == (6, True)
+    assert (done.code, "skipped: " in done.out) == (6, True)
     assert desk("verify", state, "--key", str(desk.path("other.key"))).code == 0
     for words, code, said in (
         (("--stream", "visits"), 2, "has no release 'visits'"),

@@ -34,7 +34,7 @@ def test_a_stream_of_berlin_tells_the_times_of_berlin(berlin: Workplace) -> None
     first = berlin.plain(*asked("--windows 40 --until 2024-03-08 --output t.csv"))
     assert first.code == 0, first.err
     assert "before the first window (2024-03-01T00:00:00+01:00)" in first.err
-    assert "to the end of 2024-03-07 (window 7, Europe/Berlin)" in first.out
+    assert "(windows 1 to 7 of 40, Europe/Berlin)" in first.out
     report = berlin.plain(*asked("--windows 40 --until 2024-03-09 --output t.json --json"))
     found = json.loads(report.out)
     assert found["until"] == found["last"]["window_end"] == "2024-03-09T00:00:00+01:00"
@@ -89,7 +89,7 @@ def test_later_runs_and_exports_tell_the_times_of_the_stream(berlin: Workplace) 
     Path("e.csv").write_text("at,g\n2024-03-03T09:30,x\n2024-03-07T12:00,x\n")
     gone = berlin.plain(*asked("--until 2024-03-08"))
     assert gone.code == 0
-    assert "rows that were counted and are gone, which stay counted" in gone.err
+    assert "rows that were counted before and are missing now, still counted" in gone.err
     none = berlin.plain("export", "s.db", "--windows", "2025-01-01:")
     assert none.code == 2
     assert "between 2024-03-01T00:00:00+01:00 and 2024-03-08T00:00:00+01:00" in none.err

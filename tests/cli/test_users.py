@@ -61,7 +61,7 @@ def test_every_door_says_that_people_are_not_protected(place: Any, asked: tuple[
     command = tuple(str(place.folder / word) if word == "groups.csv" else word for word in command)
     command += ("--epsilon", "1", "--state", state, "--output", out)
     done = place(*command).fine()
-    assert words in " ".join(done.out.split())
+    assert f"U{words[1:]}." in " ".join(done.out.split())
     assert json.loads(place.folder.joinpath("out.csv.json").read_text())["people"] == words
     assert json.loads(place(*command, "--json").out)["people"] == words
     place.folder.joinpath("out.csv.json").unlink()
@@ -71,7 +71,9 @@ def test_every_door_says_that_people_are_not_protected(place: Any, asked: tuple[
 
 
 def test_every_door_says_that_the_losses_of_days_add_up(place: Any, events: str) -> None:
-    words = "each who's day is protected alone: a user with 10 of these loses 10 times the epsilon"
+    words = (
+        "each who's day is protected separately: a user with 10 of them loses 10 times the epsilon"
+    )
     state = str(place.state)
     out = str(place.folder / "out.csv")
     line = (
@@ -213,7 +215,7 @@ def test_somebody_with_several_periods_loses_the_square_of_their_number(
     people = ("--user", "who", "--max-contributions", "2", "--contribution-period", "1d")
     new = place.new(epsilon=None, rho="1")
     assert place("release", "count", events, *new, *people).code == 0
-    assert "a user with 10 of these loses 100 times the rho" in place.shown()
+    assert "a user with 10 of them loses 100 times the rho" in place.shown()
 
 
 def test_what_an_id_protects_is_said_with_its_limits(place: Any) -> None:
@@ -284,9 +286,9 @@ def test_rows_that_were_counted_long_ago_are_not_called_left_out(place: Any) -> 
         done = place.plain("release", "count", str(file), *new, *kept).fine()
         new = []
     told = " ".join(done.err.split())
-    assert "rows over 35 days old, or of a period that was erased, not counted now" in told
-    assert "those that came in time were counted then: 10" in told
+    assert "rows over 35 days old, or of an erased period, not counted now" in told
+    assert "(earlier runs may have counted them): 10" in told
     assert "not counted: 10" not in told
-    shown = re.search(r"all +(\d+)", done.out)
+    shown = re.search(r"March 2013 +(\d+) ", done.out)
     assert shown is not None
     assert shown[1] == "12"  # all of them, each once

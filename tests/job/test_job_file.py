@@ -105,8 +105,8 @@ resolution = 1
         (('group-by = "page"', "file_format = 'csv'"), "did you mean format"),
         (('group-by = "page"', 'comment = "ours"'), "no option 'comment'; leave it out"),
         (("epsilon = 0.5", "epsilon = ["), "not valid TOML"),
-        (('events = "e.csv"', ""), "lacks the key 'events'"),
-        (('state = "v.db"', ""), "lacks the key 'state'"),
+        (('events = "e.csv"', ""), "the key 'events' is missing"),
+        (('state = "v.db"', ""), "the key 'state' is missing"),
         (("[jobs.visits]", "[jobs.visits]\nambiguous = 'twice'"), "ambiguous twice"),
         (('groups = ["home", "shop"]', "groups = { page = 'home' }"), "without a list"),
         (('groups = ["home", "shop"]', "groups = [['home']]"), "groups"),
@@ -208,8 +208,8 @@ def test_load_takes_names_of_a_list_for_groups_where_a_file_has_that_name(file: 
 def test_load_refuses_a_line_of_init_that_is_still_empty(key: str, file: Path) -> None:
     lines = [line for line in FILE.splitlines() if not line.startswith(f"{key} ")]
     message = refused(file, "\n".join([*lines, f'{key} = ""']))
-    assert f"it leaves empty: {key}; fill in" in message
-    assert ("never guessed" in message) == (key == "user")
+    assert f"these keys are empty: {key}. Fill" in message
+    assert ("protect single rows" in message) == (key == "user")
 
 
 # --------------------------------------------------------------------- variables of the environment
@@ -286,7 +286,7 @@ def test_load_without_rows_refuses_options_that_a_service_decides(
     file.write_text(text)
     jobs = load_each(file, without_rows=True)
     assert isinstance(jobs["visits"], CountJob) == is_taken
-    with pytest.raises(InvalidInputError, match="lacks the key 'events'"):
+    with pytest.raises(InvalidInputError, match="the key 'events' is missing"):
         load(file)
 
 

@@ -169,7 +169,7 @@ def test_save_writes_comments_and_empty_keys_first(tmp_path: Path) -> None:
         "# secret",
         'state = "v.db"',
     ]
-    with pytest.raises(InvalidInputError, match="it leaves empty: user, max-contributions"):
+    with pytest.raises(InvalidInputError, match="these keys are empty: user, max-contributions"):
         load(file)
 
 

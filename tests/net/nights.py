@@ -82,7 +82,7 @@ STATISTICS: dict[str, dict[str, Any]] = {
         },
     },
 }  # fmt: skip
-#: Users who are counted anew in each period: its number, and all periods added up.
+#: Users who are counted once in each period: its number, and all periods added up.
 REACH = {"statistic": "reach", "user": "user", "at-least": "1,2", "contribution_period": "2d"}
 ANEW: dict[str, dict[str, Any]] = {
     "users by rows": REACH,

@@ -115,7 +115,7 @@ def test_pipx_installs_the_wheel_and_the_command_counts_in_an_empty_home(
     assert (table.height, last.height) == (8 * 2, 2)
     assert ((last["estimate"] - last["count"]).abs() < 20 * last["noise_std"]).all()
     assert (home / "chart.png").stat().st_size > 20_000
-    assert "Nothing new to release" in call(*asked, home=home)
+    assert "No new window is due" in call(*asked, home=home)
 
 
 def test_the_bare_library_counts_and_its_command_says_what_it_lacks(

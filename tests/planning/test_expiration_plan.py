@@ -264,5 +264,5 @@ def test_a_plan_says_losses_and_errors() -> None:
     assert row["loss_at_87600"] == plan.best.errors.loss([87600])[0]
     text = str(plan)
     assert repr(plan.best.strategy) in text
-    assert f"{figures_above(plan.halfwidth(8760))} in step 8,760, in 95 of 100" in text
+    assert f"{figures_above(plan.halfwidth(8760))} in step 8,760 (95% confidence)" in text
     assert "protected" in plan._repr_html_()

@@ -13,11 +13,11 @@ from in_turn import in_turn
 from keys import chosen_key
 from numpy.typing import NDArray
 
-from counton import Counter, Key, plan, plan_cells
+from counton import Counter, Key, Rolling, plan, plan_cells
 from counton.base.errors import InvalidInputError
 from counton.base.exact import figures_above
 from counton.base.series import PlannedSeries
-from counton.base.strategy_names import FAMILIES, PAPERS
+from counton.base.strategy_names import FAMILIES, PAPERS, RECENT_FAMILIES
 from counton.continual.node_distribution import distribution_for
 from counton.planning import planner
 from counton.planning.planner import MOST_HELD
@@ -493,8 +493,8 @@ def test_a_plan_says_itself_in_words_and_in_notebooks() -> None:
     assert repr(ranked.best.strategy) in ranked.describe(full=True)
     first, last = (figures_above(ranked.halfwidth(step)) for step in (1, 365))
     assert ranked.describe().startswith(
-        f"epsilon = 1: a total is off by at most {first} in step 1 and {last} in step 365, in 95 "
-        f"of 100\n"
+        f"epsilon = 1: a total has a margin of error of {first} in step 1 and {last} in step 365 "
+        "(95% confidence)\n"
     )
     shown = ranked._repr_html_()
     assert "epsilon = 1" in shown
@@ -507,19 +507,20 @@ def test_a_plan_says_how_far_off_each_form_is() -> None:
     """Windows beside totals are wider than windows alone, and the sentence says so."""
     alone, both = (plan(52, PureDP(1), series=form) for form in ("per-window", "both"))
     assert (
-        alone.in_words() == "epsilon = 1: the number of one step is off by at most 3, in 95 of 100"
+        alone.in_words()
+        == "epsilon = 1: the number of one step has a margin of error of 3 (95% confidence)"
     )
     totals, windows = both.in_words().split("; ")
-    assert "a total is off by" in totals
+    assert "a total has a margin of error of" in totals
     first = figures_above(both.halfwidths(1, over=1)[""])
-    assert f"the number of one step is off by at most {first} in step 1" in windows
+    assert f"the number of one step has a margin of error of {first} in step 1" in windows
     assert both.halfwidths(1, over=1)[""] > alone.halfwidth(1)
     waits = plan(
         52, margin_of_error=50, expected_rows=5000, of=Average(0, 60, resolution=1), batched=True
     )
     assert waits.halfwidth(52, name="count") <= 50
     assert "mean" not in waits.halfwidths(1)  # how many rows there are by then nobody said
-    assert "mean is off by at most 0.3 in step 52;" in waits.in_words()
+    assert "mean has a margin of error of 0.3 in step 52;" in waits.in_words()
     with pytest.raises(InvalidInputError, match=r"no number ''; the numbers are mean, sum, count"):
         waits.halfwidth(52)
     with pytest.raises(InvalidInputError, match="step is 0"):
@@ -540,7 +541,7 @@ def test_the_errors_in_words_hold_at_every_step(guarantee: Guarantee) -> None:
             stops = np.arange(1, steps + 1)
             starts = stops - 1 if windows else np.zeros_like(stops)
             halves = found.best.errors.window_halfwidths(starts, stops, 0.95)
-            stated = [float(one) for one in re.findall(r"(?:at most|,|and) ([0-9.]+)", words)]
+            stated = [float(one) for one in re.findall(r"(?:error of|,|and) ([0-9.]+)", words)]
             assert figures_above(halves.max()) == figures_above(max(stated)), (kind, words)
             named = dict(re.findall(r"([0-9.]+) in step (\d+)", words))
             assert all(float(half) >= halves[int(step) - 1] for half, step in named.items())
@@ -579,7 +580,7 @@ def test_streams_without_a_last_step(guarantee: Guarantee, kind: str, std: float
     bounded = plan(8760, guarantee).best
     assert 1 <= planned.best.errors.mean_std / bounded.errors.mean_std <= 1.45
     assert re.search(
-        r"step 8,760( and \d+ in the worst step up to 8,760)? \(there is no last step\), in 95 of",
+        r"step 8,760( and \d+ in the worst step up to 8,760)? \(there is no last step\) \(95%",
         planned.describe(),
     )
     assert "no last step, errors of the first 8,760 steps" in planned.describe(full=True)
@@ -720,6 +721,9 @@ def test_every_kind_that_is_ranked_has_a_name_and_every_name_a_kind() -> None:
     ranked = {group.family.words for group in (*planner._BOTH, *planner._WINDOWS)}
     endless = plan(None, ZCDP(1), expected_windows=100), plan(None, PureDP(1), expected_windows=100)
     ranked |= {choice.strategy_family for each in endless for choice in each}
+    recent = plan(100, ZCDP(1), workload=Rolling(20)), plan(100, PureDP(1), workload=Rolling(20))
+    of_recent = {choice.strategy_family for each in recent for choice in each} - ranked
+    assert of_recent == {kind.words for kinds in RECENT_FAMILIES.values() for kind in kinds}
     assert ranked == {kind.words for kinds in FAMILIES.values() for kind in kinds}
     assert all(kind.name == name for name, kinds in FAMILIES.items() for kind in kinds)
 

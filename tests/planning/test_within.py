@@ -116,7 +116,7 @@ def test_a_stream_is_as_accurate_as_wanted(given: dict[str, Any], planned: float
         return plan(12, guarantee, **more).best.errors.halfwidth(12, level)
 
     assert halfwidth(found.guarantee) <= planned < halfwidth(less(found.guarantee))
-    assert "half-width of a" in found.describe()
+    assert "margin of error at step" in found.describe()
 
 
 def test_a_stream_without_an_end_is_as_accurate_as_wanted_where_it_is_planned_for() -> None:

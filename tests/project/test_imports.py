@@ -85,7 +85,7 @@ def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_pa
         done = run_program([sys.executable, "-c", program], check=True)
         loaded = {*done.stdout.splitlines()[-1].split()}
         assert ("counton.planning" in loaded) == (night == 0)
-    assert "Nothing new to release: 1 of 365 windows are released." in done.stdout
+    assert "No new window is due: 1 of 365 windows are released." in done.stdout
     rooms = {"counton.charts", "counton.planning", "counton.training", "counton.run.exports"}
     rooms |= {"counton.run.planning", "counton.run.plan_job", "counton.cli.terminal"}
     rooms |= {"counton.cli.init_command", "counton.cli.plan_command", "counton.run.job_template"}

@@ -11,9 +11,9 @@ import pytest
 from claims import (
     Truth,
     check_description,
+    check_mechanism_line,
     check_promise_line,
     check_served,
-    check_strategy_line,
     check_text,
     text_of_page,
 )
@@ -96,12 +96,12 @@ def test_every_clause_of_a_release_is_true(tmp_path: Path, what: str, form: str,
         shown = CliRunner().invoke(app, ["inspect", str(job.state)])
         assert shown.exit_code == 0, shown.output
         lines = shown.output.splitlines()
-        (promise,) = (line for line in lines if line.startswith("privacy: "))
+        (promise,) = (line for line in lines if line.startswith("Privacy: "))
         check_promise_line(promise, truth)
-        strategies = [line for line in lines if line.startswith("strategy: ")]
-        assert len(strategies) == (form != "once")
-        for line in strategies:
-            check_strategy_line(line, truth)
+        mechanisms = [line for line in lines if line.startswith("Mechanism: ")]
+        assert len(mechanisms) == (form != "once")
+        for line in mechanisms:
+            check_mechanism_line(line, truth)
         if form != "once":
             with Store(str(job.state)) as store:
                 check_served(Journal(store, stream_name(job)).describe(), truth)
@@ -135,7 +135,7 @@ FALSE = {
     " has the standard deviation 2.4 at": " has the standard deviation 3.4 at",
     "margin of error (95%) there is 5.0": "margin of error (95%) there is 4.0",
     "1.32 times the least of any mechanism": "1.02 times the least of any mechanism",
-    "a row that came after its hour was published does not count": "all rows count",
+    "rows that arrive after their hour was released are not counted": "all rows count",
     "Not protected are: the parameters named here": "Protected are: the parameters named here",
     "and who chooses rows": "and who chooses no rows",
     "strategy                                       noise": "strategy: pink noise",

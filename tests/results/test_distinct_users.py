@@ -161,7 +161,7 @@ def test_total_of_some_days_of_a_week_says_whom_it_leaves_out(tmp_path: Path) ->
     assert whole.what == "1 or more (4 March to 10 March 2024)"
     assert whole.value == pytest.approx(4, abs=0.01)
     both = found.total("1 or more", steps="1:14")
-    assert both.what.endswith(", each counted anew in each week)")
+    assert both.what.endswith(", each counted once in each week)")
 
 
 def test_total_of_users_once_in_a_window_says_that_they_count_again(tmp_path: Path) -> None:
@@ -173,4 +173,4 @@ def test_total_of_users_once_in_a_window_says_that_they_count_again(tmp_path: Pa
     assert found.total("all", steps="1:1").what.endswith("all (26 February 2024)")
     week = found.total("all", steps="1:7")
     assert week.value == pytest.approx(28, abs=0.1)
-    assert week.what.endswith(", each counted anew in each day)")
+    assert week.what.endswith(", each counted once in each day)")

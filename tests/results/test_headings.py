@@ -22,37 +22,38 @@ DAYS: dict[str, Any] = {
 }  # fmt: skip
 PEOPLE: dict[str, Any] = {"user": "tail", "privacy_unit": "aircraft", "max_contributions": 5}
 VALUES: dict[str, Any] = {"value": "late", "lower": 0, "upper": 60, "resolution": 1}
-END = "to the end of 2024-03-02 (window 2, UTC)"
+END = "to the end of 2 March 2024 (window 2 of 30, UTC)"
 
 
 @pytest.mark.parametrize(
     ("what", "more", "heading"),
     [
-        ("count", {"privacy_unit": "departure"}, f"number of departures so far, {END}"),
+        ("count", {"privacy_unit": "departure"}, f"Number of departures, cumulative {END}"),
         (
             "count",
             {**PEOPLE, "event_name": "departure", "contribution_period": "1d",
             "series": "per-window"},
-            f"number of departures, at most 5 of one aircraft's day, in the day {END}",
+            "Number of departures, at most 5 of one aircraft's day, in the day 2 March 2024 "
+            "(window 2 of 30, UTC)",
         ),
         (
             "count",
             {**PEOPLE, "max_contributions_per_window": 2, "event_name": "departure"},
-            f"number of departures, at most 5 of one aircraft and 2 in a day, so far, {END}",
+            f"Number of departures, at most 5 of one aircraft and 2 in a day, cumulative {END}",
         ),
         (
             "sum",
             {**PEOPLE, **VALUES},
-            f"sum of late, at most 5 of one aircraft, values from 0 to 60, so far, {END}",
+            f"Sum of late, at most 5 of one aircraft, values from 0 to 60, cumulative {END}",
         ),
         (
             "average",
             {**PEOPLE, **VALUES},
-            "average of late, each value clipped to [0, 60], at most 5 of one aircraft, "
-            f"{END}, intervals of 95%",
+            "Average of late, each value clipped to [0, 60], at most 5 of one aircraft, "
+            f"{END}, 95% confidence intervals",
         ),
         ("count", {"allowed_lateness": "1d", "append": True, "windows": None},
-         f"number of events by day, as known {END}"),
+         "Number of events, in each day, as known to the end of 2 March 2024 (window 2, UTC)"),
     ],
 )  # fmt: skip
 def test_the_heading_says_subject_bound_and_window(
@@ -69,7 +70,7 @@ def test_a_table_that_is_released_once_says_its_subject(tmp_path: Path) -> None:
     )  # fmt: skip
     heading = screen_of(found.numbers).heading
     assert "late" in heading
-    assert heading.endswith(", at most 3 of one aircraft, intervals of 95%")
+    assert heading.endswith(", at most 3 of one aircraft, 95% confidence intervals")
 
 
 def test_a_number_that_may_change_is_one_so_far(tmp_path: Path) -> None:

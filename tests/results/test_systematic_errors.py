@@ -25,13 +25,15 @@ from counton.run.planning import plan_stream
 from counton.serve.public_series import Journal
 from counton.state import Store
 
-LATE = "counted by arrival: a row that came after its day was published is in a later one"
-CLOSED = "a row that came after its day was published does not count"
+LATE = "rows that arrive after their day was released are counted in a later day, or not at all"
+CLOSED = "rows that arrive after their day was released are not counted"
 CLIPPED = (
-    "values above 60 count as 60, which makes the {} too low, and values below 0 as 0, which makes "
-    "it too high (by an unknown amount)"
+    "values{} outside 0 to 60 are counted as the nearer bound, which biases {} by an unknown amount"
 )
-ENDS = "values{} above 60 count as 60 and those below 0 as 0, "
+ENDS = (
+    "values outside 0 to 60 are counted at the nearer end, so that quantiles outside this range "
+    "are shown at its ends"
+)
 VALUE: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 60, "resolution": 1}
 REPORT: dict[str, Any] = {
     "rows": {"statistic": "count"},
@@ -41,21 +43,21 @@ REPORT: dict[str, Any] = {
 #: Statistics by what is asked, and the lines that are their own.
 STATISTICS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "count": ({}, ()),
-    "sum": (VALUE, (CLIPPED.format("sum"),)),
-    "average": (VALUE, (CLIPPED.format("average"),)),
+    "sum": (VALUE, (CLIPPED.format("", "the sum"),)),
+    "average": (VALUE, (CLIPPED.format("", "the average"),)),
     "quantiles": (
         {"value": "paid", "edges": "0,30,60"},
-        (f"{ENDS.format('')}so that quantiles beyond these are shown at them",),
+        (ENDS,),
     ),
     "moments": (
         {"columns": "paid", "bounds": "0:60"},
-        (f"{ENDS.format(' of paid')}which bends means and variances (by an unknown amount)",),
+        (CLIPPED.format(" of paid", "means and variances"),),
     ),
     "report": (
         {"statistics": REPORT},
         (
-            f"paid: {CLIPPED.format('average')}",
-            f"spread: {ENDS.format('')}so that quantiles beyond these are shown at them",
+            f"paid: {CLIPPED.format('', 'the average')}",
+            f"spread: {ENDS}",
         ),
     ),
     "contingency": ({"columns": "branch", "groups": "branch=north,south"}, ()),
@@ -72,8 +74,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "revised": {"allowed_lateness": "2d", "windows": None, "row_id": "row"},
 }
 DROPS: dict[str, Any] = {"group_by": "branch", "groups": "north,south", "unlisted_groups": "drop"}
-ASIDE = "rows that cannot be read do not count (by an unknown amount)"
-DROPPED = "rows of groups that were not declared do not count (by an unknown amount)"
+NOT_COUNTED = "are not counted, which biases numbers by an unknown amount"
+ASIDE = f"rows that cannot be read {NOT_COUNTED}"
+DROPPED = f"rows of undeclared groups {NOT_COUNTED}"
 ROWS = pl.DataFrame(
     {
         "time": [datetime(2024, 3, 1) + timedelta(hours=5 * n) for n in range(40)],
@@ -99,26 +102,25 @@ def job(folder: Path, what: str, options: dict[str, Any], rows: pl.DataFrame = R
 
 def expected(what: str, option: str, *, dropped: bool) -> list[str]:
     """The lines, written down once more from what was asked."""
-    beyond = ", or does not count, as one that came more than 35 days (the program's limit) after "
-    beyond += "the end of its user's"
+    beyond = " if they arrive more than 35 days after the end of their user's"
     late = {
-        "ids": "; one that came more than 35 days late is in none",
-        "setting aside": "; one that came more than 35 days late is in none",
-        "skipping": "; one that came more than 35 days late is in none",
+        "people": "",
+        "ids": " if they are more than 35 days late",
+        "setting aside": " if they are more than 35 days late",
+        "skipping": " if they are more than 35 days late",
         "people of weeks": f"{beyond} week",
         "people of days": f"{beyond} day",
     }
-    people = {"people": ", or does not count"}
-    late = {name: LATE + end for name, end in (late | people).items()}
+    late = {name: LATE + end for name, end in late.items()}
     lines = [late.get(option, CLOSED)]  # whole files
     if option == "revised":
         lines = [
-            "the number of a day is provisional for 2 more days, in which rows of that day still "
-            "come in and are added to it. Then it is final, and rows that come later are in no day"
+            "rows that arrive after their day was released are added to their day, whose number is "
+            "provisional for 2 more days; rows that arrive later are not counted"
         ]
     if option == "skipping":
         read = "time or row" if what == "count" else "time, paid or row"
-        lines.append(f"rows without {read} do not count (by an unknown amount)")
+        lines.append(f"rows without {read} {NOT_COUNTED}")
     if option == "setting aside":
         lines.append(ASIDE)
     if option.startswith("people"):
@@ -126,11 +128,11 @@ def expected(what: str, option: str, *, dropped: bool) -> list[str]:
             " of " in option
         )
         low = what in ("count", "sum", "contingency")
-        bent = "makes numbers too low" if low else "bends numbers"
-        order = ", those of late days most: earlier rows count first"
+        bias = "too low" if low else "biased"
+        order = ", most of all in late days, because early rows count first"
         lines.append(
-            f"rows beyond 2 of each {unit} do not count, which {bent} (by an unknown amount)"
-            + order * (option != "people of days")
+            f"rows beyond 2 of each {unit} are not counted, so that numbers are {bias} by an "
+            "unknown amount" + order * (option != "people of days")
         )
     lines += STATISTICS[what][1]
     return [*lines, *([DROPPED] if dropped else [])]
@@ -216,7 +218,7 @@ def test_the_columns_named_are_those_whose_missing_values_leave_rows_out(
         (
             {"user": "reader", "max_contributions": 2},
             {"missing_values": "drop"},
-            "rows without time or reader do not count (by an unknown amount)",
+            f"rows without time or reader {NOT_COUNTED}",
         ),
         ({"row_id": "row"}, {"bad_rows": "quarantine:{folder}/aside.csv"}, ASIDE),
     ],
@@ -241,7 +243,7 @@ def test_rows_skipped_and_rows_set_aside_share_a_line(tmp_path: Path) -> None:
     options = {"missing_values": "drop", "bad_rows": "quarantine:{folder}/aside.csv"}
     with run(job(tmp_path, "count", options)) as outcome:
         (_, line) = systematic_errors(outcome.spec.description())
-    assert line == "rows that cannot be read, or without time, do not count (by an unknown amount)"
+    assert line == f"rows that cannot be read or have no time {NOT_COUNTED}"
 
 
 def shown(path: object) -> str:
@@ -274,15 +276,19 @@ def test_every_door_says_it(what: str, option: str, tmp_path: Path) -> None:
     again = read(file)
     with Store(str(asked.state)) as store:
         page = Journal(store, stream_name(asked)).describe()["systematic_errors"]
-    texts += [*map(" ".join, (*drawn, screen)), shown(asked.state), shown(file)]
+    texts += [*map(" ".join, drawn), shown(asked.state), shown(file)]
     texts += [again.describe(), again.methods(), export(str(asked.state)).describe()]
-    texts += [str(again)]
     for line, text in product(lines, texts):
         assert line in " ".join(text.split()), text
     assert len(lines) > 1 or what == "sum"
     counted = "by the time of each row, for 2d" if option == "revised" else "by arrival"
     assert guarantee_of_stream(again.numbers)["counted"] == counted
-    assert screen == [f"not in the intervals: {line}" for line in lines]
+    assert str(again).count("Not covered: ") == len(screen) == 1
+    subjects = screen[0].partition("Not covered: ")[2].removesuffix(".").split("; ")
+    assert len(subjects) == len(lines)
+    for subject, line in zip(subjects, lines, strict=True):
+        assert line.startswith(subject)
+        assert subject in str(again)
     assert (
         guarantee_of_stream(again.numbers)["systematic_errors"]
         == guarantee_of_stream(released.numbers)["systematic_errors"]
@@ -313,7 +319,7 @@ def test_what_is_found_says_so(tmp_path: Path) -> None:
     words = systematic_errors(plan_stream(job(tmp_path, "count", {}).derive(**found)).description())
     assert words == [
         CLOSED,
-        "groups that were never large enough to be shown are left out, with their rows",
+        "groups that never reached the threshold are left out, with all of their rows",
     ]
     once = Job("contingency", "v.csv", tmp_path / "o.db", columns="branch", groups="branch=a,b",
                epsilon=1)  # fmt: skip

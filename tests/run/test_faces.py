@@ -118,7 +118,7 @@ def test_every_result_shows_itself(what: str, tmp_path: Path) -> None:
     if "methods" in more:
         full = "full" in inspect.signature(found.methods).parameters  # else there is no other
         account = found.methods(full=True) if full else found.methods()
-        assert "The unit of privacy is one" in account
+        assert "The privacy unit is one" in account
     if "figures" in more and found.numbers.drawable:
         for figure in found.figures().values():
             assert figure.axes

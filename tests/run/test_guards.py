@@ -114,7 +114,7 @@ def test_an_old_copy_publishes_nothing(tmp_path: Path, kept: str) -> None:
     newest = state.read_bytes()
     shutil.copy(old, state)
     out.unlink()
-    with pytest.raises(StateError, match="nothing was published: stream 'count' is at step 2"):
+    with pytest.raises(StateError, match=r"nothing was published: .* stream 'count' is at step 2"):
         publish(state, out)
     assert not out.exists()
     state.write_bytes(newest)
@@ -127,5 +127,5 @@ def test_on_a_server_the_witness_says_how_new_the_state_is(postgres: str, tmp_pa
     witness = witness_file(postgres)
     assert publish(postgres, tmp_path / "out.db", key=key).after == 2
     witness.write_text(witness.read_text().replace('"step": 2', '"step": 3'))
-    with pytest.raises(StateError, match="nothing was published: stream 'count' is at step 2"):
+    with pytest.raises(StateError, match=r"nothing was published: .* stream 'count' is at step 2"):
         publish(postgres, tmp_path / "other.db", key=key)

@@ -64,7 +64,7 @@ def test_an_event_in_the_future(folder: Path, job: Callable[..., int]) -> None:
 @each_job
 def test_hundreds_of_windows_after_the_newest_event(folder: Path, job: Callable[..., int]) -> None:
     late = "2025-02-01"
-    with pytest.raises(InvalidInputError, match=r"would release 336 windows, but .* more than 3\."):
+    with pytest.raises(InvalidInputError, match=r"would release 336 windows, but .* more than 3 "):
         job(folder, **NEW, until=late)
     assert not (folder / "s.db").exists()
     assert job(folder, **NEW, until="2024-03-03") == 2
@@ -82,10 +82,10 @@ def test_the_window_of_the_newest_event_is_one_of_the_quiet_ones(folder: Path) -
     """Comments of job files and the refusal say so."""
     count = JOBS["count"]
     why = r"2 windows, but the newest row is of 2024-03-02.*: 2 windows have ended since, more "
-    why += r"than 1\."
+    why += r"than 1 "
     with pytest.raises(InvalidInputError, match=why):
         count(folder, **NEW, until="2024-03-04", max_empty_windows=0)
-    with pytest.raises(InvalidInputError, match=r"4 windows have ended since, more than 3\."):
+    with pytest.raises(InvalidInputError, match=r"4 windows have ended since, more than 3 "):
         count(folder, **NEW, until="2024-03-06", max_empty_windows=2)
     with pytest.raises(InvalidInputError) as refused:
         count(folder, **NEW, until="2024-03-06", max_empty_windows=2)

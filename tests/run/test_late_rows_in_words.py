@@ -46,7 +46,7 @@ def published(tmp_path: Path) -> Release:
 def test_margin_of_revised_numbers_is_that_of_their_noise(published: Release) -> None:
     text = published.methods()
     margin = re.search(
-        r"With a probability of 95% each, noise changes the numbers by at most (\S+) "
+        r"With 95% confidence for each number, the noise changes the numbers by at most (\S+) "
         r"\(when first published\) and (\S+) \(when final\)\.",
         text,
     )

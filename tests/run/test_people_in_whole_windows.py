@@ -210,7 +210,7 @@ def test_a_covered_window_of_people_takes_no_late_row_and_texts_say_so(tmp_path:
     more = {"allowed_lateness": None, "windows": 9, "series": "per-window", "lookback": "1d"}
     with run(people_job(tmp_path / "s.db", [(1, "a", "u")], 1, **more)) as outcome:
         words = outcome.read().methods(full=True)
-        assert "a row that came after its day was published does not count" in words
+        assert "rows that arrive after their day was released are not counted" in words
         assert "is in a later one" not in words
 
 

@@ -202,15 +202,17 @@ def test_a_cell_without_a_state_may_run_twice(
     assert first.table().equals(again.table())
     assert len(state_summary("counts.counton.db")["ledger"]) == 1
     lines = str(first).splitlines()
-    assert lines[0] == "number of events so far, to the end of 2024-03-03 (window 3, UTC)"
+    assert (
+        lines[0] == "Number of events, cumulative to the end of 3 March 2024 (window 3 of 30, UTC)"
+    )
     assert [line.split()[0] for line in lines[1:4]] == ["region", "north", "south"]
-    assert lines[-1].endswith("kept in counts.counton.db, which is secret")
+    assert lines[-1].endswith("state (secret): counts.counton.db")
     ROWS.select(pl.col("time").dt.to_string("iso"), "region").write_csv(tmp_path / "e.csv")
     of_file = release("count", tmp_path / "e.csv", **asked)
     assert of_file.numbers.kept_in == str(tmp_path / "e.counton.db")
     assert Path(of_file.numbers.kept_in).exists()
     release("count", tmp_path / "e.csv", output=tmp_path / "t.csv", **asked)
-    assert "kept in" not in str(read(tmp_path / "t.csv"))
+    assert "state (secret)" not in str(read(tmp_path / "t.csv"))
 
 
 @pytest.mark.parametrize("kept", [{}, {"state": "s.db"}], ids=["beside", "named"])
@@ -273,11 +275,13 @@ def test_other_rows_under_a_released_name_bring_a_warning(
     first = release(what, ROWS, **asked)
     assert release(what, ROWS, **asked).table().equals(first.table())  # the same: no warning
     rows = ROWS[1:] if given == "fewer" else pl.concat([ROWS, ROWS[:1]])
-    with pytest.warns(UserWarning, match="not those that stream 'visits' has counted") as told:
+    with pytest.warns(
+        UserWarning, match="differs from the rows that stream 'visits' has counted"
+    ) as told:
         assert release(what, rows, **asked).table().equals(first.table())
     assert told[0].filename == __file__
     assert str(told[0].message).endswith("begin a new stream with another name")
-    with pytest.warns(UserWarning, match="not those that"):
+    with pytest.warns(UserWarning, match="differs from the rows that"):
         release(what, rows, **asked)  # each time
     again = release(what, rows, **{**asked, "stream": "other"})
     assert not again.table().equals(first.table())
@@ -325,8 +329,8 @@ def test_python_and_commands_say_one_promise_and_who_is_left_out(tmp_path: Path)
     state = tmp_path / "s.db"
     out = tmp_path / "t.csv"
     found = release("count", ROWS, state=state, output=out, **own)
-    promise = next(line for line in str(found).splitlines() if line.startswith("privacy: "))
-    assert "users are not protected" in promise
+    promise = next(line for line in str(found).splitlines() if line.startswith("Privacy: "))
+    assert "Users are not protected" in promise
     for place in (state, out):
         shown = CliRunner().invoke(app, ["inspect", str(place)])
         assert promise in shown.output.splitlines()

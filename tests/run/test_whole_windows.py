@@ -393,7 +393,7 @@ def test_every_text_says_what_changes_cost(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     file = tmp_path / "t.csv"
     job = whole_job(state, [(1, "a")], 1, lookback="2d", epsilon=1)
-    one = "one that changes K times loses up to (1 + 2K) times as much as one that stays"
+    one = "the loss is up to (1 + 2K) times as large"
     with run(job) as outcome:
         found = outcome.read()
         export(state, file)

@@ -288,7 +288,7 @@ def test_a_service_does_not_begin_with_an_old_copy(tmp_path: Path) -> None:
         service.at(2)
     shutil.copy2(copy, state)
     state.chmod(0o600)
-    with pytest.raises(StateError, match="restored from an old copy"):
+    with pytest.raises(StateError, match="is an old copy"):
         Service(tmp_path / "jobs.toml", clock=lambda: START)
 
 

@@ -63,7 +63,7 @@ def refused(file: Path, key: Key, match: str) -> None:
 
 
 def test_missing(file: Path, key: Key) -> None:
-    with pytest.raises(StateError, match=r"state\.db does not exist: correct the path"):
+    with pytest.raises(StateError, match=r"state\.db does not exist. Correct the path"):
         Stream.open(file, "visits", key=key)
     with pytest.raises(StateError, match="does not exist"):
         state_summary(file)

@@ -111,7 +111,7 @@ def test_a_folder_put_back_from_a_backup(tmp_path: Path, home: Path) -> None:
     night(state, 4, 5, folder)
     shutil.rmtree(folder)
     shutil.copytree(saved, folder)
-    refused = f"{home}/counton/.* records that step 4 is released.*restore the newest copy"
+    refused = f"{home}/counton/.* records that step 4 is released.*Restore the newest copy"
     (folder / "job.toml").write_text(
         '[jobs.visits]\nevents = "visits.csv"\ntime = "time"\nstate = "e.db"\n'
         'until = "2024-03-05"\n'

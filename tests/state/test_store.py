@@ -61,7 +61,7 @@ def test_a_limit_below_what_is_spent_is_refused(state: str, key: Key) -> None:
     create(state, "b", ZCDP(0.25), key)
     with Store(state) as store:
         with pytest.raises(
-            BudgetExceededError, match=r"was not set, because more is spent.*'a'.*'b'"
+            BudgetExceededError, match=r"budget not set: .* spent already.*'a'.*'b'"
         ):
             store.set_budget(ZCDP(0.3))
         with pytest.raises(InvalidInputError, match="which a budget of"):

@@ -53,7 +53,7 @@ def test_a_key_through_a_symbolic_link(file: Path, tmp_path: Path, first: bool) 
     shutil.copy2(file, elsewhere)
     go_on(file, links[1])
     for name in (*links, key, Key.load(links[0])):
-        with pytest.raises(StateError, match="restored from an old copy"):
+        with pytest.raises(StateError, match="is an old copy"):
             go_on(elsewhere, name, 10)
 
 
@@ -69,7 +69,7 @@ def test_a_witness_through_a_link_is_written_where_it_leads(file: Path, tmp_path
     old = file.read_bytes()
     go_on(file, None)
     file.write_bytes(old)
-    with pytest.raises(StateError, match="restored from an old copy"):
+    with pytest.raises(StateError, match="is an old copy"):
         go_on(file, None, 10)
 
 
@@ -92,7 +92,7 @@ def test_a_linked_key_of_a_server(postgres: str, tmp_path: Path) -> None:
     go_on(postgres, link)
     server.put_back(dump)
     for name in (link, key, Key.load(key)):
-        with pytest.raises(StateError, match="restored from an old copy"):
+        with pytest.raises(StateError, match="is an old copy"):
             go_on(postgres, name, 10)
 
 

@@ -308,7 +308,7 @@ def test_readings_say_what_was_released() -> None:
     degrees: Any = RunningStatistic.start(Degrees(2, nodes=5), **sure).release(("a", "b"))
     assert [degrees[degree] for degree in (0, 1, 2)] == [3, 2, 0]
     assert degrees.table_columns()["degree"].tolist() == [0, 1, 2]
-    assert "unit of privacy: one edge added or removed, whose two nodes" in degrees.describe()
+    assert "privacy unit: one edge added or removed, whose two nodes" in degrees.describe()
     with pytest.raises(InvalidInputError, match="not among the 3 names"):
         degrees[3]
     forest: Any = RunningStatistic.start(Forest(3, resolution="0.25"), **sure).release(

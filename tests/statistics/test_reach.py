@@ -256,13 +256,13 @@ def test_what_a_bound_leaves_out_is_said_of_each_part(tmp_path: Path) -> None:
     with run(job(IN_REPORT, tmp_path / "s.db", nights(0)[0], 1)) as outcome:
         parts = {name: outcome.read().part(name).numbers.definition for name in REPORT.statistics}
     said = {name: systematic_errors(one)[1:] for name, one in parts.items()}
-    assert "do not count" not in " ".join([*said["users"], *said["reach"]])
+    assert "are not counted" not in " ".join([*said["users"], *said["reach"]])
     for name in ("rows", "by page"):
-        assert said[name][0].startswith("rows beyond 5 of each user's week do not count, which ")
-    assert "those of late days most: earlier rows count first" in said["rows"][0]
+        assert said[name][0].startswith("rows beyond 5 of each user's week are not counted, so ")
+    assert "most of all in late days, because early rows count first" in said["rows"][0]
     with run(job(WAYS[1], tmp_path / "t.db", nights(0)[0], 1)) as outcome:
         lines = systematic_errors(outcome.spec.description())
-    assert lines[1].startswith("groups beyond 2 of each user's week do not count, which ")
+    assert lines[1].startswith("groups beyond 2 of each user's week are not counted, so ")
 
 
 def test_a_report_refuses_more_rows_than_count(tmp_path: Path) -> None:

@@ -312,7 +312,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
     of_form = {
         "totals": " so far" if truth.is_additive else "running ",
         "windows": " in each window", "revised": " in each window",
-        "both": " so far and in each window", "periods": " in each day so far",
+        "both": " so far and in each window", "periods": " in each day to date",
     }  # fmt: skip
     form = truth.form
     if form in ("endless", "expiring"):
@@ -332,7 +332,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 
 @sentence(
-    r"The unit of privacy is one (?P<unit>[^\n]+?), (?P<change>[^\n]+?)\. Neighbouring data sets "
+    r"The privacy unit is one (?P<unit>[^\n]+?), (?P<change>[^\n]+?)\. Neighbouring data sets "
     r"differ in one (?P<again>[^\n]+?) that is (?P<relation>[^\n.]+)\."
 )
 def _(match: re.Match[str], truth: Truth) -> None:
@@ -419,7 +419,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 
 @sentence(
-    r"[Ee]ach (?P<unit>user's \w+) is protected alone: a user with 10 of these loses "
+    r"[Ee]ach (?P<unit>user's \w+) is protected separately: a user with 10 of them loses "
     r"(?P<loss>[^.\n;]+)"
 )
 def _(match: re.Match[str], truth: Truth) -> None:
@@ -433,9 +433,8 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 
 @sentence(
-    r"[Ee]vents may change in later inputs \(vanish, come back, be in another window or "
-    r"group\): one "
-    r"that changes K times loses up to \((?P<factor>1 \+ 2?K)\) times as much as one that stays"
+    r"[Ff]or each event that changes K times in later inputs \(it disappears, returns, or moves to "
+    r"another window or group\), the loss is up to \((?P<factor>1 \+ 2?K)\) times as large"
 )
 def _(match: re.Match[str], truth: Truth) -> None:
     require(truth.unit == "event" and not truth.is_once, match)
@@ -475,6 +474,11 @@ def is_causal(truth: Truth) -> bool:
         if np.abs(released[:step][:, entered]).max(initial=0) > 1e-12:
             return False
     return True
+
+
+@sentence(r"The trust model is central: the publisher holds the rows, the state and the key\.")
+def _(match: re.Match[str], truth: Truth) -> None:
+    """True of all."""
 
 
 @sentence(
@@ -622,7 +626,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
         require(float(number.replace(",", "")) >= 1, match)
 
 
-@sentence(r"The intervals do not include: (?P<lines>[^\n]+?)\.(?=\n|$| The method)")
+@sentence(r"The intervals do not include these errors: (?P<lines>[^\n]+?)\.(?=\n|$| The method)")
 def _(match: re.Match[str], truth: Truth) -> None:
     check_besides(match["lines"], truth, match)
 
@@ -642,60 +646,61 @@ def expected_besides(truth: Truth) -> Iterator[str]:
     user = truth.unit != "event"
     unit = UNITS[truth.unit]
     if truth.lags:
-        change = "still come in and are added to it" if user else "may still come, go and change"
         hours = "1 more hour" if truth.lags == 1 else f"{truth.lags} more hours"
-        yield (
-            rf"the number of an hour is provisional for {hours}, in which rows of that hour "
-            rf"{change}\. Then it is final, and rows that come later are in no hour"
-        )
+        if user:
+            yield (
+                "rows that arrive after their hour was released are added to their hour, whose "
+                f"number is provisional for {hours}; rows that arrive later are not counted"
+            )
+        else:
+            yield (
+                "rows that arrive, change or disappear after their hour was released change its "
+                f"number, which is provisional for {hours}; later they do not change it"
+            )
     elif not truth.is_once and user:
         period = ""
         if truth.unit in ("day", "hour"):
-            period = (
-                r", as one that came more than 35 days \(the program's limit\) after the end of "
-                r"its " + unit
-            )
+            period = f" if they arrive more than 35 days after the end of their {unit}"
         yield (
-            r"counted by arrival: a row that came after its hour was published is in a later one, "
-            rf"or does not count{period}"
+            "rows that arrive after their hour was released are counted in a later hour, or not "
+            f"at all{period}"
         )
     elif not truth.is_once:
-        yield r"a row that came after its hour was published does not count"
+        yield "rows that arrive after their hour was released are not counted"
     if user and what not in ("distinct", "reach"):
         low = what in ("count", "sum", "top-k", "hierarchy", "ranges", "contingency")
-        effect = "makes numbers too low" if low else "bends numbers"
+        effect = "too low" if low else "biased"
         late = ""
         if not truth.is_once:
-            late = r", those of late hours most: earlier rows count first"
+            late = ", most of all in late hours, because early rows count first"
         yield (
-            rf"rows beyond 2 of each user do not count, which {effect} \(by an unknown amount\)"
-            rf"{late}"
+            f"rows beyond 2 of each user are not counted, so that numbers are {effect} by an "
+            f"unknown amount{late}"
         )
     named = {"sum": "sum", "average": "average"}
     if what in named:
         yield (
-            rf"values above 9 count as 9, which makes the {named[what]} too low, and values "
-            rf"below 0 "
-            r"as 0, which makes it too high \(by an unknown amount\)"
+            "values outside 0 to 9 are counted as the nearer bound, which biases the "
+            f"{named[what]} by an unknown amount"
         )
     if what == "report":
         yield (
-            r"paid: values above 9 count as 9, which makes the average too low, and values below 0 "
-            r"as 0, which makes it too high \(by an unknown amount\)"
+            "paid: values outside 0 to 9 are counted as the nearer bound, which biases the average "
+            "by an unknown amount"
         )
     if what == "quantiles":
         yield (
-            r"values above 9 count as 9 and those below 0 as 0, so that quantiles beyond these are "
-            r"shown at them"
+            "values outside 0 to 9 are counted at the nearer end, so that quantiles outside this "
+            "range are shown at its ends"
         )
     if what == "moments":
         for column in ("paid", "id"):
             yield (
-                rf"values of {column} above 9 count as 9 and those below 0 as 0, which bends means "
-                r"and variances \(by an unknown amount\)"
+                f"values of {column} outside 0 to 9 are counted as the nearer bound, which biases "
+                "means and variances by an unknown amount"
             )
     if what == "reach" and truth.form == "totals":
-        yield r"users: each counted anew in each day, and all periods are added up"
+        yield "users, each counted once in each day, are added up over all periods"
 
 
 CALIBRATION = paper_of(["calibration"])
@@ -831,10 +836,10 @@ def _(match: re.Match[str], truth: Truth) -> None:
     r"Not protected are: the parameters named here and all that was declared, which must not be "
     r"chosen by the data; that a release took place, (?:and when|when, and the time of the "
     r"newest row "
-    r"where that decided which (?P<windows>windows) had ended); somebody who stands for several "
-    r"units: more can be learned than whether one (?P<unit>[^\n;]+) is there; what other releases "
-    r"about the same people say; anything at all from whoever holds the key, the state or the "
-    r"rows\."
+    r"where that decided which (?P<windows>windows) had ended); a user with several "
+    r"units, of whom more can be learned than whether one (?P<unit>[^\n;]+) is there; what other "
+    r"releases about the same users reveal; anything from those who hold the key, the state or "
+    r"the rows\."
 )
 def _(match: re.Match[str], truth: Truth) -> None:
     require(match["unit"] == UNITS[truth.unit], match)
@@ -899,16 +904,16 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 
 @sentence(
-    r"The (?P<what>[^\n]+?), (?P<when>so far|in each hour|so far and in each hour|in each day "
-    r"so far), "
-    r"was published after each hour of 1 March 2024, 00:00 to 03:00 \(time zone UTC\)\."
+    r"The (?P<cumulative>cumulative )?(?P<what>[^\n]+?)(?:, (?P<when>in each hour|and that in each "
+    r"hour|in each day to date),|,)? was published after each hour of 1 March 2024, 00:00 to "
+    r"03:00 \(time zone UTC\)\."
 )
 def _(match: re.Match[str], truth: Truth) -> None:
     require(not truth.is_once and truth.windows == 3, match)
     forms = {
-        "totals": "so far", "windows": "in each hour", "revised": "in each hour",
-        "both": "so far and in each hour", "periods": "in each day so far", "endless": "so far",
-        "expiring": "so far",
+        "totals": None, "windows": "in each hour", "revised": "in each hour",
+        "both": "and that in each hour", "periods": "in each day to date", "endless": None,
+        "expiring": None,
     }  # fmt: skip
     when = forms[truth.form]
     if (
@@ -916,31 +921,33 @@ def _(match: re.Match[str], truth: Truth) -> None:
         and truth.job.value_of("series") is None
         and truth.form == "endless"
     ):
-        when = "in each day so far"
+        when = "in each day to date"
     require(match["when"] == when, match)
+    is_cumulative = when is None or truth.form == "both"
+    require((match["cumulative"] is not None) == is_cumulative, match)
     require(match["what"].startswith(words_of_subject(truth).removesuffix(",")), match)
 
 
 @sentence(
-    r"Random noise was mixed in before publication: it limits how well anybody can tell, from all "
+    r"Random noise was added before publication: it limits how well anyone can tell, from all "
     r"published numbers together, whether one (?P<unit>[^\n]+?) is there(?P<fades>, and less so "
-    r"as it "
-    r"gets older)?\."
+    r"as it gets older)? \((?P<level>event|user)-level privacy\)\."
 )
 def _(match: re.Match[str], truth: Truth) -> None:
+    require(match["level"] == ("event" if truth.unit == "event" else "user"), match)
     require(match["unit"] == UNITS[truth.unit], match)
     require((match["fades"] is not None) == (truth.form == "expiring"), match)
 
 
-@sentence(r"Somebody with several events is protected less\.")
+@sentence(r"A user with several events is protected less\.")
 def _(match: re.Match[str], truth: Truth) -> None:
     require(truth.unit == "event", match)
 
 
 @sentence(
-    r"With a probability of 95% each, noise changes (?P<newest>the newest numbers|the numbers) "
-    r"by at "
-    r"most (?P<margins>[^\n]+?)\.(?= The intervals| The method)"
+    r"With 95% confidence for each number, the noise changes "
+    r"(?P<newest>the newest numbers|the numbers) by at most (?P<margins>[^\n]+?)\."
+    r"(?= The intervals| The method)"
 )
 def _(match: re.Match[str], truth: Truth) -> None:
     stream = not truth.is_once and not truth.lags
@@ -967,8 +974,8 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 
 @sentence(
-    r"The method is (?P<guarantee>[^\n]+), by (?P<software>[^\n]+?); it is explained at "
-    r"https://doi\.org/10\.6028/NIST\.SP\.800-226\."
+    r"The method is (?P<guarantee>[^\n]+), in the central trust model, by "
+    r"(?P<software>[^\n]+?); it is explained at https://doi\.org/10\.6028/NIST\.SP\.800-226\."
 )
 def _(match: re.Match[str], truth: Truth) -> None:
     expected = expected_guarantee(truth).replace("rho = ", "a parameter of ")
@@ -1004,19 +1011,15 @@ def check_line(line: str, truth: Truth) -> None:
     if name == truth.job.stream:
         what = "released once" if truth.is_once else f"{truth.windows} windows of 1h released"
         require(rest.endswith(what), match)
-    elif name == "unit of privacy":
+    elif name == "privacy unit":
         require(rest.startswith(f"one {unit} more or less, "), match)
         check_change(rest.removeprefix(f"one {unit} more or less, "), truth, match)
     elif name == "guarantee":
         require(rest == expected_guarantee(truth) + expected_scope(truth), match)
-    elif line.strip() == expected_meaning(truth, unit):
-        pass
     elif name == "privacy loss":
         check_loss(rest, truth, match)
-    elif name == "paper":
-        require(not truth.is_once, match)
-        if truth.has_matrices and not truth.is_correlated:
-            require(rest == CALIBRATION, match)
+    elif name == "mechanism":
+        check_mechanism(rest, truth, match)
     elif name == "not in the intervals" or any(
         re.fullmatch(one, line.strip()) for one in expected_besides(truth)
     ):
@@ -1034,7 +1037,7 @@ def check_loss(text: str, truth: Truth, match: re.Match[str]) -> None:
     loss = expected_guarantee(truth).partition(" with ")[2]
     whole = (
         " for the whole stream, which is this series of releases: later releases add nothing; "
-        f"another stream about the same {unit} has a privacy loss of its own, and losses add up"
+        f"the losses of other streams about the same {unit} add up"
     )
     require(text == f"{loss} for each {unit}, once{'' if truth.is_once else whole}", match)
 
@@ -1042,28 +1045,35 @@ def check_loss(text: str, truth: Truth, match: re.Match[str]) -> None:
 def check_promise_line(line: str, truth: Truth) -> None:
     """Check the line of `show` and of the screen on the guarantee."""
     match = re.fullmatch(
-        r"privacy: (?P<loss>[^;]+?) for each (?P<unit>[^;]+?)(?: that is replaced by another)?"
-        r"(?P<rest>;.*)?",
+        r"Privacy: (?P<loss>[^;]+?) for each (?P<unit>[^;,]+?)(?: that is replaced by another)?"
+        r"(?P<scope>, for all \w+s together)?\.(?P<rest> .*)?",
         line,
     )
     assert match is not None, line
     if truth.form == "expiring":
         return
+    require((match["scope"] is None) == truth.is_once, match)
     require(match["unit"] == UNITS[truth.unit], match)
     require(match["loss"] == expected_guarantee(truth).partition(" with ")[2], match)
     if match["rest"]:
-        check_text(match["rest"][1:].strip(), truth)
+        check_text(match["rest"].strip(), truth)
 
 
-def check_strategy_line(line: str, truth: Truth) -> None:
-    """Check the line of `show` on the strategy and its noise."""
-    match = re.fullmatch(r"strategy: (?P<name>.+?), with (?P<kind>\w+) noise; (?P<paper>.+)", line)
+def check_mechanism_line(line: str, truth: Truth) -> None:
+    """Check the line of `inspect` on the noise."""
+    match = re.fullmatch(r"Mechanism: (?P<words>.+)", line)
     assert match is not None, line
+    check_mechanism(match["words"], truth, match)
+
+
+def check_mechanism(text: str, truth: Truth, match: re.Match[str]) -> None:
+    """Check words on the noise, and on whether windows share it."""
     require(not truth.is_once, match)
-    require(match["name"] == strategy_in_words(truth.design.strategy, "window"), match)
-    require(match["kind"] == truth.distribution[0], match)
-    if truth.has_matrices and not truth.is_correlated:
-        require(match["paper"] == CALIBRATION, match)
+    relation = "correlated over" if truth.is_correlated else "independent for all"
+    if truth.lags:
+        relation = "correlated over the versions of each window"
+    noise = f"discrete {truth.distribution[0]} noise, {relation}"
+    require(text == (noise if truth.lags else f"{noise} windows"), match)
 
 
 def check_served(described: dict[str, Any], truth: Truth) -> None:

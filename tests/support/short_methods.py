@@ -35,8 +35,8 @@ def check_short_methods(released: Any) -> None:
         assert told.count(span) == 1
         told = told.replace(span, "")
     assert {*_NUMBER.findall(told)} <= {*_NUMBER.findall(full)}, (text, full)
-    said = next(one for one in sentences if one.startswith("With a probability of"))
-    assert f"of {100 * numbers.level:g}% each" in said
+    said = next(one for one in sentences if one.startswith("With "))
+    assert f"{100 * numbers.level:g}% confidence for each number" in said
     rows = numbers.last_rows()
     series = rows.partition_by("series") if "series" in rows.columns else [rows]
     for part in series:

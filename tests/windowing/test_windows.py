@@ -173,13 +173,13 @@ def test_a_naive_start_is_refused() -> None:
 @pytest.mark.parametrize(
     ("zone", "start", "every", "said"),
     [
-        ("UTC", "2024-03-07", "1d", "to the end of 2024-03-07"),
-        ("America/New_York", "2013-12-31T23:00", "1h", "to the end of 2013-12-31"),
-        ("America/New_York", "2013-12-31T22:00", "1h", "up to 2013-12-31 23:00"),
-        ("UTC", "2013-12-31T22:00:00", "90s", "up to 2013-12-31 22:01:30"),
-        ("America/Havana", "2024-03-09", "1d", "to the end of 2024-03-09"),  # then comes 01:00
-        ("Africa/Cairo", "2024-10-31", "1d", "to the end of 2024-10-31"),  # of 25 hours
-        ("UTC", "2024-02-01", "1mo", "to the end of 2024-02-29"),
+        ("UTC", "2024-03-07", "1d", "to the end of 7 March 2024"),
+        ("America/New_York", "2013-12-31T23:00", "1h", "to the end of 31 December 2013"),
+        ("America/New_York", "2013-12-31T22:00", "1h", "up to 31 December 2013, 23:00"),
+        ("UTC", "2013-12-31T22:00:00", "90s", "up to 31 December 2013, 22:01:30"),
+        ("America/Havana", "2024-03-09", "1d", "to the end of 9 March 2024"),  # then comes 01:00
+        ("Africa/Cairo", "2024-10-31", "1d", "to the end of 31 October 2024"),  # of 25 hours
+        ("UTC", "2024-02-01", "1mo", "to the end of 29 February 2024"),
     ],
 )
 def test_a_day_that_ends_is_named_and_not_the_next_one(

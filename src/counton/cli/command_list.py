@@ -100,7 +100,7 @@ COMMANDS = {
     "verify": ListedCommand(
         KEEP,
         "verify_command",
-        "Compute every released value again, from sums and key, and compare with the journal.",
+        "Recompute every released value from sums and key, and compare with the journal.",
     ),
 }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from counton.base.errors import CountonError, StreamClosedError
+from counton.base.wording import counted
 from counton.cli.exits import ExitCode
 from counton.cli.failures import failed_report, failure, line_of_failed_job
 from counton.cli.job_plan import loss_of
@@ -54,7 +55,7 @@ def print_dry_run(jobs: Mapping[str, Job | CountonError], *, as_json: bool) -> N
     else:
         for name, outcome in outcomes.items():
             _print(name, outcome)
-        Console().write_line("A dry run: rows were read, and nothing was written or released.")
+        Console().write_line("Dry run: rows were read; nothing was written or released.")
     for outcome in outcomes.values():
         if isinstance(outcome, FailedJob):
             raise SystemExit(int(outcome.code))
@@ -81,13 +82,13 @@ def _print(name: str, outcome: Rehearsal | ClosedStream | FailedJob) -> None:
     match outcome:
         case Rehearsal():
             result = outcome.result
-            console.write_line(f"{name}: {_release_in_words(result)}; {loss_of(outcome.plan)}")
+            console.write_line(f"{name}: {_release_in_words(result)} {_loss_in_words(outcome)}")
             rows = result.confidential_counts()
             for note in (f"rows read: {rows.read:,}", *unlisted_group_notes(rows, result.spec)):
                 errors.write_line(f"{CONFIDENTIAL}: job {name}: {note}")
         case ClosedStream():
             console.write_line(
-                f"{name}: ended at step {outcome.last_step:,}, so that nothing more is released"
+                f"{name}: closed at window {outcome.last_step:,}; nothing more is released"
             )
         case FailedJob():
             errors.write_line(line_of_failed_job(name, outcome.message))
@@ -98,10 +99,23 @@ def _release_in_words(result: DryRun) -> str:
     new = result.after - (result.before or 0)
     contents = "the table"
     if windows.is_recurring:
-        contents = f"{new:,} {windows.noun}{'' if new == 1 else 's'}"
+        contents = counted(new, windows.noun)
     if result.before is None:
-        return f"would begin a stream and release {contents}"
-    return f"would go on after {result.before:,} and release {contents}"
+        return f"would create the stream and release {contents}."
+    if not new:
+        return f"would release nothing: no new window is due after {result.before:,}."
+    first = result.before + 1
+    numbers = f"window {first:,}" if new == 1 else f"windows {first:,} to {result.after:,}"
+    return f"would release {contents} ({numbers})."
+
+
+def _loss_in_words(rehearsal: Rehearsal) -> str:
+    """Return a sentence on what a run would spend."""
+    loss = loss_of(rehearsal.plan)
+    unit = rehearsal.result.spec.description().unit
+    if rehearsal.result.before is None:
+        return f"It would spend {loss} for each {unit}, once for the whole stream."
+    return f"The privacy loss is {loss} for each {unit}, which is spent already."
 
 
 def _to_dict(outcome: Rehearsal | ClosedStream | FailedJob) -> dict[str, Any]:

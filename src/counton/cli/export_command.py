@@ -117,20 +117,24 @@ def _print_release(released: ReleaseData, written: str) -> None:
         written: words about the written file; "" if there is none.
     """
     from counton.cli.print_forms import Console
-    from counton.results.terminal import text_table
+    from counton.results.terminal import accuracy_line, text_table
     from counton.results.text import guarantee_in_words
 
     console = Console()
     description = released.definition
     steps = released.shown_steps
-    contents = f"steps {steps.start:,} to {steps.stop - 1:,}"
+    noun = description.windows.noun
+    contents = f"{noun}s {steps.start:,} to {steps.stop - 1:,}"
+    if len(steps) == 1:
+        contents = f"{noun} {steps.start:,}"
     if not description.windows.is_recurring:
-        contents = f"{description.what}, released at one go"
+        contents = f"{description.what}, released once"
     console.write_line(f"{released.design.name}: {contents}", bold=True)
-    console.write_line(f"privacy: {guarantee_in_words(description)}")
-    console.write_line(f"intervals: {100 * released.level:g}%, for one number at a time")
+    level = f"{100 * released.level:g}%"
+    console.write_line(f"{accuracy_line(description)} Confidence of each interval: {level}.")
+    console.write_line(f"Privacy: {guarantee_in_words(description)}")
     for note in released.facts().get("notes", ()):
-        console.write_line(f"note: {note}")
+        console.write_line(f"Note: {note}")
     console.write_line(written)
     if written:
         return
@@ -138,5 +142,5 @@ def _print_release(released: ReleaseData, written: str) -> None:
     console.write_table(text_table(table.tail(_ROWS)))
     if table.height > _ROWS:
         console.write_line(
-            f"the last {_ROWS} of {table.height:,} rows; all of them: --output FILE, or --json"
+            f"Shown: the last {_ROWS} of {table.height:,} rows. All: --output FILE, or --json"
         )

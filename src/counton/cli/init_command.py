@@ -180,20 +180,20 @@ def _print_facts(look: FirstLook, job: CountJob, unanswered: Collection[str]) ->
     if note is None and facts.counts and job.count_column is None:
         shown = ", ".join(facts.counts[:_SHOWN_COLUMNS])
         note = (
-            f"each row is counted as one; if a column of whole numbers ({shown}) says how many it "
-            f"stands for, name it: --count-column {facts.counts[0]}"
+            f"each row is counted once. If a column of integers ({shown}) has the number of events "
+            f"of a row, name it: --count-column {facts.counts[0]}"
         )
     if note is not None:
         console.write_line(f"note: {note}")
     for column, name in facts.totals:
         console.write_line(
-            f"{CONFIDENTIAL}: column {column!r} has rows called {name!r}. If they are sums of "
-            "other rows, leave them out of the file: else they count too"
+            f"{CONFIDENTIAL}: column {column!r} has rows named {name!r}. If they are sums of other "
+            "rows, remove them from the file; otherwise they are counted as well"
         )
     if facts.first is not None and facts.newest is not None and "start" in unanswered:
         rows = "rows" if look.has_all_rows else "first rows"
         console.write_line(
-            f"{CONFIDENTIAL}: the {rows} are of {facts.first:%Y-%m-%d} to {facts.newest:%Y-%m-%d}"
+            f"{CONFIDENTIAL}: the {rows} are from {facts.first:%Y-%m-%d} to {facts.newest:%Y-%m-%d}"
         )
 
 
@@ -221,19 +221,20 @@ def _print_report(job: Job, plan: PlannedJob | None, file: str, empty: Collectio
     console = Console()
     console.write_line(f"{file} is written.", bold=True)
     if empty:
-        console.write_line(
-            f"Fill in before the first run, which refuses an empty line: {', '.join(empty)}."
-        )
+        console.write_line(f"Fill in these empty lines before the first run: {', '.join(empty)}.")
     elif plan is not None:
         write_plan(console, plan)
-    if job.lookback is None:
-        contents = "only new rows" if job.append else "all rows since the start"
-        console.write_line(f"Each file is taken to hold {contents}: append and lookback say else.")
-    command = shlex.join(["counton", "run", file])
-    console.write_line(
-        f"the first time, and every night: {command} (with --dry-run nothing is spent)"
-    )
+    if job.append:
+        console.write_line("Each run must read new rows alone, because append is set.")
+    elif job.lookback is None:
+        console.write_line(
+            "Each run must read all rows since start. If your files have the last days alone, set "
+            'lookback = "7d". If they have new rows alone, set append = true.'
+        )
     if job.until == LATEST_ROW:
         console.write_line(
-            f"Once rows come every night, take until = {LATEST_ROW!r} out of {file}."
+            f'until = "{LATEST_ROW}" is for data of the past: remove it from {file} once rows '
+            "arrive regularly."
         )
+    command = shlex.join(["counton", "run", file])
+    console.write_line(f"Next: {command} --dry-run spends nothing; {command} releases, each time")

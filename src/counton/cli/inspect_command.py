@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from counton.base.wording import counted
 from counton.cli.command_class import CountonCommand, option
 from counton.cli.parameters import json_option, state_or_table_argument
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from counton.results.release_data import ReleaseData
     from counton.state import Store
 
-#: Where the account of a guarantee is: who is protected, from whom, and with which loss.
-_ACCOUNT = "details of each guarantee: counton methods --full"
 #: Largest number of rows of the last step in JSON.
 _ROWS = 20
 #: Most characters of a program's values.
@@ -106,17 +105,18 @@ def _print_table(release: Release) -> None:
     description = numbers.definition
     covered = _steps_of(numbers)
     steps = covered.steps
-    contents = "none" if description.windows.is_recurring else "once"
+    contents = "nothing" if description.windows.is_recurring else "once"
     if steps:
-        contents = f"{len(steps):,} {description.windows.noun}s, {steps[0]:,} to {steps[-1]:,}"
+        n_windows = counted(len(steps), description.windows.noun)
+        contents = f"{n_windows} ({steps[0]:,} to {steps[-1]:,})"
         if covered.missing:
-            contents += f"; missing between them: {covered.missing:,}"
+            contents += f", {covered.missing:,} between them missing"
     console = Console()
-    title = f"stream {numbers.design.name}, as it was released: {contents}"
+    title = f"Released table of stream {numbers.design.name}: {contents}"
     _print_job_stream(
         console, title, numbers.design, description, numbers if numbers.steps else None
     )
-    console.write_line(_ACCOUNT)
+    console.write_line("Next: counton methods --full prints the full privacy statement")
 
 
 # ------------------------------------------------------------------------------- streams of states
@@ -146,8 +146,9 @@ def _show_state(state: str, name: str | None, *, as_json: bool) -> None:
             _tell_of_late_rows(store, stream["name"])
         if len(streams) > 1:  # the promises above hold for one stream each
             print_totals(console, store.totals)
-        account = f"; {_ACCOUNT}" if streams else ""
-        console.write_line(f"state {summary['state']}, file format {summary['format']}{account}")
+        console.write_line(f"State: {summary['state']} (format {summary['format']})")
+        if streams:
+            console.write_line("Next: counton methods --full prints the full privacy statement")
 
 
 def _tell_of_late_rows(store: Store, name: str) -> None:
@@ -196,12 +197,12 @@ def _print_stream(console: Console, stream: Mapping[str, Any], store: Store) -> 
         progress = description.windows.progress(step) if step else "nothing released yet"
         is_shown = step and "refused" not in stream
         numbers = read_release(reader, spec).numbers if is_shown else None
-        title = f"stream {name}: {progress}{ending}"
+        title = f"Stream {name}: {progress}{ending}"
         _print_job_stream(console, title, reader.design, description, numbers)
     else:
         _print_program_stream(console, stream, store, ending)
     if "refused" in stream:
-        console.write_line(f"not shown: {with_option_words(stream['refused'])}")
+        console.write_line(f"Not shown: {with_option_words(stream['refused'])}")
 
 
 def _ending_of(stream: Mapping[str, Any], store: Store) -> str:
@@ -213,7 +214,7 @@ def _ending_of(stream: Mapping[str, Any], store: Store) -> str:
     ended = stream["details"].get("ended")
     if strategy.horizon is None and step == last_served_step(strategy):
         ended = step
-    return "" if ended is None else f"; ended at step {ended:,}"
+    return "" if ended is None else f"; closed at window {ended:,}"
 
 
 def _print_program_stream(
@@ -221,23 +222,24 @@ def _print_program_stream(
 ) -> None:
     """Print a stream to which a program gives the inputs of each step directly."""
     from counton.base.exact import figures
+    from counton.continual.strategy_text import mechanism_in_words
 
     design = store.reader(stream["name"]).design
     step = stream["step"]
     last = stream["last"]
-    progress = f"{step:,} step{'' if step == 1 else 's'}{ending}"
+    progress = f"{counted(step, 'step')}{ending}"
     if stream["details"].get("once"):
         progress = "once"
-    console.write_line(f"stream {stream['name']}: {progress}", bold=True)
+    console.write_line(f"Stream {stream['name']}: {progress}", bold=True)
     if last is not None and last["values"] is not None:
         values = shorten(str(last["values"]), _LONGEST_VALUES, placeholder=" ...")
-        console.write_line(f"step {last['step']:,}: {values}")
+        console.write_line(f"Step {last['step']:,}: {values}")
     if last is not None and last["std"] is not None:
         of = f" of {last['of']}" if last.get("of") else ""
-        console.write_line(f"error: standard deviation {figures(last['std'])}{of}")
+        console.write_line(f"Accuracy: noise standard deviation {figures(last['std'])}{of}")
     protected = design.contribution.describe(stream["details"].get("unit"))
-    console.write_line(f"privacy: {protected} ({design.guarantee.loss_in_words})")
-    console.write_line(f"strategy: {_strategy_line(design)}")
+    console.write_line(f"Privacy: {protected} ({design.guarantee.loss_in_words})")
+    console.write_line(f"Mechanism: {mechanism_in_words(design, 'step')}")
 
 
 def _print_job_stream(
@@ -252,6 +254,7 @@ def _print_job_stream(
     its strategy.
     """
     from counton.cli.privacy_words import privacy_line
+    from counton.continual.strategy_text import mechanism_in_words
     from counton.results.terminal import screen_of
 
     console.write_line(title, bold=True)
@@ -262,24 +265,9 @@ def _print_job_stream(
         for table in screen.tables:
             console.write_table(table)
         if screen.left_out:
-            console.write_line(f"{screen.left_out}: counton export has them all")
+            console.write_line(f"Shown: {screen.left_out}. All: counton export")
         for note in screen.notes:
             console.write_line(note)
-    console.write_line(f"privacy: {privacy_line(description)}")
+    console.write_line(f"Privacy: {privacy_line(description)}")
     if description.windows.is_recurring:
-        console.write_line(f"strategy: {_strategy_line(design, description.windows.noun)}")
-
-
-def _strategy_line(design: Design, noun: str = "step") -> str:
-    """Describe a design's strategy in one line: its name, its noise, and its paper or theorem.
-
-    Args:
-        design: the design.
-        noun: the word for a step, such as "window".
-    """
-    from counton.base.literature import origin_of
-    from counton.continual.strategy_text import mechanism_sources, strategy_in_words
-
-    strategy = strategy_in_words(design.strategy, noun)
-    noise = f"with {design.family.capitalize()} noise"
-    return f"{strategy}, {noise}; {origin_of(mechanism_sources(design.strategy))}"
+        console.write_line(f"Mechanism: {mechanism_in_words(design)}")

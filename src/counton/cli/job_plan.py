@@ -11,11 +11,13 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from counton.base.errors import CountonError, StreamClosedError, param
-from counton.base.exact import check_integer, figures, percent
+from counton.base.exact import check_integer, figures, percent, with_capital
+from counton.base.wording import counted
 from counton.cli.failures import failure, line_of_failed_job
 from counton.cli.print_forms import Console, print_json, warn_of_weak
 from counton.job.common_options import Job
 from counton.job.job_file import load_usable, published_to
+from counton.results.text import protected_in_words
 from counton.run.path_conflicts import refuse_publishing_over
 from counton.run.plan_job import PlannedJob, PlannedNumber, planned_job, planned_jobs
 from counton.statistics.by_group import inner_of
@@ -23,8 +25,8 @@ from counton.statistics.by_group import inner_of
 #: What is published, by the option ``series``.
 _PUBLISHED = {
     "per-window": "each window's own number",
-    "cumulative": "the total so far after each window",
-    "both": "each window's own number, and the total so far",
+    "cumulative": "the cumulative total after each window",
+    "both": "each window's own number, and the cumulative total",
 }
 #: Headings of planned steps, and of the versions of revised windows.
 _STEPS = ("first", "middle", "last")
@@ -67,7 +69,7 @@ def print_job_plans(file: str, *, size: int | None, as_json: bool) -> None:
                 reports[name] = {"ended": plan.step}
                 if not as_json:
                     console.write_line(
-                        f"{name}: ended at step {plan.step:,}, and releases nothing more"
+                        f"{name}: closed at window {plan.step:,}; nothing more is released"
                     )
             case CountonError() | OSError():
                 code, message = failure(plan)
@@ -104,11 +106,11 @@ def write_plan(console: Console, plan: PlannedJob) -> None:
     """Print a plan: what is kept where, spent and published, and a table of half-widths."""
     description = plan.description
     windows = description.windows
-    console.write_line(f"{_title(plan)}, kept in {plan.state}")
-    whom = description.contribution.describe(description.unit)
-    once = ", once for all windows" if windows.is_recurring else ""
-    console.write_line(f"spends {loss_of(plan)} of each {description.unit}{once}: {whom}")
-    console.write_line(f"publishes {_published(plan)}; intervals of {percent(plan.level)}%:")
+    console.write_line(f"{with_capital(_title(plan))}. State: {plan.state}")
+    together = ", for all windows together" if windows.is_recurring else ""
+    console.write_line(f"Privacy: {loss_of(plan)} for each {description.unit}{together}")
+    console.write_line(f"Privacy unit: {protected_in_words(description)}")
+    console.write_line(f"Published: {_published(plan)}. Margins of error ({percent(plan.level)}%):")
     console.write_table(_table(plan))
     for remark in _remarks(plan):
         console.write_line(remark)
@@ -125,7 +127,7 @@ def _published(plan: PlannedJob) -> str:
     if not windows.is_recurring:
         return "the table once"
     if windows.lags:
-        return f"each window's own number {windows.lags + 1:,} times, the last of them final"
+        return f"each window's own number, {windows.lags + 1:,} times until it is final"
     return _PUBLISHED.get(description.series, description.series)
 
 
@@ -140,7 +142,9 @@ def _title(plan: PlannedJob) -> str:
         return f"{contents}{groups}, released once"
     length = f"windows of {windows.every}"
     if windows.lags:
-        return f"{contents}{groups}, {length}, each final after {windows.lags:,} more"
+        return (
+            f"{contents}{groups}, {length}, each final after {counted(windows.lags, 'more window')}"
+        )
     if description.strategy.horizon is None:
         return f"{contents}{groups}, {length} without end"
     return f"{contents}{groups}, {plan.steps[-1]:,} {length}"
@@ -152,30 +156,30 @@ def _remarks(plan: PlannedJob) -> list[str]:
     remarks = []
     if plan.sizes is not None:
         least, most = plan.sizes
-        number = f"of one {windows.period or 'window'}" if windows.lags else "so far"
-        by = "version" if windows.lags else "step"
+        number = f"for one {windows.period or 'window'}" if windows.lags else "in total"
+        by = "version" if windows.lags else "window"
         remarks.append(
-            f"a group is shown from the release on in which its estimate {number} reaches a "
-            f"threshold: {least:,} to {most:,}, by {by}"
+            f"A group is shown as soon as its estimate {number} reaches a threshold: {least:,} to "
+            f"{most:,}, depending on the {by}."
         )
     if any(number.in_rank for number in plan.numbers):
         remarks.append(
-            "rank: the part of all rows that may lie between a quantile and the true one. How far "
-            "apart their values are depends on the data: ± is for rows spread evenly"
+            "Rank: the share of rows that may lie between the estimated and the true quantile. The "
+            "margins of error assume evenly spread rows."
         )
     has_percent = any(number.percent is not None for number in plan.numbers)
     depends_on_rows = plan.spec.terms.group_statistic.known_beforehand is not None
     if plan.size is not None and (has_percent or depends_on_rows):
         remarks.append(_size_in_words(plan, plan.size))
     if has_percent:
-        remarks.append("percentages are of the rows that a number counts")
+        remarks.append("Percentages refer to the rows that a number counts.")
     if plan.needs_size:
         remarks.append(
-            "the error of means, quantiles and the like depends on the number of rows; state it "
-            "with --expected-rows"
+            "The error of means and quantiles depends on the number of rows. State it with "
+            "--expected-rows."
         )
     if plan.bound_note is not None:
-        remarks.append(f"note: {plan.bound_note}")
+        remarks.append(f"Note: {plan.bound_note}")
     return remarks
 
 
@@ -184,11 +188,11 @@ def _size_in_words(plan: PlannedJob, size: int) -> str:
     parts = []
     if plan.windows > 1:
         in_each = figures(size / plan.windows)
-        parts.append(f"{plan.windows:,} windows ({in_each} in each)")
+        parts.append(f"{counted(plan.windows, 'window')} ({in_each} in each)")
     if plan.description.domain is not None:
         parts.append(f"{len(plan.description.groups):,} groups")
     spread = f", spread evenly over {' and '.join(parts)}" if parts else ""
-    return f"the plan assumes {size:,} rows{spread}"
+    return f"The plan assumes {counted(size, 'row')}{spread}."
 
 
 # ------------------------------------------------------------------------------ table of errors
@@ -247,14 +251,14 @@ def _label(number: PlannedNumber, plan: PlannedJob) -> str:
     """Return words for a planned number.
 
     They are the name of the number. If the job releases only one kind of number, which has no name,
-    they are words such as "so far".
+    they are words such as "cumulative".
     """
     statistic = plan.spec.terms.group_statistic
     part = statistic.statistics.get(number.what)
     if number.what and (part is None or inner_of(part).known_beforehand is None):
         return number.what
     if plan.description.statistic.additive:
-        return "so far"
+        return "cumulative"
     inner = statistic if part is None else inner_of(part)
     quantity = inner.error_of.what.partition(",")[0].removeprefix("how many ")
     return quantity if part is None else f"{number.what}: {quantity}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -276,9 +277,8 @@ def _checked_options(values: dict[str, Any]) -> CountJob:
 def _check_windows(windows: int | None, expected_windows: int | None) -> None:
     if windows is None and expected_windows is None:
         raise InvalidInputError(
-            "--windows is missing: how many windows will the stream ever have? If it has no "
-            "end, give --expected-windows, the number of first windows to plan for; if the "
-            "protection of old events may fade, counton.plan_expiring plans it in Python"
+            "--windows is missing. Give the number of windows that the stream will have. For a "
+            "stream without an end, give --expected-windows, the number of windows to plan for"
         )
     if windows is not None and expected_windows is not None:
         raise InvalidInputError(
@@ -416,46 +416,55 @@ def _print_plan(
     contribution: ContributionBound,
     is_full: bool,
 ) -> None:
-    from counton.base.exact import figures
+    from counton.base.exact import figures, with_capital
+    from counton.base.wording import counted
     from counton.cli.print_forms import Console
 
     console = Console()
-    length = f"{ranked.steps:,} step{'s' if ranked.steps > 1 else ''}"
+    length = counted(ranked.steps, "window")
     if expected_windows is not None:
-        length = f"no last step, errors of the first {length}"
+        length = f"no last window, errors of the first {length}"
     unit = _unit_in_words(job, contribution)
     guarantee = ranked.guarantee
-    console.write_line(ranked.in_words(), bold=True)
+    console.write_line(_of_windows(ranked.in_words()), bold=True)
     if is_full:
         error = "mean" if ranked.metric == "mean" else "largest"
         numbers = _RANKED_NUMBERS[job.series or "cumulative"]
         order = f"least {error} variance {numbers}first"
         console.write_line(f"{length}, {guarantee}, one {unit} more or less; {order}")
     else:
-        console.write_line(f"{length}; {guarantee.meaning_for(unit, contribution.relation)}")
+        console.write_line(f"Length: {length}")
+        console.write_line(
+            f"Privacy: {guarantee.loss_in_words} for one {unit}, for all windows together"
+        )
     if ranked.reached is not None:
-        console.write_line(str(ranked.reached))
+        console.write_line(_of_windows(with_capital(str(ranked.reached))))
     if is_full:
         _print_strategies(console, ranked)
     else:
         mean = figures(ranked.best.errors.mean_std)
         largest = figures(ranked.best.errors.max_std)
         console.write_line(
-            f"standard deviation {mean} on average, {largest} at most; how it is reached, other "
-            "ways, and how much less is possible: --full"
+            f"Noise standard deviation: {mean} (root mean square over all windows), {largest} "
+            "(largest)"
         )
+        console.write_line("Next: --full shows the mechanism, alternatives and lower bounds")
     if (
         job.series == "per-window"
         and (job.max_contributions or 1) > 1
         and job.max_contributions_per_window is None
     ):
         console.write_line(
-            f"note: early windows may use up a user's {job.max_contributions:,} events, and "
-            "later windows are counted too low; plan --max-contributions-per-window 1 too, "
-            "which leaves them some"
+            f"Note: a user's {job.max_contributions:,} events may be used up by early windows, so "
+            "that later windows are too low. --max-contributions-per-window limits each window."
         )
     if is_full:
         _print_limits(console, ranked)
+
+
+def _of_windows(text: str) -> str:
+    """Return a text of the planner with the command's word for a step."""
+    return re.sub(r"\bstep\b", "window", text)
 
 
 def _print_strategies(console: Console, ranked: StreamPlan) -> None:
@@ -510,10 +519,10 @@ def _print_limits(console: Console, ranked: StreamPlan) -> None:
         console.write_line(f"parameters: {'; '.join(parameters)}")
     console.write_line(ranked.published_in_words)
     for bound in ranked.factors:
-        console.write_line(f"how far from possible: {bound.distance}")
+        console.write_line(f"distance from the lower bound: {bound.distance}")
     console.write_line(
-        "above: by how much the error exceeds that of the best; keeps: numbers of 8 bytes that a "
-        "run holds for each group, besides its total"
+        "above: excess of the error over the smallest error; keeps: numbers of 8 bytes that a "
+        "run stores for each group"
     )
     for note in ranked.notes:
         console.write_line(f"note: {note}")

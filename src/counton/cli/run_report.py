@@ -10,8 +10,8 @@ from typing import Any
 from counton.base.lengths import LATE_DAYS
 from counton.base.look_alikes import shown_beside
 from counton.base.outside_input import read_plain
+from counton.base.wording import counted, plural
 from counton.job.common_options import Job
-from counton.privacy.guarantees import plural
 from counton.results.systematic_errors import systematic_errors
 from counton.results.text import size_of_table, users_note_of
 from counton.run.input_notes import differing_rows_note, number_missing
@@ -28,9 +28,8 @@ _COUNT_NAMES = {"count", "counts", "n", "number", "total"}
 _MOST_CHANGED_WINDOWS = 7
 #: A snapshot does not tell which of its late rows are new.
 _LATE_IN_SNAPSHOT = (
-    "rows that came for windows released before, not counted from a file of all events (release "
-    "later, --release-delay; or begin a stream with --allowed-lateness, which counts them in "
-    "their own window)"
+    "rows that arrived after their window was released, not counted (to wait for them: "
+    "--release-delay; to add them later: a new stream with --allowed-lateness)"
 )
 
 
@@ -44,12 +43,15 @@ def progress_line(result: RunResult) -> str:
         )
         if new:
             return f"Released {contents}."
-        return f"Nothing new: these {contents} were released before, and are shown again."
+        return f"Nothing new. Released before: {contents}."
     of_all = _of_all_windows(result)
     if new == 0 and result.after == 0:
-        return "Nothing released: no window has ended yet."
+        return "No window is released: the first one has not ended yet."
     if new == 0:
-        return f"Nothing new to release: {result.after:,}{of_all} windows are released."
+        released = (
+            f"{result.after:,}{of_all} windows" if of_all else counted(result.after, "window")
+        )
+        return f"No new window is due. Released: {released}."
     if new == 1:
         return f"Released 1 new window ({result.after:,}{of_all})."
     first = result.before + 1
@@ -65,52 +67,52 @@ def _of_all_windows(result: RunResult) -> str:
 
 
 def next_window_line(result: RunResult) -> str | None:
-    """Return a line that says when the next window is released; None if there is none."""
+    """Return when the next window can be released; None if there is none."""
     windows = result.spec.terms.windowing.windows
     if result.is_single_table or result.after >= windows.steps:
         return None
-    end = int(windows.ends(range(result.after + 1, result.after + 2))[0])
-    due = windows.at(end + result.options.release_delay)
-    waits = f"until {due}"
+    number = result.after + 1
+    end = int(windows.ends(range(number, number + 1))[0])
+    local = windows.local(end + result.options.release_delay)
+    due = f"{local:%Y-%m-%d %H:%M:%S}".removesuffix(":00")
+    when = f"from {due} ({windows.timezone})"
     if result.options.until == "latest-event":
-        waits = f"for an event of {due} or later"
+        when = f"once there is an event of {due} ({windows.timezone}) or later"
     delay = result.job.release_delay
-    after_end = "its end" if delay is None else f"{delay} after its end (the release delay)"
-    return f"The next window waits {waits}, {after_end}."
+    after_end = "" if delay is None else f", {delay} after its end"
+    return f"window {number:,} can be released {when}{after_end}"
 
 
 def time_remarks(result: RunResult) -> Iterator[str]:
-    """Yield remarks on the times of rows and windows.
+    """Yield remarks on the times of rows and windows, with a stream's first run alone.
 
-    One comes with a stream's first run, if late rows would count in the window in which they
-    arrive. Another one comes if the time of the newest row decided which windows were released,
-    because this time is not protected.
+    One comes if late rows would count in the window in which they arrive. Another one comes if the
+    time of the newest row decided which windows were released, because this time is not protected.
     """
     description = result.spec.description()
     windows = result.spec.terms.windowing.windows
     delay = result.job.release_delay
     counts_by_arrival = not result.is_single_table and not windows.lags
-    if counts_by_arrival and delay is None and result.before == 0:
+    if result.before:
+        return
+    if counts_by_arrival and delay is None:
         own_window = f"their {description.window}"
         revise = ""
         if _may_revise(result):
-            revise = (
-                f"; a new stream with --allowed-lateness counts them in {own_window}, "
-                "provisional at first"
-            )
+            revise = f" A new stream with --allowed-lateness adds them to {own_window} afterwards."
         yield (
-            f"if rows come late, --release-delay waits for them before {own_window} is "
-            f"released{revise}"
+            f"Late rows: --release-delay waits for them before {own_window} is released.{revise}"
         )
     if result.options.until != "latest-event" or result.after == result.before:
         return
     last_end = int(windows.ends(range(result.after, result.after + 1))[0]) if result.after else 0
     if result.until < last_end:
         return
-    less = "" if delay is None else f" less the release delay of {delay}"
+    less = "" if delay is None else f", less the release delay of {delay}"
+    newest = f"{windows.to_the_minute(result.until)}{less}"
     yield (
-        f"Released windows ended by {windows.to_the_minute(result.until)}, the time of the newest "
-        f"event{less}; this time is not protected; without until = latest-event the clock decides"
+        f"Not protected: the time of the newest event, {newest}, which determines the released "
+        "windows. Without --until latest-event the clock does."
     )
 
 
@@ -139,14 +141,14 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
     """
     counts = result.confidential_counts()
     others = counts.rows.quarantined - newly_quarantined
-    beside = f" (beside {others:,} that were there before)" if others > 0 else ""
+    known = f" ({others:,} more were set aside by earlier runs)" if others > 0 else ""
     of_rows = [
         ("rows with a missing value, not counted", counts.rows.missing),
-        (f"rows that cannot be read, set aside{beside}", newly_quarantined),
+        (f"rows that cannot be read, set aside{known}", newly_quarantined),
         ("rows beyond their user's limit, not counted", counts.input.choice.beyond_bound),
     ]
     missing = (
-        "rows that were counted and are gone, which stay counted",
+        "rows that were counted before and are missing now, still counted",
         number_missing(result),
     )
     if result.is_single_table:
@@ -155,8 +157,8 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
                 ("rows of undeclared cells, not counted", counts.rows.unlisted),
                 *of_rows,
                 (
-                    "rows that came after the table was released, not counted: begin another "
-                    "--stream",
+                    "rows that arrived after the table was released, not counted (to count them, "
+                    "start another --stream)",
                     counts.input.after_final,
                 ),
                 missing,
@@ -171,7 +173,7 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
     if counts.input.late_by and not windows.lags:
         notes.insert(1, _remedy_of_late_rows(result))
     if result.is_duplicate_input:
-        notes.insert(0, "an earlier run has counted these events, which add nothing")
+        notes.insert(0, "an earlier run has counted this input; nothing was added")
     differing = differing_rows_note(result)
     if differing is not None:
         notes.insert(0, differing)
@@ -183,16 +185,19 @@ def _notes_of_windows(
 ) -> list[tuple[str, int]]:
     counts = result.confidential_counts()
     windows = result.spec.terms.windowing.windows
-    start = windows.at(windows.start) if counts.rows.before_start else ""
+    # A file of all events repeats the rows before the first window in each run.
+    is_news = result.before == 0 or result.job.append
+    before_start = counts.rows.before_start if is_news else 0
+    start = windows.at(windows.start) if before_start else ""
     end = windows.at(windows.end) if counts.rows.after_last_window else ""
     after_final = (
-        f"rows over {LATE_DAYS} days old, or of a period that was erased, not counted now; those "
-        "that came in time were counted then"
+        f"rows over {LATE_DAYS} days old, or of an erased period, not counted now (earlier runs "
+        "may have counted them)"
     )
     if windows.lags:
         after_final = (
-            f"rows of windows that were final ({windows.lags:,} more windows had ended), counted "
-            "nowhere; those that came in time were counted then"
+            f"rows of windows that were final after {counted(windows.lags, 'more window')}, not "
+            "counted now (earlier runs may have counted them)"
         )
     of_choice = _number_of_closed_windows(result)
     of_snapshot = 0 if of_choice else counts.input.after_final
@@ -201,18 +206,21 @@ def _notes_of_windows(
             f"rows that arrived late for windows released before, {_when_counted(result)}",
             counts.input.late_uncounted,
         ),
-        ("newest windows released without a row (is a file missing?)", counts.empty_windows),
-        (f"rows before the first window ({start}), not counted", counts.rows.before_start),
+        (
+            "newest windows released without a row (check whether a file is missing)",
+            counts.empty_windows,
+        ),
+        (f"rows before the first window ({start}), not counted", before_start),
         (f"rows after the last window ({end}), not counted", counts.rows.after_last_window),
         *of_rows,
         ("rows that an earlier run had counted, not counted again", _number_of_duplicates(result)),
         (after_final, of_choice),
         (
-            "rows of windows that this input does not cover, left out of this run",
+            "rows of windows that this input does not cover, not used in this run",
             counts.input.outside_snapshot,
         ),
         (
-            "rows that were counted and are gone, taken out of open windows",
+            "rows that were counted before and are missing now, removed from open windows",
             counts.input.choice.retracted,
         ),
         (after_final if windows.lags else _LATE_IN_SNAPSHOT, of_snapshot),
@@ -223,7 +231,7 @@ def _when_counted(result: RunResult) -> str:
     windows = result.spec.terms.windowing.windows
     has_next_release = result.after < windows.steps
     if result.after > result.before:
-        when = f"counted at step {result.before + 1:,}"
+        when = f"counted in window {result.before + 1:,}"
     elif has_next_release:
         when = "to be counted at the next release"
     else:
@@ -247,24 +255,22 @@ def _number_of_closed_windows(result: RunResult) -> int:
 
 
 def _changed_windows(result: RunResult) -> list[str]:
-    """Return a sentence for each of the newest windows of which this input says something else than
-    the last one.
-    """
+    """Return a sentence for each of the newest windows whose rows differ from the last input's."""
     spec = result.spec
     windows = spec.terms.windowing.windows
     changed = result.confidential_counts().input.changed
-    noun = "rows"
+    noun = "row"
     if isinstance(spec.terms.privacy_unit, CountedEvent | UserOfCounts):
-        noun = plural(spec.terms.privacy_unit.rule.event_name or spec.description().unit)
+        noun = spec.terms.privacy_unit.rule.event_name or spec.description().unit
     lines = [
-        f"{windows.span(range(window.step, window.step + 1))}: {window.now:,} {noun} for "
-        f"{window.before:,} before ({window.added:,} new, {window.missing:,} gone), "
-        f"{'' if window.is_open else 'not '}counted"
+        f"{windows.span(range(window.step, window.step + 1))}: {counted(window.now, noun)}, "
+        f"previously {window.before:,} ({window.added:,} added, {window.missing:,} missing); "
+        f"window {'updated' if window.is_open else 'not updated, because it is final'}"
         for window in reversed(changed[-_MOST_CHANGED_WINDOWS:])
     ]
     rest = len(changed) - len(lines)
     if rest > 0:
-        lines.append(f"{rest:,} earlier windows differ, too")
+        lines.append(f"rows of {counted(rest, 'earlier window')} differ as well")
     return lines
 
 
@@ -277,8 +283,7 @@ def unlisted_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
         [
             (f"rows of undeclared groups{spec.cells.unnamed}, not counted", rows.unlisted),
             (
-                f"rows seen of undeclared groups, which belong to group "
-                f"{spec.terms.groups.other!r}",
+                f"rows of undeclared groups, counted in group {spec.terms.groups.other!r}",
                 rows.in_other_group,
             ),
         ]
@@ -295,15 +300,12 @@ def _remedy_of_late_rows(result: RunResult) -> str:
     after = windows.long(result.confidential_counts().input.late_by)
     window = windows.period or "window"
     already_waits = result.options.release_delay > 0
-    waits = f"--release-delay {'longer by ' if already_waits else ''}{after} waits for them"
+    waits = f"To wait for them: --release-delay {'longer by ' if already_waits else ''}{after}"
     revises = ""
     if _may_revise(result):
-        revises = (
-            f", and a new stream with --allowed-lateness {after} counts them in their own "
-            f"{window}, provisional until then"
-        )
+        revises = f", or a new stream with --allowed-lateness {after}"
     return (
-        f"nearly all of these came within {after} after the release of their {window}: "
+        f"nearly all late rows arrived within {after} after the release of their {window}. "
         f"{waits}{revises}"
     )
 
@@ -322,8 +324,8 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
     >>> from counton.job.statistics import CountJob
     >>> job = CountJob(events="rides.csv", time="at", group_by="site", privacy_unit="car")
     >>> print(count_column_note(["at", "site", "count"], job))
-    each row is counted as one; if 'count' says how many it stands for, say so: --count-column
-    count, ...
+    each row is counted once. If column 'count' has the number of events of a row, set
+    --count-column count (in a job file: count-column = "count")
     >>> [count_column_note(["at", name], job) is None for name in ("rides", "bus_count", "who")]
     [False, False, True]
     """
@@ -342,8 +344,8 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
         return None
     column = candidates[0]
     return (
-        f"each row is counted as one; if {column!r} says how many it stands for, say so: "
-        f"--count-column {column}, or in a job file count-column = {json.dumps(column)}"
+        f"each row is counted once. If column {column!r} has the number of events of a row, set "
+        f"--count-column {column} (in a job file: count-column = {json.dumps(column)})"
     )
 
 

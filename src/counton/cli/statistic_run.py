@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from counton.base.errors import MissingOptionError, hide_secrets
+from counton.base.wording import counted
 from counton.cli.command_text import CommandActions
 from counton.cli.exits import ExitCode
 from counton.cli.print_forms import (
@@ -144,7 +145,7 @@ def carry_out(job: Job, *, is_silent: bool, about: str = "", asks: bool = False)
     newly_quarantined = min(result.confidential_counts().rows.quarantined, new_lines)
     notes = operator_notes(result, newly_quarantined)
     remark = count_column_note(result.column_names, result.job)
-    if remark is not None:
+    if remark is not None and not result.before:
         lines.write_line(f"{about}note: {remark}")
     if isinstance(lines, ReportLines):
         return json_report(result, warnings=lines.lines, notes=notes)
@@ -159,37 +160,41 @@ def print_result(console: Console, result: RunResult) -> None:
     exist before the first release.
     """
     console.write_line(progress_line(result), bold=True)
-    next_window = next_window_line(result)
-    if result.after == result.before and next_window is not None:
-        console.write_line(next_window)
-    screen = screen_of(result.release.numbers) if result.after else Screen()
+    state = shlex.quote(hide_secrets(str(result.job.state)))
+    screen = Screen()
     if result.after:
+        new_steps = range(result.before + 1, result.after + 1)
+        screen = screen_of(result.release.numbers, new_steps or None)
         console.write_line(screen.heading)
         for table in screen.tables:
             console.write_table(table)
         if screen.left_out:
-            console.write_line(f"{screen.left_out}: a table (--output) has them all")
-    for note in (*screen.notes, *time_remarks(result)):
+            console.write_line(f"Shown: {screen.left_out}. All: counton export {state}")
+    for note in screen.notes:
         console.write_line(note)
+    console.write_line(f"Privacy: {privacy_line(result.spec.description())}")
     for line in result.spent:
-        console.write_line(f"privacy loss: {line}")
-    console.write_line(f"privacy: {privacy_line(result.spec.description())}")
-    state = shlex.quote(hide_secrets(str(result.job.state)))
-    console.write_line(f"details: counton methods {state} --full")
+        console.write_line(f"Privacy loss: {line}")
+    for remark in time_remarks(result):
+        console.write_line(remark)
     if result.before == 0 and has_default_state(
         result.job.state, result.job.events, append=result.job.append
     ):
         key = "" if result.job.key is not None else f" and {state}.key"
         console.write_line(
-            f"kept beside the events, and secret: {state}{key}. If the events move or are renamed, "
-            "give --state: otherwise another stream begins, and spends again"
+            f"Keep secret: {state}{key}. If you move or rename the events, name the state with "
+            "--state. Otherwise a new stream begins and spends the privacy loss again."
         )
-    if not result.after:  # then no file was written
-        return
-    if result.outputs.table is not None:
+    if result.after and result.outputs.table is not None:
         console.write_line(f"table written to {result.outputs.table}")
-    if result.outputs.chart is not None and result.chart_error is None:
+    if result.after and result.outputs.chart is not None and result.chart_error is None:
         console.write_line(f"chart written to {result.outputs.chart}")
+    next_window = next_window_line(result)
+    steps = [] if next_window is None else [next_window]
+    if result.before == 0:
+        steps.append(f"full privacy statement: counton methods {state} --full")
+    if steps:
+        console.write_line(f"Next: {'; '.join(steps)}")
 
 
 def ask_before_first_release(prepared: PreparedRun, ended: EndedWindows, console: Console) -> None:
@@ -211,7 +216,7 @@ def ask_before_first_release(prepared: PreparedRun, ended: EndedWindows, console
     if windows.is_recurring:
         horizon = prepared.spec.strategy.horizon
         length = "without an end" if horizon is None else f"of {horizon:,} {windows.noun}s"
-        now = f"{ended.last:,} {windows.noun}{'s' if ended.last != 1 else ''}"
+        now = counted(ended.last, windows.noun)
         series = _SERIES_TEXT.get(description.series, description.series)
         what += f": {series} {length}, {now} now"
     guarantee = str(description.guarantee)

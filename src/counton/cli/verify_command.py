@@ -20,14 +20,12 @@ if TYPE_CHECKING:
 @click.argument("state", help="SQLite file or database URL that keeps the streams. It is secret.")
 @option("--stream", help="Verify only this stream or table. [default: all]")
 @key_option
-@option(
-    "--rollback-guard", help="Folder of the state's rollback guard, if the file was moved there."
-)
+@option("--rollback-guard", help="Folder of the state's rollback guard, if it was moved.")
 @option(
     "--accept-old-copy",
     is_flag=True,
-    help="Accept this state as the newest, though its rollback guard cannot confirm it, or is "
-    "lost; if it is an old copy, exact differences leak.",
+    help="Accept this state as the newest, although its rollback guard cannot confirm it. If it is "
+    "an old copy, exact differences leak.",
 )
 @json_option
 def verify(
@@ -38,7 +36,7 @@ def verify(
     accept_old_copy: bool,
     as_json: bool,
 ) -> None:
-    """Compute every released value again, from sums and key, and compare with the journal.
+    """Recompute every released value from sums and key, and compare with the journal.
 
     The state does not change. Exit code 0: all is right; 3: something differs; 6: a key is
     missing; 7: the state is an old copy.
@@ -52,8 +50,7 @@ def verify(
 
         for accepted in accept(state, rollback_guard):
             errors.write_line(
-                f"the rollback guard now holds this copy of {accepted!r} for the newest, on your "
-                "word"
+                f"the rollback guard now accepts this copy of {accepted!r} as the newest"
             )
     releases = verify_state(state, stream, key=key, rollback_guard=rollback_guard)
     warn_of_guard_beside_state(errors, (state, rollback_guard))
@@ -73,21 +70,22 @@ def verify(
 
 
 def _print_releases(releases: Sequence[Verification]) -> None:
+    from counton.base.wording import counted
     from counton.cli.print_forms import Console, with_option_words
 
     console = Console()
     for release in releases:
-        console.write_line(f"{release.kind} {release.name}", bold=True)
+        outcome = "verified" if release.right else "FAILED"
+        if release.skipped is not None:
+            outcome = "not verified"
+        console.write_line(f"{release.kind.capitalize()} {release.name}: {outcome}", bold=True)
         for check in release.checks:
-            console.write_line(f"  holds: {check}")
+            console.write_line(f"  ok: {check}")
         for problem in release.problems:
             console.write_line(f"  WRONG: {with_option_words(problem)}")
         if release.skipped is not None:
-            console.write_line(f"  not computed again: {release.skipped}")
+            console.write_line(f"  skipped: {release.skipped}")
     right = [release for release in releases if release.right]
     values = sum(release.values for release in right)
-    console.write_line(
-        f"{len(right)} of {len(releases)} release{'' if len(releases) == 1 else 's'} "
-        f"{'is' if len(right) == 1 else 'are'} right: {values:,} value"
-        f"{'' if values == 1 else 's'} computed again"
-    )
+    of_all = f"{len(right):,} of {counted(len(releases), 'release')} verified"
+    console.write_line(f"{of_all}: {counted(values, 'value')} recomputed")

@@ -1,4 +1,4 @@
-"""The text on methods for a publication: unit of privacy, guarantee, mechanism and limits.
+"""The text on methods for a publication: privacy unit, guarantee, mechanism and limits.
 
 Each clause is computed from the design; `tests/results/test_claims_of_methods.py` computes all of
 them once more. The words are those of NIST SP 800-226.
@@ -44,13 +44,13 @@ def methods(
 ) -> str:
     r"""Return the text on methods for a publication, in Markdown: some paragraphs and a table.
 
-    It says the release, unit of privacy, guarantee, error, mechanism and assumptions, then the
+    It says the release, privacy unit, guarantee, error, mechanism and assumptions, then the
     strategy, its constants, sources and software: public facts, from the design and releases.
 
     Args:
         terms: the design of the stream, or of the table.
         released: sentences on the releases; None: derived from the design.
-        unit: word for a unit of privacy; None: that of the design.
+        unit: word for a privacy unit; None: that of the design.
         change: the most that one unit changes, as words that can follow the unit's name; None:
             derived from the design.
         noun: word for a step, such as "window".
@@ -67,7 +67,7 @@ def methods(
     >>> counter = Counter(KAry.best(365), PureDP(1), key=Key.generate(), name="visits")
     >>> words = methods(counter.design, errors=["The standard deviation is 27."])
     >>> print(words.split("\n\n")[1])
-    The unit of privacy is one unit, counted in one cell of one step by at most 1. Neighbouring data
+    The privacy unit is one unit, counted in one cell of one step by at most 1. Neighbouring data
     sets differ in one unit that is added or removed.
     """
     contribution = terms.contribution
@@ -75,7 +75,7 @@ def methods(
     if change is None:
         change = contribution.change_in_words(steps=not is_single_release(terms))
     privacy = (
-        f"The unit of privacy is one {unit}, {change}. Neighbouring data sets differ in one {unit} "
+        f"The privacy unit is one {unit}, {change}. Neighbouring data sets differ in one {unit} "
         f"that is {contribution.neighbours}."
     )
     paragraphs = [
@@ -147,6 +147,7 @@ def _attacker(terms: Design, noun: str) -> list[str]:
         if isinstance(guarantee, ZCDP) and not terms.strategy.facts.causal:
             knows += " (at whole orders of the divergences)"
     return [
+        "The trust model is central: the publisher holds the rows, the state and the key.",
         f"The guarantee holds against an attacker who knows {knows}.",
         (
             "The attacker does not know the key: the noise is computed by a keyed "
@@ -197,7 +198,7 @@ class _NodeNoise(NamedTuple):
     Attributes:
         scale: scale of Laplace noise, or standard deviation of Gaussian noise.
         std: standard deviation.
-        sensitivity: the most by which one unit of privacy changes all measurements together, in the
+        sensitivity: the most by which one privacy unit changes all measurements together, in the
             norm of the noise; None if it is not stated.
         is_scaled: whether the unit of measurement is the sensitivity, and not that of the data.
         trend: "larger" or "smaller" if the noise of higher levels of the strategy is; else "".
@@ -300,8 +301,8 @@ def _limits_in_words(terms: Design, unit: str, more: Sequence[str]) -> str:
             "chosen by the data"
         ),
         *more,
-        f"somebody who stands for several units: more can be learned than {about}",
-        "what other releases about the same people say",
-        "anything at all from whoever holds the key, the state or the rows",
+        f"a user with several units, of whom more can be learned than {about}",
+        "what other releases about the same users reveal",
+        "anything from those who hold the key, the state or the rows",
     ]
     return f"Not protected are: {'; '.join(parts)}."

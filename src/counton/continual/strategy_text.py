@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from counton.base import strategy_names as names
+from counton.base.wording import counted
 from counton.strategies import AsOf, StreamStrategy, WindowVersions
+
+if TYPE_CHECKING:
+    from counton.continual.design import Design
 
 
 def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
@@ -66,6 +71,23 @@ def shares_noise(strategy: StreamStrategy) -> bool:
     return False
 
 
+def mechanism_in_words(design: Design, noun: str = "window") -> str:
+    """Return the noise of a design, and whether windows share it, without names of strategies.
+
+    Args:
+        design: The design.
+        noun: The word for a step.
+    """
+    noise = f"discrete {design.family.capitalize()} noise"
+    strategy = design.strategy
+    if isinstance(strategy, AsOf):
+        strategy = strategy.windows
+    if isinstance(strategy, WindowVersions):
+        return f"{noise}, correlated over the versions of each {noun}"
+    relation = "correlated over" if shares_noise(strategy) else "independent for all"
+    return f"{noise}, {relation} {noun}s"
+
+
 def mechanism_sources(strategy: StreamStrategy) -> tuple[str, ...]:
     """Return the names, in `counton.base.literature`, of what describes a mechanism over time.
 
@@ -83,6 +105,8 @@ def mechanism_sources(strategy: StreamStrategy) -> tuple[str, ...]:
 
 #: Names of strategies for readers, by their names in states.
 _NAMES = {
+    "BandedRoot": names.BANDED_ROOT,
+    "EndlessBandedRoot": names.BANDED_ROOT,
     "GrowingCascade": names.CASCADE,
     "GrowingSquareRoot": names.GROWING_ROOT,
     "HonakerOnline": names.HONAKER,
@@ -116,7 +140,7 @@ def constants_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
         parts = [f"{versions:,} versions", *named]
         return f"{strategy_in_words(strategy, noun)}; {', '.join(parts)}"
     last = strategy.horizon
-    steps = f"without a last {noun}" if last is None else f"{last:,} {noun}{'s' * (last != 1)}"
+    steps = f"without a last {noun}" if last is None else counted(last, noun)
     parts = [steps, *(named_constants(strategy) if shares_noise(strategy) else [])]
     return f"{strategy_in_words(strategy, noun)}; {', '.join(parts)}"
 

@@ -20,6 +20,7 @@ from typing import Any
 from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInputError, is_text, param
 from counton.base.exact import quote
+from counton.base.wording import counted
 from counton.io.files import EventFile, refuse_sqlite
 from counton.io.input_paths import ending, is_file, is_table, looks_like_file
 from counton.io.sources import Rows, Source, join_columns, unreadable_errors
@@ -80,7 +81,7 @@ def read_domain(
             names = _from_table(source, column) if is_table(path) else text_lines(path)
         elif looks_like_file(source):
             raise InvalidInputError(
-                f"groups {source!r} is not a file; check the path, or list A,B,C"
+                f"{param('groups', source)} is not a file. Check the path, or list groups: A,B,C"
             )
         else:
             names = _names([group.strip() for group in source.split(",")])
@@ -170,7 +171,7 @@ def _label(group: object, parts: list[str]) -> str:
             raise InvalidInputError(
                 f"{param('groups')} contains a tuple of {len(group)} values, and "
                 f"{param('group_by')} "
-                f"names {len(parts)} column{'s' * (len(parts) > 1)}: give one value for each column"
+                f"names {counted(len(parts), 'column')}: give one value for each column"
             )
         labels = [_label(part, parts[:1]) for part in group]
         for part in labels:
@@ -291,9 +292,8 @@ def refuse_events_as_domain(
         problem = "has lines that are rows of the events"
     if problem is not None:
         raise InvalidInputError(
-            f"{param('groups', path)} {problem}: the groups must be public knowledge, "
-            f"chosen without looking at the data, because groups found in the data reveal whose "
-            f"events are in it; give a public list of all groups there can be"
+            f"{param('groups', path)} {problem}: the groups must be public knowledge, because "
+            "groups from the data reveal whose events are in it. Give a list of all possible groups"
         )
 
 

@@ -111,7 +111,7 @@ class EventFile(Rows):
                 self._bytes = Path(path).read_bytes()
             elif not Path(path).is_file():
                 raise InvalidInputError(
-                    f"{path!r} is not a file; check the path, or use - to pipe events"
+                    f"{path!r} is not a file. Check the path, or use - to read standard input"
                 )
             refuse_sqlite(path)
         self.path = path
@@ -120,13 +120,13 @@ class EventFile(Rows):
         size = len(self._bytes) if self._bytes is not None else Path(path).stat().st_size
         if not size and self.kind != "jsonl":  # JSON lines without events are an empty file
             needs = (
-                "the first line, which names the columns"
+                "a first line with the names of the columns"
                 if self.kind == "csv"
-                else "Parquet's own frame"
+                else "the header of the format"
             )
             raise InvalidInputError(
-                f"{self.name} is empty (0 bytes); even a {self.kind} file without events needs "
-                f"{needs}: write it again"
+                f"{self.name} is empty (0 bytes). Even without events, a {self.kind} file has "
+                f"{needs}. Check whether it was written completely"
             )
 
     @override

@@ -304,8 +304,8 @@ def _find_files(entry: object, file_format: str | None) -> list[str]:
         folder = os.path.dirname(path)
         missing = f"there is no folder {folder!r}" if folder and not os.path.isdir(folder) else ""
         raise NoFilesError(
-            f"{path!r} is not a file{missing and f' ({missing})'}; check the path, or use - to "
-            f"pipe events"
+            f"{path!r} is not a file{missing and f' ({missing})'}. Check the path, or use - to "
+            "read standard input"
         )
     matching = sorted(name for name in glob.glob(path, recursive=True) if os.path.isfile(name))
     if not matching:

@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 from typing_extensions import override
 
 from counton.base.errors import InvalidInputError, param
+from counton.base.wording import counted
 from counton.io.timestamps import CHANGED_CLOCKS, EPOCHS, WITHIN_DAY, moments
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import NO_MOMENT, load_zone, microseconds, moment
@@ -736,7 +737,7 @@ def refuse_lost_rows(edges: QueryEdges, name: str, around: pl.Series, got: pl.Se
     rows = int(missing.item() or 0)
     if rows:
         raise InvalidInputError(
-            f"{name} does not return {rows:,} row{'s' * (rows > 1)} whose "
+            f"{name} does not return {counted(rows, 'row')} whose "
             f"{edges.column!r} lies between {{since}} and {{until}}. The edges are values of that "
             "column: compare them with it, and convert both alike. If you compare another column "
             "or zone, convert the edges to it"
@@ -769,7 +770,7 @@ def refuse_divided_rows(
     rows = max(int(surplus.clip(0).sum()), int((-surplus).clip(0).sum()))
     if rows:
         raise InvalidInputError(
-            f"{name} returns {rows:,} row{'s' * (rows > 1)} between {{since}} and {{until}} with "
+            f"{name} returns {counted(rows, 'row')} between {{since}} and {{until}} with "
             "other values if the edges are further apart. An edge may divide what a row adds up, "
             f"such as a day of another zone, or LIMIT may cut. Compare {edges.column!r}, as the "
             "query computes it, with the edges"

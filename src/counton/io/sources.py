@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInputError, first_line, param
+from counton.base.exact import with_capital
 from counton.base.look_alikes import look_alike, with_code_points
 from counton.io.input_paths import SEPARATORS
 from counton.io.pandas_columns import ArrowStream, convert_series
@@ -243,9 +244,9 @@ def no_column(
             "which looks equal; write the name as the column has it"
         )
     near = get_close_matches(name, present, 1)
-    meant = f"; did you mean {near[0]!r}?" if near else ""
+    meant = f" Did you mean {near[0]!r}?" if near else ""
     return InvalidInputError(
-        f"{source_name} has no column {name!r}; {_listing(present)}{elsewhere}{meant}"
+        f"{source_name} has no column {name!r}.{meant} {with_capital(_listing(present))}{elsewhere}"
     )
 
 

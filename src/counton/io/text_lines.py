@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from counton.base.exact import name_alone
 from counton.base.lazy import require
+from counton.base.wording import counted
 from counton.io.input_paths import CsvForm
 from counton.windowing.lazy_polars import polars as pl
 
@@ -148,7 +149,7 @@ def _fault_of_line(line: bytes, width: int, form: CsvForm) -> str | None:
     if fields == width:
         return None
     difference = f"{fields - width} more" if fields > width else f"{width - fields} fewer"
-    return f"has {fields} field{'s' * (fields > 1)}, {difference} than the header"
+    return f"has {counted(fields, 'field')}, {difference} than the header"
 
 
 def _records(block: bytes, width: int, form: CsvForm) -> int:

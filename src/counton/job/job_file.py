@@ -30,7 +30,13 @@ from counton.base.errors import CountonError, InvalidInputError, param
 from counton.job import values as v
 from counton.job.common_options import Job
 from counton.job.job_file_tables import read_table, read_tables
-from counton.job.messages import RefusedValueError, keys_of, parse_options, show_option
+from counton.job.messages import (
+    RefusedValueError,
+    explain_unknown_option,
+    keys_of,
+    parse_options,
+    show_option,
+)
 from counton.job.option_fields import RUN_ONLY, Section, has_fact, option
 from counton.job.statistics import all_models, model_of
 
@@ -254,6 +260,7 @@ def _parse_job(
         events: source of the events; None: the table names it.
         without_rows: True if no row will be read.
     """
+    _refuse_unknown_keys(options)
     _refuse_empty_lines(options)
     stated = {"stream": name, **options}
     if events is not None:
@@ -269,12 +276,23 @@ def _parse_job(
     for needed in ("events", "state"):
         if needed not in stated:
             raise InvalidInputError(
-                f"it lacks the key {needed!r}; add it there, or under [defaults]"
+                f"the key {needed!r} is missing. Add it there, or under [defaults]"
             )
     job: Job = parse_options(model_of(stated["statistic"]), stated, folder)
     if is_for_service:
         refuse_of_service(job)
     return job
+
+
+def _refuse_unknown_keys(options: Mapping[str, Any]) -> None:
+    """Refuse a key that the statistic does not have, before missing keys: it may be misspelt."""
+    model = model_of(options["statistic"])
+    if model.model_config.get("extra") != "forbid":
+        return
+    aliases = {str(item.alias) for item in model.model_fields.values()}
+    for key in options:
+        if key not in aliases:
+            raise InvalidInputError(explain_unknown_option(key, model))
 
 
 def _refuse_empty_lines(options: Mapping[str, Any]) -> None:
@@ -284,13 +302,12 @@ def _refuse_empty_lines(options: Mapping[str, Any]) -> None:
     about_users = ""
     if "user" in empty:
         about_users = (
-            ". Whom to protect is never guessed: user names the column of users, with "
-            "max-contributions and contribution-period; or delete these three lines and write "
-            'privacy-unit = "visit", which protects single rows'
+            ". To protect single rows instead of users, replace user, max-contributions and "
+            'contribution-period with privacy-unit = "visit"'
         )
     raise InvalidInputError(
-        f"it leaves empty: {', '.join(empty)}; fill in what the comment above each line says"
-        f"{about_users}"
+        f"these keys are empty: {', '.join(empty)}. Fill them in; the comment above each line "
+        f"explains it{about_users}"
     )
 
 

@@ -191,9 +191,12 @@ class Key:
                 return Key.from_text("", f"key file {file}")
             text = read_plain(file).decode("ascii")
         except (OSError, UnicodeDecodeError) as error:
+            reason = f"cannot be read ({type(error).__name__})"
+            if isinstance(error, FileNotFoundError):
+                reason = "does not exist"
             raise NoiseKeyError(
-                f"key file {file} cannot be read ({type(error).__name__}): put the key file that "
-                f"was made with the state back, or give its path"
+                f"key file {file} {reason}. Restore the key file that was made with the state, or "
+                f"give its path"
             ) from None
         mode = stat.S_IMODE(status.st_mode)
         if status.st_nlink > 1:

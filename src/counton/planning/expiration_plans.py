@@ -44,7 +44,7 @@ class FadingPlan(Plan[Design[Expiring]]):
     >>> from counton import plan_expiring
     >>> expiring = plan_expiring({24: 1, 8760: 3})
     >>> print(expiring)
-    epsilon at most 1 up to age 24 and 3 up to age 8,760: a total is off by at most 16 in ...
+    epsilon at most 1 up to age 24 and 3 up to age 8,760: a total has a margin of error of ...
     protected: one unit added or removed, counted in one cell of one step by at most 1
        strategy ...
     1  Expiring(growth='1.08', delay=0, levels=None)  ...
@@ -76,7 +76,9 @@ class FadingPlan(Plan[Design[Expiring]]):
         delay = self.best.strategy.facts.delay
         held = f", besides what came in the newest {delay:,} steps" if delay else ""
         off = margin_in_words("a total", halves, worst=worst, ends=False)
-        return f"{self.unit} at most {limits}: {off}, in {percent(confidence_level)} of 100{held}"
+        return (
+            f"{self.unit} at most {limits}: {off} ({percent(confidence_level)}% confidence){held}"
+        )
 
     @override
     def head(self, *, full: bool = False) -> list[str]:

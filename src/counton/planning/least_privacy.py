@@ -41,12 +41,12 @@ class ReachedHalfwidths(NamedTuple):
 
     def __str__(self) -> str:
         comparisons = (
-            f"{name} {figures(self.planned[name])} (at most {figures(bound)})".strip()
+            f"{name} {figures(self.planned[name])} (wanted: at most {figures(bound)})".strip()
             for name, bound in self.targets.items()
         )
         return (
-            f"half-width of a {percent(self.confidence_level)}% interval at step {self.step:,}: "
-            + ", ".join(comparisons)
+            f"margin of error at step {self.step:,} ({percent(self.confidence_level)}% "
+            f"confidence): {', '.join(comparisons)}"
         )
 
 

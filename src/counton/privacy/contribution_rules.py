@@ -15,8 +15,8 @@ from typing_extensions import override
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInputError, param
 from counton.base.lengths import LATE_DAYS, PERIODS
+from counton.base.wording import plural
 from counton.privacy.contribution import ContributionBound
-from counton.privacy.guarantees import plural
 
 #: Names of attributes in the metadata of releases, which older versions read, too.
 _STORED_NAMES = {
@@ -72,12 +72,17 @@ class ContributionRule:
         return row
 
     def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
-        """Return words on a row that comes after its window's release; ``ids``: rows have an id."""
-        never = f"; one that came more than {LATE_DAYS} days late is in none"
-        return (
-            f"counted by arrival: a row that came after its {window} was published is in a later "
-            f"one{never if ids else ', or does not count'}"
-        )
+        """Return what happens to rows that arrive after their window's release.
+
+        Args:
+            window: Name of a window, such as "day".
+            unit: Name of the privacy unit.
+            ids: Whether rows have an id.
+        """
+        if ids:
+            never = f"not at all if they are more than {LATE_DAYS} days late"
+            return f"are counted in a later {window}, or {never}"
+        return f"are counted in a later {window}, or not at all"
 
     def beyond(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:
         """Return words for what a bound leaves out: nothing here."""
@@ -180,10 +185,7 @@ class UserLevel(ContributionRule):
         note = super().late_rows(window, unit, ids=ids)
         if ids or self.contribution_period is None:
             return note
-        return (
-            f"{note}, as one that came more than {LATE_DAYS} days (the "
-            f"program's limit) after the end of its {unit}"
-        )
+        return f"{note} if they arrive more than {LATE_DAYS} days after the end of their {unit}"
 
     @override
     def bound_in_heading(self, window: str, unit: str) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkab
 from counton.base.distributions import Family
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import Number, check_positive, exact, float_above, readable, text
+from counton.base.wording import plural
 
 if TYPE_CHECKING:
     from counton.privacy.contribution import Relation
@@ -280,11 +281,11 @@ def users_note(guarantee: Guarantee, unit: str) -> str:
     """Return a clause that warns how much a user with many units loses under ``guarantee``.
 
     >>> users_note(PureDP(1), "person")
-    'each row is taken for one person: a person with 100 rows loses 100 times the epsilon'
+    'each row is treated as one person: a person with 100 rows loses 100 times the epsilon'
     """
     loss = loss_of_many(guarantee, 100)
     if unit.lower() in _PERSONS:
-        return f"each row is taken for one {unit}: a {unit} with 100 rows loses {loss}"
+        return f"each row is treated as one {unit}: a {unit} with 100 rows loses {loss}"
     return f"users are not protected: a user with 100 {plural(unit)} loses {loss}"
 
 
@@ -292,46 +293,10 @@ def parts_in_words(guarantee: Guarantee, unit: str) -> str:
     """Return a clause that warns how much a user with several units loses.
 
     >>> parts_in_words(PureDP(1), "reader's day")
-    "each reader's day is protected alone: a user with 10 of these loses 10 times the epsilon"
+    "each reader's day is protected separately: a user with 10 of them loses 10 times the epsilon"
     """
     loss = loss_of_many(guarantee, 10)
-    return f"each {unit} is protected alone: a user with 10 of these loses {loss}"
-
-
-#: Endings of words whose plural equals the singular, or that are plurals.
-_ONE_FORM = (
-    *("people", "children", "women", "aircraft", "spacecraft", "watercraft", "police", "staff"),
-    *("fish", "sheep", "deer", "cattle", "data", "media", "personnel", "traffic", "freight"),
-    *("information", "equipment", "software", "money", "energy"),
-)
-_PLURALS = {"person": "people", "child": "children", "woman": "women", "man": "men"}
-#: Words that end in "man" with a plural in "s".
-_HUMAN = ("human", "german", "roman", "ottoman", "talisman", "shaman")
-
-
-def plural(unit: str) -> str:
-    """Return the English plural of a unit's name; plurals and words without one are unchanged.
-
-    >>> plural("departure"), plural("query"), plural("visits"), plural("sighting of an edge")
-    ('departures', 'queries', 'visits', 'sightings of an edge')
-    >>> plural("aircraft"), plural("address"), plural("salesperson"), plural("person's day")
-    ('aircraft', 'addresses', 'salespeople', "person's days")
-    """
-    unit, of, whole = unit.partition(" of ")
-    if of:
-        return f"{plural(unit)} of {whole}"
-    word = unit.lower()
-    if word.endswith(_ONE_FORM) or word == "men":
-        return unit
-    if not word.endswith(_HUMAN):
-        for ending, several in _PLURALS.items():
-            if word.endswith(ending):
-                return unit[: -len(ending)] + several
-    if word.endswith("y") and word[-2:-1] not in "aeiou":
-        return f"{unit[:-1]}ies"
-    if word.endswith(("ss", "x", "ch", "sh")) and not word.endswith("och"):
-        return f"{unit}es"
-    return unit if word.endswith("s") else f"{unit}s"
+    return f"each {unit} is protected separately: a user with 10 of them loses {loss}"
 
 
 def when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZCDP:

@@ -39,7 +39,7 @@ from counton.windowing.windows import (
 )
 
 #: The published numbers of each step: the total so far, the step's own number, both, or, for users
-#: counted anew in each period, the number of that period.
+#: counted once in each period, the number of that period.
 SERIES: tuple[Series, ...] = get_args(Series)
 #: Fields of a description that are texts, with their allowed values; (): any text or None.
 _WORDS: Mapping[str, tuple[str, ...]] = {
@@ -64,9 +64,9 @@ def counted_anew(period: str) -> str:
     """Return a note that one user may count several times, once in each period.
 
     >>> counted_anew("week")
-    'each counted anew in each week'
+    'each counted once in each week'
     """
-    return f"each counted anew in each {period}"
+    return f"each counted once in each {period}"
 
 
 class RowsLeftOut(NamedTuple):

@@ -536,7 +536,7 @@ class Release:
     def describe(self) -> str:
         """Describe the protected unit, the guarantee and the released steps."""
         numbers = self.numbers
-        words = in_words(numbers.definition, numbers.design.name, numbers.steps)
+        words = in_words(numbers.definition, numbers.design, numbers.steps)
         missing, of = numbers.left_out()
         words += "".join(f"\nnote: {note}" for note in numbers.notes)
         if missing:
@@ -588,15 +588,15 @@ class Release:
         for table in screen.tables:
             numbers += align_lines(table)
         if screen.left_out:
-            numbers.append(f"{screen.left_out}: table() has them all")
-        kept = f"; kept in {released.kept_in}, which is secret" if released.kept_in else ""
+            numbers.append(f"Shown: {screen.left_out}. All: table()")
+        kept = f"; state (secret): {released.kept_in}" if released.kept_in else ""
         return "\n".join(
             [
                 *filter(None, [screen.heading.lstrip("\n")]),
                 *numbers,
                 *screen.notes,
-                f"privacy: {guarantee_in_words(released.definition)}",
-                f"details: describe(){kept}",
+                f"Privacy: {guarantee_in_words(released.definition)}",
+                f"Details: describe(){kept}",
             ]
         )
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import Floats, read_only
 from counton.base.errors import InvalidInputError, param
-from counton.base.exact import some_of, suggest
+from counton.base.exact import some_of, suggest, with_capital
 from counton.base.table_schema import (
     CUMULATIVE,
     PER_WINDOW,
@@ -329,6 +329,11 @@ class ReleaseData:
             again = np.ones(len(of), np.bool_)
             again[np.unique(of, return_index=True)[1]] = False
             if (wrong := again | (of < 0)).any():
+                if self.definition.by is None:
+                    raise InvalidInputError(
+                        f"{param('groups', ','.join(groups))} names groups, but "
+                        f"{self.design.name!r} has a single total: leave it out"
+                    )
                 number = int(np.argmax(wrong))
                 near = ""
                 why = "twice"
@@ -336,8 +341,8 @@ class ReleaseData:
                     why = "which is not a group of this release"
                     near = suggest(groups[number], self.groups)
                 raise InvalidInputError(
-                    f"{param('groups')} names {groups[number]!r}, {why}; {near}choose from "
-                    f"{some_of(self.groups)}, each once"
+                    f"{param('groups')} names {groups[number]!r}, {why}. {with_capital(near)}"
+                    f"Choose from {some_of(self.groups)}, each once"
                 )
             return self._groups_at(of)
         if not isinstance(self.statistic, Grouped) or isinstance(self.published, Releases):

@@ -7,15 +7,21 @@ description alone: they say which rows may be missing, never whether one is, or 
 from __future__ import annotations
 
 from counton.base.lengths import PERIODS
-from counton.privacy.guarantees import plural
+from counton.base.systematic_error import SystematicError
+from counton.base.wording import plural
 from counton.results.metadata import ReleaseMetadata, RowsLeftOut, counted_anew
 from counton.results.periods import made_of_windows
 from counton.statistics.by_group import inner_of
 from counton.statistics.clipping import beyond_in_words, clipped_in_words
 
+#: What happens to numbers of users of several periods.
+_ADDED_UP = "are added up over all periods"
+#: What happens to rows that are left out.
+_NOT_COUNTED = "are not counted, which biases numbers by an unknown amount"
+
 
 def systematic_errors(definition: ReleaseMetadata) -> list[str]:
-    """Return a line for each kind of error that no interval includes, such as rows left out.
+    """Return a sentence for each kind of error that no interval covers, such as rows left out.
 
     >>> from counton.run import Job
     >>> from counton.run.planning import plan_stream
@@ -25,50 +31,82 @@ def systematic_errors(definition: ReleaseMetadata) -> list[str]:
     ...           contribution_period="1d", epsilon=1)
     >>> for line in systematic_errors(plan_stream(job).description()):
     ...     print(line)
-    counted by arrival: a row that came after its day was published is in a later one, or does not
-    count, as one that came more than 35 days (the program's limit) after the end of its user's day
-    rows beyond 3 of each user's day do not count, which makes numbers too low (by an unknown
-    amount)
-    values above 60 count as 60, which makes the sum too low, and values below 0 as 0, which makes
-    it too high (by an unknown amount)
+    rows that arrive after their day was released are counted in a later day, or not at all if they
+    arrive more than 35 days after the end of their user's day
+    rows beyond 3 of each user's day are not counted, so that numbers are too low by an unknown
+    amount
+    values outside 0 to 60 are counted as the nearer bound, which biases the sum by an unknown
+    amount
     """
-    late = list[str]()
-    left_out = list[str]()
-    if definition.windows.timed and definition.windows.is_recurring:
-        window = definition.window
-        unit = definition.unit
-        rows = definition.contribution_rule.late_rows(window, unit, ids=definition.ids)
-        if whole := definition.changes is not None:
-            rows = f"a row that came after its {window} was published does not count"
-        late = [definition.windows.provisional or rows]
-        if whole and (definition.changes or not definition.contribution_rule.bounds_users):
-            added = "still come in and are added to it"
-            late = [late[0].replace(added, "may still come, go and change")]
-    if definition.windows.lags and definition.series == "both":
-        window = definition.window
-        late.append(
-            "all numbers of a table are read together, so that each total is the sum "
-            f"of its {plural(window)}; the number of a final {window} still moves a "
-            "little, by noise alone, when later totals tell more of it"
-        )
+    return [error.sentence for error in _errors_of(definition)]
+
+
+def what_intervals_leave_out(definition: ReleaseMetadata) -> list[str]:
+    """Return nouns for what no interval covers, such as "rows of undeclared groups"."""
+    return [error.subject for error in _errors_of(definition) if error.is_brief]
+
+
+def _errors_of(definition: ReleaseMetadata) -> list[SystematicError]:
+    errors = _errors_of_late_rows(definition)
+    left_out = definition.left_out
+    if left_out.skips or left_out.sets_aside:
+        errors.append(_unreadable_rows(left_out))
+    if definition.contribution_rule.bounds_users:
+        errors += _rows_beyond_a_bound(definition)
+        errors += _users_counted_again(definition)
+    errors += _errors_of_statistic(definition)
     if not definition.cells.named_beforehand:
-        left_out = [
-            ("groups that were never large enough to be shown are left out, with their rows")
-        ]
-    elif definition.left_out.drops:
-        left_out = [("rows of groups that were not declared do not count (by an unknown amount)")]
-    aside = definition.left_out
-    lacking = _rows_that_do_not_count(aside) if aside.skips or aside.sets_aside else []
-    if not definition.contribution_rule.bounds_users:
-        return [*late, *lacking, *_statistic_notes(definition), *left_out]
-    beyond = _rows_beyond_a_bound(definition)
-    statistic_notes = _statistic_notes(definition)
-    again = _users_counted_again(definition)
-    return [*late, *lacking, *beyond, *again, *statistic_notes, *left_out, *anew_notes(definition)]
+        errors.append(
+            SystematicError(
+                "groups that never reached the threshold", "are left out, with all of their rows"
+            )
+        )
+    elif left_out.drops:
+        errors.append(SystematicError("rows of undeclared groups", _NOT_COUNTED))
+    if definition.contribution_rule.bounds_users:
+        errors += _users_of_periods(definition)
+    return errors
 
 
-def _users_counted_again(definition: ReleaseMetadata) -> list[str]:
-    """Return a line on distinct users who count several times in one window, if they may."""
+def _errors_of_late_rows(definition: ReleaseMetadata) -> list[SystematicError]:
+    windows = definition.windows
+    if not (windows.timed and windows.is_recurring):
+        return []
+    window = definition.window
+    contribution_rule = definition.contribution_rule
+    is_snapshot = definition.changes is not None
+    subject = f"rows that arrive after their {window} was released"
+    effect = contribution_rule.late_rows(window, definition.unit, ids=definition.ids)
+    if is_snapshot:
+        effect = "are not counted"
+    provisional_time = windows.provisional_time
+    if provisional_time is not None:
+        effect = (
+            f"are added to their {window}, whose number is provisional for {provisional_time}; "
+            "rows that arrive later are not counted"
+        )
+    may_change = definition.changes or not contribution_rule.bounds_users
+    if provisional_time is not None and is_snapshot and may_change:
+        subject = f"rows that arrive, change or disappear after their {window} was released"
+        effect = (
+            f"change its number, which is provisional for {provisional_time}; later they do "
+            "not change it"
+        )
+    errors = [SystematicError(subject, effect)]
+    if windows.lags and definition.series == "both":
+        errors.append(
+            SystematicError(
+                f"the number of a final {window}",
+                "may still change a little, by noise alone, because each total equals the sum of "
+                f"its {plural(window)}",
+                is_brief=False,
+            )
+        )
+    return errors
+
+
+def _users_counted_again(definition: ReleaseMetadata) -> list[SystematicError]:
+    """Return the error by distinct users who count several times in one window, if they may."""
     per = definition.contribution_rule.contribution_period
     if (
         per is None
@@ -78,21 +116,23 @@ def _users_counted_again(definition: ReleaseMetadata) -> list[str]:
         return []
     period = PERIODS.get(per, f"period of {per}")
     return [
-        f"a user counts again in each {period}, so a {definition.window} in which a {period} "
-        "begins may count one user more than once"
+        SystematicError(
+            f"users of several {plural(period)} in one {definition.window}",
+            f"are counted once in each {period}",
+        )
     ]
 
 
-def _rows_that_do_not_count(left_out: RowsLeftOut) -> list[str]:
-    """Return a line on rows that do not count because they lack a value or cannot be read."""
-    aside = left_out.sets_aside
+def _unreadable_rows(left_out: RowsLeftOut) -> SystematicError:
+    """Return the error by rows that lack a value or cannot be read."""
     if not left_out.skips:
-        note = "rows that cannot be read do not count (by an unknown amount)"
-        return [note]
+        return SystematicError("rows that cannot be read", _NOT_COUNTED)
     *others, last = left_out.skips
-    named = f"{', '.join(others)} or {last}" if others else last
-    rows = f"rows that cannot be read, or without {named}," if aside else f"rows without {named}"
-    return [f"{rows} do not count (by an unknown amount)"]
+    columns = f"{', '.join(others)} or {last}" if others else last
+    rows = f"rows without {columns}"
+    if left_out.sets_aside:
+        rows = f"rows that cannot be read or have no {columns}"
+    return SystematicError(rows, _NOT_COUNTED)
 
 
 def late_note(definition: ReleaseMetadata) -> str | None:
@@ -108,8 +148,8 @@ def adds_users_up(definition: ReleaseMetadata) -> str | None:
     return None if period is None or definition.series != "cumulative" else counted_anew(period)
 
 
-def _rows_beyond_a_bound(definition: ReleaseMetadata) -> list[str]:
-    """Return lines on rows or groups beyond a bound for each user."""
+def _rows_beyond_a_bound(definition: ReleaseMetadata) -> list[SystematicError]:
+    """Return the error by rows or groups beyond a bound for each user, if there is one."""
     contribution_rule = definition.contribution_rule
     inner = definition.inner
     beyond = contribution_rule.beyond(definition.windows, definition.unit, definition.groups_apart)
@@ -117,20 +157,22 @@ def _rows_beyond_a_bound(definition: ReleaseMetadata) -> list[str]:
         return []
     counts = inner.counts_rows and not inner.in_rank
     positive = definition.statistic.additive and (definition.contribution.lower or 0) >= 0
-    note = beyond_in_words(beyond, low=counts or positive)
+    error = beyond_in_words(beyond, low=counts or positive)
     if late_note(definition) is not None:
-        note += f", those of late {plural(definition.window)} most: earlier rows count first"
-    return [note]
+        late = f", most of all in late {plural(definition.window)}, because early rows count first"
+        error = error._replace(effect=error.effect + late)
+    return [error]
 
 
-def _statistic_notes(definition: ReleaseMetadata) -> list[str]:
-    """Return lines on errors of the statistic, or of each in a report, such as by clipping."""
+def _errors_of_statistic(definition: ReleaseMetadata) -> list[SystematicError]:
+    """Return the errors of the statistic, or of each in a report, such as by clipping."""
     inner = definition.inner
     contribution = definition.contribution
     if inner.statistics:
-        parts = inner.statistics.items()
         return [
-            f"{name}: {line}" for name, part in parts for line in inner_of(part).systematic_errors()
+            error.of_part(name)
+            for name, part in inner.statistics.items()
+            for error in inner_of(part).systematic_errors()
         ]
     if (
         definition.what == "stream"
@@ -141,17 +183,17 @@ def _statistic_notes(definition: ReleaseMetadata) -> list[str]:
     return [*inner.systematic_errors()]
 
 
-def anew_notes(definition: ReleaseMetadata) -> list[str]:
-    """Return notes on numbers in which one user counts once in each period."""
+def _users_of_periods(definition: ReleaseMetadata) -> list[SystematicError]:
+    """Return errors of numbers in which one user counts once in each period."""
     parts = definition.inner.statistics
     if not parts:
         users_note = adds_users_up(definition)
         if users_note is None:
             return []
-        return [f"users: {users_note}, and all periods are added up"]
+        return [SystematicError(f"users, {users_note},", _ADDED_UP)]
     periods = {name: definition.anew(inner_of(part)) for name, part in parts.items()}
     return [
-        f"{name}: users, {counted_anew(period)}, and all periods are added up"
+        SystematicError(f"users, {counted_anew(period)},", _ADDED_UP).of_part(name)
         for name, period in periods.items()
         if period is not None
     ]

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from counton.base.columns import TextTable, list_in_words, readable
-from counton.base.exact import percent, quantity, text
-from counton.base.table_schema import WINDOW
+from counton.base.exact import percent, quantity, text, with_capital
+from counton.base.table_schema import PER_WINDOW, WINDOW
+from counton.base.wording import counted
 from counton.results.series import Series
-from counton.results.systematic_errors import systematic_errors
+from counton.results.systematic_errors import what_intervals_leave_out
 from counton.results.text import statistic_in_words
 from counton.results.window_notes import withdrawn_cells
 from counton.statistics.count import ClippedValues
 from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.windows import ENDLESS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,11 +80,17 @@ def shown_rows(table: pl.DataFrame, first_names: Sequence[str] = ()) -> tuple[Te
     return text_table(table.head(most)), note
 
 
-def screen_of(released: ReleaseData) -> Screen:
-    """Return what a terminal shows of the last step."""
+def screen_of(released: ReleaseData, new_steps: range | None = None) -> Screen:
+    """Return what a terminal shows of the newest windows.
+
+    Args:
+        released: The release.
+        new_steps: The windows that a run has released; None: the last one is shown.
+    """
     released._check_released()
+    steps = new_steps or released.steps[-1:]
     if released.has_cells and not released.definition.ranks:
-        return _screen_of_cells(released)
+        return _screen_of_cells(released, steps)
     shown = released.shown
     at_once = ""
     if released.definition.ranks:
@@ -90,25 +98,48 @@ def screen_of(released: ReleaseData) -> Screen:
     rows = released.last_rows()
     heading = _heading_of_results(released, at_once)
     if not rows.height:
-        none = (
-            "no group is large enough to be shown yet"
+        nothing = (
+            "No group has reached the threshold yet."
             if shown.over is None
-            else "nothing yet: fewer steps are released than are to be looked back over"
+            else "Nothing yet: fewer windows are released than the numbers look back over."
         )
-        return Screen(heading=heading, notes=[none, *_below(released)])
-    table, left_out = shown_rows(
+        return Screen(heading=heading, notes=[nothing, *_below(released)])
+    table, rows_note = shown_rows(
         rows.drop(_IN_HEADING, strict=False), released.definition.inner.on_screen
     )
+    left_out = ", ".join(filter(None, [rows_note, _shown_windows(steps, 1)]))
     return Screen(heading, [table], left_out, _below(released))
 
 
+def _shown_windows(steps: range, n_shown: int) -> str:
+    """Return words for the shown ones of some new windows; "" if all are shown."""
+    if n_shown >= len(steps):
+        return ""
+    return f"the last {n_shown:,} of {counted(len(steps), 'new window')}"
+
+
 def _below(released: ReleaseData) -> list[str]:
-    """Return the lines below a table: notes, and sentences on errors other than noise."""
-    errors = systematic_errors(released.definition)
-    return [
-        *(f"note: {note}" for note in released.notes),
-        *(f"not in the intervals: {line}" for line in errors),
-    ]
+    """Return the lines below a table: notes, and what the intervals cover."""
+    return [*(f"Note: {note}" for note in released.notes), accuracy_line(released.definition)]
+
+
+def accuracy_line(definition: ReleaseMetadata) -> str:
+    """Return one line on what the intervals of a release cover, and what they leave out."""
+    left_out = what_intervals_leave_out(definition)
+    line = "Accuracy: each interval covers the noise of its number."
+    return f"{line} Not covered: {'; '.join(left_out)}." if left_out else line
+
+
+def _window_number(released: ReleaseData, steps: range) -> str:
+    """Return the numbers of some windows, such as "windows 3 to 4 of 366"."""
+    windows = released.definition.windows
+    horizon = released.definition.strategy.horizon
+    of_all = "" if horizon is None else f" of {horizon:,}"
+    if windows.lags:
+        of_all = "" if windows.steps >= ENDLESS else f" of {windows.steps:,}"
+    if len(steps) == 1:
+        return f"window {steps[0]:,}{of_all}"
+    return f"windows {steps[0]:,} to {steps[-1]:,}{of_all}"
 
 
 def _heading_of_results(released: ReleaseData, at_once: str) -> str:
@@ -116,10 +147,10 @@ def _heading_of_results(released: ReleaseData, at_once: str) -> str:
     after = released.steps.stop - 1
     windows = released.definition.windows
     over = released.over
-    level = f"intervals of {percent(released.level)}%{at_once}"
-    subject = _bounded_subject(released.definition)
+    confidence = f"{percent(released.level)}% confidence intervals{at_once}"
+    subject = with_capital(_bounded_subject(released.definition))
     if not windows.is_recurring:
-        return f"\n{subject}, {level}"
+        return f"\n{subject}, {confidence}"
     if not windows.timed:
         when = f"after step {after:,}"
         if isinstance(over, str):
@@ -128,7 +159,7 @@ def _heading_of_results(released: ReleaseData, at_once: str) -> str:
             when = f"in step {after:,}"
         elif over is not None:
             when = f"in the {over:,} steps up to step {after:,}"
-        return f"\n{subject}, {when}, {level}"
+        return f"\n{subject}, {when}, {confidence}"
     when = windows.until(int(windows.ends(range(after, after + 1))[0]))
     if isinstance(over, str):
         when = f"in the {over} {when}"
@@ -136,8 +167,8 @@ def _heading_of_results(released: ReleaseData, at_once: str) -> str:
         when = f"in the {windows.period or windows.noun} {when}"
     elif over is not None:
         when = f"in the {over:,} windows {when}"
-    place = f"(window {after:,}, {windows.timezone})"
-    return f"\n{subject}, {when} {place}, {level}"
+    place = f"({_window_number(released, range(after, after + 1))}, {windows.timezone})"
+    return f"\n{subject}, {when} {place}, {confidence}"
 
 
 def _bounded_subject(definition: ReleaseMetadata) -> str:
@@ -160,56 +191,88 @@ def _bounded_subject(definition: ReleaseMetadata) -> str:
     return subject
 
 
-def _screen_of_cells(released: ReleaseData) -> Screen:
-    """Return the texts for counts: the first 20 groups, in declared order."""
-    heading = _heading_of_cells(released)
+def _screen_of_cells(released: ReleaseData, new_steps: range) -> Screen:
+    """Return the texts for counts: the newest windows, of the first 20 groups in declared order."""
     groups = released.groups
     if not groups:
-        none = "no group is large enough to be shown yet"
-        return Screen(heading, notes=[none, *_below(released)])
-    left_out = f"the first {MOST} of {len(groups):,} groups" if len(groups) > MOST else ""
-    shown = released.first_groups(MOST)
-    interval = f"{percent(released.level)}% interval"
-    table = (_versions_table if released.definition.windows.lags else _last_table)(shown, interval)
-    return Screen(heading, [table], left_out, _below(released))
+        nothing = "No group has reached the threshold yet."
+        heading = _heading_of_cells(released, new_steps[-1:])
+        return Screen(heading, notes=[nothing, *_below(released)])
+    shown_groups = released.first_groups(MOST)
+    if released.definition.windows.lags:
+        steps = new_steps[-1:]
+        n_shown = len(new_steps)
+        table = _versions_table(shown_groups)
+    else:
+        steps = new_steps[-max(1, MOST // len(shown_groups.groups)) :]
+        n_shown = len(steps)
+        table = _windows_table(shown_groups, steps)
+    groups_note = f"the first {MOST} of {len(groups):,} groups" if len(groups) > MOST else ""
+    left_out = ", ".join(filter(None, [groups_note, _shown_windows(new_steps, n_shown)]))
+    return Screen(_heading_of_cells(released, steps), [table], left_out, _below(released))
 
 
-def _heading_of_cells(released: ReleaseData) -> str:
+def _heading_of_cells(released: ReleaseData, steps: range) -> str:
+    """Return what the numbers measure, and of which windows; a table names several windows."""
     definition = released.definition
-    step = released.steps[-1]
-    delay = definition.strategy.facts.delay
     windows = definition.windows
-    released_at, counted = (
-        windows.until(int(windows.ends(range(at, at + 1))[0]))
-        for at in (step, max(step - delay, 0))
-    )
-    subject = _bounded_subject(definition)
-    words = {
-        "what": subject if "," not in subject else f"{subject},",
-        "window": windows.period or windows.noun,
-        "number": f"{step:,}",
-        "zone": windows.timezone,
-    }
-    if windows.lags or definition.series == "per-window":
-        template = "{what} in the {window} {until} (window {number}, {zone})"
-        if windows.lags:
-            template = "{what} by {window}, as known {until} (window {number}, {zone})"
-        return "\n" + template.format(until=released_at, **words)
-    if delay:
-        words["zone"] += f"; released with the window {released_at}"
-    template = "{what} so far, {until} (window {number}, {zone})"
-    return "\n" + template.format(until=counted, **words)
+    window = windows.period or windows.noun
+    last = steps[-1]
+    counted_to = max(last - definition.strategy.facts.delay, 0)
+    subject = with_capital(_bounded_subject(definition))
+    place = f"({_window_number(released, steps)}, {windows.timezone}"
+    end = windows.until(int(windows.ends(range(last, last + 1))[0]))
+    if windows.lags:
+        return f"\n{subject}, in each {window}, as known {end} {place})"
+    if definition.series == "per-window":
+        when = f"in each {window}"
+        if len(steps) == 1:
+            when = f"in the {window} {windows.span(steps)}"
+        return f"\n{subject}, {when} {place})"
+    if counted_to < last:
+        place += f"; released with the window {end}"
+        end = windows.until(int(windows.ends(range(counted_to, counted_to + 1))[0]))
+    when = "cumulative" if len(steps) > 1 else f"cumulative {end}"
+    if definition.series == "both":
+        when += f", and in each {window}"
+    return f"\n{subject}, {when} {place})"
 
 
-def _last_table(released: ReleaseData, interval: str) -> TextTable:
-    """Return the last step with a row for each group."""
-    names = [((released.definition.by or ""), False)]
-    columns: list[Sequence[str]] = [[*released.groups]]
-    shown = [series for series in released._last_series if series is not None]
-    for name, series in zip(("estimate", "in this window"), shown, strict=False):
-        names += [(name, True), (interval, True)]
-        columns += _numbers_of_step(released, released.steps[-1], series)
-    return TextTable(names, [*zip(*columns, strict=True)])
+def _windows_table(released: ReleaseData, steps: range) -> TextTable:
+    """Return a row for each of some windows and each group."""
+    definition = released.definition
+    window = definition.windows.period or definition.windows.noun
+    interval = f"{percent(released.level)}% interval"
+    is_grouped = definition.by is not None
+    names_windows = len(steps) > 1 or not is_grouped
+    headings: list[tuple[str, bool]] = []
+    if names_windows:
+        headings.append((window, False))
+    if is_grouped:
+        headings.append((definition.by or "", False))
+    for name in definition.series_names:
+        in_window = f"in this {window}" if name == PER_WINDOW else "cumulative"
+        headings.append((in_window if released.n_series > 1 else "estimate", True))
+        headings.append((interval, True))
+    rows: list[list[str]] = []
+    for step in steps:
+        alone = range(step, step + 1)
+        totals = None if released.totals is None else released.totals.part(alone)
+        columns: list[Sequence[str]] = []
+        for series in filter(None, (totals, released._windows(alone))):
+            columns += _numbers_of_step(released, step, series)
+        for group, *numbers in zip(released.groups, *columns, strict=True):
+            names = [_name_of_window(definition, step)] if names_windows else []
+            rows.append([*names, *([group] if is_grouped else []), *numbers])
+    return TextTable(headings, rows)
+
+
+def _name_of_window(definition: ReleaseMetadata, step: int) -> str:
+    """Return the days or times of the newest window that a number counts."""
+    counted_to = step - definition.strategy.facts.delay
+    if counted_to < 1:
+        return "none yet"
+    return definition.windows.span(range(counted_to, counted_to + 1))
 
 
 def _numbers_of_step(
@@ -231,9 +294,10 @@ def _numbers_of_step(
     return value, ends
 
 
-def _versions_table(released: ReleaseData, interval: str) -> TextTable:
+def _versions_table(released: ReleaseData) -> TextTable:
     """Return the newest counts of the last windows; of many groups two windows only."""
     windows = released.definition.windows
+    interval = f"{percent(released.level)}% interval"
     last = released.steps[-1]
     steps = range(max(released.first, last - windows.lags), last + 1)
     is_long = len(steps) * len(released.groups) > MOST

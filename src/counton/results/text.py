@@ -11,14 +11,13 @@ from counton.base.columns import BETWEEN, list_in_words
 from counton.base.exact import percent, quantity, with_capital
 from counton.base.lazy import software
 from counton.base.lengths import LATE_DAYS, PERIODS
-from counton.base.literature import origin_of
+from counton.base.wording import counted, plural
 from counton.continual import Design
-from counton.continual.strategy_text import mechanism_sources
+from counton.continual.strategy_text import mechanism_in_words
 from counton.privacy.guarantees import (
     AgesWithData,
     difference,
     parts_in_words,
-    plural,
     users_note,
 )
 from counton.results.metadata import ReleaseMetadata, counted_anew
@@ -32,6 +31,8 @@ from counton.windowing.windows import ENDLESS
 
 #: A public introduction to differential privacy.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"
+#: What a change of a row is.
+_CHANGE = "in later inputs (it disappears, returns, or moves to another window or group)"
 #: First word of a note that says why numbers are withdrawn.
 WITHDRAWN = "WITHDRAWN"
 #: Largest number of a statistic's numbers whose errors are listed by name.
@@ -58,18 +59,19 @@ def methods_of(
     newest = "the newest numbers" if windows.is_recurring and not windows.lags else "the numbers"
     # Noise is all that an interval covers: late rows and bounds move numbers further.
     margin = far_in_words(reach)
-    error = f"noise changes {newest} by at most {margin}"
+    error = f"the noise changes {newest} by at most {margin}"
     if not margin:
-        error = "the numbers without noise are in the published ranges"
+        error = "the numbers without noise are in the published intervals"
     guarantee = str(definition.guarantee).replace("rho = ", "a parameter of ")
     return " ".join(
         [
             _published_in_words(definition, name, steps, over),
             protection_in_words(definition),
-            f"With a probability of {percent(level)}% each, {error}.",
+            f"With {percent(level)}% confidence for each number, {error}.",
             *notes_as_sentences(notes),
             *besides_as_sentence(definition),
-            f"The method is {guarantee}, by {software()}; it is explained at {_MORE}.",
+            f"The method is {guarantee}, in the central trust model, by {software()}; it is "
+            f"explained at {_MORE}.",
         ]
     )
 
@@ -84,15 +86,17 @@ def protection_in_words(definition: ReleaseMetadata) -> str:
     unit = definition.unit
     hidden = difference(unit, definition.contribution.relation)
     fades = isinstance(definition.guarantee, AgesWithData)
-    sentence = (
-        "Random noise was mixed in before publication: it limits how well anybody can tell, from "
-        f"all published numbers together, {hidden}{', and less so as it gets older' * fades}."
-    )
-    if (
+    protects_rows = (
         not definition.contribution_rule.bounds_users
         and definition.contribution_rule.upstream_max_contributions is None
-    ):
-        less = f"Somebody with several {plural(unit)} is protected less."
+    )
+    scope = "event-level privacy" if protects_rows else "user-level privacy"
+    sentence = (
+        "Random noise was added before publication: it limits how well anyone can tell, from all "
+        f"published numbers together, {hidden}{', and less so as it gets older' * fades} ({scope})."
+    )
+    if protects_rows:
+        less = f"A user with several {plural(unit)} is protected less."
         may_change = definition.windows.lags or definition.changes
         changes = _as_sentence(changes_note(definition)) if may_change else []
         return " ".join([sentence, less, *changes])
@@ -152,11 +156,11 @@ def _published_in_words(
     if not cut.is_recurring:
         return f"The {subject}, {cut.span(steps)}, was published once."
     if not cut.timed:
-        kind_note = "" if definition.series == "per-window" else " so far"
+        cumulative = "" if definition.series == "per-window" else "cumulative "
         row = "" if definition.what == "stream" else ", after each row"
         if len(steps) == 1:
-            return f"The {subject}{kind_note} was published once{row}."
-        return f"The {subject}{kind_note} was published {len(steps):,} times{row}."
+            return f"The {cumulative}{subject} was published once{row}."
+        return f"The {cumulative}{subject} was published {len(steps):,} times{row}."
     every = f"period of {cut.every}" if cut.period is None else cut.period
     if isinstance(over, str):
         when = f"in each {over}{_so_far(definition, over)}"
@@ -167,18 +171,19 @@ def _published_in_words(
     elif over == 1 or definition.series == "per-window":
         when = f"in each {every}"
     elif definition.series == "both":
-        when = f"so far and in each {every}"
+        when = f"and that in each {every}"
     else:
-        when = "so far"
+        when = ""
+    is_cumulative = not when or when.startswith("and ")
     return (
-        f"The {subject}, {when}, was published after each {every} of {cut.span(steps)} "
-        f"(time zone {cut.timezone})."
+        f"The {'cumulative ' * is_cumulative}{subject}{', ' * bool(when)}{when}{',' * bool(when)} "
+        f"was published after each {every} of {cut.span(steps)} (time zone {cut.timezone})."
     )
 
 
 def _so_far(definition: ReleaseMetadata, period: str) -> str:
-    """Return " so far" if periods are longer than a window."""
-    return "" if definition.window == period else " so far"
+    """Return " to date" if periods are longer than a window."""
+    return "" if definition.window == period else " to date"
 
 
 def error_in_words(series: Series, level: float, *, total: bool) -> str:
@@ -307,7 +312,7 @@ def _name_of(name: str | float) -> str:
 def besides_as_sentence(definition: ReleaseMetadata) -> list[str]:
     """Return a sentence on errors other than noise, if any."""
     lines = systematic_errors(definition)
-    return [f"The intervals do not include: {'; '.join(lines)}."] if lines else []
+    return [f"The intervals do not include these errors: {'; '.join(lines)}."] if lines else []
 
 
 def _user_notes(definition: ReleaseMetadata) -> list[str]:
@@ -325,13 +330,13 @@ def changes_note(definition: ReleaseMetadata) -> str | None:
             times = "once" if covered == 1 else f"{covered:,} times"
             rule = f"later inputs may replace each counted row {times}, then it stays counted"
         return f"{rule}: the guarantee covers all inputs of each {definition.unit} together"
-    rows = plural(definition.contribution_rule.event_name or definition.unit)
-    rule = f"{rows} may change in later inputs (vanish, come back, be in another window or group)"
+    row = definition.contribution_rule.event_name or definition.unit
     if covered:
-        times = "1 change" if covered == 1 else f"{covered:,} changes"
-        return f"{rule}: the guarantee covers {times} of each"
+        return f"the guarantee covers {counted(covered, 'change')} of each {row} {_CHANGE}"
     factor = "(1 + 2K)" if definition.windows.lags else "(1 + K)"
-    return f"{rule}: one that changes K times loses up to {factor} times as much as one that stays"
+    return (
+        f"for each {row} that changes K times {_CHANGE}, the loss is up to {factor} times as large"
+    )
 
 
 def users_note_of(definition: ReleaseMetadata) -> str | None:
@@ -451,7 +456,7 @@ def _released_in_words(definition: ReleaseMetadata, terms: Design, steps: int) -
     last = terms.strategy.horizon
     if cut.lags:  # the strategy of the newest numbers has only the windows that have ended
         last = None if cut.steps >= ENDLESS else cut.steps
-    of = "each window" if last is None else f"each of up to {last:,} window{'s' * (last != 1)}"
+    of = "each window" if last is None else f"each of up to {counted(last, 'window')}"
     again = ""
     if cut.lags:
         windows = "window" if cut.lags == 1 else f"{cut.lags:,} windows"
@@ -569,8 +574,8 @@ def size_of_table(statistic: Statistic, name: str) -> str:
     return statistic.size if isinstance(statistic, TableStatistic) else name
 
 
-def in_words(definition: ReleaseMetadata, name: str, steps: range) -> str:
-    """Describe the unit of privacy, the guarantee, and the released steps."""
+def in_words(definition: ReleaseMetadata, design: Design, steps: range) -> str:
+    """Describe the privacy unit, the guarantee, the mechanism, and the released windows."""
     windows = definition.windows
     guarantee = definition.guarantee
     released = f"{windows.count(len(steps))} released"
@@ -579,15 +584,14 @@ def in_words(definition: ReleaseMetadata, name: str, steps: range) -> str:
         released = f"{size_of_table(definition.statistic, definition.what)} released once"
         scope = ""
     lines = [
-        f"{name}: {released}",
-        f"unit of privacy: {protected_in_words(definition)}",
+        f"{design.name}: {released}",
+        f"privacy unit: {protected_in_words(definition)}",
         *_indented([users_note_of(definition), changes_note(definition)]),
         f"guarantee: {guarantee}{scope}",
-        *_indented([guarantee.meaning_for(definition.unit, definition.contribution.relation)]),
         f"privacy loss: {loss_in_words(definition)}",
     ]
     if windows.is_recurring:
-        lines.append(f"paper: {origin_of(mechanism_sources(definition.strategy))}")
+        lines.append(f"mechanism: {mechanism_in_words(design)}")
     besides = systematic_errors(definition)
     if besides:
         lines += [f"not in the intervals: {besides[0]}", *_indented(besides[1:])]
@@ -600,19 +604,24 @@ def _indented(lines: Sequence[str | None]) -> list[str]:
 
 
 def guarantee_in_words(definition: ReleaseMetadata, loss: str | None = None) -> str:
-    """Return a sentence on the privacy loss of each unit, and whom it does not protect.
+    """Return sentences on the privacy loss of each unit, and on whom it does not protect.
 
     Args:
         definition: the release.
         loss: the loss in words; None: the parameters of the guarantee.
     """
+    is_recurring = definition.windows.is_recurring
+    together = (
+        f", for all {definition.windows.noun}s together" if loss is None and is_recurring else ""
+    )
     loss = definition.guarantee.loss_in_words if loss is None else loss
     is_replaced = definition.contribution.relation == "replace"
     replaced = " that is replaced by another" if is_replaced else ""
     notes = [users_note_of(definition)]
     if definition.windows.lags or definition.changes:
         notes.append(changes_note(definition))
-    return "; ".join([f"{loss} for each {definition.unit}{replaced}", *filter(None, notes)])
+    sentences = notes_as_sentences([note for note in notes if note is not None])
+    return " ".join([f"{loss} for each {definition.unit}{replaced}{together}.", *sentences])
 
 
 def protected_in_words(definition: ReleaseMetadata) -> str:
@@ -659,9 +668,8 @@ def loss_in_words(definition: ReleaseMetadata) -> str:
     if not definition.windows.is_recurring:
         return loss
     return (
-        f"{loss} for the whole stream, which is this series of releases: later releases add "
-        f"nothing; another stream about the same {unit} has a privacy loss of its own, and losses "
-        "add up"
+        f"{loss} for the whole stream, which is this series of releases: later releases "
+        f"add nothing; the losses of other streams about the same {unit} add up"
     )
 
 

@@ -15,7 +15,7 @@ from counton.base.columns import TextTable, readable
 from counton.base.exact import percent
 from counton.base.outside_input import shown_name
 from counton.base.table_schema import CUMULATIVE, PER_WINDOW, RESERVED
-from counton.privacy.guarantees import plural
+from counton.base.wording import plural
 from counton.results.text import groups_in_words, statistic_in_words, title_in_words
 from counton.windowing.lazy_polars import polars as pl
 

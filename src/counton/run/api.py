@@ -102,18 +102,15 @@ def release(
     [(1, 'home'), (1, 'shop'), (2, 'home'), (2, 'shop')]
     >>> print(views.describe())
     count: 2 windows of 1d released
-    unit of privacy: one event more or less, counted in one group of one window by at most 1
+    privacy unit: one event more or less, counted in one group of one window by at most 1
       users are not protected: a user with 100 events loses 100 times the epsilon
-      events may change in later inputs (vanish, come back, be in another window or group): one that
-      changes K times loses up to (1 + K) times as much as one that stays
+      for each event that changes K times in later inputs (it disappears, returns, or moves to
+      another window or group), the loss is up to (1 + K) times as large
     guarantee: pure differential privacy with epsilon = 1, for all releases of the stream together
-      one event more or less makes no output more than 2.719 times as likely or as unlikely
     privacy loss: epsilon = 1 for each event, once for the whole stream, which is this series of
-    releases: later releases add nothing; another stream about the same event has a privacy loss of
-    its own, and losses add up
-    paper: ours: theorem a_floor_estimates (proofs/Statements.v of the source code); that B C = A is
-    tested, not proved
-    not in the intervals: a row that came after its day was published does not count
+    releases: later releases add nothing; the losses of other streams about the same event add up
+    mechanism: discrete Laplace noise, correlated over windows
+    not in the intervals: rows that arrive after their day was released are not counted
     >>> paid = release(Average(0, 200, resolution=1), visits, value="paid", stream="paid", **stream)
     >>> paid.table().columns[3:]
     ['series', 'group', 'measure', 'estimate', 'noise_std', 'lower', 'upper', 'confidence_level']

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counton.base.errors import HorizonExceededError, InvalidInputError, param
+from counton.base.wording import counted
 from counton.run.terms import RunOptions, Snapshot
 from counton.windowing.windows import Windows, microseconds, moment
 
@@ -173,10 +174,8 @@ class ReleaseClock:
             stated += f" with {param('allow_empty_windows', True)}"
         return InvalidInputError(
             f"The last window ended at {self.windows.at(self.windows.end)}, so the clock does not "
-            f"tell up to which time the data are complete. Give that time, at most {stated}; or "
-            f"{param('until', 'latest-event')}, which publishes the window of the newest row. "
-            f"If the stream should still run, correct {param('start')}, {param('every')} "
-            f"or {param('windows')}"
+            f"tell up to which time the data are complete. State that time, at most {stated}. Or "
+            f"give {param('until', 'latest-event')}, which publishes the window of the newest row"
         )
 
     def _time_of_newest_row(self) -> int:
@@ -235,13 +234,11 @@ class ReleaseClock:
         most = 1 + self.options.max_empty_windows
         if new_and_empty <= 0 or (empty <= most and not is_empty_snapshot):
             return
-        plural = "s" * (new_and_empty > 1)
         raise InvalidInputError(
-            f"{self._stated_in_words()} would release {new_and_empty:,} window{plural}, but "
-            f"{self._newest_row_in_words(empty)}.{self._empty_windows_in_words(ended)} If a file "
-            f"is missing, add it.{self._remedy_for_the_past()} If nothing happened, give "
-            f"{param('allow_empty_windows', True)} for this run, or a larger "
-            f"{param('max_empty_windows')} for every run"
+            f"{self._stated_in_words()} would release {counted(new_and_empty, 'window')}, but "
+            f"{self._newest_row_in_words(empty)}{self._empty_windows_in_words(ended)}. If a file "
+            f"is missing, add it. If nothing happened, give {param('allow_empty_windows', True)} "
+            f"for this run, or a larger {param('max_empty_windows')}{self._remedy_for_the_past()}"
         )
 
     def _stated_in_words(self) -> str:
@@ -262,18 +259,15 @@ class ReleaseClock:
         )
 
     def _empty_windows_in_words(self, ended: int) -> str:
-        """Return a sentence that names the windows without a row, or nothing if there are none."""
+        """Return words that name the windows without a row, or nothing if there are none."""
         newest = self.times.newest_within
         window_of_newest = 0
         if newest is not None and newest >= self._begin:
             window_of_newest = self._last_window_with_rows + 1
         without_rows = range(max(window_of_newest, self.released) + 1, ended + 1)
-        return f" {self.windows.span(without_rows)} would have no row." if without_rows else ""
+        return f" ({self.windows.span(without_rows)} would have no row)" if without_rows else ""
 
     def _remedy_for_the_past(self) -> str:
         if self.options.input.lookback is not None:
             return ""
-        return (
-            f" If the data are of the past, give {param('until', 'latest-event')}, which "
-            "shows the time of the newest row."
-        )
+        return f". For data of the past give {param('until', 'latest-event')}"

@@ -23,10 +23,10 @@ def differing_rows_note(result: RunResult) -> str | None:
     differs = counts.changed or number_missing(result) or counts.late_uncounted
     if result.after > result.before or not (differs and result.options.input.repeats_rows):
         return None
-    remedy = "to release these rows, begin a new stream with another name"
+    remedy = "To release these rows, begin a new stream with another name"
     if result.spec.terms.windowing.windows.lags:
-        remedy = "the next release counts what its rows say of windows that are still open"
+        remedy = "The next release uses this input for windows that are still open"
     return (
-        f"these rows are not those that stream {result.name!r} has counted, and the numbers shown, "
-        f"which were released before, are not of them; {remedy}"
+        f"the input differs from the rows that stream {result.name!r} has counted, and no new "
+        f"window was due. The numbers shown are those of the last release. {remedy}"
     )

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.base.errors import InvalidInputError, param
+from counton.base.wording import counted
 from counton.run.terms import RunOptions
 from counton.windowing.windows import Windows
 
@@ -112,13 +113,10 @@ def refuse_holes(
     count = sum(len(hole) for hole in holes)
     named = _join([windows.span(hole) for hole in holes[:_MOST_NAMED]], len(holes))
     raise InvalidInputError(
-        f"{source_name} has no row of {named}, and this run would release {count:,} "
-        f"window{'s' * (count > 1)} without rows. Add the rows if they are missing. If nothing "
-        f"happened then, give {param('allow_empty_windows', True)} for this run. If such "
-        "windows are usual, "
-        f"give {param('max_empty_windows')} for every run, chosen without looking at these "
-        "rows: the run "
-        "stops at more windows in a row without rows"
+        f"{source_name} has no row of {named}, and this run would release "
+        f"{counted(count, 'window')} without rows. Add the missing rows. If nothing happened, give "
+        f"{param('allow_empty_windows', True)} for this run, or "
+        f"{param('max_empty_windows')} for every run"
     )
 
 

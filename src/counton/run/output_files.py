@@ -59,12 +59,14 @@ def check_output(
         )
     if formats is None and ending in PAGES:
         raise InvalidInputError(
-            f"{str(path)!r} would be a web page, and a run writes tables ({', '.join(allowed)}). "
-            "Then write the page from the state: counton export STATE "
-            f"{param('output', path.name)}"
+            f"{str(path)!r} is a web page, but a run writes tables ({', '.join(allowed)}). Export "
+            f"it afterwards: counton export STATE {param('output', path.name)}"
         )
     if ending not in allowed:
-        raise InvalidInputError(f"{str(path)!r} must end in one of {', '.join(allowed)}; rename it")
+        raise InvalidInputError(
+            f"{str(path)!r} has an unsupported format. Its name must end in one of "
+            f"{', '.join(allowed)}"
+        )
     if ending in PICTURES:
         from counton.charts.style import quietly
 

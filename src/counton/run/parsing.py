@@ -215,8 +215,8 @@ def _refuse_missing(job: Job) -> None:
         shown.append(param(name))
     several = " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
     raise MissingOptionError(
-        f"a new stream of {job.statistic} needs {several}; choose without looking at the data, or "
-        f"correct {param('state')} or {param('stream')} if the stream exists",
+        f"a new stream of {job.statistic} needs {several}. Choose values without looking at the "
+        f"data. If the stream exists, correct {param('state')} or {param('stream')}",
         missing,
     )
 

@@ -527,8 +527,9 @@ def refuse_differences(spec: StreamSpec, job: Job, name: str) -> None:
     differing = differences(spec, job)
     if differing:
         raise StreamMismatchError(
-            f"the job differs from stream {name!r} in {', '.join(map(str, differing))}; correct "
-            f"it, or give another {param('stream')}"
+            f"stream {name!r} exists with other options: {', '.join(map(str, differing))}. Leave "
+            f"them out to continue it. For a second stream give another {param('stream')}; its "
+            "privacy loss adds up"
         )
 
 

@@ -309,8 +309,9 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool) ->
     except BudgetExceededError as error:
         spent = "; ".join(f"{entry.name!r} {entry.guarantee}" for entry in existing)
         raise BudgetExceededError(
-            f"the budget of {proposed.budget} was not set, because more is spent already and "
-            f"cannot be taken back ({shorten(spent, 300, placeholder=' ...')}): set a larger budget"
+            f"budget not set: {proposed.budget} is less than what is spent already "
+            f"({shorten(spent, 300, placeholder=' ...')}). Spent privacy loss cannot be recovered. "
+            "Set a larger budget"
         ) from error
     return proposed
 

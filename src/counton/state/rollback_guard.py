@@ -309,12 +309,10 @@ class RollbackGuard:
         for entry in self._entries_of(at):
             if entry["step"] > at.step:
                 raise StateRolledBackError(
-                    f"stream {at.name!r} is at step {at.step:,} in state {self._label}, but "
-                    f"{entry['where']} records that step {entry['step']:,} is released, so the "
-                    "state was restored from an old copy. Releasing a step again from other data, "
-                    "with equal noise, would reveal the difference of the data: restore the newest "
-                    "copy; or, if it is lost, end this stream and begin another one "
-                    f"({param('stream')})"
+                    f"state {self._label} is an old copy: stream {at.name!r} is at step "
+                    f"{at.step:,}, but {entry['where']} records that step {entry['step']:,} is "
+                    "released. Releasing it again would reveal data. Restore the newest copy. If "
+                    f"it is lost, close the stream and begin another one ({param('stream')})"
                 )
             step = entry["step"]
             if step and journal.digest_at(connection, stream_id, step) != entry["digest"]:

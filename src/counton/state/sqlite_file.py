@@ -102,8 +102,8 @@ def check(path: Path) -> None:
         size = path.stat().st_size
     except FileNotFoundError:
         raise NoStateError(
-            f"state {path} does not exist: correct the path, or start a stream (counton release, "
-            f"Stream.create)"
+            f"state {path} does not exist. Correct the path, or create a stream with counton "
+            "release or Stream.create"
         ) from None
     except OSError as error:
         raise StateUnavailableError(

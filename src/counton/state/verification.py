@@ -31,6 +31,7 @@ from counton.base.errors import (
     StateUnavailableError,
     StreamMismatchError,
 )
+from counton.base.wording import counted
 from counton.continual import Counter
 from counton.continual.checkpoint import (
     StreamProgress,
@@ -264,8 +265,8 @@ class _Recomputation:
             self._problems.append(str(error))
         else:
             self._checks.append(
-                "its public facts, and the records of counted users, ids, windows and files, are "
-                "those that were written under its key"
+                "public metadata and the records of counted users, ids, windows and files carry a "
+                "valid MAC"
             )
         # The number of cells of found groups would tell how many are hidden.
         values = row.step * (1 if terms.counters is not None else max(terms.cells, 1))
@@ -351,18 +352,18 @@ class _Recomputation:
         if delay and last:  # waiting inputs are in the checkpoint and in no release yet
             self._compare(again, kept.waiting[-min(delay, last) :])
         number = max(terms.cells, 1)
-        of = f"of {number:,} value{'s' * (number != 1)}: each"
+        of = f"of {counted(number, 'value')}"
         if terms.counters is not None:
-            of = "of all groups that were found, also of hidden ones: each value"
+            of = "of all discovered groups, including hidden ones"
         self._checks.append(
-            f"{last:,} step{'s' * (last != 1)} {of} is the sum of its inputs, whose digests were "
-            "kept, and of the noise that the key gives"
+            f"{counted(last, 'step')} {of}: each value is the exact sum, which matches the stored "
+            "input digests, plus the noise from the key"
         )
         if not read_checkpoint(again.checkpoint()).agrees_with(saved):
             raise self._alteration(
                 f"the checkpoint of stream {row.name!r} has other sums than its journal"
             )
-        self._checks.append("the sums kept for the next release fit the releases before it")
+        self._checks.append("the stored sums for the next release match the earlier releases")
 
     def _parts(self, last: int) -> Iterator[range]:
         """Yield ranges of steps with equally many cells that fit into memory."""
@@ -420,7 +421,7 @@ class _Recomputation:
                 f"the ledger has {had} for {name!r}, which promises {terms.guarantee}"
             )
         else:
-            self._checks.append(f"the ledger has its guarantee: {terms.guarantee}")
+            self._checks.append(f"the privacy ledger states its guarantee: {terms.guarantee}")
         options: Mapping[str, Any] = {}
         with suppress(ValueError):  # altered details are reported elsewhere
             options = defining_options_in(json.loads(self._row.details))
@@ -439,7 +440,7 @@ class _Recomputation:
         distribution = terms.distribution
         word = distribution_to_dict(terms.distribution)["law"]
         if distribution.variance >= needed.variance * (1 - 1e-9):
-            self._checks.append(f"the noise ({word}) is as wide as the guarantee needs")
+            self._checks.append(f"the noise ({word}) is as large as the guarantee requires")
         else:
             part = math.sqrt(distribution.variance / needed.variance)
             self._problems.append(

@@ -12,6 +12,7 @@ from typing_extensions import override
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import Number
+from counton.base.systematic_error import SystematicError
 from counton.privacy import ContributionBound
 from counton.privacy.contribution import Relation
 from counton.privacy.value_grid import totals_and_extremes
@@ -129,7 +130,7 @@ class ClippedValues(AccumulatorStatistic):
     event = "value"
 
     @override
-    def systematic_errors(self) -> Sequence[str]:
+    def systematic_errors(self) -> Sequence[SystematicError]:
         return (clipped_in_words(self.lower, self.upper, f"the {self.keyword or 'number'}"),)
 
     @override

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from counton.base.distributions import Alternating
 from counton.base.exact import check_integer
+from counton.base.systematic_error import SystematicError
 from counton.privacy import ContributionBound
 from counton.statistics.clipping import beyond_in_words
 from counton.statistics.statistic import Events, Exact, Statistic
@@ -81,7 +82,7 @@ class Distinct(Statistic):
         return ContributionBound.of_pattern(Alternating(self.changes), words, unit=self.unit)
 
     @override
-    def systematic_errors(self) -> Sequence[str]:
+    def systematic_errors(self) -> Sequence[SystematicError]:
         if self.changes is None:
             return ()
         beyond = f"comings and goings beyond {self.changes:,} of each {self.unit}"

@@ -46,13 +46,15 @@ from counton.base.exact import (
     refuse_overflow,
     text,
 )
+from counton.base.systematic_error import SystematicError
+from counton.base.wording import counted
 from counton.continual.formulas import ClosedForm, Estimate, Formula, product, quotient
 from counton.continual.intervals import SMALLEST_TAIL
 from counton.privacy import ContributionBound, value_grid
 from counton.privacy.contribution import checked_unit
 from counton.statistics.accumulator_statistic import AccumulatorStatistic, Part, X
 from counton.statistics.cells import Cells
-from counton.statistics.clipping import ends_in_words
+from counton.statistics.clipping import clipped_in_words
 from counton.statistics.moment_intervals import (
     NUMBER_FAILS,
     MeanEnds,
@@ -416,8 +418,11 @@ class Moments(AccumulatorStatistic):
         return {"columns": columns, "grid": self.grid, **self._parameters_of("unit")}
 
     @override
-    def systematic_errors(self) -> Sequence[str]:
-        return [ends_in_words(*ends, name) for name, ends in self.columns.items()]
+    def systematic_errors(self) -> Sequence[SystematicError]:
+        return [
+            clipped_in_words(*ends, "means and variances", f"values of {name}")
+            for name, ends in self.columns.items()
+        ]
 
     @property
     @override
@@ -440,7 +445,7 @@ class Moments(AccumulatorStatistic):
             total = int((square + self.grid * np.abs(places) + square - places**2).max())
         return ContributionBound.of_pattern(
             BoundedChange(total, largest * square**2, once=True),
-            f"whose {count} value{'s' * (count > 1)}, clipped to bounds on a grid of {self.grid} "
+            f"whose {counted(count, 'value')}, clipped to bounds on a grid of {self.grid} "
             f"cells, count in sums and products, and in the number of rows",
             unit=self.unit,
         )

@@ -22,6 +22,7 @@ from counton.base.arrays import Floats, Integers, read_only
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInputError, MissingOptionError, param
 from counton.base.exact import check_integer, exact, quote
+from counton.base.systematic_error import SystematicError
 from counton.continual.comparisons import Answer, answer
 from counton.continual.formulas import ClosedForm, Estimate, TableNumbers
 from counton.continual.intervals import check_confidence_level
@@ -337,11 +338,14 @@ class Quantiles(TableStatistic):
         )
 
     @override
-    def systematic_errors(self) -> Sequence[str]:
+    def systematic_errors(self) -> Sequence[SystematicError]:
         low, high = (f"{self.edges[place]:.12g}" for place in (0, -1))
         return (
-            f"values above {high} count as {high} and those below {low} as {low}, so that "
-            "quantiles beyond these are shown at them",
+            SystematicError(
+                f"values outside {low} to {high}",
+                "are counted at the nearer end, so that quantiles outside this range are shown "
+                "at its ends",
+            ),
         )
 
     @override

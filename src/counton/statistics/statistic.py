@@ -22,6 +22,7 @@ from typing_extensions import override
 from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import quote, suggest, text
+from counton.base.systematic_error import SystematicError
 from counton.privacy import ContributionBound, Guarantee
 from counton.privacy.contribution import checked_unit
 from counton.statistics.cells import Cells
@@ -350,8 +351,8 @@ class Statistic(StatisticTexts, ReleasedNumbers, ABC):
             "one is empty"
         )
 
-    def systematic_errors(self) -> Sequence[str]:
-        """Return sentences on errors other than noise, such as clipping."""
+    def systematic_errors(self) -> Sequence[SystematicError]:
+        """Return the errors other than noise, such as clipping."""
         return ()
 
     def units_of(self, column: str | None, rows: str) -> dict[str, str]:

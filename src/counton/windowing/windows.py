@@ -24,6 +24,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInputError, param
 from counton.base.lengths import LATE_DAYS, LENGTH, PERIODS, days_in
+from counton.base.wording import counted
 from counton.windowing.date_text import day_and_time, day_in_words
 from counton.windowing.lazy_polars import polars as pl
 
@@ -263,15 +264,15 @@ class Windows:
 
         >>> windows = Windows(datetime(2024, 3, 1, tzinfo=UTC), "12h", 24)
         >>> [windows.until(int(end)) for end in windows.ends(range(1, 3))]
-        ['up to 2024-03-01 12:00', 'to the end of 2024-03-01']
+        ['up to 1 March 2024, 12:00', 'to the end of 1 March 2024']
         """
         us = microseconds(time) if isinstance(time, datetime) else int(time)
         local = self.local(us)
         before = self.local(us - 1)
         if before.date() < local.date():  # also where clocks skip midnight
-            return f"to the end of {before.date()}"
-        text = local.replace(tzinfo=None).isoformat(" ")
-        return f"up to {text.removesuffix(':00')}"
+            return f"to the end of {day_in_words(before, year=True, long=True)}"
+        seconds = f"{local:%H:%M:%S}".removesuffix(":00")
+        return f"up to {day_in_words(local, year=True, long=True)}, {seconds}"
 
     @property
     def end(self) -> int:
@@ -409,8 +410,8 @@ class Windows:
         return 1
 
     @property
-    def provisional(self) -> str | None:
-        """Sentence on how long numbers may change; None if they are final at once."""
+    def provisional_time(self) -> str | None:
+        """How long numbers may change after their first release; None: not at all."""
         return None
 
     @property
@@ -449,12 +450,12 @@ class Windows:
         return f"{amount * steps}{unit}"
 
     def count(self, steps: int) -> str:
-        return f"{steps:,} window{'s' * (steps != 1)} of {self.every}"
+        return f"{counted(steps, 'window')} of {self.every}"
 
     def progress(self, steps: int) -> str:
         """Describe how many windows are released, and up to which moment."""
         until = f", {self.until(int(self.ends(range(steps, steps + 1))[0]))}" if steps else ""
-        return f"{steps:,} window{'s' * (steps != 1)}{until}"
+        return f"{counted(steps, 'window')}{until}"
 
     def span(self, steps: range) -> str:
         """Format the dates or times from the first to the last of some steps.
@@ -512,22 +513,17 @@ class RevisableWindows(Windows):
 
     @property
     @override
-    def provisional(self) -> str | None:
-        """Sentence on how long a number is provisional, and what becomes of later rows.
+    def provisional_time(self) -> str | None:
+        """How long a number may change after its first release.
 
         >>> days = RevisableWindows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30, versions=8)
-        >>> print(days.provisional)
-        the number of a day is provisional for 7 more days, in which rows of that day still come in
-        and are added to it. Then it is final, and rows that come later are in no day
+        >>> days.provisional_time
+        '7 more days'
         """
         noun = self.period or f"window of {self.every}"
         several = noun if self.lags == 1 else self.period and f"{self.period}s"
         several = several or f"windows of {self.every}"
-        return (
-            f"the number of {'an' if noun == 'hour' else 'a'} {noun} is provisional for "
-            f"{self.lags:,} more {several}, in which rows of that {noun} still come in and are "
-            f"added to it. Then it is final, and rows that come later are in no {noun}"
-        )
+        return f"{self.lags:,} more {several}"
 
     @override
     def to_dict(self, *, local: bool = False) -> dict[str, Any] | None:
@@ -609,7 +605,7 @@ class SingleTableWindow(Windows):
 
     @override
     def count(self, steps: int) -> str:
-        return f"{steps:,} step{'s' * (steps != 1)}"
+        return counted(steps, "step")
 
     @override
     def span(self, steps: range) -> str:
@@ -638,7 +634,7 @@ class UnwindowedSteps(SingleTableWindow):
 
     @override
     def progress(self, steps: int) -> str:
-        return f"{steps:,} steps"
+        return counted(steps, "step")
 
     @override
     def span(self, steps: range) -> str:

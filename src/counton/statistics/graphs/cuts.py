@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import Number, check_integer, exact, has_parts, quote
+from counton.base.systematic_error import SystematicError
 from counton.continual.comparisons import Answer, answer
 from counton.continual.formulas import ClosedForm
 from counton.privacy import ContributionBound
@@ -196,7 +197,7 @@ class Cuts(NamedCells):
         return self.bounds
 
     @override
-    def systematic_errors(self) -> Sequence[str]:
+    def systematic_errors(self) -> Sequence[SystematicError]:
         if not self.weighted:
             return ()
         lower = self.bounds.lower or Fraction(0)

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInputError, StateError, param
 from counton.base.exact import check_integer, has_parts, quote
+from counton.base.systematic_error import SystematicError
 from counton.statistics.clipping import beyond_in_words
 from counton.statistics.statistic import Events, Exact, Statistic
 
@@ -63,7 +64,7 @@ class GraphStatistic(Statistic):
         self.beyond = beyond
 
     @override
-    def systematic_errors(self) -> Sequence[str]:
+    def systematic_errors(self) -> Sequence[SystematicError]:
         if self.beyond != "drop":
             return ()
         return [beyond_in_words(f"edges beyond {self.degree:,} of one node", low=False)]
