@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -28,7 +29,7 @@ from counton.continual.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from counton.continual.design import Design, check_shape, design_for
+from counton.continual.design import Design, check_shape, design_for, largest_sum
 from counton.continual.node_distribution import check_addresses, guarantee_of_stream
 from counton.continual.noise_cache import NoiseCache, NoiseStore
 from counton.continual.releases import Releases, StepRelease
@@ -37,7 +38,7 @@ from counton.noise.key import check_key
 from counton.privacy import ContributionBound, Guarantee
 from counton.privacy.value_grid import totals_and_extremes
 from counton.strategies import StreamStrategy
-from counton.strategies.strategy import Steps, add_up
+from counton.strategies.strategy import Steps, add_up, last_served_step
 
 
 class OneAtATime:
@@ -157,13 +158,28 @@ class Counter:
     def _begin(self, terms: Design, key: Key, done: StreamProgress) -> None:
         check_key(key)
         self.key_fingerprint = key.fingerprint
-        self.design = terms.bound_to_key(self.key_fingerprint)
+        # A plan's errors may be of sums over recent steps; those of the counter are of releases.
+        released = terms.errors_of._replace(workload=None)
+        self.design = replace(terms.bound_to_key(self.key_fingerprint), errors_of=released)
         width = None if terms.counters is None else len(done.sums)
         #: The noise of the next steps, computed when a step is released.
         self._lookahead = NoiseCache(terms.strategy, terms.noise_field(key, width))
         self._std_window = range(0)
         self._stds = np.empty(0)
         self._done = Private(done)
+        self._last_step = last_served_step(terms.strategy)
+        self._largest_sum = largest_sum(terms.strategy)
+        facts = terms.strategy.facts
+        #: Whether a step is one count, released as an integer running total.
+        self._is_one_count = (
+            not terms.step_shape
+            and terms.counters is None
+            and facts.workload == "totals"
+            and not facts.delay
+            and not facts.fraction_bits
+            and terms.contribution.resolution is None
+            and terms.units.released == 1
+        )
         self._turn = OneAtATime(
             f"the counter of stream {terms.name!r}",
             remedy="hand it over by Counter.checkpoint() and Counter.resume(saved, key=key)",
@@ -232,6 +248,8 @@ class Counter:
         """
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
         with self._turn.take():
+            if self._is_one_count and type(batch[0]) is int and self._can_add(batch[0]):
+                return self._release_count(batch[0])
             totals, lowest, highest = totals_and_extremes(
                 batch, self.design.contribution.resolution
             )
@@ -240,6 +258,23 @@ class Counter:
             value = values[0] if self.shape else values[0].item()
             release = StepRelease(done.step, value, self._std_at(done.step), self.design)
             self._done = Private(done)
+        return release
+
+    def _can_add(self, count: int) -> bool:
+        """Return whether a count can be released as the next step, without a reason if not."""
+        done = self._progress()
+        if self._last_step is not None and done.step >= self._last_step:
+            return False
+        return 0 <= count <= self._largest_sum - int(done.sums)
+
+    def _release_count(self, count: int) -> StepRelease:
+        """Release one count as `_compute` and `release` do, without arrays: twice as fast."""
+        done = self._progress()
+        step = done.step + 1
+        total = int(done.sums) + count
+        (noise,) = self._lookahead.parts(range(step, step + 1))
+        release = StepRelease(step, total + int(noise[0]), self._std_at(step), self.design)
+        self._done = Private(StreamProgress(step, np.asarray(total, np.int64), done.waiting))
         return release
 
     def widen(self, cells: int, key: Key) -> None:

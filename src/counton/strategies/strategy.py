@@ -288,6 +288,13 @@ class StreamStrategy(Strategy):
         """
         return None
 
+    def _decayed_variance(self, factor: float, steps: Integers) -> Floats | None:
+        """Return the variances of sums with the weight factor^age, in units of one node's.
+
+        None: there is no faster way than by the variances of all windows.
+        """
+        return None
+
     def _powers_of_columns(self, power: Literal[1, 2]) -> Iterator[Fraction]:
         if self.horizon is None or self.horizon > LARGEST_DENSE:
             raise InvalidInputError(
@@ -313,7 +320,7 @@ class StreamStrategy(Strategy):
     @property
     def structure(self) -> participation.Structure:
         """Facts about all columns of C, for the sensitivity to units in several steps."""
-        return participation.Structure()
+        return participation.Structure(aligned=lambda: participation.columns_are_aligned(self))
 
     # ------------------------------------------------------------------------ B, and how wide
 

@@ -166,7 +166,7 @@ class GrowingCascade(StreamStrategy):
     @override
     def structure(self) -> Structure:
         """Only a bound on the norm of the sum of a unit's columns."""
-        return Structure(largest_sum=self._largest_sum)
+        return Structure(largest_sum=self._largest_sum, aligned=lambda: True)
 
     def _largest_sum(self, norm: Norm, schedule: Schedule) -> int:
         """Return a bound on the sum of a unit's columns: 1-norm, or squared 2-norm."""

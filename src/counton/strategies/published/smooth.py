@@ -192,7 +192,9 @@ class SmoothBinary(StreamStrategy):
     @override
     def structure(self) -> Structure:
         """Facts about the tree of leaves; nodes have indices if leaves have at most 62 bits."""
-        return Structure(self._divisions, self._nodes_by_level, self._overlaps)
+        return Structure(
+            self._divisions, self._nodes_by_level, self._overlaps, aligned=lambda: True
+        )
 
     def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """Return the halves of a stretch that have leaves, with the number 1; None: all leaves.

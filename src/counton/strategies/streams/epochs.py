@@ -28,6 +28,7 @@ from typing_extensions import override
 from counton.base.arrays import Integers
 from counton.base.distributions import NoiseDistribution
 from counton.base.exact import check_integer
+from counton.strategies.participation import Structure
 from counton.strategies.rounding import PART_BITS, part_of
 from counton.strategies.strategy import (
     EndlessStrategy,
@@ -188,6 +189,12 @@ class Epochs(EndlessStrategy):
         while (number + 1) * (number + 4) // 2 <= level:
             number += 1
         return number
+
+    @property
+    @override
+    def structure(self) -> Structure:
+        """Only one fact: nodes sum consecutive steps, so columns are aligned."""
+        return Structure(aligned=lambda: True)
 
     def l1_sensitivity(self) -> Fraction:
         """Return 2, the largest 1-norm of a column whose entries are divided by scales of noise."""

@@ -20,6 +20,7 @@ from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInputError
 from counton.base.exact import Number
 from counton.base.expiry import Expiry
+from counton.strategies.participation import Structure
 from counton.strategies.strategy import (
     EndlessStrategy,
     Node,
@@ -110,6 +111,12 @@ class Expiring(EndlessStrategy):
             nodes.append(Node(level, position >> level, 1))
             position += 1 << level
         return tuple(sorted(nodes))
+
+    @property
+    @override
+    def structure(self) -> Structure:
+        """Only one fact: nodes sum consecutive steps, so columns are aligned."""
+        return Structure(aligned=lambda: True)
 
     def l1_sensitivity(self) -> Fraction:
         """Raise InvalidInputError: over an endless stream the sensitivity is infinite."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from counton.base.arrays import Floats, Integers
 from counton.base.exact import check_integer
 from counton.strategies.participation import Structure, tree_structure
 from counton.strategies.strategy import (
@@ -70,6 +71,10 @@ class Independent(StreamStrategy):
         """Return the number of steps of each window."""
         first, last = window_ends(self, steps, since)
         return (last - first).astype(np.float64)
+
+    @override
+    def _decayed_variance(self, factor: float, steps: Integers) -> Floats:
+        return np.asarray((1 - factor ** (2.0 * steps)) / (1 - factor**2))
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         """Return 1."""
