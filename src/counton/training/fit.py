@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from counton.base.errors import InvalidInputError
 from counton.privacy import Guarantee
 from counton.training.accounting import noise_multiplier, poisson_multiplier
-from counton.training.bins import places_multiplier, reshuffled_multiplier
+from counton.training.bins import reshuffled_multiplier
+from counton.training.secret_place_noise import places_multiplier
 from counton.training.strategies.banded import is_independent
 from counton.training.strategies.training_strategy import TrainingStrategy
 
