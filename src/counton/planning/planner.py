@@ -673,7 +673,7 @@ def ranked_designs(
             # Noise that is too wide for this strategy may not be for another one.
             with suppress(InvalidInputError):
                 return [design(best.strategy_family, strategy)], []
-    families_asked = {family.words for name in names_asked for family in known.get(name, ())}
+    families_asked = {family.words for name in names_asked for family in families.get(name, ())}
     ranks = listed is None or "auto" in names_asked
     published = names.PUBLISHED in names_asked
     norms = tuple(NORMS[family] for family in guarantee.families)
