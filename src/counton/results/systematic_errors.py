@@ -29,7 +29,7 @@ def systematic_errors(metadata: ReleaseMetadata) -> list[str]:
     ...           windows=31, value="paid", lower=0, upper=60, resolution=1, user="reader",
     ...           max_contributions=3,
     ...           contribution_period="1d", epsilon=1)
-    >>> for line in systematic_errors(plan_stream(job).description()):
+    >>> for line in systematic_errors(plan_stream(job).metadata()):
     ...     print(line)
     rows that arrive after their day was released are counted in a later day, or not at all if they
     arrive more than 35 days after the end of their user's day

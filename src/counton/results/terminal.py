@@ -180,7 +180,7 @@ def _bounded_subject(metadata: ReleaseMetadata) -> str:
     ...           windows=31, user="tail", privacy_unit="aircraft", event_name="departure",
     ...           max_contributions=5, contribution_period="1w",
     ...           epsilon=1)
-    >>> _bounded_subject(plan_stream(job).description())
+    >>> _bounded_subject(plan_stream(job).metadata())
     "number of departures, at most 5 of one aircraft's week"
     """
     inner = metadata.inner

@@ -113,7 +113,7 @@ def measured_in(metadata: ReleaseMetadata) -> dict[str, str]:
     >>> job = Job("average", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           windows=31, value="paid", lower=0, upper=60, resolution=1, privacy_unit="visit",
     ...           epsilon=1)
-    >>> measured_in(plan_stream(job).description())
+    >>> measured_in(plan_stream(job).metadata())
     {'': 'paid', 'count': 'visits'}
     """
     inner = metadata.inner
@@ -634,7 +634,7 @@ def protected_in_words(metadata: ReleaseMetadata) -> str:
     >>> from counton.run.planning import plan_stream
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           windows=31, group_by="page", groups="home,shop", privacy_unit="visit", epsilon=1)
-    >>> protected_in_words(plan_stream(job).description())
+    >>> protected_in_words(plan_stream(job).metadata())
     'one visit more or less, counted in one group of one window by at most 1'
     """
     unit = metadata.privacy_unit

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
     """Raise an error if a strategy's sensitivity does not hold for the sampler's batches.
 
+    Args:
+        strategy: the correlation of the noise over steps, with the schedule for which it is
+            calibrated.
+        sampler: the sampler that gives the batches.
+
     Raises:
         InvalidInputError: the sampler has too many steps, too many epochs, too small a distance
             between the steps of an example, or does not guarantee an order that the strategy needs.

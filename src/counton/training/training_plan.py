@@ -114,8 +114,15 @@ class TrainingDesign:
         sampler: Sampler | None = None,
         where: str = "host",
     ) -> TrainingNoise:
-        """Return the generator of noise (`TrainingNoise`) for one training run with this design's
-        strategy, guarantee and clipping norm; ``where`` says where normals are drawn.
+        """Return the generator of noise (`TrainingNoise`) for one training run.
+
+        It has this design's strategy, guarantee and clipping norm.
+
+        Args:
+            key: the secret of the noise.
+            name: name of the run: under one key each run has a name of its own.
+            sampler: the sampler that gives the batches; None: that of the design.
+            where: "host" or "device": where normal numbers are drawn, as in `TrainingNoise`.
 
         Raises:
             InvalidInputError: an argument is out of range, or the sampler does not guarantee
