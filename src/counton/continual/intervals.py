@@ -162,9 +162,16 @@ def halfwidths(
     steps: range | NDArray[np.int64],
     confidence_level: float = 0.95,
 ) -> NDArray[np.float64]:
-    """Return half-widths of a stream's releases at ``steps``: float64, ``(len(steps),)``.
+    """Return half-widths of a stream's releases, in units of the exact sums.
 
-    They are in units of the exact sums, as in `window_halfwidths`.
+    Args:
+        strategy: the correlation of the noise over time.
+        distribution: the distribution of one node's noise.
+        steps: steps of the stream, from 1.
+        confidence_level: coverage of each interval, above 0 and at most 1 - 1e-9.
+
+    Returns:
+        float64, shape ``(len(steps),)``.
 
     Raises:
         InvalidInputError: the level is out of range, or the strategy does not serve a step.
@@ -882,7 +889,11 @@ class Errors:
         return released * node + roundings * strategy.facts.rounding_variance
 
     def by(self, metric: Metric) -> float:
-        """Return ``mean_std`` or ``max_std``."""
+        """Return ``mean_std`` or ``max_std``.
+
+        Args:
+            metric: "mean" for ``mean_std``, "max" for ``max_std``.
+        """
         check_metric(metric)
         return self.mean_std if metric == "mean" else self.max_std
 
@@ -897,6 +908,10 @@ class Errors:
         It is a union bound over steps and cells, or Chernoff's bound for an expiring guarantee, and
         counts items that a delay holds back. It is infinite if totals are not released, if there is
         no last step, or for more than 10^9 * (1 - probability) numbers.
+
+        Args:
+            probability: the probability with which all errors are within the bound, above 0 and
+                below 1.
 
         Raises:
             InvalidInputError: the probability is outside (0, 1).
@@ -917,9 +932,15 @@ class Errors:
         )
 
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Return an item's privacy loss at each age: epsilon or rho, float64.
+        """Return an item's privacy loss at each age: epsilon or rho.
 
-        The analysis "exact" is the loss that ``guarantee.at_age`` states.
+        Args:
+            ages: ages of the item, in steps.
+            analysis: "exact" for the loss that ``guarantee.at_age`` states, or another one of
+                `expiration_loss`.
+
+        Returns:
+            float64, one for each age.
 
         Raises:
             InvalidInputError: the guarantee does not expire, or there are no ages.
@@ -982,6 +1003,9 @@ class Errors:
 
         A single number has the name "". Values are in data units, of shape ``(len(steps),)``.
 
+        Args:
+            steps: steps of the stream, from 1.
+
         Raises:
             InvalidInputError: the errors are not of a workload of recent steps.
 
@@ -1000,6 +1024,10 @@ class Errors:
 
     def recent_halfwidths(self, steps: Steps, confidence_level: float = 0.95) -> dict[str, Floats]:
         """Return, by name, the half-widths of the workload's numbers at ``steps``.
+
+        Args:
+            steps: steps of the stream, from 1.
+            confidence_level: coverage of each interval, above 0 and at most 1 - 1e-9.
 
         Raises:
             InvalidInputError: the errors are not of a workload of recent steps, or the level is
@@ -1030,7 +1058,12 @@ class Errors:
         return self.of.workload.parts
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Return the standard deviation of sums over steps start + 1 to stop, in data units."""
+        """Return the standard deviation of sums over steps start + 1 to stop, in data units.
+
+        Args:
+            starts: the steps after which sums begin, from 0.
+            stops: the last steps of the sums. The shapes of both are broadcast.
+        """
         variance = noise_variance(self.strategy, self.distribution, stops, since=starts)
         deviation: NDArray[np.float64] = self.in_data_units(np.sqrt(variance))
         return deviation
@@ -1070,9 +1103,16 @@ class Errors:
         return np.asarray(covariance * float(self.in_data_units(1.0)) ** 2)
 
     def halfwidths(self, steps: Any, confidence_level: float = 0.95) -> NDArray[np.float64]:
-        """Return the half-widths, in data units, of releases at ``steps``: ``(len(steps),)``.
+        """Return the half-widths, in data units, of the releases of some steps.
 
         With a workload of several numbers, it is the largest of their half-widths.
+
+        Args:
+            steps: steps of the stream, from 1: a range or an array.
+            confidence_level: coverage of each interval, above 0 and at most 1 - 1e-9.
+
+        Returns:
+            float64, shape ``(len(steps),)``.
         """
         if self.of.workload is not None:
             several = self.recent_halfwidths(steps, confidence_level).values()
@@ -1085,6 +1125,10 @@ class Errors:
 
     def halfwidth(self, step: int, confidence_level: float = 0.95) -> float:
         """Return the half-width of the interval at one step, in data units.
+
+        Args:
+            step: step of the stream, from 1.
+            confidence_level: coverage of the interval, above 0 and at most 1 - 1e-9.
 
         Raises:
             InvalidInputError: the level is outside (0, 1 - 1e-9].
@@ -1099,14 +1143,26 @@ class Errors:
     def window_halfwidths(
         self, starts: Steps, stops: Steps, confidence_level: float = 0.95, *, cells: int = 1
     ) -> NDArray[np.float64]:
-        """Return half-widths of sums over steps and ``cells``, in data units."""
+        """Return half-widths of sums over steps and cells, in data units.
+
+        Args:
+            starts: the steps after which sums begin, from 0.
+            stops: the last steps of the sums. The shapes of both are broadcast.
+            confidence_level: coverage of each interval, above 0 and at most 1 - 1e-9.
+            cells: number of cells that are added up.
+        """
         halfwidths = window_halfwidths(
             self.strategy, self.distribution, starts, stops, confidence_level, cells=cells
         )
         return np.asarray(self.in_data_units(halfwidths))
 
     def cell_halfwidth(self, start: int, stop: int, confidence_level: float = 0.95) -> float:
-        """Return the half-width of one cell's interval for steps start + 1 to stop, in data units.
+        """Return the half-width of one cell's interval for some steps, in data units.
+
+        Args:
+            start: the step after which the sum begins, from 0.
+            stop: the last step of the sum.
+            confidence_level: coverage of the interval, above 0 and at most 1 - 1e-9.
 
         Raises:
             InvalidInputError: the level is outside (0, 1 - 1e-9].
@@ -1122,6 +1178,10 @@ class Errors:
         return {}
 
     def in_data_units(self, errors: Any) -> Any:
-        """Convert errors of a cell, in multiples of the resolution, to those of ``of``."""
+        """Convert errors of a cell to errors of the numbers that ``of`` describes.
+
+        Args:
+            errors: a number or an array, in multiples of the resolution.
+        """
         # No other code multiplies an error by the resolution, or by the factor of ``of``.
         return errors * float(self.resolution) * self.of.mean

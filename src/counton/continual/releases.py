@@ -135,10 +135,13 @@ class StepRelease(PublicNumbers):
         object.__setattr__(self, "value", read_only(self.value))
 
     def interval(self, confidence_level: float = 0.95) -> tuple[Any, Any]:
-        """Return the ends of an interval that holds the true value with probability
-        ``confidence_level``.
+        """Return the ends of an interval around the released value.
 
         They have the stream's shape, with one interval for each cell.
+
+        Args:
+            confidence_level: probability with which an interval holds the true value, above 0 and
+                at most 1 - 1e-9.
         """
         half = np.array(self._design.errors.cell_halfwidth(*self.ends, confidence_level))
         low, high = _around(np.asarray(self.value), half)
@@ -165,6 +168,9 @@ class StepRelease(PublicNumbers):
     def since(self, earlier: StepRelease) -> StepRelease:
         """Return the private count of the steps after an earlier release, up to this one.
 
+        Args:
+            earlier: a release of the same stream at an earlier step.
+
         Raises:
             InvalidInputError: ``earlier`` is of another stream, later, or a difference; or the
                 stream does not release totals.
@@ -186,7 +192,12 @@ class StepRelease(PublicNumbers):
         return StepRelease(self.step, self.value - earlier.value, std, terms, both)
 
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design) -> StepRelease:
-        """Return a release of some cells: ``of`` selects values, ``terms`` is their design."""
+        """Return a release of some cells.
+
+        Args:
+            of: function that selects these cells from an array of all values.
+            terms: the design of these cells.
+        """
         if self.between is not None:
             now, earlier = (release.part(of, terms) for release in self.between)
             return now.since(earlier)
@@ -222,6 +233,9 @@ class Releases(PublicNumbers):
         """Return the standard deviation of the noise in data units; see `Counter.std`.
 
         ``steps`` is one for a float, or several for an array; None: all.
+
+        Args:
+            steps: one step for a float, several for an array; None: all of these releases.
 
         Raises:
             InvalidInputError: a step that is not among these.
@@ -275,13 +289,21 @@ class Releases(PublicNumbers):
         return RecentNumbers.of(self, workload)
 
     def interval(self, confidence_level: float = 0.95) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the ends of intervals, each with probability ``confidence_level``, shaped like
-        ``values``."""
+        """Return the ends of intervals around the released values, shaped like ``values``.
+
+        Args:
+            confidence_level: probability with which each interval holds the true value, above 0 and
+                at most 1 - 1e-9.
+        """
         half = self._design.errors.halfwidths(self.steps, confidence_level)
         return _around(self.values, half.reshape(-1, *(1,) * (self.values.ndim - 1)))
 
     def table_columns(self, confidence_level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Return the columns of `table` as arrays."""
+        """Return the columns of `table` as arrays.
+
+        Args:
+            confidence_level: coverage of each interval, above 0 and at most 1 - 1e-9.
+        """
         cells = max(math.prod(self._design.shape), 1)
         about = {"window_index": np.repeat(np.asarray(self.steps), cells)}
         about |= _cells(self._design.shape, len(self.steps))

@@ -304,6 +304,10 @@ def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[LowerBou
     applies, as for guarantees that expire. Without a last step errors are of
     ``design.errors_of.steps`` steps, or of 65,536.
 
+    Args:
+        design: a strategy with its noise and guarantee.
+        metric: "mean" for the root of the mean variance, "max" for the largest standard deviation.
+
     >>> from counton import Counter, Key, ZCDP
     >>> from counton.strategies import NormalisedSqrt
     >>> counter = Counter(NormalisedSqrt(1024), ZCDP(0.5), key=Key.generate(), name="visits")
@@ -339,7 +343,12 @@ def far_from_possible(
 ) -> str:
     """Return a sentence that compares a design's error with lower bounds, "" without any.
 
-    ``of``: the kind of number that has this error, such as "a cell". ``cited``: name sources.
+    Args:
+        design: the design that was compared.
+        factors: what `factors_of_design` returned for the design.
+        metric: the metric of these factors: "mean" or "max".
+        of: the kind of number that has this error, such as "a cell". Default: it is not named.
+        cited: whether to name the sources of the bounds.
 
     >>> from counton import ZCDP, plan
     >>> ranked = plan(1024, ZCDP(0.5))

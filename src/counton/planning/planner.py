@@ -171,7 +171,11 @@ class Plan(Generic[D]):
         return data_frame_of_rows(self.rows())
 
     def head(self, *, full: bool = False) -> Sequence[str]:
-        """Return the lines above the printed table."""
+        """Return the lines above the printed table.
+
+        Args:
+            full: whether all designs are printed below. Subclasses then add lines.
+        """
         return self.words
 
     def foot(self) -> Sequence[str]:
@@ -181,7 +185,9 @@ class Plan(Generic[D]):
     def describe(self, *, full: bool = False) -> str:
         """Return the best errors in words, and a table of the best three designs.
 
-        ``full``: all designs and columns, lower bounds, and the strategies that were left out.
+        Args:
+            full: whether to add all designs and columns, lower bounds, and the strategies that were
+                left out.
 
         >>> from counton import PureDP, plan
         >>> print(plan(52, PureDP("0.5")))
@@ -353,16 +359,24 @@ class StreamPlan(Plan[Design]):
         )
 
     def std(self, steps: Any = None) -> Any:
-        """Return the standard deviation of the best design's releases; see `Errors.std`."""
+        """Return the standard deviation of the best design's releases; see `Errors.std`.
+
+        Args:
+            steps: one step for a float, several for an array. Default: all up to the horizon.
+        """
         return self.best.errors.std(steps)
 
     def halfwidths(
         self, step: int, confidence_level: float = 0.95, *, over: int | None = None
     ) -> dict[str, float]:
-        """Return half-widths at a step with the best design in data units, by the name of the
-        number.
+        """Return half-widths at a step with the best design, by name of the number.
 
-        ``over``: number of the latest steps whose sum is released; None: what the plan releases.
+        They are in data units.
+
+        Args:
+            step: step of the release, from 1.
+            confidence_level: coverage of the interval, above 0 and at most 1 - 1e-9.
+            over: number of the latest steps whose sum is released. Default: what the plan releases.
 
         Raises:
             InvalidInputError: the step or the level is out of range.
@@ -400,6 +414,11 @@ class StreamPlan(Plan[Design]):
     def halfwidth(self, step: int, confidence_level: float = 0.95, name: str = "") -> float:
         """Return the half-width of one number at a step, with the best design, in data units.
 
+        Args:
+            step: step of the release, from 1.
+            confidence_level: coverage of the interval, above 0 and at most 1 - 1e-9.
+            name: name of the number, a key of `halfwidths`. Default: that of a single number.
+
         Raises:
             InvalidInputError: the step or the level is out of range, or there is no number of this
                 name.
@@ -420,6 +439,9 @@ class StreamPlan(Plan[Design]):
         """Return a sentence with the errors at the first, the last, and a worse step.
 
         Up to 65,536 steps are searched for the largest error.
+
+        Args:
+            confidence_level: coverage of the interval, above 0 and at most 1 - 1e-9.
 
         >>> from counton import ZCDP, plan
         >>> plan(365, ZCDP(0.5), series="per-window").in_words()
@@ -470,12 +492,15 @@ class StreamPlan(Plan[Design]):
         )
 
     def least_std(self, metric: Metric | None = None) -> dict[Family, float]:
-        """Return lower bounds on the standard deviation of any strategy's releases, by kind of
-        noise.
+        """Return lower bounds on the standard deviation of releases, by kind of noise.
 
-        They are in data units, of the plan's or another metric, and known if a unit counts in one
-        step alone: for Laplace noise under `PureDP`, for Gaussian noise under `ZCDP` and
-        `ApproxDP`.
+        They hold for every strategy. They are in data units, of the plan's or another metric, and
+        known if a unit counts in one step alone: for Laplace noise under `PureDP`, for Gaussian
+        noise under `ZCDP` and `ApproxDP`.
+
+        Args:
+            metric: "mean" for the root of the mean variance, "max" for the largest standard
+                deviation. Default: the metric of the plan.
 
         >>> from counton import ZCDP, plan
         >>> {name: round(std, 2) for name, std in plan(1024, ZCDP(0.5)).least_std("max").items()}
@@ -502,7 +527,11 @@ class StreamPlan(Plan[Design]):
         return factors_of_design(self.best, self.metric)
 
     def why(self, choice: Design) -> str:
-        """Return how a design's noise was chosen, in words."""
+        """Return how a design's noise was chosen, in words.
+
+        Args:
+            choice: one of the designs of this plan.
+        """
         of = choice.strategy, choice.guarantee, choice.contribution, choice.shape
         return distribution_for(*of).reason
 

@@ -44,7 +44,9 @@ def noise_variance(
     """Return the exact noise variance of each release, rounding included, in squared data units.
 
     Args:
+        strategy: strategy of the stream.
         distribution: the calibrated distribution of a node.
+        steps: one step or an array of steps, from 1 on.
         since: earlier steps: the result is then for the counts of the steps since + 1 .. step.
 
     >>> from counton.base.distributions import DiscreteGaussian

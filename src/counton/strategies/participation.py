@@ -275,6 +275,7 @@ def sensitivities(
     ``2**-lattice_bits`` (1-norm) or their squares.
 
     Args:
+        strategy: strategy of the stream.
         steps: the most steps of the unit; by default 1, or with ``every`` the whole schedule.
         separation: the least distance of any two of these steps.
         every: the distance in a fixed schedule. With steps=3 and every=7, the unit counts in some
@@ -330,6 +331,7 @@ def sensitivity(
     value.
 
     Args:
+        strategy: strategy of the stream.
         p: 1 or 2.
         steps, separation, every: as in `sensitivities`.
 

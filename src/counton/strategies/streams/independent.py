@@ -68,7 +68,13 @@ class Independent(StreamStrategy):
         return tree_structure(self.horizon, (1,))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the number of steps of each window."""
+        """Return the number of steps of each window.
+
+        Args:
+            steps: one step or an array of steps, from 1 on.
+            since: steps from 0 on, broadcast with ``steps``, after which each sum begins. Default:
+                the variance of the releases themselves.
+        """
         first, last = window_ends(self, steps, since)
         return (last - first).astype(np.float64)
 
@@ -77,7 +83,12 @@ class Independent(StreamStrategy):
         return np.asarray((1 - factor ** (2.0 * steps)) / (1 - factor**2))
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return 1."""
+        """Return 1.
+
+        Args:
+            metric: "mean" or "max"; both are equal.
+            of: has no effect.
+        """
         check_metric(metric)
         return 1.0
 

@@ -87,7 +87,11 @@ class NormalisedSqrt(RootStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[NormalisedSqrt, ...]:
-        """Return strategies with fine weights, on short horizons alone, and with coarse ones."""
+        """Return strategies with fine weights, on short horizons alone, and with coarse ones.
+
+        Args:
+            horizon: number of steps that each instance must serve, from 1.
+        """
         coarse = cls(horizon, weight_bits=4)
         fine = cls(horizon)
         if horizon <= 26:
@@ -115,7 +119,11 @@ class NormalisedSqrt(RootStrategy):
         return {}
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes 1, ..., ``step`` in the release; for small horizons only."""
+        """Return the nodes 1, ..., ``step`` in the release; for small horizons only.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
         step = check_step(self, step)
         if step in self._rows:
             return self._rows[step]

@@ -432,7 +432,11 @@ class SqrtToeplitz(RootStrategy):
         super().__init__(_checked_horizon(horizon), 18 if horizon <= _FINER_BEYOND else 20)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes 1 to ``step``, in quadratic time."""
+        """Return the nodes 1 to ``step``, in quadratic time.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
         coefficients = self.root.row(check_step(self, step))
         return tuple(Node(0, k, b) for k, b in enumerate(reversed(coefficients), start=1))
 
@@ -460,6 +464,11 @@ class SqrtToeplitz(RootStrategy):
 
         The time is that of the horizon, times the number of different lengths of windows or of
         different starts, whichever is smaller.
+
+        Args:
+            steps: one step or an array of steps, from 1 on.
+            since: steps from 0 on, broadcast with ``steps``, after which each sum begins. Default:
+                the variance of the releases themselves.
         """
         first, last = window_ends(self, steps, since)
         squares = np.concatenate([[0.0], self._variances])
