@@ -53,7 +53,7 @@ def test_groups_unforeseen_are_counted_in_one_group(request_: Job) -> None:
     assert totals(other) == expected
     assert totals(other.derive(groups=["a", "b"])) == expected
     assert totals(later(request_, 3)) == expected
-    with pytest.raises(StateError, match=r"in groups \(here 1 groups"):
+    with pytest.raises(StateError, match=r"groups \(here 1 groups"):
         run(other.derive(groups="a"))
 
 

@@ -34,7 +34,7 @@ _PHONE_PIXELS = 600
 
 _STYLE = f"""
 body {{ margin: 0; font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; }}
-main {{ max-width: 52em; margin: auto; padding: 1em; }}
+main {{ max-width: 58em; margin: auto; padding: 1em; }}
 h1 {{ font-size: 1.5em; line-height: 1.25; margin: .5em 0; overflow-wrap: anywhere; }}
 h2 {{ font-size: 1.15em; margin: 1.6em 0 .4em; }}
 img {{ max-width: 100%; height: auto; }}
@@ -262,7 +262,7 @@ def _estimate_in_words(table: pl.DataFrame, released: ReleaseData) -> str:
         return "estimate"
     series = table["series"][0]
     if series == CUMULATIVE:
-        return "so far"
+        return "cumulative"
     if series == PER_WINDOW and definition.shows_cells:
         return f"in this {_noun(released)}"
     return "estimate"

@@ -227,6 +227,13 @@ class Average(ClippedValues):
 
         With a private number the mean is a ratio of two estimates, clipped to the bounds; it is
         halfway between the bounds if the released number is not positive.
+
+        Args:
+            cells: the released cells.
+            name: "mean", "sum" or "count"; None: the mean.
+
+        Raises:
+            InvalidInputError: no number has this name, or the mean of no values is asked for.
         """
         measure = "mean" if name is None else name
         if measure not in self.number_names:

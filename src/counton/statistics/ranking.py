@@ -209,12 +209,19 @@ def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumb
 
 
 def ranking_levels(groups: int, k: int, confidence_level: float) -> tuple[float, float]:
-    """Return the probabilities of one group's interval in `rank_largest`: for lower, for upper
-    ends.
+    """Return the probabilities of one group's interval in `rank_largest`.
 
     Both kinds of ends get an equal part of the error probability, which is best if tails fall
-    exponentially. If all groups are shown, both levels are ``level ** (1 / groups)``. Groups have
-    independent noise of one symmetric distribution.
+    exponentially. If all groups are shown, both are ``confidence_level ** (1 / groups)``. Groups
+    have independent noise of one symmetric distribution.
+
+    Args:
+        groups: number of all possible groups, from 1.
+        k: number of groups that are shown, from 1.
+        confidence_level: probability with which all intervals of the ranking hold together.
+
+    Returns:
+        The probability for lower ends, and that for upper ends.
 
     Raises:
         InvalidInputError: there is no group, or the level is outside (0, 1 - 1e-9].
