@@ -54,7 +54,11 @@ class DisplaySelection(NamedTuple):
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> DisplaySelection:
-        """Rebuild the selection from `to_dict`."""
+        """Rebuild the selection from `to_dict`.
+
+        Args:
+            saved: what `to_dict` returned.
+        """
         ask = None if saved["ask"] is None else tuple(saved["ask"])
         return cls(ask, saved["over"], saved["top"], saved.get("room"))
 

@@ -142,7 +142,11 @@ class ReleaseMetadata:
 
     @classmethod
     def of_stream(cls, terms: Design) -> ReleaseMetadata:
-        """Return the description of a stream to which a program passes numbers, not events."""
+        """Return the description of a stream to which a program passes numbers, not events.
+
+        Args:
+            terms: the design of the stream.
+        """
         return cls(
             what="stream",
             statistic=statistic_kept(terms, "stream", None),
@@ -192,13 +196,25 @@ class ReleaseMetadata:
         return None if self.by is None else len(self.domain or ())
 
     def anew_every(self, of: Statistic | None = None) -> str | None:
-        """Return the period, such as "1w", after which each user is counted again, if any."""
+        """Return the period after which each user is counted again, if there is one.
+
+        Args:
+            of: a statistic of the report; None: the statistic of the stream.
+
+        Returns:
+            Text such as "1w"; None if each user counts once in the stream, or if users are not
+            counted.
+        """
         return period_anew(
             self.inner if of is None else of, self.contribution_rule.contribution_period
         )
 
     def anew(self, of: Statistic | None = None) -> str | None:
-        """Return that period as a word, such as "week"."""
+        """Return the period of `anew_every` as a word, such as "week".
+
+        Args:
+            of: as in `anew_every`.
+        """
         period = self.anew_every(of)
         return None if period is None else PERIODS.get(period, f"period of {period}")
 
@@ -285,6 +301,10 @@ class ReleaseMetadata:
     @classmethod
     def of(cls, terms: Design, public: Mapping[str, Any]) -> ReleaseMetadata:
         """Rebuild a description from the design of its stream and the result of `public`.
+
+        Args:
+            terms: the design of the stream.
+            public: the JSON values that `public` returned, as a released file has them.
 
         Raises:
             InvalidInputError: a field that must be a text, or one of some words, is not.

@@ -174,6 +174,9 @@ class Release:
         A statistic that is computed from the cells of another answers the questions that the other
         does.
 
+        Args:
+            name: name of the statistic in the report.
+
         Raises:
             InvalidInputError: the release is not a report, or has no statistic of this name.
         """
@@ -231,7 +234,11 @@ class Release:
         return type(self)(selected)
 
     def at(self, level: float) -> Self:
-        """Return the same numbers with intervals of another level.
+        """Return the same numbers with intervals of another confidence level.
+
+        Args:
+            level: probability with which an interval holds its true value, above 0 and at most 1 -
+                1e-9.
 
         Raises:
             InvalidInputError: a level outside (0, 1 - 1e-9].
@@ -286,13 +293,30 @@ class Release:
         """Estimate the number of one group divided by that of another; see `difference`.
 
         The interval is Fieller's: it is unbounded if the divisor may be 0.
+
+        Args:
+            groups: the dividend, as in `difference`.
+            other: the divisor.
+            steps, other_steps, of, beside, at_once: as in `difference`.
+
+        Raises:
+            InvalidInputError: as for `difference`.
         """
         _refuse_unknown("ratio", options, Comparison)
         return self._two(shifted_ratio, "over", groups, other, **options)
 
     @with_keywords(Comparison, {"at_once": 1})
     def change(self, groups: Groups, other: Groups, **options: Unpack[Comparison]) -> Answer:
-        """Estimate by how many per cent one group's number is above another's; see `ratio`."""
+        """Estimate by how many per cent one group's number is above another's; see `ratio`.
+
+        Args:
+            groups: the number that changed, as in `difference`.
+            other: the number that is 100 per cent.
+            steps, other_steps, of, beside, at_once: as in `difference`.
+
+        Raises:
+            InvalidInputError: as for `difference`.
+        """
         _refuse_unknown("change", options, Comparison)
         change = self._two(
             lambda above, below: shifted_ratio(above, below, 100.0, -100.0),
@@ -347,6 +371,9 @@ class Release:
 
         The share of a count is between 0 and 1. The sentence states it in per cent.
 
+        Args:
+            groups, steps, of, at_once: as in `difference`.
+
         Raises:
             InvalidInputError: as for `difference`; or one user may count in several groups, so that
                 the number of users of all groups is not known.
@@ -384,7 +411,15 @@ class Release:
         of: str | None = None,
         at_once: int = 1,
     ) -> Answer:
-        """Estimate a weighted sum over groups; weights may be negative; see `difference`."""
+        """Estimate a weighted sum over groups; see `difference`.
+
+        Args:
+            weights: the weight of each group, which may be negative.
+            steps, of, at_once: as in `difference`.
+
+        Raises:
+            InvalidInputError: as for `difference`.
+        """
         words = " + ".join(
             f"{weight:g} {_question_in_words(self.numbers, groups, of)}"
             for groups, weight in weights.items()
@@ -465,7 +500,14 @@ class Release:
     def total(
         self, groups: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
     ) -> Answer:
-        """Estimate the number of one or several groups together; see `difference`."""
+        """Estimate the number of one or several groups together; see `difference`.
+
+        Args:
+            groups, steps, of, at_once: as in `difference`.
+
+        Raises:
+            InvalidInputError: as for `difference`.
+        """
         estimate = self.numbers.number_of(groups, steps, of)
         words = _question_in_words(self.numbers, groups, of)
         return self._answer(estimate, words, steps, at_once)
@@ -520,6 +562,9 @@ class Release:
         from the frame, and from any table that keeps the metadata of its columns (Parquet by Spark,
         Delta). Released rows never change.
 
+        Args:
+            session: the session of Spark in which the frame is made.
+
         Raises:
             MissingDependencyError: PySpark is not installed.
 
@@ -546,9 +591,10 @@ class Release:
     def methods(self, *, full: bool = False) -> str:
         """Return the text on methods that a publication prints with these numbers.
 
-        It has about five sentences for all readers or, with ``full``, the complete account for
-        specialists: unit, neighbouring datasets, guarantee, attacker, error, mechanism, what is not
-        protected, and sources.
+        Args:
+            full: False for about five sentences for all readers. True for the complete account for
+                specialists: unit, neighbouring datasets, guarantee, attacker, error, mechanism,
+                what is not protected, and sources.
         """
         from counton.continual.methods import methods
 

@@ -136,7 +136,10 @@ def merge_text(released: Release, table: str, rows: str = "released") -> str:
     A row is known by step, group and other names. Released rows never change, so none is updated,
     and a repeated statement does nothing.
 
-    ``table`` has the columns of `Release.to_spark`, the view ``rows`` those to add.
+    Args:
+        released: the release whose rows are added.
+        table: name of the table. It has the columns of `Release.to_spark`, and is not quoted.
+        rows: name of the temporary view that holds the rows to add.
 
     Example::
 

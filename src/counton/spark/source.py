@@ -188,6 +188,13 @@ class SparkSource(RemoteRows):
         """Return the rows that could count, with windows and groups.
 
         The same pass adds up all rows for `cells`, unless groups are found in the data.
+
+        Args:
+            mapping: the columns of the input, and how they become windows, groups and values.
+            domain: the declared groups; None: there are none.
+
+        Raises:
+            InvalidInputError: a column is missing.
         """
         declared = None if mapping.unlisted_groups == "discover" else domain
         columns = mapping.columns.names
