@@ -141,10 +141,10 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
     """
     counts = result.confidential_counts()
     others = counts.rows.quarantined - newly_quarantined
-    known = f" ({others:,} more were set aside by earlier runs)" if others > 0 else ""
+    set_aside = f" ({others:,} more were set aside by earlier runs)" if others > 0 else ""
     of_rows = [
         ("rows with a missing value, not counted", counts.rows.missing),
-        (f"rows that cannot be read, set aside{known}", newly_quarantined),
+        (f"rows that cannot be read, set aside{set_aside}", newly_quarantined),
         ("rows beyond their user's limit, not counted", counts.input.choice.beyond_bound),
     ]
     missing = (

@@ -402,8 +402,8 @@ class StreamPlan(Plan[Design]):
     def _recent_halfwidths(self, step: int, confidence_level: float) -> dict[str, float]:
         """Return half-widths of the workload's numbers at a step, by name."""
         if self.own_halfwidths is None:
-            found = self.best.errors.recent_halfwidths([step], confidence_level)
-            return {name: float(half[0]) for name, half in found.items()}
+            by_name = self.best.errors.recent_halfwidths([step], confidence_level)
+            return {name: float(half[0]) for name, half in by_name.items()}
         halfwidths: dict[str, float] = {}
         for part in () if self.workload is None else self.workload.parts:
             over = step if part.width is None else part.width
@@ -635,8 +635,8 @@ def ranked_designs(
     out."""
     listed = None if strategies is None else [*strategies]
     names_asked = {strategy for strategy in listed or () if isinstance(strategy, str)}
-    known = names.FAMILIES if workload is None else {**names.FAMILIES, **names.RECENT_FAMILIES}
-    _check_names(names_asked, known)
+    families = names.FAMILIES if workload is None else {**names.FAMILIES, **names.RECENT_FAMILIES}
+    _check_names(names_asked, families)
     check_metric(metric, release)
     if horizon is None:
         if expected_windows is None:
@@ -673,7 +673,7 @@ def ranked_designs(
             # Noise that is too wide for this strategy may not be for another one.
             with suppress(InvalidInputError):
                 return [design(best.strategy_family, strategy)], []
-    families_asked = {family.words for name in names_asked for family in known.get(name, ())}
+    families_asked = {family.words for name in names_asked for family in families.get(name, ())}
     ranks = listed is None or "auto" in names_asked
     published = names.PUBLISHED in names_asked
     norms = tuple(NORMS[family] for family in guarantee.families)
@@ -1087,7 +1087,10 @@ def _for_workload(
     if horizon is not None:
         alone = (catalogue.Independent(horizon),)
         contenders.append(_Contenders(names.INDEPENDENT.words, alone))
-    if compares_totals(workload, horizon, expected_windows):
+    if horizon is None and norms == (1,):
+        # Laplace noise without a last step has no strategy for these sums: they are derived.
+        contenders.append(_Contenders(names.EPOCHS.words, (catalogue.Epochs(),)))
+    elif compares_totals(workload, horizon, expected_windows):
         if horizon is None:
             contenders += _endless("totals", norms, metric, expected_windows)
         else:

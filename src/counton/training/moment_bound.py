@@ -223,7 +223,7 @@ class _Compared:
         return float(self.masses @ loss(self.values, variance, epsilon)) + self.beyond
 
 
-class _Known(NamedTuple):
+class _MeanFacts(NamedTuple):
     """What is known of A at one scale of the noise.
 
     Attributes:
@@ -296,7 +296,7 @@ class _Class:
         """
         rest = scale * self.rest
         edges = np.expm1(rest)
-        known = _Known(
+        facts = _MeanFacts(
             moments=_moments_of_edges(edges, _complete_graphs(edges)),
             rounding=_ROUNDING * _magnitudes(edges),
             variance=scale * (self.shared + self.largest),
@@ -305,26 +305,26 @@ class _Class:
             log_width=math.sqrt(max(float(rest.mean()), 0.0)),
         )
         return (
-            _bound(excess, known, scale * self.shared, epsilon),
-            _bound(shortfall, known, scale * self.shared, epsilon),
+            _bound(excess, facts, scale * self.shared, epsilon),
+            _bound(shortfall, facts, scale * self.shared, epsilon),
         )
 
 
-def _bound(loss: _Loss, known: _Known, shared: float, epsilon: float) -> float:
+def _bound(loss: _Loss, facts: _MeanFacts, shared: float, epsilon: float) -> float:
     """Return a bound of E F(A): the least of the comparison's and the linear program's."""
-    by_comparison = min(each.mean_of(loss, shared, epsilon) for each in known.compared)
-    spread = math.sqrt(known.moments[2])
+    by_comparison = min(each.mean_of(loss, shared, epsilon) for each in facts.compared)
+    spread = math.sqrt(facts.moments[2])
     scale = max(float(loss(np.ones(1), shared, epsilon)[0]), by_comparison / 100)
     if scale <= 0 or spread <= 0:
         return by_comparison
-    last = math.exp(epsilon + 8 * math.sqrt(known.variance) + known.variance)
+    last = math.exp(epsilon + 8 * math.sqrt(facts.variance) + facts.variance)
     ends = np.geomspace(1 + spread, last + 2 * spread, 200)
-    tails = known.above(ends)
+    tails = facts.above(ends)
     end = min(int(np.searchsorted(-tails, -_TAIL * scale)), len(ends) - 1)
     # The slope of the excess is at most 1, so what lies above the end adds at most the tail there.
     # The shortfall falls.
     cut_off = float(tails[end]) if loss is excess else 0.0
-    program = _Program(loss, shared, epsilon, known, float(ends[end]), scale)
+    program = _Program(loss, shared, epsilon, facts, float(ends[end]), scale)
     return min(by_comparison, program.solve() + cut_off)
 
 
@@ -336,7 +336,7 @@ class _Program:
         loss: _Loss,
         shared: float,
         epsilon: float,
-        known: _Known,
+        facts: _MeanFacts,
         end: float,
         scale: float,
     ) -> None:
@@ -346,20 +346,20 @@ class _Program:
             loss: the convex function F, with its parameters.
             shared: variance of the shared factor.
             epsilon: epsilon of the guarantee.
-            known: what is known of A.
+            facts: what is known of A.
             end: the largest number at which F is compared; from there on F counts as constant.
             scale: size of the bound; the program's numbers are divided by it.
         """
         self.scale = scale
-        self.spread = math.sqrt(known.moments[2])
+        self.spread = math.sqrt(facts.moments[2])
         self.grid = self._make_grid(lambda at: loss(at, shared, epsilon), end)
         self.knots = self.grid[:: max(1, len(self.grid) // _KNOTS)]
         self.values = loss(self.grid, shared, epsilon) / scale
-        self.above = known.above(self.knots)
-        self.below = known.below(self.knots)
+        self.above = facts.above(self.knots)
+        self.below = facts.below(self.knots)
         units = self.spread ** np.arange(5)
-        self.moments = known.moments / units
-        self.rounding = known.rounding / units
+        self.moments = facts.moments / units
+        self.rounding = facts.rounding / units
 
     def _make_grid(self, loss: Callable[[Floats], Floats], end: float) -> Floats:
         """Return points that are dense where the loss bends, or where A is likely."""
