@@ -238,3 +238,14 @@ def test_plans_state_how_far_from_the_bound_they_are() -> None:
         assert result.least_std()["gaussian"] == pytest.approx(gaussian.at_least)
     laplace = plan(365, LAPLACE, workload=Rolling(28)).factors
     assert laplace[0].factor > 1.5
+
+
+def test_endless_laplace_streams_derive_sums_from_totals() -> None:
+    result = plan(None, LAPLACE, workload=Rolling(7), expected_windows=500)
+    assert result.best.strategy_family == "epochs"
+    stops = np.arange(1, 501)
+    totals = plan(None, LAPLACE, expected_windows=500).best.errors
+    stds = totals.window_std(np.maximum(stops - 7, 0), stops)
+    assert result.best.errors.mean_std == pytest.approx(float(np.sqrt((stds**2).mean())))
+    with pytest.raises(InvalidInputError, match="no strategy"):
+        plan(None, LAPLACE, workload=Decayed(7))

@@ -500,6 +500,8 @@ class Counter:
         """Continue the stream of ``saved``, the bytes of `checkpoint`, as if never interrupted.
 
         Args:
+            saved: the bytes that `checkpoint` returned. They are secret.
+            key: the key with which the stream was started.
             strategy: only if it is not one of counton's own.
 
         Raises:

@@ -228,6 +228,7 @@ class Design(Generic[S]):
         """Rebuild a design from the result of `to_dict`.
 
         Args:
+            saved: what `to_dict` returned.
             strategy: only if it is not one of counton's own.
 
         Raises:

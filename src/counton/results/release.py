@@ -158,6 +158,7 @@ class Release:
         """Return a release of only some steps and some groups; None: all.
 
         Args:
+            steps: consecutive released steps, from 1; None: all.
             groups: in the wanted order.
 
         Raises:

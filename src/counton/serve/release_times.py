@@ -66,6 +66,7 @@ def run(
     """Count rows of batches, and release the windows that have ended.
 
     Args:
+        served: the job of the service, with its stream.
         parts: the rows; none: windows are released in which nothing happened.
         now: the time up to which windows are released.
         also: function that writes more into the transaction that counts the rows.

@@ -152,7 +152,12 @@ class MicroBatch(Rows):
 
 
 class SparkSource(RemoteRows):
-    """The rows of a Spark frame, which executors read."""
+    """The rows of a Spark frame, which executors read.
+
+    Args:
+        frame: the rows.
+        batch: the batch of a streaming query that the rows are; None: a table.
+    """
 
     def __init__(self, frame: DataFrame, batch: MicroBatch | None = None) -> None:
         rows = SparkRows(frame, "" if batch is None else batch.digest())

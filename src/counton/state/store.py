@@ -94,6 +94,7 @@ class Store(Closing):
         """Return a reader of a stream, without becoming its writer.
 
         Args:
+            name: name of the stream.
             key: where the key is kept; it is read only where it is needed.
 
         Raises:
@@ -133,6 +134,7 @@ class Store(Closing):
         its current writer has to open it again. Needs no key.
 
         Args:
+            name: name of the stream.
             details: function that returns the new facts, given the number of released steps.
 
         Returns:

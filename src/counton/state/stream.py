@@ -375,6 +375,7 @@ class Stream(JournalReader, Closing):
         any, and store the rest.
 
         Args:
+            addition: inputs of new steps, and what else the run stores.
             also: function called in the same transaction, before the commit; its exception undoes
                 all.
 

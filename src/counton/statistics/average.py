@@ -58,6 +58,7 @@ class Average(ClippedValues):
 
     Args:
         lower, upper: multiples of ``resolution``.
+        resolution: the grid on which values are rounded. A finer one has smaller rounding errors.
         number: the public number of values in each step: only their sum is released, and
             neighbouring datasets differ in one value that is replaced. None: the number is private,
             and one value is added or removed.

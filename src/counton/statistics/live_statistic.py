@@ -142,12 +142,15 @@ class RunningStatistic:
         """Begin a stream of a statistic.
 
         Args:
+            statistic: what is counted.
+            horizon: number of steps; needed only without ``strategy``, which has its own.
             guarantee: for all releases together.
             key: never start two streams with one key and one name.
+            name: name of the stream.
             strategy: None: the planner's choice.
             batched: True if a step may have any number of events (`release_batch`). Otherwise it
-                has at most one, and exactly one letter; pass `None` for a missing event, because
-                all others must stay in their steps.
+                has at most one, and exactly one letter. Call `release_batch` with no events for a
+                missing one, because all others must stay in their steps. Graphs also take `None`.
 
         Raises:
             InvalidInputError: an argument is missing or out of range.

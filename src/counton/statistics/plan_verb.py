@@ -66,6 +66,7 @@ def plan(
             ``delta``, or ``rho``.
         metric: rank strategies by the mean variance of all steps, or by the largest.
         contribution: the bound on one unit's change; default: one count, added or removed.
+        shape: shape of one step's input, as in `Counter`; by default a single number.
         strategies: the strategies or names of kinds to rank; None: all. "kary-paper" is the kind
             exactly as its paper states it, "published" all kinds that refereed papers describe.
         epsilon, delta, rho: with ``margin_of_error``, ``delta`` alone asks for approximate privacy.

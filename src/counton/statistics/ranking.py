@@ -87,8 +87,11 @@ def rank_largest(
     not if k other released counts are above c + w.
 
     Args:
+        names: names of the groups, in the order of ``values``.
+        values: released counts, one for each group.
         halfwidth: largest amount by which released counts of all possible groups may exceed true
             counts: the half-width at the first level of `ranking_levels`.
+        k: number of groups to show, from 1.
         upward: largest amount by which true counts of the k truly largest groups may exceed
             released counts: the half-width at the second level of `ranking_levels`; None:
             ``halfwidth``.

@@ -42,6 +42,7 @@ class Reach(UsersByRank):
 
     Args:
         at_least: the thresholds.
+        unit: the word for one user.
 
     Raises:
         InvalidInputError: no thresholds or more than 16, or a threshold that is not a whole number

@@ -204,8 +204,9 @@ class Report(AccumulatorStatistic):
             then names the group.
         shares: how the budget is divided among the statistics; by default equally.
         size: public number of rows at the last step, with which the stream was planned.
-        most: the largest number of rows of one person that count.
+        most: the largest number of rows of one user that count.
         weights: of each measured statistic; None: `resolve_parameters` chooses them.
+        unit: the word for one row.
 
     Raises:
         InvalidInputError: a statistic needs its rows in order, or protects something else than one

@@ -74,6 +74,7 @@ class Exact(ABC):
         """Count the events of consecutive steps, or none of them.
 
         Args:
+            events: the events of these steps, in the order in which they happened.
             stops: for each step the number of events up to its end.
 
         Returns:

@@ -68,6 +68,8 @@ class TopK(AccumulatorStatistic):
         groups: names of all possible groups.
         k: number of groups to show.
         cells: largest number of groups in which one event counts.
+        neighbours: "add_remove": one event is present or absent. "replace": its group changes.
+        unit: the word for one event.
 
     Raises:
         InvalidInputError: names that are not texts, or occur twice; or a number out of range.
