@@ -545,8 +545,8 @@ def revisions_in(revise: str, every: str) -> int:
     Raises:
         InvalidInputError: not a length, less than a window, or not a whole number of windows.
 
-    >>> revisions_in("14d", "1d"), revisions_in("2w", "1d"), revisions_in("2d", "1h"),
-    revisions_in("6mo", "3mo") (14, 14, 48, 2)
+    >>> revisions_in("14d", "1d"), revisions_in("2d", "1h"), revisions_in("6mo", "3mo")
+    (14, 48, 2)
     """
     matches = [LENGTH.fullmatch(length) for length in (revise, every)]
     if matches[0] is None or matches[1] is None:
