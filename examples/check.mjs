@@ -101,7 +101,7 @@ function lawOf(told) { // the width in integers of the noise
     : ["gaussian", Fraction.of(told.sigma_squared).over(unit.times(unit))];
 }
 
-const ARRAYS = new Set(["name", "amplitudes", "matrix", "formula", "node_weights"]);
+const ARRAYS = new Set(["name", "amplitudes", "matrix", "formula", "node_weights", "series"]);
 const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 const withoutArrays = (value) => !isObject(value) ? value : Object.fromEntries(
   Object.entries(value).filter(([name]) => !ARRAYS.has(name)).map(([k, v]) => [k, withoutArrays(v)]),
@@ -582,6 +582,37 @@ class NormalisedSqrt extends Root {
   }
 }
 
+class BandedRoot extends Strategy {
+  places = 10n;
+  static async of({ horizon = null, weight_bits: more = 0, series_bits: bits, series, coefficients }) {
+    const made = new BandedRoot();
+    made.series = await integers(series, coefficients);
+    return Object.assign(made, { horizon, more: BigInt(more), bits: BigInt(bits) });
+  }
+  weights(last) {
+    if (!this.more) return Array(last).fill(1n);
+    let total = 0n;
+    const squares = this.series.map((one) => (total += one ** 2n));
+    const all = 4n ** (this.bits + this.more + 1n);
+    return range(1, last + 1).map((step) => {
+      const left = Math.min(this.horizon - step, squares.length - 1);
+      return (root(all / squares[left]) + 1n) / 2n;
+    });
+  }
+  noise(z, last) {
+    const [weights, counts, half] = [this.weights(last), [], (1n << this.bits) >> 1n];
+    const finer = this.more ? 0n : 10n;
+    let total = 0n;
+    return range(1, last + 1).map((step) => {
+      const past = sum(range(1, Math.min(step, this.series.length)).map((k) => this.series[k] * counts[step - k]));
+      counts[step] = (z(0, step) << finer) - ((past + half) >> this.bits);
+      const weight = weights[step - 1];
+      total += this.more ? floorDiv((counts[step] << 10n) + (weight >> 1n), weight) : counts[step];
+      return (total + half) >> this.bits;
+    });
+  }
+}
+
 class GrowingSquareRoot extends Root {
   constructor({ weight_bits: more = 18, even = null }) {
     super();
@@ -858,6 +889,7 @@ const strategyOf = (told) => {
   if (told.strategy === "Solved") return LeastSquares.of(told);
   if (told.strategy === "Octave") return Octave.of(told);
   if (told.strategy === "Factorisation") return factorisation(told);
+  if (told.strategy.endsWith("BandedRoot")) return BandedRoot.of(told);
   if (told.strategy === "WindowVersions") return WindowVersions.of(told);
   return new STRATEGIES[told.strategy](told);
 };

@@ -50,7 +50,7 @@ def run_spark(folder: str, workers: int = 2) -> None:
     print(f"{frame.count():,} departures, counted in {workers} processes")
     with counton_spark.run(batch, frame) as outcome:
         print(
-            f"{outcome.after:,} hours of {len(outcome.spec.description().groups)} carriers released"
+            f"{outcome.after:,} hours of {len(outcome.spec.metadata().groups)} carriers released"
         )
     print(pl.read_parquet(target / "spark.parquet").tail(5))
 

@@ -157,7 +157,7 @@ def without_arrays(strategy: Any) -> Any:
     """
     if not isinstance(strategy, dict):
         return strategy
-    left_out = ("name", "amplitudes", "matrix", "formula", "node_weights")
+    left_out = ("name", "amplitudes", "matrix", "formula", "node_weights", "series")
     return {k: without_arrays(v) for k, v in strategy.items() if k not in left_out}
 
 
@@ -1029,6 +1029,72 @@ class NormalisedSqrt(Root):
         return [(math.isqrt(4 ** (self.bits + 1) // one) + 1) // 2 for one in squares[:last]]
 
 
+class EndlessBandedRoot(Strategy):
+    """Sums over recent steps: item i enters the nodes i, i + 1, ... with the weights c_0, c_1, ...
+
+    The weights may be negative. Counts of single steps are estimated by a recursion, in which each
+    estimate is rounded to a grid; adding a multiple of the grid before or after rounding gives the
+    same result. Releases are running totals of the estimates.
+    """
+
+    places = 10
+
+    def __init__(
+        self, series: str, coefficients: int, series_bits: int, series_sha256: str
+    ) -> None:
+        self._series = integers(series, coefficients)
+        check_digest(self._series, series_sha256)
+        self._bits = self.bits = series_bits
+
+    def _weights(self, last: int) -> list[int]:
+        return [1] * last
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        weight = self._weights(step)[-1]
+        found = {(0, step + k): weight * one for k, one in enumerate(self._series)}
+        return {node: one for node, one in found.items() if one and node[1] <= last}
+
+    def _noise(self, z: Draws, last: int) -> list[int]:
+        weights = self._weights(last)
+        weighted = self.bits > self._bits
+        finer = 0 if weighted else 10  # further bits of the recursion, or of the quotients
+        counts: list[int] = []
+        found = []
+        total = 0
+        for step in range(1, last + 1):
+            terms = zip(self._series[1:], reversed(counts), strict=False)
+            past = sum(one * before for one, before in terms)
+            half = 1 << self._bits >> 1
+            counts.append((z(0, step) << finer) - ((past + half) >> self._bits))
+            weight = weights[step - 1]
+            total += (
+                ((counts[-1] << 10 - finer) + (weight >> 1)) // weight if weighted else counts[-1]
+            )
+            found.append((total + (1 << self._bits >> 1)) >> self._bits)
+        return found
+
+
+class BandedRoot(EndlessBandedRoot):
+    """The same up to a horizon; a step's weight is 1 / (norm of its column before), rounded."""
+
+    def __init__(self, horizon: int, weight_bits: int, **series: Any) -> None:
+        super().__init__(**series)
+        self._horizon = horizon
+        self._weight_bits = weight_bits
+        self.bits += weight_bits
+
+    def _weights(self, last: int) -> list[int]:
+        if not self._weight_bits:
+            return [1] * last
+        squares = [*accumulate(one**2 for one in self._series)]
+        left = [min(self._horizon - step, len(squares) - 1) for step in range(1, last + 1)]
+        # 2^bits / sqrt(s): the largest w with (2 w - 1)^2 s <= 4^(bits + 1)
+        return [(math.isqrt(4 ** (self.bits + 1) // squares[at]) + 1) // 2 for at in left]
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        return super().column(step, self._horizon)
+
+
 class GrowingSquareRoot(Root):
     """The square-root strategy for streams without a last step: later nodes have wider noise.
 
@@ -1494,6 +1560,7 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {"Solved": LeastSquares} | {
     for kind in (
         KAry, Binary, SmoothBinary, Independent, Expiring, HonakerOnline, LookAhead, Epochs, Octave,
         Factorisation, SqrtToeplitz, NormalisedSqrt, GrowingSquareRoot, GrowingCascade,
+        BandedRoot, EndlessBandedRoot,
         WindowVersions, AsOf,
     )
 }  # fmt: skip

@@ -39,7 +39,9 @@ from counton.privacy import (
 )
 from counton.strategies import (
     AsOf,
+    BandedRoot,
     Binary,
+    EndlessBandedRoot,
     Expiring,
     Independent,
     KAry,
@@ -76,7 +78,7 @@ _HATS = {
     "horizon": 40,
 }
 #: Those that stand at the end, since the number of an answer is part of it, or begin no stream.
-_LATER = (WindowVersions, AsOf)
+_LATER = (WindowVersions, AsOf, BandedRoot, EndlessBandedRoot)
 
 
 class Case(NamedTuple):
@@ -147,6 +149,9 @@ def cases() -> Iterator[Case]:
     several = WindowVersions.examples(_HORIZON)
     yield Case("WindowVersions", several[0], PureDP(1), _VALUES, (2,))
     yield Case("WindowVersions", several[2], ZCDP("0.5"))
+    for root in BandedRoot.examples(_HORIZON)[:2]:
+        yield Case("BandedRoot", root, ZCDP("0.5"), _VALUES, (2,))
+    yield Case("EndlessBandedRoot", EndlessBandedRoot.examples(_HORIZON)[0], PureDP(1), steps=30)
 
 
 def has_pure_noise(strategy: StreamStrategy) -> bool:

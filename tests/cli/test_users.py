@@ -289,6 +289,6 @@ def test_rows_that_were_counted_long_ago_are_not_called_left_out(place: Any) -> 
     assert "rows over 35 days old, or of an erased period, not counted now" in told
     assert "(earlier runs may have counted them): 10" in told
     assert "not counted: 10" not in told
-    shown = re.search(r"March 2013 +(\d+) ", done.out)
+    shown = re.search(r"March 2013 +(\d+)", done.out)
     assert shown is not None
     assert shown[1] == "12"  # all of them, each once

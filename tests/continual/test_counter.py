@@ -391,6 +391,20 @@ def test_every_integer_type_and_layout_gives_the_same_bits(dtype: str) -> None:
         assert (stream.release_many(form).values == expected).all()
 
 
+def test_release_of_int_equals_release_of_array() -> None:
+    """A count that is an int of Python is released without arrays."""
+    key = Key.generate()
+    of_ints, of_arrays = (Counter(Binary(200), PureDP(1), key=key, name="a") for _ in range(2))
+    for count in [3, 0, 2**40, *range(100)]:
+        release = of_ints.release(count)
+        other = of_arrays.release(np.array(count))
+        assert (release.step, release.value, release.std) == (other.step, other.value, other.std)
+        assert type(release.value) is type(other.value)
+        assert of_ints.checkpoint() == of_arrays.checkpoint()
+    resumed = Counter.resume(of_ints.checkpoint(), key=key)
+    assert resumed.release(5).value == of_arrays.release(np.array(5)).value
+
+
 @pytest.mark.parametrize("shape", [(), (3,), (40,)], ids=str)
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=name)
 def test_writing_into_inputs_changes_nothing_later_and_outputs_are_read_only(

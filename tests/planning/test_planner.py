@@ -13,11 +13,11 @@ from in_turn import in_turn
 from keys import chosen_key
 from numpy.typing import NDArray
 
-from counton import Counter, Key, plan, plan_cells
+from counton import Counter, Key, Rolling, plan, plan_cells
 from counton.base.errors import InvalidInputError
 from counton.base.exact import figures_above
 from counton.base.series import PlannedSeries
-from counton.base.strategy_names import FAMILIES, PAPERS
+from counton.base.strategy_names import FAMILIES, PAPERS, RECENT_FAMILIES
 from counton.continual.node_distribution import distribution_for
 from counton.planning import planner
 from counton.planning.planner import MOST_HELD
@@ -721,6 +721,9 @@ def test_every_kind_that_is_ranked_has_a_name_and_every_name_a_kind() -> None:
     ranked = {group.family.words for group in (*planner._BOTH, *planner._WINDOWS)}
     endless = plan(None, ZCDP(1), expected_windows=100), plan(None, PureDP(1), expected_windows=100)
     ranked |= {choice.strategy_family for each in endless for choice in each}
+    recent = plan(100, ZCDP(1), workload=Rolling(20)), plan(100, PureDP(1), workload=Rolling(20))
+    of_recent = {choice.strategy_family for each in recent for choice in each} - ranked
+    assert of_recent == {kind.words for kinds in RECENT_FAMILIES.values() for kind in kinds}
     assert ranked == {kind.words for kinds in FAMILIES.values() for kind in kinds}
     assert all(kind.name == name for name, kinds in FAMILIES.items() for kind in kinds)
 

@@ -47,7 +47,7 @@ def asked(release: Any, loss: dict[str, Fraction], *, simple: bool = True) -> Re
         simple=simple,
         **loss,  # type: ignore[arg-type]
     )
-    return plan_stream(request).description()
+    return plan_stream(request).metadata()
 
 
 def zeros_released(

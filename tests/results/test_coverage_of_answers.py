@@ -178,7 +178,7 @@ def _known_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 def shares(name: str, exact: Release, like: Release) -> dict[str, float]:
     """Of each question the share of intervals that hold the truth."""
     case = CASES[name]
-    assert exact.numbers.definition.statistic == like.numbers.definition.statistic
+    assert exact.numbers.metadata.statistic == like.numbers.metadata.statistic
     drawn = simulate(like.at(LEVEL), numbers_of(name, exact), RELEASES)
     if case.part is not None:
         exact = exact.part(case.part)

@@ -74,7 +74,7 @@ def test_another_level_computes_its_own_errors(tmp_path: Path) -> None:
 def test_a_level_out_of_range_is_refused_when_a_release_is_made(tmp_path: Path) -> None:
     numbers = released(tmp_path, 3).numbers
     with pytest.raises(InvalidInputError, match="level"):
-        ReleaseData.of(numbers.definition, numbers.design, np.zeros((2, 1), np.int64), 1.5)
+        ReleaseData.of(numbers.metadata, numbers.design, np.zeros((2, 1), np.int64), 1.5)
     with pytest.raises(InvalidInputError, match="level"):
         released(tmp_path, 3, confidence_level=1.5)
     with pytest.raises(InvalidInputError, match="level"):

@@ -97,9 +97,9 @@ class Stream(NamedTuple):
 
     def released(self, part: str, values: Floats) -> Release:
         """What is read of these values."""
-        definition = self.definition
+        definition = self.metadata
         terms = self.design
-        statistic = self.definition.statistic
+        statistic = self.metadata.statistic
         shaped = values.reshape(len(values), *terms.shape)
         if statistic.additive:
             flat = shaped.reshape(len(values), -1)
@@ -117,7 +117,7 @@ def defined(name: str) -> ReleaseMetadata:
     return plan_stream(Job(
         name, "e.csv", "s.db", time="at", every="1d", start="2024-03-01", windows=STEPS,
         epsilon=1, strategy="binary", simple=False, **ALONE[name],
-    )).description()  # fmt: skip
+    )).metadata()  # fmt: skip
 
 
 @cache
@@ -125,7 +125,7 @@ def stream_of(name: str, kind: str) -> Stream:
     strategy, guarantee = STRATEGIES[kind]
     definition = replace(defined(name), strategy=strategy, guarantee=guarantee)
     statistic = definition.statistic
-    shape = shape_of(statistic, None if definition.by is None else len(definition.groups))
+    shape = shape_of(statistic, None if definition.group_by is None else len(definition.groups))
     parts = {"": slice(None)}
     if isinstance(report := inner_of(statistic), Report):
         weights = {one: 2 + 3 * at for at, one in enumerate(report.measured_ones)}

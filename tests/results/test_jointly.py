@@ -31,7 +31,7 @@ def zeros(release: Any, loss: dict[str, Any]) -> Release:
         series=release, simple=True, **loss,
     )  # fmt: skip
     spec = plan_stream(request)
-    definition = spec.description()
+    definition = spec.metadata()
     counter = Counter(
         definition.strategy, definition.guarantee, key=chosen_key(), name="t",
         shape=spec.shape,

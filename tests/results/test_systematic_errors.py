@@ -162,7 +162,7 @@ def test_a_description_says_what_its_numbers_leave_out(
     more = DROPS if drops else {"unlisted_groups": "drop"} if what == "contingency" else {}
     asked = job(tmp_path, what, {**OPTIONS[option], **more})
     with run(asked) as outcome:
-        definition = outcome.spec.description()
+        definition = outcome.spec.metadata()
         design = outcome.read().numbers.design
         lines = systematic_errors(definition)
     assert lines == expected(what, option, dropped=bool(more))
@@ -173,7 +173,7 @@ def test_a_description_says_what_its_numbers_leave_out(
     other.mkdir()
     rows = ROWS.with_columns(paid=pl.lit(5), reader=pl.col("row"), branch=pl.lit("north"))
     with run(job(other, what, {**OPTIONS[option], **more}, rows)) as outcome:
-        assert systematic_errors(outcome.spec.description()) == lines
+        assert systematic_errors(outcome.spec.metadata()) == lines
 
 
 PEOPLE: dict[str, Any] = {"user": "reader", "max_contributions": 2, "missing_values": "drop"}
@@ -202,11 +202,11 @@ def test_the_columns_named_are_those_whose_missing_values_leave_rows_out(
         lacks = pl.int_range(pl.len()) == 0
         one = rows.with_columns(pl.when(~lacks).then(column).alias(column))
         with run(job(place, what, more, one)) as outcome:
-            told.add(outcome.spec.description().left_out.skips)
+            told.add(outcome.spec.metadata().left_out.skips)
             left_out += [column] * counts_of(outcome).skipped
-            said = f"rows without {', '.join(outcome.spec.description().left_out.skips)}"
+            said = f"rows without {', '.join(outcome.spec.metadata().left_out.skips)}"
             assert " or ".join(said.rsplit(", ", 1)) in " ".join(
-                systematic_errors(outcome.spec.description())
+                systematic_errors(outcome.spec.metadata())
             )
     [named] = told
     assert sorted(named) == sorted(left_out)
@@ -236,13 +236,13 @@ def test_a_night_that_left_rows_out_is_not_forgotten(
     for until, how in (("02", "fail"), ("03", other.format(folder=tmp_path)), ("04", "fail")):
         with run(asked.derive(until=f"2024-03-{until}", **{name: how})) as outcome:
             assert counts_of(outcome).quarantined == 0
-            assert (line in systematic_errors(outcome.spec.description())) == (until != "02")
+            assert (line in systematic_errors(outcome.spec.metadata())) == (until != "02")
 
 
 def test_rows_skipped_and_rows_set_aside_share_a_line(tmp_path: Path) -> None:
     options = {"missing_values": "drop", "bad_rows": "quarantine:{folder}/aside.csv"}
     with run(job(tmp_path, "count", options)) as outcome:
-        (_, line) = systematic_errors(outcome.spec.description())
+        (_, line) = systematic_errors(outcome.spec.metadata())
     assert line == f"rows that cannot be read or have no time {NOT_COUNTED}"
 
 
@@ -266,7 +266,7 @@ def test_every_door_says_it(what: str, option: str, tmp_path: Path) -> None:
     asked = job(tmp_path, what, OPTIONS[option] | more)
     with run(asked) as outcome:
         released = outcome.read()
-        lines = systematic_errors(outcome.spec.description())
+        lines = systematic_errors(outcome.spec.metadata())
         screen = screen_of(released.numbers).notes
         figures = released.figures().values() if released.numbers.drawable else ()
         drawn = [[one.get_text() for one in each.texts] for each in figures][:1]
@@ -301,12 +301,12 @@ def test_a_night_that_left_out_groups_is_not_forgotten(tmp_path: Path) -> None:
     """What it released lacks rows for ever, whatever the next job does with such rows."""
     asked = job(tmp_path, "count", DROPS)
     with run(asked) as outcome:
-        assert DROPPED in systematic_errors(outcome.spec.description())
+        assert DROPPED in systematic_errors(outcome.spec.metadata())
     ROWS.filter(pl.col("branch") != "west").write_parquet(tmp_path / "events.parquet")
     later = asked.derive(unlisted_groups="error", until="2024-03-09")
     with run(later) as outcome:
         assert outcome.after == 8
-        assert DROPPED in systematic_errors(outcome.spec.description())
+        assert DROPPED in systematic_errors(outcome.spec.metadata())
 
 
 def test_what_is_found_says_so(tmp_path: Path) -> None:
@@ -316,11 +316,11 @@ def test_what_is_found_says_so(tmp_path: Path) -> None:
         "epsilon": 9,
         "delta": "1e-3",
     }
-    words = systematic_errors(plan_stream(job(tmp_path, "count", {}).derive(**found)).description())
+    words = systematic_errors(plan_stream(job(tmp_path, "count", {}).derive(**found)).metadata())
     assert words == [
         CLOSED,
         "groups that never reached the threshold are left out, with all of their rows",
     ]
     once = Job("contingency", "v.csv", tmp_path / "o.db", columns="branch", groups="branch=a,b",
                epsilon=1)  # fmt: skip
-    assert systematic_errors(plan_stream(once).description()) == []
+    assert systematic_errors(plan_stream(once).metadata()) == []

@@ -82,7 +82,7 @@ def test_page_of_totals_has_readable_numbers_newest_first(
     exported: Callable[..., tuple[str, Release]],
 ) -> None:
     head, *rows = rows_of(exported("totals")[0])
-    assert head == ["day", "so far", "95% interval"]
+    assert head == ["day", "cumulative", "95% interval"]
     assert rows[0][:2] == ["7 March 2024", "8,400"]
     assert [row[0] for row in rows] == [f"{day} March 2024" for day in range(7, 0, -1)]
     assert re.fullmatch(r"8,400 to 8,400|8,399 to 8,401", rows[0][2])
@@ -92,7 +92,7 @@ def test_page_of_both_series_has_totals_and_windows_of_each_group(
     exported: Callable[..., tuple[str, Release]],
 ) -> None:
     head, *rows = rows_of(exported("both")[0])
-    assert head == ["day", "page", "so far", "95% interval", "in this day", "95% interval"]
+    assert head == ["day", "page", "cumulative", "95% interval", "in this day", "95% interval"]
     assert [row[:3] + row[4:5] for row in rows[:2]] == [
         ["7 March 2024", "home", "5,600", "1,400"],
         ["7 March 2024", NAME, "2,800", "700"],

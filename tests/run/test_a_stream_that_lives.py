@@ -37,8 +37,8 @@ def write(path: Path, rows: Sequence[str], header: str = "time,group,user") -> N
 def totals(request: Job) -> tuple[tuple[str, ...], list[list[int]]]:
     with run(request) as outcome:
         released = outcome.read()
-        assert set(released.table()["group"]) == set(outcome.spec.description().groups)
-        return tuple(outcome.spec.description().groups), released.numbers.series.estimates.tolist()
+        assert set(released.table()["group"]) == set(outcome.spec.metadata().groups)
+        return tuple(outcome.spec.metadata().groups), released.numbers.series.estimates.tolist()
 
 
 def later(request: Job, hour: int, **more: object) -> Job:
@@ -53,7 +53,7 @@ def test_groups_unforeseen_are_counted_in_one_group(request_: Job) -> None:
     assert totals(other) == expected
     assert totals(other.derive(groups=["a", "b"])) == expected
     assert totals(later(request_, 3)) == expected
-    with pytest.raises(StateError, match=r"in groups \(here 1 groups"):
+    with pytest.raises(StateError, match=r"groups \(here 1 groups"):
         run(other.derive(groups="a"))
 
 

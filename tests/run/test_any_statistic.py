@@ -165,7 +165,7 @@ def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Pa
         assert not Path(str(asked.state)).exists()
     for most, words, counted in ((1, "(each in the first group alone)", [1, 1]), (2, "", [1, 2])):
         with run(job.derive(max_contributions=most, stream=f"{most}")) as outcome:
-            assert outcome.spec.description().subject == f"number of distinct users {words}".strip()
+            assert outcome.spec.metadata().subject == f"number of distinct users {words}".strip()
             released = outcome.read()
             assert released.numbers.series.estimates[-1].tolist() == counted
             assert ("each in the first" in released.methods()) == bool(words)

@@ -306,4 +306,4 @@ def test_a_ledger_knows_that_a_bounded_table_protects_people(tmp_path: Path) -> 
         ("unbounded", {"count_column": "visits"}, "event"),
     ):
         with run(Job("count", rows, state, stream=name, **same, **more)) as outcome:
-            assert outcome.spec.description().unit == unit, name
+            assert outcome.spec.metadata().privacy_unit == unit, name

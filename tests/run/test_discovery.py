@@ -228,7 +228,7 @@ def folders(path: Path, number: int) -> list[Path]:
 def test_groups_are_shown_from_their_threshold_on_and_for_ever(tmp_path: Path) -> None:
     request = asked(tmp_path, visits(), epsilon=100)
     with run(request) as outcome:
-        discovery = outcome.spec.description().cells
+        discovery = outcome.spec.metadata().cells
         assert isinstance(discovery, Discovery)
         released = outcome.read()
         least = discovery.thresholds(design_of(outcome), released.steps)
@@ -318,7 +318,7 @@ def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_p
     for found in (export(state), read(out)):
         assert found.table().equals(own)
     assert own["rank"].max() == 1
-    assert written.definition.subject == "number of events"
+    assert written.metadata.subject == "number of events"
     with run(asked(tmp_path, visits(), what="top-k", top=1, room=10**6)) as outcome:
         wide = outcome.read().table()
     assert export(state).table().equals(wide)
@@ -427,7 +427,7 @@ def test_users_bring_no_more_groups_than_rows_that_count(tmp_path: Path) -> None
     with run(request) as outcome:
         assert counts_of(outcome).beyond_most >= 298
         labels = labels_of(outcome)
-        discovery = outcome.spec.description().cells
+        discovery = outcome.spec.metadata().cells
     assert labels == ("home", "shop", "flood-0000", "flood-0001")
     assert isinstance(discovery, Discovery)
     assert (discovery.groups, discovery.change) == (2, 2)
@@ -557,12 +557,12 @@ def test_what_does_not_go_together(tmp_path: Path, more: dict[str, Any], words: 
 
 
 def test_no_group_is_there_before_the_rows_are_read(tmp_path: Path) -> None:
-    found = plan_stream(asked(tmp_path, visits(2)), ()).description()
+    found = plan_stream(asked(tmp_path, visits(2)), ()).metadata()
     assert [*found.groups] == []
     total = plan_stream(
         asked(tmp_path, visits(2), group_by=None, unlisted_groups=None, delta=None), ()
     )
-    assert [*total.description().groups] == ["all"]
+    assert [*total.metadata().groups] == ["all"]
 
 
 def test_names_of_rows_that_count_nowhere_are_not_kept(tmp_path: Path) -> None:

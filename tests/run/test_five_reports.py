@@ -115,10 +115,10 @@ def test_a_report_is_planned_released_and_read_back(name: str, tmp_path: Path) -
     planned = planned_job(job, size=ROWS)
     with run(job) as outcome:
         released = Release(outcome.read().numbers)
-        assert outcome.spec.description().contribution == planned.description.contribution
-        assert outcome.spec.description().strategy == planned.description.strategy
+        assert outcome.spec.metadata().contribution == planned.metadata.contribution
+        assert outcome.spec.metadata().strategy == planned.metadata.strategy
     found = halfwidths(released.table())
-    report = planned.description.inner
+    report = planned.metadata.inner
     assert isinstance(report, Report)
     for one in planned.numbers:
         of_rows = one.what.split()[-1] in ("mean", "std") or one.part == "spread"
@@ -203,7 +203,7 @@ def test_intervals_hold_as_often_as_they_say(name: str, tmp_path: Path) -> None:
     """And intervals of the first report that are too narrow are seen."""
     planned = planned_job(made(name, tmp_path))
     steps = planned.steps[-1]
-    found, narrow = missed(planned.description, steps)
+    found, narrow = missed(planned.metadata, steps)
     most = binom.ppf(1 - 1e-4 / len(found), KEYS, 0.05)
     assert max(found.values()) <= most, found
     assert max(narrow.values()) > most or name != "pure, people", narrow
@@ -221,7 +221,7 @@ def quantiles_planned_and_released(folder: Path, keys: int) -> tuple[dict[str, f
     own: dict[str, Any] = {"statistics": FINE, "margin_of_error": None, "rho": 0.002}
     job = made("zCDP, events", folder).derive(**own)
     planned = planned_job(job, size=ROWS)
-    report = planned.description.statistic
+    report = planned.metadata.statistic
     assert isinstance(report, Report)
     said = report.encode(np.arange(ROWS) * 101 // ROWS)  # spread evenly, as the plan supposes
     sums = np.zeros((1, report.n_accumulators), np.int64)
@@ -231,9 +231,9 @@ def quantiles_planned_and_released(folder: Path, keys: int) -> tuple[dict[str, f
     found = []
     for number in range(keys):
         counter = Counter(
-            planned.description.strategy, planned.description.guarantee, name="quantiles",
+            planned.metadata.strategy, planned.metadata.guarantee, name="quantiles",
             key=chosen_key(number.to_bytes(32, "big")), shape=report.cells,
-            contribution=planned.description.contribution, statistic=statistic_to_dict(report),
+            contribution=planned.metadata.contribution, statistic=statistic_to_dict(report),
         )  # fmt: skip
         rest = np.zeros((STEPS - 1, *report.cells), np.int64)
         last = [counter.release(each) for each in (cells, *rest)][-1]

@@ -81,7 +81,7 @@ def test_a_group_of_one_is_shown_by_its_numbers_alone_and_less_often_than_delta(
             result = outcome.read()
             if night == 3:
                 expected = shown_by_numbers_alone(outcome, 3)
-                assert outcome.spec.description().cells.compared == (1, 1)
+                assert outcome.spec.metadata().cells.compared == (1, 1)
     assert result.numbers.since == expected
 
 

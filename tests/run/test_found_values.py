@@ -88,7 +88,7 @@ def test_a_group_of_one_is_shown_by_its_number_of_rows_alone(
                 result = outcome.read()
                 if night == 3:
                     expected = shown_by_numbers_alone(outcome, 3)
-                    assert outcome.spec.description().cells.compared == (2, 2)
+                    assert outcome.spec.metadata().cells.compared == (2, 2)
         shown.append(result.numbers.since)
     assert shown[0] == shown[1] == shown[2] == expected
 
@@ -137,7 +137,7 @@ def test_a_user_moves_what_is_claimed_and_brings_no_more_groups_than_the_bound(
             with_it[night - 1] += rows
         used.append(share_used(without, released(with_it, what, **options)))
     assert 0.9 < max(used) <= 1
-    cells = without.definition.cells
+    cells = without.metadata.cells
     terms = without.design
     assert (cells.groups, cells.change, cells.compared) == (3, 3, compared)
     of_one = Discovery.with_least_thresholds(

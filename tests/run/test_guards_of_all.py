@@ -246,7 +246,7 @@ def test_users_of_a_statistic_are_users_for_all_that_comes_later(tmp_path: Path)
     state = tmp_path / "s.db"
     run(Job("average", events, state, **asked, **paid)).close()
     with run(Job("count", events, state, user="who", distinct_users=True, **asked)) as outcome:
-        assert outcome.spec.description().unit == "user"
+        assert outcome.spec.metadata().privacy_unit == "user"
     with pytest.raises(
         InvalidInputError, match="'user' means one user in the release 'average_of_paid'"
     ):

@@ -62,7 +62,7 @@ def test_numbers_may_be_numbers(request_: Job) -> None:
         assert outcome.read().numbers.series.estimates[-1].tolist() == [5.5, 1.0]
     expiring = request_.derive(stream="forever", expiring=True, expiration_growth=0, windows=None)
     with run(expiring) as outcome:
-        assert outcome.spec.description().strategy.parameters["growth"] == "0"
+        assert outcome.spec.metadata().strategy.parameters["growth"] == "0"
 
 
 def test_a_bound_of_zero_is_a_bound(request_: Job) -> None:
@@ -203,7 +203,9 @@ def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
     with Store(str(request_.state)) as store:
         store.set_budget(PureDP(2), allow_raise=True)
     with run(other.derive(privacy_unit=" event ")) as outcome:
-        assert outcome.spec.description().unit == design_of(outcome).contribution.unit == "event"
+        assert (
+            outcome.spec.metadata().privacy_unit == design_of(outcome).contribution.unit == "event"
+        )
     run(other.derive(privacy_unit="event\n")).close()
 
 

@@ -92,7 +92,7 @@ def check_stream(case: Case, folder: Path) -> None:
     for day in range(1, RUNS + 1):
         with run(case.job(folder, day, HUGE)) as outcome:
             design = run_results.design_of(outcome)
-            statistic = None if design.statistic is None else outcome.spec.description().statistic
+            statistic = None if design.statistic is None else outcome.spec.metadata().statistic
             measured.append(np.array(case.columns(statistic)))
             check_noise(case, design, statistic)
             table = outcome.read().table()

@@ -673,7 +673,7 @@ def test_a_later_run_does_not_contradict(tmp_path: Path) -> None:
                 ("03-02", FLOOD),
             )
     with run(Job("count", tmp_path / "0.csv", tmp_path / "s.db", until="latest-event")) as outcome:
-        assert outcome.spec.description().contribution_rule == UserLevel(3, "1d")
+        assert outcome.spec.metadata().contribution_rule == UserLevel(3, "1d")
 
 
 def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:

@@ -65,10 +65,10 @@ def test_planned_halfwidths_are_those_that_are_released(name: str, tmp_path: Pat
     assert planned.steps == ((1,) if name.endswith("once") else (1, 3, 6))
     last = {one.what: one.halfwidths[-1] for one in planned.numbers}
     with run(job) as outcome:
-        assert outcome.spec.description().guarantee == planned.spend.guarantee
-        assert outcome.spec.description().strategy == planned.description.strategy
+        assert outcome.spec.metadata().guarantee == planned.spend.guarantee
+        assert outcome.spec.metadata().strategy == planned.metadata.strategy
         # A period of a user has one clock, which the ledger says beside it.
-        assert outcome.spec.description().unit == planned.spend.unit.partition(" (")[0]
+        assert outcome.spec.metadata().privacy_unit == planned.spend.unit.partition(" (")[0]
         released = halfwidths(outcome.read().table())
         spends = design_of(outcome).contribution.relation
     assert spends == planned.spend.relation

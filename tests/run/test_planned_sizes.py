@@ -190,7 +190,7 @@ def test_rank_error_of_windows_is_a_part_of_their_rows(tmp_path: Path) -> None:
 
 
 def planned_again(planned: Any, folder: Path) -> Job:
-    form = "totals" if planned.description.series == "cumulative" else "windows"
+    form = "totals" if planned.metadata.series == "cumulative" else "windows"
     return job_of("quantiles", form, folder)
 
 

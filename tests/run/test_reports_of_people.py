@@ -113,7 +113,7 @@ def test_people_and_their_groups_are_counted_once(tmp_path: Path) -> None:
         MIXED, [rows], tmp_path, max_contributions=100, append=False, until="2024-03-06"
     )
     assert np.array_equal(all_rows.sum(axis=0), found.sum(axis=0))
-    assert whole.part("users").numbers.definition.subject == "number of distinct users"
+    assert whole.part("users").numbers.metadata.subject == "number of distinct users"
 
 
 def test_a_user_counts_once_in_each_period(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_what_was_run_shows_no_row(tmp_path: Path) -> None:
     with run(job) as outcome:
         assert (counts_of(outcome).unknown, counts_of(outcome).rows) == (7919, 7950)
         shown: list[object] = [
-            done, [done], job, outcome, outcome.confidential_counts(), outcome.spec.description(),
+            done, [done], job, outcome, outcome.confidential_counts(), outcome.spec.metadata(),
         ]  # fmt: skip
         for found in shown:
             said = repr(found)

@@ -56,4 +56,4 @@ def test_whole_numbers_of_numpy_count(tmp_path: pathlib.Path) -> None:
     events.write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")
     steps: Any = np.int64(3)
     with run(COUNT.derive(events=events, state=tmp_path / "s.db", windows=steps)) as outcome:
-        assert outcome.spec.description().windows.steps == 3
+        assert outcome.spec.metadata().windows.steps == 3

@@ -81,8 +81,8 @@ def test_all_rows_are_released_once_and_no_column_tells_of_time(job: Job) -> Non
     assert numbers(job) == WHOLE[job.statistic]
     with run(job) as outcome:
         assert (outcome.before, outcome.after, counts_of(outcome).late) == (1, 1, 0)
-        assert not outcome.spec.description().windows.is_recurring
-        assert outcome.spec.description().strategy.horizon == 1
+        assert not outcome.spec.metadata().windows.is_recurring
+        assert outcome.spec.metadata().strategy.horizon == 1
         shown = outcome.read().table()
         assert not {"window_index", "window_start", "window_end"} & {*shown.columns}
     assert all(one.right for one in verify(str(job.state), key=job.key))
@@ -151,7 +151,7 @@ def test_a_user_counts_as_often_as_is_promised(job: Job, tmp_path: Path) -> None
     people = job.derive(user="who", max_contributions=1)
     with run(people) as outcome:
         assert counts_of(outcome).beyond_most == 2
-        assert outcome.spec.description().contribution.unit == "user"
+        assert outcome.spec.metadata().contribution.unit == "user"
     first = numbers(people)
     assert first[0] <= 3
     with run(people.derive(events=written(tmp_path, [*ROWS, ROWS[0]], "more.csv"))) as again:
@@ -318,14 +318,14 @@ def test_what_targets_cost(tmp_path: Path) -> None:
     wanted = table("hierarchy", tmp_path, target="region=20,city=40", epsilon=None)
     with run(wanted) as outcome:
         shown = outcome.read().table()
-        rho: Any = outcome.spec.description().guarantee
+        rho: Any = outcome.spec.metadata().guarantee
         stds = shown.group_by("tree_level", maintain_order=True).agg(pl.col("noise_std").max())[
             "noise_std"
         ]
         assert stds.to_list() == pytest.approx([20, 20, 40], rel=1e-5)
         assert (stds <= np.array([20, 20, 40]) * (1 + 1e-12)).all()
     with run(wanted.derive(stream="people", user="who", max_contributions=3)) as outcome:
-        people: Any = outcome.spec.description().guarantee
+        people: Any = outcome.spec.metadata().guarantee
         assert people.rho == 9 * rho.rho
         assert planned_job(wanted).spend.guarantee == rho
         assert outcome.read().table()["noise_std"].to_list() == shown["noise_std"].to_list()
@@ -436,9 +436,9 @@ def test_counts_are_of_no_user_and_have_no_ids_however_they_are_given(
 
 def test_weights_are_as_fine_as_one_step_leaves_room_for(tmp_path: Path) -> None:
     with run(table("hierarchy", tmp_path, epsilon=None, rho="0.5")) as outcome:
-        once: Any = outcome.spec.description().statistic
+        once: Any = outcome.spec.metadata().statistic
         assert once.measuring.strategy.total >= 2**20
-        assert outcome.spec.description().strategy.facts.lattice_bits == 0
+        assert outcome.spec.metadata().strategy.facts.lattice_bits == 0
     over: Any = Hierarchy(once.tree).resolve_parameters(PureDP(1), 12)
     assert over.measuring.strategy.total < 2**12
     line = Ranges(64).resolve_parameters(PureDP(1), 1).grid.axes[0]

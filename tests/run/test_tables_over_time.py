@@ -93,9 +93,9 @@ def test_new_files_are_added_and_ids_count_once(tmp_path: Path) -> None:
 def test_rows_may_count_several_times(tmp_path: Path) -> None:
     with run(months(tmp_path, count_column="number")) as outcome:
         assert nodes(outcome) == [[6, 3, 3, 3, 0], [15, 7, 8, 3, 4]]
-        one = outcome.spec.description().contribution
+        one = outcome.spec.metadata().contribution
     with run(months(tmp_path, stream="rows")) as outcome:
-        assert outcome.spec.description().contribution == one  # a row of 5 is five units
+        assert outcome.spec.metadata().contribution == one  # a row of 5 is five units
 
 
 @pytest.mark.parametrize("bad", ["2.5", "-1", "nan", "", "many"])
@@ -186,12 +186,12 @@ def test_any_statistic_may_be_handed_over(tmp_path: Path) -> None:
     written(tmp_path)
     named = months(tmp_path)
     with run(named) as outcome:
-        statistic = outcome.spec.description().statistic
+        statistic = outcome.spec.metadata().statistic
         values = outcome.read().table()["estimate"]
     other = named.derive(levels=None, groups=None, what=statistic, columns="region,city")
     with run(other.derive(state=tmp_path / "t.db")) as outcome:
         assert nodes(outcome) == [[3, 2, 1, 2, 0], [5, 3, 2, 2, 1]]
-        assert outcome.spec.description().strategy.horizon == 6
+        assert outcome.spec.metadata().strategy.horizon == 6
         assert len(values) == 10
 
 

@@ -28,7 +28,7 @@ def test_every_statistic_is_as_accurate_as_wanted(name: str, tmp_path: Path) -> 
     """And no more than four digits of epsilon allow."""
     job = asked(name, tmp_path)
     with run(job) as outcome:
-        guarantee = outcome.spec.description().guarantee
+        guarantee = outcome.spec.metadata().guarantee
         released = halfwidths(outcome.read().table())
     assert isinstance(guarantee, PureDP)
     if not name.startswith(("quantiles", "moments")):  # whose half-widths depend on the rows
@@ -53,7 +53,7 @@ def test_it_is_a_function_of_what_is_public(tmp_path: Path) -> None:
             events=written(tmp_path / name, rows), row_id=None
         )
         with run(job) as outcome:
-            found.append(outcome.spec.description().guarantee)
+            found.append(outcome.spec.metadata().guarantee)
             assert "within" not in str(details_of(outcome))
     assert found[0] == found[1] == plan(6, margin_of_error=200).guarantee
 
@@ -77,7 +77,7 @@ def test_every_kind_of_job_may_say_it(more: dict[str, Any], kind: type, tmp_path
     assert type(planned.spend.guarantee) is kind
     assert 0.9 * 200 < planned.numbers[0].halfwidths[-1] <= 200
     with run(job) as outcome:
-        assert outcome.spec.description().guarantee == planned.spend.guarantee
+        assert outcome.spec.metadata().guarantee == planned.spend.guarantee
 
 
 def test_a_later_run_may_say_it_again_and_not_more(tmp_path: Path) -> None:

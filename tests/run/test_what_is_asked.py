@@ -237,7 +237,7 @@ def test_a_state_keeps_what_was_asked_and_what_was_settled_as_one_record(tmp_pat
         until="2024-03-02", release_delay="6h", confidence_level=0.9,
     )  # fmt: skip
     with run(job) as outcome:
-        created = outcome.spec.description()
+        created = outcome.spec.metadata()
         details = details_of(outcome)
     assert details["record"] == {
         "time": "at", "every": "1d", "start": "2024-03-01T00:00:00+00:00", "windows": 9,
@@ -249,4 +249,4 @@ def test_a_state_keeps_what_was_asked_and_what_was_settled_as_one_record(tmp_pat
     assert details["remembered"] == {"release_delay": "6h", "confidence_level": 0.9}
     with Store(state) as store:
         reader = store.reader("sum_of_paid")
-        assert StreamSpec.of_stream(reader).description() == created
+        assert StreamSpec.of_stream(reader).metadata() == created

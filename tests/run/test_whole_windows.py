@@ -89,7 +89,7 @@ def test_an_old_export_is_told_and_changes_nothing(tmp_path: Path) -> None:
         told = counts_of(outcome)
         assert (told.gone, told.shut) == (0, 0)  # the window is open: no row stays counted for good
         assert outcome.read().numbers.series.estimates.round().tolist() == [[1, 1]]
-    assert said.endswith("the next release counts what its rows say of windows that are still open")
+    assert said.endswith("The next release uses this input for windows that are still open")
 
 
 def test_a_run_without_a_new_step_keeps_nothing(tmp_path: Path) -> None:
@@ -401,7 +401,7 @@ def test_every_text_says_what_changes_cost(tmp_path: Path) -> None:
             assert one in text
     job = whole_job(tmp_path / "r.db", [(1, "a")], 1, max_corrections=2)
     with run(job) as outcome:
-        assert "the guarantee covers 2 changes of each" in outcome.read().methods()
+        assert "he guarantee covers 2 changes of each" in outcome.read().methods()
     job = whole_job(tmp_path / "c.db", [(1, "a")], 1, allowed_lateness=None, windows=9)
     with run(job) as outcome:
         assert "up to (1 + K) times" in outcome.read().methods(full=True)
@@ -409,9 +409,9 @@ def test_every_text_says_what_changes_cost(tmp_path: Path) -> None:
         tmp_path / "n.db", [(1, "a")], 1, allowed_lateness=None, windows=9, max_corrections=1
     )
     with run(job) as outcome:
-        assert "the guarantee covers 1 change of each" in outcome.read().methods(full=True)
+        assert "he guarantee covers 1 change of each" in outcome.read().methods(full=True)
         export(tmp_path / "n.db", tmp_path / "n.csv")
-        assert "the guarantee covers 1 change of each" in read(tmp_path / "n.csv").describe()
+        assert "he guarantee covers 1 change of each" in read(tmp_path / "n.csv").describe()
 
 
 def test_the_operator_is_told_how_many_were_counted_before(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def count(events: Path, name: str, epsilon: str = "0.5", **more: Any) -> str:
     }
     asked |= {"epsilon": epsilon, "stream": name, **more}
     with run(Job("count", events, events.with_name("state.db"), **asked)) as outcome:
-        return outcome.spec.description().unit
+        return outcome.spec.metadata().privacy_unit
 
 
 @pytest.mark.parametrize("other", OTHER_CLOCKS, ids=["zone", "column"])

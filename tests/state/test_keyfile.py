@@ -38,7 +38,7 @@ class TestWitness:
             stream.release_many([4, 5])
         newest = file.read_bytes()
         shutil.copy(f"{file}.old", file)
-        with pytest.raises(StateError, match=r"is at step 3 .* records that step 5 is released"):
+        with pytest.raises(StateError, match=r"is at step 3, .* records that step 5 is released"):
             Stream.open(file, "a")
         assert file.read_bytes() == Path(f"{file}.old").read_bytes()
         file.write_bytes(newest)

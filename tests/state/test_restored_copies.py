@@ -277,7 +277,7 @@ def test_two_copies_that_are_open_at_once(file: Path) -> None:
     shutil.copy2(file, other)
     with Stream.open(file, "first", key=key) as stream, Stream.open(other, "first", key=key) as two:
         stream.release_many([1, 1])
-        with pytest.raises(StateError, match=r"is at step 2 .* records that step 4 is released"):
+        with pytest.raises(StateError, match=r"is at step 2, .* records that step 4 is released"):
             two.release(5)
         assert two.step == 2
 

@@ -211,7 +211,7 @@ def test_who_names_no_unit_counts_by_the_one_of_the_state(file: Path) -> None:
     for table in tables:
         first = table(epsilon="0.125")
         assert table(epsilon="0.125") == table(epsilon="0.125", privacy_unit="visitor") == first
-        with pytest.raises(StateError, match=r"in privacy_unit \(here household"):
+        with pytest.raises(StateError, match=r"privacy_unit \(here household"):
             table(epsilon="0.125", privacy_unit="household")
     with pytest.raises(BudgetExceededError, match="one visitor"):
         kept_line([1, 2, 3], file, "more", epsilon="0.25")

@@ -32,7 +32,7 @@ def count(state: Path, name: str, **more: Any) -> str:
     asked: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "windows": 30}
     asked |= {"until": "2024-03-03", "epsilon": "0.1", "stream": name, **more}
     with run(Job("count", events, state, **asked)) as outcome:
-        return outcome.spec.description().unit
+        return outcome.spec.metadata().privacy_unit
 
 
 @pytest.mark.parametrize("statistic", OF_EVENTS, ids=repr)

@@ -176,4 +176,4 @@ def test_the_cells_strategy_is_chosen_by_the_first_run(tmp_path: Path) -> None:
         state = tmp_path / "s.db"
         with run(Job(statistic, events, state, value="delay", epsilon=50, **when)) as outcome:
             assert outcome.after == last
-            assert outcome.spec.description().statistic == statistic.resolve_parameters(PureDP(50))
+            assert outcome.spec.metadata().statistic == statistic.resolve_parameters(PureDP(50))

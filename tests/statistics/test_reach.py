@@ -97,7 +97,7 @@ def released(way: dict[str, Any], given: Sequence[Sequence[Row]], folder: Path) 
         with run(job(way, state, rows, night + 1)) as outcome:
             values = np.asarray(releases_of(outcome), float)
             values = values / float(design_of(outcome).units.exact)
-            definition = outcome.spec.description()
+            definition = outcome.spec.metadata()
     cells = np.rint(values).astype(np.int64).reshape(DAYS, -1)
     return Released(np.diff(cells, axis=0, prepend=0), definition)
 
@@ -254,14 +254,14 @@ def test_in_a_report_rows_that_count_are_ranked(tmp_path: Path) -> None:
 def test_what_a_bound_leaves_out_is_said_of_each_part(tmp_path: Path) -> None:
     """Rows beyond it in no part that ranks all that count; those of a group may be among them."""
     with run(job(IN_REPORT, tmp_path / "s.db", nights(0)[0], 1)) as outcome:
-        parts = {name: outcome.read().part(name).numbers.definition for name in REPORT.statistics}
+        parts = {name: outcome.read().part(name).numbers.metadata for name in REPORT.statistics}
     said = {name: systematic_errors(one)[1:] for name, one in parts.items()}
     assert "are not counted" not in " ".join([*said["users"], *said["reach"]])
     for name in ("rows", "by page"):
         assert said[name][0].startswith("rows beyond 5 of each user's week are not counted, so ")
     assert "most of all in late days, because early rows count first" in said["rows"][0]
     with run(job(WAYS[1], tmp_path / "t.db", nights(0)[0], 1)) as outcome:
-        lines = systematic_errors(outcome.spec.description())
+        lines = systematic_errors(outcome.spec.metadata())
     assert lines[1].startswith("groups beyond 2 of each user's week are not counted, so ")
 
 
@@ -314,7 +314,7 @@ def test_a_later_run_may_leave_thresholds_out_and_not_change_them(tmp_path: Path
     state = tmp_path / "s.db"
     run(job(WAYS[0], state, given[0], 1)).close()
     for changed in ({"at_least": "1,2"}, {"contribution_period": "1d"}):
-        with pytest.raises(StateError, match="differs from stream 'reach' in"):
+        with pytest.raises(StateError, match="exists with other options"):
             run(job({**WAYS[0], **changed}, state, given[1], 2))
     with pytest.raises(InvalidInputError, match="reach has no option 'distinct_users'"):
         run(job({**WAYS[0], "distinct_users": True}, state, given[1], 2))
@@ -322,10 +322,10 @@ def test_a_later_run_may_leave_thresholds_out_and_not_change_them(tmp_path: Path
         "reach", job({}, state, given[1], 2).events, state, append=True, until="latest-event"
     )
     with run(again) as outcome:
-        assert outcome.spec.description().contribution_rule == UserLevel(
+        assert outcome.spec.metadata().contribution_rule == UserLevel(
             1, "1w", max_contributions_per_group=4
         )
-        assert outcome.spec.description().inner == Reach([1, 2, 4])
+        assert outcome.spec.metadata().inner == Reach([1, 2, 4])
 
 
 def test_rows_of_users_are_remembered_until_their_period_is_over(tmp_path: Path) -> None:

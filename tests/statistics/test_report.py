@@ -414,7 +414,7 @@ def test_the_bound_on_people_holds_for_all_statistics_together(tmp_path: Path) -
                 allow_empty_windows=True,
             )
         ) as outcome:
-            definition = outcome.spec.description()
+            definition = outcome.spec.metadata()
         settled = definition.statistic
         assert isinstance(settled, Report)
         stated = definition.contribution.pattern
@@ -587,7 +587,7 @@ def test_a_job_file_has_reports(tmp_path: Path) -> None:
     assert job.stream == "daily"
     for _ in range(2):  # the second night changes nothing, and is no other report
         with run(job) as outcome:
-            report = outcome.spec.description().statistic
+            report = outcome.spec.metadata().statistic
             table = outcome.read().table()
     assert isinstance(report, Report)
     names = ["visits", "paid", "places", "people", "pages", "cities"]

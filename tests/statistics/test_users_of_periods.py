@@ -77,7 +77,7 @@ def test_numbers_are_of_the_period(per: str, zone: str, tmp_path: Path) -> None:
         "events": frame,
     }
     with run(job(tmp_path, **more, until="2024-04-06")) as outcome:
-        assert outcome.spec.description().series == "period-to-date"
+        assert outcome.spec.metadata().series == "period-to-date"
         table = outcome.read().table()
     truth = rows_by(per, frame)
     for row in table.filter(pl.col("measure").str.ends_with("more")).iter_rows(named=True):
@@ -147,7 +147,7 @@ def test_periods_that_end_within_windows_are_added_up(tmp_path: Path) -> None:
     ):
         with run(job(tmp_path, **changed, until=START + timedelta(days=35))) as outcome:
             released = outcome.read()
-        assert released.numbers.definition.series == "cumulative"
+        assert released.numbers.metadata.series == "cumulative"
         assert ANEW in released.methods()
         with pytest.raises(InvalidInputError, match="series=period-to-date"):
             run(job(tmp_path, **changed, series="period-to-date"))
@@ -174,7 +174,7 @@ def test_the_noise_is_least_of_the_periods(per: str, rho: int | None, tmp_path: 
     if per != "1mo" and rho is None:
         assert ours < 0.6 * totals
     if per == "1d":
-        assert plan_stream(asked).description().strategy == KAry(364, 365, subtraction=False)
+        assert plan_stream(asked).metadata().strategy == KAry(364, 365, subtraction=False)
 
 
 def error_of_periods(spec: StreamSpec, per: str) -> float:

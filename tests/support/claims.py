@@ -63,7 +63,7 @@ class Truth:
 
     @property
     def statistic(self) -> Statistic:
-        return self.released.numbers.definition.statistic
+        return self.released.numbers.metadata.statistic
 
     @property
     def is_additive(self) -> bool:

@@ -69,7 +69,7 @@ def shown_by_numbers_alone(outcome: RunResult, last: int) -> dict[str, int]:
     values = np.asarray(releases_of(outcome))
     terms = design_of(outcome)
     names = labels_of(outcome)
-    cells = outcome.spec.description().cells
+    cells = outcome.spec.metadata().cells
     windows = terms.strategy
     distribution = terms.distribution
     assert isinstance(cells, Discovery)

@@ -192,7 +192,7 @@ def published(
                         fixed = []
                     values = np.asarray(releases_of(outcome), float)
                     values = values / float(design_of(outcome).units.exact)
-                    contribution = outcome.spec.description().contribution
+                    contribution = outcome.spec.metadata().contribution
                     design = design_of(outcome)
                     shown = table
                     if "top" in options.get("statistics", ()):  # the same of a part of a report
@@ -346,7 +346,7 @@ def published_once(
                     table = outcome.read().table()
                     fixed = [name for name in table.columns if name not in NUMBERS]
                     changes = np.asarray(releases_of(outcome), float)
-                    contribution = outcome.spec.description().contribution
+                    contribution = outcome.spec.metadata().contribution
                     spent = (outcome.before, outcome.after, str(table.schema))
                     said.append(f"{spent} {table.select(fixed).rows()}")
             except CountonError as error:

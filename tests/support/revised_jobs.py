@@ -76,7 +76,7 @@ def released(
             with run(job) as outcome:
                 told.append(counts_of(outcome))
                 design = design_of(outcome)
-                definition = outcome.spec.description()
+                definition = outcome.spec.metadata()
                 found = np.asarray(releases_of(outcome))
             values = found.reshape(len(found), -1, design.strategy.facts.versions)
     return Nights(values, told, design, definition)

@@ -29,7 +29,7 @@ def check_short_methods(released: Any) -> None:
     assert len(text.split()) - len(besides.split()) < 150
     assert not _TERMS.search(text), text
     numbers = released.numbers
-    definition = released.numbers.definition
+    definition = released.numbers.metadata
     if definition.windows.timed:
         span = definition.windows.span(released.steps)
         assert told.count(span) == 1

@@ -33,6 +33,6 @@ def simulate(released: Release, numbers: Any = None, n: int = 1) -> list[Release
         made = truth + noise.reshape(truth.shape)
         if values.dtype == np.int64:
             made = np.rint(made).astype(np.int64)
-        one = held.of(held.definition, terms, made, held.level, shown=held.shown)
+        one = held.of(held.metadata, terms, made, held.level, shown=held.shown)
         found.append(Release(one))
     return found

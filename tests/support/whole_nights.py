@@ -216,7 +216,7 @@ def released(
             reader = store.reader(store.streams[0])
             values = np.asarray(reader.releases().values)
             design = reader.design
-            definition = StreamSpec.of_stream(reader).description()
+            definition = StreamSpec.of_stream(reader).metadata()
     values = values.reshape(len(values), -1, design.strategy.facts.versions)
     return Nights(values, told, design, definition)
 
@@ -250,7 +250,7 @@ def share_of_closed(without: Nights, with_it: Nights) -> float:
     calibrated to.
     """
     change = np.rint(with_it.values - without.values)[..., 0]
-    if with_it.definition.series == "cumulative":
+    if with_it.metadata.series == "cumulative":
         change = np.diff(change, axis=0, prepend=0)
     far = measured(with_it.design, [*change])
     return distance_of(with_it.design)(far, 0 * far) / declared(with_it.design)
@@ -259,7 +259,7 @@ def share_of_closed(without: Nights, with_it: Nights) -> float:
 def moved(without: Nights, with_it: Nights, *, revised: bool) -> int:
     """How far an event moves what is measured: the sum of absolute differences."""
     change = np.rint(with_it.values - without.values).astype(np.int64)
-    if with_it.definition.series == "cumulative":
+    if with_it.metadata.series == "cumulative":
         change = np.diff(change, axis=0, prepend=0)
     arrived = arrivals_of(change, np.zeros_like(change[0])) if revised else change
     return int(np.abs(arrived).sum())

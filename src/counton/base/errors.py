@@ -43,6 +43,10 @@ def param(name: str, value: object = None) -> str:
     value it shows ``name=value``; True stands for an option without a value. A value that `is_one`
     does not allow is not shown.
 
+    Args:
+        name: name of the argument, as Python spells it.
+        value: its value, if the message shows it; None: the name alone.
+
     >>> error = InvalidInputError(
     ...     f"a new stream needs {param('start')}; give {param('append', True)}"
     ... )
@@ -146,8 +150,10 @@ class CountonError(Exception):
     def translate(self, names: Mapping[str, str]) -> str:
         """Return the message with other names for arguments.
 
-        A key such as ``"what=count"`` is for the argument with this value: both are replaced. A
-        name such as ``"comment ="`` is that of a line of a job file.
+        Args:
+            names: for each argument, by its Python name, what the message shows instead. A key such
+                as ``"what=count"`` is for the argument with this value: both are replaced. A name
+                such as ``"comment ="`` is that of a line of a job file.
         """
 
         def name(match: re.Match[str]) -> str:

@@ -51,7 +51,13 @@ def shorten(value: object) -> str:
 
 
 def quote(value: object) -> str:
-    """Return the beginning of a value's ``repr``; only its type unless `is_one` allows.
+    """Return the beginning of a value's ``repr``, for an error message.
+
+    Args:
+        value: what the caller passed.
+
+    Returns:
+        At most 80 characters; only the value's type unless `is_one` allows the value.
 
     >>> quote("8"), quote(None), quote(["ann", "bob"]), quote(np.array([3, 4]))
     ("'8'", 'None', 'a value of type list', 'a value of type ndarray')

@@ -21,8 +21,10 @@ def attach(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Build a package's ``__getattr__``, ``__dir__`` and ``__all__`` for imports on first use.
 
-    Public names stand once in ``file``, as ``from counton.x import Y as Y`` under ``if
-    TYPE_CHECKING``.
+    Args:
+        package: name of the package.
+        file: path of its ``__init__.py``. Public names stand in it once, as ``from counton.x import
+            Y as Y`` under ``if TYPE_CHECKING``.
 
     >>> import counton.statistics
     >>> load, names, public = attach("counton.statistics", counton.statistics.__file__)
@@ -79,7 +81,14 @@ NEEDED = {
 
 
 def require(module: str) -> None:
-    """Import an optional module, a key of `NEEDED`; if that fails, say how to install it."""
+    """Import an optional module.
+
+    Args:
+        module: a key of `NEEDED`.
+
+    Raises:
+        MissingDependencyError: the import fails; the message says how to install the module.
+    """
     try:
         import_module(module)
     except ImportError as error:
@@ -87,7 +96,14 @@ def require(module: str) -> None:
 
 
 def require_installed(module: str) -> None:
-    """Raise an error if an optional module is not installed; do not import it."""
+    """Raise an error if an optional module is not installed; do not import it.
+
+    Args:
+        module: a key of `NEEDED`.
+
+    Raises:
+        MissingDependencyError: the module is not installed; the message says how to install it.
+    """
     if find_spec(module) is None:
         raise missing(module, ModuleNotFoundError(name=module))
 

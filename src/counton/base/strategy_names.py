@@ -37,6 +37,8 @@ BINARY = StrategyFamily("binary", "binary")
 SQUARE_ROOT = StrategyFamily("sqrt", "square root")
 NORMALISED = StrategyFamily("normalised-sqrt", "normalised square root")
 GROWING_ROOT = StrategyFamily("growing-sqrt", "growing square root")
+BANDED_ROOT = StrategyFamily("banded-root", "banded root")
+RECENT_HATS = StrategyFamily("recent-hats", "steps and hats")
 EPOCHS = StrategyFamily("epochs", "epochs")
 INDEPENDENT = StrategyFamily("independent", "one draw a step", windows=True)
 CASCADE = StrategyFamily("cascade", "growing cascade", windows=True)
@@ -51,7 +53,10 @@ PAPERS = {
     "smooth-paper": EVEN_SMOOTH,
     "sqrt-paper": SQUARE_ROOT,
 }
-#: All families, by their names in options.
+#: Families for sums over recent steps, by their names; only plans of such sums consider them.
+RECENT_FAMILIES = {family.name: (family,) for family in (BANDED_ROOT, RECENT_HATS)}
+#: All other families, by their names in options.
 FAMILIES: dict[str, tuple[StrategyFamily, ...]] = {}
 for _family in [member for member in globals().values() if isinstance(member, StrategyFamily)]:
-    FAMILIES[_family.name] = (*FAMILIES.get(_family.name, ()), _family)
+    if _family.name not in RECENT_FAMILIES:
+        FAMILIES[_family.name] = (*FAMILIES.get(_family.name, ()), _family)

@@ -65,10 +65,16 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
     The line is the mean over neighbouring steps, in a band from the smallest to the largest. A
     second curve shows what an unknown last step costs or, for a plan without a last step, a known
     one. A dashed line is the smallest error of any mechanism; the words below state the ratios to
-    lower bounds. ``width`` is in inches, such as 4 for a telephone.
+    lower bounds.
+
+    Args:
+        ranked: the plan of a stream of counts.
+        title: the line above the chart.
+        width: width in inches, 3 to 30, such as 4 for a telephone; None: 7.5.
 
     Raises:
-        InvalidInputError: the plan is for a statistic, whose errors are not those of its cells.
+        InvalidInputError: the plan is for a statistic, whose errors are not those of its cells; or
+            the width is out of range.
 
     >>> from counton import PureDP, plan
     >>> float(plot_plan(plan(100, PureDP(1)), "A plan for 100 days").get_figwidth())
@@ -193,7 +199,16 @@ def plot_loss(
     """Draw the privacy loss of an event by its age, as two curves.
 
     They are the plan's own loss, and the bound in the paper.
-    ``ages`` by name, such as {"a day": 24}, are marked on the axis, which ends at the largest.
+
+    Args:
+        plan: the plan of a stream whose guarantee expires.
+        ages: ages in steps to mark on the axis, by name, such as {"a day": 24}. The axis ends at
+            the largest of these and of the plan's own ages.
+        title: the line above the chart.
+        width: width in inches, 3 to 30; None: 7.5.
+
+    Raises:
+        InvalidInputError: the width is out of range.
 
     >>> from counton import plan_expiring
     >>> fading = plan_expiring({24: 1, 8760: 3})

@@ -174,7 +174,11 @@ class Caption(NamedTuple):
     width: float = WIDTH
 
     def adding(self, words: str) -> Caption:
-        """Return a copy with more words at the end of its subtitle."""
+        """Return a copy with more words at the end of its subtitle.
+
+        Args:
+            words: the words, with the space or comma that comes before them.
+        """
         return self._replace(subtitle=self.subtitle + words)
 
 

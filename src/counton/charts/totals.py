@@ -98,6 +98,9 @@ class Curves:
 
         Groups are not chosen by their estimates: intervals of the largest of many noisy numbers
         hold less often than they state.
+
+        Args:
+            count: number of groups that are kept.
         """
         return replace(
             self,
@@ -110,7 +113,11 @@ class Curves:
         )
 
     def thin(self, most: int = _MOST_POINTS) -> Curves:
-        """Return the curves at about ``most`` evenly spaced steps, with the last."""
+        """Return the curves at evenly spaced steps, with the last.
+
+        Args:
+            most: number of steps that are kept, approximately.
+        """
         stride = -(-len(self.times) // most)
         keep = slice((len(self.times) - 1) % stride, None, stride)
         return replace(
@@ -130,6 +137,10 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
 
     A window is a bar if there is one group and few windows, otherwise a level from its start to its
     end. Groups of comparable size have one scale. Above each chart stands its last number.
+
+    Args:
+        curves: the released numbers.
+        words: title, subtitle, name of the axis, source and width.
 
     Raises:
         InvalidInputError: there is nothing to draw.

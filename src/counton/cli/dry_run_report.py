@@ -112,7 +112,7 @@ def _release_in_words(result: DryRun) -> str:
 def _loss_in_words(rehearsal: Rehearsal) -> str:
     """Return a sentence on what a run would spend."""
     loss = loss_of(rehearsal.plan)
-    unit = rehearsal.result.spec.description().unit
+    unit = rehearsal.result.spec.metadata().privacy_unit
     if rehearsal.result.before is None:
         return f"It would spend {loss} for each {unit}, once for the whole stream."
     return f"The privacy loss is {loss} for each {unit}, which is spent already."
@@ -131,7 +131,7 @@ def _to_dict(outcome: Rehearsal | ClosedStream | FailedJob) -> dict[str, Any]:
 def _rehearsal_to_dict(outcome: Rehearsal) -> dict[str, Any]:
     result = outcome.result
     windowing = result.spec.terms.windowing
-    description = result.spec.description()
+    metadata = result.spec.metadata()
     rows = result.confidential_counts()
     is_single_table = isinstance(windowing, SingleTable)
     return {
@@ -139,8 +139,8 @@ def _rehearsal_to_dict(outcome: Rehearsal) -> dict[str, Any]:
         "released": result.before or 0,
         "would_release": result.after - (result.before or 0),
         "until": None if is_single_table else windowing.windows.at(result.until),
-        "guarantee": description.guarantee.to_dict(),
-        "privacy_unit": description.unit,
+        "guarantee": metadata.guarantee.to_dict(),
+        "privacy_unit": metadata.privacy_unit,
         "plan": outcome.plan.to_dict(),
         "not_private": {
             "rows": rows.read,

@@ -101,7 +101,7 @@ def _print_json(released: ReleaseData, out: Path | None) -> None:
     from counton.results.metadata_codec import facts_of
 
     steps = released.shown_steps
-    reach = [steps.start, steps.stop - 1] if released.definition.windows.is_recurring else None
+    reach = [steps.start, steps.stop - 1] if released.metadata.windows.is_recurring else None
     report = {"about": facts_of(released), "steps": reach}
     if out is not None:
         print_json({**report, "output": str(out)})
@@ -121,18 +121,18 @@ def _print_release(released: ReleaseData, written: str) -> None:
     from counton.results.text import guarantee_in_words
 
     console = Console()
-    description = released.definition
+    metadata = released.metadata
     steps = released.shown_steps
-    noun = description.windows.noun
+    noun = metadata.windows.noun
     contents = f"{noun}s {steps.start:,} to {steps.stop - 1:,}"
     if len(steps) == 1:
         contents = f"{noun} {steps.start:,}"
-    if not description.windows.is_recurring:
-        contents = f"{description.what}, released once"
+    if not metadata.windows.is_recurring:
+        contents = f"{metadata.what}, released once"
     console.write_line(f"{released.design.name}: {contents}", bold=True)
     level = f"{100 * released.level:g}%"
-    console.write_line(f"{accuracy_line(description)} Confidence of each interval: {level}.")
-    console.write_line(f"Privacy: {guarantee_in_words(description)}")
+    console.write_line(f"{accuracy_line(metadata)} Confidence of each interval: {level}.")
+    console.write_line(f"Privacy: {guarantee_in_words(metadata)}")
     for note in released.facts().get("notes", ()):
         console.write_line(f"Note: {note}")
     console.write_line(written)

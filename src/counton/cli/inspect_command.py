@@ -64,7 +64,7 @@ class _Steps:
 
 
 def _steps_of(numbers: ReleaseData) -> _Steps:
-    if not numbers.definition.windows.is_recurring:
+    if not numbers.metadata.windows.is_recurring:
         return _Steps(())
     return _Steps(tuple(numbers.table()["window_index"].unique().sort().to_list()))
 
@@ -78,14 +78,14 @@ def _print_table_as_json(release: Release) -> None:
     from counton.results.metadata_codec import guarantee_of_stream
 
     numbers = release.numbers
-    description = numbers.definition
-    public = description.public()
+    metadata = numbers.metadata
+    public = metadata.public()
     facts: dict[str, Any] = {
         **guarantee_of_stream(numbers),
         **{fact: public[fact] for fact in ("what", "by", "value", "windows", "groups")},
-        "publishes": description.series,
+        "publishes": metadata.series,
     }
-    if description.windows.is_recurring:
+    if metadata.windows.is_recurring:
         covered = _steps_of(numbers)
         steps = covered.steps
         facts["paper"] = origin_of(mechanism_sources(numbers.design.strategy))
@@ -102,20 +102,18 @@ def _print_table(release: Release) -> None:
     from counton.cli.print_forms import Console
 
     numbers = release.numbers
-    description = numbers.definition
+    metadata = numbers.metadata
     covered = _steps_of(numbers)
     steps = covered.steps
-    contents = "nothing" if description.windows.is_recurring else "once"
+    contents = "nothing" if metadata.windows.is_recurring else "once"
     if steps:
-        n_windows = counted(len(steps), description.windows.noun)
+        n_windows = counted(len(steps), metadata.windows.noun)
         contents = f"{n_windows} ({steps[0]:,} to {steps[-1]:,})"
         if covered.missing:
             contents += f", {covered.missing:,} between them missing"
     console = Console()
     title = f"Released table of stream {numbers.design.name}: {contents}"
-    _print_job_stream(
-        console, title, numbers.design, description, numbers if numbers.steps else None
-    )
+    _print_job_stream(console, title, numbers.design, metadata, numbers if numbers.steps else None)
     console.write_line("Next: counton methods --full prints the full privacy statement")
 
 
@@ -193,12 +191,12 @@ def _print_stream(console: Console, stream: Mapping[str, Any], store: Store) -> 
     if stream["details"].get("kind") == STREAM_FORMAT:
         reader = store.reader(name)
         spec = StreamSpec.of_stream(reader)
-        description = spec.description()
-        progress = description.windows.progress(step) if step else "nothing released yet"
+        metadata = spec.metadata()
+        progress = metadata.windows.progress(step) if step else "nothing released yet"
         is_shown = step and "refused" not in stream
         numbers = read_release(reader, spec).numbers if is_shown else None
         title = f"Stream {name}: {progress}{ending}"
-        _print_job_stream(console, title, reader.design, description, numbers)
+        _print_job_stream(console, title, reader.design, metadata, numbers)
     else:
         _print_program_stream(console, stream, store, ending)
     if "refused" in stream:
@@ -246,7 +244,7 @@ def _print_job_stream(
     console: Console,
     title: str,
     design: Design,
-    description: ReleaseMetadata,
+    metadata: ReleaseMetadata,
     numbers: ReleaseData | None,
 ) -> None:
     """Print a stream's last numbers, why they differ from the truth besides noise, its guarantee
@@ -268,6 +266,6 @@ def _print_job_stream(
             console.write_line(f"Shown: {screen.left_out}. All: counton export")
         for note in screen.notes:
             console.write_line(note)
-    console.write_line(f"Privacy: {privacy_line(description)}")
-    if description.windows.is_recurring:
+    console.write_line(f"Privacy: {privacy_line(metadata)}")
+    if metadata.windows.is_recurring:
         console.write_line(f"Mechanism: {mechanism_in_words(design)}")

@@ -66,8 +66,8 @@ def print_job_plans(file: str, *, size: int | None, as_json: bool) -> None:
                 if not as_json:
                     console.write_line(name, bold=True)
                     write_plan(console, plan)
-                description = plan.description
-                warn_of_weak(errors, description.guarantee, description.unit, f"job {name}: ")
+                metadata = plan.metadata
+                warn_of_weak(errors, metadata.guarantee, metadata.privacy_unit, f"job {name}: ")
             case StreamClosedError():
                 reports[name] = {"ended": plan.step}
                 if not as_json:
@@ -93,10 +93,10 @@ def print_job_plan(job: Job, *, as_json: bool) -> None:
     No row is read, and nothing is written.
     """
     plan = planned_job(job)
-    description = plan.description
-    warn_of_weak(Console(stderr=True), description.guarantee, description.unit)
+    metadata = plan.metadata
+    warn_of_weak(Console(stderr=True), metadata.guarantee, metadata.privacy_unit)
     if as_json:
-        series = description.series
+        series = metadata.series
         print_json({"released": False, "series": series, "plans": {series: plan.to_dict()}})
         return
     console = Console()
@@ -113,12 +113,12 @@ def write_plan(console: Console, plan: PlannedJob, how_to_state_rows: str = _BY_
         plan: the plan.
         how_to_state_rows: sentence on how to state the number of rows.
     """
-    description = plan.description
-    windows = description.windows
+    metadata = plan.metadata
+    windows = metadata.windows
     console.write_line(f"{with_capital(_title(plan))}. State: {plan.state}")
     together = ", for all windows together" if windows.is_recurring else ""
-    console.write_line(f"Privacy: {loss_of(plan)} for each {description.unit}{together}")
-    console.write_line(f"Privacy unit: {protected_in_words(description)}")
+    console.write_line(f"Privacy: {loss_of(plan)} for each {metadata.privacy_unit}{together}")
+    console.write_line(f"Privacy unit: {protected_in_words(metadata)}")
     console.write_line(f"Published: {_published(plan)}. Margins of error ({percent(plan.level)}%):")
     console.write_table(_table(plan))
     for remark in _remarks(plan, how_to_state_rows):
@@ -127,46 +127,45 @@ def write_plan(console: Console, plan: PlannedJob, how_to_state_rows: str = _BY_
 
 def loss_of(plan: PlannedJob) -> str:
     """Return the parameters of a job's guarantee, such as "epsilon = 1"."""
-    return str(plan.description.guarantee).partition(" with ")[2]
+    return str(plan.metadata.guarantee).partition(" with ")[2]
 
 
 def _published(plan: PlannedJob) -> str:
-    description = plan.description
-    windows = description.windows
+    metadata = plan.metadata
+    windows = metadata.windows
     if not windows.is_recurring:
         return "the table once"
-    if windows.lags:
-        return f"each window's own number, {windows.lags + 1:,} times until it is final"
-    return _PUBLISHED.get(description.series, description.series)
+    if windows.n_revisions:
+        return f"each window's own number, {windows.n_revisions + 1:,} times until it is final"
+    return _PUBLISHED.get(metadata.series, metadata.series)
 
 
 def _title(plan: PlannedJob) -> str:
-    description = plan.description
+    metadata = plan.metadata
     groups = ""
-    if description.domain is not None:
-        groups = f" of {description.cells.how(len(description.groups), 'groups')}"
-    contents = description.subject if description.statistic.additive else description.what
-    windows = description.windows
+    if metadata.domain is not None:
+        groups = f" of {metadata.cells.how(len(metadata.groups), 'groups')}"
+    contents = metadata.subject if metadata.statistic.additive else metadata.what
+    windows = metadata.windows
     if not windows.is_recurring:
         return f"{contents}{groups}, released once"
     length = f"windows of {windows.every}"
-    if windows.lags:
-        return (
-            f"{contents}{groups}, {length}, each final after {counted(windows.lags, 'more window')}"
-        )
-    if description.strategy.horizon is None:
+    if windows.n_revisions:
+        later = counted(windows.n_revisions, "more window")
+        return f"{contents}{groups}, {length}, each final after {later}"
+    if metadata.strategy.horizon is None:
         return f"{contents}{groups}, {length} without end"
     return f"{contents}{groups}, {plan.steps[-1]:,} {length}"
 
 
 def _remarks(plan: PlannedJob, how_to_state_rows: str) -> list[str]:
-    description = plan.description
-    windows = description.windows
+    metadata = plan.metadata
+    windows = metadata.windows
     remarks = []
     if plan.sizes is not None:
         least, most = plan.sizes
-        number = f"for one {windows.period or 'window'}" if windows.lags else "in total"
-        by = "version" if windows.lags else "window"
+        number = f"for one {windows.period or 'window'}" if windows.n_revisions else "in total"
+        by = "version" if windows.n_revisions else "window"
         remarks.append(
             f"A group is shown as soon as its estimate {number} reaches a threshold: {least:,} to "
             f"{most:,}, depending on the {by}."
@@ -197,8 +196,8 @@ def _size_in_words(plan: PlannedJob, size: int) -> str:
     if plan.windows > 1:
         in_each = figures(size / plan.windows)
         parts.append(f"{counted(plan.windows, 'window')} ({in_each} in each)")
-    if plan.description.domain is not None:
-        parts.append(f"{len(plan.description.groups):,} groups")
+    if plan.metadata.domain is not None:
+        parts.append(f"{len(plan.metadata.groups):,} groups")
     spread = f", spread evenly over {' and '.join(parts)}" if parts else ""
     return f"The plan assumes {counted(size, 'row')}{spread}."
 
@@ -234,7 +233,7 @@ def _table(plan: PlannedJob) -> Table:
 
 
 def _headings(plan: PlannedJob) -> list[str]:
-    headings = _VERSIONS if plan.description.windows.lags else _STEPS
+    headings = _VERSIONS if plan.metadata.windows.n_revisions else _STEPS
     first, middle, last = headings
     match len(plan.steps):
         case 1:
@@ -265,7 +264,7 @@ def _label(number: PlannedNumber, plan: PlannedJob) -> str:
     part = statistic.statistics.get(number.what)
     if number.what and (part is None or inner_of(part).known_beforehand is None):
         return number.what
-    if plan.description.statistic.additive:
+    if plan.metadata.statistic.additive:
         return "cumulative"
     inner = statistic if part is None else inner_of(part)
     quantity = inner.error_of.what.partition(",")[0].removeprefix("how many ")

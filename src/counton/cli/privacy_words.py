@@ -25,12 +25,12 @@ _YEAR = 365.2425
 _AGES = {"an hour": 1 / 24, "a day": 1, "a week": 7, "a year": _YEAR, "ten years": 10 * _YEAR}
 
 
-def privacy_line(description: ReleaseMetadata) -> str:
+def privacy_line(metadata: ReleaseMetadata) -> str:
     """Return the guarantee of a release in one sentence."""
     loss = None
-    if isinstance(description.guarantee, AgesWithData):
-        loss = loss_by_age(description)
-    return guarantee_in_words(description, loss)
+    if isinstance(metadata.guarantee, AgesWithData):
+        loss = loss_by_age(metadata)
+    return guarantee_in_words(metadata, loss)
 
 
 def named_ages(every: str) -> dict[str, int]:
@@ -47,19 +47,19 @@ def named_ages(every: str) -> dict[str, int]:
     return {name: math.ceil(number) for name, number in windows.items() if number > 1 - 1e-6}
 
 
-def loss_by_age(description: ReleaseMetadata) -> str | None:
+def loss_by_age(metadata: ReleaseMetadata) -> str | None:
     """Describe the privacy loss of an event at several ages, such as "1 after a day".
 
     Returns:
         The words; None for guarantees whose loss does not depend on age.
     """
-    guarantee = description.guarantee
-    strategy = description.strategy
+    guarantee = metadata.guarantee
+    strategy = metadata.strategy
     if not isinstance(guarantee, ExpiringDP | ExpiringZCDP) or not isinstance(strategy, Expiring):
         return None
     bound = guarantee.bound_to(strategy)
     parts = []
-    for name, age in named_ages(description.windows.every).items():
+    for name, age in named_ages(metadata.windows.every).items():
         at_age = bound.at_age(age)
         loss = 0 if at_age is None else sum(at_age.losses.values())
         parts.append(f"{float(loss):.3g} after {name}")

@@ -60,7 +60,7 @@ def progress_line(result: RunResult) -> str:
 
 def _of_all_windows(result: RunResult) -> str:
     windows = result.spec.terms.windowing.windows
-    has_no_stated_end = windows.lags > 0 and windows.steps >= ENDLESS
+    has_no_stated_end = windows.n_revisions > 0 and windows.steps >= ENDLESS
     if result.spec.strategy.horizon is None or has_no_stated_end:
         return ""
     return f" of {windows.steps:,}"
@@ -89,14 +89,14 @@ def time_remarks(result: RunResult) -> Iterator[str]:
     One comes if late rows would count in the window in which they arrive. Another one comes if the
     time of the newest row decided which windows were released, because this time is not protected.
     """
-    description = result.spec.description()
+    metadata = result.spec.metadata()
     windows = result.spec.terms.windowing.windows
     delay = result.job.release_delay
-    counts_by_arrival = not result.is_single_table and not windows.lags
+    counts_by_arrival = not result.is_single_table and not windows.n_revisions
     if result.before:
         return
     if counts_by_arrival and delay is None:
-        own_window = f"their {description.window}"
+        own_window = f"their {metadata.window}"
         revise = ""
         if _may_revise(result):
             revise = f" A new stream with --allowed-lateness adds them to {own_window} afterwards."
@@ -141,10 +141,10 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
     """
     counts = result.confidential_counts()
     others = counts.rows.quarantined - newly_quarantined
-    known = f" ({others:,} more were set aside by earlier runs)" if others > 0 else ""
+    set_aside = f" ({others:,} more were set aside by earlier runs)" if others > 0 else ""
     of_rows = [
         ("rows with a missing value, not counted", counts.rows.missing),
-        (f"rows that cannot be read, set aside{known}", newly_quarantined),
+        (f"rows that cannot be read, set aside{set_aside}", newly_quarantined),
         ("rows beyond their user's limit, not counted", counts.input.choice.beyond_bound),
     ]
     missing = (
@@ -170,7 +170,7 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
     if counts.rows.unlisted or counts.rows.in_other_group:
         notes += unlisted_group_notes(counts.rows, result.spec)
     windows = result.spec.terms.windowing.windows
-    if counts.input.late_by and not windows.lags:
+    if counts.input.late_by and not windows.n_revisions:
         notes.insert(1, _remedy_of_late_rows(result))
     if result.is_duplicate_input:
         notes.insert(0, "an earlier run has counted this input; nothing was added")
@@ -194,10 +194,10 @@ def _notes_of_windows(
         f"rows over {LATE_DAYS} days old, or of an erased period, not counted now (earlier runs "
         "may have counted them)"
     )
-    if windows.lags:
+    if windows.n_revisions:
         after_final = (
-            f"rows of windows that were final after {counted(windows.lags, 'more window')}, not "
-            "counted now (earlier runs may have counted them)"
+            f"rows of windows that were final after {counted(windows.n_revisions, 'more window')}, "
+            "not counted now (earlier runs may have counted them)"
         )
     of_choice = _number_of_closed_windows(result)
     of_snapshot = 0 if of_choice else counts.input.after_final
@@ -223,7 +223,7 @@ def _notes_of_windows(
             "rows that were counted before and are missing now, removed from open windows",
             counts.input.choice.retracted,
         ),
-        (after_final if windows.lags else _LATE_IN_SNAPSHOT, of_snapshot),
+        (after_final if windows.n_revisions else _LATE_IN_SNAPSHOT, of_snapshot),
     ]
 
 
@@ -236,7 +236,7 @@ def _when_counted(result: RunResult) -> str:
         when = "to be counted at the next release"
     else:
         when = "not counted: the stream has had its last release"
-    if windows.lags and has_next_release:
+    if windows.n_revisions and has_next_release:
         when += ", in their own windows"
     return when
 
@@ -261,7 +261,7 @@ def _changed_windows(result: RunResult) -> list[str]:
     changed = result.confidential_counts().input.changed
     noun = "row"
     if isinstance(spec.terms.privacy_unit, CountedEvent | UserOfCounts):
-        noun = spec.terms.privacy_unit.rule.event_name or spec.description().unit
+        noun = spec.terms.privacy_unit.rule.event_name or spec.metadata().privacy_unit
     lines = [
         f"{windows.span(range(window.step, window.step + 1))}: {counted(window.now, noun)}, "
         f"previously {window.before:,} ({window.added:,} added, {window.missing:,} missing); "
@@ -278,7 +278,7 @@ def unlisted_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
     """Return sentences on rows of undeclared groups, with the commonest of their names, which may
     be misspelt.
     """
-    declared = spec.description().domain or ()
+    declared = spec.metadata().domain or ()
     lines = _lines_of(
         [
             (f"rows of undeclared groups{spec.cells.unnamed}, not counted", rows.unlisted),
@@ -359,7 +359,7 @@ def json_report(
         warnings: remarks without exact numbers.
         notes: exact facts about the rows.
     """
-    description = result.spec.description()
+    metadata = result.spec.metadata()
     windows = result.spec.terms.windowing.windows
     counts = result.confidential_counts()
     outputs = result.outputs
@@ -375,23 +375,23 @@ def json_report(
     report: dict[str, Any] = {
         "state": str(result.job.state),
         "stream": result.name,
-        "statistic": {"name": description.what, **statistic_to_dict(description.statistic)},
+        "statistic": {"name": metadata.what, **statistic_to_dict(metadata.statistic)},
         "windows": result.spec.strategy.horizon if result.is_single_table else windows.steps,
         "once": result.is_single_table,
         "released": result.after,
         "new": result.after - result.before,
         "until": None if result.is_single_table else windows.at(result.until),
         "until_from_data": result.options.until == "latest-event",
-        "protected": description.contribution.describe(description.unit),
-        "people": users_note_of(description),
-        "systematic_errors": systematic_errors(description),
-        "privacy_unit": description.unit,
-        "contribution": description.contribution.to_dict(),
-        "guarantee": description.guarantee.to_dict(),
+        "protected": metadata.contribution.describe(metadata.privacy_unit),
+        "people": users_note_of(metadata),
+        "systematic_errors": systematic_errors(metadata),
+        "privacy_unit": metadata.privacy_unit,
+        "contribution": metadata.contribution.to_dict(),
+        "guarantee": metadata.guarantee.to_dict(),
         "totals_apart": list(result.spent),
-        "series": description.series,
-        "strategy": repr(description.strategy),
-        "expiration_delay": description.strategy.facts.delay,
+        "series": metadata.series,
+        "strategy": repr(metadata.strategy),
+        "expiration_delay": metadata.strategy.facts.delay,
         "confidence_level": result.release.numbers.level,
         "output": None if outputs.table is None else str(outputs.table),
         "chart": None if outputs.chart is None or not is_drawn else str(outputs.chart),

@@ -138,9 +138,9 @@ def carry_out(job: Job, *, is_silent: bool, about: str = "", asks: bool = False)
     unread = left_in_folders(result.job.events, result.job.file_format)
     if unread is not None:
         lines.write_line(f"{about}{unread}")
-    description = result.spec.description()
+    metadata = result.spec.metadata()
     if not result.before:
-        warn_of_weak(lines, description.guarantee, description.unit, about)
+        warn_of_weak(lines, metadata.guarantee, metadata.privacy_unit, about)
     new_lines = len(distinct_lines(quarantine) - set_aside_before)
     newly_quarantined = min(result.confidential_counts().rows.quarantined, new_lines)
     notes = operator_notes(result, newly_quarantined)
@@ -172,7 +172,7 @@ def print_result(console: Console, result: RunResult) -> None:
             console.write_line(f"Shown: {screen.left_out}. All: counton export {state}")
     for note in screen.notes:
         console.write_line(note)
-    console.write_line(f"Privacy: {privacy_line(result.spec.description())}")
+    console.write_line(f"Privacy: {privacy_line(result.spec.metadata())}")
     for line in result.spent:
         console.write_line(f"Privacy loss: {line}")
     for remark in time_remarks(result):
@@ -208,22 +208,22 @@ def ask_before_first_release(prepared: PreparedRun, ended: EndedWindows, console
     """
     if not prepared.begins_stream or prepared.options.allow_empty_windows:
         return
-    description = prepared.spec.description()
+    metadata = prepared.spec.metadata()
     windows = prepared.windows
-    what = statistic_in_words(description).removesuffix(",")
-    if description.domain:
-        what += f" by {groups_in_words(description)} ({len(description.domain):,} groups)"
+    what = statistic_in_words(metadata).removesuffix(",")
+    if metadata.domain:
+        what += f" by {groups_in_words(metadata)} ({len(metadata.domain):,} groups)"
     if windows.is_recurring:
         horizon = prepared.spec.strategy.horizon
         length = "without an end" if horizon is None else f"of {horizon:,} {windows.noun}s"
         now = counted(ended.last, windows.noun)
-        series = _SERIES_TEXT.get(description.series, description.series)
+        series = _SERIES_TEXT.get(metadata.series, metadata.series)
         what += f": {series} {length}, {now} now"
-    guarantee = str(description.guarantee)
+    guarantee = str(metadata.guarantee)
     loss = guarantee.partition(" with ")[2] or guarantee
     console.write_line(
         f"New stream {prepared.state.name!r} publishes the {what}, and spends {loss} of the "
-        f"privacy of each {description.unit}. Neither can be taken back."
+        f"privacy of each {metadata.privacy_unit}. Neither can be taken back."
     )
     try:
         answer = console.ask_line("Release? [y/N] ")

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -28,7 +29,7 @@ from counton.continual.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from counton.continual.design import Design, check_shape, design_for
+from counton.continual.design import Design, check_shape, design_for, largest_sum
 from counton.continual.node_distribution import check_addresses, guarantee_of_stream
 from counton.continual.noise_cache import NoiseCache, NoiseStore
 from counton.continual.releases import Releases, StepRelease
@@ -37,7 +38,7 @@ from counton.noise.key import check_key
 from counton.privacy import ContributionBound, Guarantee
 from counton.privacy.value_grid import totals_and_extremes
 from counton.strategies import StreamStrategy
-from counton.strategies.strategy import Steps, add_up
+from counton.strategies.strategy import Steps, add_up, last_served_step
 
 
 class OneAtATime:
@@ -149,7 +150,12 @@ class Counter:
 
     @classmethod
     def from_design(cls, terms: Design, key: Key) -> Counter:
-        """Return a new counter of the stream with this design, before its first step."""
+        """Return a new counter of the stream with this design, before its first step.
+
+        Args:
+            terms: strategy, guarantee and all other public parameters of the stream.
+            key: the secret of the noise.
+        """
         counter = cls.__new__(cls)
         counter._begin(terms, key, StreamProgress.start(terms))
         return counter
@@ -157,13 +163,28 @@ class Counter:
     def _begin(self, terms: Design, key: Key, done: StreamProgress) -> None:
         check_key(key)
         self.key_fingerprint = key.fingerprint
-        self.design = terms.bound_to_key(self.key_fingerprint)
+        # A plan's errors may be of sums over recent steps; those of the counter are of releases.
+        released = terms.errors_of._replace(workload=None)
+        self.design = replace(terms.bound_to_key(self.key_fingerprint), errors_of=released)
         width = None if terms.counters is None else len(done.sums)
         #: The noise of the next steps, computed when a step is released.
         self._lookahead = NoiseCache(terms.strategy, terms.noise_field(key, width))
         self._std_window = range(0)
         self._stds = np.empty(0)
         self._done = Private(done)
+        self._last_step = last_served_step(terms.strategy)
+        self._largest_sum = largest_sum(terms.strategy)
+        facts = terms.strategy.facts
+        #: Whether a step is one count, released as an integer running total.
+        self._is_one_count = (
+            not terms.step_shape
+            and terms.counters is None
+            and facts.workload == "totals"
+            and not facts.delay
+            and not facts.fraction_bits
+            and terms.contribution.resolution is None
+            and terms.units.released == 1
+        )
         self._turn = OneAtATime(
             f"the counter of stream {terms.name!r}",
             remedy="hand it over by Counter.checkpoint() and Counter.resume(saved, key=key)",
@@ -192,10 +213,16 @@ class Counter:
         return Private(done.totals_taken if done.sums.size else done.sums)
 
     def windows_with(self, changes: NDArray[np.int64]) -> Private[NDArray[np.int64]]:
-        """Return the exact counts that the next steps would release with noise; release nothing.
+        """Return the exact counts that the next steps would release with noise.
 
-        They are secret: a row for each version (`WindowVersions`), shape ``(n * versions,
-        *cells)``. ``changes`` has shape ``(n, *self.shape)``, in multiples of the resolution.
+        They are secret, and nothing is released.
+
+        Args:
+            changes: exact totals of the next n steps, in multiples of the resolution: shape ``(n,
+                *self.shape)``.
+
+        Returns:
+            A row for each version (`WindowVersions`): shape ``(n * versions, *cells)``.
         """
         if self.design.strategy.facts.versions == 1:
             return Private(changes)
@@ -211,6 +238,9 @@ class Counter:
         """Store the noise of later steps if that saves later processes work; releases stay equal.
 
         The store is for this stream alone. The noise in it is encrypted.
+
+        Args:
+            store: a store for this stream alone. The noise in it is encrypted.
         """
         if self.design.counters is None:  # else cells may be added at any step
             self._lookahead.keep(self.step + 1, store, self.design.largest_noise_std)
@@ -232,6 +262,8 @@ class Counter:
         """
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
         with self._turn.take():
+            if self._is_one_count and type(batch[0]) is int and self._can_add(batch[0]):
+                return self._release_count(batch[0])
             totals, lowest, highest = totals_and_extremes(
                 batch, self.design.contribution.resolution
             )
@@ -242,11 +274,32 @@ class Counter:
             self._done = Private(done)
         return release
 
+    def _can_add(self, count: int) -> bool:
+        """Return whether a count can be released as the next step, without a reason if not."""
+        done = self._progress()
+        if self._last_step is not None and done.step >= self._last_step:
+            return False
+        return 0 <= count <= self._largest_sum - int(done.sums)
+
+    def _release_count(self, count: int) -> StepRelease:
+        """Release one count as `_compute` and `release` do, without arrays: twice as fast."""
+        done = self._progress()
+        step = done.step + 1
+        total = int(done.sums) + count
+        (noise,) = self._lookahead.parts(range(step, step + 1))
+        release = StepRelease(step, total + int(noise[0]), self._std_at(step), self.design)
+        self._done = Private(StreamProgress(step, np.asarray(total, np.int64), done.waiting))
+        return release
+
     def widen(self, cells: int, key: Key) -> None:
         """Set the number of cells from the next step on, if cells are added when needed.
 
         A new cell follows the present ones, with the noise it would have if it had counted 0
         always.
+
+        Args:
+            cells: the new number of cells, from the present one to that of ``shape``.
+            key: the key of this stream.
 
         Raises:
             InvalidInputError: fewer cells than now, more than ``shape`` allows, or the cells are
@@ -279,7 +332,10 @@ class Counter:
             self._done = Private(self._progress().wider(cells))
 
     def release_many(self, xs: Totals) -> Releases:
-        """Release consecutive steps, ``(n, *self.shape)``, much faster than one by one.
+        """Release consecutive steps, much faster than one by one.
+
+        Args:
+            xs: the exact total of each step, of shape ``(n, *self.shape)``; see `release`.
 
         Raises:
             InvalidInputError, HorizonExceededError, SumOverflowError, ConcurrentWriterError: as
@@ -294,6 +350,14 @@ class Counter:
         """Release consecutive steps whose totals are integer multiples of the resolution.
 
         ``ends`` are the smallest and the largest total, if they are known.
+
+        Args:
+            totals: int64 multiples of the resolution, of shape ``(n, *self.shape)``.
+            ends: the smallest and the largest total, if they are known; None: they are computed.
+
+        Raises:
+            InvalidInputError: another data type, a negative count, or a wrong shape.
+            HorizonExceededError, SumOverflowError, ConcurrentWriterError: as `release`.
         """
         if totals.dtype != np.int64:  # floats would be cut to integers
             raise InvalidInputError(
@@ -317,20 +381,34 @@ class Counter:
         return float(self._stds[step - window.start])
 
     def std_of(self, releases: Releases) -> NDArray[np.float64]:
-        """Return the standard deviation of each release; quick for releases made just now."""
+        """Return the standard deviation of each release; quick for releases made just now.
+
+        Args:
+            releases: releases of this counter.
+
+        Returns:
+            float64, one for each step, in data units.
+        """
         if len(releases.steps) == 1:
             return np.array([self._std_at(releases.steps[0])])
         return np.asarray(self.design.errors.std(releases.steps), np.float64)
 
     def std(self, steps: Any = None) -> Any:
-        """Return the standard deviation at ``steps``, in data units; see `Errors.std`."""
+        """Return the standard deviation at ``steps``, in data units; see `Errors.std`.
+
+        Args:
+            steps: one step for a float, several for an array; None: all up to the horizon.
+        """
         return self.design.errors.std(steps)
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Return the exact standard deviation of the sum over the steps start + 1 to stop.
 
-        It is for one cell, in data units; for the sum of m cells sqrt(m) times as large. ``starts``
-        and ``stops`` are integers whose shapes broadcast.
+        It is for one cell, in data units; for the sum of m cells sqrt(m) times as large.
+
+        Args:
+            starts: the steps after which sums begin, from 0.
+            stops: the last steps of the sums. The shapes of both are broadcast.
 
         Raises:
             InvalidInputError: ends that are not integers, below 0, or in the wrong order.
@@ -422,6 +500,8 @@ class Counter:
         """Continue the stream of ``saved``, the bytes of `checkpoint`, as if never interrupted.
 
         Args:
+            saved: the bytes that `checkpoint` returned. They are secret.
+            key: the key with which the stream was started.
             strategy: only if it is not one of counton's own.
 
         Raises:
@@ -432,7 +512,17 @@ class Counter:
 
     @classmethod
     def resume_from(cls, state: Checkpoint, key: Key, strategy: StreamStrategy | None) -> Counter:
-        """Continue the stream of a checkpoint that is read already; see `resume`."""
+        """Continue the stream of a checkpoint that is read already; see `resume`.
+
+        Args:
+            state: the checkpoint.
+            key: the key with which the stream was started.
+            strategy: only if it is not one of counton's own; otherwise None.
+
+        Raises:
+            StateError: the checkpoint is of another version, or of another strategy.
+            NoiseKeyError: the stream was started with another key.
+        """
         terms = Design.from_dict(state.design, strategy)
         counter = cls.__new__(cls)
         counter._begin(terms, key, state.progress(terms))

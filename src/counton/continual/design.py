@@ -228,6 +228,7 @@ class Design(Generic[S]):
         """Rebuild a design from the result of `to_dict`.
 
         Args:
+            saved: what `to_dict` returned.
             strategy: only if it is not one of counton's own.
 
         Raises:
@@ -285,7 +286,11 @@ class Design(Generic[S]):
         return json.dumps(self.to_dict(), sort_keys=True)
 
     def bound_to_key(self, fingerprint: str) -> Design:
-        """Return a copy bound to a key with this ``fingerprint``, which decides its `noise_id`."""
+        """Return a copy bound to a key, which decides its `noise_id`.
+
+        Args:
+            fingerprint: the ``fingerprint`` of the key, which is public.
+        """
         text = f"identity of noise\n{fingerprint}\n{self._address}"
         return replace(self, noise_id=sha256(text.encode()).hexdigest()[:32])
 
@@ -293,6 +298,10 @@ class Design(Generic[S]):
         """Return the noise of this stream's nodes under ``key``.
 
         ``cells`` is their number so far, if they are added when needed; None: all.
+
+        Args:
+            key: the secret of the noise.
+            cells: number of cells so far, if they are added when needed; None: all.
         """
         shape = self.shape if cells is None else (cells,)
         subkey = check_key(key).derive(b"counter", self._address.encode())
@@ -329,6 +338,9 @@ class Design(Generic[S]):
         """Return the largest standard deviation of the noise of some steps, over all versions.
 
         It is in units of the released integers, and follows from the design alone.
+
+        Args:
+            steps: consecutive steps that the strategy serves.
         """
         strategy = self.strategy
         facts = strategy.facts
@@ -352,6 +364,9 @@ class Design(Generic[S]):
         """Convert released integers to data units: int64 for counts, otherwise float64.
 
         It depends on the released integers alone, so floating point reveals nothing more.
+
+        Args:
+            released: integers as the journal has them, of any shape.
         """
         if self.contribution.resolution is None and self.units.released == 1:
             return released

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -19,14 +19,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.arrays import Floats
+from counton.base.arrays import Floats, Integers
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, is_whole, quote
 from counton.base.expiry import Expiry
 from counton.privacy import ExpiringDP, ExpiringZCDP, Guarantee
 from counton.strategies import Metric, StreamStrategy, noise_variance
-from counton.strategies.joint_errors import released_variance
+from counton.strategies.joint_errors import (
+    recent_variance,
+    recent_variances,
+    released_variance,
+)
 from counton.strategies.strategy import (
     EndlessStrategy,
     ReleaseForm,
@@ -42,6 +46,7 @@ from counton.strategies.strategy import (
 
 if TYPE_CHECKING:
     from counton.privacy.loss_by_age import Analysis
+    from counton.strategies.workloads import Part, RecentWorkload
 
 #: Sums of float64 numbers cannot distinguish smaller tail probabilities from 0.
 SMALLEST_TAIL = 1e-9
@@ -157,9 +162,16 @@ def halfwidths(
     steps: range | NDArray[np.int64],
     confidence_level: float = 0.95,
 ) -> NDArray[np.float64]:
-    """Return half-widths of a stream's releases at ``steps``: float64, ``(len(steps),)``.
+    """Return half-widths of a stream's releases, in units of the exact sums.
 
-    They are in units of the exact sums, as in `window_halfwidths`.
+    Args:
+        strategy: the correlation of the noise over time.
+        distribution: the distribution of one node's noise.
+        steps: steps of the stream, from 1.
+        confidence_level: coverage of each interval, above 0 and at most 1 - 1e-9.
+
+    Returns:
+        float64, shape ``(len(steps),)``.
 
     Raises:
         InvalidInputError: the level is out of range, or the strategy does not serve a step.
@@ -799,6 +811,8 @@ class ErrorsOf(NamedTuple):
         mean, largest: ratios of their mean, and largest, standard deviation to that of a cell.
         what: the numbers in words; "": one cell.
         per_step: expected items in a step; those that a delay holds back add to the error.
+        workload: sums over recent steps, which are computed from released numbers; None: the
+            released numbers themselves.
     """
 
     release: ReleaseForm | None = None
@@ -807,6 +821,7 @@ class ErrorsOf(NamedTuple):
     largest: float = 1.0
     what: str = ""
     per_step: float = 0.0
+    workload: RecentWorkload | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -859,6 +874,9 @@ class Errors:
         """Return a cell's mean or largest noise variance, in squared units of the resolution."""
         strategy = self.strategy
         steps = self.of.steps
+        if self.of.workload is not None:
+            parts = self.of.workload.parts
+            return recent_variance(strategy, self.distribution, parts, metric, self.steps)
         if steps is not None and isinstance(strategy, EndlessStrategy):
             if metric == "mean":
                 return strategy.mean_variance(steps, self.distribution)
@@ -871,7 +889,11 @@ class Errors:
         return released * node + roundings * strategy.facts.rounding_variance
 
     def by(self, metric: Metric) -> float:
-        """Return ``mean_std`` or ``max_std``."""
+        """Return ``mean_std`` or ``max_std``.
+
+        Args:
+            metric: "mean" for ``mean_std``, "max" for ``max_std``.
+        """
         check_metric(metric)
         return self.mean_std if metric == "mean" else self.max_std
 
@@ -887,13 +909,17 @@ class Errors:
         counts items that a delay holds back. It is infinite if totals are not released, if there is
         no last step, or for more than 10^9 * (1 - probability) numbers.
 
+        Args:
+            probability: the probability with which all errors are within the bound, above 0 and
+                below 1.
+
         Raises:
             InvalidInputError: the probability is outside (0, 1).
         """
         if not 0 < probability < 1:
             raise InvalidInputError(f"probability is {probability}; it must be between 0 and 1")
         steps = self.of.steps or self.strategy.horizon
-        if steps is None or self.release == "windows":
+        if steps is None or self.release == "windows" or self.of.workload is not None:
             return math.inf
         if isinstance(self.guarantee, ExpiringDP | ExpiringZCDP):
             held_back = self.of.per_step * self.strategy.facts.delay
@@ -906,9 +932,15 @@ class Errors:
         )
 
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Return an item's privacy loss at each age: epsilon or rho, float64.
+        """Return an item's privacy loss at each age: epsilon or rho.
 
-        The analysis "exact" is the loss that ``guarantee.at_age`` states.
+        Args:
+            ages: ages of the item, in steps.
+            analysis: "exact" for the loss that ``guarantee.at_age`` states, or another one of
+                `expiration_loss`.
+
+        Returns:
+            float64, one for each age.
 
         Raises:
             InvalidInputError: the guarantee does not expire, or there are no ages.
@@ -949,17 +981,143 @@ class Errors:
                 f"steps are {steps!r}; give a number, a range or a list of steps"
             )
         served = check_steps(self.strategy, [steps] if is_single else steps)
-        stds = self.in_data_units(np.sqrt(noise_variance(self.strategy, self.distribution, served)))
+        variances = (
+            noise_variance(self.strategy, self.distribution, served)
+            if self.of.workload is None
+            else self._recent_variances(self.of.workload.parts, served)
+        )
+        stds = self.in_data_units(np.sqrt(variances))
         return float(stds[0]) if is_single else stds
 
+    def _recent_variances(self, parts: Sequence[Part], steps: Integers) -> Floats:
+        """Return the weighted mean of the variances of a workload's numbers at each step."""
+        shares = sum(part.share for part in parts)
+        variances = np.zeros(len(steps))
+        for part in parts:
+            of_part = recent_variances(self.strategy, self.distribution, part, steps)
+            variances += part.share / shares * of_part
+        return variances
+
+    def recent_stds(self, steps: Steps) -> dict[str, Floats]:
+        """Return, by name, the standard deviations of the workload's numbers at ``steps``.
+
+        A single number has the name "". Values are in data units, of shape ``(len(steps),)``.
+
+        Args:
+            steps: steps of the stream, from 1.
+
+        Raises:
+            InvalidInputError: the errors are not of a workload of recent steps.
+
+        >>> from counton import Stack, ZCDP, plan
+        >>> errors = plan(365, ZCDP(0.5), workload=Stack({1: 1, 7: 1})).best.errors
+        >>> {name: stds.round(2).tolist() for name, stds in errors.recent_stds([300]).items()}
+        {'last 1': [1.16], 'last 7': [1.93]}
+        """
+        served = check_steps(self.strategy, steps)
+        return {
+            part.name: np.asarray(
+                self.in_data_units(np.sqrt(self._recent_variances([part], served)))
+            )
+            for part in self._recent_parts()
+        }
+
+    def recent_halfwidths(self, steps: Steps, confidence_level: float = 0.95) -> dict[str, Floats]:
+        """Return, by name, the half-widths of the workload's numbers at ``steps``.
+
+        Args:
+            steps: steps of the stream, from 1.
+            confidence_level: coverage of each interval, above 0 and at most 1 - 1e-9.
+
+        Raises:
+            InvalidInputError: the errors are not of a workload of recent steps, or the level is
+                outside (0, 1 - 1e-9].
+        """
+        stops = check_steps(self.strategy, steps)
+        halfwidths: dict[str, Floats] = {}
+        for part in self._recent_parts():
+            if part.factor < 1:
+                std = np.sqrt(self._recent_variances([part], stops))
+                half = smooth_halfwidth(std, self.distribution, confidence_level)
+                # Each step's own number is a difference of two rounded releases.
+                rounding = 2 * float(window_rounding(self.strategy, 0, 1)) / (1 - part.factor)
+                half = half + rounding * 2.0**-self.strategy.facts.fraction_bits
+                halfwidths[part.name] = np.asarray(self.in_data_units(half))
+                continue
+            starts = np.zeros_like(stops)
+            if part.width is not None:
+                starts = np.maximum(stops - part.width, 0)
+            halfwidths[part.name] = self.window_halfwidths(starts, stops, confidence_level)
+        return halfwidths
+
+    def _recent_parts(self) -> Sequence[Part]:
+        if self.of.workload is None:
+            raise InvalidInputError(
+                "these errors are of released numbers: give plan a workload, such as Rolling(28)"
+            )
+        return self.of.workload.parts
+
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Return the standard deviation of sums over steps start + 1 to stop, in data units."""
+        """Return the standard deviation of sums over steps start + 1 to stop, in data units.
+
+        Args:
+            starts: the steps after which sums begin, from 0.
+            stops: the last steps of the sums. The shapes of both are broadcast.
+        """
         variance = noise_variance(self.strategy, self.distribution, stops, since=starts)
         deviation: NDArray[np.float64] = self.in_data_units(np.sqrt(variance))
         return deviation
 
+    def window_covariance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Return the covariance matrix of the noise in sums over steps start + 1 to stop.
+
+        It is for one cell, in squared data units. The variance of the difference of two sums, such
+        as week on week, is the sum of their variances less twice their covariance.
+
+        Args:
+            starts, stops: one start and one stop for each sum.
+
+        Raises:
+            InvalidInputError: ends that are not integers, below 0, or in the wrong order.
+            HorizonExceededError: an end beyond the horizon.
+
+        >>> from counton import Rolling, ZCDP, plan
+        >>> errors = plan(365, ZCDP(0.5), workload=Rolling(7)).best.errors
+        >>> covariance = errors.window_covariance([286, 293], [293, 300])
+        >>> float((covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]) ** 0.5) < 2.7
+        True
+        """
+        first, last = check_ends(self.strategy, starts, stops)
+        ends = np.concatenate([first.ravel(), last.ravel()])
+        low = np.minimum(ends[:, None], ends[None, :])
+        high = np.maximum(ends[:, None], ends[None, :])
+        differ = low < high
+        of_ends = np.zeros(differ.shape)
+        of_ends[differ] = noise_variance(
+            self.strategy, self.distribution, high[differ], since=low[differ]
+        )
+        # Cov(b - a, d - c) = (Var(b - c) + Var(a - d) - Var(b - d) - Var(a - c)) / 2
+        count = first.size
+        crossed = of_ends[count:, :count] + of_ends[:count, count:]
+        covariance = (crossed - of_ends[count:, count:] - of_ends[:count, :count]) / 2
+        return np.asarray(covariance * float(self.in_data_units(1.0)) ** 2)
+
     def halfwidths(self, steps: Any, confidence_level: float = 0.95) -> NDArray[np.float64]:
-        """Return the half-widths, in data units, of releases at ``steps``: ``(len(steps),)``."""
+        """Return the half-widths, in data units, of the releases of some steps.
+
+        With a workload of several numbers, it is the largest of their half-widths.
+
+        Args:
+            steps: steps of the stream, from 1: a range or an array.
+            confidence_level: coverage of each interval, above 0 and at most 1 - 1e-9.
+
+        Returns:
+            float64, shape ``(len(steps),)``.
+        """
+        if self.of.workload is not None:
+            several = self.recent_halfwidths(steps, confidence_level).values()
+            largest: Floats = np.max(np.stack([*several]), axis=0)
+            return largest
         widths: NDArray[np.float64] = halfwidths(
             self.strategy, self.distribution, steps, confidence_level
         )
@@ -967,6 +1125,10 @@ class Errors:
 
     def halfwidth(self, step: int, confidence_level: float = 0.95) -> float:
         """Return the half-width of the interval at one step, in data units.
+
+        Args:
+            step: step of the stream, from 1.
+            confidence_level: coverage of the interval, above 0 and at most 1 - 1e-9.
 
         Raises:
             InvalidInputError: the level is outside (0, 1 - 1e-9].
@@ -981,14 +1143,26 @@ class Errors:
     def window_halfwidths(
         self, starts: Steps, stops: Steps, confidence_level: float = 0.95, *, cells: int = 1
     ) -> NDArray[np.float64]:
-        """Return half-widths of sums over steps and ``cells``, in data units."""
+        """Return half-widths of sums over steps and cells, in data units.
+
+        Args:
+            starts: the steps after which sums begin, from 0.
+            stops: the last steps of the sums. The shapes of both are broadcast.
+            confidence_level: coverage of each interval, above 0 and at most 1 - 1e-9.
+            cells: number of cells that are added up.
+        """
         halfwidths = window_halfwidths(
             self.strategy, self.distribution, starts, stops, confidence_level, cells=cells
         )
         return np.asarray(self.in_data_units(halfwidths))
 
     def cell_halfwidth(self, start: int, stop: int, confidence_level: float = 0.95) -> float:
-        """Return the half-width of one cell's interval for steps start + 1 to stop, in data units.
+        """Return the half-width of one cell's interval for some steps, in data units.
+
+        Args:
+            start: the step after which the sum begins, from 0.
+            stop: the last step of the sum.
+            confidence_level: coverage of the interval, above 0 and at most 1 - 1e-9.
 
         Raises:
             InvalidInputError: the level is outside (0, 1 - 1e-9].
@@ -1004,6 +1178,10 @@ class Errors:
         return {}
 
     def in_data_units(self, errors: Any) -> Any:
-        """Convert errors of a cell, in multiples of the resolution, to those of ``of``."""
+        """Convert errors of a cell to errors of the numbers that ``of`` describes.
+
+        Args:
+            errors: a number or an array, in multiples of the resolution.
+        """
         # No other code multiplies an error by the resolution, or by the factor of ``of``.
         return errors * float(self.resolution) * self.of.mean

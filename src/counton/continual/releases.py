@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,12 @@ from counton.base.arrays import read_only
 from counton.base.errors import InvalidInputError
 from counton.base.exact import quantity, quote
 from counton.continual.design import Design
+from counton.continual.intervals import ErrorsOf
 from counton.privacy import ContributionBound, Guarantee
+
+if TYPE_CHECKING:
+    from counton.base.arrays import Floats
+    from counton.strategies.workloads import Part, RecentWorkload
 
 
 class PublicNumbers:
@@ -129,10 +135,13 @@ class StepRelease(PublicNumbers):
         object.__setattr__(self, "value", read_only(self.value))
 
     def interval(self, confidence_level: float = 0.95) -> tuple[Any, Any]:
-        """Return the ends of an interval that holds the true value with probability
-        ``confidence_level``.
+        """Return the ends of an interval around the released value.
 
         They have the stream's shape, with one interval for each cell.
+
+        Args:
+            confidence_level: probability with which an interval holds the true value, above 0 and
+                at most 1 - 1e-9.
         """
         half = np.array(self._design.errors.cell_halfwidth(*self.ends, confidence_level))
         low, high = _around(np.asarray(self.value), half)
@@ -159,6 +168,9 @@ class StepRelease(PublicNumbers):
     def since(self, earlier: StepRelease) -> StepRelease:
         """Return the private count of the steps after an earlier release, up to this one.
 
+        Args:
+            earlier: a release of the same stream at an earlier step.
+
         Raises:
             InvalidInputError: ``earlier`` is of another stream, later, or a difference; or the
                 stream does not release totals.
@@ -180,7 +192,12 @@ class StepRelease(PublicNumbers):
         return StepRelease(self.step, self.value - earlier.value, std, terms, both)
 
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design) -> StepRelease:
-        """Return a release of some cells: ``of`` selects values, ``terms`` is their design."""
+        """Return a release of some cells.
+
+        Args:
+            of: function that selects these cells from an array of all values.
+            terms: the design of these cells.
+        """
         if self.between is not None:
             now, earlier = (release.part(of, terms) for release in self.between)
             return now.since(earlier)
@@ -216,6 +233,9 @@ class Releases(PublicNumbers):
         """Return the standard deviation of the noise in data units; see `Counter.std`.
 
         ``steps`` is one for a float, or several for an array; None: all.
+
+        Args:
+            steps: one step for a float, several for an array; None: all of these releases.
 
         Raises:
             InvalidInputError: a step that is not among these.
@@ -256,20 +276,168 @@ class Releases(PublicNumbers):
         std = float(terms.errors.std(range(step, step + 1))[0])
         return StepRelease(step, value if terms.shape else value.item(), std, terms)
 
+    def recent(self, workload: RecentWorkload) -> RecentNumbers:
+        """Return sums over recent steps, such as those of the last 7, with noise and intervals.
+
+        Args:
+            workload: ``Rolling(7)``, ``Decayed(7)`` or ``Stack([1, 7, 28])``. A stream that was
+                planned for it has the least noise.
+
+        Raises:
+            InvalidInputError: no workload, or releases that do not begin with step 1.
+        """
+        return RecentNumbers.of(self, workload)
+
     def interval(self, confidence_level: float = 0.95) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the ends of intervals, each with probability ``confidence_level``, shaped like
-        ``values``."""
+        """Return the ends of intervals around the released values, shaped like ``values``.
+
+        Args:
+            confidence_level: probability with which each interval holds the true value, above 0 and
+                at most 1 - 1e-9.
+        """
         half = self._design.errors.halfwidths(self.steps, confidence_level)
         return _around(self.values, half.reshape(-1, *(1,) * (self.values.ndim - 1)))
 
     def table_columns(self, confidence_level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Return the columns of `table` as arrays."""
+        """Return the columns of `table` as arrays.
+
+        Args:
+            confidence_level: coverage of each interval, above 0 and at most 1 - 1e-9.
+        """
         cells = max(math.prod(self._design.shape), 1)
         about = {"window_index": np.repeat(np.asarray(self.steps), cells)}
         about |= _cells(self._design.shape, len(self.steps))
         std = np.repeat(self.std(), cells)
         interval = self.interval(confidence_level)
         return _columns(about, self.values, std, interval, confidence_level)
+
+
+@dataclass(frozen=True)
+class RecentNumbers(PublicNumbers):
+    """The numbers of a workload after each step, such as the sums of the last 7 and 28 steps.
+
+    In the first steps a rolling sum is incomplete: it is the sum of all steps so far.
+
+    Attributes:
+        workload: the numbers that are computed.
+        steps: the steps after which they are computed.
+        values: by name, the numbers in data units, of shape ``(steps, *cells)``.
+
+    >>> from counton import Counter, Key, Rolling, ZCDP
+    >>> strategy = Rolling(7).root(365)
+    >>> counter = Counter(strategy, ZCDP(0.5), key=Key.generate(), name="visits")
+    >>> recent = counter.release_many([20] * 30).recent(Rolling(7))
+    >>> recent.values[""].shape, recent.std().round(2).tolist()[-1]
+    ((30,), 1.77...)
+    >>> recent.is_complete().tolist().index(True)
+    6
+    """
+
+    workload: RecentWorkload
+    steps: range
+    values: Mapping[str, NDArray[Any]]
+    _design: Design = field(repr=False)
+
+    @classmethod
+    def of(cls, releases: Releases, workload: RecentWorkload) -> RecentNumbers:
+        """Compute the numbers of a workload from all releases of a stream so far.
+
+        Raises:
+            InvalidInputError: no workload, releases that do not begin with step 1, or a stream
+                that releases several recent windows again, or with a delay.
+        """
+        from counton.strategies.workloads import check_workload
+
+        workload = check_workload(workload)
+        design = releases._design
+        facts = design.strategy.facts
+        if facts.versions > 1 or facts.delay:
+            raise InvalidInputError(
+                f"{design.strategy!r} releases windows again or with a delay, so sums over recent "
+                "steps are not computed: use another strategy"
+            )
+        if not len(releases) or releases.steps[0] != 1:
+            raise InvalidInputError(
+                "sums over recent steps need all releases from step 1 on: release them together, "
+                "or give all of them"
+            )
+        totals = np.asarray(releases.values)
+        if facts.workload == "windows":
+            totals = np.cumsum(totals, axis=0)
+        terms = replace(design, errors_of=ErrorsOf(workload=workload))
+        values = {part.name: _values(totals, part) for part in workload.parts}
+        return cls(workload, releases.steps, values, terms)
+
+    @cached_property
+    def _stds(self) -> dict[str, Floats]:
+        return self._design.errors.recent_stds(self.steps)
+
+    def std(self, name: str = "") -> NDArray[np.float64]:
+        """Return the standard deviation of one number after each step, in data units.
+
+        Args:
+            name: the name of the number, such as "last 7" of a stack; "" for a single one.
+
+        Raises:
+            InvalidInputError: there is no number of this name.
+        """
+        return self._stds[self._part(name).name]
+
+    def interval(
+        self, confidence_level: float = 0.95, name: str = ""
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the ends of intervals, each with probability ``confidence_level``.
+
+        Args:
+            confidence_level: the probability of each interval.
+            name: as of `std`.
+
+        Raises:
+            InvalidInputError: there is no number of this name, or the level is out of range.
+        """
+        values = self.values[self._part(name).name]
+        half = self._design.errors.recent_halfwidths(self.steps, confidence_level)[name]
+        return _around(values, half.reshape(-1, *(1,) * (values.ndim - 1)))
+
+    def is_complete(self, name: str = "") -> NDArray[np.bool_]:
+        """Return whether a rolling sum has all of its steps, after each step.
+
+        Args:
+            name: as of `std`.
+
+        Raises:
+            InvalidInputError: there is no number of this name.
+        """
+        width = self._part(name).width or 1
+        return np.asarray(self.steps) >= width
+
+    def _part(self, name: str) -> Part:
+        parts: Sequence[Part] = self.workload.parts
+        for part in parts:
+            if part.name == name:
+                return part
+        names = ", ".join(repr(part.name) for part in parts)
+        raise InvalidInputError(f"there is no number {name!r}: give one of {names}")
+
+    @override
+    def table_columns(self, confidence_level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """Return the columns of `table` as arrays: all numbers, with is_complete.
+
+        The column last_windows is the number of steps of a rolling sum; 0 for totals and decayed
+        sums.
+        """
+        cells = max(math.prod(self._design.shape), 1)
+        tables = []
+        for part in self.workload.parts:
+            about = {"window_index": np.repeat(np.asarray(self.steps), cells)}
+            about["last_windows"] = np.full(len(self.steps) * cells, part.width or 0)
+            about |= _cells(self._design.shape, len(self.steps))
+            std = np.repeat(self.std(part.name), cells)
+            interval = self.interval(confidence_level, part.name)
+            columns = _columns(about, self.values[part.name], std, interval, confidence_level)
+            columns["is_complete"] = np.repeat(self.is_complete(part.name), cells)
+            tables.append(columns)
+        return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
 
 def _around(values: NDArray[Any], half: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -303,3 +471,19 @@ def _columns(
         "upper": np.ravel(interval[1]),
         "confidence_level": np.full(estimate.shape, float(level)),
     }
+
+
+def _values(totals: NDArray[Any], part: Part) -> NDArray[Any]:
+    """Return one number of a workload after each step, from the totals of all steps."""
+    if part.factor < 1:
+        steps = np.diff(totals.astype(np.float64), axis=0, prepend=0.0)
+        decayed = np.zeros_like(steps)
+        before = np.zeros(steps.shape[1:])
+        for at, own in enumerate(steps):
+            before = part.factor * before + own
+            decayed[at] = before
+        return decayed
+    values = totals.copy()
+    if part.width is not None and part.width < len(totals):
+        values[part.width :] -= totals[: -part.width]
+    return values

@@ -105,6 +105,8 @@ def mechanism_sources(strategy: StreamStrategy) -> tuple[str, ...]:
 
 #: Names of strategies for readers, by their names in states.
 _NAMES = {
+    "BandedRoot": names.BANDED_ROOT,
+    "EndlessBandedRoot": names.BANDED_ROOT,
     "GrowingCascade": names.CASCADE,
     "GrowingSquareRoot": names.GROWING_ROOT,
     "HonakerOnline": names.HONAKER,

@@ -109,7 +109,16 @@ def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> p
 
 
 def labels_of(cells: pl.DataFrame, mapping: RowMapping) -> pl.DataFrame:
-    """Return the labels of groups within the windows, and the first window of each."""
+    """Return the labels of groups within the windows, and the first window of each.
+
+    Args:
+        cells: sums by cell, as `sum_cells` returns them, with a column of groups.
+        mapping: the columns and windows by which rows were summed.
+
+    Returns:
+        A row for each group, with the columns ``group`` and ``step``. Rows outside the windows are
+        ignored.
+    """
     labelled = cells.select("group", step=pl.col("cell") // cells_across(mapping.adds)).filter(
         pl.col("step").is_between(1, mapping.windows.steps), pl.col("group").is_not_null()
     )

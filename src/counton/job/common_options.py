@@ -409,7 +409,11 @@ class Job(
         return {name: value for name, value in values.items() if is_stated(value)}
 
     def has_stated(self, name: str) -> bool:
-        """Return whether the job states an option; False if its statistic has no such option."""
+        """Return whether the job states an option; False if its statistic has no such option.
+
+        Args:
+            name: name of the option, as Python spells it.
+        """
         return is_stated(self.value_of(name))
 
     def with_options(self, **options: Any) -> Job:

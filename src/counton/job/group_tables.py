@@ -34,7 +34,12 @@ def read_table(path: _Path, columns: Sequence[str]) -> pl.DataFrame:
 
 
 def labels_of(table: pl.DataFrame, columns: Sequence[str]) -> dict[str, NDArray[np.object_]]:
-    """Return columns as arrays of texts, by name; an empty text is a missing label."""
+    """Return columns as arrays of texts, by name; an empty text is a missing label.
+
+    Args:
+        table: a table of groups.
+        columns: the columns to return.
+    """
     return {
         name: np.array(
             [value or None for value in table[name].cast(pl.String).to_list()], dtype=object

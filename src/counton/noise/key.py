@@ -110,6 +110,9 @@ class Key:
     def derive(self, *context: bytes) -> bytes:
         """Derive a 32-byte subkey for one use (HKDF-SHA256), bound to every part of ``context``.
 
+        Args:
+            context: byte strings that name the use, in order.
+
         >>> key = Key.generate()
         >>> key.derive(b"a", b"bc") != key.derive(b"ab", b"c")
         True
@@ -152,6 +155,9 @@ class Key:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the key to a new file that only its owner may read (mode 0600).
 
+        Args:
+            path: path of the new key file, in an existing folder.
+
         Raises:
             NoiseKeyError: the file exists; an overwritten key could never be recovered.
         """
@@ -178,6 +184,9 @@ class Key:
         The mode must permit nothing to group and others, as 0600 and 0400 do, or be 0440, as
         orchestrators hand out secrets. 0640 is refused, because a umask makes it of any file by
         accident.
+
+        Args:
+            path: path of the key file.
 
         Raises:
             NoiseKeyError: the file is missing, is no key, has hard links, or others can read it.
@@ -217,6 +226,10 @@ class Key:
     @classmethod
     def from_text(cls, text: str, origin: str = "the text") -> Key:
         """Read the key from the text that `save` writes, such as a text kept in a vault.
+
+        Args:
+            text: the whole text of a key file; spaces and newlines around it are ignored.
+            origin: where the text comes from, for the error message.
 
         Raises:
             NoiseKeyError: the text is not a key; the message does not show it.
@@ -307,7 +320,14 @@ class InsecureSeededKey(Key):
 
     @classmethod
     def from_bytes(cls, secret: bytes) -> InsecureSeededKey:
-        """Return the key with these 32 secret bytes, for tests with known answers."""
+        """Return the key with these 32 secret bytes, for tests with known answers.
+
+        Args:
+            secret: exactly 32 bytes; whoever has them can compute the noise.
+
+        Raises:
+            NoiseKeyError: not 32 bytes.
+        """
         key = cls._holding(secret)
         _warn("chosen bytes")
         return key

@@ -54,6 +54,10 @@ class NoiseField:
 
         Its draws are the same as in this field.
 
+        Args:
+            first: index of the first coordinate, from 0.
+            cells: number of coordinates, from 1.
+
         Raises:
             NoiseAddressError: ``shape`` is ``()``, or some coordinates do not exist.
 
@@ -80,6 +84,10 @@ class NoiseField:
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
         """Return the noise of consecutive nodes of one level: int64, ``(len(nodes), *shape)``.
+
+        Args:
+            level: level of the nodes, from 0 to 255.
+            nodes: consecutive indices of nodes, from 0.
 
         Raises:
             NoiseAddressError: nodes outside ``0..2^63`` (if ``shape`` is ``()``) or ``0..2^32``.

@@ -61,12 +61,20 @@ class FadingPlan(Plan[Design[Expiring]]):
         """Return the half-width of the count at a step with the best design.
 
         Items that a delay leaves out are not included.
+
+        Args:
+            step: step of the release, from 1.
+            confidence_level: coverage of the interval, above 0 and at most 1 - 1e-9.
         """
         return self.best.errors.halfwidth(step, confidence_level)
 
     def in_words(self, confidence_level: float = 0.95) -> str:
-        """Return a sentence with the largest losses by age, and the error of a total at the first,
-        the last, and a worse step.
+        """Return a sentence with the largest losses by age, and with errors of totals.
+
+        Errors are half-widths at the first, the last, and a worse step.
+
+        Args:
+            confidence_level: coverage of the interval, above 0 and at most 1 - 1e-9.
         """
         limits = " and ".join(f"{loss:g} up to age {age:,}" for age, loss in self.targets.items())
         worst = worst_step(self.best.errors, self.steps, confidence_level)

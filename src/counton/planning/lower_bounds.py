@@ -9,6 +9,7 @@ on variances are in units of the noise variance of one node (a row of C):
   "The Hadamard operator norm of a circulant and applications", 1993, Corollary 3.5;
   "Constant matters", section 1).
 - *each step's own count*: 1, for any noise.
+- *sums over recent steps*: ||W||_*^2 / T, where W has the rows of all numbers.
 - *totals and counts*: ||W||_*^2 / T, where W is the matrix of totals above the
   identity.
 - *Laplace noise*: all of these bounds hold, but the best known strategies have several
@@ -34,6 +35,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from counton.continual.design import Design
+    from counton.strategies.workloads import RecentWorkload
 
 #: Sums of more terms than this are replaced by their limit, to within 1e-12.
 _MOST_TERMS = 2**20
@@ -64,6 +67,8 @@ _COARSER = 1e-5
 _AROUND = 2**16
 #: Largest horizon for which a search finds the tighter bound in under a second.
 LARGEST_SEARCHED = 256
+#: Longest block of time whose nuclear norm is computed for sums over recent steps.
+_LARGEST_BLOCK = 1024
 
 
 def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm = "totals") -> float:
@@ -101,6 +106,53 @@ def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm =
 
         mean = max(mean, gaussian_bound(Prefixes(horizon)) / horizon)
     return mean * _SAFE
+
+
+def least_recent_variance(workload: RecentWorkload, horizon: int) -> float:
+    """Return a lower bound on the variance of sums over recent steps, by any factorisation.
+
+    The unit is the noise variance of a row of C, as in `least_variance`. It bounds the mean over
+    all steps, weighted by the shares of the numbers, and hence also the largest variance.
+
+    Raises:
+        InvalidInputError: a horizon below 1 or above 2^62.
+
+    >>> from counton.strategies.workloads import Rolling
+    >>> round(least_recent_variance(Rolling(28), 365) ** 0.5, 3)
+    2.29
+    """
+    # Let the rows of W be those of all numbers, times the roots of their shares. As for totals, the
+    # mean is at least (||W||_* / T)^2, divided by the sum of the shares. Of longer streams, W has
+    # blocks of time on its diagonal, and ||W||_* is at least the sum of their nuclear norms.
+    horizon = check_integer("horizon", horizon, 1, 2**62)
+    block = min(horizon, _LARGEST_BLOCK)
+    blocks, rest = divmod(horizon, block)
+    norm = blocks * _nuclear_norm_of(workload, block)
+    if rest:
+        norm += _nuclear_norm_of(workload, rest)
+    shares = sum(part.share for part in workload.parts)
+    return (norm / horizon) ** 2 / shares * _SAFE
+
+
+@lru_cache(maxsize=16)
+def _nuclear_norm_of(workload: RecentWorkload, steps: int) -> float:
+    lag = np.subtract.outer(np.arange(steps), np.arange(steps))
+    gram = np.zeros((steps, steps))
+    for part in workload.parts:
+        width = steps if part.width is None else part.width
+        weights = np.where((lag >= 0) & (lag < width), part.factor ** np.maximum(lag, 0), 0.0)
+        gram += part.share * (weights.T @ weights)
+    values = np.linalg.eigvalsh(gram)
+    # Rounding errors of eigenvalues may raise the smallest ones.
+    error = 8 * steps * 2.0**-52 * float(values[-1])
+    return float(np.sqrt(np.maximum(values - error, 0.0)).sum())
+
+
+def _least_variance_of(design: Design, metric: Metric) -> float:
+    errors = design.errors
+    if errors.of.workload is not None:
+        return least_recent_variance(errors.of.workload, errors.steps)
+    return least_variance(errors.steps, metric, errors.release)
 
 
 def nuclear_norm(horizon: int) -> float:
@@ -236,7 +288,7 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
         calibrate(guarantee, unit_sensitivity, family).distribution.variance,
         calibrate(guarantee, fine, family).distribution.variance / 4.0**_FINE,
     )
-    least = least_variance(design.errors.steps, metric, design.errors.release)
+    least = _least_variance_of(design, metric)
     if isinstance(guarantee, ApproxDP):
         # A coarser lattice may do with a little less than the finest: by 7e-7 where measured.
         least *= (1 - _COARSER) ** 2
@@ -251,6 +303,10 @@ def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[LowerBou
     kind of noise, then for any; see `StreamPlan.factors`. The result is empty if no theorem
     applies, as for guarantees that expire. Without a last step errors are of
     ``design.errors_of.steps`` steps, or of 65,536.
+
+    Args:
+        design: a strategy with its noise and guarantee.
+        metric: "mean" for the root of the mean variance, "max" for the largest standard deviation.
 
     >>> from counton import Counter, Key, ZCDP
     >>> from counton.strategies import NormalisedSqrt
@@ -287,7 +343,12 @@ def far_from_possible(
 ) -> str:
     """Return a sentence that compares a design's error with lower bounds, "" without any.
 
-    ``of``: the kind of number that has this error, such as "a cell". ``cited``: name sources.
+    Args:
+        design: the design that was compared.
+        factors: what `factors_of_design` returned for the design.
+        metric: the metric of these factors: "mean" or "max".
+        of: the kind of number that has this error, such as "a cell". Default: it is not named.
+        cited: whether to name the sources of the bounds.
 
     >>> from counton import ZCDP, plan
     >>> ranked = plan(1024, ZCDP(0.5))
@@ -372,6 +433,8 @@ def _source_of_variance(design: Design, metric: Metric) -> str:
     """Return the source of the tightest bound on the variance of any factorisation."""
     steps = design.errors.steps
     release = design.errors.release
+    if design.errors.of.workload is not None:
+        return "nuclear norm of the sums (counton)"
     if release == "windows":
         return "trace of the inverse (counton)"
     nuclear = "Constant Matters, section 1 (nuclear norm)"
@@ -387,5 +450,5 @@ def least_of_any_mechanism(design: Design, metric: Metric) -> float:
     if design.errors_of.what or design.contribution.pattern is not None:
         return 0.0
     least = least_noise_variance(design.guarantee)
-    least *= least_variance(design.errors.steps, metric, design.errors.release)
+    least *= _least_variance_of(design, metric)
     return math.sqrt(least) * _unit(design)

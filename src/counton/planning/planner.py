@@ -65,6 +65,7 @@ from counton.strategies.streams.shapes import strategies_of_shape
 if TYPE_CHECKING:
     from counton.planning.least_privacy import ReachedHalfwidths
     from counton.planning.lower_bounds import LowerBound
+    from counton.strategies.workloads import RecentWorkload
 
 #: Largest number of noise values, of all cells together, that a planned stream may hold while it
 #: runs (128 MB), and that it may draw before its first release.
@@ -89,7 +90,13 @@ _LONG_SERIES = 2**16
 #: the first candidate.
 _EVER_COARSER = {
     family.words
-    for family in (names.NORMALISED, names.MULTISCALE, names.WHOLE_MULTISCALE, names.GROWING_ROOT)
+    for family in (
+        names.NORMALISED,
+        names.MULTISCALE,
+        names.WHOLE_MULTISCALE,
+        names.GROWING_ROOT,
+        names.BANDED_ROOT,
+    )
 }
 #: Number of steps that is assumed if none is stated.
 _EXPECTED_WINDOWS = 2**16
@@ -164,7 +171,11 @@ class Plan(Generic[D]):
         return data_frame_of_rows(self.rows())
 
     def head(self, *, full: bool = False) -> Sequence[str]:
-        """Return the lines above the printed table."""
+        """Return the lines above the printed table.
+
+        Args:
+            full: whether all designs are printed below. Subclasses then add lines.
+        """
         return self.words
 
     def foot(self) -> Sequence[str]:
@@ -174,7 +185,9 @@ class Plan(Generic[D]):
     def describe(self, *, full: bool = False) -> str:
         """Return the best errors in words, and a table of the best three designs.
 
-        ``full``: all designs and columns, lower bounds, and the strategies that were left out.
+        Args:
+            full: whether to add all designs and columns, lower bounds, and the strategies that were
+                left out.
 
         >>> from counton import PureDP, plan
         >>> print(plan(52, PureDP("0.5")))
@@ -294,6 +307,7 @@ class StreamPlan(Plan[Design]):
         notes: families of strategies that were left out, and why.
         reached: wanted and planned half-widths, if the guarantee was found from them.
         own_halfwidths: half-widths of a statistic's numbers by name.
+        workload: sums over recent steps, to which the errors refer; None: releases.
     """
 
     horizon: int | None
@@ -301,6 +315,7 @@ class StreamPlan(Plan[Design]):
     notes: tuple[str, ...] = ()
     reached: ReachedHalfwidths | None = None
     own_halfwidths: Callable[..., dict[str, float]] | None = field(default=None, compare=False)
+    workload: RecentWorkload | None = None
 
     @property
     def contribution(self) -> ContributionBound:
@@ -344,21 +359,31 @@ class StreamPlan(Plan[Design]):
         )
 
     def std(self, steps: Any = None) -> Any:
-        """Return the standard deviation of the best design's releases; see `Errors.std`."""
+        """Return the standard deviation of the best design's releases; see `Errors.std`.
+
+        Args:
+            steps: one step for a float, several for an array. Default: all up to the horizon.
+        """
         return self.best.errors.std(steps)
 
     def halfwidths(
         self, step: int, confidence_level: float = 0.95, *, over: int | None = None
     ) -> dict[str, float]:
-        """Return half-widths at a step with the best design in data units, by the name of the
-        number.
+        """Return half-widths at a step with the best design, by name of the number.
 
-        ``over``: number of the latest steps whose sum is released; None: what the plan releases.
+        They are in data units.
+
+        Args:
+            step: step of the release, from 1.
+            confidence_level: coverage of the interval, above 0 and at most 1 - 1e-9.
+            over: number of the latest steps whose sum is released. Default: what the plan releases.
 
         Raises:
             InvalidInputError: the step or the level is out of range.
         """
         step = check_integer("step", step, 1)
+        if over is None and self.workload is not None:
+            return self._recent_halfwidths(step, confidence_level)
         if over is None and self._steps_from_totals:
             over = 1
         if self.own_halfwidths is not None:
@@ -374,8 +399,25 @@ class StreamPlan(Plan[Design]):
             )
         }
 
+    def _recent_halfwidths(self, step: int, confidence_level: float) -> dict[str, float]:
+        """Return half-widths of the workload's numbers at a step, by name."""
+        if self.own_halfwidths is None:
+            by_name = self.best.errors.recent_halfwidths([step], confidence_level)
+            return {name: float(half[0]) for name, half in by_name.items()}
+        halfwidths: dict[str, float] = {}
+        for part in () if self.workload is None else self.workload.parts:
+            over = step if part.width is None else part.width
+            for name, half in self.halfwidths(step, confidence_level, over=over).items():
+                halfwidths[" of ".join(filter(None, (name, part.name)))] = half
+        return halfwidths
+
     def halfwidth(self, step: int, confidence_level: float = 0.95, name: str = "") -> float:
         """Return the half-width of one number at a step, with the best design, in data units.
+
+        Args:
+            step: step of the release, from 1.
+            confidence_level: coverage of the interval, above 0 and at most 1 - 1e-9.
+            name: name of the number, a key of `halfwidths`. Default: that of a single number.
 
         Raises:
             InvalidInputError: the step or the level is out of range, or there is no number of this
@@ -398,11 +440,28 @@ class StreamPlan(Plan[Design]):
 
         Up to 65,536 steps are searched for the largest error.
 
+        Args:
+            confidence_level: coverage of the interval, above 0 and at most 1 - 1e-9.
+
         >>> from counton import ZCDP, plan
         >>> plan(365, ZCDP(0.5), series="per-window").in_words()
         'rho = 0.5: the number of one step has a margin of error of 2 (95% confidence)'
         """
         last = "" if self.horizon is not None else " (there is no last step)"
+        if self.workload is not None:
+            halfwidths = self.halfwidths(self.steps, confidence_level)
+            largest = list_in_words(
+                [
+                    f"{figures_above(half)}{f' ({name})' if name else ''}"
+                    for name, half in halfwidths.items()
+                ]
+            )
+            held = f"in {percent(confidence_level)} of 100"
+            verb = "is" if len(self.workload.parts) == 1 else "are"
+            return (
+                f"{loss_of(self.guarantee)}: {self.workload.words} {verb} off by at most {largest} "
+                f"in step {self.steps:,}{last}, {held}"
+            )
         forms = [self._margin_text(confidence_level, over=1 if self._steps_from_totals else None)]
         if self.best.errors.release == "both":
             forms.append(self._margin_text(confidence_level, over=1))
@@ -433,12 +492,15 @@ class StreamPlan(Plan[Design]):
         )
 
     def least_std(self, metric: Metric | None = None) -> dict[Family, float]:
-        """Return lower bounds on the standard deviation of any strategy's releases, by kind of
-        noise.
+        """Return lower bounds on the standard deviation of releases, by kind of noise.
 
-        They are in data units, of the plan's or another metric, and known if a unit counts in one
-        step alone: for Laplace noise under `PureDP`, for Gaussian noise under `ZCDP` and
-        `ApproxDP`.
+        They hold for every strategy. They are in data units, of the plan's or another metric, and
+        known if a unit counts in one step alone: for Laplace noise under `PureDP`, for Gaussian
+        noise under `ZCDP` and `ApproxDP`.
+
+        Args:
+            metric: "mean" for the root of the mean variance, "max" for the largest standard
+                deviation. Default: the metric of the plan.
 
         >>> from counton import ZCDP, plan
         >>> {name: round(std, 2) for name, std in plan(1024, ZCDP(0.5)).least_std("max").items()}
@@ -465,7 +527,11 @@ class StreamPlan(Plan[Design]):
         return factors_of_design(self.best, self.metric)
 
     def why(self, choice: Design) -> str:
-        """Return how a design's noise was chosen, in words."""
+        """Return how a design's noise was chosen, in words.
+
+        Args:
+            choice: one of the designs of this plan.
+        """
         of = choice.strategy, choice.guarantee, choice.contribution, choice.shape
         return distribution_for(*of).reason
 
@@ -510,6 +576,7 @@ class StreamOptions(TypedDict, total=False):
     compare: bool
     expected_windows: int | None
     also: Iterable[StreamStrategy]
+    workload: RecentWorkload | None
 
 
 def plan_stream(
@@ -545,6 +612,7 @@ def plan_stream(
         horizon=last,
         metric=metric,
         notes=tuple(notes),
+        workload=options.get("workload"),
     )
 
 
@@ -561,12 +629,14 @@ def ranked_designs(
     compare: bool = True,
     expected_windows: int | None = None,
     also: Iterable[StreamStrategy] = (),
+    workload: RecentWorkload | None = None,
 ) -> tuple[list[Design], list[str]]:
     """Return the designs of `counton.plan`, best first, and notes on families that were left
     out."""
     listed = None if strategies is None else [*strategies]
     names_asked = {strategy for strategy in listed or () if isinstance(strategy, str)}
-    _check_names(names_asked)
+    families = names.FAMILIES if workload is None else {**names.FAMILIES, **names.RECENT_FAMILIES}
+    _check_names(names_asked, families)
     check_metric(metric, release)
     if horizon is None:
         if expected_windows is None:
@@ -586,8 +656,8 @@ def ranked_designs(
     cells = check_shape(shape)
 
     def design(strategy_family: str, strategy: StreamStrategy) -> Design:
-        _check_serves(strategy, horizon, release, cells)
-        errors_of = ErrorsOf(release, expected_windows)
+        _check_serves(strategy, horizon, release if workload is None else None, cells)
+        errors_of = ErrorsOf(release, expected_windows, workload=workload)
         return design_for(
             strategy,
             guarantee,
@@ -597,20 +667,28 @@ def ranked_designs(
             strategy_family=strategy_family,
         )
 
-    if listed is None and horizon is not None and not (compare or also):
+    if listed is None and horizon is not None and workload is None and not (compare or also):
         best = _best_known(horizon, metric, release, guarantee, contribution, simple=simple)
         for strategy in best.members:
             # Noise that is too wide for this strategy may not be for another one.
             with suppress(InvalidInputError):
                 return [design(best.strategy_family, strategy)], []
-    families_asked = {
-        family.words for name in names_asked for family in names.FAMILIES.get(name, ())
-    }
+    families_asked = {family.words for name in names_asked for family in families.get(name, ())}
     ranks = listed is None or "auto" in names_asked
     published = names.PUBLISHED in names_asked
     norms = tuple(NORMS[family] for family in guarantee.families)
     if not (ranks or families_asked or published):
         contenders: tuple[_Contenders, ...] = ()
+    elif workload is not None:
+        contenders = _for_workload(
+            workload,
+            horizon,
+            norms,
+            contribution,
+            metric=metric,
+            simple=simple,
+            expected_windows=expected_windows,
+        )
     elif horizon is None:
         contenders = _endless(release, norms, metric, expected_windows)
     else:
@@ -666,8 +744,8 @@ def ranked_designs(
     return choices, notes
 
 
-def _check_names(names_asked: set[str]) -> None:
-    known_names = (*names.FAMILIES, names.PUBLISHED, *names.PAPERS)
+def _check_names(names_asked: set[str], families: Mapping[str, tuple[StrategyFamily, ...]]) -> None:
+    known_names = (*families, names.PUBLISHED, *names.PAPERS)
     if unknown := sorted(names_asked - {"auto", *known_names}):
         raise InvalidInputError(
             f"{param('strategy', unknown[0])} is not known; give one of "
@@ -715,14 +793,17 @@ def _best_designs(
 
 
 def _check_serves(
-    strategy: StreamStrategy, horizon: int | None, release: ReleaseForm, shape: tuple[int, ...]
+    strategy: StreamStrategy,
+    horizon: int | None,
+    release: ReleaseForm | None,
+    shape: tuple[int, ...],
 ) -> None:
     fades = isinstance(strategy, ExpiringNoise)
     if horizon is None and (fades or not isinstance(strategy, EndlessStrategy)):
         raise InvalidInputError("it has a last step, or its protection fades")
     if horizon is not None and strategy.horizon is not None and strategy.horizon < horizon:
         raise InvalidInputError(f"it serves fewer than {horizon:,} steps")
-    if strategy.facts.workload == "windows" != release:
+    if release is not None and strategy.facts.workload == "windows" != release:
         raise InvalidInputError("it releases no totals")
     check_addresses(strategy, shape)
     cells = math.prod(shape)
@@ -975,6 +1056,64 @@ def _endless(
         roots = tuple(catalogue.GrowingSquareRoot(bits, even) for bits in (18, 14, 8, 4))
         contenders.append(_Contenders(names.GROWING_ROOT.words, roots))
     contenders.append(_Contenders(names.EPOCHS.words, (catalogue.Epochs(),)))
+    return tuple(contenders)
+
+
+def _for_workload(
+    workload: RecentWorkload,
+    horizon: int | None,
+    norms: tuple[Norm, ...],
+    contribution: ContributionBound,
+    *,
+    metric: Metric,
+    simple: bool,
+    expected_windows: int | None,
+) -> tuple[_Contenders, ...]:
+    """Return the candidates for sums over recent steps, by family."""
+    from counton.planning.recent_sums import banded_roots, compares_totals, hats_of
+
+    contenders: list[_Contenders] = []
+    families: list[tuple[Norm, StrategyFamily, Callable[..., tuple[StreamStrategy, ...]]]] = [
+        (2, names.BANDED_ROOT, banded_roots),
+        (1, names.RECENT_HATS, hats_of),
+    ]
+    for norm, family, make in families:
+        if norm in norms and not simple:
+            try:
+                contenders.append(_Contenders(family.words, make(workload, horizon)))
+            except InvalidInputError as error:
+                note = f"{family.words}: left out, {error}"
+                contenders.append(_Contenders(family.words, (), note))
+    if horizon is not None:
+        alone = (catalogue.Independent(horizon),)
+        contenders.append(_Contenders(names.INDEPENDENT.words, alone))
+    if horizon is None and norms == (1,):
+        # Laplace noise without a last step has no strategy for these sums: they are derived.
+        contenders.append(_Contenders(names.EPOCHS.words, (catalogue.Epochs(),)))
+    elif compares_totals(workload, horizon, expected_windows):
+        if horizon is None:
+            contenders += _endless("totals", norms, metric, expected_windows)
+        else:
+            # A strategy for both totals and single steps may be the best for sums of many steps.
+            forms: tuple[ReleaseForm, ...] = ("totals", "both")
+            members: dict[str, tuple[StreamStrategy, ...]] = {}
+            for form in forms:
+                for group in candidates(
+                    horizon,
+                    metric,
+                    contribution.steps,
+                    contribution.separation,
+                    contribution.every,
+                    release=form,
+                    simple=simple,
+                    compare=False,
+                    several=not contribution.in_one_step,
+                    norms=norms,
+                ):
+                    there = members.get(group.strategy_family, ())
+                    more = tuple(member for member in group.members if member not in there)
+                    members[group.strategy_family] = (*there, *more)
+            contenders += [_Contenders(family, some) for family, some in members.items()]
     return tuple(contenders)
 
 

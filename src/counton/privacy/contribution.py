@@ -355,6 +355,14 @@ class ContributionBound:
 
         It counts in up to ``cells`` cells of each of its steps, by up to ``per_cell`` each.
 
+        Args:
+            cells: the most cells in which a unit counts in one step.
+            per_cell: the most by which a unit changes one cell in one step.
+            steps: the most steps of a unit. Default: 1, or no limit with ``every``.
+            separation: the least distance of two steps of a unit.
+            every: steps from one scheduled step to the next. Default: no schedule.
+            unit: the name of a protected unit, such as "visitor".
+
         Raises:
             InvalidInputError: an amount is not in 1..2^40, amounts contradict each other, or the
                 name of the unit is empty or unprintable.
@@ -376,6 +384,14 @@ class ContributionBound:
         Old and new unit count in the same steps, in up to ``cells`` cells of each, so up to ``2 *
         cells`` cells change, by ``per_cell`` at most. (A new unit in other steps is no replacement:
         one is removed, one is added.)
+
+        Args:
+            cells: the most cells in which each of the two units counts in one step.
+            per_cell: the most by which one cell changes in one step.
+            steps: the most steps of a unit. Default: 1, or no limit with ``every``.
+            separation: the least distance of two steps of a unit.
+            every: steps from one scheduled step to the next. Default: no schedule.
+            unit: the name of a protected unit, such as "visitor".
 
         Raises:
             InvalidInputError: as for `add_remove`.
@@ -399,6 +415,17 @@ class ContributionBound:
         Values are clipped to [``lower``, ``upper``] and rounded to multiples of ``resolution``, in
         which a unit that is added or removed changes its cell by at most ``max(|lower|, |upper|) /
         resolution``. A replaced unit may also change it by ``(upper - lower) / resolution``.
+
+        Args:
+            lower: the least value after clipping, in data units; a multiple of ``resolution``.
+            upper: the largest value after clipping, above ``lower``; a multiple of ``resolution``.
+            resolution: the finest difference that matters, above 0, in data units.
+            neighbours: "add_remove" if neighbouring datasets differ by a unit that is added or
+                removed, "replace" if one unit is replaced by another.
+            steps: the most steps of a unit. Default: 1, or no limit with ``every``.
+            separation: the least distance of two steps of a unit.
+            every: steps from one scheduled step to the next. Default: no schedule.
+            unit: the name of a protected unit, such as "visitor".
 
         Raises:
             InvalidInputError: bounds that are not finite, ascending multiples of ``resolution``, or
@@ -448,15 +475,21 @@ class ContributionBound:
         bounds: ContributionBound | None = None,
         unit: str = "unit",
     ) -> ContributionBound:
-        """Return the bound for a unit added or removed with up to ``most`` events in any cells and
-        steps.
+        """Return the bound for a unit with up to ``most`` events in any cells and steps.
 
-        The norms are at most ``most`` times those of one event. With ``once="group"`` (no two
-        events in one cell) the squared 2-norm is ``most`` times that of one event. With
+        The unit is added or removed. The norms are at most ``most`` times those of one event. With
+        ``once="group"`` the squared 2-norm is ``most`` times that of one event. With
         ``most_a_step`` they are at most those of a unit that counts by ``most_a_step`` in each of
         ``most / most_a_step`` steps.
 
-        ``bounds`` is the clipping of each event's value (`values`); None for counts.
+        Args:
+            most: the most events of a unit in the whole stream.
+            most_a_step: the most of these events in one step. Default: ``most``.
+            once: "group" if no two events of a unit are in one cell, whatever their steps. Default:
+                they may be.
+            bounds: the clipping of each event's value, a result of `values`. Default: events are
+                counted.
+            unit: the name of a protected unit, such as "visitor".
 
         Raises:
             InvalidInputError: ``most`` is not in 1..2^40, the name of the unit is empty or
@@ -480,6 +513,9 @@ class ContributionBound:
 
     def in_steps(self, times: int) -> ContributionBound:
         """Return the bound for a unit that counts in up to ``times`` steps as it does here in one.
+
+        Args:
+            times: the most steps in which the unit counts, from 1.
 
         >>> print(ContributionBound.add_remove(unit="visit").in_steps(3))
         one visit added or removed, counted in one cell of each of up to 3 steps by at most 1
@@ -510,6 +546,8 @@ class ContributionBound:
         Args:
             pattern: `counton.base.distributions.Runs`, `Alternating` or `BoundedChange`.
             words: the change by one unit in words that follow its name.
+            relation: the neighbouring relation: "add_remove" or "replace".
+            unit: the name of a protected unit, such as "visitor".
 
         Raises:
             InvalidInputError: ``words`` is empty, or the name of the unit is empty or unprintable.
@@ -550,7 +588,11 @@ class ContributionBound:
         return self.acts_once or (isinstance(self.pattern, BoundedChange) and self.pattern.once)
 
     def describe(self, unit: str | None = None, *, steps: bool = True) -> str:
-        """Return protected unit and neighbouring relation in words; a table has no ``steps``.
+        """Return protected unit and neighbouring relation in words.
+
+        Args:
+            unit: the name of the unit in the text. Default: that of this bound.
+            steps: whether the text states steps; a table has none.
 
         >>> ContributionBound.replace(cells=2).describe("visitor", steps=False)
         'one visitor, counted in up to 2 cells by at most 1 each, replaced by another'
@@ -563,6 +605,9 @@ class ContributionBound:
 
     def change_in_words(self, *, steps: bool = True) -> str:
         """Return the most that one unit changes, as words that can follow the unit's name.
+
+        Args:
+            steps: whether the text states steps; a table has none.
 
         >>> ContributionBound.add_remove().change_in_words()
         'counted in one cell of one step by at most 1'
@@ -696,6 +741,9 @@ class ContributionBound:
     def clip(self, values: value_grid.Numbers) -> NDArray[np.float64]:
         """Return values of single units as they are counted: clipped and rounded, in data units.
 
+        Args:
+            values: one value for each unit, in data units, in any shape.
+
         Raises:
             InvalidInputError: NaN, infinity or no number; for counts fractions and values beyond
                 ``per_cell``.
@@ -709,6 +757,9 @@ class ContributionBound:
         """Return values of single units as multiples of the resolution: int64, in their shape.
 
         Counts are never clipped: they are integers of at most ``per_cell``.
+
+        Args:
+            values: one value for each unit, in data units, in any shape.
 
         Raises:
             InvalidInputError: as for `clip`, with position and value.
@@ -726,6 +777,9 @@ class ContributionBound:
         Floats may differ from a multiple by a hundredth of the resolution, which tolerates the
         rounding of float sums; without a resolution they are refused.
 
+        Args:
+            totals: sums of clipped values, or counts, in data units, in any shape.
+
         Raises:
             InvalidInputError: a total is no multiple of the resolution, NaN, infinite, or no
                 number.
@@ -737,7 +791,11 @@ class ContributionBound:
         return np.asarray(value_grid.totals_and_extremes(totals, self.resolution)[0])
 
     def from_grid(self, totals: ArrayLike) -> NDArray[Any]:
-        """Convert multiples of the resolution to data units: int64 for counts, else float64."""
+        """Convert multiples of the resolution to data units: int64 for counts, else float64.
+
+        Args:
+            totals: multiples of the resolution, or counts, in any shape.
+        """
         cells = np.asarray(totals)
         return cells if self.resolution is None else to_data(cells, self.resolution)
 
@@ -769,6 +827,9 @@ class ContributionBound:
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> ContributionBound:
         """Rebuild the contribution from `to_dict`.
+
+        Args:
+            saved: JSON values that ``to_dict`` returned.
 
         Raises:
             InvalidInputError: missing, unknown or invalid parameters.

@@ -168,8 +168,10 @@ class UserLevel(ContributionRule):
         event_name: the name of one row.
 
     >>> loans = UserLevel(3, event_name="loan")
-    >>> UserLevel(3, "1d").protected_unit("visitor"), loans.cell_subject("reader",
-    windows_only=False) ("visitor's day", 'number of loans')
+    >>> loans.cell_subject("reader", windows_only=False)
+    'number of loans'
+    >>> UserLevel(3, "1d").protected_unit("visitor")
+    "visitor's day"
     """
 
     max_contributions: int

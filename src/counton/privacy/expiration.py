@@ -64,7 +64,9 @@ class ExpiringGuarantee(Guarantee):
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
         """Return the privacy loss at each age in steps: epsilon or rho, shape ``(len(ages),)``.
 
-        The analysis "exact" gives the loss of `at_age`; `expiration_loss` describes the others.
+        Args:
+            ages: ages of items in steps, 0 or more.
+            analysis: "exact" for the loss of `at_age`; `expiration_loss` describes the others.
 
         Raises:
             InvalidInputError: the guarantee is not bound to a strategy, or there are no ages.
@@ -137,6 +139,9 @@ class ExpiringDP(ExpiringGuarantee):
     def at_age(self, age: int) -> PureDP | None:
         """Return the guarantee for an item that entered ``age`` steps ago; None: not yet counted.
 
+        Args:
+            age: steps since the item entered, from 0 to 2^62.
+
         Raises:
             InvalidInputError: not bound to a strategy, or age is not an integer in 0..2^62.
         """
@@ -147,13 +152,17 @@ class ExpiringDP(ExpiringGuarantee):
 
     @override
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Return epsilon at each age in steps: shape ``(len(ages),)``."""
         from counton.privacy.loss_by_age import expiration_loss
 
         return float(self.epsilon) * expiration_loss(cast("Expires", self), ages, analysis)
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        """Return a sentence for laymen on how the privacy loss grows with the age of data."""
+        """Return a sentence for laymen on how the privacy loss grows with the age of data.
+
+        Args:
+            unit: the name of a protected unit, such as "visit".
+            relation: the neighbouring relation: "add_remove" or "replace".
+        """
         text = (
             " changes the probability of everything released so far by a factor that starts small "
             "and grows slowly as it gets older"
@@ -189,6 +198,9 @@ class ExpiringZCDP(ExpiringGuarantee):
     def at_age(self, age: int) -> ZCDP | None:
         """Return the guarantee for an item that entered ``age`` steps ago; None: not yet counted.
 
+        Args:
+            age: steps since the item entered, from 0 to 2^62.
+
         Raises:
             InvalidInputError: not bound to a strategy, or age is not an integer in 0..2^62.
         """
@@ -202,6 +214,10 @@ class ExpiringZCDP(ExpiringGuarantee):
         """Return rho at each age in steps: shape ``(len(ages),)``.
 
         For "exact" it is that of `at_age`, else rho times `expiration_loss`.
+
+        Args:
+            ages: ages of items in steps, 0 or more.
+            analysis: "exact", or another analysis of `expiration_loss`.
         """
         from counton.privacy.loss_by_age import expiration_loss
 
@@ -211,7 +227,12 @@ class ExpiringZCDP(ExpiringGuarantee):
         return np.array([float(at.rho) if at else 0.0 for at in at_ages], np.float64)
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        """Return a sentence for laymen on how the privacy loss grows with the age of data."""
+        """Return a sentence for laymen on how the privacy loss grows with the age of data.
+
+        Args:
+            unit: the name of a protected unit, such as "visit".
+            relation: the neighbouring relation: "add_remove" or "replace".
+        """
         return (
             f"telling from everything released so far {difference(unit, relation)} "
             "starts hard and becomes slowly easier as it gets older"

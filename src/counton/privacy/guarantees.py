@@ -84,7 +84,14 @@ class Guarantee(ABC):
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Self:
-        """Rebuild a guarantee from the JSON values that `to_dict` returned."""
+        """Rebuild a guarantee from the JSON values that `to_dict` returned.
+
+        Args:
+            saved: JSON values that `to_dict` of this class returned.
+
+        Raises:
+            InvalidInputError: a parameter has no allowed value.
+        """
         return cls(**{name: value for name, value in saved.items() if name != "guarantee"})
 
     @property
@@ -95,6 +102,10 @@ class Guarantee(ABC):
     @abstractmethod
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """Explain the guarantee in one sentence for laymen.
+
+        Args:
+            unit: the name of a protected unit, such as "visit".
+            relation: the neighbouring relation: "add_remove" or "replace".
 
         >>> ZCDP(0.5).meaning_for("visit")[:40]
         'one visit more or less changes what is r'
@@ -112,6 +123,9 @@ class AgesWithData(Protocol):
 
 def guarantee_from_dict(saved: dict[str, Any]) -> Guarantee:
     """Rebuild a guarantee of any kind from its ``to_dict``.
+
+    Args:
+        saved: JSON values that ``to_dict`` returned.
 
     Raises:
         InvalidInputError: an unknown kind, or missing or invalid parameters.

@@ -68,7 +68,14 @@ class LedgerEntry(NamedTuple):
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> LedgerEntry:
-        """Rebuild an entry from `to_dict`."""
+        """Rebuild an entry from `to_dict`.
+
+        Args:
+            saved: JSON values that ``to_dict`` returned.
+
+        Raises:
+            InvalidInputError: a value is missing or invalid.
+        """
         try:
             values = dict(saved)
             name, unit, relation = (values.pop(key) for key in ("name", "unit", "relation"))
@@ -346,6 +353,9 @@ class Ledger:
     def from_dict(cls, saved: Mapping[str, Any]) -> Ledger:
         """Rebuild a ledger from `to_dict`.
 
+        Args:
+            saved: JSON values that ``to_dict`` returned.
+
         Raises:
             InvalidInputError: a value is missing or invalid.
             BudgetExceededError: the entries exceed the budget.
@@ -376,6 +386,9 @@ class Ledger:
         """Spend several entries together, such as those made before a budget was set.
 
         They decide together the rules of a kind of unit that has no entry yet.
+
+        Args:
+            entries: entries in the order in which they are recorded.
 
         Raises:
             BudgetExceededError: the total exceeds the budget; do not use the ledger afterwards.

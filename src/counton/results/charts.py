@@ -42,29 +42,29 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
     if not released._by_group:
         raise InvalidInputError(
             f"a chart shows counts and sums over time, and {released.design.name!r} releases "
-            f"{released.definition.kind}: draw the table, as recipes/chart_of_groups.py does"
+            f"{released.metadata.kind}: draw the table, as recipes/chart_of_groups.py does"
         )
     released._check_released()
     from counton.charts.totals import MOST_PANELS, plot_totals
 
-    definition = released.definition
+    metadata = released.metadata
     part = released.first_groups(MOST_PANELS)
-    grouped = groups_in_words(definition)
-    subject = definition.subject
+    grouped = groups_in_words(metadata)
+    subject = metadata.subject
     drawn = {}
     if released.totals is not None:
-        times = times_in_words(definition)
+        times = times_in_words(metadata)
         if released.delay:
             times += f", each point released {released.delay:,} windows later"
         running = f"Running {subject}"
         drawn["totals"] = (totals_curves(part), title_in_words(running, grouped), times)
     is_apart = released.together is None
-    if definition.series == "per-window" or (definition.series == "both" and is_apart):
+    if metadata.series == "per-window" or (metadata.series == "both" and is_apart):
         if is_apart:
             curves, every = window_curves(part)
         else:
             curves, every = window_curves(part, len(released.shown_steps))
-        times = times_in_words(definition, 1, every)
+        times = times_in_words(metadata, 1, every)
         drawn["windows"] = curves, title_in_words(subject, grouped), times
     level = percent(released.level)
     together = "" if is_apart else ", which hold together"
@@ -73,11 +73,11 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
             replace(
                 curves,
                 all_groups=len(released.groups),
-                groups=[*curves.groups] if grouped else [series_in_words(definition)],
+                groups=[*curves.groups] if grouped else [series_in_words(metadata)],
             ),
             look.around(
                 f"{times}; with {level}% intervals" + together,
-                foot_of(definition, look.source, _notes_of(part)),
+                foot_of(metadata, look.source, _notes_of(part)),
                 title=title,
                 axis=subject,
             ),
@@ -88,11 +88,11 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
 
 def _notes_of(released: ReleaseData) -> list[str]:
     """Return the notes that a chart shows: not those on windows or groups that it leaves out."""
-    definition = released.definition
+    metadata = released.metadata
     shown = released.shown_steps
     outside = {
-        mark.sentence(definition.windows)
-        for mark in definition.marks
+        mark.sentence(metadata.windows)
+        for mark in metadata.notes
         if mark.step not in shown or (mark.group is not None and mark.group not in released.groups)
     }
     return [note for note in released.notes if note not in outside]
@@ -113,7 +113,7 @@ def window_curves(released: ReleaseData, most: int = 400) -> tuple[Curves, str]:
     More than ``most`` windows are added up to days, weeks, months or years that released windows
     cover completely.
     """
-    windows = released.definition.windows
+    windows = released.metadata.windows
     if len(released.shown_steps) > most:
         for every in ("1d", "1w", "1mo", "12mo"):
             try:
@@ -158,7 +158,7 @@ def _curves(
         hidden |= steps[:, None] < released.first_steps
     if len(filled.estimates) == released.steps.stop - 1:  # not for periods
         every = range(1, released.steps.stop)
-        cells = partial(withdrawn_cells, released.definition.marks, every, released.groups)
+        cells = partial(withdrawn_cells, released.metadata.notes, every, released.groups)
         hidden |= cells()[shown]
         noted = cells(withdrawn=False)[shown]
         if is_present is not None:

@@ -54,7 +54,11 @@ class DisplaySelection(NamedTuple):
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> DisplaySelection:
-        """Rebuild the selection from `to_dict`."""
+        """Rebuild the selection from `to_dict`.
+
+        Args:
+            saved: what `to_dict` returned.
+        """
         ask = None if saved["ask"] is None else tuple(saved["ask"])
         return cls(ask, saved["over"], saved["top"], saved.get("room"))
 
@@ -80,22 +84,22 @@ class ChartOptions(NamedTuple):
         return Caption(title, subtitle, axis, foot, check_width(self.width))
 
 
-def with_shown_groups(definition: ReleaseMetadata, shown: DisplaySelection) -> ReleaseMetadata:
+def with_shown_groups(metadata: ReleaseMetadata, shown: DisplaySelection) -> ReleaseMetadata:
     """Return a description that shows the requested number of ranked groups.
 
     Raises:
         InvalidInputError: an option is not one of the statistic's.
     """
-    check_shown(shown, definition)
+    check_shown(shown, metadata)
     if shown.top is None:
-        return definition
+        return metadata
     from counton.statistics.top_k import with_top
 
-    return replace(definition, statistic=with_top(definition.statistic, shown.top))
+    return replace(metadata, statistic=with_top(metadata.statistic, shown.top))
 
 
 def check_shown(
-    shown: DisplaySelection, definition: ReleaseMetadata, level: float | None = None
+    shown: DisplaySelection, metadata: ReleaseMetadata, level: float | None = None
 ) -> None:
     """Raise an error for a selection that does not fit a statistic.
 
@@ -105,11 +109,11 @@ def check_shown(
             request, or are shown themselves; or the level is too near to 1 for the number of ranked
             groups.
     """
-    inner = inner_of(definition.statistic)
-    if shown.over is not None and definition.shows_cells:
+    inner = inner_of(metadata.statistic)
+    if shown.over is not None and metadata.shows_cells:
         raise InvalidInputError(
             f"{param('over', shown.over)} shows numbers of the last windows together, but a "
-            f"{definition.kind} shows totals and single windows: leave it out, and ask the "
+            f"{metadata.kind} shows totals and single windows: leave it out, and ask the "
             "release for the sum of some windows"
         )
     for word in ("over", "top", "room"):
@@ -120,12 +124,12 @@ def check_shown(
     ranked: list[Any] = [
         statistic for statistic in (inner, *inner.statistics.values()) if statistic.ranks
     ]
-    if level is None or not (ranked or definition.ranks):
+    if level is None or not (ranked or metadata.ranks):
         return
     from counton.statistics.ranking import checked_ranking_levels
 
     rankings = [(len(statistic.groups), shown.top or statistic.k) for statistic in ranked]
-    if definition.ranks:
+    if metadata.ranks:
         seen = shown.of_ranking()
         rankings = [(seen.room or ROOM, seen.top or DEFAULT_TOP)]
     for groups, top in rankings:

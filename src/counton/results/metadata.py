@@ -94,20 +94,20 @@ class ReleaseMetadata:
 
     Attributes:
         what: name of the statistic.
-        by, value: columns of groups, and of values that are added up.
+        group_by, value: columns of groups, and of values that are added up.
         windows: how rows are assigned to steps: `Windows`, `SingleTableWindow` (one step), or
             `UnwindowedSteps`.
         domain: names of the groups in the order of their cells; None: one total.
-        unit: the protected unit.
+        privacy_unit: the protected unit.
         contribution_rule: `EventLevel`, `UserLevel` or `BoundedUpstream`.
         release: totals, counts of windows, or both; or the number in the period so far, for users
             who count again in each period.
         cells: whether groups are declared; if they are found, ``domain`` is empty.
         left_out: what some run was told to leave out.
-        ids: True if rows have an id.
-        marks: public notes on single windows.
-        changes: how many changes of each unit the guarantee covers, where inputs hold all rows of
-            windows, so that the last one is right; None where rows are new.
+        has_row_ids: True if rows have an id.
+        notes: public notes on single windows.
+        max_corrections: how many changes of each unit the guarantee covers, where inputs hold all
+            rows of windows, so that the last one is right; None where rows are new.
 
     >>> from counton.continual import Counter
     >>> from counton import Key, PureDP
@@ -123,11 +123,11 @@ class ReleaseMetadata:
 
     what: str
     statistic: AccumulatorStatistic
-    by: str | None
+    group_by: str | None
     value: str | None
     windows: Windows
     domain: GroupNames | None
-    unit: str
+    privacy_unit: str
     guarantee: Guarantee
     contribution: ContributionBound
     strategy: StreamStrategy
@@ -136,21 +136,25 @@ class ReleaseMetadata:
     contribution_rule: ContributionRule = EVENT_LEVEL
     cells: Cells = DECLARED
     left_out: RowsLeftOut = field(default_factory=RowsLeftOut)
-    ids: bool = False
-    changes: int | None = None
-    marks: tuple[WindowNote, ...] = ()
+    has_row_ids: bool = False
+    max_corrections: int | None = None
+    notes: tuple[WindowNote, ...] = ()
 
     @classmethod
     def of_stream(cls, terms: Design) -> ReleaseMetadata:
-        """Return the description of a stream to which a program passes numbers, not events."""
+        """Return the description of a stream to which a program passes numbers, not events.
+
+        Args:
+            terms: the design of the stream.
+        """
         return cls(
             what="stream",
             statistic=statistic_kept(terms, "stream", None),
-            by=None,
+            group_by=None,
             value=None,
             windows=UnwindowedSteps(),
             domain=None,
-            unit=terms.contribution.unit,
+            privacy_unit=terms.contribution.unit,
             guarantee=terms.guarantee,
             contribution=terms.contribution,
             strategy=terms.strategy,
@@ -189,16 +193,28 @@ class ReleaseMetadata:
     @property
     def groups_apart(self) -> int | None:
         """Number of declared groups; None for one total."""
-        return None if self.by is None else len(self.domain or ())
+        return None if self.group_by is None else len(self.domain or ())
 
     def anew_every(self, of: Statistic | None = None) -> str | None:
-        """Return the period, such as "1w", after which each user is counted again, if any."""
+        """Return the period after which each user is counted again, if there is one.
+
+        Args:
+            of: a statistic of the report; None: the statistic of the stream.
+
+        Returns:
+            Text such as "1w"; None if each user counts once in the stream, or if users are not
+            counted.
+        """
         return period_anew(
             self.inner if of is None else of, self.contribution_rule.contribution_period
         )
 
     def anew(self, of: Statistic | None = None) -> str | None:
-        """Return that period as a word, such as "week"."""
+        """Return the period of `anew_every` as a word, such as "week".
+
+        Args:
+            of: as in `anew_every`.
+        """
         period = self.anew_every(of)
         return None if period is None else PERIODS.get(period, f"period of {period}")
 
@@ -259,32 +275,36 @@ class ReleaseMetadata:
             return f"sum of {self.value}"
         windows_only = self.series == "per-window"
         return self.contribution_rule.subject(
-            self.unit, self.groups_apart, windows_only=windows_only
+            self.privacy_unit, self.groups_apart, windows_only=windows_only
         )
 
     def public(self) -> dict[str, Any]:
         """Return the description as JSON values, without strategy and noise."""
         return {
             "what": self.what,
-            "by": self.by,
+            "by": self.group_by,
             "value": self.value,
             "windows": self.windows.to_dict(local=True),
             "groups": None if self.domain is None else list(self.domain),
-            "unit": self.unit,
+            "unit": self.privacy_unit,
             "people": self.contribution_rule.to_dict(),
             "series": self.series,
             "metric": self.metric,
             "discovery": self.cells.to_dict(),
             **({} if self.windows.is_recurring else {"once": True}),
             **self.left_out.to_dict(),
-            **({"ids": True} if self.ids else {}),
-            **({} if self.changes is None else {"changes": self.changes}),
-            **({"marks": [[*mark] for mark in self.marks]} if self.marks else {}),
+            **({"ids": True} if self.has_row_ids else {}),
+            **({} if self.max_corrections is None else {"changes": self.max_corrections}),
+            **({"marks": [[*mark] for mark in self.notes]} if self.notes else {}),
         }
 
     @classmethod
     def of(cls, terms: Design, public: Mapping[str, Any]) -> ReleaseMetadata:
         """Rebuild a description from the design of its stream and the result of `public`.
+
+        Args:
+            terms: the design of the stream.
+            public: the JSON values that `public` returned, as a released file has them.
 
         Raises:
             InvalidInputError: a field that must be a text, or one of some words, is not.
@@ -304,11 +324,11 @@ class ReleaseMetadata:
         return ReleaseMetadata(
             what=public["what"],
             statistic=statistic,
-            by=public["by"],
+            group_by=public["by"],
             value=public["value"],
             windows=windows_of_stream,
             domain=None if groups is None else GroupNames(groups),
-            unit=public["unit"],
+            privacy_unit=public["unit"],
             guarantee=terms.guarantee,
             contribution=terms.contribution,
             strategy=terms.strategy,
@@ -321,9 +341,9 @@ class ReleaseMetadata:
                 tuple(public.get("skips", ())),
                 public.get("sets_aside", False),
             ),
-            ids=public.get("ids", False),
-            changes=public.get("changes"),
-            marks=tuple(WindowNote(*mark) for mark in public.get("marks", ())),
+            has_row_ids=public.get("ids", False),
+            max_corrections=public.get("changes"),
+            notes=tuple(WindowNote(*mark) for mark in public.get("marks", ())),
         )
 
 

@@ -124,10 +124,10 @@ def facts_in(path: Path) -> dict[str, Any] | None:
     if it carries none.
     """
     if path.suffix.lower() == ".parquet":
-        metadata = pl.read_parquet_metadata(path)
-        text = metadata.get("counton")
-        if text is None and ATTRS in metadata:  # rewritten by pyarrow or pandas
-            text = parse_json(metadata[ATTRS]).get("counton")
+        parquet_metadata = pl.read_parquet_metadata(path)
+        text = parquet_metadata.get("counton")
+        if text is None and ATTRS in parquet_metadata:  # rewritten by pyarrow or pandas
+            text = parse_json(parquet_metadata[ATTRS]).get("counton")
         return None if text is None else dict(parse_json(text))
     metadata_file = path.with_name(f"{path.name}.json")
     if not metadata_file.is_file():
@@ -137,15 +137,15 @@ def facts_in(path: Path) -> dict[str, Any] | None:
 
 def guarantee_of_stream(released: ReleaseData) -> dict[str, Any]:
     """Return the guarantee, a part of `facts_of`."""
-    definition = released.definition
-    once = None if definition.windows.is_recurring else definition.what
-    people = users_note_of(definition)
+    metadata = released.metadata
+    once = None if metadata.windows.is_recurring else metadata.what
+    people = users_note_of(metadata)
     begun = released._begins(released.steps[-1:]) if isinstance(released.over, str) else None
     since = int(begun[0]) if begun is not None and len(begun) else None
     facts = about(released.design, released.level, people, released.steps, once=once, since=since)
-    rule = counting_rule(definition)
+    rule = counting_rule(metadata)
     facts |= {} if rule is None else {"counted": rule}
-    lines = systematic_errors(definition)
+    lines = systematic_errors(metadata)
     facts |= {"systematic_errors": lines} if lines else {}
     facts |= {"notes": [*released.notes]} if released.notes else {}
     return facts
@@ -156,18 +156,18 @@ def facts_of(released: ReleaseData) -> dict[str, Any]:
     facts = guarantee_of_stream(released) | released.facts()
     if isinstance(released.published, Releases) or released.design.part is not None:
         return facts  # rows are not enough for `counton.read` to restore it
-    definition = released.definition
+    metadata = released.metadata
     since = released.since
-    description = {"format": FORMAT, "terms": released.design.public(), **definition.public()}
+    description = {"format": FORMAT, "terms": released.design.public(), **metadata.public()}
     description["confidence_level"] = released.level
-    if definition.statistic.additive:
+    if metadata.statistic.additive:
         description["steps"] = released.steps.stop - 1
     if released.revisions is not None:  # they have all groups that were shown at any time
         since = released.revisions.since
     if since is not None:
-        names = released.groups if definition.ranks else since
+        names = released.groups if metadata.ranks else since
         description["since"] = {group: since[group] for group in names}
-    if not definition.shows_cells:
+    if not metadata.shows_cells:
         description["shown"] = released.shown.to_dict()
     if (cells := cells_of(released)) is not None:
         description["cells"] = pack(cells)
@@ -178,9 +178,7 @@ def facts_of(released: ReleaseData) -> dict[str, Any]:
 
 def _versions_of(released: ReleaseData, revisions: Revisions) -> NDArray[Any]:
     """Return the numbers of windows in all releases; 0 for those that are withdrawn."""
-    withdrawn = withdrawn_cells(
-        released.definition.marks, released.steps, released.definition.groups
-    )
+    withdrawn = withdrawn_cells(released.metadata.notes, released.steps, released.metadata.groups)
     if not withdrawn.any():
         return revisions.values
     values = np.array(revisions.values)
@@ -196,6 +194,6 @@ def cells_of(released: ReleaseData) -> NDArray[Any] | None:
         values = None if released.published.releases is None else released.published.releases.values
         if values is not None and released.since is not None:
             values = values[:, : len(released.since)]
-    elif released.definition.ranks:  # the numbers of all shown groups
+    elif released.metadata.ranks:  # the numbers of all shown groups
         values = released._cells
     return None if values is None or values.size > MOST_CELLS else values

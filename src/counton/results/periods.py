@@ -126,23 +126,23 @@ def parsed_period(every: str) -> tuple[int, str]:
     return int(match[1]), match[2]
 
 
-def check_sums(definition: ReleaseMetadata, every: str) -> None:
+def check_sums(metadata: ReleaseMetadata, every: str) -> None:
     """Raise `InvalidInputError` if a release has no windows, or numbers that cannot be added up."""
     obstacle = ""
-    if not definition.windows.is_recurring:
-        obstacle = f"a {definition.what} that is released only once"
-    elif not definition.cells.named_beforehand:
+    if not metadata.windows.is_recurring:
+        obstacle = f"a {metadata.what} that is released only once"
+    elif not metadata.cells.named_beforehand:
         obstacle = (
             "groups that were found in the data, because they are shown from different windows on"
         )
     elif (
-        definition.series == "per-window"
-        and not definition.shows_cells
-        and every != definition.windows.every
+        metadata.series == "per-window"
+        and not metadata.shows_cells
+        and every != metadata.windows.every
     ):
         raise InvalidInputError(
             f"{param('sums', every)} needs totals, but {param('series', 'per-window')} of "
-            f"{definition.what} has the numbers of single windows of {definition.windows.every}, "
+            f"{metadata.what} has the numbers of single windows of {metadata.windows.every}, "
             f"which are not added up: give {param('series', 'cumulative')} to a new stream, or "
             "leave it out"
         )
@@ -151,20 +151,20 @@ def check_sums(definition: ReleaseMetadata, every: str) -> None:
 
 
 def refuse_users_added(
-    definition: ReleaseMetadata, every: str, edges: NDArray[np.int64], begins: NDArray[np.int64]
+    metadata: ReleaseMetadata, every: str, edges: NDArray[np.int64], begins: NDArray[np.int64]
 ) -> None:
     """Raise `InvalidInputError` if a sum of windows would not be a number of distinct users.
 
     Args:
-        definition: the description of a stream whose users are counted again after some time.
+        metadata: the description of a stream whose users are counted again after some time.
         every: length of the periods that are asked for.
         edges: the steps that end these periods, beginning with 0.
         begins: for each step, the step after which users are counted again.
     """
-    again = definition.users_again
+    again = metadata.users_again
     if again is None or (begins[edges[1:] - 1] == edges[:-1]).all():
         return
-    length = definition.anew_every() or definition.windows.every
+    length = metadata.anew_every() or metadata.windows.every
     raise InvalidInputError(
         f"{param('sums', every)} does not give numbers of distinct users, because each counts once "
         f"in each {again}. Give {param('sums', length)}; or ask for a total of some steps, whose "

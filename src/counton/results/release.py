@@ -158,6 +158,7 @@ class Release:
         """Return a release of only some steps and some groups; None: all.
 
         Args:
+            steps: consecutive released steps, from 1; None: all.
             groups: in the wanted order.
 
         Raises:
@@ -174,6 +175,9 @@ class Release:
         A statistic that is computed from the cells of another answers the questions that the other
         does.
 
+        Args:
+            name: name of the statistic in the report.
+
         Raises:
             InvalidInputError: the release is not a report, or has no statistic of this name.
         """
@@ -181,18 +185,18 @@ class Release:
         if not inner_of(numbers.statistic).statistics:
             raise InvalidInputError(
                 f"{param('part', name)} names a statistic inside a report, but "
-                f"{numbers.design.name!r} is not a report, it releases "
-                f"{numbers.definition.what}; leave it out"
+                f"{numbers.design.name!r} is not a report, it releases {numbers.metadata.what}; "
+                "leave it out"
             )
         report: Report = cast("Report", inner_of(numbers.statistic))
-        groups = numbers.definition.domain
+        groups = numbers.metadata.domain
         member = report.statistic(name)
         statistic = member
         measured = report.derived_from.get(name, name)
         terms = report.terms_of(measured, numbers.design, () if groups is None else (len(groups),))
         counts = statistic.additive and measured == name
         by_group = None if groups is None or counts else Grouped(statistic, groups)
-        by = numbers.definition.by
+        by = numbers.metadata.group_by
         columns = report.columns[name]
         if (
             isinstance(statistic, Grouped) or statistic.declares is not None
@@ -204,14 +208,14 @@ class Release:
             columns = columns[1:]
             statistic = inner_of(statistic)
         additive = statistic.additive and measured == name
-        contribution_rule = numbers.definition.contribution_rule
+        contribution_rule = numbers.metadata.contribution_rule
         if member.counted_ranks == (1,) or (by is None and member.counts_users):
             contribution_rule = contribution_rule.with_groups(member.counted_ranks[-1])
-        definition = replace(
-            numbers.definition,
+        metadata = replace(
+            numbers.metadata,
             what=statistic.keyword or type(statistic).__name__,
             statistic=statistic if additive else by_group or member,
-            by=by,
+            group_by=by,
             domain=groups,
             value=columns[0] if len(columns) == 1 else None,
             contribution_rule=contribution_rule,
@@ -220,18 +224,22 @@ class Release:
         assert releases is not None
         if additive:
             values = report.values_of(name, releases.values, terms)
-            cells = numbers.of(definition, terms, values, numbers.level)
+            cells = numbers.of(metadata, terms, values, numbers.level)
             return type(self)(cells.only(range(numbers.first, numbers.steps.stop), numbers.chosen))
 
         def read(release: StepRelease) -> StatisticResult:
             return report.read_part(name, Cells(release), by_group)
 
-        results = StatisticResults(definition.statistic, releases.steps, releases, read=read)
-        selected = replace(numbers, definition=definition, design=terms, published=results)
+        results = StatisticResults(metadata.statistic, releases.steps, releases, read=read)
+        selected = replace(numbers, metadata=metadata, design=terms, published=results)
         return type(self)(selected)
 
     def at(self, level: float) -> Self:
-        """Return the same numbers with intervals of another level.
+        """Return the same numbers with intervals of another confidence level.
+
+        Args:
+            level: probability with which an interval holds its true value, above 0 and at most 1 -
+                1e-9.
 
         Raises:
             InvalidInputError: a level outside (0, 1 - 1e-9].
@@ -286,13 +294,30 @@ class Release:
         """Estimate the number of one group divided by that of another; see `difference`.
 
         The interval is Fieller's: it is unbounded if the divisor may be 0.
+
+        Args:
+            groups: the dividend, as in `difference`.
+            other: the divisor.
+            steps, other_steps, of, beside, at_once: as in `difference`.
+
+        Raises:
+            InvalidInputError: as for `difference`.
         """
         _refuse_unknown("ratio", options, Comparison)
         return self._two(shifted_ratio, "over", groups, other, **options)
 
     @with_keywords(Comparison, {"at_once": 1})
     def change(self, groups: Groups, other: Groups, **options: Unpack[Comparison]) -> Answer:
-        """Estimate by how many per cent one group's number is above another's; see `ratio`."""
+        """Estimate by how many per cent one group's number is above another's; see `ratio`.
+
+        Args:
+            groups: the number that changed, as in `difference`.
+            other: the number that is 100 per cent.
+            steps, other_steps, of, beside, at_once: as in `difference`.
+
+        Raises:
+            InvalidInputError: as for `difference`.
+        """
         _refuse_unknown("change", options, Comparison)
         change = self._two(
             lambda above, below: shifted_ratio(above, below, 100.0, -100.0),
@@ -347,6 +372,9 @@ class Release:
 
         The share of a count is between 0 and 1. The sentence states it in per cent.
 
+        Args:
+            groups, steps, of, at_once: as in `difference`.
+
         Raises:
             InvalidInputError: as for `difference`; or one user may count in several groups, so that
                 the number of users of all groups is not known.
@@ -384,7 +412,15 @@ class Release:
         of: str | None = None,
         at_once: int = 1,
     ) -> Answer:
-        """Estimate a weighted sum over groups; weights may be negative; see `difference`."""
+        """Estimate a weighted sum over groups; see `difference`.
+
+        Args:
+            weights: the weight of each group, which may be negative.
+            steps, of, at_once: as in `difference`.
+
+        Raises:
+            InvalidInputError: as for `difference`.
+        """
         words = " + ".join(
             f"{weight:g} {_question_in_words(self.numbers, groups, of)}"
             for groups, weight in weights.items()
@@ -399,13 +435,13 @@ class Release:
         terms = revisions.design_at(step)
         values = revisions.newest(step)
         numbers = self.numbers
-        definition = replace(numbers.definition, strategy=terms.strategy)
+        metadata = replace(numbers.metadata, strategy=terms.strategy)
         chosen = numbers.chosen
         if (since := revisions.found_by(step)) is not None:
             values = values[:, GroupNames(tuple(revisions.since or ())).places(list(since))]
             chosen = None if chosen is None else tuple(name for name in chosen if name in since)
         version_numbers = numbers.of(
-            definition, terms, values, numbers.level, shown=numbers.shown, since=since
+            metadata, terms, values, numbers.level, shown=numbers.shown, since=since
         )
         version_numbers = replace(
             version_numbers, revisions=revisions, notes=numbers.notes, kept_in=numbers.kept_in
@@ -439,18 +475,18 @@ class Release:
 
         numbers = self.numbers
         revisions = versions_at_hand(numbers.revisions, numbers.design.name)
-        windows = numbers.definition.windows
+        windows = numbers.metadata.windows
         last = numbers.design.strategy.horizon or 0
         if numbers.has_cells:
-            names = revisions.names(numbers.definition.groups)
+            names = revisions.names(numbers.metadata.groups)
             places = GroupNames(tuple(names)).places(numbers.groups).tolist()
             cells = dict(zip(numbers.groups, places, strict=True))
             table = versions_of_cells(revisions, windows, cells, numbers.level, last)
-            for mark in numbers.definition.marks:
+            for mark in numbers.metadata.notes:
                 if mark.withdrawn:
                     of = pl.col("group") == (mark.group or pl.col("group"))
                     table = table.filter(~((pl.col("window_index") == mark.step) & of))
-            table = with_notes(table, numbers.definition.marks)
+            table = with_notes(table, numbers.metadata.notes)
         else:
             tables = [
                 self._numbers_at_step(revisions, step).table(
@@ -465,7 +501,14 @@ class Release:
     def total(
         self, groups: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
     ) -> Answer:
-        """Estimate the number of one or several groups together; see `difference`."""
+        """Estimate the number of one or several groups together; see `difference`.
+
+        Args:
+            groups, steps, of, at_once: as in `difference`.
+
+        Raises:
+            InvalidInputError: as for `difference`.
+        """
         estimate = self.numbers.number_of(groups, steps, of)
         words = _question_in_words(self.numbers, groups, of)
         return self._answer(estimate, words, steps, at_once)
@@ -520,6 +563,9 @@ class Release:
         from the frame, and from any table that keeps the metadata of its columns (Parquet by Spark,
         Delta). Released rows never change.
 
+        Args:
+            session: the session of Spark in which the frame is made.
+
         Raises:
             MissingDependencyError: PySpark is not installed.
 
@@ -536,7 +582,7 @@ class Release:
     def describe(self) -> str:
         """Describe the protected unit, the guarantee and the released steps."""
         numbers = self.numbers
-        words = in_words(numbers.definition, numbers.design, numbers.steps)
+        words = in_words(numbers.metadata, numbers.design, numbers.steps)
         missing, of = numbers.left_out()
         words += "".join(f"\nnote: {note}" for note in numbers.notes)
         if missing:
@@ -546,21 +592,22 @@ class Release:
     def methods(self, *, full: bool = False) -> str:
         """Return the text on methods that a publication prints with these numbers.
 
-        It has about five sentences for all readers or, with ``full``, the complete account for
-        specialists: unit, neighbouring datasets, guarantee, attacker, error, mechanism, what is not
-        protected, and sources.
+        Args:
+            full: False for about five sentences for all readers. True for the complete account for
+                specialists: unit, neighbouring datasets, guarantee, attacker, error, mechanism,
+                what is not protected, and sources.
         """
         from counton.continual.methods import methods
 
         numbers = self.numbers
         steps = self.numbers.steps
         numbers._check_released()
-        definition = numbers.definition
+        metadata = numbers.metadata
         terms = numbers.design
         over = numbers.over
         if not full:
             return methods_of(
-                definition,
+                metadata,
                 terms.name,
                 steps=numbers.steps,
                 level=numbers.level,
@@ -572,7 +619,7 @@ class Release:
             return methods(terms, errors=_errors_in_words(numbers))
         notes = numbers.notes
         errors = [*_errors_in_words(numbers), *notes_as_sentences(notes)]
-        return account_of(definition, terms, len(steps), errors, over)
+        return account_of(metadata, terms, len(steps), errors, over)
 
     def __repr__(self) -> str:
         last = self.numbers.steps.stop - 1
@@ -595,7 +642,7 @@ class Release:
                 *filter(None, [screen.heading.lstrip("\n")]),
                 *numbers,
                 *screen.notes,
-                f"Privacy: {guarantee_in_words(released.definition)}",
+                f"Privacy: {guarantee_in_words(released.metadata)}",
                 f"Details: describe(){kept}",
             ]
         )
@@ -628,14 +675,14 @@ def _refuse_unknown(method: str, names: Iterable[str], keys: type) -> None:
 
 def _within_words(numbers: ReleaseData, steps: Steps) -> str:
     """Return the times of some steps in parentheses; "" for all."""
-    definition = numbers.definition
-    again = definition.users_again
-    if not definition.windows.is_recurring or (steps is None and again is None):
+    metadata = numbers.metadata
+    again = metadata.users_again
+    if not metadata.windows.is_recurring or (steps is None and again is None):
         return ""
     start, stop = numbers.ends(steps)
-    words = definition.windows.span(range(start + 1, stop + 1))
+    words = metadata.windows.span(range(start + 1, stop + 1))
     words += _users_in_words(numbers, start, stop)
-    return f" ({words})" if definition.windows.timed else f" in {words}"
+    return f" ({words})" if metadata.windows.timed else f" in {words}"
 
 
 def _users_in_words(numbers: ReleaseData, start: int, stop: int) -> str:
@@ -646,10 +693,10 @@ def _users_in_words(numbers: ReleaseData, start: int, stop: int) -> str:
         start: the step before the first of these steps.
         stop: the last of them.
     """
-    definition = numbers.definition
-    if not definition.counts_users:
+    metadata = numbers.metadata
+    if not metadata.counts_users:
         return ""
-    again = definition.users_again
+    again = metadata.users_again
     begin = 0 if again is None else int(numbers._users_begin[stop - 1])
     if begin > start:
         return f", {counted_anew(again or 'period')}"
@@ -671,12 +718,12 @@ def _reach(numbers: ReleaseData) -> dict[str, float]:
     """Return the half-widths of the last numbers by name, "" for one kind; empty if not known."""
     if not numbers._by_group:
         return reach_of(numbers._last, _margins_of(numbers))
-    windows = numbers.definition.windows
+    windows = numbers.metadata.windows
     period = windows.period if windows.period else windows.every
     in_each = f"in each {period}"
-    if windows.lags and numbers.totals is None and numbers.windows is not None:
+    if windows.n_revisions and numbers.totals is None and numbers.windows is not None:
         half = numbers.windows.half
-        final = len(half) > windows.lags
+        final = len(half) > windows.n_revisions
         oldest = "when final" if final else "of the oldest"
         ends = {"when first published": half[-1:], oldest: half[:-1][:1]}
         return {name: float(end[0]) for name, end in ends.items() if len(end)}
@@ -703,7 +750,7 @@ def _errors_in_words(numbers: ReleaseData) -> list[str]:
             for total, series in ((True, numbers.totals), (False, numbers.windows))
             if series is not None and len(series.std)
         ]
-        if numbers.definition.ranks and far:
+        if numbers.metadata.ranks and far:
             errors.append(
                 "Intervals of the groups that are shown hold at once; their margins of error are "
                 f"at most {far}."
@@ -742,7 +789,7 @@ def _question_in_words(numbers: ReleaseData, groups: Groups, of: str | None) -> 
 
 def _several_groups(numbers: ReleaseData, groups: Groups) -> str:
     """Return a note that one user may count in several of the groups that are added up, if so."""
-    if isinstance(groups, str) or numbers.definition.groups_of_user == 1:
+    if isinstance(groups, str) or numbers.metadata.groups_of_user == 1:
         return ""
     weights = groups.values() if isinstance(groups, Mapping) else [1.0] * len(groups)
     added = max(sum(weight > 0 for weight in weights), sum(weight < 0 for weight in weights))

@@ -100,7 +100,7 @@ class ReleaseData:
         revisions: the numbers of windows in all releases, if windows are released again.
     """
 
-    definition: ReleaseMetadata
+    metadata: ReleaseMetadata
     design: Design
     steps: range
     published: Numbers | LateValues | StatisticResults | Releases
@@ -120,7 +120,7 @@ class ReleaseData:
     @classmethod
     def of(
         cls,
-        definition: ReleaseMetadata,
+        metadata: ReleaseMetadata,
         terms: Design,
         values: NDArray[Any],
         level: float,
@@ -134,24 +134,24 @@ class ReleaseData:
         """Return the released numbers of a stream, given its cells, by step from ``start`` on."""
         steps = range(1, start + len(values))
         readable = terms
-        if since is not None and not definition.statistic.additive:
-            inner = definition.inner
+        if since is not None and not metadata.statistic.additive:
+            inner = metadata.inner
             # Nobody reads the cells of the group without a name.
             statistic = Grouped(inner, tuple(since) or (_NOBODY,))
             if not since:
                 values = np.zeros((len(values), *statistic.cells), np.int64)
             values = values.reshape(len(values), *statistic.cells)
-            definition = replace(definition, statistic=statistic)
+            metadata = replace(metadata, statistic=statistic)
             readable = replace(terms, shape=statistic.cells)
-        if definition.statistic.additive:
+        if metadata.statistic.additive:
             flat: Any = values.reshape(len(values), math.prod(values.shape[1:]))
             flat = flat if start == 1 else LateValues(flat, start)
             published: Any = read_only(flat)
-            shown = shown.of_ranking() if definition.ranks else EVERYTHING
+            shown = shown.of_ranking() if metadata.ranks else EVERYTHING
         else:
-            published = StatisticResults.from_values(definition.statistic, readable, values)
+            published = StatisticResults.from_values(metadata.statistic, readable, values)
         return cls(
-            *(definition, terms, steps, published, check_confidence_level(level)),
+            *(metadata, terms, steps, published, check_confidence_level(level)),
             shown=shown,
             since=since,
             there=there,
@@ -189,12 +189,12 @@ class ReleaseData:
     @property
     def statistic(self) -> Statistic:
         """The statistic of the stream."""
-        return self.definition.statistic
+        return self.metadata.statistic
 
     @property
     def _by_group(self) -> bool:
         """True if tables have one number for each group, as for counts and sums."""
-        return self.has_cells and not self.definition.ranks
+        return self.has_cells and not self.metadata.ranks
 
     @property
     def groups(self) -> Sequence[str]:
@@ -204,8 +204,8 @@ class ReleaseData:
         if self.since is not None:
             return tuple(self.since)
         if self.has_cells:
-            return self.definition.groups
-        return self.definition.domain or ()
+            return self.metadata.groups
+        return self.metadata.domain or ()
 
     @property
     def first_steps(self) -> NDArray[np.int64]:
@@ -216,7 +216,7 @@ class ReleaseData:
         if self.since is None:
             return np.ones(len(groups), np.int64)
         releases = np.array([self.since[group] for group in groups], np.int64)
-        return np.maximum(releases - self.definition.windows.lags, 1)
+        return np.maximum(releases - self.metadata.windows.n_revisions, 1)
 
     @property
     def shown_steps(self) -> range:
@@ -228,16 +228,16 @@ class ReleaseData:
         """Number of last steps of each number, or its period, such as "week"; None: all so far."""
         if self.shown.over is not None or self.has_cells:
             return self.shown.over
-        series = self.definition.series
+        series = self.metadata.series
         if series == "period-to-date":
-            return self.definition.anew()
+            return self.metadata.anew()
         return 1 if series == "per-window" else None
 
     @cached_property
     def _period_begins(self) -> NDArray[np.int64]:
         """For each step, the last step before its period: users count again in each."""
-        every = self.definition.anew_every()
-        windows = self.definition.windows
+        every = self.metadata.anew_every()
+        windows = self.metadata.windows
         return period_starts(windows, every, self.steps.stop - 1)
 
     def _begins(self, steps: Sequence[int]) -> NDArray[np.int64]:
@@ -247,7 +247,7 @@ class ReleaseData:
         ends = np.asarray(steps, np.int64)
         if self.shown.over is not None:
             return ends - self.shown.over
-        if self.definition.series == "period-to-date":
+        if self.metadata.series == "period-to-date":
             return self._period_begins[ends - 1]
         return ends - 1 if self.over == 1 else np.zeros_like(ends)
 
@@ -262,7 +262,7 @@ class ReleaseData:
     @property
     def delay(self) -> int:
         """Number of last windows that a release does not count yet."""
-        return self.definition.strategy.facts.delay
+        return self.metadata.strategy.facts.delay
 
     def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Self:
         """Return some steps and groups; see `Release.only`."""
@@ -307,11 +307,11 @@ class ReleaseData:
         first = dict(zip(self.since, self._first_steps_of(tuple(self.since)), strict=True))
         since = {group: self.since[group] for group, step in first.items() if step <= last}
         values = results.releases.values[:last, : len(since)]
-        renewed = self.of(self.definition, self.design, values, self.level, since=since)
+        renewed = self.of(self.metadata, self.design, values, self.level, since=since)
         chosen = self.chosen and tuple(group for group in self.chosen if group in since)
         return replace(
             self,
-            definition=renewed.definition,
+            metadata=renewed.metadata,
             published=renewed.published,
             since=since,
             chosen=chosen,
@@ -329,7 +329,7 @@ class ReleaseData:
             again = np.ones(len(of), np.bool_)
             again[np.unique(of, return_index=True)[1]] = False
             if (wrong := again | (of < 0)).any():
-                if self.definition.by is None:
+                if self.metadata.group_by is None:
                     raise InvalidInputError(
                         f"{param('groups', ','.join(groups))} names groups, but "
                         f"{self.design.name!r} has a single total: leave it out"
@@ -363,7 +363,7 @@ class ReleaseData:
             self,
             published=read_only(self._cells[:, of]),
             chosen=groups,
-            shown=self.shown._replace(ask=groups) if self.definition.ranks else self.shown,
+            shown=self.shown._replace(ask=groups) if self.metadata.ranks else self.shown,
             there=None if is_present is None else is_present[:, of],
             own_windows=None if windows is None else windows[:, of],
         )
@@ -390,7 +390,7 @@ class ReleaseData:
     def totals(self) -> Series | None:
         """Running totals, if they are published; else `InvalidInputError`."""
         self._cells  # noqa: B018 - which another statistic has not
-        if self.definition.series == "per-window":
+        if self.metadata.series == "per-window":
             return None
         if self.design.strategy.facts.workload == "windows":  # sums of windows, read together
             stops = np.asarray(self.steps)
@@ -405,7 +405,7 @@ class ReleaseData:
     def _windows(self, steps: range) -> Series | None:
         """Return the numbers of single windows for some steps."""
         self._cells  # noqa: B018 - which another statistic has not
-        if self.definition.series == "cumulative":
+        if self.metadata.series == "cumulative":
             return None
         if self.design.strategy.facts.workload == "windows":
             return self.series.part(steps)
@@ -468,8 +468,8 @@ class ReleaseData:
         of these numbers is withdrawn.
         """
         steps = range(1, max(ends) + 1)
-        withdrawn = withdrawn_cells(self.definition.marks, steps, groups)
-        if self.definition.series == "cumulative":
+        withdrawn = withdrawn_cells(self.metadata.notes, steps, groups)
+        if self.metadata.series == "cumulative":
             withdrawn[np.setdiff1d(steps, ends) - 1] = False
         else:
             withdrawn[: min(ends)] = False
@@ -520,7 +520,7 @@ class ReleaseData:
         for number, weight in numbers:
             if (formula := number.formula) is None:
                 raise InvalidInputError(
-                    f"{of or repr(self.definition.what)} of several groups together cannot be "
+                    f"{of or repr(self.metadata.what)} of several groups together cannot be "
                     "read, because it is not the sum of its values in these groups: ask for a "
                     "single group"
                 )
@@ -534,16 +534,15 @@ class ReleaseData:
         if of is not None:
             raise InvalidInputError(
                 f"{param('of', of)} chooses among the numbers of a statistic, but "
-                f"{self.design.name!r} has only the {self.definition.subject}: leave it out"
+                f"{self.design.name!r} has only the {self.metadata.subject}: leave it out"
             )
         names = list(weights)
-        cells = GroupNames(self.definition.groups).places(names).tolist()
+        cells = GroupNames(self.metadata.groups).places(names).tolist()
         if -1 in cells or not names:
             wrong = names[cells.index(-1)] if names else None
             raise InvalidInputError(
                 f"{param('groups')} names {wrong!r}, which is not a group of this release; "
-                f"{suggest(wrong, self.definition.groups)}choose from "
-                f"{some_of(self.definition.groups)}"
+                f"{suggest(wrong, self.metadata.groups)}choose from {some_of(self.metadata.groups)}"
             )
         places = GroupNames(self.groups).places(names)
         if (places < 0).any():
@@ -612,16 +611,16 @@ class ReleaseData:
         """
         self._refuse_shares_of_users()
         if self.has_cells:
-            return self.number_of(self.definition.groups, steps, of)
+            return self.number_of(self.metadata.groups, steps, of)
         if isinstance(self.statistic, Grouped):
             return self.number_of(self.statistic.groups, steps, of)
         return self._result_of(*self.ends(steps)).whole()
 
     def _refuse_shares_of_users(self) -> None:
         """Refuse the number of users of all groups, where one user may count in several groups."""
-        groups = self.definition.groups_of_user
+        groups = self.metadata.groups_of_user
         if groups > 1:
-            unit = self.definition.unit
+            unit = self.metadata.privacy_unit
             raise InvalidInputError(
                 f"shares of distinct users cannot be computed, because one {unit} may count in "
                 f"{groups:,} groups, and the number of users of all groups together is not "
@@ -650,7 +649,7 @@ class ReleaseData:
 
     def steps_named(self, steps: Steps) -> range:
         """Return the steps selected by numbers or times, as in `number_of`; refuse others."""
-        return steps_between(steps, self.steps.stop - 1, self.definition.windows)
+        return steps_between(steps, self.steps.stop - 1, self.metadata.windows)
 
     def table(self, steps: range | None = None) -> pl.DataFrame:
         """Return a row for each step and each group or number; see `Release.table`."""
@@ -702,7 +701,7 @@ class ReleaseData:
         return self._published_form(self._rows_of_results(steps), self.rows_there)
 
     def _rows_of_cells(self, shown: range) -> pl.DataFrame:
-        windows = self.definition.windows
+        windows = self.metadata.windows
         groups = self.groups
         steps = len(shown)
         times = {"window_start": windows.starts(shown), "window_end": windows.ends(shown)}
@@ -716,7 +715,7 @@ class ReleaseData:
         moments = pl.col(*times).cast(pl.Datetime("us", "UTC"))
         table = pl.DataFrame(columns).with_columns(moments.dt.convert_time_zone(windows.timezone))
         table = self._published_form(self._with_versions(table), None)
-        kept = ~withdrawn_cells(self.definition.marks, shown, groups)
+        kept = ~withdrawn_cells(self.metadata.notes, shown, groups)
         if self.there is not None:
             kept &= self.there[shown.start - 1 : shown.stop - 1]
         if self.since is not None:
@@ -768,7 +767,7 @@ class ReleaseData:
         values = series.estimates[steps.start - 1 : steps.stop - 1]
         shown_steps = steps or range(1, 2)
         # Groups that are not shown were always below.
-        hidden = self.definition.cells.thresholds(self.design, shown_steps)
+        hidden = self.metadata.cells.thresholds(self.design, shown_steps)
         halves = cache(partial(self.design.errors.halfwidths, shown_steps))
         for at, (step, std) in enumerate(
             zip(shown_steps, self.design.errors.std(shown_steps), strict=True)
@@ -792,16 +791,16 @@ class ReleaseData:
         begin = self.shown.over or 0
         steps = steps[sum(step < begin for step in steps[:begin]) :]
         begins = self._begins(steps)
-        if self.definition.ranks:
+        if self.metadata.ranks:
             numbers = self._rankings(steps)
         else:
             numbers = map(self._numbers, begins.tolist(), steps)
         parts = [part.columns(self.level) for part in numbers]
         rows = [len(next(iter(part.values()))) for part in parts]
         place = np.repeat(np.arange(len(steps)), rows)
-        of_periods = begins[place] if self.definition.series == "period-to-date" else None
+        of_periods = begins[place] if self.metadata.series == "period-to-date" else None
         when = when_columns(
-            np.asarray(steps, np.int64)[place], self.definition.windows, self.shown.over, of_periods
+            np.asarray(steps, np.int64)[place], self.metadata.windows, self.shown.over, of_periods
         )
         when = when.with_columns(series=pl.lit(self._series_name))
         return self._with_versions(pl.concat([when, columns_below(parts)], how="horizontal"))
@@ -811,7 +810,7 @@ class ReleaseData:
         """What a statistic's rows of a window count, as in the column ``series``."""
         if self.shown.over is not None:
             return PER_WINDOW if self.shown.over == 1 else TRAILING
-        series = self.definition.series
+        series = self.metadata.series
         return CUMULATIVE if series == "both" else series
 
     def _with_versions(self, table: pl.DataFrame) -> pl.DataFrame:
@@ -822,7 +821,7 @@ class ReleaseData:
 
         newest: Any = self.design.strategy
         steps = table["window_index"].to_numpy()
-        return table.with_columns(**version_columns(newest, steps, self.definition.windows))
+        return table.with_columns(**version_columns(newest, steps, self.metadata.windows))
 
     def _published_form(
         self, table: pl.DataFrame, stored_rows: pl.DataFrame | None
@@ -830,10 +829,10 @@ class ReleaseData:
         """Return rows of ``stored_rows``, no single step, and each part of a group's name."""
         if stored_rows is not None:
             table = rows_among(table, stored_rows)
-        if not (self.definition.windows.is_recurring or self.has_cells):
+        if not (self.metadata.windows.is_recurring or self.has_cells):
             return arranged(table.drop("window_index", "series"))
-        parted = table if self.definition.ranks else with_parts(table, self.definition)
-        return arranged(with_notes(parted, self.definition.marks))
+        parted = table if self.metadata.ranks else with_parts(table, self.metadata)
+        return arranged(with_notes(parted, self.metadata.notes))
 
     def plain_table(self, series: str | None = None, steps: range | None = None) -> pl.DataFrame:
         """Return the rows of one series, which is computed if it is not released.
@@ -847,10 +846,10 @@ class ReleaseData:
             if series is not None:
                 raise InvalidInputError(
                     f"{param('series', series)} is only for statistics with several numbers, but "
-                    f"{self.design.name!r} is a {self.definition.what}; leave it out"
+                    f"{self.design.name!r} is a {self.metadata.what}; leave it out"
                 )
             return self.table(steps)
-        released = self.definition.series_names
+        released = self.metadata.series_names
         if series is None:
             series = released[0]
         if series not in (CUMULATIVE, PER_WINDOW):
@@ -866,9 +865,9 @@ class ReleaseData:
         numbers = pl.DataFrame(self.between(begins, stops).columns(self.level))
         numbers = numbers.with_columns(series=pl.lit(series))
         table = table.drop(numbers.columns)
-        if not self.definition.marks:
+        if not self.metadata.notes:
             return arranged(table.hstack(numbers))
-        withdrawn = withdrawn_cells(self.definition.marks, range(1, steps.stop), self.groups)
+        withdrawn = withdrawn_cells(self.metadata.notes, range(1, steps.stop), self.groups)
         # Numbers that are computed of a withdrawn one would tell it.
         hidden = np.logical_or.accumulate(withdrawn)
         if series == PER_WINDOW:
@@ -916,25 +915,25 @@ class ReleaseData:
 
     def sums(self, every: str) -> pl.DataFrame:
         """Return the number of each day, week or month; see `Release.sums`."""
-        check_sums(self.definition, every)
+        check_sums(self.metadata, every)
         self._check_released()
-        windows = self.definition.windows
+        windows = self.metadata.windows
         check_periods(windows, every, self.delay)
         periods = periods_of(windows, every, self.steps[-1])
-        refuse_users_added(self.definition, every, periods.edges, self._users_begin)
+        refuse_users_added(self.metadata, every, periods.edges, self._users_begin)
         make_table = self._sums_of_cells if self.has_cells else self._sums_of_results
         table = make_table(periods)
-        if windows.lags:
+        if windows.n_revisions:
             from counton.results.revisions import final_windows
 
             final = final_windows(self.design, self.steps[-1])
             table = table.with_columns(is_final=pl.col("last_window") <= final)
-        return arranged(with_notes_of_periods(table, self.definition.marks))
+        return arranged(with_notes_of_periods(table, self.metadata.notes))
 
     @property
     def _users_begin(self) -> NDArray[np.int64]:
         """For each step, the step after which users are counted again."""
-        if self.definition.anew_every() is not None:
+        if self.metadata.anew_every() is not None:
             return self._period_begins
         return np.asarray(self.steps, np.int64) - 1
 
@@ -943,7 +942,7 @@ class ReleaseData:
         first = periods.edges[:-1]
         self._refuse_withdrawn(periods.edges.tolist(), self.groups)
         columns = self.between(first, periods.edges[1:]).columns(self.level)
-        table = periods.table(self.definition.windows, [len(self.groups)] * len(first))
+        table = periods.table(self.metadata.windows, [len(self.groups)] * len(first))
         return table.with_columns(
             group=pl.Series(list(self.groups) * len(first), dtype=pl.String),
             **columns,
@@ -954,7 +953,7 @@ class ReleaseData:
         ends = pairwise(periods.edges.tolist())
         parts = [self._numbers(start, stop).columns(self.level) for start, stop in ends]
         rows = [len(next(iter(part.values()))) for part in parts]
-        of_periods = periods.table(self.definition.windows, rows)
+        of_periods = periods.table(self.metadata.windows, rows)
         table = pl.concat([of_periods, columns_below(parts)], how="horizontal")
         stored_rows = self.rows_there
         if stored_rows is not None:
@@ -978,7 +977,7 @@ class ReleaseData:
         """Return the last numbers as JSON values, as ``rows`` of the table."""
         if not self._by_group:
             return {"rows": finite(self._last.drop(*WINDOW, "as_of", strict=False)).to_dicts()}
-        withdrawn = withdrawn_cells(self.definition.marks, self.steps[-1:], self.groups)
+        withdrawn = withdrawn_cells(self.metadata.notes, self.steps[-1:], self.groups)
         rows: list[dict[str, Any]] = []
         for name, stored in self._published_series(self.steps[-1:]):
             columns = stored.with_withdrawn(withdrawn).columns(self.level)
@@ -988,14 +987,14 @@ class ReleaseData:
                 for column, values in columns.items():
                     row[column] = None if hidden[place] else values[place].item()
                 rows.append(row)
-        counted_until = self.definition.windows.at(int(self._counted_until()[-1]))
+        counted_until = self.metadata.windows.at(int(self._counted_until()[-1]))
         return {"counted_until": counted_until, "rows": rows}
 
     @property
     def result(self) -> StatisticResult:
         """The numbers after the last step; see `Release.result`."""
         last = self.steps.stop - 1
-        if self.definition.series == "period-to-date":
+        if self.metadata.series == "period-to-date":
             return self._result_of(int(self._period_begins[last - 1]), last)
         return self.results[last - 1]
 
@@ -1009,7 +1008,7 @@ class ReleaseData:
     @property
     def n_series(self) -> int:
         """Number of rows of each window and group of counts and sums."""
-        return len(self.definition.series_names)
+        return len(self.metadata.series_names)
 
     def left_out(self) -> tuple[int, int]:
         """Return the number of rows that the file lacks, and of the release."""
@@ -1029,18 +1028,18 @@ class ReleaseData:
 
     def _times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
         """Return the ends of windows as local times, or steps; step 0 is the start of the first."""
-        windows = self.definition.windows
+        windows = self.metadata.windows
         return self._local(windows.ends(steps)) if windows.timed else np.asarray(steps, np.int64)
 
     def _counted_until(self) -> NDArray[np.int64]:
         """Return the time up to which each release counts, in microseconds since 1970."""
         last_windows = np.maximum(np.asarray(self.steps) - self.delay, 0)
-        ends = self.definition.windows.ends(range(self.steps.stop))  # from the stream's beginning
+        ends = self.metadata.windows.ends(range(self.steps.stop))  # from the stream's beginning
         return np.asarray(ends[last_windows], dtype=np.int64)
 
     def _local(self, us: NDArray[np.int64]) -> NDArray[np.datetime64]:
         """Convert microseconds since 1970-01-01 UTC to local times."""
-        local = local_times(self.definition.windows, us).dt.replace_time_zone(None).to_numpy()
+        local = local_times(self.metadata.windows, us).dt.replace_time_zone(None).to_numpy()
         return np.asarray(local, dtype="datetime64[us]")
 
     def _check_released(self) -> None:
@@ -1055,21 +1054,21 @@ class ReleaseData:
         """Return what a file states about these numbers, as JSON values."""
         over = self.over
         facts: dict[str, Any] = {}
-        if self.definition.ranks:  # the number of possible groups, from which these are chosen
+        if self.metadata.ranks:  # the number of possible groups, from which these are chosen
             facts = {"room": self.shown.room}
         elif isinstance(self.published, StatisticResults):
             facts = {"statistic": self.design.statistic}
-            if (cut := self.definition.windows).is_recurring:
+            if (cut := self.metadata.windows).is_recurring:
                 windows = f"{cut.noun}s"
                 last = f"all {windows} so far" if over is None else f"the {over} so far"
                 if isinstance(over, int):
                     last = f"the last {over:,} {windows}"
-                period = adds_users_up(self.definition)
+                period = adds_users_up(self.metadata)
                 facts["counted"] = last if period is None else f"{last}, {period}"
         return facts | ({"notes": [*self.notes]} if self.notes else {})
 
     def _cannot(self, action: str) -> NoReturn:
         raise InvalidInputError(
-            f"{self.design.name!r} holds results of {self.definition.kind}, and {action} can be "
+            f"{self.design.name!r} holds results of {self.metadata.kind}, and {action} can be "
             "asked only of counts, and of sums of declared groups; leave it out"
         )

@@ -157,7 +157,7 @@ def _release_of(file: _File, level: float | None) -> ReleaseData:
     """Return the release that a file contains."""
     described = file.described
     terms = Design.from_dict(described["terms"])
-    definition = ReleaseMetadata.of(terms, described)
+    metadata = ReleaseMetadata.of(terms, described)
     level = check_confidence_level(described["confidence_level"] if level is None else level)
     last = file.last() or int(described.get("steps", 0))
     horizon = terms.strategy.horizon
@@ -172,9 +172,9 @@ def _release_of(file: _File, level: float | None) -> ReleaseData:
             "read: export fewer groups (counton export), and read that file"
         )
     of = _results_of_file
-    if definition.statistic.additive and not definition.ranks:
+    if metadata.statistic.additive and not metadata.ranks:
         of = _cells
-    release_numbers = of(file, definition, terms, level)
+    release_numbers = of(file, metadata, terms, level)
     return (
         release_numbers
         if "revisions" not in described
@@ -189,11 +189,11 @@ def _with_revisions(release: ReleaseData, described: Mapping[str, Any]) -> Relea
     strategy: Any = release.design.strategy
     terms: Any = replace(release.design, strategy=strategy.windows)
     since = _since(described)
-    additive = release.definition.statistic.additive
-    names = release.definition.groups if since is None else tuple(since)
+    additive = release.metadata.statistic.additive
+    names = release.metadata.groups if since is None else tuple(since)
     cells = (len(names),) if additive else release.design.shape
     if since is not None:
-        cells = (len(names), *release.definition.inner.cells)
+        cells = (len(names), *release.metadata.inner.cells)
     values = unpack(described["revisions"], (*cells, terms.strategy.facts.versions))
     return replace(release, revisions=Revisions(terms, values, since))
 
@@ -309,13 +309,13 @@ def _with_steps(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(window_index=pl.lit(1, pl.Int64))
 
 
-def _cells(file: _File, definition: ReleaseMetadata, terms: Design, level: float) -> ReleaseData:
+def _cells(file: _File, metadata: ReleaseMetadata, terms: Design, level: float) -> ReleaseData:
     """Return the counts or sums that a file contains."""
     since = _since(file.described)
-    if since is not None and definition.windows.lags:  # versions may be of later steps
+    if since is not None and metadata.windows.n_revisions:  # versions may be of later steps
         last_step = terms.strategy.horizon or 0
         since = {group: first for group, first in since.items() if first <= last_step}
-    groups = definition.groups if since is None else tuple(since)
+    groups = metadata.groups if since is None else tuple(since)
     last = file.last() or int(file.described["steps"])
     rows = _rows_of_groups(file, groups)
     estimates = _estimates(file.label, rows, terms)
@@ -324,7 +324,7 @@ def _cells(file: _File, definition: ReleaseMetadata, terms: Design, level: float
     zeros = np.zeros((last, len(groups)), estimates.dtype)
     by_series: dict[str, Any] = {}
     is_present = np.ones(zeros.shape, np.bool_)
-    for series in definition.series_names:
+    for series in metadata.series_names:
         is_of_series = (rows["series"] == series).fill_null(value=False).to_numpy()
         at = step_index[is_of_series], group_index[is_of_series]
         by_series[series] = zeros.copy()
@@ -334,12 +334,14 @@ def _cells(file: _File, definition: ReleaseMetadata, terms: Design, level: float
         is_present &= has_row
     expected = np.ones_like(is_present)
     if since is not None:
-        starts = np.array([since[group] for group in groups], np.int64) - definition.windows.lags
+        starts = (
+            np.array([since[group] for group in groups], np.int64) - metadata.windows.n_revisions
+        )
         expected = np.arange(1, last + 1)[:, None] >= starts
     values: Any
     values, *own_windows = by_series.values()
     numbers = ReleaseData.of(
-        definition,
+        metadata,
         terms,
         values,
         level,
@@ -428,17 +430,17 @@ def _rows_there(file: _File, released: ReleaseData) -> pl.DataFrame | None:
 
 
 def _results_of_file(
-    file: _File, definition: ReleaseMetadata, terms: Design, level: float
+    file: _File, metadata: ReleaseMetadata, terms: Design, level: float
 ) -> ReleaseData:
     """Return the release computed from released cells: not of counts and sums, but rankings."""
     described = file.described
     rows = file.rows
     shown = DisplaySelection.from_dict(described["shown"])
     since = _since(described)
-    definition = definition if definition.ranks else with_shown_groups(definition, shown)
+    metadata = metadata if metadata.ranks else with_shown_groups(metadata, shown)
     if since is not None:
         values = _cell_values(file, terms)
-        numbers = ReleaseData.of(definition, terms, values, level, since=since, shown=shown)
+        numbers = ReleaseData.of(metadata, terms, values, level, since=since, shown=shown)
     elif not rows.height:
         raise InvalidInputError(
             f"{param('source', file.label)} has no rows, because nothing was released: read it "
@@ -447,18 +449,18 @@ def _results_of_file(
     else:
         values = _cell_values(file, terms)
         values = values.reshape(len(values), *terms.shape)
-        numbers = ReleaseData.of(definition, terms, values, level, shown=shown)
+        numbers = ReleaseData.of(metadata, terms, values, level, shown=shown)
     stored_steps = rows["window_index"].sort()
     numbers = numbers.only(
         range(stored_steps[0], stored_steps[-1] + 1) if len(stored_steps) else numbers.steps
     )
     if (
-        definition.domain is not None
+        metadata.domain is not None
         and "group" in rows.columns
-        and isinstance(definition.statistic, Grouped)
+        and isinstance(metadata.statistic, Grouped)
     ):
         stored_groups = {*rows["group"].unique().to_list()}
-        groups = [group for group in definition.groups if group in stored_groups]
-        if groups and len(groups) < len(definition.groups):
+        groups = [group for group in metadata.groups if group in stored_groups]
+        if groups and len(groups) < len(metadata.groups):
             numbers = numbers.only(groups=groups)
     return replace(numbers, rows_there=_rows_there(file, numbers))

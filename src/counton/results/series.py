@@ -166,8 +166,12 @@ def finite(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def labels_of(table: pl.DataFrame) -> list[str]:
-    """Return the columns that identify rows: those without released numbers, and floats, such as
-    quantiles, only if the others do not tell all rows apart.
+    """Return the columns that identify rows: those without released numbers.
+
+    Floats, such as quantiles, are among them only if the other columns do not distinguish all rows.
+
+    Args:
+        table: a released table.
 
     >>> labels_of(
     ...     pl.DataFrame({"window_index": [1, 1], "quantile": [0.1, 0.5], "estimate": [3.0, 4.0]})

@@ -20,7 +20,7 @@ _ADDED_UP = "are added up over all periods"
 _NOT_COUNTED = "are not counted, which biases numbers by an unknown amount"
 
 
-def systematic_errors(definition: ReleaseMetadata) -> list[str]:
+def systematic_errors(metadata: ReleaseMetadata) -> list[str]:
     """Return a sentence for each kind of error that no interval covers, such as rows left out.
 
     >>> from counton.run import Job
@@ -29,7 +29,7 @@ def systematic_errors(definition: ReleaseMetadata) -> list[str]:
     ...           windows=31, value="paid", lower=0, upper=60, resolution=1, user="reader",
     ...           max_contributions=3,
     ...           contribution_period="1d", epsilon=1)
-    >>> for line in systematic_errors(plan_stream(job).description()):
+    >>> for line in systematic_errors(plan_stream(job).metadata()):
     ...     print(line)
     rows that arrive after their day was released are counted in a later day, or not at all if they
     arrive more than 35 days after the end of their user's day
@@ -38,24 +38,24 @@ def systematic_errors(definition: ReleaseMetadata) -> list[str]:
     values outside 0 to 60 are counted as the nearer bound, which biases the sum by an unknown
     amount
     """
-    return [error.sentence for error in _errors_of(definition)]
+    return [error.sentence for error in _errors_of(metadata)]
 
 
-def what_intervals_leave_out(definition: ReleaseMetadata) -> list[str]:
+def what_intervals_leave_out(metadata: ReleaseMetadata) -> list[str]:
     """Return nouns for what no interval covers, such as "rows of undeclared groups"."""
-    return [error.subject for error in _errors_of(definition) if error.is_brief]
+    return [error.subject for error in _errors_of(metadata) if error.is_brief]
 
 
-def _errors_of(definition: ReleaseMetadata) -> list[SystematicError]:
-    errors = _errors_of_late_rows(definition)
-    left_out = definition.left_out
+def _errors_of(metadata: ReleaseMetadata) -> list[SystematicError]:
+    errors = _errors_of_late_rows(metadata)
+    left_out = metadata.left_out
     if left_out.skips or left_out.sets_aside:
         errors.append(_unreadable_rows(left_out))
-    if definition.contribution_rule.bounds_users:
-        errors += _rows_beyond_a_bound(definition)
-        errors += _users_counted_again(definition)
-    errors += _errors_of_statistic(definition)
-    if not definition.cells.named_beforehand:
+    if metadata.contribution_rule.bounds_users:
+        errors += _rows_beyond_a_bound(metadata)
+        errors += _users_counted_again(metadata)
+    errors += _errors_of_statistic(metadata)
+    if not metadata.cells.named_beforehand:
         errors.append(
             SystematicError(
                 "groups that never reached the threshold", "are left out, with all of their rows"
@@ -63,20 +63,20 @@ def _errors_of(definition: ReleaseMetadata) -> list[SystematicError]:
         )
     elif left_out.drops:
         errors.append(SystematicError("rows of undeclared groups", _NOT_COUNTED))
-    if definition.contribution_rule.bounds_users:
-        errors += _users_of_periods(definition)
+    if metadata.contribution_rule.bounds_users:
+        errors += _users_of_periods(metadata)
     return errors
 
 
-def _errors_of_late_rows(definition: ReleaseMetadata) -> list[SystematicError]:
-    windows = definition.windows
+def _errors_of_late_rows(metadata: ReleaseMetadata) -> list[SystematicError]:
+    windows = metadata.windows
     if not (windows.timed and windows.is_recurring):
         return []
-    window = definition.window
-    contribution_rule = definition.contribution_rule
-    is_snapshot = definition.changes is not None
+    window = metadata.window
+    contribution_rule = metadata.contribution_rule
+    is_snapshot = metadata.max_corrections is not None
     subject = f"rows that arrive after their {window} was released"
-    effect = contribution_rule.late_rows(window, definition.unit, ids=definition.ids)
+    effect = contribution_rule.late_rows(window, metadata.privacy_unit, ids=metadata.has_row_ids)
     if is_snapshot:
         effect = "are not counted"
     provisional_time = windows.provisional_time
@@ -85,7 +85,7 @@ def _errors_of_late_rows(definition: ReleaseMetadata) -> list[SystematicError]:
             f"are added to their {window}, whose number is provisional for {provisional_time}; "
             "rows that arrive later are not counted"
         )
-    may_change = definition.changes or not contribution_rule.bounds_users
+    may_change = metadata.max_corrections or not contribution_rule.bounds_users
     if provisional_time is not None and is_snapshot and may_change:
         subject = f"rows that arrive, change or disappear after their {window} was released"
         effect = (
@@ -93,7 +93,7 @@ def _errors_of_late_rows(definition: ReleaseMetadata) -> list[SystematicError]:
             "not change it"
         )
     errors = [SystematicError(subject, effect)]
-    if windows.lags and definition.series == "both":
+    if windows.n_revisions and metadata.series == "both":
         errors.append(
             SystematicError(
                 f"the number of a final {window}",
@@ -105,19 +105,19 @@ def _errors_of_late_rows(definition: ReleaseMetadata) -> list[SystematicError]:
     return errors
 
 
-def _users_counted_again(definition: ReleaseMetadata) -> list[SystematicError]:
+def _users_counted_again(metadata: ReleaseMetadata) -> list[SystematicError]:
     """Return the error by distinct users who count several times in one window, if they may."""
-    per = definition.contribution_rule.contribution_period
+    per = metadata.contribution_rule.contribution_period
     if (
         per is None
-        or not definition.contribution_rule.once_per_window
-        or made_of_windows(definition.windows, per)
+        or not metadata.contribution_rule.once_per_window
+        or made_of_windows(metadata.windows, per)
     ):
         return []
     period = PERIODS.get(per, f"period of {per}")
     return [
         SystematicError(
-            f"users of several {plural(period)} in one {definition.window}",
+            f"users of several {plural(period)} in one {metadata.window}",
             f"are counted once in each {period}",
         )
     ]
@@ -135,39 +135,41 @@ def _unreadable_rows(left_out: RowsLeftOut) -> SystematicError:
     return SystematicError(rows, _NOT_COUNTED)
 
 
-def late_note(definition: ReleaseMetadata) -> str | None:
+def late_note(metadata: ReleaseMetadata) -> str | None:
     """Return a note that counts are too low late in a period, where bounds are used up."""
-    return definition.contribution_rule.late_note(
-        definition.windows, definition.unit, definition.groups_apart
+    return metadata.contribution_rule.late_note(
+        metadata.windows, metadata.privacy_unit, metadata.groups_apart
     )
 
 
-def adds_users_up(definition: ReleaseMetadata) -> str | None:
+def adds_users_up(metadata: ReleaseMetadata) -> str | None:
     """Return a note that counts of users by period are added up, if they are."""
-    period = definition.anew()
-    return None if period is None or definition.series != "cumulative" else counted_anew(period)
+    period = metadata.anew()
+    return None if period is None or metadata.series != "cumulative" else counted_anew(period)
 
 
-def _rows_beyond_a_bound(definition: ReleaseMetadata) -> list[SystematicError]:
+def _rows_beyond_a_bound(metadata: ReleaseMetadata) -> list[SystematicError]:
     """Return the error by rows or groups beyond a bound for each user, if there is one."""
-    contribution_rule = definition.contribution_rule
-    inner = definition.inner
-    beyond = contribution_rule.beyond(definition.windows, definition.unit, definition.groups_apart)
+    contribution_rule = metadata.contribution_rule
+    inner = metadata.inner
+    beyond = contribution_rule.beyond(
+        metadata.windows, metadata.privacy_unit, metadata.groups_apart
+    )
     if beyond is None:
         return []
     counts = inner.counts_rows and not inner.in_rank
-    positive = definition.statistic.additive and (definition.contribution.lower or 0) >= 0
+    positive = metadata.statistic.additive and (metadata.contribution.lower or 0) >= 0
     error = beyond_in_words(beyond, low=counts or positive)
-    if late_note(definition) is not None:
-        late = f", most of all in late {plural(definition.window)}, because early rows count first"
+    if late_note(metadata) is not None:
+        late = f", most of all in late {plural(metadata.window)}, because early rows count first"
         error = error._replace(effect=error.effect + late)
     return [error]
 
 
-def _errors_of_statistic(definition: ReleaseMetadata) -> list[SystematicError]:
+def _errors_of_statistic(metadata: ReleaseMetadata) -> list[SystematicError]:
     """Return the errors of the statistic, or of each in a report, such as by clipping."""
-    inner = definition.inner
-    contribution = definition.contribution
+    inner = metadata.inner
+    contribution = metadata.contribution
     if inner.statistics:
         return [
             error.of_part(name)
@@ -175,7 +177,7 @@ def _errors_of_statistic(definition: ReleaseMetadata) -> list[SystematicError]:
             for error in inner_of(part).systematic_errors()
         ]
     if (
-        definition.what == "stream"
+        metadata.what == "stream"
         and contribution.lower is not None
         and contribution.upper is not None
     ):
@@ -183,15 +185,15 @@ def _errors_of_statistic(definition: ReleaseMetadata) -> list[SystematicError]:
     return [*inner.systematic_errors()]
 
 
-def _users_of_periods(definition: ReleaseMetadata) -> list[SystematicError]:
+def _users_of_periods(metadata: ReleaseMetadata) -> list[SystematicError]:
     """Return errors of numbers in which one user counts once in each period."""
-    parts = definition.inner.statistics
+    parts = metadata.inner.statistics
     if not parts:
-        users_note = adds_users_up(definition)
+        users_note = adds_users_up(metadata)
         if users_note is None:
             return []
         return [SystematicError(f"users, {users_note},", _ADDED_UP)]
-    periods = {name: definition.anew(inner_of(part)) for name, part in parts.items()}
+    periods = {name: metadata.anew(inner_of(part)) for name, part in parts.items()}
     return [
         SystematicError(f"users, {counted_anew(period)},", _ADDED_UP).of_part(name)
         for name, period in periods.items()

@@ -89,11 +89,11 @@ def screen_of(released: ReleaseData, new_steps: range | None = None) -> Screen:
     """
     released._check_released()
     steps = new_steps or released.steps[-1:]
-    if released.has_cells and not released.definition.ranks:
+    if released.has_cells and not released.metadata.ranks:
         return _screen_of_cells(released, steps)
     shown = released.shown
     at_once = ""
-    if released.definition.ranks:
+    if released.metadata.ranks:
         at_once = f" for all that are shown at once, chosen from up to {shown.room or 0:,} groups"
     rows = released.last_rows()
     heading = _heading_of_results(released, at_once)
@@ -105,7 +105,7 @@ def screen_of(released: ReleaseData, new_steps: range | None = None) -> Screen:
         )
         return Screen(heading=heading, notes=[nothing, *_below(released)])
     table, rows_note = shown_rows(
-        rows.drop(_IN_HEADING, strict=False), released.definition.inner.on_screen
+        rows.drop(_IN_HEADING, strict=False), released.metadata.inner.on_screen
     )
     left_out = ", ".join(filter(None, [rows_note, _shown_windows(steps, 1)]))
     return Screen(heading, [table], left_out, _below(released))
@@ -120,22 +120,22 @@ def _shown_windows(steps: range, n_shown: int) -> str:
 
 def _below(released: ReleaseData) -> list[str]:
     """Return the lines below a table: notes, and what the intervals cover."""
-    return [*(f"Note: {note}" for note in released.notes), accuracy_line(released.definition)]
+    return [*(f"Note: {note}" for note in released.notes), accuracy_line(released.metadata)]
 
 
-def accuracy_line(definition: ReleaseMetadata) -> str:
+def accuracy_line(metadata: ReleaseMetadata) -> str:
     """Return one line on what the intervals of a release cover, and what they leave out."""
-    left_out = what_intervals_leave_out(definition)
+    left_out = what_intervals_leave_out(metadata)
     line = "Accuracy: each interval covers the noise of its number."
     return f"{line} Not covered: {'; '.join(left_out)}." if left_out else line
 
 
 def _window_number(released: ReleaseData, steps: range) -> str:
     """Return the numbers of some windows, such as "windows 3 to 4 of 366"."""
-    windows = released.definition.windows
-    horizon = released.definition.strategy.horizon
+    windows = released.metadata.windows
+    horizon = released.metadata.strategy.horizon
     of_all = "" if horizon is None else f" of {horizon:,}"
-    if windows.lags:
+    if windows.n_revisions:
         of_all = "" if windows.steps >= ENDLESS else f" of {windows.steps:,}"
     if len(steps) == 1:
         return f"window {steps[0]:,}{of_all}"
@@ -145,10 +145,10 @@ def _window_number(released: ReleaseData, steps: range) -> str:
 def _heading_of_results(released: ReleaseData, at_once: str) -> str:
     """Return the heading for results; ``at_once`` names what holds together."""
     after = released.steps.stop - 1
-    windows = released.definition.windows
+    windows = released.metadata.windows
     over = released.over
     confidence = f"{percent(released.level)}% confidence intervals{at_once}"
-    subject = with_capital(_bounded_subject(released.definition))
+    subject = with_capital(_bounded_subject(released.metadata))
     if not windows.is_recurring:
         return f"\n{subject}, {confidence}"
     if not windows.timed:
@@ -171,7 +171,7 @@ def _heading_of_results(released: ReleaseData, at_once: str) -> str:
     return f"\n{subject}, {when} {place}, {confidence}"
 
 
-def _bounded_subject(definition: ReleaseMetadata) -> str:
+def _bounded_subject(metadata: ReleaseMetadata) -> str:
     """Return words for what the numbers measure, with its bounds, which intervals are for.
 
     >>> from counton.run import Job
@@ -180,12 +180,12 @@ def _bounded_subject(definition: ReleaseMetadata) -> str:
     ...           windows=31, user="tail", privacy_unit="aircraft", event_name="departure",
     ...           max_contributions=5, contribution_period="1w",
     ...           epsilon=1)
-    >>> _bounded_subject(plan_stream(job).description())
+    >>> _bounded_subject(plan_stream(job).metadata())
     "number of departures, at most 5 of one aircraft's week"
     """
-    inner = definition.inner
-    subject = statistic_in_words(definition).removesuffix(",")
-    subject += definition.contribution_rule.bound_in_heading(definition.window, definition.unit)
+    inner = metadata.inner
+    subject = statistic_in_words(metadata).removesuffix(",")
+    subject += metadata.contribution_rule.bound_in_heading(metadata.window, metadata.privacy_unit)
     if inner.additive and isinstance(inner, ClippedValues):
         subject += f", values from {text(inner.lower)} to {text(inner.upper)}"
     return subject
@@ -199,7 +199,7 @@ def _screen_of_cells(released: ReleaseData, new_steps: range) -> Screen:
         heading = _heading_of_cells(released, new_steps[-1:])
         return Screen(heading, notes=[nothing, *_below(released)])
     shown_groups = released.first_groups(MOST)
-    if released.definition.windows.lags:
+    if released.metadata.windows.n_revisions:
         steps = new_steps[-1:]
         n_shown = len(new_steps)
         table = _versions_table(shown_groups)
@@ -214,17 +214,17 @@ def _screen_of_cells(released: ReleaseData, new_steps: range) -> Screen:
 
 def _heading_of_cells(released: ReleaseData, steps: range) -> str:
     """Return what the numbers measure, and of which windows; a table names several windows."""
-    definition = released.definition
-    windows = definition.windows
+    metadata = released.metadata
+    windows = metadata.windows
     window = windows.period or windows.noun
     last = steps[-1]
-    counted_to = max(last - definition.strategy.facts.delay, 0)
-    subject = with_capital(_bounded_subject(definition))
+    counted_to = max(last - metadata.strategy.facts.delay, 0)
+    subject = with_capital(_bounded_subject(metadata))
     place = f"({_window_number(released, steps)}, {windows.timezone}"
     end = windows.until(int(windows.ends(range(last, last + 1))[0]))
-    if windows.lags:
+    if windows.n_revisions:
         return f"\n{subject}, in each {window}, as known {end} {place})"
-    if definition.series == "per-window":
+    if metadata.series == "per-window":
         when = f"in each {window}"
         if len(steps) == 1:
             when = f"in the {window} {windows.span(steps)}"
@@ -233,24 +233,24 @@ def _heading_of_cells(released: ReleaseData, steps: range) -> str:
         place += f"; released with the window {end}"
         end = windows.until(int(windows.ends(range(counted_to, counted_to + 1))[0]))
     when = "cumulative" if len(steps) > 1 else f"cumulative {end}"
-    if definition.series == "both":
+    if metadata.series == "both":
         when += f", and in each {window}"
     return f"\n{subject}, {when} {place})"
 
 
 def _windows_table(released: ReleaseData, steps: range) -> TextTable:
     """Return a row for each of some windows and each group."""
-    definition = released.definition
-    window = definition.windows.period or definition.windows.noun
+    metadata = released.metadata
+    window = metadata.windows.period or metadata.windows.noun
     interval = f"{percent(released.level)}% interval"
-    is_grouped = definition.by is not None
+    is_grouped = metadata.group_by is not None
     names_windows = len(steps) > 1 or not is_grouped
     headings: list[tuple[str, bool]] = []
     if names_windows:
         headings.append((window, False))
     if is_grouped:
-        headings.append((definition.by or "", False))
-    for name in definition.series_names:
+        headings.append((metadata.group_by or "", False))
+    for name in metadata.series_names:
         in_window = f"in this {window}" if name == PER_WINDOW else "cumulative"
         headings.append((in_window if released.n_series > 1 else "estimate", True))
         headings.append((interval, True))
@@ -262,24 +262,24 @@ def _windows_table(released: ReleaseData, steps: range) -> TextTable:
         for series in filter(None, (totals, released._windows(alone))):
             columns += _numbers_of_step(released, step, series)
         for group, *numbers in zip(released.groups, *columns, strict=True):
-            names = [_name_of_window(definition, step)] if names_windows else []
+            names = [_name_of_window(metadata, step)] if names_windows else []
             rows.append([*names, *([group] if is_grouped else []), *numbers])
     return TextTable(headings, rows)
 
 
-def _name_of_window(definition: ReleaseMetadata, step: int) -> str:
+def _name_of_window(metadata: ReleaseMetadata, step: int) -> str:
     """Return the days or times of the newest window that a number counts."""
-    counted_to = step - definition.strategy.facts.delay
+    counted_to = step - metadata.strategy.facts.delay
     if counted_to < 1:
         return "none yet"
-    return definition.windows.span(range(counted_to, counted_to + 1))
+    return metadata.windows.span(range(counted_to, counted_to + 1))
 
 
 def _numbers_of_step(
     released: ReleaseData, step: int, series: Series
 ) -> tuple[list[str], list[str]]:
     """Return estimates and intervals of one step as texts; withdrawn numbers are not shown."""
-    withdrawn = withdrawn_cells(released.definition.marks, range(step, step + 1), released.groups)
+    withdrawn = withdrawn_cells(released.metadata.notes, range(step, step + 1), released.groups)
     series = series.with_withdrawn(withdrawn)
     half = float(series.half[0])
     whole = series.estimates.dtype.kind == "i"
@@ -296,21 +296,21 @@ def _numbers_of_step(
 
 def _versions_table(released: ReleaseData) -> TextTable:
     """Return the newest counts of the last windows; of many groups two windows only."""
-    windows = released.definition.windows
+    windows = released.metadata.windows
     interval = f"{percent(released.level)}% interval"
     last = released.steps[-1]
-    steps = range(max(released.first, last - windows.lags), last + 1)
+    steps = range(max(released.first, last - windows.n_revisions), last + 1)
     is_long = len(steps) * len(released.groups) > MOST
     shown = sorted({steps[0], last}) if is_long else [*steps]
-    grouped = released.definition.by is not None
+    grouped = released.metadata.group_by is not None
     names = [("window", False)]
-    names += [((released.definition.by or ""), False)] if grouped else []
+    names += [((released.metadata.group_by or ""), False)] if grouped else []
     names += [("estimate", True), (interval, True), ("", False)]
     rows = []
     for step in shown:
         series = released._windows(range(step, step + 1))
         assert series is not None
-        state = "final" if last - step >= windows.lags else "provisional"
+        state = "final" if last - step >= windows.n_revisions else "provisional"
         numbers_of_step = _numbers_of_step(released, step, series)
         for group, *numbers in zip(released.groups, *numbers_of_step, strict=True):
             row = [windows.span(range(step, step + 1)), *([group] if grouped else [])]

@@ -42,7 +42,7 @@ _DIGITS = 9
 
 
 def methods_of(
-    definition: ReleaseMetadata,
+    metadata: ReleaseMetadata,
     name: str,
     steps: range,
     level: float,
@@ -55,21 +55,23 @@ def methods_of(
     It states subject and time, whom noise protects, how large errors are (``reach``, by number),
     cautions (``notes``), and where to read more.
     """
-    windows = definition.windows
-    newest = "the newest numbers" if windows.is_recurring and not windows.lags else "the numbers"
+    windows = metadata.windows
+    newest = (
+        "the newest numbers" if windows.is_recurring and not windows.n_revisions else "the numbers"
+    )
     # Noise is all that an interval covers: late rows and bounds move numbers further.
     margin = far_in_words(reach)
     error = f"the noise changes {newest} by at most {margin}"
     if not margin:
         error = "the numbers without noise are in the published intervals"
-    guarantee = str(definition.guarantee).replace("rho = ", "a parameter of ")
+    guarantee = str(metadata.guarantee).replace("rho = ", "a parameter of ")
     return " ".join(
         [
-            _published_in_words(definition, name, steps, over),
-            protection_in_words(definition),
+            _published_in_words(metadata, name, steps, over),
+            protection_in_words(metadata),
             f"With {percent(level)}% confidence for each number, {error}.",
             *notes_as_sentences(notes),
-            *besides_as_sentence(definition),
+            *besides_as_sentence(metadata),
             f"The method is {guarantee}, in the central trust model, by {software()}; it is "
             f"explained at {_MORE}.",
         ]
@@ -81,14 +83,14 @@ def notes_as_sentences(notes: Sequence[str]) -> list[str]:
     return [f"{with_capital(note)}." for note in notes]
 
 
-def protection_in_words(definition: ReleaseMetadata) -> str:
+def protection_in_words(metadata: ReleaseMetadata) -> str:
     """Return sentences on whom noise protects, and whom less."""
-    unit = definition.unit
-    hidden = difference(unit, definition.contribution.relation)
-    fades = isinstance(definition.guarantee, AgesWithData)
+    unit = metadata.privacy_unit
+    hidden = difference(unit, metadata.contribution.relation)
+    fades = isinstance(metadata.guarantee, AgesWithData)
     protects_rows = (
-        not definition.contribution_rule.bounds_users
-        and definition.contribution_rule.upstream_max_contributions is None
+        not metadata.contribution_rule.bounds_users
+        and metadata.contribution_rule.upstream_max_contributions is None
     )
     scope = "event-level privacy" if protects_rows else "user-level privacy"
     sentence = (
@@ -97,13 +99,13 @@ def protection_in_words(definition: ReleaseMetadata) -> str:
     )
     if protects_rows:
         less = f"A user with several {plural(unit)} is protected less."
-        may_change = definition.windows.lags or definition.changes
-        changes = _as_sentence(changes_note(definition)) if may_change else []
+        may_change = metadata.windows.n_revisions or metadata.max_corrections
+        changes = _as_sentence(changes_note(metadata)) if may_change else []
         return " ".join([sentence, less, *changes])
-    return " ".join([sentence, *_user_notes(definition)])
+    return " ".join([sentence, *_user_notes(metadata)])
 
 
-def measured_in(definition: ReleaseMetadata) -> dict[str, str]:
+def measured_in(metadata: ReleaseMetadata) -> dict[str, str]:
     """Return the units of a release's numbers; "" stands for all others.
 
     >>> from counton.run import Job
@@ -111,15 +113,15 @@ def measured_in(definition: ReleaseMetadata) -> dict[str, str]:
     >>> job = Job("average", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           windows=31, value="paid", lower=0, upper=60, resolution=1, privacy_unit="visit",
     ...           epsilon=1)
-    >>> measured_in(plan_stream(job).description())
+    >>> measured_in(plan_stream(job).metadata())
     {'': 'paid', 'count': 'visits'}
     """
-    inner = definition.inner
-    rows = plural("event" if definition.contribution_rule.bounds_users else definition.unit)
+    inner = metadata.inner
+    rows = plural("event" if metadata.contribution_rule.bounds_users else metadata.privacy_unit)
     if inner.additive:
-        return {"": series_in_words(definition)}
+        return {"": series_in_words(metadata)}
     if not inner.statistics:
-        return inner.units_of(definition.value, rows)
+        return inner.units_of(metadata.value, rows)
     from counton.statistics.report import Report  # most streams do not need it
 
     assert isinstance(inner, Report)
@@ -134,43 +136,43 @@ def measured_in(definition: ReleaseMetadata) -> dict[str, str]:
 
 
 def _published_in_words(
-    definition: ReleaseMetadata, name: str, steps: range, over: int | str | None
+    metadata: ReleaseMetadata, name: str, steps: range, over: int | str | None
 ) -> str:
     """Return a sentence on subject, groups and times."""
-    cut = definition.windows
-    called = statistic_in_words(definition)
-    if statistics := definition.inner.statistics:
+    cut = metadata.windows
+    called = statistic_in_words(metadata)
+    if statistics := metadata.inner.statistics:
         parts = []
         for part_name, part in statistics.items():
-            period = definition.anew(inner_of(part))
+            period = metadata.anew(inner_of(part))
             users_note = "" if period is None else f", users {counted_anew(period)}"
             parts.append(f"{part_name} ({inner_of(part).keyword}{users_note})")
         called = f"report of {list_in_words(parts)}"
-    if definition.what == "stream":
-        called = f"total {name!r}" if definition.series == "cumulative" else f"number {name!r}"
-    subject = f"{called.removesuffix(',')}{',' * (',' in called and definition.by is not None)}"
-    if definition.domain is not None and definition.by is not None:
-        cells_note = definition.cells.how(len(definition.domain or ()), "groups, named beforehand")
-        by = groups_in_words(definition) or ""
+    if metadata.what == "stream":
+        called = f"total {name!r}" if metadata.series == "cumulative" else f"number {name!r}"
+    subject = f"{called.removesuffix(',')}{',' * (',' in called and metadata.group_by is not None)}"
+    if metadata.domain is not None and metadata.group_by is not None:
+        cells_note = metadata.cells.how(len(metadata.domain or ()), "groups, named beforehand")
+        by = groups_in_words(metadata) or ""
         subject = f"{subject} by {by} ({cells_note})"
     if not cut.is_recurring:
         return f"The {subject}, {cut.span(steps)}, was published once."
     if not cut.timed:
-        cumulative = "" if definition.series == "per-window" else "cumulative "
-        row = "" if definition.what == "stream" else ", after each row"
+        cumulative = "" if metadata.series == "per-window" else "cumulative "
+        row = "" if metadata.what == "stream" else ", after each row"
         if len(steps) == 1:
             return f"The {cumulative}{subject} was published once{row}."
         return f"The {cumulative}{subject} was published {len(steps):,} times{row}."
     every = f"period of {cut.every}" if cut.period is None else cut.period
     if isinstance(over, str):
-        when = f"in each {over}{_so_far(definition, over)}"
+        when = f"in each {over}{_so_far(metadata, over)}"
     elif over is not None and over > 1:
         several = cut.period and plural(cut.period)
         windows = several or f"periods of {cut.every}"
         when = f"in the last {over:,} {windows}"
-    elif over == 1 or definition.series == "per-window":
+    elif over == 1 or metadata.series == "per-window":
         when = f"in each {every}"
-    elif definition.series == "both":
+    elif metadata.series == "both":
         when = f"and that in each {every}"
     else:
         when = ""
@@ -181,9 +183,9 @@ def _published_in_words(
     )
 
 
-def _so_far(definition: ReleaseMetadata, period: str) -> str:
+def _so_far(metadata: ReleaseMetadata, period: str) -> str:
     """Return " to date" if periods are longer than a window."""
-    return "" if definition.window == period else " to date"
+    return "" if metadata.window == period else " to date"
 
 
 def error_in_words(series: Series, level: float, *, total: bool) -> str:
@@ -309,39 +311,39 @@ def _name_of(name: str | float) -> str:
     return "median" if name == 0.5 else f"{name:g} quantile"
 
 
-def besides_as_sentence(definition: ReleaseMetadata) -> list[str]:
+def besides_as_sentence(metadata: ReleaseMetadata) -> list[str]:
     """Return a sentence on errors other than noise, if any."""
-    lines = systematic_errors(definition)
+    lines = systematic_errors(metadata)
     return [f"The intervals do not include these errors: {'; '.join(lines)}."] if lines else []
 
 
-def _user_notes(definition: ReleaseMetadata) -> list[str]:
+def _user_notes(metadata: ReleaseMetadata) -> list[str]:
     """Return sentences on users whose rows are not all protected together."""
-    return [*_as_sentence(users_note_of(definition)), *_as_sentence(changes_note(definition))]
+    return [*_as_sentence(users_note_of(metadata)), *_as_sentence(changes_note(metadata))]
 
 
-def changes_note(definition: ReleaseMetadata) -> str | None:
+def changes_note(metadata: ReleaseMetadata) -> str | None:
     """Return a note on the loss of events that change in later inputs; None if rows count once."""
-    if (covered := definition.changes) is None:
+    if (covered := metadata.max_corrections) is None:
         return None
-    if definition.contribution_rule.bounds_users:
+    if metadata.contribution_rule.bounds_users:
         rule = "a counted row that later inputs lack stays counted"
         if covered:
             times = "once" if covered == 1 else f"{covered:,} times"
             rule = f"later inputs may replace each counted row {times}, then it stays counted"
-        return f"{rule}: the guarantee covers all inputs of each {definition.unit} together"
-    row = definition.contribution_rule.event_name or definition.unit
+        return f"{rule}: the guarantee covers all inputs of each {metadata.privacy_unit} together"
+    row = metadata.contribution_rule.event_name or metadata.privacy_unit
     if covered:
         return f"the guarantee covers {counted(covered, 'change')} of each {row} {_CHANGE}"
-    factor = "(1 + 2K)" if definition.windows.lags else "(1 + K)"
+    factor = "(1 + 2K)" if metadata.windows.n_revisions else "(1 + K)"
     return (
         f"for each {row} that changes K times {_CHANGE}, the loss is up to {factor} times as large"
     )
 
 
-def users_note_of(definition: ReleaseMetadata) -> str | None:
+def users_note_of(metadata: ReleaseMetadata) -> str | None:
     """Return a note on the privacy loss of a user, or on who has bounded a user's rows."""
-    contribution_rule = definition.contribution_rule
+    contribution_rule = metadata.contribution_rule
     if (
         contribution_rule.upstream_max_contributions is not None
         and contribution_rule.event_name is not None
@@ -351,20 +353,20 @@ def users_note_of(definition: ReleaseMetadata) -> str | None:
             noun = plural(noun)
         rows = f"{contribution_rule.upstream_max_contributions:,} {noun}"
         by = "as bounded before, by whoever made the table"
-        return f"the table counts at most {rows} of one {definition.unit}, {by}"
+        return f"the table counts at most {rows} of one {metadata.privacy_unit}, {by}"
     if not contribution_rule.bounds_users:
-        return users_note(definition.guarantee, definition.unit)
+        return users_note(metadata.guarantee, metadata.privacy_unit)
     parted = contribution_rule.contribution_period is not None
-    return parts_in_words(definition.guarantee, definition.unit) if parted else None
+    return parts_in_words(metadata.guarantee, metadata.privacy_unit) if parted else None
 
 
-def counting_rule(definition: ReleaseMetadata) -> str | None:
+def counting_rule(metadata: ReleaseMetadata) -> str | None:
     """Return words for the window in which a late row counts, if it does."""
-    if not (definition.windows.timed and definition.windows.is_recurring):
+    if not (metadata.windows.timed and metadata.windows.is_recurring):
         return None
-    if not definition.windows.lags:
-        return "by arrival" if definition.changes is None else "by the time of each row"
-    return f"by the time of each row, for {definition.windows.long(definition.windows.lags)}"
+    if not metadata.windows.n_revisions:
+        return "by arrival" if metadata.max_corrections is None else "by the time of each row"
+    return f"by the time of each row, for {metadata.windows.long(metadata.windows.n_revisions)}"
 
 
 def _as_sentence(note: str | None) -> list[str]:
@@ -372,7 +374,7 @@ def _as_sentence(note: str | None) -> list[str]:
 
 
 def account_of(
-    definition: ReleaseMetadata,
+    metadata: ReleaseMetadata,
     terms: Design,
     steps: int,
     errors: Sequence[str],
@@ -382,36 +384,36 @@ def account_of(
     from counton.continual.methods import methods
     from counton.planning import factors_of_design, far_from_possible
 
-    of = "" if definition.statistic.additive else "a cell of what it reads"
+    of = "" if metadata.statistic.additive else "a cell of what it reads"
     # The least error of numbers of periods, and of several versions of a window, is not known.
-    unknown = definition.series == "period-to-date" or definition.windows.lags > 0
-    least: Literal["mean", "max"] = "max" if definition.metric == "max" else "mean"
+    unknown = metadata.series == "period-to-date" or metadata.windows.n_revisions > 0
+    least: Literal["mean", "max"] = "max" if metadata.metric == "max" else "mean"
     factors = [] if unknown else factors_of_design(terms, least)
     far = far_from_possible(terms, factors, least, of=of, cited=False)
     return methods(
         terms,
-        released=_released_in_words(definition, terms, steps) + _shown_in_words(definition, over),
-        unit=definition.unit,
-        change=change_in_words(definition),
-        noun=definition.windows.noun,
+        released=_released_in_words(metadata, terms, steps) + _shown_in_words(metadata, over),
+        unit=metadata.privacy_unit,
+        change=change_in_words(metadata),
+        noun=metadata.windows.noun,
         errors=[*errors, *([far] if far else [])],
-        besides=besides_as_sentence(definition),
+        besides=besides_as_sentence(metadata),
         before=[
-            *_user_notes(definition),
-            *_ids_in_words(definition),
-            *_as_sentence(definition.cells.in_words(definition.unit)),
+            *_user_notes(metadata),
+            *_ids_in_words(metadata),
+            *_as_sentence(metadata.cells.in_words(metadata.privacy_unit)),
         ],
-        unprotected=definition.windows.unprotected,
-        sources=definition.statistic.sources,
+        unprotected=metadata.windows.unprotected,
+        sources=metadata.statistic.sources,
         constants=[(f"least of {factor.holds_for}", factor.source) for factor in factors],
     )
 
 
-def _ids_in_words(definition: ReleaseMetadata) -> list[str]:
+def _ids_in_words(metadata: ReleaseMetadata) -> list[str]:
     """Return a sentence on the unit of rows with ids."""
-    if not definition.ids or definition.contribution_rule.bounds_users:
+    if not metadata.has_row_ids or metadata.contribution_rule.bounds_users:
         return []
-    unit = definition.unit
+    unit = metadata.privacy_unit
     return [
         f"All rows with the same id are one {unit}, until {LATE_DAYS} days after the first of them "
         f"was counted; an id that comes again later counts as another {unit}, with a loss of its "
@@ -419,47 +421,47 @@ def _ids_in_words(definition: ReleaseMetadata) -> list[str]:
     ]
 
 
-def _shown_in_words(definition: ReleaseMetadata, over: int | str | None) -> str:
-    if over is None or definition.series == "per-window":
+def _shown_in_words(metadata: ReleaseMetadata, over: int | str | None) -> str:
+    if over is None or metadata.series == "per-window":
         return ""
     if isinstance(over, str):
         return f" Each user counts anew in each {over}."
-    noun = "window" if definition.windows.noun == "window" else "step"
+    noun = "window" if metadata.windows.noun == "window" else "step"
     of = f"that {noun} alone" if over == 1 else f"the last {over:,} {noun}s"
     return f" The numbers shown at each {noun} are of {of}."
 
 
-def _released_in_words(definition: ReleaseMetadata, terms: Design, steps: int) -> str:
+def _released_in_words(metadata: ReleaseMetadata, terms: Design, steps: int) -> str:
     """Return a sentence on what has been released so far."""
-    cut = definition.windows
-    additive = definition.statistic.additive
-    subject = statistic_in_words(definition)
+    cut = metadata.windows
+    additive = metadata.statistic.additive
+    subject = statistic_in_words(metadata)
     if not cut.is_recurring:
         return f"The {subject} was released once."
-    if definition.series == "both":
+    if metadata.series == "both":
         subject = subject.removesuffix(",")
         subject = f"{subject}, so far and in each window,"
-    elif definition.series == "per-window":
+    elif metadata.series == "per-window":
         subject = f"{subject} in each window"
     elif additive:
         subject = f"{subject} so far"
-    elif definition.series == "period-to-date":
-        period = definition.anew() or "period"
-        subject = f"{subject} in each {period}{_so_far(definition, period)}"
+    elif metadata.series == "period-to-date":
+        period = metadata.anew() or "period"
+        subject = f"{subject} in each {period}{_so_far(metadata, period)}"
     else:
         subject = f"running {subject}"
-    if (by := groups_in_words(definition)) is not None and definition.domain is not None:
-        cells_note = definition.cells.how(len(definition.domain or ()), "declared groups")
+    if (by := groups_in_words(metadata)) is not None and metadata.domain is not None:
+        cells_note = metadata.cells.how(len(metadata.domain or ()), "declared groups")
         subject = f"{subject} by {by} ({cells_note})"
     if not cut.timed:
         return f"The {subject} was released after each row, {steps:,} times so far."
     last = terms.strategy.horizon
-    if cut.lags:  # the strategy of the newest numbers has only the windows that have ended
+    if cut.n_revisions:  # the strategy of the newest numbers has only the windows that have ended
         last = None if cut.steps >= ENDLESS else cut.steps
     of = "each window" if last is None else f"each of up to {counted(last, 'window')}"
     again = ""
-    if cut.lags:
-        windows = "window" if cut.lags == 1 else f"{cut.lags:,} windows"
+    if cut.n_revisions:
+        windows = "window" if cut.n_revisions == 1 else f"{cut.n_revisions:,} windows"
         again = f", and again after the next {windows}"
     return (
         f"The {subject} was released after {of} of {cut.every} from "
@@ -468,18 +470,18 @@ def _released_in_words(definition: ReleaseMetadata, terms: Design, steps: int) -
     )
 
 
-def statistic_in_words(definition: ReleaseMetadata) -> str:
+def statistic_in_words(metadata: ReleaseMetadata) -> str:
     """Return the released quantity, without an article."""
-    inner = definition.inner
+    inner = metadata.inner
     if inner.additive:
-        return definition.subject
+        return metadata.subject
     parameters = dict(inner.parameters)
     edges = parameters.get("edges") or [0, 0]
     columns = parameters.get("columns") or ()
     names = [str(column if isinstance(column, str) else column[0]) for column in columns]
     parameters |= {end: str(parameters[end]) for end in ("lower", "upper") if end in parameters}
     parameters |= {
-        "value": "the values" if definition.value is None else definition.value,
+        "value": "the values" if metadata.value is None else metadata.value,
         "units": plural(parameters.get("unit", "user")),
         "first": _plain(edges[0]),
         "last": _plain(edges[-1]),
@@ -490,7 +492,7 @@ def statistic_in_words(definition: ReleaseMetadata) -> str:
     phrase = (
         inner.phrase.format(**parameters) if inner.phrase else f"statistic {type(inner).__name__}"
     )
-    period = adds_users_up(definition)
+    period = adds_users_up(metadata)
     return phrase if period is None else f"{phrase}, {period}"
 
 
@@ -498,18 +500,18 @@ def _plain(edge: object) -> str:
     return f"{edge:.12g}" if isinstance(edge, float) else str(edge)
 
 
-def series_in_words(definition: ReleaseMetadata) -> str:
+def series_in_words(metadata: ReleaseMetadata) -> str:
     """Return the name of a chart's only curve."""
-    if definition.what == "sum":
-        return str(definition.value)
-    return definition.subject.removeprefix("number of ").partition(",")[0].partition(" (")[0]
+    if metadata.what == "sum":
+        return str(metadata.value)
+    return metadata.subject.removeprefix("number of ").partition(",")[0].partition(" (")[0]
 
 
-def groups_in_words(definition: ReleaseMetadata) -> str | None:
+def groups_in_words(metadata: ReleaseMetadata) -> str | None:
     """Return the grouping columns, such as "region and sex"."""
-    if definition.by is None:
+    if metadata.group_by is None:
         return None
-    return " and ".join(name.strip() for name in definition.by.split(","))
+    return " and ".join(name.strip() for name in metadata.group_by.split(","))
 
 
 def title_in_words(subject: str, grouped: str | None) -> str:
@@ -518,10 +520,10 @@ def title_in_words(subject: str, grouped: str | None) -> str:
 
 
 def times_in_words(
-    definition: ReleaseMetadata, over: int | str | None = None, every: str | None = None
+    metadata: ReleaseMetadata, over: int | str | None = None, every: str | None = None
 ) -> str:
     """Return the times that numbers cover, such as "in each week"; ``every``: drawn windows."""
-    cut = definition.windows
+    cut = metadata.windows
     if not cut.is_recurring:
         return cut.span(range(1, 2))
     if not cut.timed:
@@ -534,7 +536,7 @@ def times_in_words(
         return f"in the last {over:,} rows up to each"
     every = cut.every if every is None else every
     if isinstance(over, str):
-        return f"in each {over}{_so_far(definition, over)}"
+        return f"in each {over}{_so_far(metadata, over)}"
     period = PERIODS.get(every)
     if over is not None and over > 1:
         windows = f"windows of {every}" if period is None else f"{period}s"
@@ -548,16 +550,16 @@ def times_in_words(
     return f"since {date}, {start:%H:%M}"
 
 
-def foot_of(definition: ReleaseMetadata, source: str | None, notes: Sequence[str]) -> str:
+def foot_of(metadata: ReleaseMetadata, source: str | None, notes: Sequence[str]) -> str:
     """Return the text below a chart: source, notes, and protected unit."""
-    windows = definition.windows
+    windows = metadata.windows
     whence = "" if source is None else f"Source: {source}. "
     zone = f"; times: {windows.timezone}" if windows.timed else ""
-    beyond = "".join(f"; {line}" for line in systematic_errors(definition))
+    beyond = "".join(f"; {line}" for line in systematic_errors(metadata))
     whence += "".join(f"{note}. " for note in notes)
     protects = (
-        f"Noise protects each single {definition.unit} ({definition.guarantee}; "
-        f"{definition.contribution.neighbours})"
+        f"Noise protects each single {metadata.privacy_unit} ({metadata.guarantee}; "
+        f"{metadata.contribution.neighbours})"
     )
     return f"{whence}{protects}{zone}{beyond}"
 
@@ -574,25 +576,25 @@ def size_of_table(statistic: Statistic, name: str) -> str:
     return statistic.size if isinstance(statistic, TableStatistic) else name
 
 
-def in_words(definition: ReleaseMetadata, design: Design, steps: range) -> str:
+def in_words(metadata: ReleaseMetadata, design: Design, steps: range) -> str:
     """Describe the privacy unit, the guarantee, the mechanism, and the released windows."""
-    windows = definition.windows
-    guarantee = definition.guarantee
+    windows = metadata.windows
+    guarantee = metadata.guarantee
     released = f"{windows.count(len(steps))} released"
     scope = f", {guarantee.scope}"
     if not windows.is_recurring:
-        released = f"{size_of_table(definition.statistic, definition.what)} released once"
+        released = f"{size_of_table(metadata.statistic, metadata.what)} released once"
         scope = ""
     lines = [
         f"{design.name}: {released}",
-        f"privacy unit: {protected_in_words(definition)}",
-        *_indented([users_note_of(definition), changes_note(definition)]),
+        f"privacy unit: {protected_in_words(metadata)}",
+        *_indented([users_note_of(metadata), changes_note(metadata)]),
         f"guarantee: {guarantee}{scope}",
-        f"privacy loss: {loss_in_words(definition)}",
+        f"privacy loss: {loss_in_words(metadata)}",
     ]
     if windows.is_recurring:
         lines.append(f"mechanism: {mechanism_in_words(design)}")
-    besides = systematic_errors(definition)
+    besides = systematic_errors(metadata)
     if besides:
         lines += [f"not in the intervals: {besides[0]}", *_indented(besides[1:])]
     return "\n".join(lines)
@@ -603,28 +605,28 @@ def _indented(lines: Sequence[str | None]) -> list[str]:
     return [f"  {line}" for line in lines if line is not None]
 
 
-def guarantee_in_words(definition: ReleaseMetadata, loss: str | None = None) -> str:
+def guarantee_in_words(metadata: ReleaseMetadata, loss: str | None = None) -> str:
     """Return sentences on the privacy loss of each unit, and on whom it does not protect.
 
     Args:
-        definition: the release.
+        metadata: the release.
         loss: the loss in words; None: the parameters of the guarantee.
     """
-    is_recurring = definition.windows.is_recurring
+    is_recurring = metadata.windows.is_recurring
     together = (
-        f", for all {definition.windows.noun}s together" if loss is None and is_recurring else ""
+        f", for all {metadata.windows.noun}s together" if loss is None and is_recurring else ""
     )
-    loss = definition.guarantee.loss_in_words if loss is None else loss
-    is_replaced = definition.contribution.relation == "replace"
+    loss = metadata.guarantee.loss_in_words if loss is None else loss
+    is_replaced = metadata.contribution.relation == "replace"
     replaced = " that is replaced by another" if is_replaced else ""
-    notes = [users_note_of(definition)]
-    if definition.windows.lags or definition.changes:
-        notes.append(changes_note(definition))
+    notes = [users_note_of(metadata)]
+    if metadata.windows.n_revisions or metadata.max_corrections:
+        notes.append(changes_note(metadata))
     sentences = notes_as_sentences([note for note in notes if note is not None])
-    return " ".join([f"{loss} for each {definition.unit}{replaced}{together}.", *sentences])
+    return " ".join([f"{loss} for each {metadata.privacy_unit}{replaced}{together}.", *sentences])
 
 
-def protected_in_words(definition: ReleaseMetadata) -> str:
+def protected_in_words(metadata: ReleaseMetadata) -> str:
     """Return words for the protected unit and how much it counts, in groups and windows if cells
     are.
 
@@ -632,40 +634,40 @@ def protected_in_words(definition: ReleaseMetadata) -> str:
     >>> from counton.run.planning import plan_stream
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           windows=31, group_by="page", groups="home,shop", privacy_unit="visit", epsilon=1)
-    >>> protected_in_words(plan_stream(job).description())
+    >>> protected_in_words(plan_stream(job).metadata())
     'one visit more or less, counted in one group of one window by at most 1'
     """
-    unit = definition.unit
-    change = change_in_words(definition)
-    if definition.contribution.relation == "replace":
-        return f"one {unit}, {change}, {definition.contribution.neighbours}"
+    unit = metadata.privacy_unit
+    change = change_in_words(metadata)
+    if metadata.contribution.relation == "replace":
+        return f"one {unit}, {change}, {metadata.contribution.neighbours}"
     return f"one {unit} more or less, {change}"
 
 
-def change_in_words(definition: ReleaseMetadata) -> str:
+def change_in_words(metadata: ReleaseMetadata) -> str:
     """Return the most that one unit of privacy changes, in groups and windows if cells are."""
-    words = definition.contribution.change_in_words(steps=definition.windows.is_recurring)
+    words = metadata.contribution.change_in_words(steps=metadata.windows.is_recurring)
     # Values are clipped "in steps of" their resolution, which are no windows.
-    words = re.sub(r"(?<!in )\bstep(s?)\b(?! of)", rf"{definition.windows.noun}\1", words)
-    if definition.windows.lags and definition.series == "both":
+    words = re.sub(r"(?<!in )\bstep(s?)\b(?! of)", rf"{metadata.windows.noun}\1", words)
+    if metadata.windows.n_revisions and metadata.series == "both":
         words += ", and in the totals from the window on in which it arrives"
-    if definition.statistic.additive and definition.groups_apart is None:
+    if metadata.statistic.additive and metadata.groups_apart is None:
         words = words.replace("one cell of ", "").replace("any cells and ", "any ")
-    if definition.statistic.additive:
+    if metadata.statistic.additive:
         return re.sub(r"\bcell(s?)\b", r"group\1", words)
     if re.search(r"\bcells?\b", words) is not None:
         words += "; a cell is one of the counts behind the numbers"
     return words
 
 
-def loss_in_words(definition: ReleaseMetadata) -> str:
+def loss_in_words(metadata: ReleaseMetadata) -> str:
     """Return the privacy loss of each unit."""
-    guarantee = definition.guarantee
-    unit = definition.unit
+    guarantee = metadata.guarantee
+    unit = metadata.privacy_unit
     if isinstance(guarantee, AgesWithData):
         return f"grows with the age of each {unit}"
     loss = f"{guarantee.loss_in_words} for each {unit}, once"
-    if not definition.windows.is_recurring:
+    if not metadata.windows.is_recurring:
         return loss
     return (
         f"{loss} for the whole stream, which is this series of releases: later releases "
@@ -673,9 +675,9 @@ def loss_in_words(definition: ReleaseMetadata) -> str:
     )
 
 
-def with_parts(table: pl.DataFrame, definition: ReleaseMetadata) -> pl.DataFrame:
+def with_parts(table: pl.DataFrame, metadata: ReleaseMetadata) -> pl.DataFrame:
     """Add a column for each part of a combined group's name."""
-    by = definition.by
+    by = metadata.group_by
     if by is None or "," not in by or "group" not in table.columns:
         return table
     names = [name.strip() for name in by.split(",")]

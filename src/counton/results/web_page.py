@@ -34,7 +34,7 @@ _PHONE_PIXELS = 600
 
 _STYLE = f"""
 body {{ margin: 0; font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; }}
-main {{ max-width: 52em; margin: auto; padding: 1em; }}
+main {{ max-width: 58em; margin: auto; padding: 1em; }}
 h1 {{ font-size: 1.5em; line-height: 1.25; margin: .5em 0; overflow-wrap: anywhere; }}
 h2 {{ font-size: 1.15em; margin: 1.6em 0 .4em; }}
 img {{ max-width: 100%; height: auto; }}
@@ -69,10 +69,10 @@ def web_page(
             usual one); None: there are none.
         title: The heading; None: what is measured.
     """
-    definition = released.definition
+    metadata = released.metadata
     if title is None:
-        subject = statistic_in_words(definition).removesuffix(",")
-        title = title_in_words(subject, groups_in_words(definition))
+        subject = statistic_in_words(metadata).removesuffix(",")
+        title = title_in_words(subject, groups_in_words(metadata))
     table, left_out = _newest(released)
     shown_table = _numbers(released, table)
     is_final = [True] * len(shown_table.rows)
@@ -81,10 +81,10 @@ def web_page(
     parts = [f"<h1>{_text(title)}</h1>"]
     parts += [f'<p class="note">{_text(note)}</p>' for note in released.notes]
     # The heading of the page is the title of a single chart.
-    parts += _pictures(figures, title, None if definition.series == "both" else "")
+    parts += _pictures(figures, title, None if metadata.series == "both" else "")
     parts.append("<h2>Numbers</h2>")
     if not all(is_final):
-        lags = definition.windows.lags
+        lags = metadata.windows.n_revisions
         noun = _noun(released)
         open_for = f"{lags:,} {noun if lags == 1 else plural(noun)}"
         parts.append(
@@ -169,7 +169,7 @@ def _left_out(rows: int) -> str:
 
 
 def _noun(released: ReleaseData) -> str:
-    return released.definition.windows.period or released.definition.windows.noun
+    return released.metadata.windows.period or released.metadata.windows.noun
 
 
 def _numbers(released: ReleaseData, table: pl.DataFrame) -> TextTable:
@@ -188,14 +188,14 @@ def _numbers(released: ReleaseData, table: pl.DataFrame) -> TextTable:
     if "window_index" in columns:
         names.append((_noun(released), False))
         shown.append(_windows(released, columns["window_index"], texts))
-    definition = released.definition
+    metadata = released.metadata
     hidden = set(RESERVED)
-    by = (definition.by or "").split(",")
+    by = (metadata.group_by or "").split(",")
     hidden |= {*by} if len(by) > 1 else set()  # the group has all parts
-    hidden |= set() if definition.by is not None or not released._by_group else {"group"}
+    hidden |= set() if metadata.group_by is not None or not released._by_group else {"group"}
     for name in columns:
         if name not in hidden:
-            heading = groups_in_words(definition) if name == "group" else ""
+            heading = groups_in_words(metadata) if name == "group" else ""
             names.append((heading or name.replace("_", " "), table.schema[name].is_numeric()))
             shown.append(texts[name])
     for part in series:
@@ -244,7 +244,7 @@ def _windows(
     released: ReleaseData, steps: Sequence[int], texts: Mapping[str, Sequence[str]]
 ) -> list[str]:
     """Return the days or times that each row's numbers are of."""
-    windows = released.definition.windows
+    windows = released.metadata.windows
     over = released.over
     if isinstance(over, str):
         return [f"{start} to {end}" for start, end in zip(
@@ -257,13 +257,13 @@ def _windows(
 
 def _estimate_in_words(table: pl.DataFrame, released: ReleaseData) -> str:
     """Return the heading of the estimates of one series."""
-    definition = released.definition
-    if "series" not in table.columns or definition.windows.lags or not table.height:
+    metadata = released.metadata
+    if "series" not in table.columns or metadata.windows.n_revisions or not table.height:
         return "estimate"
     series = table["series"][0]
     if series == CUMULATIVE:
-        return "so far"
-    if series == PER_WINDOW and definition.shows_cells:
+        return "cumulative"
+    if series == PER_WINDOW and metadata.shows_cells:
         return f"in this {_noun(released)}"
     return "estimate"
 

@@ -322,7 +322,7 @@ class RowChoice:
             pl.col("us"), self.terms.privacy_unit.rule.contribution_period, windows.timezone
         )
         due = pl.col("step")
-        if not windows.lags:  # a late row counts at the next step
+        if not windows.n_revisions:  # a late row counts at the next step
             due = pl.max_horizontal(due, pl.lit(self.released + 1, pl.Int64))
         is_open = self._is_choosable()
         is_open &= pl.col("step") >= windows.first_open(self.released)

@@ -35,7 +35,7 @@ def covered_windows(
     """
     lookback = options.input.lookback
     if lookback is None:
-        first = 1 if options.input.repeats_rows else max(released + 1 - windows.lags, 1)
+        first = 1 if options.input.repeats_rows else max(released + 1 - windows.n_revisions, 1)
         return range(first, ended.last + 1)
     # Windows that the release delay holds back count: the file has their rows in place of earlier
     # ones.

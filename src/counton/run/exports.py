@@ -184,9 +184,9 @@ def _numbers_of(
     _refuse_without_release(reader)
     if not is_made_by_job(reader.details):
         _refuse_choice(reader, "was not made from events", {"groups": groups})
-        description = ReleaseMetadata.of_stream(reader.design)
+        metadata = ReleaseMetadata.of_stream(reader.design)
         releases = reader.releases()
-        numbers = ReleaseData(description, reader.design, releases.steps, releases, level or LEVEL)
+        numbers = ReleaseData(metadata, reader.design, releases.steps, releases, level or LEVEL)
         return _choose(numbers, steps, groups)
     spec = StreamSpec.of_stream(reader)
     if isinstance(spec.terms.windowing, SingleTable):
@@ -231,7 +231,7 @@ def _choose(
         numbers = numbers.only(numbers.steps_named(steps))
     if groups is None:
         return numbers
-    return numbers.only(groups=groups_named(groups, numbers.groups or numbers.definition.groups))
+    return numbers.only(groups=groups_named(groups, numbers.groups or numbers.metadata.groups))
 
 
 # ---------------------------------------------------------------------------------------- methods
@@ -416,7 +416,7 @@ def publish_new(
         row = {
             "stream": name,
             "key_fingerprint": source.key_fingerprint,
-            "protected": source.design.contribution.describe(spec.description().unit),
+            "protected": source.design.contribution.describe(spec.metadata().privacy_unit),
             "guarantee": str(source.design.guarantee),
             "strategy": repr(source.design.strategy),
             "confidence_level": numbers.level,
@@ -424,7 +424,7 @@ def publish_new(
             "shown": json.dumps([spec.remembered_display.to_dict(), *spec.notes]),
             "description": json.dumps(guarantee_of_stream(numbers)),
         }
-        steps = sql_view.begin(connection, row, spec.terms.windowing.windows.lags)
+        steps = sql_view.begin(connection, row, spec.terms.windowing.windows.n_revisions)
         size = max(1, _ROWS_AT_A_TIME // max(1, numbers.last_rows().height)) if steps else 1
         for first in range(0, len(steps), size):
             chunk = steps[first : first + size]
@@ -444,8 +444,8 @@ def _published_rows(
         is_sqlite: Whether the database is a SQLite file, which takes times as texts.
     """
     table = finite(numbers.table(steps))
-    if not numbers.definition.shows_cells:
-        label = numbers.definition.inner.label
+    if not numbers.metadata.shows_cells:
+        label = numbers.metadata.inner.label
         columns = _group_columns(table.columns)
         groups = [
             label(dict(zip(columns, row, strict=True))) for row in table.select(columns).rows()

@@ -24,7 +24,7 @@ def differing_rows_note(result: RunResult) -> str | None:
     if result.after > result.before or not (differs and result.options.input.repeats_rows):
         return None
     remedy = "To release these rows, begin a new stream with another name"
-    if result.spec.terms.windowing.windows.lags:
+    if result.spec.terms.windowing.windows.n_revisions:
         remedy = "The next release uses this input for windows that are still open"
     return (
         f"the input differs from the rows that stream {result.name!r} has counted, and no new "

@@ -71,7 +71,7 @@ def annotate(
         spec = StreamSpec.of_stream(reader)
         step = _released_step(reader, spec, window)
         _refuse_unknown_group(spec, stream, group)
-        if withdraw and (not spec.description().shows_cells or spec.discovers_groups):
+        if withdraw and (not spec.metadata().shows_cells or spec.discovers_groups):
             raise InvalidInputError(
                 f"{param('withdraw', True)} is for counts and sums of declared groups: leave "
                 "it out, and the note stands beside the numbers"
@@ -105,7 +105,7 @@ def _released_step(reader: JournalReader, spec: StreamSpec, window: str | dateti
 
 
 def _refuse_unknown_group(spec: StreamSpec, name: str, group: str | None) -> None:
-    groups = spec.description().groups
+    groups = spec.metadata().groups
     if group is None or group in groups:
         return
     near = with_capital(suggest(group, groups))

@@ -37,17 +37,17 @@ def check_outputs(
     Raises:
         InvalidInputError: the stream cannot have it.
     """
-    description = spec.description()
-    check_shown(options.display, description, check_confidence_level(level, usual=LEVEL))
+    metadata = spec.metadata()
+    check_shown(options.display, metadata, check_confidence_level(level, usual=LEVEL))
     width = outputs.chart_form.get("width")
     if width is not None:
         from counton.charts.style import check_width
 
         check_width(width)
-    if outputs.chart is not None and not description.shows_cells:
+    if outputs.chart is not None and not metadata.shows_cells:
         raise InvalidInputError(
             f"{param('chart', str(outputs.chart))} draws counts and sums over time, and this "
-            f"is {description.kind}: leave it out, and draw the table"
+            f"is {metadata.kind}: leave it out, and draw the table"
         )
 
 

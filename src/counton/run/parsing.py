@@ -75,9 +75,9 @@ from counton.strategies.streams.window_versions import MOST_VERSIONS
 from counton.windowing.groups import GroupNames
 from counton.windowing.windows import (
     Windows,
-    lags_in,
     load_zone,
     parse_time,
+    revisions_in,
     usual_revised_windows,
 )
 
@@ -285,7 +285,7 @@ def _parse_windowing(job: Job) -> Windowing:
 
 
 def _refuse_too_many_versions(lateness: str, every: str) -> None:
-    lags = lags_in(lateness, every)
+    lags = revisions_in(lateness, every)
     most = MOST_VERSIONS - 1
     if lags <= most:
         return

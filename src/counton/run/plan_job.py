@@ -112,9 +112,9 @@ class PlannedJob:
     counted: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
-    def description(self) -> ReleaseMetadata:
+    def metadata(self) -> ReleaseMetadata:
         """The public description of the stream."""
-        return self.spec.description()
+        return self.spec.metadata()
 
     def rows_of(self, name: str) -> Fraction | None:
         """Return the expected number of rows that a number of the last step counts.
@@ -144,7 +144,7 @@ class PlannedJob:
         late windows of a period are counted too low: ...; max-contributions-per-window = 1, or
             another ...
         """
-        late = late_note(self.description)
+        late = late_note(self.metadata)
         if late is None:
             return None
         rule = self.spec.terms.privacy_unit.rule
@@ -159,15 +159,15 @@ class PlannedJob:
 
     def to_dict(self) -> dict[str, Any]:
         """Return this plan of a job (errors, guarantee, numbers) as JSON values."""
-        description = self.description
+        metadata = self.metadata
         plan: dict[str, Any] = {
-            "what": description.what,
+            "what": metadata.what,
             "windows": list(self.steps),
             "confidence_level": self.level,
-            "guarantee": description.guarantee.to_dict(),
-            "privacy_unit": description.unit,
-            "protected": description.contribution.describe(description.unit),
-            "strategy": repr(description.strategy),
+            "guarantee": metadata.guarantee.to_dict(),
+            "privacy_unit": metadata.privacy_unit,
+            "protected": metadata.contribution.describe(metadata.privacy_unit),
+            "strategy": repr(metadata.strategy),
             "state": self.state,
         }
         if self.sizes is not None:
@@ -342,7 +342,7 @@ def _with_share_and_percent(
     """
     spec = planned.spec
     statistic = inner_of(spec.accumulator_statistic)
-    counts_rows = planned.description.what == "count"
+    counts_rows = planned.metadata.what == "count"
     groups = spec.terms.groups.number or 1
     if isinstance(statistic, Report):
         number, member = _with_share(number, planned, statistic)

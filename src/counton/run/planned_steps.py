@@ -143,12 +143,12 @@ class Span:
     @property
     def last_final(self) -> int:
         """The last window that can no longer change by a snapshot, nor, revised, by any row."""
-        return self.released - self.windows.lags
+        return self.released - self.windows.n_revisions
 
     @property
     def revises(self) -> bool:
         """Whether windows are released anew for late rows."""
-        return self.windows.lags > 0
+        return self.windows.n_revisions > 0
 
     @property
     def is_recurring(self) -> bool:
@@ -583,7 +583,7 @@ class PlannedSteps:
         The shape is ``(steps, *cells)``. If windows are revised, a last axis has an entry for each
         version: the first for the step's own window, the next for the window before it.
         """
-        versions = self.span.windows.lags + 1
+        versions = self.span.windows.n_revisions + 1
         sums = self._sums_of_versions(steps, versions)
         cells = self.measurement.cells(sums.reshape(-1, self.measurement.sums))
         if not self.span.revises:

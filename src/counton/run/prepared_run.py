@@ -76,7 +76,7 @@ class PreparedRun:
         if not self.spec.takes_whole_windows:
             return range(1, self.windows.steps + 1)
         covered = self.covered_windows(ended)
-        first_revisable = self.state.released + 1 - self.windows.lags
+        first_revisable = self.state.released + 1 - self.windows.n_revisions
         return range(max(covered.start, first_revisable), covered.stop)
 
 

@@ -18,7 +18,12 @@ class Progress(Protocol):
 
 
 def no_progress(_task: str, _fraction: float) -> None:
-    """Ignore the progress of a run."""
+    """Ignore the progress of a run.
+
+    Args:
+        _task: name of the current task.
+        _fraction: fraction of the run that is done, 0 to 1.
+    """
 
 
 def row_watcher(progress: Progress) -> Callable[[int], None]:

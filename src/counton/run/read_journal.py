@@ -72,48 +72,48 @@ def _read_numbers(
     level: float,
     steps: range | None,
 ) -> ReleaseData:
-    description = spec.description()
+    metadata = spec.metadata()
     is_additive = spec.accumulator_statistic.additive
-    is_revised = spec.terms.windowing.windows.lags > 0 and stream.step > 0
+    is_revised = spec.terms.windowing.windows.n_revisions > 0 and stream.step > 0
     if spec.discovers_groups:
-        return _read_found_groups(stream, description, level, display)
+        return _read_found_groups(stream, metadata, level, display)
     if is_additive and not is_revised:
         start = 1 if steps is None else max(steps.start - 1, 1)
         stored = stream.releases(start, None if steps is None else steps.stop)
         with reading(f"the releases of stream {stream.name!r}"):
-            values = stored.values.reshape(len(stored), len(description.groups))
-        return ReleaseData.of(description, stream.design, values, level, start=start, shown=display)
+            values = stored.values.reshape(len(stored), len(metadata.groups))
+        return ReleaseData.of(metadata, stream.design, values, level, start=start, shown=display)
     if not is_additive:
-        description = with_shown_groups(description, display)
+        metadata = with_shown_groups(metadata, display)
     if is_revised:
-        return _read_newest_versions(stream, description, level, display)
+        return _read_newest_versions(stream, metadata, level, display)
     every_step = range(1, stream.step + 1)
-    results = stream.results(1, every_step.stop, description.statistic)
-    return ReleaseData(description, stream.design, every_step, results, level, shown=display)
+    results = stream.results(1, every_step.stop, metadata.statistic)
+    return ReleaseData(metadata, stream.design, every_step, results, level, shown=display)
 
 
 def _read_newest_versions(
-    stream: JournalReader, description: ReleaseMetadata, level: float, display: DisplaySelection
+    stream: JournalReader, metadata: ReleaseMetadata, level: float, display: DisplaySelection
 ) -> ReleaseData:
     """Read revised windows: the newest version of each, and all earlier ones."""
     values = stream.releases().values
     design = cast("Any", stream.design)
-    if description.statistic.additive:  # cells without a name are left out
+    if metadata.statistic.additive:  # cells without a name are left out
         versions = design.strategy.facts.versions
         with reading(f"the releases of stream {stream.name!r}"):
-            values = values.reshape(len(values), -1, versions)[:, : len(description.groups)]
-    return _with_versions(description, Revisions(design, values), level, display)
+            values = values.reshape(len(values), -1, versions)[:, : len(metadata.groups)]
+    return _with_versions(metadata, Revisions(design, values), level, display)
 
 
 def _with_versions(
-    description: ReleaseMetadata, revisions: Revisions, level: float, display: DisplaySelection
+    metadata: ReleaseMetadata, revisions: Revisions, level: float, display: DisplaySelection
 ) -> ReleaseData:
     """Return the versions of windows, the newest of each as the numbers."""
     last_step = len(revisions.values)
     design = revisions.design_at(last_step)
-    description = replace(description, strategy=design.strategy)
+    metadata = replace(metadata, strategy=design.strategy)
     numbers = ReleaseData.of(
-        description,
+        metadata,
         design,
         revisions.newest(last_step),
         level,
@@ -124,12 +124,12 @@ def _with_versions(
 
 
 def _read_found_groups(
-    stream: JournalReader, description: ReleaseMetadata, level: float, display: DisplaySelection
+    stream: JournalReader, metadata: ReleaseMetadata, level: float, display: DisplaySelection
 ) -> ReleaseData:
     """Read the groups that may be shown, by the first step that showed them, then by name."""
     names = reveal(stream.labels())
     design = stream.design
-    compared = description.cells.compared
+    compared = metadata.cells.compared
     sums_of_group = compared.n_cells
     steps = range(1, stream.step + 1)
     size = max(
@@ -145,7 +145,7 @@ def _read_found_groups(
     first_step = np.full(len(names), -1, np.int64)
     for chunk in chunks:
         values = compared.of_groups(values_of(chunk))
-        thresholds = description.cells.thresholds(design, chunk)
+        thresholds = metadata.cells.thresholds(design, chunk)
         reached = first_shown(values, thresholds)[: len(names)]
         new = np.flatnonzero((reached >= 0) & (first_step[: len(reached)] < 0))
         first_step[new] = chunk.start + reached[new]
@@ -163,9 +163,9 @@ def _read_found_groups(
     for place, (step, _, _) in enumerate(shown):
         estimates[: step - 1, place] = 0  # nothing of earlier steps is shown
     since = {name: step for step, name, _ in shown}
-    if description.statistic.additive:
+    if metadata.statistic.additive:
         estimates = estimates[:, :, 0]
     if versions:
         revisions = Revisions(cast("Any", design), estimates, since)
-        return _with_versions(description, revisions, level, display)
-    return ReleaseData.of(description, design, estimates, level, since=since, shown=display)
+        return _with_versions(metadata, revisions, level, display)
+    return ReleaseData.of(metadata, design, estimates, level, since=since, shown=display)

@@ -348,6 +348,11 @@ def publish(
 
     Readers who use SQL see new steps in the state's database, if the stream is published there.
 
+    Args:
+        prepared: the run, with its outputs.
+        stream: the stream, after its windows were committed.
+        progress: function that gets each task, and the fraction of the run that is done.
+
     Returns:
         The release, and why its chart could not be drawn.
     """

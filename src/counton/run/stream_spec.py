@@ -166,7 +166,11 @@ class StreamSpec:
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Self:
-        """Rebuild a spec from `to_json`."""
+        """Rebuild a spec from `to_json`.
+
+        Args:
+            saved: what `to_json` returned.
+        """
         return cls._of_facts(
             saved,
             cast("AccumulatorStatistic", statistic_from_dict(saved["parameters"])),
@@ -177,6 +181,9 @@ class StreamSpec:
     @classmethod
     def of_stream(cls, stream: JournalReader) -> Self:
         """Return the spec of an existing stream.
+
+        Args:
+            stream: a reader of the stream.
 
         Raises:
             StreamMismatchError: no job made the stream.
@@ -230,6 +237,9 @@ class StreamSpec:
         """Return the spec with the public notes that an existing stream has now.
 
         They may be written at any time, also while a run reads its rows.
+
+        Args:
+            stream: a reader of the stream that has this specification.
         """
         current = type(self).of_stream(stream)
         return replace(self, notes=current.notes, withdrawn=current.withdrawn)
@@ -239,6 +249,9 @@ class StreamSpec:
         """Return a later job with the options that it leaves out, as the stream has them.
 
         Each job says itself whether its files hold new rows only.
+
+        Args:
+            job: a job for the same stream; options that it states are kept.
         """
         model = type(job)
         kept = {**self._remembered_options(model), **_defining_options(self.job)}
@@ -256,7 +269,11 @@ class StreamSpec:
         return job.with_options(**missing)
 
     def with_remembered_options(self, job: Job) -> Job:
-        """Return a later job with those options of runs that it leaves out, as they are now."""
+        """Return a later job with those options of runs that it leaves out, as they are now.
+
+        Args:
+            job: a job for the same stream; options that it states are kept.
+        """
         filled = self.fill_job(job)
         names = names_in_scope(type(job), REMEMBERED)
         return job.with_options(**{name: filled.value_of(name) for name in names})
@@ -267,7 +284,11 @@ class StreamSpec:
         return {name: parsed.value_of(name) for name in self.remembered}
 
     def remember(self, job: Job) -> Self:
-        """Return the spec that remembers what a job, filled or not, says of runs."""
+        """Return the spec that remembers what a job, filled or not, says of runs.
+
+        Args:
+            job: a job for the same stream; `fill_job` may have completed it.
+        """
         remembered = {
             name: _without_folder(name, _to_json(value))
             for name, value in _stated_in(job, REMEMBERED, OUTPUT).items()
@@ -353,18 +374,18 @@ class StreamSpec:
         return by_its_clock(self.contribution.unit, self.facts()["record"], window)
 
     # --------------------------------------------------------------------------------- for readers
-    def description(self) -> ReleaseMetadata:
+    def metadata(self) -> ReleaseMetadata:
         """Return the public description, which a released table carries."""
         terms = self.terms
         return ReleaseMetadata(
             what=terms.statistic.name,
             statistic=self.accumulator_statistic,
-            by=terms.groups.column,
+            group_by=terms.groups.column,
             value=terms.statistic.value_column,
             windows=terms.windowing.windows,
             domain=GroupNames(()) if self.discovers_groups else terms.groups.names,
             cells=self.cells,
-            unit=without_clock(self.contribution.unit),
+            privacy_unit=without_clock(self.contribution.unit),
             guarantee=terms.loss,
             contribution=self.contribution,
             strategy=self.strategy,
@@ -372,9 +393,9 @@ class StreamSpec:
             metric=terms.metric,
             contribution_rule=terms.privacy_unit.rule,
             left_out=self.left_out,
-            ids=terms.id_column is not None,
-            marks=self.notes,
-            changes=terms.max_corrections if self.takes_whole_windows else None,
+            has_row_ids=terms.id_column is not None,
+            notes=self.notes,
+            max_corrections=terms.max_corrections if self.takes_whole_windows else None,
         )
 
 

@@ -38,7 +38,7 @@ from counton.statistics.report_members import GroupedRows
 from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies import StreamStrategy
 from counton.windowing.groups import GroupNames
-from counton.windowing.windows import RevisableWindows, SingleTableWindow, Windows, lags_in
+from counton.windowing.windows import RevisableWindows, SingleTableWindow, Windows, revisions_in
 
 
 # ------------------------------------------------------------------------------------- statistic
@@ -190,7 +190,7 @@ class Revised(_TimeWindows):
     @property
     def n_revisions(self) -> int:
         """Number of later runs that revise a window, until it is final."""
-        return lags_in(self.allowed_lateness, self.every)
+        return revisions_in(self.allowed_lateness, self.every)
 
     @property
     def horizon(self) -> int:

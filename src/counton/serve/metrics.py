@@ -89,7 +89,7 @@ def _all(
     yield "counton_steps", "steps released", steps
     yield "counton_lag_seconds", "how long a release is overdue", lags
     budgets = {
-        (name, journal.description.unit): remaining
+        (name, journal.metadata.privacy_unit): remaining
         for name, journal in list(service.journals.items())
         if (remaining := journal.budget_left()) is not None
     }

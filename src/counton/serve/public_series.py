@@ -84,7 +84,7 @@ class _PublicFacts(NamedTuple):
 
     reader: JournalReader
     spec: StreamSpec
-    description: ReleaseMetadata
+    metadata: ReleaseMetadata
 
 
 class Journal:
@@ -135,7 +135,7 @@ class Journal:
     def _look(self) -> _PublicFacts:
         reader = self._store.reader(self.name, self._key)
         spec = StreamSpec.of_stream(reader)
-        return _PublicFacts(reader, spec, spec.description())
+        return _PublicFacts(reader, spec, spec.metadata())
 
     @property
     def step(self) -> int:
@@ -148,13 +148,13 @@ class Journal:
         return self._facts.spec
 
     @property
-    def description(self) -> ReleaseMetadata:
+    def metadata(self) -> ReleaseMetadata:
         """The public description of the stream."""
-        return self._facts.description
+        return self._facts.metadata
 
     def ends(self, step: int) -> datetime | None:
         """Return the end of a step's window, in local time."""
-        windows = self.description.windows
+        windows = self.metadata.windows
         if not 1 <= step <= windows.steps:
             return None
         return windows.local(int(windows.ends(range(step, step + 1))[0]))
@@ -165,56 +165,56 @@ class Journal:
         last = last_served_step(self.spec.strategy)
         if end is None or self.spec.last_step is not None or step > (last or step):
             return None
-        return self.description.windows.local(microseconds(end) + self._release_delay)
+        return self.metadata.windows.local(microseconds(end) + self._release_delay)
 
     def about(self) -> dict[str, Any]:
         """Return public facts (unit, guarantee, windows, groups) as JSON values."""
-        description = self.description
+        metadata = self.metadata
         step = self.step
         last = self.ends(step)
         due = self.due(step + 1)
-        forever = description.strategy.horizon is None
-        subject = description.subject if description.inner.additive else description.what
-        if not description.inner.additive and is_keyword(subject):
+        forever = metadata.strategy.horizon is None
+        subject = metadata.subject if metadata.inner.additive else metadata.what
+        if not metadata.inner.additive and is_keyword(subject):
             subject = statistic_named(subject).says
         return {
             "name": self.name,
-            "statistic": description.what,
+            "statistic": metadata.what,
             "what": subject,
             **self.promise(),
-            "series": description.series,
-            "every": description.windows.every,
-            "timezone": description.windows.timezone,
+            "series": metadata.series,
+            "every": metadata.windows.every,
+            "timezone": metadata.windows.timezone,
             "confidence_level": self.level,
-            "group": description.by,
+            "group": metadata.group_by,
             "groups": self.groups(),
-            "units": measured_in(description),
+            "units": measured_in(metadata),
             "steps": step,
-            "horizon": None if forever else description.windows.steps,
+            "horizon": None if forever else metadata.windows.steps,
             "last_window_end": None if last is None else last.isoformat(),
             "next_release": None if due is None else due.isoformat(),
         }
 
     def promise(self) -> dict[str, str]:
         """Return unit and guarantee; answers with few numbers repeat them for their readers."""
-        description = self.description
+        metadata = self.metadata
         return {
-            "unit": description.unit,
-            "protected": description.contribution.describe(description.unit),
-            "guarantee": str(description.guarantee),
+            "unit": metadata.privacy_unit,
+            "protected": metadata.contribution.describe(metadata.privacy_unit),
+            "guarantee": str(metadata.guarantee),
         }
 
     def groups(self) -> list[str]:
         """Return the shown groups."""
-        if self.description.cells.named_beforehand:
-            return list(self.description.groups)
+        if self.metadata.cells.named_beforehand:
+            return list(self.metadata.groups)
         return list(self.read().groups) if self.step else []
 
     def describe(self) -> dict[str, Any]:
         """Return `about`, the guarantee in words, errors besides noise, and the budget left."""
-        reader, spec, description = self._facts
+        reader, spec, metadata = self._facts
         ledger = self._store.ledger
-        unit = description.unit
+        unit = metadata.privacy_unit
         counted = spec.unit_in_ledger
         remaining = None if ledger is None else ledger.remaining(unit=counted)
         totals = self._store.totals
@@ -225,16 +225,16 @@ class Journal:
         return {
             **self.about(),
             "description": [
-                f"{description.guarantee}, {description.guarantee.scope}",
-                description.guarantee.meaning_for(unit),
-                *filter(None, [users_note_of(description)]),
-                strategy_in_words(description.strategy, description.windows.noun),
+                f"{metadata.guarantee}, {metadata.guarantee.scope}",
+                metadata.guarantee.meaning_for(unit),
+                *filter(None, [users_note_of(metadata)]),
+                strategy_in_words(metadata.strategy, metadata.windows.noun),
             ],
-            "protects": protection_in_words(description),
-            "people": users_note_of(description),
+            "protects": protection_in_words(metadata),
+            "people": users_note_of(metadata),
             "systematic_errors": [
                 *public_notes(spec),
-                *systematic_errors(description),
+                *systematic_errors(metadata),
             ],
             "planned_error": self.planned_error,
             "key_fingerprint": reader.key_fingerprint,
@@ -355,21 +355,21 @@ class Journal:
 
     def _rows_of_step(self, groups: Sequence[str] = ()) -> int:
         """Return the largest number of rows of a step, as far as public facts tell it."""
-        description = self.description
+        metadata = self.metadata
         released = self._kept[1]
-        if not description.inner.additive:
-            return max(math.prod(description.statistic.cells), 1)
+        if not metadata.inner.additive:
+            return max(math.prod(metadata.statistic.cells), 1)
         if groups:
             return len(groups)
-        if description.cells.named_beforehand:
-            return max(len(description.groups), 1)
+        if metadata.cells.named_beforehand:
+            return max(len(metadata.groups), 1)
         return FEW_ROWS if released is None else max(len(released.groups), 1)
 
     def _steps(
         self, released: int, start: str | None, until: str | None, last: int | None
     ) -> range:
         """Return the released steps that a reader asks for; arguments as for `has_many_rows`."""
-        windows = self.description.windows
+        windows = self.metadata.windows
         first = 1
         stop = released + 1
         if start is not None:
@@ -450,7 +450,7 @@ class Journal:
     ) -> pl.DataFrame:
         """Return the columns of `rows`, before there are rows; arguments as for `rows`."""
         # A group that is found in the rows may be shown later.
-        names = list(groups) if self.description.cells.named_beforehand else None
+        names = list(groups) if self.metadata.cells.named_beforehand else None
         empty = released.only(released.steps[:1], names or None).plain_table(series).head(0)
         more = [name for name in ESTIMATE if not self.step and name not in empty.columns]
         return empty.with_columns(pl.lit(None, pl.Float64).alias(name) for name in more)

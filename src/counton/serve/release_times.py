@@ -66,6 +66,7 @@ def run(
     """Count rows of batches, and release the windows that have ended.
 
     Args:
+        served: the job of the service, with its stream.
         parts: the rows; none: windows are released in which nothing happened.
         now: the time up to which windows are released.
         also: function that writes more into the transaction that counts the rows.
@@ -237,7 +238,7 @@ class Releaser:
     def _windows_of_run(self) -> int:
         """Largest number of windows that a run releases."""
         spec = self._served.spec
-        numbers = math.prod(spec.shape) * (self._served.windows.lags + 1)
+        numbers = math.prod(spec.shape) * (self._served.windows.n_revisions + 1)
         if spec.discovers_groups:
             numbers *= _FOUND_GROUPS
         return min(max(_RUN_NUMBERS // max(numbers, 1), 1), _RUN_WINDOWS)

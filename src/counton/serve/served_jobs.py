@@ -197,7 +197,7 @@ def serve_job(name: str, job: Job) -> ServedJob:
         if kept is not None and kept.last_step is not None:  # no run goes on with it
             options = parse_run(kept.fill_job(job), kept.terms)
             level = check_confidence_level(job.confidence_level, usual=LEVEL)
-            check_shown(options.display, kept.description(), level)
+            check_shown(options.display, kept.metadata(), level)
             spec = kept
         else:
             rows = empty_inbox(columns)

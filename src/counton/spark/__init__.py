@@ -48,6 +48,7 @@ def run(
 
     Args:
         job: its ``events`` are ignored.
+        frame: a table or a streaming frame that has the columns of the job.
         progress: function that is told the current task, and the fraction of the run that is done.
         approve: gets the specification of the stream before rows are read; its exception ends the
             run.
@@ -102,10 +103,14 @@ def batches(
     all other effects of your function must tolerate a second run.
 
     Args:
+        job: its ``events`` are ignored.
         frame: for its columns: errors of the job are raised at once.
+        approve: function that gets the specification of the stream before rows are read; its
+            exception ends the run.
 
-    It returns the `counton.Release` of all steps so far; None if there is none, or the batch has no
-    rows.
+    Returns:
+        A function. It returns the `counton.Release` of all steps so far; None if there is none, or
+        the batch has no rows.
 
     Raises:
         MissingDependencyError, InvalidInputError, StateError: see `run`.
@@ -136,7 +141,10 @@ def merge_text(released: Release, table: str, rows: str = "released") -> str:
     A row is known by step, group and other names. Released rows never change, so none is updated,
     and a repeated statement does nothing.
 
-    ``table`` has the columns of `Release.to_spark`, the view ``rows`` those to add.
+    Args:
+        released: the release whose rows are added.
+        table: name of the table. It has the columns of `Release.to_spark`, and is not quoted.
+        rows: name of the temporary view that holds the rows to add.
 
     Example::
 

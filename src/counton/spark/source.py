@@ -152,7 +152,12 @@ class MicroBatch(Rows):
 
 
 class SparkSource(RemoteRows):
-    """The rows of a Spark frame, which executors read."""
+    """The rows of a Spark frame, which executors read.
+
+    Args:
+        frame: the rows.
+        batch: the batch of a streaming query that the rows are; None: a table.
+    """
 
     def __init__(self, frame: DataFrame, batch: MicroBatch | None = None) -> None:
         rows = SparkRows(frame, "" if batch is None else batch.digest())
@@ -188,6 +193,13 @@ class SparkSource(RemoteRows):
         """Return the rows that could count, with windows and groups.
 
         The same pass adds up all rows for `cells`, unless groups are found in the data.
+
+        Args:
+            mapping: the columns of the input, and how they become windows, groups and values.
+            domain: the declared groups; None: there are none.
+
+        Raises:
+            InvalidInputError: a column is missing.
         """
         declared = None if mapping.unlisted_groups == "discover" else domain
         columns = mapping.columns.names

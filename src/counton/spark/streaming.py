@@ -69,7 +69,19 @@ def start(
     trigger: Mapping[str, Any] | None,
     check: Callable[[StreamSpec], None],
 ) -> StreamingQuery:
-    """Start or continue a streaming query."""
+    """Start or continue a streaming query.
+
+    Args:
+        job: the job that counts the rows.
+        frame: a streaming frame.
+        checkpoint: the folder where Spark records how far it has read, only for this job.
+        trigger: keyword arguments of Spark's ``trigger``, such as {"availableNow": True}; None:
+            Spark's default.
+        check: function that raises an error if it refuses the specification of the stream.
+
+    Raises:
+        InvalidInputError: there is no checkpoint, or the job cannot count a streaming frame.
+    """
     if checkpoint is None:
         raise InvalidInputError(
             "a streaming frame needs a checkpoint, the folder where Spark records how far it has "
@@ -94,6 +106,11 @@ class Batches:
     @classmethod
     def of(cls, job: Job, frame: DataFrame, check: Callable[[StreamSpec], None]) -> Batches:
         """Build the function after all checks that need no rows.
+
+        Args:
+            job: the job that counts the rows.
+            frame: a streaming frame, of which only the columns are read.
+            check: function that raises an error if it refuses the specification of the stream.
 
         Raises:
             InvalidInputError, StateError: see `counton.run.run`.
@@ -120,7 +137,12 @@ class Batches:
         return cls(job, check)
 
     def take(self, rows: DataFrame, number: int) -> None:
-        """Count a batch and return nothing, as ``foreachBatch`` needs."""
+        """Count a batch and return nothing, as ``foreachBatch`` needs.
+
+        Args:
+            rows: the rows of the batch.
+            number: the number that Spark gives the batch.
+        """
         self(rows, number)
 
     def __call__(self, rows: DataFrame, number: int) -> Release | None:

@@ -296,6 +296,7 @@ def state_file(state: str | os.PathLike[str], called: str = "state") -> Path | N
     """Return the file of a SQLite state, or None for a state on a server.
 
     Args:
+        state: path of a SQLite file, or a database URL.
         called: name of the argument that holds the address, for messages.
 
     Raises:

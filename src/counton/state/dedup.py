@@ -285,7 +285,13 @@ def _row(kind: str, period: int, part: int, marks: bytes) -> dict[str, Any]:
 
 
 def read(connection: Connection, rows: AuthenticatedRows, kind: str) -> Iterator[DigestSet]:
-    """Yield a stream's sets of marks by period, one at a time in memory."""
+    """Yield a stream's sets of marks by period, one at a time in memory.
+
+    Args:
+        connection: an open transaction.
+        rows: the authenticated rows of the stream's sets.
+        kind: "user", "id", "refused" or "closed", as in `DigestSet`.
+    """
     for row in rows.read_every(connection, _of_kind(rows, kind)):
         yield DigestSet(kind, row.period, *unpack(bytes(row.marks)))
 

@@ -205,10 +205,17 @@ def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
 def read(
     connection: Connection, stream_id: int, start: int, stop: int, terms: Design | Mapping[str, Any]
 ) -> Entries:
-    """Read the exact releases of steps ``start..stop-1`` and the digests of their inputs; refuse a
-    gap.
+    """Read the exact releases of some steps, and the digests of their inputs.
 
-    ``terms`` is the stream's design, or its JSON values, which leave more lengths open.
+    Args:
+        connection: an open transaction.
+        stream_id: the stream's number in the state.
+        start: the first step.
+        stop: the step after the last.
+        terms: the stream's design, or its JSON values, which leave more lengths open.
+
+    Raises:
+        StateError: a step is missing, doubled or malformed.
     """
     if isinstance(terms, Mapping):
         shape = shape_of(terms)

@@ -44,6 +44,9 @@ _COMMAND_SECONDS = 60
 def key_path(state: State) -> Path:
     """Return the path of the key file that lies beside a SQLite state: ``STATE.key``.
 
+    Args:
+        state: path of a SQLite file, or a database URL.
+
     Raises:
         NoiseKeyError: the state is on a database server, where its key must not lie.
 
@@ -155,7 +158,12 @@ def _load(path: Path, fingerprint: str) -> Key:
 
 
 def publish(waiting: Path, path: Path) -> None:
-    """Rename a key file from ``waiting`` to ``path``, which stays as it is if it exists."""
+    """Rename a key file from ``waiting`` to ``path``, which stays as it is if it exists.
+
+    Args:
+        waiting: the temporary path of the key file.
+        path: its final path.
+    """
     if not give_name(waiting, path) and is_same_file(waiting, path):
         waiting.unlink(missing_ok=True)  # a process was killed before it removed this name
 

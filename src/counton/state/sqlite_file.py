@@ -92,8 +92,19 @@ def copy_of(path: Path, target: Path, timeout: float) -> Iterator[sqlite3.Connec
 
 
 def check(path: Path) -> None:
-    """Refuse a damaged or foreign file, which SQLite would notice too late or never; and one that
-    other users may read.
+    """Refuse a damaged or foreign file, which SQLite would notice too late or never.
+
+    A file that other users may read is refused too.
+
+    Args:
+        path: path of a SQLite state.
+
+    Raises:
+        NoStateError: there is no such file.
+        StateUnavailableError: the file cannot be read, has several hard links or may be read by
+            others; or its folder cannot be written.
+        StateError: the file is truncated or no counton database.
+        StreamMismatchError: it is a database of another program.
     """
     try:
         header = sqlite_header(path)

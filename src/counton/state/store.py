@@ -55,7 +55,13 @@ class Store(Closing):
         self.database = Database(state, create=create)
 
     def find(self, name: str, key: keyfile.KeySource = None) -> JournalReader | None:
-        """Return a reader of a stream; None if there is no such stream."""
+        """Return a reader of a stream; None if there is no such stream.
+
+        Args:
+            name: name of the stream.
+            key: the key, or where it is kept; None: beside the state. A path such as
+                ``visits.key``, or ``env:NAME``.
+        """
         stream_rows.check_text_name(name)
         with self.database.transaction(write=False) as connection:
             row = public_row(connection, name)
@@ -67,8 +73,12 @@ class Store(Closing):
         return JournalReader(self.database, row, design, details, key)
 
     def position(self, name: str) -> Position:
-        """Return a stream's number of released steps, and its writer epoch, a number that each
-        opening for writing raises. The stream's design is not read.
+        """Return a stream's number of released steps, and its writer epoch.
+
+        Each opening for writing raises this epoch. The stream's design is not read.
+
+        Args:
+            name: name of the stream.
 
         Raises:
             StateError: no such stream; its rollback guard shows that the state was restored from an
@@ -84,6 +94,7 @@ class Store(Closing):
         """Return a reader of a stream, without becoming its writer.
 
         Args:
+            name: name of the stream.
             key: where the key is kept; it is read only where it is needed.
 
         Raises:
@@ -95,7 +106,17 @@ class Store(Closing):
         return reader
 
     def late_row_stats(self, name: str) -> Private[LateRowStats]:
-        """Return how many rows came, and how many after their window's release. Operator only."""
+        """Return how many rows came, and how many after their window's release.
+
+        The numbers are exact: only the operator may see them.
+
+        Args:
+            name: name of the stream.
+
+        Raises:
+            StreamMismatchError: there is no such stream.
+            StateError: the state was altered.
+        """
         sql = "SELECT arrived, late FROM counton_streams WHERE name = :name"
         with self.database.transaction(write=False) as connection:
             row = connection.first(sql, name=name)
@@ -113,6 +134,7 @@ class Store(Closing):
         its current writer has to open it again. Needs no key.
 
         Args:
+            name: name of the stream.
             details: function that returns the new facts, given the number of released steps.
 
         Returns:
@@ -207,10 +229,13 @@ class Store(Closing):
         return self._read(books.totals)
 
     def refuse_beyond(self, entry: LedgerEntry) -> None:
-        """Refuse a new stream (``entry`` has its guarantee) if its privacy loss goes beyond the
-        budget, before its rows are read.
+        """Refuse a new stream if its privacy loss goes beyond the budget.
 
-        ``Stream.create`` checks again when it makes the entry.
+        It can be called before rows are read. ``Stream.create`` checks again when it makes the
+        entry.
+
+        Args:
+            entry: the stream's guarantee and protected unit, as the ledger would have them.
 
         Raises:
             BudgetExceededError: the remaining part of the budget does not cover the guarantee.
@@ -342,6 +367,9 @@ class Store(Closing):
 
 def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
     """Describe a state as JSON values without secrets. Needs no key and disturbs no writer.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
 
     Returns:
         ``state``, ``format``, ``limit``, ``ledger`` (the guarantees given so far) and ``streams``:

@@ -375,6 +375,7 @@ class Stream(JournalReader, Closing):
         any, and store the rest.
 
         Args:
+            addition: inputs of new steps, and what else the run stores.
             also: function called in the same transaction, before the commit; its exception undoes
                 all.
 
@@ -411,8 +412,12 @@ class Stream(JournalReader, Closing):
         return Private(self._late_row_stats)
 
     def amend(self, details: Mapping[str, Any]) -> None:
-        """Replace the public facts of the stream (JSON values such as names of groups) that
-        `create` got; nothing that is released depends on them.
+        """Replace the public facts of the stream that `create` got.
+
+        Nothing that is released depends on them.
+
+        Args:
+            details: JSON values, such as names of groups. Facts that are left out are deleted.
 
         Raises:
             InvalidInputError: the facts are no dictionary of JSON values.
@@ -432,8 +437,11 @@ class Stream(JournalReader, Closing):
             self._details = facts.values()
 
     def replay(self, step: int, x: ArrayLike) -> StepRelease:
-        """Return the release of a step from the journal (the table of releases), if ``x`` is the
-        input of that release.
+        """Return the release of a step from the journal, if ``x`` is the input of that release.
+
+        Args:
+            step: a released step, from 1.
+            x: the exact total of the step, as in `release`.
 
         Raises:
             InvalidInputError: the step is not released, or x is outside what is allowed.

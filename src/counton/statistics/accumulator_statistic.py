@@ -96,11 +96,22 @@ class AccumulatorStatistic(Statistic):
 
         `Moments` gives ``{"count": "count", "mean": ("mean", "age"), ...}`` for "age". Another
         statistic of a report may take these numbers.
+
+        Args:
+            place: index of a column that this statistic reads, from 0; None for the rows.
+
+        Returns:
+            By "count", "sum" and "mean", this statistic's name for the number, if it has the
+            number.
         """
         return {}
 
     def bounds_of(self, place: int) -> tuple[Fraction, Fraction, Fraction] | None:
-        """Return (lower, upper, resolution) of a column; None without bounds."""
+        """Return (lower, upper, resolution) of a column; None without bounds.
+
+        Args:
+            place: index of a column that this statistic reads, from 0.
+        """
         return None
 
     @property
@@ -128,11 +139,19 @@ class AccumulatorStatistic(Statistic):
         return 1
 
     def total_of_sums(self, sums: Floats) -> float:
-        """Return the total of the sums of one step, which must not exceed `most_counted`."""
+        """Return the total of the sums of one step, which must not exceed `most_counted`.
+
+        Args:
+            sums: the sums over the rows of one step, shape ``(n_accumulators,)``.
+        """
         return float(sums.sum())
 
     def largest_measured(self, sums: Floats) -> float:
-        """Return a bound on every cell, given bounds on the sums, ``(n_accumulators,)``."""
+        """Return a bound on the absolute value of every cell.
+
+        Args:
+            sums: a bound on the absolute value of each sum over rows, shape ``(n_accumulators,)``.
+        """
         return float(sums.sum()) * self.largest_entry
 
     @abstractmethod
@@ -152,6 +171,10 @@ class AccumulatorStatistic(Statistic):
 
         Only arithmetic is used, so that expressions of data frames can be passed too. If there are
         several pairs, each index is an int.
+
+        Args:
+            code: the codes of rows that `encode` returns: an array, or an expression of a data
+                frame.
         """
 
     @property
@@ -171,11 +194,26 @@ class AccumulatorStatistic(Statistic):
         return 1, 1
 
     def measure(self, sums: Integers) -> Integers:
-        """Convert sums, a row for each step, to ``(steps, *cells)``, exactly and linearly."""
+        """Convert sums over rows to cells, exactly and linearly.
+
+        Args:
+            sums: a row of sums for each step, shape ``(steps, n_accumulators)``.
+
+        Returns:
+            int64, shape ``(steps, *cells)``.
+        """
         return sums.reshape(len(sums), *self.cells)
 
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
-        """Return the cells of evenly spread rows, to plan half-widths before there are data."""
+        """Return the cells of evenly spread rows, to plan half-widths before there are data.
+
+        Args:
+            rows: number of all rows; None: not known.
+            steps: number of steps over which they are spread.
+
+        Returns:
+            Totals over all steps, of shape ``cells``; None if they cannot be derived from this.
+        """
         return None
 
     @override
@@ -183,11 +221,22 @@ class AccumulatorStatistic(Statistic):
         return Sums(self)
 
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        """Convert events to one array for each of ``parts``; by default an event is a number."""
+        """Convert events to one array for each of ``parts``; by default an event is a number.
+
+        Args:
+            events: the events of one or more steps, in order.
+
+        Returns:
+            Arrays of equal length, which `encode` takes.
+        """
         return (events,)
 
     def check_events(self, event_counts: NDArray[np.int64]) -> None:
-        """Raise an error if a step cannot have this number of events."""
+        """Raise an error if a step cannot have this number of events.
+
+        Args:
+            event_counts: the number of events in each step.
+        """
 
 
 class UsersByRank(AccumulatorStatistic):

@@ -58,6 +58,7 @@ class Average(ClippedValues):
 
     Args:
         lower, upper: multiples of ``resolution``.
+        resolution: the grid on which values are rounded. A finer one has smaller rounding errors.
         number: the public number of values in each step: only their sum is released, and
             neighbouring datasets differ in one value that is replaced. None: the number is private,
             and one value is added or removed.
@@ -227,6 +228,13 @@ class Average(ClippedValues):
 
         With a private number the mean is a ratio of two estimates, clipped to the bounds; it is
         halfway between the bounds if the released number is not positive.
+
+        Args:
+            cells: the released cells.
+            name: "mean", "sum" or "count"; None: the mean.
+
+        Raises:
+            InvalidInputError: no number has this name, or the mean of no values is asked for.
         """
         measure = "mean" if name is None else name
         if measure not in self.number_names:

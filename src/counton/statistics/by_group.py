@@ -146,7 +146,14 @@ class Grouped(AccumulatorStatistic):
 
     @override
     def contribution(self, *, batched: bool = False) -> ContributionBound:
-        """Return the bound of the inner statistic; groups do not increase it."""
+        """Return the bound of the inner statistic; groups do not increase it.
+
+        Args:
+            batched: True if a step may have any number of events, as for the inner statistic.
+
+        Raises:
+            InvalidInputError: neighbouring datasets of the inner statistic replace an event.
+        """
         contribution = self.inner.contribution(batched=batched)
         if contribution.relation == "replace":
             raise InvalidInputError(
@@ -161,7 +168,11 @@ class Grouped(AccumulatorStatistic):
         return self.inner.error_of
 
     def with_inner(self, inner: Statistic) -> Self:
-        """Return a copy with the same groups of another statistic."""
+        """Return a copy with the same groups of another statistic.
+
+        Args:
+            inner: the other statistic.
+        """
         return type(self)(inner, self.groups)
 
     @override
@@ -224,6 +235,14 @@ class Grouped(AccumulatorStatistic):
         return np.asarray(totals.reshape(len(cells), len(self.groups)).max(axis=1), np.float64)
 
     def group(self, name: Any) -> int:
+        """Return the index of a group in ``groups``.
+
+        Args:
+            name: name of the group.
+
+        Raises:
+            InvalidInputError: no group has this name.
+        """
         if not isinstance(name, str) or name not in self._place:
             raise InvalidInputError(
                 f"group is {quote(name)}, which is not listed: {suggest(name, [*self._place])}give "

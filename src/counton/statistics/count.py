@@ -156,7 +156,10 @@ class ClippedValues(AccumulatorStatistic):
 class Sum(_SumOfRows, ClippedValues):
     """Sum of values that are clipped to bounds and rounded to multiples of a resolution.
 
-    ``lower``, ``upper`` and ``resolution`` are those of `ContributionBound.values`.
+    Args:
+        lower, upper: bounds to which values are clipped, multiples of ``resolution``.
+        resolution: values are rounded to its nearest multiple.
+        unit: the word for one protected unit.
 
     Raises:
         InvalidInputError: as `ContributionBound.values`.

@@ -302,13 +302,19 @@ class Hierarchy(TableStatistic):
         )
 
     def fitted_to(self, halfwidths: Mapping[str, float]) -> Self:
-        """Return the hierarchy whose targets have the ratios of wanted half-widths by level; itself
-        if it has targets, if a name is no level, or if a unit may move, which costs its total
-        nothing.
+        """Return the hierarchy with targets in the ratios of wanted half-widths.
+
+        It is the hierarchy itself if it has targets, if a name is no level, or if a unit may move,
+        which costs its total nothing.
 
         A level gets less if its sums cannot be that inaccurate, or if less costs next to nothing:
         of m children with variance v each, the total is measured at about the least cost with the
         variance v / (1 / m^2 + sqrt((m - 1) / m^3)).
+
+        Args:
+            halfwidths: the wanted half-width of a sum, by the name of its level. A level without
+                one takes that of the nearest level above, or else of the highest level that has
+                one.
 
         >>> tree = Tree.from_leaves({"city": ["a", "b", "c"]}, ["city"])
         >>> Hierarchy(tree).fitted_to({"total": 100, "city": 10}).targets
@@ -463,8 +469,10 @@ class Hierarchy(TableStatistic):
         return self.measuring.cells(sums)
 
     def bits_read(self, first: float) -> int:
-        """Return the number of bits after the point of published counts; ``first``: a cell's
-        standard deviation at the first step.
+        """Return the number of bits after the point of published counts.
+
+        Args:
+            first: standard deviation of a cell at the first step.
         """
         # All steps use one grid, so that differences of them add up too.
         least = min(float(part.min()) for part in self.distribution.variances)
@@ -472,8 +480,11 @@ class Hierarchy(TableStatistic):
 
     @override
     def most_counted(self, first: float, last: float) -> float:
-        """Return the largest number of rows below 2^53 rounding units; ``first``, ``last``: a
-        cell's standard deviation at the first and last step.
+        """Return the largest number of rows below 2^53 rounding units.
+
+        Args:
+            first: standard deviation of a cell at the first step.
+            last: the same at the last step.
         """
         most = max(float(part.max()) for part in self.distribution.variances)
         return most_read(self.bits_read(first) + 1, last * math.sqrt(most))

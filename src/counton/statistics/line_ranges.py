@@ -210,13 +210,21 @@ class Ranges(GridCells):
 
     @override
     def resolve_parameters(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
-        """Return a copy with the best strategy; for one step all strategies are compared."""
+        """Return a copy with the best strategy; for one step all strategies are compared.
+
+        Args:
+            guarantee: the guarantee of all releases together.
+            horizon: number of steps; None: the stream has no last step.
+        """
         if self._measurement is not None or horizon != 1:
             return super().resolve_parameters(guarantee, horizon)
         return self._with_measurement(self.lines(guarantee).best.strategy)
 
     def lines(self, guarantee: Guarantee) -> Plan[CellsDesign]:
         """Rank all strategies for the cells by their error in a stream of one step.
+
+        Args:
+            guarantee: the guarantee of the single release.
 
         >>> from counton import ZCDP
         >>> [choice.name for choice in Ranges(64).lines(ZCDP(0.5)).choices[:3]]
@@ -244,6 +252,9 @@ class Ranges(GridCells):
 
     def interval_of(self, text: str) -> tuple[int, int]:
         """Return the first cell, and the cell after the last, of an interval such as "0:24".
+
+        Args:
+            text: two indices of cells with a colon between them; the second cell is not included.
 
         Raises:
             InvalidInputError: the text is no interval, or the interval reaches beyond the last

@@ -142,12 +142,15 @@ class RunningStatistic:
         """Begin a stream of a statistic.
 
         Args:
+            statistic: what is counted.
+            horizon: number of steps; needed only without ``strategy``, which has its own.
             guarantee: for all releases together.
             key: never start two streams with one key and one name.
+            name: name of the stream.
             strategy: None: the planner's choice.
             batched: True if a step may have any number of events (`release_batch`). Otherwise it
-                has at most one, and exactly one letter; pass `None` for a missing event, because
-                all others must stay in their steps.
+                has at most one, and exactly one letter. Call `release_batch` with no events for a
+                missing one, because all others must stay in their steps. Graphs also take `None`.
 
         Raises:
             InvalidInputError: an argument is missing or out of range.
@@ -179,6 +182,10 @@ class RunningStatistic:
         An interruption leaves everything as it was before. If that is impossible, because events
         are half counted, all further releases are refused.
 
+        Args:
+            event: one event as the statistic takes it, such as a user for `Distinct`. For a step
+                without an event, call `release_batch` with no events.
+
         Raises:
             InvalidInputError: not an event of this statistic, or an event that breaks its bounds;
                 nothing is released.
@@ -195,6 +202,9 @@ class RunningStatistic:
 
         If the stream is not ``batched``, a step has one event or none.
 
+        Args:
+            events: the events of the step, in the order in which they happened; empty for none.
+
         Raises:
             InvalidInputError: as `release`, or a wrong number of events.
             HorizonExceededError, ConcurrentWriterError, StateError: as `release`.
@@ -203,6 +213,9 @@ class RunningStatistic:
 
     def release_many(self, events: Events) -> StatisticResults:
         """Take each event as a step, and release all these steps, or none.
+
+        Args:
+            events: one event for each step, in order.
 
         Raises:
             InvalidInputError, HorizonExceededError, ConcurrentWriterError, StateError: as
@@ -308,13 +321,29 @@ class RunningStatistic:
         return steps
 
     def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
-        """Return the released values of some cells at a step: a function of key, cell and step."""
+        """Return the released values of some cells at a step: a function of key, cell and step.
+
+        Args:
+            cells: indices of cells, in any order.
+            step: a released step, from 1.
+
+        Returns:
+            One value for each cell, in data units.
+        """
         # Cells with numbers close to each other cost one call of the noise.
         values: NDArray[Any] = self.history(cells, range(step, step + 1))[0]
         return values
 
     def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
-        """Return the released values of some cells, of shape ``(steps, cells)``."""
+        """Return the released values of some cells at consecutive steps.
+
+        Args:
+            cells: indices of cells, in any order.
+            steps: released steps.
+
+        Returns:
+            Values in data units, of shape ``(len(steps), len(cells))``.
+        """
         strategy = self.design.strategy
         values = np.zeros((len(steps), len(cells)), np.int64)
         # If a release reads all earlier steps, this many numbers are in memory for each cell.
@@ -338,6 +367,9 @@ class RunningStatistic:
 
     def result(self, step: int | None = None) -> StatisticResult:
         """Return the numbers of an earlier step, for statistics computed on request.
+
+        Args:
+            step: a released step, from 1; None: the last one.
 
         Raises:
             InvalidInputError: the step is not released, or all cells of the statistic were.
@@ -380,6 +412,10 @@ class RunningStatistic:
     @classmethod
     def resume(cls, saved: bytes, *, key: Key) -> RunningStatistic:
         """Continue from `checkpoint`; releases equal those without an interruption.
+
+        Args:
+            saved: the bytes that `checkpoint` returned. They are secret.
+            key: the key with which the stream was started.
 
         Raises:
             StateError: the state is truncated, altered, or of another format version.

@@ -432,7 +432,11 @@ class Moments(AccumulatorStatistic):
 
     @override
     def contribution(self, *, batched: bool = False) -> ContributionBound:
-        """Return the bound on the change by one row."""
+        """Return the bound on the change by one row.
+
+        Args:
+            batched: of no effect; the bound holds for any number of rows in a step.
+        """
         square = self.grid**2
         count = len(self.names)
         largest = 1 + count + len(self.pairs)
@@ -555,10 +559,12 @@ class Moments(AccumulatorStatistic):
     def measure(self, sums: Integers) -> Integers:
         """Convert sums over rows to cells.
 
-        ``sums``, of shape ``(steps, sums)``, has the number of rows, then sums of grid indices, of
-        their squares, and of products of two. The cells are ``grid ** 2`` times the number of rows;
-        for each column the sum of x; for each column the sum of 1 - x^2; and for each pair the sum
-        of x y.
+        The cells are ``grid ** 2`` times the number of rows; for each column the sum of x; for each
+        column the sum of 1 - x^2; and for each pair the sum of x y.
+
+        Args:
+            sums: for each step the number of rows, then sums of grid indices, of their squares, and
+                of products of two; shape ``(steps, sums)``.
         """
         grid = self.grid
         count = len(self.names)
@@ -592,13 +598,26 @@ class Moments(AccumulatorStatistic):
         return [*self.kinds]
 
     def second(self, place: int, other: int) -> int:
-        """Return the cell of the product of two columns, or of one column's square."""
+        """Return the cell of the product of two columns, or of one column's square.
+
+        Args:
+            place: index of a column, from 0.
+            other: index of the other column, or the same one.
+        """
         count = len(self.names)
         if place == other:
             return 1 + count + place
         return 1 + 2 * count + self.pairs.index((min(place, other), max(place, other)))
 
     def place(self, name: object) -> int:
+        """Return the index of a column.
+
+        Args:
+            name: name of the column.
+
+        Raises:
+            InvalidInputError: no column has this name.
+        """
         if name not in self.names:
             raise InvalidInputError(
                 f"column is {quote_name(name)}, which is not known; the columns are "

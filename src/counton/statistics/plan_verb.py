@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from counton.privacy import ContributionBound, Guarantee
     from counton.statistics.statistic import Statistic
     from counton.strategies import Metric, StreamStrategy
+    from counton.strategies.workloads import RecentWorkload
 
 
 @known_arguments
@@ -45,6 +46,7 @@ def plan(
     confidence_level: float = 0.95,
     solve_for: Loss = "epsilon",
     expected_rows: int | None = None,
+    workload: RecentWorkload | None = None,
 ) -> StreamPlan:
     """Plan a stream with the least error, or with the least guarantee for an error.
 
@@ -64,6 +66,7 @@ def plan(
             ``delta``, or ``rho``.
         metric: rank strategies by the mean variance of all steps, or by the largest.
         contribution: the bound on one unit's change; default: one count, added or removed.
+        shape: shape of one step's input, as in `Counter`; by default a single number.
         strategies: the strategies or names of kinds to rank; None: all. "kary-paper" is the kind
             exactly as its paper states it, "published" all kinds that refereed papers describe.
         epsilon, delta, rho: with ``margin_of_error``, ``delta`` alone asks for approximate privacy.
@@ -84,6 +87,9 @@ def plan(
         solve_for: with ``margin_of_error``, minimise "epsilon" or "rho".
         expected_rows: with ``margin_of_error``, the public number of rows by the last step, on
             which percentages and the errors of means and quantiles depend.
+        workload: sums over recent steps that are made accurate in place of ``series``:
+            ``Rolling(28)``, ``Decayed(7)`` or ``Stack({1: 1, 7: 1, 28: 1})``. They are computed
+            from the released numbers.
 
     Raises:
         InvalidInputError: an argument is out of range, or no strategy can give the guarantee.
@@ -110,6 +116,13 @@ def plan(
     >>> round(known.best.errors.mean_std, 2), round(unknown.best.errors.mean_std, 2)
     (3.67, 3.89)
 
+    The number of the last 28 days, after each day:
+
+    >>> from counton import Rolling
+    >>> rolling = plan(365, rho=0.5, workload=Rolling(28))
+    >>> rolling.best.strategy_family, round(rolling.best.errors.mean_std, 2)
+    ('banded root', 2.31)
+
     Find the least rho that gives a total to within 20 after a year of days:
 
     >>> enough = plan(365, margin_of_error=20, solve_for="rho")
@@ -134,6 +147,8 @@ def plan(
         "expected_windows": expected_windows,
         "also": also,
     }
+    if workload is not None:
+        options["workload"] = _checked_workload(workload, series, of)
     if of is None:
         options |= {"contribution": contribution, "shape": shape}
     else:
@@ -181,6 +196,22 @@ def plan(
         delta=delta,
         expected_rows=expected_rows,
     )
+
+
+def _checked_workload(workload: Any, series: str, of: Statistic | None) -> RecentWorkload:
+    from counton.strategies.workloads import Decayed, check_workload
+
+    if series != "cumulative":
+        raise InvalidInputError(
+            f"{param('series', series)} and a workload are given; a workload says what is made "
+            "accurate: leave series out"
+        )
+    if of is not None and isinstance(workload, Decayed):
+        raise InvalidInputError(
+            "decayed sums are planned for counts and sums, and not for another statistic: leave of "
+            "out, or give Rolling"
+        )
+    return check_workload(workload)
 
 
 def _plan(horizon: int | None, guarantee: Any, **options: Any) -> StreamPlan:

@@ -401,7 +401,14 @@ class Quantiles(TableStatistic):
         return np.ascontiguousarray(rows.T).astype(np.int64)
 
     def edge(self, value: Any) -> int:
-        """Return the index of an edge."""
+        """Return the index of an edge.
+
+        Args:
+            value: the edge itself, in the unit of the values.
+
+        Raises:
+            InvalidInputError: ``value`` is no edge; the message names the nearest edges.
+        """
         place = int(np.searchsorted(self.edges, value))
         if place < len(self.edges) and self.edges[place] == value:
             return place
@@ -412,8 +419,16 @@ class Quantiles(TableStatistic):
         )
 
     def excess_variance(self, share: float) -> Floats:
-        """Return, for each edge, the variance of the number of values below it minus ``share``
-        times the number of all values, for measured sums of variance 1.
+        """Return the excess variance of the number of values below each edge.
+
+        The excess of an edge is the number of values below it, minus ``share`` times the number of
+        all values.
+
+        Args:
+            share: the share of all values, from 0 to 1.
+
+        Returns:
+            One variance for each edge, for measured sums of variance 1.
 
         >>> Quantiles([0, 1, 2], line="identity").excess_variance(0.25).tolist()
         [0.125, 0.625, 1.125]

@@ -87,8 +87,11 @@ def rank_largest(
     not if k other released counts are above c + w.
 
     Args:
+        names: names of the groups, in the order of ``values``.
+        values: released counts, one for each group.
         halfwidth: largest amount by which released counts of all possible groups may exceed true
             counts: the half-width at the first level of `ranking_levels`.
+        k: number of groups to show, from 1.
         upward: largest amount by which true counts of the k truly largest groups may exceed
             released counts: the half-width at the second level of `ranking_levels`; None:
             ``halfwidth``.
@@ -209,12 +212,19 @@ def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumb
 
 
 def ranking_levels(groups: int, k: int, confidence_level: float) -> tuple[float, float]:
-    """Return the probabilities of one group's interval in `rank_largest`: for lower, for upper
-    ends.
+    """Return the probabilities of one group's interval in `rank_largest`.
 
     Both kinds of ends get an equal part of the error probability, which is best if tails fall
-    exponentially. If all groups are shown, both levels are ``level ** (1 / groups)``. Groups have
-    independent noise of one symmetric distribution.
+    exponentially. If all groups are shown, both are ``confidence_level ** (1 / groups)``. Groups
+    have independent noise of one symmetric distribution.
+
+    Args:
+        groups: number of all possible groups, from 1.
+        k: number of groups that are shown, from 1.
+        confidence_level: probability with which all intervals of the ranking hold together.
+
+    Returns:
+        The probability for lower ends, and that for upper ends.
 
     Raises:
         InvalidInputError: there is no group, or the level is outside (0, 1 - 1e-9].

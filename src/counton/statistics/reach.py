@@ -42,6 +42,7 @@ class Reach(UsersByRank):
 
     Args:
         at_least: the thresholds.
+        unit: the word for one user.
 
     Raises:
         InvalidInputError: no thresholds or more than 16, or a threshold that is not a whole number
@@ -122,7 +123,13 @@ class Reach(UsersByRank):
 
     @override
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
-        """Return the number of users with at least ``name`` rows, or in a band."""
+        """Return the number of users by how many rows they have.
+
+        Args:
+            cells: the released cells.
+            name: an integer threshold or "5 or more" for users with at least as many rows; a band
+                such as "1 to 4". None: the only threshold.
+        """
         if name not in self._bands:
             return super().number_of(cells, f"{name} or more" if isinstance(name, int) else name)
         first = self._bands[name]

@@ -204,8 +204,9 @@ class Report(AccumulatorStatistic):
             then names the group.
         shares: how the budget is divided among the statistics; by default equally.
         size: public number of rows at the last step, with which the stream was planned.
-        most: the largest number of rows of one person that count.
+        most: the largest number of rows of one user that count.
         weights: of each measured statistic; None: `resolve_parameters` chooses them.
+        unit: the word for one row.
 
     Raises:
         InvalidInputError: a statistic needs its rows in order, or protects something else than one
@@ -368,6 +369,14 @@ class Report(AccumulatorStatistic):
         return tuple(parts), tuple(parts.values())
 
     def statistic(self, name: object) -> AccumulatorStatistic:
+        """Return a statistic of the report.
+
+        Args:
+            name: its name in the report.
+
+        Raises:
+            InvalidInputError: the report has no statistic of this name.
+        """
         if not isinstance(name, str) or name not in self.statistics:
             raise InvalidInputError(
                 f"{quote(name)} is not a statistic of the report, which has "
@@ -469,7 +478,11 @@ class Report(AccumulatorStatistic):
         return digits
 
     def weight(self, name: str) -> int:
-        """Return the factor of a statistic's cells, 1 until `resolve_parameters`."""
+        """Return the factor of a statistic's cells, 1 until `resolve_parameters`.
+
+        Args:
+            name: name of a measured statistic of the report.
+        """
         return 1 if self.weights is None else self.weights[name]
 
     def _weigh(self, norms: Callable[[str], tuple[int, int]]) -> tuple[int, int]:
@@ -480,7 +493,11 @@ class Report(AccumulatorStatistic):
 
     @override
     def contribution(self, *, batched: bool = False) -> ContributionBound:
-        """Return the bound on all weighted cells, derived at the beginning of this file."""
+        """Return the bound on all weighted cells, derived at the beginning of this file.
+
+        Args:
+            batched: of no effect; the bound holds for any number of rows in a step.
+        """
         l1, l2_squared = self._weigh(lambda name: norms_of(self.statistics[name]))
         names = ", ".join(self.statistics)
         ranked_names = ", ".join(
@@ -495,14 +512,22 @@ class Report(AccumulatorStatistic):
 
     @override
     def norms_of_people(self, most: int) -> tuple[int, int]:
-        """Bound the 1-norm and squared 2-norm of the change by ``most`` rows of one person.
+        """Bound the 1-norm and squared 2-norm of the change by ``most`` rows of one user.
 
-        Statistics that count users count the person once.
+        Statistics that count users count the user once.
+
+        Args:
+            most: largest number of rows of one user that count.
         """
         return self._weigh(partial(self.norms_of_member, most=most))
 
     def norms_of_member(self, name: str, most: int) -> tuple[int, int]:
-        """Bound the same change of one statistic's cells, without its weight."""
+        """Bound the same change of one statistic's cells, without its weight.
+
+        Args:
+            name: name of the statistic in the report.
+            most: largest number of rows of one user that count.
+        """
         return norms_of_people(self.statistics[name], most)
 
     @property
@@ -527,10 +552,13 @@ class Report(AccumulatorStatistic):
 
     @override
     def for_people(self, most: int) -> Self:
-        """Return a copy for ``most`` rows of each person.
+        """Return a copy for ``most`` rows of each user.
+
+        Args:
+            most: largest number of rows of one user that count.
 
         Raises:
-            InvalidInputError: a statistic needs more rows of each person.
+            InvalidInputError: a statistic needs more rows of each user.
         """
         for name, statistic in self.statistics.items():
             if statistic.counted_ranks and statistic.counted_ranks[-1] > most:
@@ -548,8 +576,13 @@ class Report(AccumulatorStatistic):
     def resolve_parameters(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
         """Return a copy with weights, and with statistics, chosen for the guarantee.
 
+        Args:
+            guarantee: the guarantee of all releases together, one that does not expire.
+            horizon: number of steps; None: the stream has no last step.
+
         Raises:
-            InvalidInputError: the wanted accuracy cannot be reached; the message states the remedy.
+            InvalidInputError: the guarantee expires, or the wanted accuracy cannot be reached; the
+                message states the remedy.
         """
         if self.weights is not None:
             return self
@@ -739,7 +772,13 @@ class Report(AccumulatorStatistic):
     # Readings.
 
     def terms_of(self, name: str, terms: Design, groups: tuple[int, ...] = ()) -> Design:
-        """Return the design of one measured statistic, in ``groups`` if there are any."""
+        """Return the design of one measured statistic.
+
+        Args:
+            name: name of the statistic in the report.
+            terms: the design of the whole stream.
+            groups: number of groups, as a tuple of one; empty: without groups.
+        """
         statistic = self.measured_ones[name]
         first = self.cell_ranges[name].start
         stride = math.prod(self.cells)
@@ -749,7 +788,13 @@ class Report(AccumulatorStatistic):
     def read_part(
         self, name: str, cells: Cells, by_group: Grouped | None = None
     ) -> StatisticResult:
-        """Return one statistic's numbers from cells, of all groups with ``by_group``."""
+        """Return one statistic's numbers from cells of the report.
+
+        Args:
+            name: name of the statistic in the report.
+            cells: released cells of the report.
+            by_group: the statistic by group, to read all groups; None: the cells of one group.
+        """
         of = self.derived_from.get(name, name)
         source = self.statistics[of]
         groups = () if by_group is None else (len(by_group.groups),)
@@ -767,15 +812,26 @@ class Report(AccumulatorStatistic):
         return read_cells(source, part) if follows is None else follows(part)
 
     def result_of(self, name: str, result: StatisticResult) -> FollowedResult:
-        """Return the numbers of a statistic that follow from the ``result`` of another."""
+        """Return the numbers of a statistic that follow from those of another.
+
+        Args:
+            name: name of the statistic, one that is not measured itself.
+            result: the numbers of the measured statistic.
+        """
         rows = self._rows(name, self.derived_from[name])
         assert rows is not None
         return FollowedResult(self.statistics[name], result, rows)
 
     def values_of(self, name: str, values: NDArray[Any], terms: Design) -> NDArray[np.float64]:
-        """Return one statistic's cells without its weight, ``(*values.shape[:-1], *cells)``.
+        """Return one statistic's cells without its weight.
 
-        ``terms`` is the design of the statistic.
+        Args:
+            name: name of a measured statistic of the report.
+            values: released cells of the report, which are the last axis.
+            terms: the design of the statistic, from `terms_of`.
+
+        Returns:
+            Values in data units, of shape ``(*values.shape[:-1], *cells)``.
         """
         part_cells = np.asarray(values)[..., self.cell_ranges[name]].astype(np.float64)
         shape = (*part_cells.shape[:-1], *self.statistics[name].cells)

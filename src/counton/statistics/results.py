@@ -71,6 +71,10 @@ class StatisticResult(PublicNumbers):
         The result knows which noise it shares with others, so that sums and ratios have correct
         intervals.
 
+        Args:
+            name: one of ``number_names``, or another number that the statistic computes, such as
+                the quantile 0.33; None: the main or only number.
+
         Raises:
             InvalidInputError: there is no such number, or no name is given although there are
                 several.
@@ -97,6 +101,9 @@ class StatisticResult(PublicNumbers):
     def std(self, name: Any = None) -> float:
         """Return the standard deviation of a number's noise, in the number's unit.
 
+        Args:
+            name: as in `number_of`; None: the main or only number.
+
         Raises:
             InvalidInputError: no number has this name.
         """
@@ -107,6 +114,10 @@ class StatisticResult(PublicNumbers):
     def interval(self, name: Any = None, confidence_level: float = 0.95) -> tuple[Any, Any]:
         """Return both ends of an interval of a number.
 
+        Args:
+            name: as in `number_of`; None: the main or only number.
+            confidence_level: coverage of the interval, above 0 and at most 1 - 1e-9.
+
         Raises:
             InvalidInputError: no number has this name, or the level is outside (0, 1 - 1e-9].
         """
@@ -114,6 +125,9 @@ class StatisticResult(PublicNumbers):
 
     def since(self, earlier: StatisticResult) -> Self:
         """Return the numbers of the rows that came after an earlier result of the stream.
+
+        Args:
+            earlier: a result of the same stream at an earlier step.
 
         Raises:
             InvalidInputError: ``earlier`` is a result of another stream, a later one or a
@@ -134,6 +148,9 @@ class StatisticResult(PublicNumbers):
 
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         """Return the numbers of all or of the requested rows, with the texts that name them.
+
+        Args:
+            request: names of numbers; by default all.
 
         Raises:
             InvalidInputError: a name is unknown.
@@ -165,7 +182,11 @@ class StatisticResult(PublicNumbers):
     def table_columns(
         self, confidence_level: float = 0.95, ask: Sequence[Any] | None = None
     ) -> dict[str, NDArray[Any]]:
-        """Return the columns of `table` as arrays, by name, for all rows or those of ``ask``.
+        """Return the columns of `table` as arrays, by name.
+
+        Args:
+            confidence_level: coverage of each interval, above 0 and at most 1 - 1e-9.
+            ask: names of the numbers that get a row; None: all.
 
         Raises:
             InvalidInputError: the level is outside (0, 1 - 1e-9].

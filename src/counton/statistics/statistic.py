@@ -74,6 +74,7 @@ class Exact(ABC):
         """Count the events of consecutive steps, or none of them.
 
         Args:
+            events: the events of these steps, in the order in which they happened.
             stops: for each step the number of events up to its end.
 
         Returns:
@@ -95,13 +96,21 @@ class Exact(ABC):
     def load(self, saved: bytes) -> None:
         """Load the bytes of `save` into a new object.
 
+        Args:
+            saved: the bytes that `save` returned.
+
         Raises:
             StateError: the bytes cannot be from `save`.
         """
         raise NotImplementedError
 
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
-        """Return exact counts of cells on demand after a step, in the shape of ``cells``."""
+        """Return exact counts of cells on demand after a step, in the shape of ``cells``.
+
+        Args:
+            cells: indices of cells.
+            step: a step that was counted, from 1.
+        """
         raise NotImplementedError
 
     @property
@@ -303,6 +312,9 @@ class Statistic(StatisticTexts, ReleasedNumbers, ABC):
     def whole(self, cells: Cells) -> Estimate:
         """Return the total of which each number is a part, the divisor of shares.
 
+        Args:
+            cells: the released cells.
+
         Raises:
             InvalidInputError: the numbers of this statistic are not parts of a total.
         """
@@ -312,7 +324,11 @@ class Statistic(StatisticTexts, ReleasedNumbers, ABC):
         )
 
     def check_asked(self, name: Any) -> None:
-        """Raise `InvalidInputError` unless this number can be requested by its name."""
+        """Raise `InvalidInputError` unless this number can be requested by its name.
+
+        Args:
+            name: name of a number, as the option ``ask`` states it.
+        """
         raise InvalidInputError(
             f"{param('ask', name)} asks for single numbers, but {type(self).__name__} releases all "
             "its numbers; leave it out"
@@ -341,7 +357,16 @@ class Statistic(StatisticTexts, ReleasedNumbers, ABC):
         return ()
 
     def units_of(self, column: str | None, rows: str) -> dict[str, str]:
-        """Return units by the name of a number; "" stands for all others, no entry for unknown."""
+        """Return the units of numbers, for tables and charts.
+
+        Args:
+            column: name of the column of values; None: the statistic reads none.
+            rows: word for several rows, such as "visits".
+
+        Returns:
+            Units by the name of a number. The key "" is for all others; no entry: the unit is not
+            known.
+        """
         if self.unit_word == "{value}":
             return {} if column is None else {"": column}
         return {"": self.unit_word.replace("{counted}", rows)} if self.unit_word else {}
@@ -349,6 +374,9 @@ class Statistic(StatisticTexts, ReleasedNumbers, ABC):
     @staticmethod
     def label(names: Mapping[str, Any]) -> str:
         """Join the names in a row's columns to the name of a group.
+
+        Args:
+            names: the names by column; None in place of a name: all of that column.
 
         >>> Statistic.label({"region": "north", "city": "x"}), Statistic.label({"region": None})
         ('north / x', 'all')
@@ -359,42 +387,73 @@ class Statistic(StatisticTexts, ReleasedNumbers, ABC):
         """Return the statistic with one cell for each given group.
 
         None: `counton.statistics.by_group.Grouped` makes a copy for each.
+
+        Args:
+            groups: names of all groups, in order.
         """
         return None
 
     def for_people(self, most: int) -> Self:
-        """Return a copy for at most ``most`` rows of each person, if it has to know; or itself."""
+        """Return the statistic for at most ``most`` rows of each user.
+
+        Args:
+            most: largest number of rows of one user that count.
+
+        Returns:
+            A copy if the number changes anything; otherwise the statistic itself.
+        """
         return self
 
     def norms_of_people(self, most: int) -> tuple[int, int] | None:
-        """Bound the 1-norm and squared 2-norm of the change by up to ``most`` rows of one person.
+        """Bound the 1-norm and squared 2-norm of the change by the rows of one user.
 
-        None: each row changes the cells by no more than `contribution` says.
+        Args:
+            most: largest number of rows of one user that count.
+
+        Returns:
+            Both bounds; None: each row changes the cells by no more than `contribution` states.
         """
         return None
 
     def resolve_parameters(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
         """Return a copy with parameters chosen for the guarantee, or the statistic itself.
 
-        All code that begins a stream must call this first. Without an end ``horizon`` is None.
+        All code that begins a stream must call this first.
+
+        Args:
+            guarantee: the guarantee of all releases together.
+            horizon: number of steps; None: the stream has no last step.
         """
         return self
 
     def allows(self, other: Statistic) -> bool:
-        """Return True if ``other`` is equal but for parameters that `resolve_parameters`
-        chooses."""
+        """Return whether another statistic differs at most in resolved parameters.
+
+        Args:
+            other: the statistic to compare with.
+
+        Returns:
+            True if it is equal, apart from parameters that `resolve_parameters` chooses.
+        """
         return self == other
 
     def most_counted(self, first: float, last: float) -> float:
         """Return the total of all sums up to which published numbers are exact in float64.
 
-        It is infinite unless fractions of 1 are published. ``first`` and ``last`` are a cell's
-        standard deviations at the first and last step.
+        It is infinite unless fractions of 1 are published.
+
+        Args:
+            first: standard deviation of a cell at the first step.
+            last: the same at the last step.
         """
         return math.inf
 
     def total(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the total of all sums by step, from exact cells; with groups the largest."""
+        """Return the total of all sums for each step; with groups the largest.
+
+        Args:
+            cells: exact cells, of shape ``(steps, *cells)``.
+        """
         return np.zeros(len(cells))
 
     def __repr__(self) -> str:

@@ -31,8 +31,14 @@ _WHEN_ASKED = (
 def unit_sensitivities(
     statistic: Statistic, strategy: StreamStrategy, *, batched: bool = False
 ) -> Sensitivity:
-    """Bound one unit's change of all nodes by the 1-norm and by the squared 2-norm, in multiples of
-    the unit in which the integer noise is drawn.
+    """Bound one unit's change of all nodes by its 1-norm and squared 2-norm.
+
+    Both are in multiples of the unit in which the integer noise is drawn.
+
+    Args:
+        statistic: the statistic, with resolved parameters.
+        strategy: the correlation of the noise over time.
+        batched: True if a step may have any number of events.
 
     >>> from counton.statistics import Distinct
     >>> from counton.strategies import Binary
@@ -50,6 +56,12 @@ def unit_sensitivity(
     It is the largest p-norm of C d, where C is the strategy's matrix and d the difference of the
     cells of two neighbouring datasets. Parameters that depend on the guarantee are chosen for noise
     of this norm.
+
+    Args:
+        statistic: the statistic. Parameters that depend on the guarantee need not be chosen.
+        strategy: the correlation of the noise over time.
+        p: 1 for Laplace noise, 2 for Gaussian noise.
+        batched: True if a step may have any number of events.
 
     Raises:
         InvalidInputError: ``p`` is neither 1 nor 2, or the strategy is unbounded.

@@ -68,6 +68,8 @@ class TopK(AccumulatorStatistic):
         groups: names of all possible groups.
         k: number of groups to show.
         cells: largest number of groups in which one event counts.
+        neighbours: "add_remove": one event is present or absent. "replace": its group changes.
+        unit: the word for one event.
 
     Raises:
         InvalidInputError: names that are not texts, or occur twice; or a number out of range.
@@ -160,7 +162,11 @@ class TopK(AccumulatorStatistic):
 
     @override
     def allows(self, other: Statistic) -> bool:
-        """Return True if ``other`` counts the same groups, in any order."""
+        """Return True if ``other`` counts the same groups, in any order.
+
+        Args:
+            other: the statistic to compare with.
+        """
         if not isinstance(other, TopK) or set(self.groups) != set(other.groups):
             return False
         return TopK(**{**self.parameters, "groups": other.groups, "k": other.k}) == other
@@ -188,6 +194,17 @@ class TopK(AccumulatorStatistic):
         return self.groups
 
     def places_of(self, groups: Iterable[Any]) -> Integers:
+        """Return the indices of groups.
+
+        Args:
+            groups: names of groups; a name may occur several times.
+
+        Returns:
+            int64, one index from 0 for each name.
+
+        Raises:
+            InvalidInputError: a group is not listed.
+        """
         listed = groups.tolist() if isinstance(groups, np.ndarray) else groups
         try:
             return np.array([self._place[group] for group in listed], np.int64)

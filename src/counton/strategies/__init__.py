@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from counton.strategies.published.growing import GrowingCascade as GrowingCascade
     from counton.strategies.published.honaker import HonakerOnline as HonakerOnline
     from counton.strategies.published.smooth import SmoothBinary as SmoothBinary
+    from counton.strategies.streams.banded_root import BandedRoot as BandedRoot
+    from counton.strategies.streams.banded_root import EndlessBandedRoot as EndlessBandedRoot
     from counton.strategies.streams.epochs import Epochs as Epochs
     from counton.strategies.streams.expiring import Expiring as Expiring
     from counton.strategies.streams.factorisation import Factorisation as Factorisation
@@ -87,6 +89,9 @@ def stream_strategy_named(name: object) -> type[StreamStrategy] | None:
 
     Their group is ``counton.strategies``.
 
+    Args:
+        name: the ``saved_name`` of a class, or another value, for which there is none.
+
     >>> stream_strategy_named("KAry").__name__, stream_strategy_named("Ternary")
     ('KAry', None)
     """
@@ -107,12 +112,15 @@ def _others() -> Iterable[EntryPoint]:
 def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
     """Rebuild a strategy for streams from its ``to_dict``.
 
-    >>> strategy_from_dict({"strategy": "KAry", "horizon": 1000, "arity": 13, "subtraction": True})
-    KAry(horizon=1000, arity=13, subtraction=True)
+    Args:
+        description: JSON values that ``to_dict`` returned.
 
     Raises:
         InvalidInputError: an unknown name, missing or unknown parameters, or parameters out of
             range.
+
+    >>> strategy_from_dict({"strategy": "KAry", "horizon": 1000, "arity": 13, "subtraction": True})
+    KAry(horizon=1000, arity=13, subtraction=True)
     """
     untyped: Any = description
     kind_name = untyped.get("strategy") if isinstance(untyped, Mapping) else untyped

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from counton.base.errors import InvalidInputError
 from counton.strategies.strategy import (
     EndlessStrategy,
     Metric,
@@ -13,6 +16,7 @@ from counton.strategies.strategy import (
     Steps,
     StreamStrategy,
     check_metric,
+    check_steps,
     read_variance,
     window_ends,
     window_rows,
@@ -21,6 +25,14 @@ from counton.strategies.strategy import (
 if TYPE_CHECKING:
     from counton.base.arrays import Floats, Integers
     from counton.base.distributions import NoiseDistribution
+    from counton.strategies.workloads import Part
+
+#: Longest horizon for which decayed sums of any strategy are compared.
+LARGEST_DECAYED = 512
+#: Up to these numbers of steps the errors of a workload are those of all steps; beyond, of some.
+_ALL_STEPS = 2**12
+_ALL_CHEAP_STEPS = 2**20
+_SOME_STEPS = 1024
 
 
 def noise_variance(
@@ -32,7 +44,9 @@ def noise_variance(
     """Return the exact noise variance of each release, rounding included, in squared data units.
 
     Args:
+        strategy: strategy of the stream.
         distribution: the calibrated distribution of a node.
+        steps: one step or an array of steps, from 1 on.
         since: earlier steps: the result is then for the counts of the steps since + 1 .. step.
 
     >>> from counton.base.distributions import DiscreteGaussian
@@ -78,6 +92,110 @@ def sum_noise_variance(
             ),
         )
     return variance * (distribution.variance / 4.0**strategy.facts.lattice_bits)
+
+
+def recent_variances(
+    strategy: StreamStrategy, distribution: NoiseDistribution, part: Part, steps: Steps
+) -> Floats:
+    """Return the noise variances of one number of a workload at ``steps``, in squared data units.
+
+    Args:
+        part: a rolling sum, a decayed sum, or totals, computed from what the strategy releases.
+
+    Raises:
+        InvalidInputError: a decayed sum of a strategy for which it cannot be computed.
+
+    >>> from counton.base.distributions import DiscreteGaussian
+    >>> from counton.strategies import Independent
+    >>> from counton.strategies.workloads import Rolling
+    >>> part = Rolling(7).parts[0]
+    >>> recent_variances(Independent(31), DiscreteGaussian(9), part, [1, 7, 30]).tolist()
+    [9.0, 63.0, 63.0]
+    """
+    stops = check_steps(strategy, steps)
+    if part.factor == 1:
+        starts = np.zeros_like(stops) if part.width is None else np.maximum(stops - part.width, 0)
+        return noise_variance(strategy, distribution, stops, since=starts)
+    unit = distribution.variance / 4.0**strategy.facts.lattice_bits
+    faster = strategy._decayed_variance(part.factor, stops)
+    if faster is not None:
+        return np.asarray(faster * unit)
+    # Each released number was rounded, and two of them enter each step's own number.
+    rounded = 2 * strategy.facts.rounding_variance / (1 - part.factor**2)
+    long = strategy.horizon is None or strategy.horizon > LARGEST_DECAYED
+    by_step = [_summed_decay(strategy, part.factor, stop) for stop in stops.tolist() if long]
+    if long and None not in by_step:
+        return np.asarray(np.array(by_step, np.float64) * unit + rounded)
+    if long:
+        raise InvalidInputError(
+            f"errors of decayed sums of {strategy!r} can be computed up to a horizon of "
+            f"{LARGEST_DECAYED:,} steps: use BandedRoot or Independent"
+        )
+    variances = _decayed_variances(strategy, part.factor)
+    return np.asarray(variances[stops - 1] * unit + rounded)
+
+
+def _summed_decay(strategy: StreamStrategy, factor: float, stop: int) -> float | None:
+    """Return the variance of a decayed sum, as a weighted sum of totals, in a node's.
+
+    None: the strategy knows no fast way.
+    """
+    # Steps so long ago that their weight is below e^-40 are left out.
+    count = min(stop, math.ceil(-40 / math.log(factor)))
+    weights = factor ** np.arange(count - 1, -1, -1.0)
+    weights[:-1] -= weights[1:]
+    return strategy._summed_variance(np.arange(stop - count + 1, stop + 1), weights)
+
+
+def _decayed_variances(strategy: StreamStrategy, factor: float) -> Floats:
+    """Return the variances of sums with the weight factor^age at all steps, in a node's."""
+    # The covariance of two totals follows from the variances of both and of their difference.
+    assert strategy.horizon is not None
+    last = strategy.horizon
+    starts, stops = np.tril_indices(last + 1)[::-1]
+    of_windows = np.zeros((last + 1, last + 1))
+    inner = starts < stops
+    of_windows[starts[inner], stops[inner]] = strategy.variance(stops[inner], since=starts[inner])
+    of_windows += np.triu(of_windows, 1).T
+    of_totals = of_windows[0]
+    covariances = (of_totals[:, None] + of_totals[None, :] - of_windows) / 2
+    covariances = np.diff(np.diff(covariances, axis=0), axis=1)
+    variances = np.empty(last)
+    carried = np.zeros(last)  # covariances of the decayed sum with each step's number
+    variance = 0.0
+    for at, own in enumerate(covariances):
+        variance = factor**2 * variance + 2 * factor * carried[at] + own[at]
+        carried = factor * carried + own
+        variances[at] = variance
+    return variances
+
+
+def recent_steps(strategy: StreamStrategy, last: int) -> Integers:
+    """Return the steps over which the errors of a workload are compared: all, or some of many."""
+    cheap = strategy._decayed_variance(0.5, np.ones(1, np.int64)) is not None
+    if last <= (_ALL_CHEAP_STEPS if cheap else _ALL_STEPS):
+        return np.arange(1, last + 1)
+    return np.unique(np.linspace(1, last, _SOME_STEPS).astype(np.int64))
+
+
+def recent_variance(
+    strategy: StreamStrategy,
+    distribution: NoiseDistribution,
+    parts: Sequence[Part],
+    metric: Metric,
+    last: int,
+) -> float:
+    """Return the mean or the largest variance of a workload in the first ``last`` steps.
+
+    The mean is weighted by the shares of the parts. On long streams it is that of some steps.
+    """
+    steps = recent_steps(strategy, last)
+    of_parts = [recent_variances(strategy, distribution, part, steps) for part in parts]
+    if metric == "max":
+        return max(float(variances.max()) for variances in of_parts)
+    shares = [part.share for part in parts]
+    means = [float(variances.mean()) for variances in of_parts]
+    return sum(s * mean for s, mean in zip(shares, means, strict=True)) / sum(shares)
 
 
 def released_variance(

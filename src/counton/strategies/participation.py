@@ -201,7 +201,7 @@ class Structure(NamedTuple):
     falling_series: Integers | None = None
     change_bound: Callable[[], int] | None = None
     largest_sum: Callable[[Norm, Schedule], int] | None = None
-    aligned: Callable[[], bool] = lambda: True
+    aligned: Callable[[], bool] = lambda: False
 
 
 def tree_structure(
@@ -249,7 +249,7 @@ def tree_structure(
             )
             yield np.where(read, nodes, -1)
 
-    return Structure(divisions, nodes_by_level)
+    return Structure(divisions, nodes_by_level, aligned=lambda: True)
 
 
 class _StepNodes(Hashable, Protocol):
@@ -275,6 +275,7 @@ def sensitivities(
     ``2**-lattice_bits`` (1-norm) or their squares.
 
     Args:
+        strategy: strategy of the stream.
         steps: the most steps of the unit; by default 1, or with ``every`` the whole schedule.
         separation: the least distance of any two of these steps.
         every: the distance in a fixed schedule. With steps=3 and every=7, the unit counts in some
@@ -330,6 +331,7 @@ def sensitivity(
     value.
 
     Args:
+        strategy: strategy of the stream.
         p: 1 or 2.
         steps, separation, every: as in `sensitivities`.
 
@@ -476,6 +478,22 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
             l2_squared = single.l2_squared * changes**2
     saved[pattern] = _either_bounds(l1, l2_squared)
     return saved[pattern]
+
+
+def columns_are_aligned(strategy: _StepNodes) -> bool:
+    """Return whether the columns are aligned (`Structure.aligned`); False if the horizon is long.
+
+    >>> from counton.strategies import Binary, Factorisation
+    >>> columns_are_aligned(Binary(31)), columns_are_aligned(Factorisation([[1, 0], [-0.5, 1]]))
+    (True, False)
+    """
+    if strategy.horizon is None or strategy.horizon > _MOST_WRITTEN_OUT:
+        return False
+    products = _gram(strategy)
+    return not (products < 0).any() and all(
+        (products[:q, q + 1 :] <= products[:q, q, None] + products[None, q, q + 1 :]).all()
+        for q in range(1, len(products) - 1)
+    )
 
 
 def _sensitivity_of_runs(strategy: _StepNodes, norm: Norm, pattern: Runs) -> int:

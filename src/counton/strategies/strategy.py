@@ -133,7 +133,12 @@ class NodeNoise(Protocol):
         ...
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Return the noise of nodes of a level: int64, shape ``(len(nodes), *self.shape)``."""
+        """Return the noise of nodes of a level: int64, shape ``(len(nodes), *self.shape)``.
+
+        Args:
+            level: level of the nodes, from 0.
+            nodes: consecutive indices of nodes, from 0.
+        """
         ...
 
 
@@ -272,19 +277,34 @@ class StreamStrategy(Strategy):
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[StreamStrategy]:
-        """Return instances that serve ``horizon`` steps, for the tests in ``counton.testing``."""
+        """Return instances that serve ``horizon`` steps, for the tests in ``counton.testing``.
+
+        Args:
+            horizon: number of steps that each instance must serve, from 1.
+        """
         return (cls(horizon),)  # type: ignore[call-arg]
 
     # ------------------------------------------------------------------- C, and how long it is
 
     @abstractmethod
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters: column ``step`` of C."""
+        """Return the nodes that the count of ``step`` enters: column ``step`` of C.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float | None:
         """Return the variance of a weighted sum of totals, in units of one node's.
 
         None: there is no faster way than by the rows of B.
+        """
+        return None
+
+    def _decayed_variance(self, factor: float, steps: Integers) -> Floats | None:
+        """Return the variances of sums with the weight factor^age, in units of one node's.
+
+        None: there is no faster way than by the variances of all windows.
         """
         return None
 
@@ -313,13 +333,17 @@ class StreamStrategy(Strategy):
     @property
     def structure(self) -> participation.Structure:
         """Facts about all columns of C, for the sensitivity to units in several steps."""
-        return participation.Structure()
+        return participation.Structure(aligned=lambda: participation.columns_are_aligned(self))
 
     # ------------------------------------------------------------------------ B, and how wide
 
     @abstractmethod
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes whose noise is in the release at ``step``: row ``step`` of B."""
+        """Return the nodes whose noise is in the release at ``step``: row ``step`` of B.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
 
     def _float_rows(self, steps: int) -> tuple[list[tuple[int, int]], Floats]:
         """Return the nodes of the first ``steps`` rows of B, and these rows in float64.
@@ -362,6 +386,7 @@ class StreamStrategy(Strategy):
         """Return the exact mean or maximum of variances, in units of one node's noise variance.
 
         Args:
+            metric: "mean" over all steps, or "max" for the largest.
             of: "totals" for the releases, "windows" for the counts of single steps; equal if these
                 are the releases.
 
@@ -391,6 +416,14 @@ class StreamStrategy(Strategy):
 
         int64, shape ``(len(steps), *field.shape)``, in units of ``2**-fraction_bits``. It does not
         depend on the window in which it is computed.
+
+        Args:
+            field: source of the noise of nodes; its shape is that of the exact numbers of one step.
+            steps: consecutive steps, from 1 on.
+
+        Raises:
+            InvalidInputError: steps that are not a range of consecutive steps.
+            HorizonExceededError: a step beyond the horizon.
         """
         if type(self)._reader is not StreamStrategy._reader:
             return self._reader(field).noise(steps)
@@ -477,6 +510,10 @@ class EndlessStrategy(StreamStrategy):
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
         """Return the nodes that the count enters, with noise in some release up to ``last``.
 
+        Args:
+            step: step of the stream, from 1.
+            last: the last release that is considered. Default: all releases of the stream.
+
         Raises:
             InvalidInputError: the count enters infinitely many nodes, and ``last`` is not given.
         """
@@ -502,10 +539,23 @@ class EndlessStrategy(StreamStrategy):
         since: Steps | None = None,
         distribution: NoiseDistribution | None = None,
     ) -> NDArray[np.float64]:
-        """Return the variances of totals, or of the counts of the steps since + 1 .. step."""
+        """Return the variances of totals, or of the counts of the steps since + 1 .. step.
+
+        Args:
+            steps: one step or an array of steps, from 1 on.
+            since: steps from 0 on, broadcast with ``steps``, after which each sum begins. Default:
+                the variance of the releases themselves.
+            distribution: noise distribution of level 0, for variances in squared data units.
+                Default: variances relative to that of level 0.
+        """
 
     def mean_variance(self, steps: int, distribution: NoiseDistribution | None = None) -> float:
         """Return the mean of the variances of the first ``steps`` releases.
+
+        Args:
+            steps: number of releases, from 1.
+            distribution: noise distribution of level 0, for variances in squared data units.
+                Default: variances relative to that of level 0.
 
         Raises:
             InvalidInputError: more than 2^22 steps, whose variances would be computed one by one.
@@ -513,7 +563,16 @@ class EndlessStrategy(StreamStrategy):
         return float(self._first_variances(steps, distribution).mean())
 
     def largest_variance(self, steps: int, distribution: NoiseDistribution | None = None) -> float:
-        """Return the largest of the variances of the first ``steps`` releases."""
+        """Return the largest of the variances of the first ``steps`` releases.
+
+        Args:
+            steps: number of releases, from 1.
+            distribution: noise distribution of level 0, for variances in squared data units.
+                Default: variances relative to that of level 0.
+
+        Raises:
+            InvalidInputError: more than 2^22 steps, whose variances would be computed one by one.
+        """
         return float(self._first_variances(steps, distribution).max())
 
     def _first_variances(self, steps: int, distribution: NoiseDistribution | None) -> Floats:
@@ -589,6 +648,10 @@ def more_steps(strategy: StreamStrategy) -> str:
 
 def check_step(strategy: StreamStrategy, step: int) -> int:
     """Return ``step`` as an integer, if it is a step of the strategy's stream.
+
+    Args:
+        strategy: strategy of the stream.
+        step: the number to check.
 
     Raises:
         InvalidInputError: not an integer, or below 1.
@@ -833,11 +896,19 @@ class TableStrategy(Strategy):
 
     @abstractmethod
     def largest_column(self, norm: Norm) -> int:
-        """Return the largest norm (2: squared) of a column, exactly."""
+        """Return the largest norm of a column, exactly.
+
+        Args:
+            norm: 1 for the 1-norm, 2 for the squared 2-norm.
+        """
 
     @abstractmethod
     def largest_move(self, norm: Norm) -> int:
-        """Return a bound on the norm (2: squared) of a move of one unit to another cell."""
+        """Return a bound on the norm of a move of one unit to another cell.
+
+        Args:
+            norm: 1 for the 1-norm, 2 for the squared 2-norm.
+        """
 
     def l1_sensitivity(self) -> int:
         """Return the largest 1-norm of a column, exactly."""
@@ -925,6 +996,10 @@ def built_from(kind: type[_Strategy], description: Mapping[str, Any]) -> _Strate
 
     By ``_from_description``, if `to_dict` holds more than the constructor's arguments.
 
+    Args:
+        kind: the class that is built.
+        description: JSON values that ``to_dict`` returned.
+
     Raises:
         InvalidInputError: missing, unknown or wrong parameters, or a digest that differs.
     """
@@ -953,7 +1028,16 @@ def built_from(kind: type[_Strategy], description: Mapping[str, Any]) -> _Strate
 
 
 def saved_strategy_name(description: Any, known_names: Sequence[str], where: str = "") -> str:
-    """Return the name of a strategy in its ``to_dict``, if ``known_names`` has it."""
+    """Return the name of a strategy in its ``to_dict``, if ``known_names`` has it.
+
+    Args:
+        description: JSON values that ``to_dict`` returned, or the name alone.
+        known_names: names of classes that may be built.
+        where: words for the error message after "known", such as " for lines".
+
+    Raises:
+        InvalidInputError: no name, or an unknown one.
+    """
     kind = description.get("strategy") if isinstance(description, Mapping) else description
     if isinstance(kind, str) and kind in known_names:
         return kind
@@ -964,6 +1048,10 @@ def saved_strategy_name(description: Any, known_names: Sequence[str], where: str
 
 def exported_classes(package: ModuleType, base: type[_Base]) -> tuple[type[_Base], ...]:
     """Return classes that a package exports and that derive from ``base``, sorted by name.
+
+    Args:
+        package: a package with ``__all__``. Names whose module is not installed are left out.
+        base: the class from which they derive; abstract classes are left out.
 
     >>> import counton.strategies
     >>> [cls.__name__ for cls in exported_classes(counton.strategies, StreamStrategy)][:2]

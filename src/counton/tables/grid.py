@@ -102,6 +102,9 @@ class Grid(TableStrategy):
     def from_dict(cls, description: Mapping[str, Any]) -> Self:
         """Rebuild the grid from `to_dict`.
 
+        Args:
+            description: JSON values that ``to_dict`` returned.
+
         Raises:
             InvalidInputError: not a grid, or an axis that is not a strategy for lines of counton.
         """
@@ -126,7 +129,8 @@ class Grid(TableStrategy):
     def largest_move(self, norm: Norm) -> int:
         """Return a bound on the change of measurements if one unit moves to another cell.
 
-        It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2).
+        Args:
+            norm: 1 for the 1-norm, 2 for the squared 2-norm.
         """
         # The triangle inequality for norm 1. The squared 2-norm is at most 2 (largest squared norm
         # - least inner product) of columns. The least inner product of the product matrix is one
@@ -143,7 +147,11 @@ class Grid(TableStrategy):
         return 2 * (squared - min(least, 0))
 
     def measure(self, counts: Integers) -> Integers:
-        """Return the exact measurements: each axis of cells becomes one of measurements."""
+        """Return the exact measurements: each axis of cells becomes one of measurements.
+
+        Args:
+            counts: exact counts of cells: int64, one axis for each axis of the grid.
+        """
         measured = counts
         for number, axis in enumerate(self.axes):
             along = np.moveaxis(measured, number, 0)
@@ -151,7 +159,11 @@ class Grid(TableStrategy):
         return measured
 
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return unbiased estimates of cells: each axis of measurements becomes one of cells."""
+        """Return unbiased estimates of cells: each axis of measurements becomes one of cells.
+
+        Args:
+            measured: noisy measurements: one axis for each axis of the grid.
+        """
         cells = measured
         for number, axis in enumerate(self.axes):
             cells = np.moveaxis(axis.estimate(np.moveaxis(cells, number, 0)), 0, number)
@@ -161,6 +173,13 @@ class Grid(TableStrategy):
         """Return the variance of sums over boxes of cells, in units of one draw's variance.
 
         Box j has the cells low[i, j] .. high[i, j] - 1 of axis i.
+
+        Args:
+            low: first cell of each box on each axis, shape (axes, boxes).
+            high: the cell after the last one, in the same shape.
+
+        Returns:
+            Shape (boxes,).
         """
         variance = math.prod(axis.variance(low[i], high[i]) for i, axis in enumerate(self.axes))
         return np.where((high > low).all(axis=0), variance, 0.0)  # an empty box: exactly 0
@@ -181,6 +200,10 @@ class Grid(TableStrategy):
         """Return the weights of measurements in the sum over each box, which decide its noise.
 
         Box j has the cells low[i, j] .. high[i, j] - 1 of axis i.
+
+        Args:
+            low: first cell of each box on each axis, shape (axes, boxes).
+            high: the cell after the last one, in the same shape.
 
         Returns:
             The different sets of weights, and for each box the index of its set. A set has pairs
@@ -223,6 +246,10 @@ class Grid(TableStrategy):
         """Return the weight of each measurement in the sum over one box; None: they are too many.
 
         The box has the cells low[i] .. high[i] - 1 of axis i.
+
+        Args:
+            low: first cell of the box on each axis, shape (axes,).
+            high: the cell after the last one, in the same shape.
         """
         product = np.ones(1)
         for axis, first, last in zip(self.axes, low.tolist(), high.tolist(), strict=True):
@@ -236,6 +263,9 @@ class Grid(TableStrategy):
         """Return the summed variance of all queries, each of which combines one of each axis.
 
         The unit is the variance of one draw of noise.
+
+        Args:
+            workloads: one for each axis, over its cells.
         """
         return math.prod(
             workload.total(axis) for workload, axis in zip(workloads, self.axes, strict=True)

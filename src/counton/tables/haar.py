@@ -75,6 +75,10 @@ class Haar(WeightedTree):
         Source: Dharangutte, Gao, Gong and Wang, "Differentially Private Range Queries with
         Correlated Input Perturbation", Definition 3.2.
 
+        Args:
+            cells: number of cells of the line, from 1.
+            bits: the most binary digits of a weight.
+
         >>> strategy = Haar.cascade(1024)
         >>> round(strategy.squared_sensitivity() / strategy.weights[0] ** 2 * 3, 10)
         13.0
@@ -93,6 +97,9 @@ class Haar(WeightedTree):
 
         Source: Xiao, Wang and Gehrke, "Differential privacy via wavelet transforms" (2010), section
         IV.
+
+        Args:
+            cells: number of cells of the line, from 1.
         """
         # There a coefficient, half the difference of the means of two subtrees, has noise in
         # inverse proportion to the number of cells below it. In sums instead of means all
@@ -104,8 +111,10 @@ class Haar(WeightedTree):
     def best(cls, workload: Workload, norm: Norm, bits: int = LATTICE_BITS) -> Self:
         """Return the weights of least total error over a workload, by a closed formula.
 
-        Noise is Laplace (``norm`` 1) or Gaussian (``norm`` 2). Weights are rounded to multiples of
-        2^-bits of the largest.
+        Args:
+            workload: the queries whose summed variance counts.
+            norm: 1 for Laplace noise, 2 for Gaussian noise.
+            bits: weights are rounded to multiples of 2^-bits of the largest.
         """
         # With E_h the error of the workload at height h for weight 1, the error is sum E_h / w_h^2
         # times (sum w_h^p)^(2/p): least at w_h proportional to E_h^(1/(p+2)), for p = 2 (Gaussian)
@@ -169,13 +178,15 @@ class Haar(WeightedTree):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return estimates of the cells: shape (measurements, ...) to (cells, ...)."""
         return self.run_cascade(lambda rows: measured[rows.start : rows.stop], measured.shape[1:])
 
     def run_cascade(self, read: Any, shape: tuple[int, ...] = ()) -> Floats:
         """Return estimates of the cells, shape (cells, *shape), from the root down.
 
-        ``read(rows)`` returns a range of noisy measurements: shape (len(rows), *shape).
+        Args:
+            read: function from a range of rows to their noisy measurements, shape (len(rows),
+                *shape).
+            shape: shape of one measurement. Default: a single number.
         """
         # Memory is that of the result and of one array of half its size.
         nodes = np.asarray(read(range(1)), dtype=np.float64) / self.weights[0]
@@ -198,7 +209,11 @@ class Haar(WeightedTree):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return the largest 1-norm or squared 2-norm of the change if a unit moves."""
+        """Return the largest 1-norm or squared 2-norm of the change if a unit moves.
+
+        Args:
+            norm: 1 for the 1-norm, 2 for the squared 2-norm.
+        """
         # Columns of two leaves differ in all ancestors below their common one, and by twice the
         # weight in the common one. For `cascade` the squared norm is 2 (height + 1) / 3.
         most = 0

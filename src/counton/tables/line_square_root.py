@@ -46,7 +46,11 @@ class SquareRoot(LineStrategy):
 
     @override
     def measure(self, counts: Integers) -> Integers:
-        """Return the exact measurements C x modulo 2^64: int64, in the shape of ``counts``."""
+        """Return the exact measurements C x modulo 2^64: int64, in the shape of ``counts``.
+
+        Args:
+            counts: exact counts of cells, int64, shape (cells, ...).
+        """
         numerators = self.strategy.root.numerators
         lines = counts.reshape(self.cells, -1).T
         measured = [convolve_modulo(numerators, line, self.cells) for line in lines]
@@ -54,7 +58,11 @@ class SquareRoot(LineStrategy):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return the estimates C^-1 y from noisy measurements y, in their shape."""
+        """Return the estimates C^-1 y from noisy measurements y, in their shape.
+
+        Args:
+            measured: noisy measurements, shape (measurements, ...).
+        """
         inverse = reciprocal(self.strategy.root.numerators.astype(np.float64), self.cells)
         lines = measured.reshape(self.cells, -1).T.astype(np.float64)
         cells = [convolve(inverse, line, self.cells) for line in lines]
@@ -135,7 +143,6 @@ class SquareRoot(LineStrategy):
 
     @override
     def functional_variance(self, weights: Floats) -> float:
-        """Return the summed variance of queries with these weights: shape (queries, cells)."""
         from scipy.signal import fftconvolve
 
         totals = weights - np.concatenate([weights[:, 1:], np.zeros((len(weights), 1))], axis=1)

@@ -92,6 +92,9 @@ class Nodes(WeightedTree):
     def independent(cls, cells: int) -> Self:
         """Return the strategy that measures each cell, and nothing else.
 
+        Args:
+            cells: number of cells of the line, from 1.
+
         >>> Nodes.independent(10).ranges_variance()
         220.0
         """
@@ -99,22 +102,36 @@ class Nodes(WeightedTree):
 
     @classmethod
     def binary(cls, cells: int) -> Self:
-        """Return the binary tree with all nodes measured at equal weight (Hay and others, 2010)."""
+        """Return the binary tree with all nodes measured at equal weight (Hay and others, 2010).
+
+        Args:
+            cells: number of cells of the line, from 1.
+        """
         radices = binary_radices(check_integer("cells", cells, 1, LARGEST_CELLS))
         return cls(cells, radices, (1,) * (len(radices) + 1), "binary")
 
     @classmethod
     def best(cls, workload: Workload, norm: Norm, bits: int = LATTICE_BITS) -> Self:
-        """Return the strategy of least total error over ``workload`` that a search finds."""
+        """Return the strategy of least total error over ``workload`` that a search finds.
+
+        Args:
+            workload: the queries whose summed variance counts.
+            norm: 1 for Laplace noise, 2 for Gaussian noise.
+            bits: weights are rounded to multiples of 2^-bits of the largest.
+        """
         return cls.with_weights(workload, *best_branching(workload, norm), bits)
 
     @classmethod
     def with_weights(
         cls, workload: Workload, radices: Sequence[int], weights: Floats, bits: int = LATTICE_BITS
     ) -> Self:
-        """Return the strategy with real weights, rounded to multiples of 2^-bits of the largest.
+        """Return the strategy with real weights, rounded to a grid.
 
-        ``radices`` begin with the lowest level, ``weights`` with the leaves.
+        Args:
+            workload: its number of cells is that of the line.
+            radices: number of children of a node for each level, lowest level first.
+            weights: weight of the nodes of each level, leaves first, 0 or more.
+            bits: weights are rounded to multiples of 2^-bits of the largest.
         """
         return cls(workload.cells, radices, on_lattice(weights, bits))
 
@@ -156,7 +173,11 @@ class Nodes(WeightedTree):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return least-squares estimates: shape (measurements, ...) to (cells, ...)."""
+        """Return least-squares estimates: shape (measurements, ...) to (cells, ...).
+
+        Args:
+            measured: noisy measurements, shape (measurements, ...).
+        """
         # Upwards, each node is estimated from its own measurement and those below it. Lists have an
         # array for each level, leaves first: these estimates, the sums of the children's estimates,
         # and the variances of both.
@@ -188,7 +209,6 @@ class Nodes(WeightedTree):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return a bound on the 1-norm or squared 2-norm of the change if a unit moves."""
         return 2 * max(sum(int(weight**norm) for weight in self.weights[:-1]), 1)
 
     @property

@@ -62,6 +62,10 @@ def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     beyond, where fewer iterations are made. C is scaled to columns of norm up to 2^b, and its
     entries are rounded to integers; b is ``bits``, at most 16.
 
+    Args:
+        workload: the queries whose summed variance counts.
+        bits: binary digits of the norm of a column; 16 if it is larger.
+
     Raises:
         InvalidInputError: more than 4096 cells.
 
@@ -84,6 +88,10 @@ def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     """Return a strategy of very small total squared error over a workload with Laplace noise.
 
     C is scaled to columns of 1-norm up to 2^bits, and its entries are rounded to integers.
+
+    Args:
+        workload: the queries whose summed variance counts.
+        bits: binary digits of the 1-norm of a column.
 
     Raises:
         InvalidInputError: more than 1024 cells.
@@ -121,6 +129,9 @@ def gaussian_bound(workload: Workload) -> float:
     """Return a proven lower bound on the error of every strategy with Gaussian noise.
 
     The error is the squared sensitivity times the summed variance of all queries.
+
+    Args:
+        workload: queries over up to 4096 cells.
 
     Raises:
         InvalidInputError: more than 4096 cells.

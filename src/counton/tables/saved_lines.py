@@ -16,6 +16,9 @@ SAVED_NAMES = ("Dense", "Haar", "Hats", "Nodes", "SquareRoot")
 def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
     """Rebuild a strategy for a line of cells from its ``to_dict``; only its module is imported.
 
+    Args:
+        description: JSON values that ``to_dict`` returned.
+
     Raises:
         InvalidInputError: an unknown class, or missing or wrong parameters.
 

@@ -146,6 +146,9 @@ class Tree:
     def level(self, name: str) -> int:
         """Return the number of the level with this name; the total has number 0.
 
+        Args:
+            name: name of the level: a column of the domain, or that of the total.
+
         Raises:
             InvalidInputError: an unknown level.
         """
@@ -156,7 +159,12 @@ class Tree:
         return self.levels.index(name)
 
     def path(self, level: int, node: int) -> Path:
-        """Return the labels on the way from the root to a node; the root has the path ()."""
+        """Return the labels on the way from the root to a node; the root has the path ().
+
+        Args:
+            level: number of the node's level; 0 for the root.
+            node: index of the node in its level, from 0.
+        """
         parts: list[Hashable] = []
         for depth in range(level, 0, -1):
             parts.extend(self.labels[depth - 1][node : node + 1].tolist())
@@ -178,7 +186,9 @@ class Tree:
     def find(self, path: Any) -> tuple[int, int]:
         """Return the level of the node at ``path``, and its index there.
 
-        A label outside a tuple or list is a path of length 1.
+        Args:
+            path: labels from the coarsest level on, as a tuple or list; () for the root. A label
+                outside a tuple or list is a path of length 1.
 
         Raises:
             InvalidInputError: an unknown node.
@@ -218,6 +228,9 @@ class Tree:
     def from_dict(cls, description: Mapping[str, Any]) -> Tree:
         """Rebuild the tree from `to_dict`.
 
+        Args:
+            description: JSON values that ``to_dict`` returned.
+
         Raises:
             InvalidInputError: a part is missing, or parts do not fit together.
         """
@@ -250,6 +263,9 @@ class Tree:
 
         Columns are named like levels, coarsest first. Nodes are in the order in which they were
         declared.
+
+        Args:
+            level: number of the level, 0 for the total.
         """
         columns: dict[str, NDArray[Any]] = {}
         node = self.order[level]

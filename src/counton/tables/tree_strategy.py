@@ -163,6 +163,10 @@ class TreeStrategy(TableStrategy):
     def from_dict(cls, description: Mapping[str, Any], tree: Tree) -> Self:
         """Rebuild the strategy from `to_dict` on an equal tree.
 
+        Args:
+            description: JSON values that ``to_dict`` returned.
+            tree: the tree for which the strategy was made, or an equal one.
+
         Raises:
             InvalidInputError: another tree, a missing part, or weights that differ from the stated
                 ones.
@@ -210,7 +214,8 @@ class TreeStrategy(TableStrategy):
     def largest_move(self, norm: Norm) -> int:
         """Return the largest norm, exactly, of the change if a unit moves to another leaf.
 
-        It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2).
+        Args:
+            norm: 1 for the 1-norm, 2 for the squared 2-norm.
         """
         return max(self._norms[norm][1], 1)
 
@@ -258,7 +263,11 @@ class TreeStrategy(TableStrategy):
         return int(below[0]) + self.total**power, most_moved
 
     def joint_distribution(self, noise_variance: float) -> HierarchyDistribution:
-        """Return the joint distribution of all estimates for a noise variance of measurements."""
+        """Return the joint distribution of all estimates for a noise variance of measurements.
+
+        Args:
+            noise_variance: variance of the noise of one measurement.
+        """
         spread = []
         for weights, children in zip(self.own, self.tree.children, strict=True):
             alpha = np.zeros(len(weights))

@@ -64,18 +64,30 @@ class Workload(ABC):
 
     @abstractmethod
     def total(self, estimator: Estimator) -> float:
-        """Return the summed variance of all queries, in units of a measurement's variance."""
+        """Return the summed variance of all queries, in units of a measurement's variance.
+
+        Args:
+            estimator: a strategy for a line of `cells`, or another source of variances.
+        """
 
     @abstractmethod
     def levels(self, joint_distribution: TreeDistribution) -> Floats:
-        """Return each tree level's part in the summed variance, leaves first: shape (levels,)."""
+        """Return each tree level's part in the summed variance, leaves first: shape (levels,).
+
+        Args:
+            joint_distribution: noise of the estimates of a tree over these cells.
+        """
 
     @abstractmethod
     def gram(self) -> Floats:
         """Return W^T W, where W has a row for each query, for up to 4096 cells."""
 
     def gram_times(self, rows: Floats) -> Floats:
-        """Return ``rows @ gram()``, shape (rows, cells), which may need no `gram`."""
+        """Return ``rows @ gram()``, shape (rows, cells), which may need no `gram`.
+
+        Args:
+            rows: float64, shape (rows, cells).
+        """
         return np.asarray(rows @ self._gram)
 
     def gram_diagonal(self) -> Floats:
@@ -247,6 +259,10 @@ NAMED: dict[str, type[NamedWorkload]] = {kind.name: kind for kind in (AllRanges,
 
 def workload(kind: str | Workload | ArrayLike, cells: int) -> Workload:
     """Return the workload with this name over ``cells`` cells, or of a matrix of queries.
+
+    Args:
+        kind: "ranges", "prefixes", a workload, or a matrix of shape (queries, cells).
+        cells: number of cells of the line.
 
     Raises:
         InvalidInputError: an unknown name, or a matrix over another number of cells.

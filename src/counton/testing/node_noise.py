@@ -29,7 +29,15 @@ class HashedNoise:
         self.seed = seed
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Return the noise of consecutive nodes of one level: int64, ``(len(nodes), *shape)``."""
+        """Return the noise of consecutive nodes of one level: int64, ``(len(nodes), *shape)``.
+
+        Args:
+            level: level of the nodes, from 0 to 255.
+            nodes: consecutive indices of nodes, from 0.
+
+        Raises:
+            ValueError: another level, or nodes that are not consecutive.
+        """
         if nodes.step != 1 or nodes.start < 0 or not 0 <= level < 256:
             raise ValueError(
                 f"{nodes} of level {level} are no nodes with noise: give consecutive nodes from 0 "
@@ -38,7 +46,15 @@ class HashedNoise:
         return _values(self.shape, self.spread, self.seed, level, nodes).copy()
 
     def at(self, level: int, node: int) -> NDArray[np.int64]:
-        """Return the noise of one node."""
+        """Return the noise of one node.
+
+        Args:
+            level: level of the node, from 0 to 255.
+            node: index of the node, from 0.
+
+        Returns:
+            int64, of the shape of the source.
+        """
         return self.run(level, range(node, node + 1)).reshape(self.shape)
 
 
@@ -68,7 +84,15 @@ class ShiftedNoise:
         return self._table.shape
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Return the shifted noise of consecutive nodes of a level."""
+        """Return the shifted noise of consecutive nodes of a level.
+
+        Args:
+            level: level of the nodes, one that the other source has.
+            nodes: consecutive indices of nodes, from 0.
+
+        Returns:
+            int64, shape ``(len(nodes), *shape)``.
+        """
         values = self._table.run(level, nodes).copy()
         flat = values.reshape(len(nodes), math.prod(self.shape))
         of_level = self._by_level.get(level, {})

@@ -107,6 +107,15 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
     1.25 times the true value. This must hold for runs too, if C has no negative entry and
     ``structure.aligned()`` returns True.
 
+    Args:
+        strategy: a strategy with a horizon.
+        changes: the most alternating changes in one pattern.
+
+    Raises:
+        PropertyViolationError: a stated sensitivity is too small or far too large, or
+            ``structure.aligned()`` is wrong.
+        InvalidInputError: the strategy has no horizon.
+
     >>> from counton.strategies import Binary
     >>> check_pattern_sensitivity(Binary(12))
     """

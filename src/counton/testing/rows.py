@@ -64,7 +64,15 @@ def names_subject(check: Callable[_Arguments, None]) -> Callable[_Arguments, Non
 
 
 def require(holds: bool | np.bool_, complaint: str) -> None:
-    """Raise ``PropertyViolationError`` unless ``holds``."""
+    """Raise ``PropertyViolationError`` unless ``holds``.
+
+    Args:
+        holds: whether the property holds.
+        complaint: the message of the error: what is wrong, and where.
+
+    Raises:
+        PropertyViolationError: ``holds`` is false.
+    """
     if not holds:
         raise PropertyViolationError(complaint)
 

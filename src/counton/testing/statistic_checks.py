@@ -46,6 +46,7 @@ def check_statistic(
 
     Args:
         statistic: with at most 4096 cells, if they are computed on demand.
+        batches: the events of each step, first step first.
         unit_of: the unit of an event; None: each event is one.
 
     Raises:

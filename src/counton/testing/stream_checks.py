@@ -84,6 +84,15 @@ DISTRIBUTIONS: tuple[NoiseDistribution, ...] = (
 def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
     """Check that a strategy for streams has all properties.
 
+    Args:
+        strategy: the strategy to check.
+        steps: number of first steps to check. Default: the horizon. A strategy without one needs
+            it.
+
+    Raises:
+        PropertyViolationError: a property does not hold; the message says which, and where.
+        InvalidInputError: the strategy has no horizon, and ``steps`` is not given.
+
     >>> from counton.strategies import Binary
     >>> check_strategy(Binary(12))
     """
@@ -115,6 +124,12 @@ def check_parameters(strategy: StreamStrategy) -> None:
 
     ``parameters`` must not change in JSON either, because noise is derived from them. Attributes,
     matrices and noise must be equal, and ``sources`` listed in `counton.base.literature`.
+
+    Args:
+        strategy: the strategy to check.
+
+    Raises:
+        PropertyViolationError: the rebuilt strategy differs, or a source is not listed.
 
     >>> from counton.strategies import Binary
     >>> check_parameters(Binary(12))
@@ -172,6 +187,11 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
     For totals A has ones up to the diagonal; for counts of single steps it is the identity. A delay
     shifts the ones down. The entries of C must be multiples of 2^-lattice_bits, and +1 or -1 if
     ``facts.unit_columns``.
+
+    Args:
+        strategy: the strategy to check.
+        steps: number of first steps to check. Default: the horizon. A strategy without one needs
+            it.
 
     Raises:
         PropertyViolationError: an entry of B C differs, or ``unit_columns`` or ``lattice_bits`` is
@@ -246,6 +266,14 @@ def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
     A node's noise hides all steps whose counts enter it, so it must not be in a release before the
     last of these. Matrices and computed noise, with rounding, are checked.
 
+    Args:
+        strategy: the strategy to check.
+        steps: number of first steps to check. Default: the horizon. A strategy without one needs
+            it.
+
+    Raises:
+        PropertyViolationError: a release has noise of a node that a later step enters.
+
     >>> from counton.strategies import Binary
     >>> check_causal(Binary(12))
     """
@@ -276,8 +304,17 @@ def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 @names_subject
 def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that stated sensitivities are the largest norms of a column of C, or at most 1.25 times
-    a (squared) one.
+    """Check that stated sensitivities are the largest norms of a column of C.
+
+    Unless ``facts.attained``, a 1-norm or a squared 2-norm may be up to 1.25 times as large.
+
+    Args:
+        strategy: the strategy to check.
+        steps: number of first steps to check. Default: the horizon. A strategy without one needs
+            it.
+
+    Raises:
+        PropertyViolationError: a stated sensitivity is too small or too large.
 
     >>> from counton.strategies import Binary
     >>> check_sensitivity(Binary(12))
@@ -311,6 +348,13 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
     Each weight is divided by the scale of its node's noise for the 1-norm, its square by the
     variance for the squared 2-norm, relative to the calibrated noise, of several widths. Units that
     count in several steps are tried in some sets of steps, unless they are refused.
+
+    Args:
+        strategy: a strategy without a horizon.
+        steps: number of first steps to check. It must be given.
+
+    Raises:
+        PropertyViolationError: a column exceeds the stated sensitivity.
 
     >>> from counton.strategies import Expiring
     >>> check_endless_sensitivity(Expiring(1), 20)
@@ -388,6 +432,15 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     above 16 only some sets are tried, and stated values may be larger. Up to ``separation``, steps
     at least and exactly so far apart are tried.
 
+    Args:
+        strategy: a strategy with a horizon.
+        steps: the most steps of one unit that are tried.
+        separation: the largest distance of steps that is tried.
+
+    Raises:
+        PropertyViolationError: a stated sensitivity is too small or far too large.
+        InvalidInputError: the strategy has no horizon.
+
     >>> from counton.strategies import Binary
     >>> check_participation(Binary(12))
     """
@@ -459,8 +512,17 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
 
 @names_subject
 def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check each release's ``variance``: over all nodes, the squared weight times the noise
-    variance.
+    """Check that each release's ``variance`` agrees with ``row``.
+
+    It must be the sum, over all nodes, of the squared weight times the noise variance.
+
+    Args:
+        strategy: the strategy to check.
+        steps: number of first steps to check. Default: the horizon. A strategy without one needs
+            it.
+
+    Raises:
+        PropertyViolationError: a variance differs, or depends on the order of steps.
 
     >>> from counton.strategies import Binary
     >>> check_variance(Binary(12))
@@ -486,8 +548,18 @@ def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
 def check_noise_is_rows(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Check that ``noise`` is the sum of nodes' noise weighted by ``row``; with fractions to
-    `window_rounding`.
+    """Check that ``noise`` is the sum of nodes' noise weighted by ``row``.
+
+    With fractions it may differ by up to `window_rounding`.
+
+    Args:
+        strategy: the strategy to check.
+        steps: number of first steps to check. Default: the horizon. A strategy without one needs
+            it.
+        shape: shape of the noise of one node. Default: a single integer.
+
+    Raises:
+        PropertyViolationError: the noise has another value, shape or type.
 
     >>> from counton.strategies import Binary
     >>> check_noise_is_rows(Binary(12), shape=(2,))
@@ -526,6 +598,15 @@ def check_windows(
 ) -> None:
     """Check that a step's noise is the same in every computed range of steps.
 
+    Args:
+        strategy: the strategy to check.
+        steps: number of first steps to check. Default: the horizon. A strategy without one needs
+            it.
+        shape: shape of the noise of one node. Default: a single integer.
+
+    Raises:
+        PropertyViolationError: the noise of a step depends on the range.
+
     >>> from counton.strategies import Binary
     >>> check_windows(Binary(12), shape=(2,))
     """
@@ -552,6 +633,15 @@ def check_shift(
 
     If the count of step i grows by d, the exact totals from i on grow by d. Shifting nodes' noise
     by -d times column i of C must cancel this to the last bit, and change no other release.
+
+    Args:
+        strategy: the strategy to check.
+        steps: number of first steps to check. Default: the horizon. A strategy without one needs
+            it.
+        shape: shape of the noise of one node. Default: a single integer.
+
+    Raises:
+        PropertyViolationError: a release changes by a wrong amount.
 
     >>> from counton.strategies import Binary
     >>> check_shift(Binary(12), shape=(2,))

@@ -165,7 +165,14 @@ class Sampler(ABC):
 
     @abstractmethod
     def batch(self, step: int) -> Examples:
-        """Return the numbers of the examples in the batch of a step: int64, shape ``(batch,)``."""
+        """Return the numbers of the examples in the batch of a step: int64, shape ``(batch,)``.
+
+        Args:
+            step: number of the step, from 1.
+
+        Raises:
+            InvalidInputError: the sampler has no such step.
+        """
 
     @property
     def chance(self) -> Any:
@@ -223,6 +230,9 @@ class Sampler(ABC):
 
     def check_step(self, step: int) -> int:
         """Return ``step`` as an integer.
+
+        Args:
+            step: number of the step, from 1 to ``steps``.
 
         Raises:
             InvalidInputError: the sampler has no such step.
@@ -440,7 +450,16 @@ class PoissonBatches(_SecretSampler):
 
     @override
     def serve(self, run: str, session: str) -> None:
-        """Bind the sampler to a run; a run that continues from a checkpoint draws new batches."""
+        """Bind the sampler to a run; a run that continues from a checkpoint draws new batches.
+
+        Args:
+            run: of no effect; ``session`` identifies the batches.
+            session: identity of the part of the run, between two checkpoints, that takes the
+                batches.
+
+        Raises:
+            InvalidInputError: another session has taken random batches from this sampler.
+        """
         self._serve_only(session, ", or the same one before it went back to a checkpoint,")
 
     @property
@@ -514,7 +533,15 @@ class SecretPlaces(_SecretSampler):
 
     @override
     def serve(self, run: str, session: str) -> None:
-        """Bind the sampler to a run; a continued run keeps its examples' secret places."""
+        """Bind the sampler to a run; a continued run keeps its examples' secret places.
+
+        Args:
+            run: the identity of the run.
+            session: of no effect; the places are those of the whole run.
+
+        Raises:
+            InvalidInputError: another run has taken random batches from this sampler.
+        """
         self._serve_only(run, "")
 
     @property

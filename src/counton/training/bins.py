@@ -124,6 +124,41 @@ class _Atoms(NamedTuple):
     beyond: float
 
 
+def products_of_places(strategy: TrainingStrategy, places: int) -> Floats | None:
+    """Return the products m_i . m_j of the places' vectors, divided by the squared sensitivity.
+
+    Args:
+        strategy: the strategy.
+        places: number of steps of an epoch.
+
+    Returns:
+        Upper bounds, shape (places, places). None if the bounds of this module do not cover the
+        strategy: its matrix C is not lower-triangular or too large, or its sensitivity is not that
+        of places which are kept.
+    """
+    if strategy.steps > LARGEST_DENSE or places > MOST_PLACES:
+        return None
+    matrix = np.abs(strategy.encoder())
+    if matrix.shape[0] != strategy.steps or np.triu(matrix, 1).any():
+        return None
+    epochs = -(-strategy.steps // places)
+    padded = np.zeros((strategy.steps, epochs * places))
+    padded[:, : strategy.steps] = matrix
+    moved = padded.reshape(strategy.steps, epochs, places).sum(axis=1)
+    products: Floats = moved.T @ moved / strategy.squared_sensitivity() * (1 + SLACK)
+    return None if products.diagonal().max() > (1 + SLACK) * (1 + 2 * SLACK) else products
+
+
+def distances(places: int) -> list[int]:
+    """Return the distances k for which an attacker may be told the place modulo k, ascending.
+
+    >>> distances(24), distances(1)
+    ([1, 2, 3, 6, 12], [])
+    """
+    halves = {-(-places // 2**power) for power in range(places.bit_length())}
+    return sorted(step for step in {1} | halves if step < places)
+
+
 @lru_cache(maxsize=64)
 def place_bounds(strategy: TrainingStrategy, places: int) -> tuple[PlaceBound, ...]:
     """Return bounds on what an attacker learns about the secret place of an example, under a
@@ -142,26 +177,18 @@ def place_bounds(strategy: TrainingStrategy, places: int) -> tuple[PlaceBound, .
     (PlaceBound(places=8, shared=0.0), PlaceBound(places=1, shared=0.0))
     """
     alone = (PlaceBound(1, 0.0),)
-    epochs = strategy.steps / places
-    squared = strategy.squared_sensitivity()
     if is_independent(strategy):
-        return (PlaceBound(places, 0.0), *alone) if places > 1 and epochs <= squared else alone
-    if strategy.steps > LARGEST_DENSE or places > MOST_PLACES:
+        epochs = strategy.steps / places
+        is_amplified = places > 1 and epochs <= strategy.squared_sensitivity()
+        return (PlaceBound(places, 0.0), *alone) if is_amplified else alone
+    gram = products_of_places(strategy, places)
+    if gram is None:
         return alone
-    matrix = np.abs(strategy.encoder())
-    if matrix.shape[0] != strategy.steps or np.triu(matrix, 1).any():
-        return alone
-    whole = -(-strategy.steps // places)
-    padded = np.zeros((strategy.steps, whole * places))
-    padded[:, : strategy.steps] = matrix
-    moved = padded.reshape(strategy.steps, whole, places).sum(axis=1)
-    gram = moved.T @ moved / squared
-    apart = [float(gram.diagonal(lag).max()) * (1 + SLACK) for lag in range(places)]
-    if apart[0] > 1 + 2 * SLACK:  # the sensitivity is not that of places which are kept
-        return alone
+    apart = [float(gram.diagonal(lag).max()) for lag in range(places)]
     bounds = []
-    for step in sorted({-(-places // 2**power) for power in range(places.bit_length())}):
-        if step < places and (shared := max(apart[step::step])) < 1:
+    for step in distances(places):
+        shared = max(apart[step::step])
+        if shared < 1:
             bounds.append(PlaceBound(places // step, shared))
     return (*bounds, *alone)
 
@@ -196,8 +223,8 @@ def place_delta(epsilon: float, bound: PlaceBound, multiplier: float, points: in
 
     atoms = _Atoms(np.ones(1), np.ones(1), 0.0)
     if own_variance > 0:
-        cut = _CUT * _gaussian_delta(epsilon, variance)
-        atoms = _mean_of_many(own_variance, places, points, max(cut, 1e-300))
+        cut = _CUT * gaussian_delta(epsilon, variance)
+        atoms = mean_of_many(own_variance, places, points, max(cut, 1e-300))
     values, masses, over = atoms
     limit = math.exp(epsilon)
     if shared == 0:
@@ -214,7 +241,8 @@ def place_delta(epsilon: float, bound: PlaceBound, multiplier: float, points: in
     return min(1.0, max(float(up @ masses) + over, float(down @ masses)) * (1 + SLACK))
 
 
-def _gaussian_delta(epsilon: float, variance: float) -> float:
+def gaussian_delta(epsilon: float, variance: float) -> float:
+    """Return delta at ``epsilon`` of a normal privacy loss with this variance."""
     from scipy.special import ndtr
 
     width = math.sqrt(variance)
@@ -222,14 +250,14 @@ def _gaussian_delta(epsilon: float, variance: float) -> float:
     return above - math.exp(epsilon) * float(ndtr(-width / 2 - epsilon / width))
 
 
-def _mean_of_many(variance: float, number: int, points: int, cut: float) -> _Atoms:
+def mean_of_many(variance: float, number: int, points: int, cut: float) -> _Atoms:
     """Return a grid distribution that bounds the mean of ``number`` independent log-normals.
 
     Each has mean 1 and this variance of its logarithm. Mass above the grid is cut off if its part
     of the mean is below ``cut``.
     """
     # Built from means of two.
-    doubled = _log_normal(variance, points)
+    doubled = log_normal_atoms(variance, points)
     reached = 1
     total: _Atoms | None = None
     done = 0
@@ -244,7 +272,7 @@ def _mean_of_many(variance: float, number: int, points: int, cut: float) -> _Ato
         doubled = _mean_of_two(doubled, doubled, 0.5, points, cut)
 
 
-def _log_normal(variance: float, points: int) -> _Atoms:
+def log_normal_atoms(variance: float, points: int) -> _Atoms:
     """Return a grid distribution that bounds the log-normal exp(Z - variance / 2), Z of mean 0.
 
     Mass between two points moves to both, so the mean stays and the distribution is wider: a
@@ -299,51 +327,6 @@ def _on_grid(values: Floats, masses: Floats, grid: Floats) -> Floats:
     return np.asarray(placed, np.float64)
 
 
-def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: int) -> float:
-    """Return the noise multiplier if every example has one secret place for all epochs, rounded up.
-
-    It is the standard deviation of one draw of noise divided by the strategy's sensitivity. It
-    never exceeds the multiplier without amplification. `ZCDP` is not amplified, nor are strategies
-    whose matrix C is not lower-triangular.
-
-    Args:
-        guarantee: the guarantee for the whole run; neighbouring datasets differ by one added or
-            removed example.
-        strategy: the correlation of the noise over steps.
-        places: number of steps of an epoch; every example draws one of them.
-
-    Raises:
-        InvalidInputError: as `noise_multiplier`.
-
-    >>> from counton.training.strategies import BandedInverseSquareRoot
-    >>> independent = BandedInverseSquareRoot(64, band=1)
-    >>> guarantee = ApproxDP(1, 1e-5)
-    >>> places_multiplier(guarantee, independent, 64) < noise_multiplier(guarantee, 64) / 3
-    True
-    """
-    widest = noise_multiplier(guarantee, strategy.steps)
-    if not isinstance(guarantee, ApproxDP):
-        return widest
-    epsilon = float_below(guarantee.epsilon)
-    delta = float_below(guarantee.delta)
-    bounds = place_bounds(strategy, places)
-    narrowest, best = _narrowest(epsilon, delta, bounds, widest)
-    if best.places == 1:
-        return widest
-    above = float_above(guarantee.epsilon) + math.log(places)
-    lost = places * beyond(narrowest, strategy.steps, above)
-    lost += math.exp(min(float_above(guarantee.epsilon), 700.0)) * places * 2.0**-64  # of the draw
-    try:
-        delta_rest = delta_left(guarantee, strategy.steps, lost)
-    except InvalidInputError:
-        return widest
-    # A little more noise makes up for what is lost, except where that is nearly half of delta.
-    multiplier = _least_multiplier(epsilon, delta_rest, best, narrowest, 1.01 * narrowest, _POINTS)
-    if math.isinf(multiplier):
-        multiplier = _least_multiplier(epsilon, delta_rest, best, narrowest, widest, _POINTS)
-    return min(widest, multiplier)
-
-
 def reshuffled_delta(epsilon: float, places: int, epochs: int, multiplier: float) -> float:
     """Return an upper bound on delta at ``epsilon``, if every example draws another secret place in
     each epoch.
@@ -364,8 +347,8 @@ def reshuffled_delta(epsilon: float, places: int, epochs: int, multiplier: float
     variance = multiplier**-2
     if variance > _WIDEST:
         return 1.0
-    cut = max(_CUT * _gaussian_delta(epsilon, variance), 1e-300)
-    composed = _losses(_mean_of_many(variance, places, _POINTS, cut)).self_compose(epochs)
+    cut = max(_CUT * gaussian_delta(epsilon, variance), 1e-300)
+    composed = _losses(mean_of_many(variance, places, _POINTS, cut)).self_compose(epochs)
     return min(1.0, float(composed.get_delta_for_epsilon(epsilon)) * (1 + SLACK))
 
 
@@ -419,7 +402,7 @@ def reshuffled_multiplier(guarantee: Guarantee, places: int, epochs: int) -> flo
     delta = float_below(guarantee.delta)
 
     def least(delta: float, low: float, high: float) -> float:
-        return _least(
+        return least_multiplier(
             lambda multiplier: reshuffled_delta(epsilon, places, epochs, multiplier) <= delta,
             low,
             high,
@@ -432,41 +415,14 @@ def reshuffled_multiplier(guarantee: Guarantee, places: int, epochs: int) -> flo
     return min(widest, least(delta_rest, narrowest, 1.01 * narrowest))
 
 
-@lru_cache(maxsize=1024)
-def _narrowest(
-    epsilon: float, delta: float, bounds: tuple[PlaceBound, ...], widest: float
-) -> tuple[float, PlaceBound]:
-    """Return a small noise multiplier for which one of ``bounds`` proves (epsilon, delta), and this
-    bound.
+def least_multiplier(keeps: Callable[[float], bool], low: float, high: float) -> float:
+    """Return the least multiplier that ``keeps`` accepts, within 0.1%; infinite if not ``high``.
 
-    If none improves on ``widest``, which is known to suffice, return that and the bound for one
-    place.
+    Args:
+        keeps: whether a multiplier suffices; if one does, every larger one does.
+        low: a multiplier that need not suffice.
+        high: the largest multiplier to try.
     """
-    multiplier = widest
-    best = PlaceBound(1, 0.0)
-    for bound in bounds:
-        if bound.places > 1 and place_delta(epsilon, bound, 0.99 * multiplier, _FEW) <= delta:
-            multiplier = _least_multiplier(
-                epsilon, delta, bound, multiplier / 16, 0.99 * multiplier, _FEW
-            )
-            best = bound
-    if best.places > 1:
-        multiplier = _least_multiplier(epsilon, delta, best, 0.9 * multiplier, multiplier, _POINTS)
-    return multiplier, best
-
-
-@lru_cache(maxsize=1024)
-def _least_multiplier(
-    epsilon: float, delta: float, bound: PlaceBound, low: float, high: float, points: int
-) -> float:
-    """Return the least multiplier (within 0.1%) for a bound; ``high`` is known to suffice."""
-    return _least(
-        lambda multiplier: place_delta(epsilon, bound, multiplier, points) <= delta, low, high
-    )
-
-
-def _least(keeps: Callable[[float], bool], low: float, high: float) -> float:
-    """Return the least multiplier that ``keeps`` accepts, within 0.1%; infinite if not ``high``."""
     if not keeps(high):
         return math.inf
     while high / low > 1.001:

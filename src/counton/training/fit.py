@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from counton.base.errors import InvalidInputError
 from counton.privacy import Guarantee
 from counton.training.accounting import noise_multiplier, poisson_multiplier
-from counton.training.bins import places_multiplier, reshuffled_multiplier
+from counton.training.bins import reshuffled_multiplier
+from counton.training.secret_place_noise import places_multiplier
 from counton.training.strategies.banded import is_independent
 from counton.training.strategies.training_strategy import TrainingStrategy
 
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 
 def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
     """Raise an error if a strategy's sensitivity does not hold for the sampler's batches.
+
+    Args:
+        strategy: the correlation of the noise over steps, with the schedule for which it is
+            calibrated.
+        sampler: the sampler that gives the batches.
 
     Raises:
         InvalidInputError: the sampler has too many steps, too many epochs, too small a distance

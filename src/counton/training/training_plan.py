@@ -12,13 +12,14 @@ from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, check_integer, check_positive, figures
 from counton.noise import Key
 from counton.planning.planner import Plan
-from counton.privacy import ZCDP, Guarantee
+from counton.privacy import ZCDP, ApproxDP, Guarantee
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE
 from counton.training.accounting import LARGEST_DIMENSION, noise_multiplier
 from counton.training.batch_samplers import Sampler
 from counton.training.fit import multiplier
 from counton.training.noise import TrainingNoise
+from counton.training.secret_place_noise import quick_places_multiplier
 from counton.training.strategies import (
     BandedInverseSquareRoot,
     BandedOptimum,
@@ -27,6 +28,7 @@ from counton.training.strategies import (
     OctaveTraining,
     TrainingStrategy,
 )
+from counton.training.strategies.banded import is_independent
 from counton.training.strategies.sgd import SGD
 from counton.training.strategies.toeplitz import Scaling, ToeplitzTraining
 from counton.training.strategies.training_strategy import (
@@ -52,6 +54,8 @@ _MOST_FOR_EQUAL_SCALES = 2**17
 #: Smallest number of normals per step for which banded matrices are searched for; with fewer, a BLT
 #: has less error with one normal per step.
 _FEWEST_DRAWS = 4
+#: Number of strategies with correlated noise that a plan proves under secret places, by search.
+_MOST_PROVED = {"quick": 2, "long": 4}
 
 
 @dataclass(frozen=True)
@@ -110,8 +114,15 @@ class TrainingDesign:
         sampler: Sampler | None = None,
         where: str = "host",
     ) -> TrainingNoise:
-        """Return the generator of noise (`TrainingNoise`) for one training run with this design's
-        strategy, guarantee and clipping norm; ``where`` says where normals are drawn.
+        """Return the generator of noise (`TrainingNoise`) for one training run.
+
+        It has this design's strategy, guarantee and clipping norm.
+
+        Args:
+            key: the secret of the noise.
+            name: name of the run: under one key each run has a name of its own.
+            sampler: the sampler that gives the batches; None: that of the design.
+            where: "host" or "device": where normal numbers are drawn, as in `TrainingNoise`.
 
         Raises:
             InvalidInputError: an argument is out of range, or the sampler does not guarantee
@@ -170,6 +181,7 @@ class _Run(NamedTuple):
     draws: float
     optimizer: SGD | None
     search: Search
+    guarantee: Guarantee
 
     @property
     def place(self) -> tuple[int, int, str, int | None]:
@@ -187,6 +199,11 @@ class _Run(NamedTuple):
     def secret_places(self) -> int | None:
         """The number of steps of an epoch, if each example draws one of them in secret."""
         return None if self.sampler is None else self.sampler.secret_places
+
+    @property
+    def proves_places(self) -> bool:
+        """Whether noise for a strategy takes a proof of some seconds."""
+        return self.secret_places is not None and isinstance(self.guarantee, ApproxDP)
 
 
 class _Candidates(NamedTuple):
@@ -310,7 +327,7 @@ def _candidates(run: _Run) -> list[_Candidates]:
     """Return the searches of a plan, in their order."""
     places = run.secret_places
     if places is not None and run.search == "quick":
-        # To account for secret places takes a third of a second for each strategy.
+        # To account for secret places takes seconds for each strategy that is proved.
         if run.steps > LARGEST_DENSE:
             return [
                 _Candidates("BLT", lambda: _find_buffered(run)[:1]),
@@ -319,8 +336,9 @@ def _candidates(run: _Run) -> list[_Candidates]:
         scaled = run.steps <= _MOST_FOR_ONE_QUICK_SCALE
         root: Scaling = run.scaling if scaled else "none"
         few = [
+            _Candidates("independent noise", lambda: _find_independent(run)),
             _Candidates("banded inverse square root", lambda: _find_banded_root(run, root)),
-            _Candidates("BLT cut", lambda: _find_cut(run, [places // 2, places])),
+            _Candidates("BLT cut", lambda: _find_cut(run, [places // 4, places // 2, places])),
         ]
         if run.optimizer is not None:
             few.append(_Candidates("BLT", lambda: _find_buffered(run)[-1:]))
@@ -340,7 +358,7 @@ def _candidates(run: _Run) -> list[_Candidates]:
     if run.steps <= _MOST_FOR_OCTAVE and run.optimizer is None:
         candidates.append(_Candidates("Octave", lambda: _find_octave(run)))
     if places is not None:
-        reaches = [places // 2, places, 2 * places]
+        reaches = [places // 4, places // 2, places, 2 * places]
         candidates.append(_Candidates("independent noise", lambda: _find_independent(run)))
         candidates.append(_Candidates("BLT cut", lambda: _find_cut(run, reaches)))
     return candidates
@@ -356,9 +374,29 @@ def _find_all(run: _Run) -> list[TrainingStrategy]:
     return strategies
 
 
+def _most_promising(run: _Run, strategies: list[TrainingStrategy]) -> list[TrainingStrategy]:
+    """Return the strategies whose noise a plan computes, in their order.
+
+    Under (epsilon, delta) and secret places, a proof for correlated noise takes seconds. So only
+    the strategies with the least estimated errors are proved, and all with independent noise.
+    """
+    places = run.secret_places
+    if places is None or not run.proves_places:
+        return strategies
+    independent = [strategy for strategy in strategies if is_independent(strategy)]
+    correlated = [strategy for strategy in strategies if not is_independent(strategy)]
+    estimates = {
+        id(strategy): strategy.rmse * quick_places_multiplier(run.guarantee, strategy, places)
+        for strategy in correlated
+    }
+    correlated.sort(key=lambda strategy: estimates[id(strategy)])
+    kept = {id(strategy) for strategy in (*independent, *correlated[: _MOST_PROVED[run.search]])}
+    return [strategy for strategy in strategies if id(strategy) in kept]
+
+
 def _tell(run: _Run, what_runs: str, number: int, total: int) -> None:
-    """Write a line of progress to standard error, if the search is long."""
-    if run.search == "long":
+    """Write a line of progress to standard error, if the search or a proof takes seconds."""
+    if run.search == "long" or run.proves_places:
         sys.stderr.write(
             f"counton: plan for {run.steps:,} steps, {number} of {total}: {what_runs}\n"
         )
@@ -385,7 +423,8 @@ def plan(
 
     A quick search takes about a second, and its best error is usually within 1% of that of a long
     search, in a separated order within 3%. A long search takes seconds for up to 100 steps, and up
-    to a minute for 512. It writes its progress to standard error.
+    to a minute for 512. Proofs for `SecretPlaces` under (epsilon, delta) take up to ten seconds
+    more. What takes seconds writes its progress to standard error.
 
     Args:
         steps: number of steps of the whole run.
@@ -467,12 +506,13 @@ def plan(
         draws=most,
         optimizer=optimizer,
         search=search,
+        guarantee=requested,
     )
     # It has its own library of linear algebra, whose threads are limited only if it is loaded.
     import scipy.linalg  # noqa: F401
 
     with one_thread():
-        strategies = _find_all(run)
+        strategies = _most_promising(run, _find_all(run))
         designs = [
             TrainingDesign(strategy, requested, bound, dimension, sampler)
             for strategy in strategies

@@ -396,7 +396,7 @@ class Windows:
         return range(max(first, 1), last + 1)
 
     @property
-    def lags(self) -> int:
+    def n_revisions(self) -> int:
         """Number of later windows until a number is final; 0 if each is released once."""
         return 0
 
@@ -482,15 +482,15 @@ class Windows:
 class RevisableWindows(Windows):
     """Windows whose numbers are released again with late rows, until they are final.
 
-    Step t is the release after window t, of new versions of the windows t - ``lags`` to t. A row
-    counts in the window of its own time, in all versions from its arrival on; after the last one it
-    is not counted. It arrives at the first step released by the run that reads it, but not before
-    the step of its own window.
+    Step t is the release after window t, of new versions of the windows t - ``n_revisions`` to t. A
+    row counts in the window of its own time, in all versions from its arrival on; after the last
+    one it is not counted. It arrives at the first step released by the run that reads it, but not
+    before the step of its own window.
 
     ``versions`` is the number of versions: one at the end, and one with each later window.
 
     >>> days = RevisableWindows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30, versions=15)
-    >>> days.lags, days.first_open(20), days.remembered_days
+    >>> days.n_revisions, days.first_open(20), days.remembered_days
     (14, 7, 35)
     """
 
@@ -498,7 +498,7 @@ class RevisableWindows(Windows):
 
     @property
     @override
-    def lags(self) -> int:
+    def n_revisions(self) -> int:
         return self.versions - 1
 
     @property
@@ -509,7 +509,7 @@ class RevisableWindows(Windows):
 
     @override
     def first_open(self, released: int) -> int:
-        return max(released + 1 - self.lags, 1)
+        return max(released + 1 - self.n_revisions, 1)
 
     @property
     @override
@@ -521,9 +521,9 @@ class RevisableWindows(Windows):
         '7 more days'
         """
         noun = self.period or f"window of {self.every}"
-        several = noun if self.lags == 1 else self.period and f"{self.period}s"
+        several = noun if self.n_revisions == 1 else self.period and f"{self.period}s"
         several = several or f"windows of {self.every}"
-        return f"{self.lags:,} more {several}"
+        return f"{self.n_revisions:,} more {several}"
 
     @override
     def to_dict(self, *, local: bool = False) -> dict[str, Any] | None:
@@ -539,14 +539,14 @@ def usual_revised_windows(start: datetime, every: str, timezone: str) -> int:
     return min(Windows.endless(start, every, timezone).steps, _MOST_REVISED)
 
 
-def lags_in(revise: str, every: str) -> int:
+def revisions_in(revise: str, every: str) -> int:
     """Return how many windows end in ``revise``, the time in which a window is released again.
 
     Raises:
         InvalidInputError: not a length, less than a window, or not a whole number of windows.
 
-    >>> lags_in("14d", "1d"), lags_in("2w", "1d"), lags_in("2d", "1h"), lags_in("6mo", "3mo")
-    (14, 14, 48, 2)
+    >>> revisions_in("14d", "1d"), revisions_in("2d", "1h"), revisions_in("6mo", "3mo")
+    (14, 48, 2)
     """
     matches = [LENGTH.fullmatch(length) for length in (revise, every)]
     if matches[0] is None or matches[1] is None:

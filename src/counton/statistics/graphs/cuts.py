@@ -209,6 +209,14 @@ class Cuts(NamedCells):
         return _Weights(self)
 
     def number(self, node: Any) -> int:
+        """Return the index of a node among all nodes.
+
+        Args:
+            node: label of the node.
+
+        Raises:
+            InvalidInputError: no node has this label.
+        """
         number = self._named.numbers.get(checked_label(node))
         if number is None:
             raise InvalidInputError(
@@ -229,7 +237,15 @@ class Cuts(NamedCells):
         return int(self.cells_of(np.array([end]), np.array([other]))[0])
 
     def cells_of(self, nodes: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the cell of each pair of nodes, by the smaller index, then by the larger."""
+        """Return the cell of each pair of nodes, by the smaller index, then by the larger.
+
+        Args:
+            nodes: indices of the first node of each pair.
+            other: indices of the second, of the same shape; never equal to the first.
+
+        Returns:
+            int64, of the same shape.
+        """
         low = np.minimum(nodes, other)
         high = np.maximum(nodes, other)
         count = len(self._labels)
@@ -247,6 +263,10 @@ class Cuts(NamedCells):
 
     def pairs(self, nodes: Collection[Any], other: Collection[Any] | None) -> NDArray[np.int64]:
         """Return the ascending cells of all pairs with one node in each set.
+
+        Args:
+            nodes: labels of the nodes on one side of the cut.
+            other: labels of the nodes on the other side; None: all nodes that are not in ``nodes``.
 
         Raises:
             InvalidInputError: no set of nodes, an empty set, a node in both sets or twice, or too

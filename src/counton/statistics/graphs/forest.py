@@ -99,7 +99,11 @@ class Forest(Statistic):
 
     @override
     def contribution(self, *, batched: bool = False) -> ContributionBound:
-        """Return the bound on the change by one edge, in units of the resolution."""
+        """Return the bound on the change by one edge, in units of the resolution.
+
+        Args:
+            batched: of no effect; the bound holds for any number of edges in a step.
+        """
         words = (
             f"which changes the weight of the forest by up to {text(self.largest)} up, and as much "
             f"down"

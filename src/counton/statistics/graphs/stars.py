@@ -27,6 +27,7 @@ class Stars(Subgraphs):
 
     Args:
         degree: largest number of edges of a node, at least ``leaves``, k.
+        leaves: number of leaves of a star, k, from 1.
         beyond: as in `Triangles`.
 
     Raises:

@@ -79,6 +79,10 @@ class Dense(CellwiseLine):
     def by_formula(cls, cells: int, formula: str) -> Self:
         """Return the strategy of a formula of `scaled_root`, equal on every machine.
 
+        Args:
+            cells: number of cells of the line, from 1 to 4096.
+            formula: "mean" or "max": the metric of running totals for which it was fitted.
+
         Raises:
             InvalidInputError: an unknown formula, or too many cells.
         """
@@ -146,7 +150,11 @@ class Dense(CellwiseLine):
     @one_thread()
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return least-squares estimates of the cells."""
+        """Return least-squares estimates of the cells.
+
+        Args:
+            measured: noisy measurements, shape (measurements, ...).
+        """
         flat = measured.reshape(self.measurements, -1).astype(np.float64)
         solution = self._solve(self._matrix.T.astype(np.float64) @ flat)
         return solution.reshape(self.cells, *measured.shape[1:])
@@ -193,12 +201,19 @@ class Dense(CellwiseLine):
         """Return the largest absolute inner product of columns that are ``lag`` or more apart.
 
         Rows of C that measure one cell alone are left out.
+
+        Args:
+            lag: the least distance of the two columns in cells, from 1.
         """
         return int(self._lags[lag]) if lag < self.cells else 0
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the equations for estimating the cells, in cubic time."""
+        """Return the equations for estimating the cells, in cubic time.
+
+        Args:
+            precision: 1 / variance of a separate estimate of each cell, shape (cells,).
+        """
         return _DenseEquations(self._rest, precision)
 
     @override

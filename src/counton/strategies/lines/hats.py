@@ -225,6 +225,14 @@ class Hats(CellwiseLine):
 
     @override
     def under(self, hats: NDArray[Any]) -> NDArray[Any]:
+        """Return H^T y for each row y of ``hats``, in their dtype; integers are modulo 2^64.
+
+        Args:
+            hats: numbers for the hats, shape (vectors, rows).
+
+        Returns:
+            Shape (vectors, cells).
+        """
         if self.few and len(hats) > 1 and hats.dtype == float:
             return np.asarray(hats @ self.dense)
         out = np.zeros((len(hats), self.cells), hats.dtype)
@@ -240,7 +248,11 @@ class Hats(CellwiseLine):
 
     @override
     def measure(self, counts: Integers) -> Integers:
-        """Return the exact measurements: first of the hats of each level, then of single cells."""
+        """Return the exact measurements: first of the hats of each level, then of single cells.
+
+        Args:
+            counts: exact counts of cells, int64, shape (cells, ...).
+        """
         lines = np.ascontiguousarray(counts.reshape(self.cells, -1).T)
         measured = np.concatenate([self.over(lines), self.own * lines], axis=1)
         return np.ascontiguousarray(measured.T).reshape(-1, *counts.shape[1:])
@@ -272,6 +284,9 @@ class Hats(CellwiseLine):
 
         For a bound for every distance, the second cell gets, in each hat, the largest weight that
         the hat has ``lag`` or more cells after the first.
+
+        Args:
+            lag: the least distance of the two columns in cells, from 1.
         """
         if lag >= self.cells:
             return 0
@@ -305,7 +320,11 @@ class Hats(CellwiseLine):
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the equations for estimating the cells, in linear time."""
+        """Return the equations for estimating the cells, in linear time.
+
+        Args:
+            precision: 1 / variance of a separate estimate of each cell, shape (cells,).
+        """
         return _HatEquations(self, precision)
 
     @cached_property

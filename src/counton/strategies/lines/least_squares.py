@@ -266,23 +266,52 @@ class CellwiseLine(LineStrategy):
 
     @abstractmethod
     def over(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Return H x for each row of ``cells``, in their dtype; integers are modulo 2^64."""
+        """Return H x for each row of ``cells``, in their dtype; integers are modulo 2^64.
+
+        Args:
+            cells: numbers for the cells, shape (vectors, cells).
+
+        Returns:
+            Shape (vectors, rows).
+        """
 
     @abstractmethod
     def under(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return H^T y for each row of ``rows``, in their dtype; integers are modulo 2^64."""
+        """Return H^T y for each row of ``rows``, in their dtype; integers are modulo 2^64.
+
+        Args:
+            rows: numbers for the rows of H, shape (vectors, rows).
+
+        Returns:
+            Shape (vectors, cells).
+        """
 
     @abstractmethod
     def rows_of(self, cell: int) -> list[tuple[int, int]]:
-        """Return pairs (row, weight) of the rows of H in which the cell has a weight."""
+        """Return pairs (row, weight) of the rows of H in which the cell has a weight.
+
+        Args:
+            cell: index of the cell, from 0.
+        """
 
     @abstractmethod
     def overlap(self, lag: int) -> int:
-        """Return a bound on the inner product of columns of H at least ``lag`` >= 1 apart."""
+        """Return a bound on the inner product of two columns of H.
+
+        Args:
+            lag: the least distance of the two columns in cells, from 1.
+        """
 
     @abstractmethod
     def powers(self, norm: Norm) -> Integers:
-        """Return the 1-norm (``norm`` 1) or the squared 2-norm of each column of H."""
+        """Return the 1-norm or the squared 2-norm of each column of H.
+
+        Args:
+            norm: 1 for the 1-norm, 2 for the squared 2-norm.
+
+        Returns:
+            Shape (cells,).
+        """
 
     @property
     @abstractmethod
@@ -291,4 +320,9 @@ class CellwiseLine(LineStrategy):
 
     @abstractmethod
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the equations for estimating the cells from H and separate estimates."""
+        """Return the equations for estimating the cells from H and separate estimates.
+
+        Args:
+            precision: 1 / variance of the separate estimate of each cell, shape (cells,). The unit
+                of variances is that of one draw of noise.
+        """

@@ -43,21 +43,36 @@ class LineStrategy(TableStrategy):
 
     @classmethod
     def examples(cls, cells: int) -> Sequence[LineStrategy]:
-        """Return instances over ``cells`` cells, for the tests in ``counton.testing``."""
+        """Return instances over ``cells`` cells, for the tests in ``counton.testing``.
+
+        Args:
+            cells: number of cells of each line.
+        """
         return (cls(cells),)  # type: ignore[call-arg]
 
     @abstractmethod
     def measure(self, counts: Integers) -> Integers:
-        """Return C x: shape (cells, ...) to (measurements, ...), int64."""
+        """Return C x: shape (cells, ...) to (measurements, ...), int64.
+
+        Args:
+            counts: exact counts of cells, int64, shape (cells, ...).
+        """
 
     @abstractmethod
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return unbiased estimates: shape (measurements, ...) to (cells, ...)."""
+        """Return unbiased estimates: shape (measurements, ...) to (cells, ...).
+
+        Args:
+            measured: C x plus noise, shape (measurements, ...).
+        """
 
     def reads(self, weights: Floats) -> Floats:
         """Return the weight of each measurement in each query: shape (queries, measurements).
 
         Times the measurement matrix it is ``weights``. Use it for few cells.
+
+        Args:
+            weights: weight of each cell in each query, shape (queries, cells).
         """
         return np.asarray(weights @ self.estimate(np.eye(self.measurements)))
 
@@ -68,13 +83,22 @@ class LineStrategy(TableStrategy):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return a bound on the 1-norm or squared 2-norm of the change if one unit moves."""
+        """Return a bound on the 1-norm or squared 2-norm of the change if one unit moves.
+
+        Args:
+            norm: 1 for the 1-norm, 2 for the squared 2-norm.
+        """
         # By the triangle inequality and `least_inner`.
         return 2 * (self.largest_column(norm) - (self.least_inner if norm == 2 else 0))
 
     @abstractmethod
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return variances of sums over low .. high - 1, in units of a measurement's variance."""
+        """Return variances of sums over low .. high - 1, in units of a measurement's variance.
+
+        Args:
+            low: first cell of each sum, from 0.
+            high: the cell after the last one of each sum, in the same shape.
+        """
 
     @abstractmethod
     def ranges_variance(self) -> float:
@@ -82,7 +106,11 @@ class LineStrategy(TableStrategy):
 
     @abstractmethod
     def functional_variance(self, weights: Floats) -> float:
-        """Return the summed variance of queries with these weights: shape (queries, cells)."""
+        """Return the summed variance of queries with these weights: shape (queries, cells).
+
+        Args:
+            weights: weight of each cell in each query, shape (queries, cells).
+        """
 
     def matrix(self) -> Integers:
         """Return C as a dense array, shape (measurements, cells): use it for few cells."""

@@ -39,12 +39,20 @@ class Binary(DigitTree):
 
     @override
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the left children that cover the step."""
+        """Return the left children that cover the step.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
         return tuple(Node(level, end >> 1, 1) for level, end, _ in super().column(step))
 
     @override
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return one node for each set bit of ``step``, highest first."""
+        """Return one node for each set bit of ``step``, highest first.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
         return tuple(Node(level, end >> 1, 1) for level, end, _ in super().row(step))
 
     @override

@@ -115,6 +115,9 @@ class GrowingCascade(StreamStrategy):
 
         They are differences of siblings in the step's subtree, one node for the doubling that added
         it, and one for each later doubling.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
         """
         cell = check_step(self, step) - 1
         weight = self.weight
@@ -129,7 +132,11 @@ class GrowingCascade(StreamStrategy):
         return (*below, Node(_DOUBLINGS + came, 0, 2 * weight), *later)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the roots of all doublings up to the step's, and differences in its subtree."""
+        """Return the roots of all doublings up to the step's, and differences in its subtree.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
         cell = check_step(self, step) - 1
         came = cell.bit_length()
         own_read = Fraction(1, 2 * self.weight)
@@ -166,7 +173,7 @@ class GrowingCascade(StreamStrategy):
     @override
     def structure(self) -> Structure:
         """Only a bound on the norm of the sum of a unit's columns."""
-        return Structure(largest_sum=self._largest_sum)
+        return Structure(largest_sum=self._largest_sum, aligned=lambda: True)
 
     def _largest_sum(self, norm: Norm, schedule: Schedule) -> int:
         """Return a bound on the sum of a unit's columns: 1-norm, or squared 2-norm."""
@@ -187,7 +194,13 @@ class GrowingCascade(StreamStrategy):
         return LookAhead(self.horizon, (2,) * self.doublings)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of single releases, or of the sums of the steps since + 1 .. step."""
+        """Return the variance of single releases, or of the sums of the steps since + 1 .. step.
+
+        Args:
+            steps: one step or an array of steps, from 1 on.
+            since: steps from 0 on, broadcast with ``steps``, after which each sum begins. Default:
+                the variance of the releases themselves.
+        """
         # Nearly that of a tree: G = C^T C is H + e e^T. Here e is the first step's unit vector, and
         # H^-1 is the covariance of a tree whose complete nodes have variance v = 1 / (3 w^2): a
         # total, halved at each node plus or minus half an independent draw of variance 3 v. A sum
@@ -213,9 +226,13 @@ class GrowingCascade(StreamStrategy):
         return np.asarray(np.minimum(last - first, 2 * heights), dtype=np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance of the releases, whatever ``of``.
+        """Return the mean or the largest variance of the releases.
 
         It is 1 / (3 w^2) or slightly less, with the weight w of all measurements but the first.
+
+        Args:
+            metric: "mean" over all steps, or "max" for the largest.
+            of: has no effect.
         """
         check_metric(metric)
         # How far a step is below 1 / (3 w^2), by the doubling it came with; see `variance`.

@@ -88,7 +88,11 @@ class HonakerOnline(StreamStrategy):
         self.height = self.horizon.bit_length()
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that cover the step and are complete by the horizon."""
+        """Return the nodes that cover the step and are complete by the horizon.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
         leaf = check_step(self, step) - 1
         return tuple(
             Node(level, leaf >> level, 1)
@@ -97,7 +101,11 @@ class HonakerOnline(StreamStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes of the set bits of ``step``, and all below them, with fractions."""
+        """Return the nodes of the set bits of ``step``, and all below them, with fractions.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
         check_step(self, step)
         nodes: list[Node] = []
         for top in reversed(range(self.height)):
@@ -182,6 +190,10 @@ class HonakerOnline(StreamStrategy):
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """Return the noise of releases in units of 2^-16; all nodes from step 1 on are drawn.
+
+        Args:
+            field: source of the noise of nodes.
+            steps: consecutive steps, from 1 on.
 
         Raises:
             SumOverflowError: a node's noise is 2^37 or more.

@@ -93,11 +93,15 @@ class SmoothBinary(StreamStrategy):
         The error is the variance times D^2, where D is the 1-norm sensitivity for Laplace noise
         (``norm=1``), the 2-norm sensitivity for Gaussian noise (``norm=2``).
 
-        >>> SmoothBinary.best(2**20, norm=2)
-        SmoothBinary(horizon=1048576, height=23, zeros=10)
+        Args:
+            horizon: number of steps of the stream, from 1.
+            norm: 1 for Laplace noise, 2 for Gaussian noise.
 
         Raises:
             InvalidInputError: an unknown norm, or a horizon that is not an integer above 0.
+
+        >>> SmoothBinary.best(2**20, norm=2)
+        SmoothBinary(horizon=1048576, height=23, zeros=10)
         """
         horizon = check_integer("horizon", horizon, 1)
         norm = check_norm(norm)
@@ -113,6 +117,10 @@ class SmoothBinary(StreamStrategy):
         For each number of zeros, they are the ``of_each`` trees of least height that serve the
         horizon, but for one that would still serve it with one zero and one bit less. In all cases
         examined, the best tree was among the default.
+
+        Args:
+            horizon: number of steps of the stream, from 1.
+            of_each: the most trees for each number of zeros, from 1.
 
         >>> [(tree.height, tree.zeros) for tree in SmoothBinary.candidates(20, of_each=1)]
         [(21, 1), (7, 2), (7, 3), (7, 4), (7, 5), (21, 20)]
@@ -140,6 +148,9 @@ class SmoothBinary(StreamStrategy):
     def even(cls, horizon: int) -> SmoothBinary:
         """Return the paper's choice: the smallest even height, with half as many zeros.
 
+        Args:
+            horizon: number of steps of the stream, from 1.
+
         >>> SmoothBinary.even(2**20).height
         24
         """
@@ -156,14 +167,22 @@ class SmoothBinary(StreamStrategy):
         return cls.best(horizon, 1), cls.best(horizon, 2), even, larger
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return a node for each 0 bit above the lowest 1 bit of the leaf's index."""
+        """Return a node for each 0 bit above the lowest 1 bit of the leaf's index.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
         leaf = unrank(self.height, self.zeros, check_step(self, step) - 1)
         # A release uses a node only if a one can follow its prefix; for trailing zeros it cannot.
         lowest = (leaf & -leaf).bit_length()
         return self._nodes(leaf, [i for i in range(lowest, self.height) if not leaf >> i & 1])
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return a node for each 1 bit in the index of the leaf of ``step + 1``."""
+        """Return a node for each 1 bit in the index of the leaf of ``step + 1``.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
         leaf = unrank(self.height, self.zeros, check_step(self, step))
         return self._nodes(leaf, [i for i in range(self.height) if leaf >> i & 1])
 
@@ -192,7 +211,9 @@ class SmoothBinary(StreamStrategy):
     @override
     def structure(self) -> Structure:
         """Facts about the tree of leaves; nodes have indices if leaves have at most 62 bits."""
-        return Structure(self._divisions, self._nodes_by_level, self._overlaps)
+        return Structure(
+            self._divisions, self._nodes_by_level, self._overlaps, aligned=lambda: True
+        )
 
     def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """Return the halves of a stretch that have leaves, with the number 1; None: all leaves.
@@ -279,7 +300,12 @@ class SmoothBinary(StreamStrategy):
         return (2 * read - ones) / last
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of releases; leaves with equal highest bits share partial sums."""
+        """Return the noise of releases; leaves with equal highest bits share partial sums.
+
+        Args:
+            field: source of the noise of nodes.
+            steps: consecutive steps, from 1 on.
+        """
         ranks = np.arange(steps.start, check_window(self, steps).stop)
         sums = np.zeros((min(len(ranks), 1), *field.shape), np.int64)
         size = nodes_per_chunk(field.shape, 2**16)

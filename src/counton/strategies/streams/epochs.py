@@ -28,6 +28,7 @@ from typing_extensions import override
 from counton.base.arrays import Integers
 from counton.base.distributions import NoiseDistribution
 from counton.base.exact import check_integer
+from counton.strategies.participation import Structure
 from counton.strategies.rounding import PART_BITS, part_of
 from counton.strategies.strategy import (
     EndlessStrategy,
@@ -166,7 +167,12 @@ class Epochs(EndlessStrategy):
         return [*self._before(last), last]
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return one node on each level of the step's epoch, and its root."""
+        """Return one node on each level of the step's epoch, and its root.
+
+        Args:
+            step: step of the stream, from 1.
+            last: has no effect, because a count enters nodes of its epoch alone.
+        """
         epoch = self._at(check_step(self, step))
         return tuple(
             node._replace(level=node.level + epoch.level)
@@ -174,7 +180,11 @@ class Epochs(EndlessStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return nodes of the totals of completed epochs, and of the step's own."""
+        """Return nodes of the totals of completed epochs, and of the step's own.
+
+        Args:
+            step: step of the stream, from 1.
+        """
         epoch = self._at(check_step(self, step))
         parts = [(earlier, earlier.horizon) for earlier in self._before(epoch)]
         return tuple(
@@ -188,6 +198,12 @@ class Epochs(EndlessStrategy):
         while (number + 1) * (number + 4) // 2 <= level:
             number += 1
         return number
+
+    @property
+    @override
+    def structure(self) -> Structure:
+        """Only one fact: nodes sum consecutive steps, so columns are aligned."""
+        return Structure(aligned=lambda: True)
 
     def l1_sensitivity(self) -> Fraction:
         """Return 2, the largest 1-norm of a column whose entries are divided by scales of noise."""
@@ -221,8 +237,12 @@ class Epochs(EndlessStrategy):
     ) -> NDArray[np.float64]:
         """Return the variances of releases, or of their differences.
 
-        The unit is the variance of Laplace noise in the first epoch; with ``distribution`` they are
-        exact, in squared data units.
+        Args:
+            steps: one step or an array of steps, from 1 on.
+            since: steps from 0 on, broadcast with ``steps``, after which each sum begins. Default:
+                the variance of the releases themselves.
+            distribution: noise distribution of the first epoch, for exact variances in squared data
+                units. Default: variances relative to Laplace noise of the first epoch.
         """
         first, last = window_ends(self, steps, since)
         variances = np.zeros(first.shape)

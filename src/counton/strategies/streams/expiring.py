@@ -20,6 +20,7 @@ from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInputError
 from counton.base.exact import Number
 from counton.base.expiry import Expiry
+from counton.strategies.participation import Structure
 from counton.strategies.strategy import (
     EndlessStrategy,
     Node,
@@ -91,7 +92,11 @@ class Expiring(EndlessStrategy):
         return self.expiry.to_dict()
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the intervals that contain ``step - delay``, smallest first."""
+        """Return the intervals that contain ``step - delay``, smallest first.
+
+        Args:
+            step: step of the stream, from 1.
+        """
         at = check_step(self, step) - self.delay
         if at < 1:
             return ()
@@ -101,6 +106,10 @@ class Expiring(EndlessStrategy):
         """Return the nodes that the count enters, with noise in some release up to ``last``.
 
         They are disjoint intervals by level, which cover the step and all later ones.
+
+        Args:
+            step: step of the stream, from 1.
+            last: the last release that is considered. It must be given.
         """
         position = check_step(self, step)
         end = self._check_end(last) - self.delay
@@ -110,6 +119,12 @@ class Expiring(EndlessStrategy):
             nodes.append(Node(level, position >> level, 1))
             position += 1 << level
         return tuple(sorted(nodes))
+
+    @property
+    @override
+    def structure(self) -> Structure:
+        """Only one fact: nodes sum consecutive steps, so columns are aligned."""
+        return Structure(aligned=lambda: True)
 
     def l1_sensitivity(self) -> Fraction:
         """Raise InvalidInputError: over an endless stream the sensitivity is infinite."""
@@ -141,8 +156,14 @@ class Expiring(EndlessStrategy):
     ) -> NDArray[np.float64]:
         """Return the variances of releases, or of their differences.
 
-        The unit is the variance of Laplace noise of level 0; with ``distribution``, squared data
-        units. Items of the last ``delay`` steps are not included as an error.
+        Items of the last ``delay`` steps are not included as an error.
+
+        Args:
+            steps: one step or an array of steps, from 1 on.
+            since: steps from 0 on, broadcast with ``steps``, after which each sum begins. Default:
+                the variance of the releases themselves.
+            distribution: noise distribution of level 0, for variances in squared data units.
+                Default: variances relative to Laplace noise of level 0.
         """
         # For noise of scale 1/epsilon multiply by 2 / epsilon^2 (Theorem 1.2's first sum). In a
         # difference a level counts if the two ends lie in different intervals of it.
@@ -163,8 +184,11 @@ class Expiring(EndlessStrategy):
     ) -> float:
         """Return the mean of ``variance`` over the steps 1..steps, in closed form.
 
-        Without ``distribution`` the unit is the variance of level 0, Gaussian if ``gaussian``, else
-        Laplace.
+        Args:
+            steps: number of releases, from 1.
+            distribution: noise distribution of level 0, for variances in squared data units.
+                Default: variances relative to that of level 0.
+            gaussian: whether the noise is Gaussian, not Laplace, if ``distribution`` is not given.
 
         >>> round(Expiring(growth=2).mean_variance(1000), 6)
         1.535758
@@ -181,7 +205,13 @@ class Expiring(EndlessStrategy):
         return float(total / steps)
 
     def largest_variance(self, steps: int, distribution: NoiseDistribution | None = None) -> float:
-        """Return the variance of release ``steps``, the largest up to there."""
+        """Return the variance of release ``steps``, the largest up to there.
+
+        Args:
+            steps: number of releases, from 1.
+            distribution: noise distribution of level 0, for variances in squared data units.
+                Default: variances relative to that of level 0.
+        """
         return float(self.variance([check_step(self, steps)], distribution=distribution)[0])
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:

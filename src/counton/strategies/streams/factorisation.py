@@ -123,7 +123,11 @@ class Factorisation(LeastSquaresStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes in the release, by substitution for a triangular C, or least squares."""
+        """Return the nodes in the release, by substitution for a triangular C, or least squares.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
         if not self.facts.causal:
             return super().row(step)
         last = check_step(self, step)

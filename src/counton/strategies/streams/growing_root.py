@@ -474,7 +474,11 @@ class GrowingSquareRoot(EndlessStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[GrowingSquareRoot]:
-        """Return strategies with fine weights, on short horizons alone, and with coarse ones."""
+        """Return strategies with fine weights, on short horizons alone, and with coarse ones.
+
+        Args:
+            horizon: number of steps that each instance must serve, from 1.
+        """
         if 26 < horizon <= 100:
             return cls(4), cls(4, 32)
         if horizon <= 26:
@@ -523,12 +527,21 @@ class GrowingSquareRoot(EndlessStrategy):
         return self._beginnings[length]
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes in the release, fast for early steps only."""
+        """Return the nodes in the release, fast for early steps only.
+
+        Args:
+            step: step of the stream, from 1.
+        """
         row = self._beginning(check_step(self, step)).row(step)
         return tuple(Node(quarter(node, self._equal), node, weight) for _, node, weight in row)
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return the node of the step, and all after it that a release up to ``last`` reads."""
+        """Return the node of the step, and all after it that a release up to ``last`` reads.
+
+        Args:
+            step: step of the stream, from 1.
+            last: the last release that is considered. It must be given.
+        """
         step = check_step(self, step)
         last = self._check_end(last)
         beginning = self._beginning(max(step, last))
@@ -615,8 +628,14 @@ class GrowingSquareRoot(EndlessStrategy):
     ) -> NDArray[np.float64]:
         """Return the variances of running totals or, with ``since``, of their differences.
 
-        The unit is the variance of the first node's noise; with ``distribution`` it is squared data
-        units. The time for a difference is proportional to its last step.
+        The time for a difference is proportional to its last step.
+
+        Args:
+            steps: one step or an array of steps, from 1 on.
+            since: steps from 0 on, broadcast with ``steps``, that come before each sum. Default:
+                running totals.
+            distribution: noise distribution of the first node, for variances in squared data units.
+                Default: variances relative to the first node's noise.
         """
         first, last = window_ends(self, steps, since)
         variances = self._of_totals(last)
@@ -636,6 +655,10 @@ class GrowingSquareRoot(EndlessStrategy):
         """Return the correctly rounded noise of releases, in units of ``2^-fraction_bits``.
 
         The time is proportional to the last step, for each coordinate.
+
+        Args:
+            field: source of the noise of nodes.
+            steps: consecutive steps, from 1 on.
 
         Raises:
             SumOverflowError: noise of 2^50 or more, which no calibrated distribution has.

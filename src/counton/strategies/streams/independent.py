@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from counton.base.arrays import Floats, Integers
 from counton.base.exact import check_integer
 from counton.strategies.participation import Structure, tree_structure
 from counton.strategies.strategy import (
@@ -67,12 +68,27 @@ class Independent(StreamStrategy):
         return tree_structure(self.horizon, (1,))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the number of steps of each window."""
+        """Return the number of steps of each window.
+
+        Args:
+            steps: one step or an array of steps, from 1 on.
+            since: steps from 0 on, broadcast with ``steps``, after which each sum begins. Default:
+                the variance of the releases themselves.
+        """
         first, last = window_ends(self, steps, since)
         return (last - first).astype(np.float64)
 
+    @override
+    def _decayed_variance(self, factor: float, steps: Integers) -> Floats:
+        return np.asarray((1 - factor ** (2.0 * steps)) / (1 - factor**2))
+
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return 1."""
+        """Return 1.
+
+        Args:
+            metric: "mean" or "max"; both are equal.
+            of: has no effect.
+        """
         check_metric(metric)
         return 1.0
 

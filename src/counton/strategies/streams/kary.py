@@ -302,6 +302,11 @@ class KAry(DigitTree):
         They are the ``of_each`` smallest arities of each height. In all cases examined, the best
         tree was among the default.
 
+        Args:
+            horizon: number of steps of the stream, from 1.
+            subtraction: whether nodes may be subtracted.
+            of_each: the most trees of each height, from 1.
+
         >>> [tree.arity for tree in KAry.candidates(1000)][-4:]
         [51, 52, 2000, 2001]
         """
@@ -333,6 +338,11 @@ class KAry(DigitTree):
         They are sorted by decreasing height. One is the best for any noise, since both
         sensitivities equal the height.
 
+        Args:
+            horizon: number of steps of the stream, from 1.
+            metric: "mean" over all steps, or "max" for the largest.
+            subtraction: whether nodes may be subtracted.
+
         >>> [tree.arity for tree in KAry.undominated_trees(100)]
         [2, 3, 4, 6, 14, 200]
         """
@@ -353,15 +363,20 @@ class KAry(DigitTree):
         """Return the tree of least error for a horizon.
 
         The error is the mean or largest variance times D^2, where D is the 1-norm sensitivity for
-        Laplace noise (``norm=1``), the 2-norm sensitivity for Gaussian noise (``norm=2``).
-        ``subtraction=None`` tries both.
+        Laplace noise, the 2-norm sensitivity for Gaussian noise.
 
-        >>> KAry.best(2**20)
-        KAry(horizon=1048576, arity=19, subtraction=True)
+        Args:
+            horizon: number of steps of the stream, from 1.
+            metric: "mean" over all steps, or "max" for the largest.
+            subtraction: whether nodes may be subtracted; None tries both.
+            norm: 1 for Laplace noise, 2 for Gaussian noise.
 
         Raises:
             InvalidInputError: an unknown metric or norm, or a horizon that is not an integer above
                 0.
+
+        >>> KAry.best(2**20)
+        KAry(horizon=1048576, arity=19, subtraction=True)
         """
         power = 3 - check_norm(norm)
         forms = (True, False) if subtraction is None else (subtraction,)

@@ -401,7 +401,11 @@ class LeastSquaresStrategy(StreamStrategy):
         )
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the rows of the step's block, and a node of each level of its tree."""
+        """Return the rows of the step's block, and a node of each level of its tree.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
         at = check_step(self, step) - 1
         block = at // self._block
         scale = 1 << self.facts.lattice_bits
@@ -487,7 +491,11 @@ class LeastSquaresStrategy(StreamStrategy):
         return sums, determinant
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes whose noise is in the release, for up to 256 cells."""
+        """Return the nodes whose noise is in the release, for up to 256 cells.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
         at = check_step(self, step) - 1
         block, offset = divmod(at, self._block)
         sums, determinant = self._inverse_prefixes

@@ -205,12 +205,17 @@ class LookAhead(StreamStrategy):
         The error is the mean or largest variance times D^2, where D is the 1-norm sensitivity for
         Laplace noise (``norm=1``), the 2-norm sensitivity for Gaussian noise (``norm=2``).
 
-        >>> LookAhead.best(8760)
-        LookAhead(horizon=8760, radices=[15, 12, 14], weights=[256, 218, 226, 202])
+        Args:
+            horizon: number of steps of the stream, from 1.
+            norm: 1 for Laplace noise, 2 for Gaussian noise.
+            metric: "mean" over all steps, or "max" for the largest.
 
         Raises:
             InvalidInputError: an unknown metric or norm, or a horizon that is not an integer above
                 0.
+
+        >>> LookAhead.best(8760)
+        LookAhead(horizon=8760, radices=[15, 12, 14], weights=[256, 218, 226, 202])
         """
         # Weights are optimal for the radices, and changing a radix by one does not lower the error.
         horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
@@ -232,6 +237,7 @@ class LookAhead(StreamStrategy):
         """Return the best trees that a search finds for Laplace, and for Gaussian noise.
 
         Args:
+            horizon: number of steps of the stream, from 1.
             metric, release: the error, as in `released_variance`.
             steps, separation, every: the steps in which a unit counts, as in `ContributionBound`.
 
@@ -265,7 +271,11 @@ class LookAhead(StreamStrategy):
         )
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the node of each level that contains the step."""
+        """Return the node of each level that contains the step.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
         leaf = check_step(self, step) - 1
         return tuple(
             Node(level, leaf // width, _plain(Fraction(weight, self.weights[0])))
@@ -275,7 +285,11 @@ class LookAhead(StreamStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that contain the step, their siblings, and all that estimate these."""
+        """Return the nodes that contain the step, their siblings, and all that estimate these.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
         leaf = check_step(self, step) - 1
         trees = self._trees
         top = self.height - 1

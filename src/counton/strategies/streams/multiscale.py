@@ -468,6 +468,9 @@ class MultiscaleStrategy(StreamStrategy):
 
         Columns of longer horizons have many entries: above 26 steps there are few bits alone, above
         250 none.
+
+        Args:
+            horizon: number of steps that each instance must serve, from 1.
         """
         coarse = cls(horizon, "max", 12, whole=True)
         fine = cls(horizon)
@@ -518,7 +521,11 @@ class MultiscaleStrategy(StreamStrategy):
         )
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return some nodes near the step on every level."""
+        """Return some nodes near the step on every level.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
         unit = 1 << self.facts.lattice_bits
         return tuple(
             Node(level, node + 1, Fraction(weight, unit))
@@ -526,7 +533,11 @@ class MultiscaleStrategy(StreamStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes in the release, with exact interpolation weights."""
+        """Return the nodes in the release, with exact interpolation weights.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
         step = check_step(self, step)
         nodes = []
         read = [*_STEP]
@@ -602,7 +613,13 @@ class MultiscaleStrategy(StreamStrategy):
         ]
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of releases or differences, in units of a node of level 0."""
+        """Return the variances of releases or differences, in units of a node of level 0.
+
+        Args:
+            steps: one step or an array of steps, from 1 on.
+            since: steps from 0 on, broadcast with ``steps``, after which each sum begins. Default:
+                the variance of the releases themselves.
+        """
         first, last = window_ends(self, steps, since)
         shape = first.shape
         first = first.ravel()
@@ -643,7 +660,12 @@ class MultiscaleStrategy(StreamStrategy):
         return total
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance; beyond 2^16 steps the largest within 1e-4."""
+        """Return the mean or the largest variance; beyond 2^16 steps the largest within 1e-4.
+
+        Args:
+            metric: "mean" over all steps, or "max" for the largest.
+            of: "totals" for the releases, "windows" for the counts of single steps.
+        """
         check_metric(metric)
         read, first = (_DIFFERENCE, float(self.variance([1])[0])) if of == "windows" else (_STEP, 0)
         if metric == "mean":

@@ -23,7 +23,12 @@ from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure, sensitivities
 from counton.strategies.strategy import Node, Steps, check_step, window_ends
 from counton.strategies.streams.power_series import convolve, fft_length
-from counton.strategies.streams.square_root import RootStrategy, square_root_coefficients
+from counton.strategies.streams.square_root import (
+    RootStrategy,
+    is_falling,
+    signed_overlaps,
+    square_root_coefficients,
+)
 
 if TYPE_CHECKING:
     from counton.base.arrays import Floats
@@ -82,7 +87,11 @@ class NormalisedSqrt(RootStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[NormalisedSqrt, ...]:
-        """Return strategies with fine weights, on short horizons alone, and with coarse ones."""
+        """Return strategies with fine weights, on short horizons alone, and with coarse ones.
+
+        Args:
+            horizon: number of steps that each instance must serve, from 1.
+        """
         coarse = cls(horizon, weight_bits=4)
         fine = cls(horizon)
         if horizon <= 26:
@@ -110,7 +119,11 @@ class NormalisedSqrt(RootStrategy):
         return {}
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes 1, ..., ``step`` in the release; for small horizons only."""
+        """Return the nodes 1, ..., ``step`` in the release; for small horizons only.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
         step = check_step(self, step)
         if step in self._rows:
             return self._rows[step]
@@ -134,10 +147,14 @@ class NormalisedSqrt(RootStrategy):
     @override
     def structure(self) -> Structure:
         """Inner products of two columns decrease with their distance."""
+        if not is_falling(self.root.numerators):
+            return Structure(overlaps=self._overlaps)
         # Therefore each of several alternating changes adds at most the largest squared norm of a
         # column.
         return Structure(
-            overlaps=self._overlaps, change_bound=lambda: sensitivities(self).l2_squared
+            overlaps=self._overlaps,
+            change_bound=lambda: sensitivities(self).l2_squared,
+            aligned=lambda: True,
         )
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
@@ -147,6 +164,8 @@ class NormalisedSqrt(RootStrategy):
         # this far away, the nearest has the largest product with a given column.
         c = self.root.numerators
         w = self.weights
+        if not is_falling(c):
+            return signed_overlaps(c, w, schedule)
         overlaps: list[int] = []
         computed = 0
         for j in range(1, schedule.steps):

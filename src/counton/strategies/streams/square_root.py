@@ -27,7 +27,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInputError, SumOverflowError
 from counton.base.exact import check_integer
-from counton.strategies.participation import Structure
+from counton.strategies.participation import Schedule, Structure
 from counton.strategies.rounding import OFFSET, rounded_within
 from counton.strategies.strategy import (
     Metric,
@@ -54,7 +54,7 @@ from counton.strategies.streams.power_series import (
 )
 
 if TYPE_CHECKING:
-    from counton.base.arrays import Floats
+    from counton.base.arrays import Floats, Integers
 
 #: Longest series for which intermediate values are proven to fit int64.
 LARGEST_HORIZON = 2**22
@@ -68,6 +68,9 @@ _BLOCK = 2**16
 
 #: Coefficients computed at once.
 _AT_ONCE = 2**14
+
+#: Inner products of columns with signs are computed up to this many products of two entries.
+_MOST_PRODUCTS = 2**28
 
 #: Windows up to this many steps are summed directly: cheaper than a transform.
 _FEW_STEPS = 16
@@ -278,7 +281,8 @@ class RootStrategy(StreamStrategy):
         return np.cumsum(self.root.numerators**2)
 
     def l1_sensitivity(self) -> Fraction:
-        lengths = np.cumsum(self.root.numerators)[::-1] * self.weights
+        # Entries may be negative in subclasses.
+        lengths = np.cumsum(np.abs(self.root.numerators))[::-1] * self.weights
         return Fraction(int(lengths.max()), 1 << self.facts.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
@@ -357,6 +361,38 @@ class RootStrategy(StreamStrategy):
         raise AssertionError("unreachable")
 
 
+def is_falling(series: Integers) -> bool:
+    """Return whether the entries of a series never increase, and none is negative.
+
+    >>> is_falling(np.array([4, 2, 2, 0])), is_falling(np.array([4, 2, -1]))
+    (True, False)
+    """
+    return bool(series[-1] >= 0 and (np.diff(series) <= 0).all())
+
+
+def signed_overlaps(series: Integers, weights: Integers, schedule: Schedule) -> list[int]:
+    """Return bounds on inner products of columns j times ``schedule.apart`` apart, j from 1.
+
+    Column i is the Toeplitz column of ``series``, cut at the horizon, times ``weights[i]``. Entries
+    of the series may be negative or increase. Each bound holds for all larger distances too.
+
+    >>> signed_overlaps(np.array([2, -1]), np.array([1, 1]), Schedule(2, 1, fixed=False))
+    [2]
+    """
+    horizon = len(weights)
+    lags = range(schedule.apart, schedule.apart * schedule.steps, schedule.apart)
+    support = int(np.flatnonzero(series)[-1]) + 1  # columns further apart have no common node
+    if support * horizon > _MOST_PRODUCTS:
+        most = int((np.cumsum(series**2)[::-1] * weights**2).max())
+        return [most] * len(lags)
+    bounds = [0] * (support + 1)
+    for lag in reversed(range(1, support)):
+        products = np.abs(np.cumsum(series[: horizon - lag] * series[lag:]))[::-1]
+        largest = int((products * (weights[lag:] * weights[: horizon - lag])).max())
+        bounds[lag] = max(bounds[lag + 1], largest)
+    return [bounds[min(lag, support)] for lag in lags]
+
+
 def running_sums(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
     """Return running sums along the last axis, and how often a summand is rounded at most."""
     rows, length = x.shape
@@ -396,7 +432,11 @@ class SqrtToeplitz(RootStrategy):
         super().__init__(_checked_horizon(horizon), 18 if horizon <= _FINER_BEYOND else 20)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes 1 to ``step``, in quadratic time."""
+        """Return the nodes 1 to ``step``, in quadratic time.
+
+        Args:
+            step: step of the stream, from 1 to the horizon.
+        """
         coefficients = self.root.row(check_step(self, step))
         return tuple(Node(0, k, b) for k, b in enumerate(reversed(coefficients), start=1))
 
@@ -404,7 +444,14 @@ class SqrtToeplitz(RootStrategy):
     @override
     def structure(self) -> Structure:
         """Facts about C: Toeplitz, with a first column that decreases, also after rounding."""
-        return Structure(falling_series=self.root.numerators)
+        series = self.root.numerators
+        if not is_falling(series):
+            return Structure(overlaps=self._overlaps)
+        return Structure(falling_series=series, aligned=lambda: True)
+
+    def _overlaps(self, schedule: Schedule) -> list[int]:
+        """Return bounds on inner products of columns j times ``schedule.apart`` apart, j from 1."""
+        return signed_overlaps(self.root.numerators, self.weights, schedule)
 
     @cached_property
     @override
@@ -417,6 +464,11 @@ class SqrtToeplitz(RootStrategy):
 
         The time is that of the horizon, times the number of different lengths of windows or of
         different starts, whichever is smaller.
+
+        Args:
+            steps: one step or an array of steps, from 1 on.
+            since: steps from 0 on, broadcast with ``steps``, after which each sum begins. Default:
+                the variance of the releases themselves.
         """
         first, last = window_ends(self, steps, since)
         squares = np.concatenate([[0.0], self._variances])

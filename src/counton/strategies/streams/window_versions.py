@@ -232,20 +232,46 @@ class WindowVersions(StreamStrategy):
         return noise
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a row enters if it arrives in its own window, ``step``."""
+        """Return the nodes that a row enters if it arrives in its own window, ``step``.
+
+        Args:
+            step: number of the window, from 1 to the horizon.
+        """
         return self.lag_column(step, 0)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes whose noise is in the final count of a window."""
+        """Return the nodes whose noise is in the final count of a window.
+
+        Args:
+            step: number of the window, from 1 to the horizon.
+        """
         return self.lag_row(step, self.lags)
 
     def lag_column(self, window: int, lag: int) -> tuple[Node, ...]:
-        """Return the nodes that a row enters if it arrives ``lag`` windows after its own."""
+        """Return the nodes that a row enters if it arrives ``lag`` windows after its own.
+
+        Args:
+            window: number of the row's own window, from 1 to the horizon.
+            lag: windows from its own to that in which it arrives, from 0 to ``lags``.
+
+        Raises:
+            InvalidInputError: another lag, or a window below 1.
+            HorizonExceededError: a window beyond the horizon.
+        """
         column = self.inner.column(self._check_lag(lag) + 1)
         return self._in_block(check_step(self, window), column)
 
     def lag_row(self, window: int, lag: int) -> tuple[Node, ...]:
-        """Return the nodes whose noise is in the version ``lag`` of a window."""
+        """Return the nodes whose noise is in the version ``lag`` of a window.
+
+        Args:
+            window: number of the window, from 1 to the horizon.
+            lag: windows after its own end, from 0 to ``lags``.
+
+        Raises:
+            InvalidInputError: another lag, or a window below 1.
+            HorizonExceededError: a window beyond the horizon.
+        """
         row = self.inner.row(self._check_lag(lag) + 1)
         return self._in_block(check_step(self, window), row)
 
@@ -253,7 +279,13 @@ class WindowVersions(StreamStrategy):
         return check_integer("lag", lag, 0, self.lags)
 
     def lag_variance(self, lags: Steps, since: Steps | None = None) -> Floats:
-        """Return the noise variances of versions, or of their differences from earlier ones."""
+        """Return the noise variances of versions, or of their differences from earlier ones.
+
+        Args:
+            lags: lags of the versions, from 0 to ``lags``: one or an array.
+            since: lags of earlier versions, broadcast with ``lags``. Default: the versions
+                themselves.
+        """
         steps = np.asarray(lags, np.int64) + 1
         return self.inner.variance(steps, 0 if since is None else np.asarray(since) + 1)
 
@@ -324,12 +356,23 @@ class WindowVersions(StreamStrategy):
     # ------------------------------------------------------------------------------ errors
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of final numbers, or of sums over the windows since + 1 .. step."""
+        """Return the variances of final numbers, or of sums over the windows since + 1 .. step.
+
+        Args:
+            steps: one window or an array of windows, from 1 on.
+            since: windows from 0 on, broadcast with ``steps``, after which each sum begins.
+                Default: single final numbers.
+        """
         first, last = window_ends(self, steps, since)
         return np.asarray((last - first) * float(self.lag_variance([self.lags])[0]))
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the variance of a final number, equal for all windows."""
+        """Return the variance of a final number, equal for all windows.
+
+        Args:
+            metric: "mean" or "max"; both are equal.
+            of: has no effect.
+        """
         check_metric(metric)
         return float(self.lag_variance([self.lags])[0])
 
@@ -354,17 +397,37 @@ class WindowVersions(StreamStrategy):
     # ------------------------------------------------------------------------------- noise
 
     def lag_noise(self, field: NodeNoise, window: int, lags: range) -> Integers:
-        """Return the noise of one window's versions: int64, ``(len(lags), *field.shape)``."""
+        """Return the noise of one window's versions: int64, ``(len(lags), *field.shape)``.
+
+        Args:
+            field: source of the noise of nodes.
+            window: number of the window, up to the horizon.
+            lags: consecutive lags, from 0 to ``lags``.
+        """
         return self._versions(field, range(window, window + 1), lags)[:, 0]
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the final numbers of consecutive windows."""
+        """Return the noise of the final numbers of consecutive windows.
+
+        Args:
+            field: source of the noise of nodes.
+            steps: consecutive windows, from 1 on.
+        """
         check_window(self, steps)
         return self.versions_noise(field, steps, [self.lags] * len(steps))
 
     def versions_noise(self, field: NodeNoise, steps: range, lags: Sequence[int]) -> Integers:
-        """Return the noise of one version of each of some windows, each at its own lag."""
+        """Return the noise of one version of each of some windows, each at its own lag.
+
+        Args:
+            field: source of the noise of nodes.
+            steps: consecutive windows, from 1 on.
+            lags: one lag for each window, from 0 to ``lags``.
+
+        Returns:
+            int64, shape ``(len(steps), *field.shape)``.
+        """
         noise = np.empty((len(steps), *field.shape), np.int64)
         for index, (window, lag) in enumerate(zip(steps, lags, strict=True)):
             noise[index] = self.lag_noise(field, window, range(lag, lag + 1))[0]
@@ -379,6 +442,10 @@ class WindowVersions(StreamStrategy):
 
         It has the shape ``(len(steps), *field.shape, lags + 1)``, with the newest window first,
         and last the one that becomes final.
+
+        Args:
+            field: source of the noise of nodes.
+            steps: consecutive steps at whose ends numbers are released, from 1 on.
         """
         check_window(self, steps)
         noise_by_step = np.zeros((len(steps), self.lags + 1, *field.shape), np.int64)
@@ -487,6 +554,9 @@ class AsOf(StreamStrategy):
     def lags(self, steps: Steps) -> Integers:
         """Return, for each window, how many windows after it its newest count was released.
 
+        Args:
+            steps: windows from 1 to ``step``: one or an array.
+
         >>> from counton.strategies import Binary
         >>> AsOf(WindowVersions(365, Binary(3)), 9).lags([1, 7, 8, 9]).tolist()
         [2, 2, 1, 0]
@@ -494,11 +564,19 @@ class AsOf(StreamStrategy):
         return np.minimum(self.step - np.asarray(steps, np.int64), self.windows.lags)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a row enters if it arrives in its own window, ``step``."""
+        """Return the nodes that a row enters if it arrives in its own window, ``step``.
+
+        Args:
+            step: number of the window, from 1 to the horizon.
+        """
         return self.windows.column(check_step(self, step))
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes whose noise is in the newest count of a window."""
+        """Return the nodes whose noise is in the newest count of a window.
+
+        Args:
+            step: number of the window, from 1 to the horizon.
+        """
         lag = int(self.lags(check_step(self, step)))
         return self.windows.lag_row(step, lag)
 
@@ -514,7 +592,13 @@ class AsOf(StreamStrategy):
         return self.windows.structure
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of newest counts, or of sums over the windows since + 1 .. step."""
+        """Return the variances of newest counts, or of sums over the windows since + 1 .. step.
+
+        Args:
+            steps: one window or an array of windows, from 1 on.
+            since: windows from 0 on, broadcast with ``steps``, after which each sum begins.
+                Default: single windows.
+        """
         first, last = window_ends(self, steps, since)
         return self._sum(self._variances, first, last)
 
@@ -539,7 +623,12 @@ class AsOf(StreamStrategy):
         return _variance_of_stretches(self, stops, weights)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest noise variance of windows' newest counts."""
+        """Return the mean or the largest noise variance of windows' newest counts.
+
+        Args:
+            metric: "mean" over all windows, or "max" for the largest.
+            of: has no effect.
+        """
         check_metric(metric)
         variances = self._variances[: self.step]
         final = float(self._variances[-1]) * max(self.step - len(self._variances), 0)

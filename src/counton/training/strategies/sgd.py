@@ -65,7 +65,13 @@ class SGD:
             object.__setattr__(self, "rate", tuple(rates) if isinstance(rates, list) else rates)
 
     def rates(self, steps: int) -> Floats:
-        """Return the learning rate of each step: shape (steps,).
+        """Return the learning rate of each step.
+
+        Args:
+            steps: number of steps of the run, at most 4,096.
+
+        Returns:
+            float64, shape ``(steps,)``.
 
         Raises:
             InvalidInputError: not one finite number of at least 0 for each step, or all are 0; more

@@ -201,7 +201,12 @@ class OctaveTraining(TrainingStrategy):
 
     @override
     def first_step(self, level: int, index: int) -> int:
-        """Return the first step whose noise uses this normal, which may be of a later node."""
+        """Return the first step whose noise uses this normal, which may be of a later node.
+
+        Args:
+            level: level of the node, from 0.
+            index: index of the node in its level, from 1.
+        """
         return self._first_steps[level, index]
 
     @cached_property

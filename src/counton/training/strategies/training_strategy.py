@@ -161,8 +161,11 @@ class TrainingStrategy(Strategy):
         return self.saved_name
 
     def under(self, optimizer: SGD | None) -> Self:
-        """Return the strategy with the same noise, and errors of the weights under ``optimizer``;
-        None: errors of running sums.
+        """Return the strategy with the same noise, and errors for an optimiser.
+
+        Args:
+            optimizer: the optimiser for whose weights errors are stated; None: errors are those of
+                running sums.
 
         >>> from counton.training import SGD
         >>> from counton.training.strategies import BufferedToeplitz
@@ -208,16 +211,26 @@ class TrainingStrategy(Strategy):
 
     @abstractmethod
     def taps(self, step: int) -> tuple[Tap, ...]:
-        """Return the standard normal numbers that enter the noise of a step (taps), with their
-        weights.
+        """Return the standard normal numbers that enter the noise of a step (taps).
+
+        Args:
+            step: number of the step, from 1.
+
+        Returns:
+            The numbers' addresses, with their weights.
 
         Raises:
             HorizonExceededError: a step beyond the run.
         """
 
     def first_step(self, level: int, index: int) -> int:
-        """Return the first step whose noise uses the normal number with this level and index: the
-        step ``index``, if each step draws one that only later steps draw again.
+        """Return the first step whose noise uses a standard normal number.
+
+        It is the step ``index``, if each step draws one that only later steps draw again.
+
+        Args:
+            level: level of the number, as in `Tap`.
+            index: index of the number in its level, from 1.
 
         Raises:
             InvalidInputError: no step uses it.
@@ -230,7 +243,11 @@ class TrainingStrategy(Strategy):
         return self.check_step(index)
 
     def divisor(self, step: int) -> float:
-        """Return the number by which the noise of a step is divided; 1 without step scaling."""
+        """Return the number by which the noise of a step is divided; 1 without step scaling.
+
+        Args:
+            step: number of the step, from 1.
+        """
         self.check_step(step)
         return 1.0
 
@@ -241,6 +258,9 @@ class TrainingStrategy(Strategy):
 
     def check_step(self, step: int) -> int:
         """Return ``step`` as an integer, if it is a step of the run.
+
+        Args:
+            step: number of the step, from 1 to ``steps``.
 
         Raises:
             HorizonExceededError: the run has no such step.

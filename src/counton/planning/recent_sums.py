@@ -1,0 +1,134 @@
+"""Candidates of plans for sums over recent steps: rolling sums, decayed sums, and stacks.
+
+With Gaussian noise, the candidate is a banded root. With Laplace noise, it measures each step alone
+and, on one level, sums weighted by hats. Every workload is also computed from released totals and
+from single steps, so a plan has at most the error of these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+
+from counton.base.distributions import DiscreteLaplace
+from counton.base.errors import InvalidInputError
+from counton.strategies import BandedRoot, EndlessBandedRoot, LeastSquaresStrategy, StreamStrategy
+from counton.strategies.joint_errors import LARGEST_DECAYED, recent_variance
+from counton.strategies.lines.hats import LARGEST_LINE, Hats
+from counton.strategies.workloads import PRECISIONS, Part, RecentWorkload
+
+#: Up to this many steps, strategies for totals are candidates too. Beyond, they are only if the
+#: horizon is at most `_NEAR` times the widest sum; else they had more noise in all cases examined.
+_ALWAYS = 1024
+_NEAR = 8
+#: Most steps of a stream without a last one over which its totals are compared.
+_MOST_ENDLESS = 2048
+#: Levels of hats: the spacing as a part of the width, and the amplitude relative to single steps.
+_LEVELS: tuple[tuple[tuple[float, float], ...], ...] = (
+    ((1 / 2, 0.8),),
+    ((1 / 2.5, 0.8),),
+    ((1 / 4.5, 0.97),),
+    ((1 / 6.5, 1.0),),
+    ((1 / 2, 0.91),),
+    ((1 / 4.1, 1.04),),
+    ((1 / 30, 0.96), (1 / 2.5, 0.9)),
+)
+#: Hats for the widths from here on; below, single steps alone have less noise.
+_LEAST_WIDTH = 15
+#: Steps over which hats are compared with each other.
+_COMPARED = 1000
+_BITS = 16
+
+
+def reach_of(workload: RecentWorkload) -> int | None:
+    """Return the number of recent steps that decide the workload; None: totals are a part."""
+    reach = 0
+    for part in workload.parts:
+        if part.factor < 1:
+            reach = max(reach, round(math.log(0.5) / math.log(part.factor)))
+        elif part.width is None:
+            return None
+        else:
+            reach = max(reach, part.width)
+    return reach
+
+
+def compares_totals(
+    workload: RecentWorkload, horizon: int | None, expected_windows: int | None
+) -> bool:
+    """Return whether strategies for totals may be the best for a workload."""
+    reach = reach_of(workload)
+    if horizon is None:
+        if reach is None or any(part.factor < 1 for part in workload.parts):
+            return False
+        return (expected_windows or 0) <= min(_MOST_ENDLESS, _NEAR * reach)
+    if any(part.factor < 1 for part in workload.parts):
+        return reach is not None and horizon <= min(LARGEST_DECAYED, _NEAR * reach)
+    return reach is None or horizon <= max(_ALWAYS, _NEAR * reach)
+
+
+def banded_roots(
+    workload: RecentWorkload, horizon: int | None
+) -> tuple[BandedRoot | EndlessBandedRoot, ...]:
+    """Return the candidates for Gaussian noise, later ones for many cells and for wide noise.
+
+    Raises:
+        InvalidInputError: there are none, because the workload is too wide, or has totals and no
+            or a long horizon.
+    """
+    roots: list[BandedRoot | EndlessBandedRoot] = []
+    for precision in range(len(PRECISIONS)):
+        for lengths in (None, 4):
+            root = workload.root(horizon, precision, lengths=lengths)
+            if root not in roots:
+                roots.append(root)
+    return tuple(roots)
+
+
+def hats_of(workload: RecentWorkload, horizon: int | None) -> tuple[StreamStrategy, ...]:
+    """Return the best candidate for Laplace noise, if any: each step alone, and one level of hats.
+
+    Raises:
+        InvalidInputError: there is no last step, or the horizon is too long.
+    """
+    reach = reach_of(workload)
+    if horizon is None:
+        raise InvalidInputError("hats are planned for streams with a last step")
+    if horizon > LARGEST_LINE:
+        raise InvalidInputError(f"hats are planned for at most {LARGEST_LINE:,} steps")
+    if reach is None or reach < _LEAST_WIDTH:
+        return ()
+    compared = min(horizon, max(_COMPARED, 3 * reach), 4096)
+    candidates = [*_of_levels(reach, compared)]
+
+    def error(levels: tuple[tuple[int, int], ...]) -> float:
+        return _error(_hats(levels, compared), workload.parts, compared)
+
+    best = min(candidates, key=error, default=None)
+    return () if best is None else (_hats(best, horizon),)
+
+
+def _of_levels(reach: int, horizon: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Yield levels of hats, as pairs of a spacing and an amplitude in units of 2^-16."""
+    for levels in _LEVELS:
+        total = 1 + sum(amplitude for _, amplitude in levels)
+        spaced = [
+            (round(reach * part), round(amplitude / total * 2**_BITS)) for part, amplitude in levels
+        ]
+        if all(3 <= spacing < horizon for spacing, _ in spaced):
+            yield tuple(spaced)
+
+
+@lru_cache(maxsize=32)
+def _hats(levels: tuple[tuple[int, int], ...], horizon: int) -> LeastSquaresStrategy:
+    spacings = tuple(spacing for spacing, _ in levels)
+    amplitudes = [[height] * (-(-horizon // spacing) + 1) for spacing, height in levels]
+    return LeastSquaresStrategy(Hats(horizon, spacings, amplitudes, bits=_BITS))
+
+
+def _error(strategy: StreamStrategy, parts: tuple[Part, ...], horizon: int) -> float:
+    """Return the mean variance of a workload with Laplace noise of the strategy's sensitivity."""
+    unit = 1 << strategy.facts.lattice_bits
+    distribution = DiscreteLaplace(strategy.l1_sensitivity() * unit)
+    return recent_variance(strategy, distribution, parts, "mean", horizon)
