@@ -335,5 +335,6 @@ shares = "0.5"
     assert number["in_rank"]
     assert f"rank {number['percent']:.4g}%" in line
     assert "margins of error assume evenly spread rows" in " ".join(done.out.split())
+    assert "rank over 100%" in place.plain("plan", str(file), "--expected-rows", "1").out
     assert "in rank" not in place.plain("plan", str(file)).out
     assert "values lie below an edge" in " ".join(place.plain("plan", str(file)).out.split())

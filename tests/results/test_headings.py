@@ -1,5 +1,6 @@
 """A number says what it is a number of: its subject, bound and window, and whether it stays."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import polars as pl
 import pytest
 
 from counton import release
-from counton.results.terminal import screen_of, shown_rows
+from counton.results.terminal import screen_of, shown_rows, unbounded_notes
 
 FRAME = pl.DataFrame(
     {
@@ -96,3 +97,11 @@ def test_shown_rows_of_a_long_table_are_its_first() -> None:
     shown, said = shown_rows(several)
     assert (len(shown.rows), said) == (100, "the first 100 of 120 rows")
     assert [row[1] for row in shown.rows[:3]] == ["p0", "p1", "p2"]
+
+
+def test_unbounded_notes_explain_infinite_deviation() -> None:
+    rows = pl.DataFrame({"measure": ["mean", "count"], "noise_std": [math.inf, 200.0]})
+    (note,) = unbounded_notes(rows)
+    assert note.startswith("unbounded: the released number of rows is too small")
+    assert not unbounded_notes(rows.tail(1))
+    assert not unbounded_notes(rows.drop("noise_std"))

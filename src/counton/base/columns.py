@@ -66,7 +66,10 @@ def data_frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 #: Columns whose numbers are shown only as precisely as their noise allows.
-_NOISY = ("estimate", "noise_std", "lower", "upper")
+_NOISY = ("estimate", "lower", "upper")
+_STD = "noise_std"
+#: An infinite standard deviation, as of a mean whose released number of rows is not positive.
+UNBOUNDED = "unbounded"
 
 
 def errors_of(columns: Mapping[str, Sequence[Any]]) -> list[float | None]:
@@ -103,6 +106,9 @@ def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
 
     Nothing else rounds published numbers. Files for machines keep every digit, so that the
     difference of two consecutive totals is exactly the number of the window between them.
+
+    >>> readable({"estimate": [4.5], "noise_std": [math.inf], "lower": [0.0], "upper": [9.0]})
+    [['4.5'], ['unbounded'], ['0.0'], ['9.0']]
     """
     errors = errors_of(columns)
     texts = []
@@ -110,6 +116,14 @@ def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
         if name in _NOISY:
             pairs = zip(values, errors, strict=True)
             texts.append([_number_text(value, error) for value, error in pairs])
+        elif name == _STD:
+            pairs = zip(values, errors, strict=True)
+            texts.append(
+                [
+                    UNBOUNDED if value == math.inf else _number_text(value, error)
+                    for value, error in pairs
+                ]
+            )
         else:
             texts.append([_cell_text(value) for value in values])
     return texts

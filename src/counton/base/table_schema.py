@@ -125,7 +125,10 @@ _LABELS = (
 _NUMBERS = (
     TableColumn("estimate", ColumnType.NUMBER, "Released number", "all"),
     TableColumn(
-        "noise_std", ColumnType.NUMBER, "Standard deviation of its noise; empty if unknown", "all"
+        "noise_std",
+        ColumnType.NUMBER,
+        "Standard deviation of its noise; empty if unknown, infinite if unbounded",
+        "all",
     ),
     TableColumn("lower", ColumnType.NUMBER, "Lower end of the confidence interval", "all"),
     TableColumn("upper", ColumnType.NUMBER, "Upper end of the confidence interval", "all"),

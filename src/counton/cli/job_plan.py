@@ -247,7 +247,11 @@ def _headings(plan: PlannedJob) -> list[str]:
 def _percent_cell(number: PlannedNumber) -> str:
     if number.percent is None:
         return ""
-    return f"{'rank ' if number.in_rank else ''}{figures(number.percent)}%"
+    if not number.in_rank:
+        return f"{figures(number.percent)}%"
+    if number.percent > 100:
+        return "rank over 100%"
+    return f"rank {figures(number.percent)}%"
 
 
 def _share_cell(number: PlannedNumber) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from counton.base.columns import TextTable, list_in_words, readable
+from counton.base.columns import UNBOUNDED, TextTable, list_in_words, readable
 from counton.base.exact import percent, quantity, text, with_capital
 from counton.base.table_schema import PER_WINDOW, WINDOW
 from counton.base.wording import counted
@@ -108,7 +108,21 @@ def screen_of(released: ReleaseData, new_steps: range | None = None) -> Screen:
         rows.drop(_IN_HEADING, strict=False), released.metadata.inner.on_screen
     )
     left_out = ", ".join(filter(None, [rows_note, _shown_windows(steps, 1)]))
-    return Screen(heading, [table], left_out, _below(released))
+    return Screen(heading, [table], left_out, [*unbounded_notes(rows), *_below(released)])
+
+
+def unbounded_notes(rows: pl.DataFrame) -> list[str]:
+    """Return a note on numbers whose noise has no finite standard deviation, if there are any.
+
+    Args:
+        rows: The rows that are shown.
+    """
+    if "noise_std" not in rows.columns or not rows["noise_std"].is_infinite().any():
+        return []
+    return [
+        f"{UNBOUNDED}: the released number of rows is too small to divide by, so the estimate is "
+        "arbitrary. The interval holds."
+    ]
 
 
 def _shown_windows(steps: range, n_shown: int) -> str:
