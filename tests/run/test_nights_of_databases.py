@@ -108,6 +108,18 @@ def test_query_of_sqlite_with_edge_on_one_side_equals_truth(
     assert run_nights(job, AUTUMN) == expected_nights(AUTUMN)
 
 
+@pytest.mark.parametrize("append", [False, True])
+@pytest.mark.parametrize("where", ["time >= {since}", "time < {until}"])
+def test_query_with_edge_on_one_side_and_row_ids_equals_truth(
+    where: str, append: bool, tmp_path: Path
+) -> None:
+    kind = SQLITE_COLUMNS["Z"]  # each time is another text, so it is an id
+    url = fill_sqlite(tmp_path / "e.db", kind.declared, values_of(AUTUMN, kind))
+    query = f"select time, time as id from visits where {where}"  # noqa: S608
+    job = nightly_job(tmp_path, url, AUTUMN, query=query, lookback=None, row_id="id", append=append)
+    assert run_nights(job, AUTUMN) == expected_nights(AUTUMN)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("season", SEASONS, ids=str)
 @pytest.mark.parametrize("column", POSTGRESQL_COLUMNS)

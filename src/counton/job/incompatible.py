@@ -541,8 +541,7 @@ def _contradictions_of_query(job: Job) -> Iterator[str]:
             f"{shown} uses {{{min(moments)}}}, a time between windows, and a table without times "
             "has no windows. Leave it out"
         )
-    holds_new_rows = job.append or job.row_id is not None
-    if holds_new_rows and len(moments) == 1:
+    if job.append and job.row_id is None and len(moments) == 1:
         yield (
             f"{shown} uses only {{{min(moments)}}}, so the next run would select some of these new "
             "rows again, and count them twice. Use both {since} and {until}"
