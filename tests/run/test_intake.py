@@ -1,5 +1,6 @@
 """A row is counted once, in one step, however files and runs cut the events, or nowhere."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from counton.run.planned_steps import (
 from counton.run.planning import plan_stream
 from counton.state.commit_input import LateRowStats
 from counton.state.journal import WindowTotals
+from counton.windowing.windows import RevisableWindows
 
 GROUPS = 2
 SPEC = plan_stream(
@@ -250,6 +252,19 @@ def test_a_window_without_a_row_is_closed_too() -> None:
     assert found.counts.after_final == 1
     found = compare({}, late, released=2, target=3, covered=None)
     assert found.values(range(3, 4)).tolist() == [[3, 4]]
+
+
+@pytest.mark.parametrize(("versions", "late", "after_final"), [(1, 0, 3), (2, 2, 1), (3, 3, 0)])
+def test_snapshot_late_rows_are_those_of_open_windows(
+    versions: int, late: int, after_final: int
+) -> None:
+    begin = datetime(2024, 3, 1, tzinfo=UTC)
+    windows = RevisableWindows(begin, "1d", 5, versions=versions)
+    rows = cells([(0, 1, 0, 3), (0, 2, 1, 4), (0, 2, 1, 4), (0, 3, 1, 1)])
+    kept = kept_totals(None, np.arange(1, 6), MEASUREMENT)
+    span = Span(windows, released=2, target=3)
+    counts = SnapshotOfRun(rows, range(1, 4)).counts(kept, span, MEASUREMENT)
+    assert (counts.late, counts.after_final) == (late, after_final)
 
 
 def test_an_input_without_a_new_step_is_not_kept() -> None:

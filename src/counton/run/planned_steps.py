@@ -181,7 +181,7 @@ class OperatorCounts:
     state adds up `late`. No released number depends on any of them.
 
     Attributes:
-        late: new rows of windows released before.
+        late: new rows of windows released before, unless these windows are final.
         late_by: delay of late rows in windows: most of them came at most so many after the release
             of their own window.
         late_uncounted: rows of released windows that have not been counted yet.
@@ -352,7 +352,7 @@ class SnapshotOfRun:
         for_good = [window for window in changed if window.step <= span.last_final]
         added = sum(window.added for window in for_good)
         return OperatorCounts(
-            late=added,
+            late=sum(window.added for window in changed if window.is_open),
             late_uncounted=_number_uncounted(self.seen(kept, span), span, measurement),
             after_final=added,
             outside_snapshot=measurement.number_of_rows(
