@@ -102,7 +102,7 @@ def test_a_domain_may_be_a_table_and_counts_a_column(desk: Desk) -> None:
 CONTINGENCY = [
     ({"columns": "smokes,,sex"}, "--columns smokes,,sex has an empty name"),
     ({"columns": "smokes,sex,sex"}, "name each of them only once"),
-    ({"columns": "smokes,age"}, "has no column 'age'; its columns are sex, smokes"),
+    ({"columns": "smokes,age"}, "has no column 'age'. Its columns are sex, smokes"),
     ({"columns": "smokes,sex,age", "groups": "sex=m,f;smokes=yes,no;age=1"}, "no column 'age'"),
     ({"groups": "sex=m,f"}, "--groups does not list the values of 'smokes'"),
     ({"groups": "sex=m,f"}, "of all columns, as in --groups smokes=A,B;sex=A,B"),
@@ -110,7 +110,9 @@ CONTINGENCY = [
     ({"groups": "people.csv"}, "--groups people.csv is the file of the events"),
     ({"groups": "gaps.csv"}, "--groups gaps.csv has an empty cell among the values of 'sex'"),
     ({"groups": "sex=m,f;sex=m"}, "lists the values of 'sex' twice"),
-    ({"groups": "sex=m,m;smokes=no,yes"}, "the labels of 'sex' are"),
+    ({"groups": "sex=m,m;smokes=no,yes"}, "lists the value 'm' of 'sex' twice"),
+    ({"groups": "combinations.csv"}, "combinations.csv lists the value 'yes' of 'smokes' twice"),
+    ({"groups": "columns.csv"}, "--groups columns.csv has no value of 'smokes'"),
     ({"groups": "sex=m;smokes=no,yes"}, "that are not listed: ('no', 'f') (first in row 1)"),
     ({"count_column": "n"}, "no column 'n'"),
 ]
@@ -121,5 +123,7 @@ def test_what_cannot_be_a_contingency_table_is_refused(
     changed: dict[str, str], words: str, desk: Desk
 ) -> None:
     desk.write("gaps.csv", "smokes,sex\nyes,\nno,m\n")
+    desk.write("combinations.csv", "smokes,sex\nyes,f\nyes,m\nno,f\n")
+    desk.write("columns.csv", "smokes,sex\n")
     said = desk.contingency(**changed).refused()
     assert words in said

@@ -300,6 +300,23 @@ def test_a_plan_of_windows_weighs_a_bound_for_each(place: Workplace) -> None:
         assert (done.code, f"--max-contributions-per-window {wrong} {why}" in done.err) == (2, True)
 
 
+def test_plan_option_advice_on_expected_rows_works(place: Workplace, file: Path) -> None:
+    words = [
+        *("release", "average", "shop.csv", "--value", "age", "--lower", "0", "--upper", "100"),
+        *("--resolution", "1", "--time", "at", "--every", "1d", "--start", "2024-03-01"),
+        *("--windows", "9", "--epsilon", "1", "--privacy-unit", "sale", "--state", "ages.db"),
+        "--plan",
+    ]
+    done = place.plain(*words).fine()
+    advice = "Use --save-job FILE, then counton plan FILE --expected-rows N."
+    assert advice in " ".join(done.out.split())
+    place.plain(*words, "--save-job", "ages.toml").fine()
+    planned = place.plain("plan", "ages.toml", "--expected-rows", "5000").fine()
+    assert "mean" in planned.out
+    assert "--expected-rows" not in planned.out
+    assert "State it with --expected-rows." in place.plain("plan", "ages.toml").fine().out
+
+
 def test_the_error_of_a_quantile_is_in_rank(place: Workplace, file: Path) -> None:
     ages = """
 [jobs.ages]

@@ -356,6 +356,34 @@ def test_domains_that_are_no_list_of_groups_are_refused(source: str, words: str)
         read_domain(source, "carrier")
 
 
+@pytest.mark.parametrize(
+    "source",
+    ["sex=f,m;adult=no,yes", " adult = no, yes ; sex=f,m ", "f / no,f / yes,m / no,m / yes"],
+)
+def test_read_domain_text_of_several_columns_gives_combinations(source: str) -> None:
+    assert read_domain(source, "sex,adult") == ("f / no", "f / yes", "m / no", "m / yes")
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("sex=f,m", "groups lists sex, and group_by names sex, adult"),
+        ("sex=f,m;age=1,2", "groups lists sex, age, and group_by names sex, adult"),
+        ("sex=f;sex=m", "lists the values of 'sex' twice"),
+        ("f,m", "names no group of 2 columns, .* as in sex=A,B;adult=A,B, or give a file with"),
+        (["f", "m"], "names no group of 2 columns"),
+    ],
+    ids=str,
+)
+def test_read_domain_without_groups_of_all_columns_is_refused(source: Any, words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        read_domain(source, "sex,adult")
+
+
+def test_read_domain_text_of_one_column_keeps_equals_signs() -> None:
+    assert read_domain("sex=f,m", "sex") == ("sex=f", "m")
+
+
 def test_a_table_needs_the_column(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("code,name\nUA,United\n")
     with pytest.raises(InvalidInputError, match="no column 'carrier'"):

@@ -26,6 +26,7 @@ from counton.statistics import (
     Moments,
     Quantiles,
     Ranges,
+    Report,
     Stars,
     Statistic,
     Substrings,
@@ -36,6 +37,7 @@ from counton.statistics import (
 from counton.statistics.statistic_plan import halfwidths_of_plan
 from counton.tables import Tree
 
+LENGTHS = Quantiles(lower=0, upper=60, cells=6)
 STATISTICS: list[Statistic] = [
     Count(),
     Sum(0, 60, "0.5"),
@@ -148,6 +150,32 @@ def test_a_mean_is_as_far_off_as_planned_for_rows_spread_evenly() -> None:
         hour = counter.release_batch(np.linspace(0, 60, 1333))
     low, high = hour.interval("mean")
     assert (high - low) / 2 == pytest.approx(2, rel=0.02)
+
+
+@pytest.mark.parametrize("statistic", [LENGTHS, Grouped(LENGTHS, ["a", "b"])], ids=repr)
+@pytest.mark.parametrize("series", ["cumulative", "per-window"])
+def test_plan_of_quantiles_share_of_rows_bounds_rank(statistic: Statistic, series: Any) -> None:
+    asked: dict[str, Any] = {"of": statistic, "batched": True, "series": series, "simple": True}
+    found = plan(4, margin_of_error="2%", expected_rows=40_000, **asked)
+    groups = 2 if isinstance(statistic, Grouped) else 1
+    rows = 40_000 / groups / (4 if series == "per-window" else 1)
+    below_an_edge = halfwidths_of_plan(statistic, found)[""]
+    assert 0.99 * 2 < 100 * below_an_edge / rows <= 2
+
+
+@pytest.mark.parametrize(
+    ("statistic", "whose"),
+    [
+        (Sum(0, 60, 1), "sum"),
+        (Average(0, 60, resolution=1, number=5), "average"),
+        (Report({"visits": Count(), "ages": LENGTHS}), "'ages'"),
+    ],
+    ids=str,
+)
+def test_plan_share_of_rows_of_other_numbers_is_refused(statistic: Statistic, whose: str) -> None:
+    words = f"margin_of_error is a percentage of the rows, but {whose} does not count rows"
+    with pytest.raises(InvalidInputError, match=words):
+        plan(4, margin_of_error="2%", expected_rows=40_000, of=statistic, batched=True)
 
 
 @pytest.mark.parametrize(

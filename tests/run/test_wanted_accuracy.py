@@ -123,6 +123,25 @@ def test_what_does_not_go_with_it_is_refused(
     assert not Path(str(job.state)).exists()
 
 
+@pytest.mark.parametrize("more", [{}, {"group_by": "page", "groups": "home,shop"}], ids=str)
+@pytest.mark.parametrize("series", ["cumulative", "per-window"])
+def test_job_of_quantiles_share_of_rows_bounds_rank(
+    more: dict[str, Any], series: str, tmp_path: Path
+) -> None:
+    wanted = {"margin_of_error": "2%", "expected_rows": 60_000, "series": series, "strategy": None}
+    planned = planned_job(asked("quantiles", tmp_path, **wanted, **more))
+    assert all(number.in_rank for number in planned.numbers)
+    percents = {number.percent for number in planned.numbers}
+    assert all(percent is not None and 0.99 * 2 < percent <= 2 for percent in percents)
+
+
+@pytest.mark.parametrize("more", [{}, {"allowed_lateness": "2d", "strategy": None}], ids=str)
+def test_job_of_sums_share_of_rows_is_refused(more: dict[str, Any], tmp_path: Path) -> None:
+    wanted = {"margin_of_error": "2%", "expected_rows": 60_000, **more}
+    with pytest.raises(InvalidInputError, match="but sum does not count rows"):
+        planned_job(asked("sum", tmp_path, **wanted))
+
+
 REPORT = """
 [report.shop]
 events = "shop.csv"

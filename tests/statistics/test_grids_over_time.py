@@ -146,6 +146,23 @@ def test_what_cannot_be_is_refused(make: Any, words: str) -> None:
         make()
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (("c", "a"), r"the interval \('c', 'a'\) ends before it begins"),
+        (
+            ("a", "b", "c"),
+            r"\('a', 'b', 'c'\) names no interval. Give its two ends, as in \('a', None",
+        ),
+    ],
+    ids=str,
+)
+def test_ranges_wrong_interval_is_quoted(name: Any, words: str) -> None:
+    counter = RunningStatistic.start(Ranges(list("abc")), 2, ZCDP(2), key=chosen_key(), name="line")
+    with pytest.raises(InvalidInputError, match=words):
+        counter.release_batch(["a"])[name]
+
+
 def test_events_and_sums_that_cannot_be_are_refused() -> None:
     counter = RunningStatistic.start(
         Contingency(COLUMNS), 4, PureDP(1), key=chosen_key(), name="m", batched=True

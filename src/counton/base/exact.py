@@ -30,6 +30,8 @@ LARGEST_INTEGER = 2**62
 #: left is for the rounding of fractions, so that whatever is acknowledged can be counted.
 MOST_SENT: Final = 0.5
 _LONGEST_TEXT = 1000
+#: Most parts of the name of a number, such as ("covariance", "a", "b").
+_MOST_PARTS = 3
 #: Most decimal places of a number that is written as a decimal, and not as a fraction.
 _MOST_PLACES = 40
 
@@ -66,6 +68,18 @@ def quote(value: object) -> str:
         return repr(value)[:80]
     except ValueError:  # long integers
         return _by_type(value)
+
+
+def quote_name(name: object) -> str:
+    """Return the name of a released number for messages; it may be a pair or a triple.
+
+    >>> quote_name(("70", "60")), quote_name("mean"), quote_name([("ann", 3)])
+    ("('70', '60')", "'mean'", 'a value of type list')
+    """
+    is_short = isinstance(name, tuple) and 0 < len(name) <= _MOST_PARTS
+    if not is_short or not all(is_one(part) for part in cast("tuple[object, ...]", name)):
+        return quote(name)
+    return repr(name)[:80]
 
 
 def short_repr(value: object) -> str:

@@ -28,6 +28,9 @@ _PUBLISHED = {
     "cumulative": "the cumulative total after each window",
     "both": "each window's own number, and the cumulative total",
 }
+#: How to state a number of rows to ``counton plan FILE``, and to ``--plan``, which has no option.
+_BY_OPTION = "State it with --expected-rows."
+_BY_JOB_FILE = "Use --save-job FILE, then counton plan FILE --expected-rows N."
 #: Headings of planned steps, and of the versions of revised windows.
 _STEPS = ("first", "middle", "last")
 _VERSIONS = ("first version", "middle", "final")
@@ -98,12 +101,18 @@ def print_job_plan(job: Job, *, as_json: bool) -> None:
         return
     console = Console()
     console.write_line("A plan: nothing is released, and no row is read.", bold=True)
-    write_plan(console, plan)
+    write_plan(console, plan, how_to_state_rows=_BY_JOB_FILE)
 
 
 # ------------------------------------------------------------------------------- a plan as text
-def write_plan(console: Console, plan: PlannedJob) -> None:
-    """Print a plan: what is kept where, spent and published, and a table of half-widths."""
+def write_plan(console: Console, plan: PlannedJob, how_to_state_rows: str = _BY_OPTION) -> None:
+    """Print a plan: what is kept where, spent and published, and a table of half-widths.
+
+    Args:
+        console: where it is printed.
+        plan: the plan.
+        how_to_state_rows: sentence on how to state the number of rows.
+    """
     metadata = plan.metadata
     windows = metadata.windows
     console.write_line(f"{with_capital(_title(plan))}. State: {plan.state}")
@@ -112,7 +121,7 @@ def write_plan(console: Console, plan: PlannedJob) -> None:
     console.write_line(f"Privacy unit: {protected_in_words(metadata)}")
     console.write_line(f"Published: {_published(plan)}. Margins of error ({percent(plan.level)}%):")
     console.write_table(_table(plan))
-    for remark in _remarks(plan):
+    for remark in _remarks(plan, how_to_state_rows):
         console.write_line(remark)
 
 
@@ -149,7 +158,7 @@ def _title(plan: PlannedJob) -> str:
     return f"{contents}{groups}, {plan.steps[-1]:,} {length}"
 
 
-def _remarks(plan: PlannedJob) -> list[str]:
+def _remarks(plan: PlannedJob, how_to_state_rows: str) -> list[str]:
     metadata = plan.metadata
     windows = metadata.windows
     remarks = []
@@ -174,8 +183,7 @@ def _remarks(plan: PlannedJob) -> list[str]:
         remarks.append("Percentages refer to the rows that a number counts.")
     if plan.needs_size:
         remarks.append(
-            "The error of means and quantiles depends on the number of rows. State it with "
-            "--expected-rows."
+            f"The error of means and quantiles depends on the number of rows. {how_to_state_rows}"
         )
     if plan.bound_note is not None:
         remarks.append(f"Note: {plan.bound_note}")

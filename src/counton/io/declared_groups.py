@@ -55,7 +55,7 @@ def read_domain(
     Args:
         source: ``A,B,C``; the path of a table or of a text with one name per line; or the names.
             Groups of several columns come from such a table, from tuples, or from a mapping of
-            columns to lists, which declares all combinations.
+            columns to lists, which declares all combinations; as text ``sex=f,m;adult=no,yes``.
         column: of the table, if it has several; or several, separated by commas.
 
     Raises:
@@ -83,6 +83,8 @@ def read_domain(
             raise InvalidInputError(
                 f"{param('groups', source)} is not a file. Check the path, or list groups: A,B,C"
             )
+        elif (values := _values_in_text(source, column)) is not None:
+            names = _group_names(values, column)
         else:
             names = _names([group.strip() for group in source.split(",")])
     else:
@@ -95,7 +97,35 @@ def read_domain(
         raise InvalidInputError(f"{called} has no group, or an empty name; give each group a name")
     if (twice := names.first_repeated()) is not None:
         raise InvalidInputError(f"{called} names the group {twice!r} twice; name each group once")
+    columns = column.split(",")
+    if len(columns) > 1 and not any(name.count(BETWEEN) == len(columns) - 1 for name in names):
+        example = ";".join(f"{name.strip()}=A,B" for name in columns)
+        raise InvalidInputError(
+            f"{called} names no group of {counted(len(columns), 'column')}, such as "
+            f"{BETWEEN.join(['A'] * len(columns))!r}. List the values of each column, as in "
+            f"{example}, or give a file with these columns"
+        )
     return names
+
+
+def _values_in_text(source: str, column: str) -> dict[str, list[str]] | None:
+    """Return the values of several columns that a text lists; None if it lists groups.
+
+    >>> _values_in_text("sex=f,m;adult=no,yes", "sex,adult")
+    {'sex': ['f', 'm'], 'adult': ['no', 'yes']}
+    """
+    parts = source.split(";")
+    if "," not in column or not all("=" in part for part in parts):
+        return None
+    values: dict[str, list[str]] = {}
+    for part in parts:
+        name, _, listed = part.partition("=")
+        if name.strip() in values:
+            raise InvalidInputError(
+                f"{param('groups')} lists the values of {name.strip()!r} twice; list them once"
+            )
+        values[name.strip()] = [value.strip() for value in listed.split(",")]
+    return values
 
 
 def _no_text(group: str) -> InvalidInputError:

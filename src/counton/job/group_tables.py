@@ -86,9 +86,9 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
             "column to its values, a text such as sex=f,m;smokes=no,yes, or a file"
         )
     text = os.fspath(domain)
+    values_by_column: dict[str, list[str]] = {}
     if is_file(text):
         table = read_table(text, columns)
-        values_by_column = {}
         for column, labels in labels_of(table, columns).items():
             named = [label for label in labels.tolist() if label is not None]
             if labels.tolist()[: len(named)] != named:
@@ -97,8 +97,8 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
                     "list the values from the first row on, without gaps"
                 )
             values_by_column[column] = named
+        _refuse_repeated(values_by_column, text)
         return values_by_column
-    values_by_column = {}
     for part in text.split(";"):
         column, equals, values = part.partition("=")
         if not equals or not column.strip():
@@ -116,7 +116,23 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
                 f"{param('columns')}: correct one of them"
             )
         values_by_column[column.strip()] = [value.strip() for value in values.split(",")]
+    _refuse_repeated(values_by_column, text)
     return values_by_column
+
+
+def _refuse_repeated(values_by_column: Mapping[str, Sequence[str]], groups: str) -> None:
+    """Refuse a column without values, or with one value twice, as in a file of combinations."""
+    for column, values in values_by_column.items():
+        if not values:
+            raise InvalidInputError(
+                f"{param('groups', groups)} has no value of {column!r}. List all its values"
+            )
+        repeated = next((value for value in values if values.count(value) > 1), None)
+        if repeated is not None:
+            raise InvalidInputError(
+                f"{param('groups', groups)} lists the value {repeated!r} of {column!r} twice. List "
+                "each value of a column once: not combinations, which follow from the values"
+            )
 
 
 def refuse_counts(domain: Any, value: str | None) -> None:

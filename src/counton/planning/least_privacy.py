@@ -95,6 +95,20 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
     return bounds
 
 
+def is_share_of_rows(margin_of_error: TargetWidth) -> bool:
+    """Return whether one unnamed half-width is wanted, as a percentage of the rows.
+
+    >>> is_share_of_rows("2%"), is_share_of_rows("20"), is_share_of_rows("count=2%")
+    (True, False, False)
+    """
+    unnamed = (
+        margin_of_error.get("", 0) if isinstance(margin_of_error, Mapping) else margin_of_error
+    )
+    if not isinstance(unnamed, str) or "=" in unnamed:
+        return False
+    return unnamed.strip().endswith("%")
+
+
 def compare_halfwidths(
     halfwidths: Mapping[str, float], bounds: Mapping[str, float], step: int, confidence_level: float
 ) -> ReachedHalfwidths:

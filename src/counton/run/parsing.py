@@ -386,7 +386,7 @@ def parse_accuracy(job: Job) -> WantedAccuracy | None:
     """Parse the accuracy that a job wants, from which the loss of a new stream follows."""
     if job.margin_of_error is None:
         return None
-    from counton.planning.least_privacy import bounds_of
+    from counton.planning.least_privacy import bounds_of, is_share_of_rows
 
     return WantedAccuracy(
         margins_of_error=bounds_of(job.margin_of_error, job.expected_rows),
@@ -395,6 +395,7 @@ def parse_accuracy(job: Job) -> WantedAccuracy | None:
         expected_rows=job.expected_rows,
         confidence_level=check_confidence_level(job.confidence_level, usual=LEVEL),
         over=job.value_of("over"),
+        is_share_of_rows=is_share_of_rows(job.margin_of_error),
     )
 
 

@@ -16,8 +16,9 @@ from counton.results.periods import period_starts
 from counton.run.parsing import parse_accuracy, period_that_begins_anew
 from counton.run.stream_spec import StreamSpec
 from counton.run.terms import Endless, Revised, WantedAccuracy
+from counton.statistics.by_group import inner_of
 from counton.statistics.catalogue import statistic_to_dict
-from counton.statistics.planned_halfwidths import planned_halfwidths
+from counton.statistics.planned_halfwidths import planned_halfwidths, refuse_share_of_rows
 from counton.strategies import AsOf, WindowVersions
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ FIRST = "first"
 FINAL = "final"
 #: Name of the numbers of single windows, beside totals.
 EACH_WINDOW = "in each window"
+#: Name of the number of values below an edge, whose share of the rows is the rank of a quantile.
+BELOW_AN_EDGE = "values below an edge"
 
 
 def last_step(spec: StreamSpec) -> int | None:
@@ -77,6 +80,8 @@ def reached_halfwidths(spec: StreamSpec, accuracy: WantedAccuracy) -> ReachedHal
     if isinstance(spec.terms.windowing, Revised) and spec.accumulator_statistic.additive:
         of_versions = halfwidths_at(spec, (1, last), accuracy.confidence_level)[EACH_WINDOW]
         planned = dict(zip((FIRST, FINAL), of_versions, strict=True))
+        if accuracy.is_share_of_rows:
+            refuse_share_of_rows(spec.accumulator_statistic, planned)
         bounds = {name or FINAL: bound for name, bound in bounds.items()}
     else:
         rows = accuracy.expected_rows
@@ -87,10 +92,24 @@ def reached_halfwidths(spec: StreamSpec, accuracy: WantedAccuracy) -> ReachedHal
                 f"and this stream has no last window. Give {param('windows')}, or leave "
                 f"{param('expected_rows')} out"
             )
+        is_rank = accuracy.is_share_of_rows and inner_of(spec.accumulator_statistic).in_rank
         by_name = halfwidths_at(
-            spec, (last,), accuracy.confidence_level, rows=rows, windows=windows, over=accuracy.over
+            spec,
+            (last,),
+            accuracy.confidence_level,
+            rows=None if is_rank else rows,
+            windows=windows,
+            over=accuracy.over,
         )
         planned = {name: halfwidths[-1] for name, halfwidths in by_name.items()}
+        if is_rank:
+            # A share of the rows is an error of the rank, not of the quantile's value.
+            counted = counted_windows(spec, (last,), accuracy.over)[""][-1]
+            share = counted / ((windows or last) * (spec.terms.groups.number or 1))
+            planned = {BELOW_AN_EDGE: planned[""]}
+            bounds = {BELOW_AN_EDGE: bounds[""] * share}
+        elif accuracy.is_share_of_rows:
+            refuse_share_of_rows(spec.accumulator_statistic, planned)
     from counton.planning.least_privacy import compare_halfwidths
 
     return compare_halfwidths(planned, bounds, last, accuracy.confidence_level)

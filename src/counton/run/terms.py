@@ -465,6 +465,7 @@ class WantedAccuracy:
         expected_rows: public number of rows by the last window.
         confidence_level: confidence level of the intervals.
         over: number of last windows of which the statistic's numbers are shown; None: all.
+        is_share_of_rows: whether one margin of error is stated, as a percentage of the rows.
     """
 
     margins_of_error: Mapping[str, float]
@@ -473,6 +474,7 @@ class WantedAccuracy:
     expected_rows: int | None
     confidence_level: float
     over: int | None
+    is_share_of_rows: bool
 
 
 # ----------------------------------------------------------------------------------------- input

@@ -37,7 +37,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInputError
-from counton.base.exact import Number, check_integer, quote, refuse_overflow, text
+from counton.base.exact import Number, check_integer, quote_name, refuse_overflow, text
 from counton.continual.formulas import ClosedForm, Estimate, Formula, quotient
 from counton.privacy import ContributionBound
 from counton.statistics.accumulator_statistic import X
@@ -239,7 +239,7 @@ class Average(ClippedValues):
         measure = "mean" if name is None else name
         if measure not in self.number_names:
             choices = ", ".join(map(repr, self.number_names[:-1]))
-            raise InvalidInputError(f"name is {quote(name)}; give {choices} or 'count'")
+            raise InvalidInputError(f"name is {quote_name(name)}; give {choices} or 'count'")
         if self.number is not None:
             start, stop = cells.ends
             delay = cells.design.strategy.facts.delay

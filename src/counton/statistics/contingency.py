@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInputError, param
-from counton.base.exact import in_parts, quote
+from counton.base.exact import in_parts, quote_name
 from counton.continual.formulas import TableNumbers
 from counton.continual.table_request import EVERY_ROW, TableRequest
 from counton.privacy.contribution import Relation
@@ -56,7 +56,7 @@ class ContingencyResult(GridResult):
                 [next(iter(statistic.columns.values()))[0], *"*" * (len(statistic.columns) - 1)]
             )
             raise InvalidInputError(
-                f"{quote(requested_name)} names no cell: give one value for each of "
+                f"{quote_name(requested_name)} names no cell: give one value for each of "
                 f"{', '.join(statistic.columns)}, in this order, with '/' between them; * means "
                 f"all values of a column, as in {example!r}"
             )

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInputError, param
-from counton.base.exact import check_integer, has_parts, is_whole, quote
+from counton.base.exact import check_integer, has_parts, is_whole, quote, quote_name
 from counton.base.table_schema import refuse_reserved
 from counton.continual.formulas import TableNumbers
 from counton.continual.table_request import EVERY_ROW, TableRequest
@@ -47,6 +47,11 @@ class RangesResult(GridResult):
         if has_parts(name, 2):
             low = 0 if name[0] is None else self.statistic.place_of(0, name[0])
             high = count if name[1] is None else self.statistic.place_of(0, name[1])
+        elif isinstance(name, tuple):
+            raise InvalidInputError(
+                f"{quote_name(name)} names no interval. Give its two ends, as in "
+                f"({self.statistic.labels[0]!r}, None)"
+            )
         else:
             try:
                 low = self.statistic.place_of(0, name)
@@ -57,7 +62,8 @@ class RangesResult(GridResult):
                 low, high = self.statistic.interval_of(name)
         if low > high:
             raise InvalidInputError(
-                f"the interval {quote(name)} ends before it begins; write the smaller cell first"
+                f"the interval {quote_name(name)} ends before it begins; write the smaller cell "
+                "first"
             )
         return np.array([[low]]), np.array([[high]])
 

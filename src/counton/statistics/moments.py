@@ -42,6 +42,7 @@ from counton.base.exact import (
     has_parts,
     in_parts,
     quote,
+    quote_name,
     readable,
     refuse_overflow,
     text,
@@ -169,7 +170,7 @@ class MomentsResult(StatisticResult):
                 )
             return kind, places
         raise InvalidInputError(
-            f"name is {quote(name)}; give 'count', ('mean', column), ('sum', column), "
+            f"name is {quote_name(name)}; give 'count', ('mean', column), ('sum', column), "
             "('variance', column) or ('covariance', one, other)"
         )
 
@@ -619,7 +620,7 @@ class Moments(AccumulatorStatistic):
         """
         if name not in self.names:
             raise InvalidInputError(
-                f"column is {quote(name)}, which is not known; the columns are "
+                f"column is {quote_name(name)}, which is not known; the columns are "
                 f"{', '.join(map(repr, self.names))}"
             )
         return self.names.index(str(name))

@@ -237,23 +237,43 @@ def _plan_accuracy(
     """Return the plan with the smallest epsilon or rho that keeps half-widths."""
     from counton.base.exact import check_integer
     from counton.continual.intervals import check_confidence_level
-    from counton.planning.least_privacy import bounds_of, compare_halfwidths, least_guarantee
+    from counton.planning.least_privacy import (
+        bounds_of,
+        compare_halfwidths,
+        is_share_of_rows,
+        least_guarantee,
+    )
+    from counton.statistics.by_group import Grouped, inner_of
+    from counton.statistics.planned_halfwidths import refuse_share_of_rows
 
     if expected_rows is not None:
         expected_rows = check_integer(param("expected_rows"), expected_rows, 1, 2**60)
     level = check_confidence_level(confidence_level)
     bounds = bounds_of(margin_of_error, expected_rows)
+    statistic = options.get("of")
+    is_share = is_share_of_rows(margin_of_error)
+    # A share of the rows is an error of a quantile's rank. It needs no number of rows.
+    is_rank = is_share and statistic is not None and inner_of(statistic).in_rank
     if solve_for not in ("epsilon", "rho"):
         raise InvalidInputError(f"{param('solve_for', solve_for)} must be 'epsilon' or 'rho'")
 
     def plan_with(guarantee: Guarantee, **faster: bool) -> StreamPlan:
         stream_plan = _plan(horizon, guarantee, **{**options, **faster})
-        if stream_plan.own_halfwidths is not None:
+        steps = stream_plan.steps
+        if stream_plan.own_halfwidths is not None and not is_rank:
             stream_plan = replace(
                 stream_plan, own_halfwidths=partial(stream_plan.own_halfwidths, rows=expected_rows)
             )
-        halfwidths = stream_plan.halfwidths(stream_plan.steps, level)
-        reached = compare_halfwidths(halfwidths, bounds, stream_plan.steps, level)
+        halfwidths = stream_plan.halfwidths(steps, level)
+        wanted = bounds
+        if is_rank:
+            assert statistic is not None
+            counted = 1 if options["release"] == "windows" else steps
+            groups = statistic.groups if isinstance(statistic, Grouped) else ("",)
+            wanted = {"": bounds[""] * counted / (steps * len(groups))}
+        elif is_share and statistic is not None:
+            refuse_share_of_rows(statistic, halfwidths)
+        reached = compare_halfwidths(halfwidths, wanted, steps, level)
         return replace(stream_plan, words=(*stream_plan.words, str(reached)), reached=reached)
 
     def factor(guarantee: Guarantee) -> float:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.base.errors import InvalidInputError, param
+from counton.base.exact import quote
 from counton.continual.design import Design
 from counton.continual.releases import StepRelease
 from counton.continual.table_request import TableRequest
@@ -102,6 +104,32 @@ def planned_halfwidths(
     return {name: half for name, half in halfwidths.items() if name in known_names} or {
         "": cell * statistic.error_of.mean
     }
+
+
+def refuse_share_of_rows(statistic: Statistic, halfwidths: Mapping[str, float]) -> None:
+    """Refuse a percentage of the rows as the half-width of numbers that do not count rows.
+
+    Args:
+        statistic: the planned statistic.
+        halfwidths: half-widths by the name of the number, as in `planned_halfwidths`.
+
+    Raises:
+        InvalidInputError: a sum, a mean or a quantile would be compared with a number of rows.
+    """
+    if halfwidths.get("count"):
+        return  # an unnamed half-width is that of the count
+    for name, member in (statistic.statistics or {"": statistic}).items():
+        inner = member.inner if isinstance(member, Grouped) else member
+        if not isinstance(inner, AccumulatorStatistic):
+            continue  # it counts events in their order
+        counts = inner.keyword == "count" or inner.counts_rows or inner.counts_users
+        if inner.in_rank or not (counts or inner.is_table):
+            whose = quote(name) if name else inner.keyword or type(inner).__name__
+            example = "NAME=20" if name else "20"
+            raise InvalidInputError(
+                f"{param('margin_of_error')} is a percentage of the rows, but {whose} does not "
+                f"count rows. Give a number, as in {param('margin_of_error', example)}"
+            )
 
 
 def step_before(terms: Design, step: int, over: int | None = None) -> int:

@@ -21,7 +21,7 @@ from counton.base.arguments import numbers_of
 from counton.base.arrays import Floats, Integers, read_only
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInputError, MissingOptionError, param
-from counton.base.exact import check_integer, exact, quote
+from counton.base.exact import check_integer, exact, quote, quote_name
 from counton.base.systematic_error import SystematicError
 from counton.continual.comparisons import Answer, answer
 from counton.continual.formulas import ClosedForm, Estimate, TableNumbers
@@ -157,8 +157,8 @@ class QuantilesResult(StatisticResult):
             return self.numbers(TableRequest([0.5 if name is None else name])).numbers.selected(0)
         if len(name) != 2:
             raise InvalidInputError(
-                f"{quote(name)} names no number of values; give the two ends of a range, such as "
-                "(0, 30)"
+                f"{quote_name(name)} names no number of values; give the two ends of a range, such "
+                "as (0, 30)"
             )
         low, high = name
         return self._between(low, high)

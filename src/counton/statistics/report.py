@@ -33,7 +33,7 @@ from counton.base.arrays import Floats, Integers
 from counton.base.columns import BETWEEN, MISSING, OUTSIDE
 from counton.base.distributions import BoundedChange, scaled_norms
 from counton.base.errors import InvalidInputError, param
-from counton.base.exact import check_integer, has_parts, quote, refuse_overflow
+from counton.base.exact import check_integer, has_parts, quote, quote_name, refuse_overflow
 from counton.continual.design import Design
 from counton.continual.formulas import Estimate, TableNumbers, join_numbers
 from counton.continual.table_request import EVERY_ROW, TableRequest
@@ -101,7 +101,7 @@ class ReportResult(StatisticResult):
                 return self.of(part).number_of(rest.partition(" ")[2] or rest)  # without its level
         first = next(iter(self.statistic.statistics))
         raise InvalidInputError(
-            f"{quote(name)} names no number of the report: give the name of a statistic "
+            f"{quote_name(name)} names no number of the report: give the name of a statistic "
             f"({', '.join(self.statistic.statistics)}), and after it the name of its number if it "
             f"has several, such as {f'{first} mean'!r}"
         )
@@ -173,7 +173,7 @@ class FollowedResult(StatisticResult):
         if len(self._rows) > 1 or name is not None:
             if name not in self._rows:
                 raise InvalidInputError(
-                    f"name is {quote(name)}, which is not known; the numbers are "
+                    f"name is {quote_name(name)}, which is not known; the numbers are "
                     f"{', '.join(map(str, self._rows))}"
                 )
             place = self._rows[name]

@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInputError, param
-from counton.base.exact import quote, suggest, text
+from counton.base.exact import has_parts, quote, quote_name, suggest, text
 from counton.base.systematic_error import SystematicError
 from counton.privacy import ContributionBound, Guarantee
 from counton.privacy.contribution import checked_unit
@@ -135,7 +135,7 @@ def place_of_name(statistic: Statistic, name: Any) -> int:
         return names.index(str(name))
     advice = f"give one of {', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}"
     advice = suggest(name, names) + advice
-    raise InvalidInputError(f"{quote(name)} is not among the {len(names):,} names; {advice}")
+    raise InvalidInputError(f"{quote_name(name)} is not among the {len(names):,} names; {advice}")
 
 
 def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Estimate:
@@ -492,9 +492,13 @@ def distinct_names(names: Any, subject: str) -> tuple[str, ...]:
     listed = [] if isinstance(names, (str, Set, Mapping)) else list(names)
     texts = all(type(text) is str for text in listed)
     if not listed or not texts or len({*listed}) < len(listed):
-        raise InvalidInputError(
-            f"{subject} {quote(names)}; give a list of different texts, in order"
-        )
+        if not listed:
+            wrong = "empty" if has_parts(names, 0) else quote(names)
+        elif not texts:
+            wrong = "not all texts"
+        else:
+            wrong = "not all different"
+        raise InvalidInputError(f"{subject} {wrong}; give a list of different texts, in order")
     return tuple(listed)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.errors import InvalidInputError, param
-from counton.base.exact import Number, check_integer, exact, has_parts, quote
+from counton.base.exact import Number, check_integer, exact, has_parts, quote, quote_name
 from counton.base.systematic_error import SystematicError
 from counton.continual.comparisons import Answer, answer
 from counton.continual.formulas import ClosedForm
@@ -228,10 +228,12 @@ class Cuts(NamedCells):
     @override
     def cell(self, name: Any) -> int:
         if not has_parts(name, 2):
-            raise InvalidInputError(f"cell is {quote(name)}; give a pair of two nodes")
+            raise InvalidInputError(f"cell is {quote_name(name)}; give a pair of two nodes")
         end, other = (self.number(node) for node in name)
         if end == other:
-            raise InvalidInputError(f"cell is {quote(name)}; give a pair of two different nodes")
+            raise InvalidInputError(
+                f"cell is {quote_name(name)}; give a pair of two different nodes"
+            )
         return int(self.cells_of(np.array([end]), np.array([other]))[0])
 
     def cells_of(self, nodes: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
