@@ -107,7 +107,9 @@ def complete_job(values: JobValues, look: FirstLook) -> CountJob:
     defaults["every"] = every
     defaults["start"] = usual_start(job)
     if days_of(every) >= 1:  # a whole day has a row; else the newest file is missing
-        defaults |= {"release_delay": _WAIT, "max_empty_windows": 0}
+        # The newest row ends the last window of a file of the past: nothing comes late.
+        delay = "0s" if job.until == LATEST_ROW else _WAIT
+        defaults |= {"release_delay": delay, "max_empty_windows": 0}
     else:
         defaults |= {"release_delay": "0s", "max_empty_windows": MAX_EMPTY_WINDOWS}
     if not (job.expected_windows or job.expiring or job.allowed_lateness):
@@ -188,7 +190,10 @@ def _unsaid_times(job: CountJob, whole: CountJob, look: FirstLook) -> dict[str, 
         )
     # Whether rows lie before this year is not known either if their times cannot be read.
     is_unread = "time_format" in remarks
-    if job.start is None and (is_unread or fitting_start(whole, look) is not None):
+    # Days before the first row would be released as noise alone, so only the operator may choose. A
+    # file of the last days begins with the days that it covers now.
+    is_start_known = job.lookback and not is_unread and fitting_start(whole, look) is None
+    if job.start is None and not is_start_known:
         remarks["start"] = (
             "day from which rows count, as in 2024-01-01; it is published, so choose one that no "
             "single row decides"
