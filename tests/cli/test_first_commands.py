@@ -48,6 +48,7 @@ def test_one_refusal_says_all_that_is_missing(loans: Any) -> None:
         "--state", "--stream",
     ]  # fmt: skip
     assert lines[1].endswith("loans.csv: borrowed_at, branch, reader_id, pages, shelf")
+    assert "  --windows 365: Number of windows of the stream." in lines
     words = command_in(lines)
     stated = dict(zip(words[3::2], words[4::2], strict=True))
     assert (words[:3], stated["--time"]) == (["release", "count", "loans.csv"], "borrowed_at")

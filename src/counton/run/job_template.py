@@ -354,7 +354,7 @@ def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[
             examples[name] = model.example.get(str(field.alias), name.upper())
     chosen = {name: examples.get(name, name.upper()) for name in asked}
     lines = [
-        f"{param(name, value)}: {model.model_fields[name].metadata}"
+        f"{param(name, value)}: {model.model_fields[name].description}"
         for name, value in chosen.items()
     ]
     # Examples are to be edited: they are not parsed, and may name files that do not exist.
