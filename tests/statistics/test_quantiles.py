@@ -1,5 +1,6 @@
 """Distributions over time: norms multiply, ranges and quantiles hold as often as stated."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def test_wrong_values_change_nothing() -> None:
         reading.quantile(1)
     many: list[Any] = [[1, 1], [1], [0, np.inf], "ab"]
     for edges in many:
-        with pytest.raises(InvalidInputError, match="edges are"):
+        with pytest.raises(InvalidInputError, match=f"edges are {re.escape(repr(edges))}"):
             Quantiles(edges)
     with pytest.raises(InvalidInputError, match="build it for that number"):
         Quantiles([0, 1], line=LINES[0])

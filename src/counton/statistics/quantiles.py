@@ -21,7 +21,7 @@ from counton.base.arguments import numbers_of
 from counton.base.arrays import Floats, Integers, read_only
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInputError, MissingOptionError, param
-from counton.base.exact import check_integer, exact, quote, quote_name
+from counton.base.exact import check_integer, exact, quote, quote_name, quoted_numbers
 from counton.base.systematic_error import SystematicError
 from counton.continual.comparisons import Answer, answer
 from counton.continual.formulas import ClosedForm, Estimate, TableNumbers
@@ -474,11 +474,14 @@ def _edges_of(edges: Any, lower: Any, upper: Any, cells: Any) -> Floats:
     try:
         ends = np.asarray(edges, dtype=np.float64) + 0.0  # -0.0 becomes 0.0
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInputError(f"edges are {quote(edges)}; give a list of numbers") from None
+        raise InvalidInputError(
+            f"edges are {quoted_numbers(edges)}; give a list of numbers"
+        ) from None
     ascend = ends.ndim == 1 and np.isfinite(ends).all() and (np.diff(ends) > 0).all()
     if not ascend or not 2 <= len(ends) <= _MOST_CELLS + 1:
         raise InvalidInputError(
-            f"edges are {quote(edges)}; give two to 65,537 finite numbers in ascending order"
+            f"edges are {quoted_numbers(edges)}; give two to 65,537 finite numbers in ascending "
+            "order"
         )
     checked_edges: Floats = read_only(ends)
     return checked_edges
