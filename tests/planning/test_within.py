@@ -135,8 +135,12 @@ def test_what_depends_on_the_rows_needs_their_number() -> None:
     twice = plan(12, margin_of_error="mean=0.5", expected_rows=10_000, **waits)
     epsilons: Any = [each.guarantee for each in (found, twice)]
     assert epsilons[0].epsilon / epsilons[1].epsilon == pytest.approx(2, rel=0.01)
-    with pytest.raises(InvalidInputError, match=r"mean=0\.5 names 'mean'.*names are sum, count"):
+    with pytest.raises(
+        InvalidInputError, match=r"mean=0\.5 names 'mean'.*Names are sum, count.*need exp"
+    ):
         plan(12, margin_of_error="mean=0.5", **waits)
+    with pytest.raises(InvalidInputError, match=r"names 'median'.*Names are mean, sum, count$"):
+        plan(12, margin_of_error="median=0.5", expected_rows=5000, **waits)
 
 
 def test_a_mean_is_as_far_off_as_planned_for_rows_spread_evenly() -> None:
@@ -197,7 +201,7 @@ def test_plan_share_of_rows_of_other_numbers_is_refused(statistic: Statistic, wh
         ),
         ({"margin_of_error": 20, "confidence_level": 2}, "level is 2"),
         ({"margin_of_error": 20, "expected_rows": 0}, "expected_rows is 0"),
-        ({"margin_of_error": "mean=20"}, "one number, without a name"),
+        ({"margin_of_error": "mean=20"}, "There is one number: leave the name out$"),
         (
             {"guarantee": PureDP(1), "confidence_level": 0.9},
             "confidence_level=0.9 is only for a plan",

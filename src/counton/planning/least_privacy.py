@@ -110,9 +110,25 @@ def is_share_of_rows(margin_of_error: TargetWidth) -> bool:
 
 
 def compare_halfwidths(
-    halfwidths: Mapping[str, float], bounds: Mapping[str, float], step: int, confidence_level: float
+    halfwidths: Mapping[str, float],
+    bounds: Mapping[str, float],
+    step: int,
+    confidence_level: float,
+    *,
+    needs_rows: bool,
 ) -> ReachedHalfwidths:
-    """Return planned beside wanted half-widths; the bound "" is for "count", or else for all."""
+    """Return planned beside wanted half-widths; the bound "" is for "count", or else for all.
+
+    Args:
+        halfwidths: planned half-widths by the name of the number.
+        bounds: wanted ones.
+        step: the step of both.
+        confidence_level: confidence level of the intervals.
+        needs_rows: whether other numbers could be planned if a number of rows was stated.
+
+    Raises:
+        InvalidInputError: no number has the name of a bound.
+    """
     targets: dict[str, float] = {}
     for name, bound in bounds.items():
         if name in halfwidths:
@@ -120,11 +136,21 @@ def compare_halfwidths(
         elif name == "":
             names = ["count"] if halfwidths.get("count") else [*halfwidths]
         else:
-            allowed = ", ".join(filter(None, halfwidths)) or "one number, without a name"
+            names = [*filter(None, halfwidths)]
+            allowed = (
+                f"Names are {', '.join(names)}"
+                if names
+                else "There is one number: leave the name out"
+            )
+            rows = ""
+            if needs_rows:
+                rows = (
+                    ". Half-widths that depend on the number of rows need "
+                    f"{param('expected_rows')}, which must be public"
+                )
             raise InvalidInputError(
                 f"{param('margin_of_error', f'{name}={bound:g}')} names {quote(name)}, whose "
-                f"half-width cannot be planned; names are {allowed}; half-widths that depend on "
-                f"the number of rows need {param('expected_rows')}, which must be public"
+                f"half-width cannot be planned. {allowed}{rows}"
             )
         targets |= {name: min(bound, targets.get(name, math.inf)) for name in names}
     return ReachedHalfwidths(

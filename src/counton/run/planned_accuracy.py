@@ -112,7 +112,14 @@ def reached_halfwidths(spec: StreamSpec, accuracy: WantedAccuracy) -> ReachedHal
             refuse_share_of_rows(spec.accumulator_statistic, planned)
     from counton.planning.least_privacy import compare_halfwidths
 
-    return compare_halfwidths(planned, bounds, last, accuracy.confidence_level)
+    depends_on_rows = spec.terms.group_statistic.known_beforehand is not None
+    return compare_halfwidths(
+        planned,
+        bounds,
+        last,
+        accuracy.confidence_level,
+        needs_rows=depends_on_rows and accuracy.expected_rows is None,
+    )
 
 
 def refuse_less_accurate(spec: StreamSpec, job: Job, name: str) -> None:

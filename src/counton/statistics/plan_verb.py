@@ -273,7 +273,14 @@ def _plan_accuracy(
             wanted = {"": bounds[""] * counted / (steps * len(groups))}
         elif is_share and statistic is not None:
             refuse_share_of_rows(statistic, halfwidths)
-        reached = compare_halfwidths(halfwidths, wanted, steps, level)
+        depends_on_rows = statistic is not None and inner_of(statistic).known_beforehand is not None
+        reached = compare_halfwidths(
+            halfwidths,
+            wanted,
+            steps,
+            level,
+            needs_rows=depends_on_rows and expected_rows is None,
+        )
         return replace(stream_plan, words=(*stream_plan.words, str(reached)), reached=reached)
 
     def factor(guarantee: Guarantee) -> float:
