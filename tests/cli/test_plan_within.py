@@ -150,7 +150,7 @@ def test_each_level_of_a_hierarchy_costs_what_its_own_width_costs(
     words = [*hierarchy, "--margin-of-error", within]
     assert "Released 126 nodes." in place.plain(*words).fine().out
     for again in (words, hierarchy):
-        assert "No new window is due" in place.plain(*again).fine().out
+        assert "Nothing new" in place.plain(*again).fine().out
 
 
 @pytest.mark.parametrize(
@@ -197,5 +197,5 @@ def test_any_widths_by_level_are_reached_for_less_and_kept(
     epsilon, halves = planned(within)
     assert all(halves[level] <= bound for level, bound in bounds.items())
     assert epsilon <= planned(str(min(bounds.values())))[0]
-    for again in ("Released", "No new window is due"):
+    for again in ("Released", "Nothing new"):
         assert again in place.plain(*words, "--margin-of-error", within).fine().out

@@ -292,7 +292,7 @@ def test_sums_beyond_int64_are_refused(write: Write) -> None:
         ("e.csv", b"", "0 bytes"),
         ("e.parquet", b"not parquet at all", "cannot be read as parquet"),
         ("e.jsonl", b"{broken", "cannot be read as jsonl"),
-        ("e.csv", b"when,group\n2013-01-01,a\n", "no column 'time'; its columns are when, group"),
+        ("e.csv", b"when,group\n2013-01-01,a\n", "no column 'time'. Its columns are when, group"),
         ("e.xlsx", b"x", "e.xlsx' is a workbook of a spreadsheet"),
     ],
 )
@@ -347,7 +347,7 @@ def test_names_longer_than_terms_may_be_are_refused(monkeypatch: pytest.MonkeyPa
     [
         ("a,b,a", "'a' twice"),
         ("a,,b", "an empty name"),
-        ("gone.csv", "'gone.csv' is not a file"),
+        ("gone.csv", "groups=gone.csv is not a file"),
         ("", "has no group"),
     ],
 )
@@ -438,13 +438,13 @@ def test_a_column_in_the_index_of_a_pandas_frame_is_found() -> None:
     pandas = pytest.importorskip("pandas")
     times = pandas.to_datetime(["2013-01-01"])
     for name, words in (
-        ("time", r"it has no columns, and 'time' is in its index: give .* reset_index\(\)$"),
+        ("time", r"It has no columns, and 'time' is in its index: give .* reset_index\(\)$"),
         (None, r"and its index holds times: give .* reset_index\(names='time'\)$"),
         ("other", r"and its index holds times: give .* reset_index\(names='time'\)$"),
     ):
         with pytest.raises(InvalidInputError, match=words):
             read(pandas.DataFrame(index=pandas.Index(times, name=name)))
-    with pytest.raises(InvalidInputError, match=r"it has no columns$"):
+    with pytest.raises(InvalidInputError, match=r"It has no columns$"):
         read(pandas.DataFrame(index=[0, 1]))
 
 
@@ -568,7 +568,7 @@ def test_columns_that_are_no_text_are_refused(values: Any) -> None:
 def test_names_of_columns_are_shown_short_and_readable() -> None:
     frame = pl.DataFrame({"\x01": [1], "b" * 500: [1]} | {f"c{n}": [1] for n in range(500)})
     with pytest.raises(
-        InvalidInputError, match=r"its columns are '\\x01', b+\.\.\., c0,.* and 490 more$"
+        InvalidInputError, match=r"Its columns are '\\x01', b+\.\.\., c0,.* and 490 more$"
     ):
         read(frame)
 
