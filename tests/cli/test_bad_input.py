@@ -25,8 +25,8 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ),
     ({"epsilon": None, "delta": "1e-9"}, r"a new stream of count needs --epsilon or --rho"),
     ({"time": None}, r"a new stream of count needs --time"),
-    ({"time": "when"}, r"has no column 'when'; its columns are time, group"),
-    ({"group_by": "colour"}, r"has no column 'colour'; its columns are time, group"),
+    ({"time": "when"}, r"has no column 'when'. Its columns are time, group"),
+    ({"group_by": "colour"}, r"has no column 'colour'. Its columns are time, group"),
     (
         {"groups": None},
         r"--group-by group needs --groups or --unlisted-groups discover: .* would reveal whose "
@@ -66,9 +66,9 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
         r"--unlisted-groups ignore is not possible for count; give error, drop or discover",
     ),
     ({"format": "xls"}, r"--format xls is not possible for count; give csv, parquet or jsonl"),
-    ({"output": "out.xls"}, r"'out.xls' must end in one of .parquet, .csv"),
+    ({"output": "out.xls"}, r"'out.xls' has .* must end in one of .parquet, .csv"),
     ({"output": "nowhere/out.csv"}, r"the folder of 'nowhere/out.csv' does not exist"),
-    ({"chart": "chart.gif"}, r"'chart.gif' must end in one of .png, .svg, .pdf"),
+    ({"chart": "chart.gif"}, r"'chart.gif' has .* must end in one of .png, .svg, .pdf"),
 ]
 
 
@@ -284,10 +284,10 @@ def test_sums_beyond_the_exact_range_are_refused(
 
 
 CONTRADICTIONS: list[tuple[dict[str, str], str]] = [
-    ({"epsilon": "2"}, r"in --epsilon .here 2, there 100."),
-    ({"every": "2h"}, r"differs from stream 'count' in --every .here 2h, there 1h."),
-    ({"groups": "a,b,c", "group_by": "group"}, r"in --groups .here 3 groups .*, there 2 groups"),
-    ({"strategy": "binary"}, r"in --strategy .here binary, there auto."),
+    ({"epsilon": "2"}, r": --epsilon .here 2, there 100."),
+    ({"every": "2h"}, r"stream 'count' exists .*: --every .here 2h, there 1h."),
+    ({"groups": "a,b,c", "group_by": "group"}, r": --groups .here 3 groups .*, there 2 groups"),
+    ({"strategy": "binary"}, r": --strategy .here binary, there auto."),
 ]
 
 

@@ -139,7 +139,7 @@ BAD = [
     (
         ["--groups", "c"],
         2,
-        "--groups names 'c', which is not a group of this release; choose from a, b",
+        "--groups names 'c', which is not a group of this release. Choose from a, b",
     ),
     (["--groups", "a,a"], 2, "--groups names 'a', twice"),
     (["--groups", ""], 2, "names '', which is not a group of this release"),

@@ -84,8 +84,8 @@ def typed(job: dict[str, str]) -> dict[str, Any]:
 
 def check(said: str, wrong: str) -> None:
     """A refusal names the column first, and proposes the right one."""
-    assert f"has no column {wrong!r}; its columns are" in said, (wrong, said)
-    assert f"did you mean {wrong[:-1]!r}?" in said
+    proposed = f"has no column {wrong!r}. Did you mean {wrong[:-1]!r}? Its columns are"
+    assert proposed in said, said
     assert "needs" not in said.split("has no column")[0]
 
 

@@ -42,8 +42,8 @@ def test_no_module_below_the_command_line_names_an_option() -> None:
     [
         (
             {"start": None},
-            "correct state or stream if the stream exists",
-            "correct --state or --stream if the stream exists",
+            "If the stream exists, correct state or stream",
+            "If the stream exists, correct --state or --stream",
             ("start", "state", "stream"),
         ),
         (

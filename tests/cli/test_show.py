@@ -36,15 +36,15 @@ def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
     cut = place.folder / "cut.parquet"
     rows.filter(pl.col("window_index") != 2).write_parquet(cut, metadata={"counton": facts})
     assert "2 windows (1 to 3), 1 between them missing" in place.plain("inspect", str(cut)).out
-    assert f"state {state}, file format" in place.plain("inspect", state).out
+    assert f"State: {state} (format " in place.plain("inspect", state).out
     assert (
         place("release", "count", place.write("f.csv", ["00:10,a"]), *place.new(stream="two")).code
         == 0
     )
     one = place.shown("--stream", "count")
-    assert "stream count" in one
-    assert "stream two" not in one
-    assert "stream two" in place.shown()
+    assert "Stream count:" in one
+    assert "Stream two" not in one
+    assert "Stream two:" in place.shown()
     done = place.plain("inspect", state, "--stream", "none")
     assert (done.code, "has no stream 'none'; it has 'count', 'two'" in done.err) == (2, True)
 

@@ -61,7 +61,7 @@ def test_files_which_hold_no_key_are_refused(tmp_path: Path, content: str) -> No
 
 
 def test_missing_key_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NoiseKeyError, match="cannot be read"):
+    with pytest.raises(NoiseKeyError, match="none does not exist"):
         Key.load(tmp_path / "none")
 
 
