@@ -250,7 +250,7 @@ def test_every_text_says_who_has_bounded_people(revise: str | None, tmp_path: Pa
     ):
         assert by in " ".join(text.split())
         assert "protected less" not in text
-    assert "number of visits, at most 5 of one person, as bounded before" in str(again)
+    assert "Number of visits, at most 5 of one person, as bounded before" in str(again)
 
 
 @pytest.mark.parametrize(

@@ -257,7 +257,7 @@ def test_what_is_no_question_is_refused(tmp_path: Path) -> None:
             "events": url,
             "query": "select page as at, at from visits",
         },
-        r"has no column 'at'; its columns are a": {"events": url, "query": "select 1 as a"},
+        r"has no column 'at'.*columns are a$": {"events": url, "query": "select 1 as a"},
     }
     for match, given in refused.items():
         with pytest.raises(InvalidInputError, match=match):

@@ -286,7 +286,7 @@ def test_verify_notices_thresholds_that_are_too_low(
         found = calibrated(*given, **more)
         return replace(found, margin=str(Fraction(found.margin) * 7 / 8))
 
-    monkeypatch.setattr(Discovery, "of", too_low)
+    monkeypatch.setattr(Discovery, "with_least_thresholds", too_low)
     (tmp_path / "low").mkdir()
     night_of(tmp_path / "low", some_nights(1)[0], 1, allowed_lateness=revise)
     (found,) = verify(tmp_path / "low" / "s.db", key=chosen_key())

@@ -184,7 +184,7 @@ def test_a_file_of_jobs_opens_a_state_once_before_them_and_once_for_each(
 def test_a_refused_run_does_not_take_a_stream_from_its_writer(request_: Job) -> None:
     run(request_).close()
     with Stream.open(str(request_.state), "count") as stream:
-        with pytest.raises(StateError, match="in every"):
+        with pytest.raises(StateError, match=r"every .here 2h, there 1h."):
             run(request_.derive(every="2h"))
         stream.release_many([[0, 0]])
 

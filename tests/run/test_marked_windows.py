@@ -166,7 +166,7 @@ def test_withdrawn_number_of_last_step_is_not_shown(state: Path) -> None:
     with run(job(state, 3)) as outcome:
         for released in (outcome.read(), read(exported(state))):
             lines = str(released).splitlines()
-            (shown,) = (line for line in lines if "withdrawn" in line and line[:4] != "note")
+            (shown,) = (line for line in lines if "withdrawn" in line and line[:4] != "Note")
             assert set(shown.split()) <= {"3", "March", "2024", "b", "withdrawn", "provisional"}
             for row in released.numbers.last_numbers()["rows"]:
                 hidden = [row[name] for name in ("estimate", "noise_std", "lower", "upper")]

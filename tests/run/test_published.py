@@ -49,15 +49,15 @@ def test_it_is_the_best_of_a_paper_under_each_guarantee(rows: Path) -> None:
         assert "(FORC 202" in found.methods(full=True)
     own = count(rows, PureDP(1))
     assert own.numbers.design.strategy.saved_name == "Solved"
-    for text in (own.methods(full=True), own.describe()):
-        assert origin_of(["a_floor_estimates"]) in text
+    assert origin_of(["a_floor_estimates"]) in own.methods(full=True)
     assert REFERENCES["a_floor_estimates"] in own.methods(full=True)
 
 
 def test_windows_and_numbers_of_their_own_are_published_too(rows: Path) -> None:
     found = count(rows, PureDP(1), strategy="published", series="per-window")
     assert found.numbers.design.strategy.saved_name == "Independent"
-    assert "(TCC 2006)" in found.describe()
+    assert "has noise of its own (C. Dwork" in found.methods(full=True)
+    assert "(TCC 2006)" in found.methods(full=True)
 
 
 def test_streams_without_an_end_have_none(rows: Path) -> None:

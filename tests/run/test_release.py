@@ -103,6 +103,8 @@ def test_a_column_whose_name_has_a_comma_is_that_column(tmp_path: Path) -> None:
     ("domain", "said"),
     [
         ({"region": ["north"]}, "list the values of each"),
+        (["f", "m"], "groups names 'f' and no group of 2 columns"),
+        ("f,m", "such as 'A / A'.* as in region=A,B;adult=A,B, or give a file with"),
         ([("north", True, 1)], "names 2 columns"),
         ([("a / b", True)], "between the values of several columns"),
         ([1.5], "of type float"),

@@ -75,7 +75,9 @@ def test_all_that_is_written_comes_back(what: str, options: dict[str, Any], tmp_
         assert back.versions().equals(versions), ending
     assert all(one.right for one in verify(state))
     assert found.describe()
-    assert "revised" in found.methods(full=True) or "final" in found.methods(full=True)
+    methods = found.methods(full=True)
+    assert "and again after the next 2 windows" in methods
+    assert "provisional for 2 more days" in methods
 
 
 def test_rows_for_dashboards_are_the_newest(tmp_path: Path) -> None:

@@ -123,6 +123,6 @@ def test_released_distinct_users_say_that_one_may_count_twice(
     assert released(given) == [2]
     word = {"1mo": "month", "1d": "day"}[per]
     with run(given) as outcome:
-        note = f"a week in which a {word} begins may count one user more than once"
-        assert note in outcome.read().methods()
+        note = f"users of several {word}s in one week"
+        assert f"{note} are counted once in each {word}" in outcome.read().methods()
         assert note in str(outcome.read())

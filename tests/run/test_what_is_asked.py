@@ -176,7 +176,7 @@ def test_a_simple_strategy_releases_integers(year: Job) -> None:
     )
     assert released(simple).numbers.totals is not None
     run(simple.derive(stream="best", simple=False)).close()
-    with pytest.raises(StateError, match="differs from stream 'best' in simple"):
+    with pytest.raises(StateError, match=r"'best' exists with other options: simple \(here with"):
         run(simple.derive(stream="best"))
 
 

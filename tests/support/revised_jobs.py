@@ -32,7 +32,7 @@ class Nights(NamedTuple):
     values: np.ndarray[Any, Any]
     told: list[Any]
     design: Any
-    definition: Any
+    metadata: Any
 
 
 def day_in_march(day: int) -> str:
@@ -76,10 +76,10 @@ def released(
             with run(job) as outcome:
                 told.append(counts_of(outcome))
                 design = design_of(outcome)
-                definition = outcome.spec.metadata()
+                metadata = outcome.spec.metadata()
                 found = np.asarray(releases_of(outcome))
             values = found.reshape(len(found), -1, design.strategy.facts.versions)
-    return Nights(values, told, design, definition)
+    return Nights(values, told, design, metadata)
 
 
 def share_used(without: Nights, with_it: Nights) -> float:

@@ -216,9 +216,9 @@ def released(
             reader = store.reader(store.streams[0])
             values = np.asarray(reader.releases().values)
             design = reader.design
-            definition = StreamSpec.of_stream(reader).metadata()
+            metadata = StreamSpec.of_stream(reader).metadata()
     values = values.reshape(len(values), -1, design.strategy.facts.versions)
-    return Nights(values, told, design, definition)
+    return Nights(values, told, design, metadata)
 
 
 def _places(given: Any) -> list[Any]:

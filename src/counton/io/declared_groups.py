@@ -97,15 +97,26 @@ def read_domain(
         raise InvalidInputError(f"{called} has no group, or an empty name; give each group a name")
     if (twice := names.first_repeated()) is not None:
         raise InvalidInputError(f"{called} names the group {twice!r} twice; name each group once")
+    return names
+
+
+def refuse_groups_of_fewer_columns(names: GroupNames, column: str) -> None:
+    """Refuse groups of which none has a part for each column.
+
+    Args:
+        column: several columns, separated by commas; none of the rows' columns has this name.
+
+    Raises:
+        InvalidInputError: no group has as many parts as there are columns.
+    """
     columns = column.split(",")
-    if len(columns) > 1 and not any(name.count(BETWEEN) == len(columns) - 1 for name in names):
+    if not any(name.count(BETWEEN) == len(columns) - 1 for name in names):
         example = ";".join(f"{name.strip()}=A,B" for name in columns)
         raise InvalidInputError(
-            f"{called} names no group of {counted(len(columns), 'column')}, such as "
-            f"{BETWEEN.join(['A'] * len(columns))!r}. List the values of each column, as in "
-            f"{example}, or give a file with these columns"
+            f"{param('groups')} names {names[0][:80]!r} and no group of "
+            f"{counted(len(columns), 'column')}, such as {BETWEEN.join(['A'] * len(columns))!r}. "
+            f"List the values of each column, as in {example}, or give a file with these columns"
         )
-    return names
 
 
 def _values_in_text(source: str, column: str) -> dict[str, list[str]] | None:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from counton.base.errors import CountonError, InvalidInputError, param
-from counton.io.declared_groups import refuse_events_as_domain
+from counton.io.declared_groups import refuse_events_as_domain, refuse_groups_of_fewer_columns
 from counton.io.files import EventFile
 from counton.io.files import open_source as open_files
 from counton.io.input_paths import CsvForm, is_database, moments_named
@@ -23,7 +23,7 @@ from counton.run.covered_windows import covered_windows
 from counton.run.due_windows import EndedWindows, ReleaseClock, RowTimes
 from counton.run.reading import columns_of
 from counton.run.stream_spec import StreamSpec
-from counton.run.terms import RunOptions
+from counton.run.terms import Declared, RunOptions
 
 #: Options that name columns of times, users and ids; and of groups and values.
 _TIMES_AND_NAMES = ("time", "user", "row_id")
@@ -183,11 +183,16 @@ def check_rows(source: Source, spec: StreamSpec, *, is_new_stream: bool) -> Sour
         is_new_stream: whether the job begins its stream.
 
     Raises:
-        InvalidInputError: a column is missing, or its type cannot be read.
+        InvalidInputError: a column is missing, its type cannot be read, or groups of several
+            columns are named by one.
     """
     if not is_new_stream:
         source = source.for_known_stream()
-    source = join_columns(source, spec.terms.groups.column)
+    groups = spec.terms.groups
+    source = join_columns(source, groups.column)
+    are_joined = groups.column is not None and groups.column in source.parts[0].together
+    if is_new_stream and are_joined and isinstance(groups, Declared):
+        refuse_groups_of_fewer_columns(groups.declared, groups.column)
     columns = columns_of(spec).names
     part = source.parts[0]
     if part.columns():
