@@ -34,6 +34,8 @@ def in_memory(key: ct.Key) -> None:
     counter = ct.Counter(best.strategy, ct.ZCDP(1), key=key, name="visits", contribution=two)
     print(counter.release(3).interval(confidence_level=0.99), ct.plan_cells((2, 8), epsilon=1).best)
     print(ct.ExpiringDP(1), ct.ExpiringZCDP(0.1), ct.plan_expiring({1: 1, 365: 3}, steps=1000))
+    for sums in (ct.Rolling(7), ct.Decayed(half_life=7), ct.Stack({1: 1, 7: 1})):
+        print(ct.plan(365, ct.ZCDP(1), workload=sums).best)
     start = ct.RunningStatistic.start
     for event, statistics in EVENTS:
         for one in statistics:

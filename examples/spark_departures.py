@@ -49,9 +49,7 @@ def run_spark(folder: str, workers: int = 2) -> None:
     batch = job.derive(state=target / "spark.db", output=target / "spark.parquet")
     print(f"{frame.count():,} departures, counted in {workers} processes")
     with counton_spark.run(batch, frame) as outcome:
-        print(
-            f"{outcome.after:,} hours of {len(outcome.spec.metadata().groups)} carriers released"
-        )
+        print(f"{outcome.after:,} hours of {len(outcome.spec.metadata().groups)} carriers released")
     print(pl.read_parquet(target / "spark.parquet").tail(5))
 
     rows = pl.read_parquet(target / "departures.parquet").sort("time_hour")

@@ -535,7 +535,7 @@ class SparseCounter:
         self._done = _Done(0, 0, 0, 0.0, self._counter._done)
         self._turn = OneAtATime(
             f"the sparse counter of stream {name!r}",
-            elsewhere="hand it over by SparseCounter.checkpoint() and "
+            remedy="hand it over by SparseCounter.checkpoint() and "
             "SparseCounter.resume(saved, key=key)",
         )
 

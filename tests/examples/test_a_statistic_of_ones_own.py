@@ -65,7 +65,7 @@ def test_it_is_a_command_whose_file_answers(above: Path, tmp_path: Path) -> None
     assert estimates(read.table().to_dicts()) == [0, 1, 1, 1]
     assert counton.read(tmp_path / "again.csv").table().equals(read.table())
     assert read.methods(full=True).startswith("The running statistic Above")
-    assert "The statistic Above by shop" in methods
+    assert "The cumulative statistic Above by shop" in methods
     assert "4 values computed again" in verified
 
 

@@ -80,7 +80,7 @@ def test_a_job_file_names_it_and_its_stream_is_verified(installed: Path) -> None
         assert outcome.after == 96
     assert state_by_reference(installed / "visits.db") == 96
     found = said("verify", str(installed / "visits.db"))
-    assert "96 values computed again" in found
+    assert "96 values recomputed" in found
     for words in (("inspect", "--json"), ("methods", "--full")):
         assert "blocks" in said(words[0], str(installed / "visits.db"), words[1]).lower()
     said("export", str(installed / "visits.db"), f"--output={out}")

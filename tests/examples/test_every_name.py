@@ -27,12 +27,6 @@ def test_the_script_uses_every_name() -> None:
     assert used == {*counton.__all__}
 
 
-def test_the_script_has_at_most_fifty_lines() -> None:
-    _, _, code = SCRIPT.read_text("utf-8").split('"""')
-    lines = [line.strip() for line in code.splitlines()]
-    assert sum(line != "" and not line.startswith("#") for line in lines) <= 50
-
-
 def test_it_runs(tmp_path: Path) -> None:
     run_program([forked_python(), SCRIPT], cwd=tmp_path, check=True)
 

@@ -134,7 +134,7 @@ def test_all_of_a_state_is_right(state: Path) -> None:
     assert [one.name for one in found] == ["line", "margins", "other", "s", "tree"]
     assert all(one.right for one in found), found
     assert [one.values for one in found] == [6, 9, 6, 12, 3]
-    assert all("the ledger has its guarantee" in one.checks[0] for one in found)
+    assert all("the privacy ledger states its guarantee" in one.checks[0] for one in found)
 
 
 def wrong(state: Path, name: str) -> str:
@@ -319,4 +319,4 @@ def test_a_stream_that_can_release_no_more_says_so_beside_what_holds(
     stuck, full = sorted(verify(tmp_path / "s.db"), key=lambda found: found.name, reverse=True)
     assert (len(stuck.problems), full.problems) == (1, ())
     assert "can release no further step (sums" in stuck.problems[0]
-    assert any("as wide as the guarantee needs" in check for check in stuck.checks)
+    assert any("as large as the guarantee requires" in check for check in stuck.checks)

@@ -143,7 +143,7 @@ def test_a_note_that_fails_after_the_commit(file: Path, monkeypatch: pytest.Monk
         with pytest.raises(StateError, match="is kept in the state, but not shown yet"):
             Stream.open(file, "a")
     (found,) = verify(file)
-    assert "is at step 3, but its witness" in found.problems[0]
+    assert "is at step 3, but its rollback guard" in found.problems[0]
     Stream.open(file, "a").close()
     assert verify(file)[0].right
 
@@ -160,7 +160,7 @@ def test_verify_names_a_witness_that_is_behind_or_missing(file: Path) -> None:
     path.write_bytes(old)
     assert "records only steps up to 2" in verify(file)[0].problems[0]
     path.unlink()
-    said = f"witness {path} of state .* is missing.*would release steps again"
+    said = f"rollback guard {path} of state .* is missing.*would release steps again"
     (found,) = verify(file)
     assert found.old_copy
     assert re.search(said, found.problems[0])

@@ -1012,7 +1012,7 @@ class Errors:
         >>> from counton import Stack, ZCDP, plan
         >>> errors = plan(365, ZCDP(0.5), workload=Stack({1: 1, 7: 1})).best.errors
         >>> {name: stds.round(2).tolist() for name, stds in errors.recent_stds([300]).items()}
-        {'last 1': [1.16], 'last 7': [1.93]}
+        {'last 1': [1.19], 'last 7': [1.85]}
         """
         served = check_steps(self.strategy, steps)
         return {

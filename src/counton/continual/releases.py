@@ -328,7 +328,7 @@ class RecentNumbers(PublicNumbers):
     >>> counter = Counter(strategy, ZCDP(0.5), key=Key.generate(), name="visits")
     >>> recent = counter.release_many([20] * 30).recent(Rolling(7))
     >>> recent.values[""].shape, recent.std().round(2).tolist()[-1]
-    ((30,), 1.77...)
+    ((30,), 1.78)
     >>> recent.is_complete().tolist().index(True)
     6
     """

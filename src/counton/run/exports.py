@@ -266,7 +266,7 @@ def methods(
     >>> with Stream.create("s.db", "visits", Binary(9), PureDP(1)) as stream:
     ...     _ = stream.release_many([3, 0, 5])
     >>> print(methods("s.db")["visits"].partition(". ")[0])
-    The total 'visits' so far was published 3 times
+    The cumulative total 'visits' was published 3 times
     """
     confidence_level = (
         None if confidence_level is None else check_confidence_level(confidence_level)

@@ -79,7 +79,7 @@ def public_strategies() -> tuple[type[StreamStrategy], ...]:
     """Return the exported classes of strategies for streams, sorted by name.
 
     >>> [cls.__name__ for cls in public_strategies()]
-    ['AsOf', 'Binary', ...'KAry', ...]
+    ['AsOf', 'BandedRoot', 'Binary', ...'KAry', ...]
     """
     return exported_classes(sys.modules[__name__], StreamStrategy)  # type: ignore[type-abstract]
 

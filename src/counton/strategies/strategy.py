@@ -1055,7 +1055,7 @@ def exported_classes(package: ModuleType, base: type[_Base]) -> tuple[type[_Base
 
     >>> import counton.strategies
     >>> [cls.__name__ for cls in exported_classes(counton.strategies, StreamStrategy)][:2]
-    ['AsOf', 'Binary']
+    ['AsOf', 'BandedRoot']
     """
     classes = []
     for name in sorted(package.__all__):

@@ -482,7 +482,7 @@ class BandedRoot(_BandedStrategy):
     >>> strategy.horizon, round(float(strategy.squared_sensitivity()), 3)
     (365, 1.0)
     >>> strategy.variance([7, 100, 365], since=[0, 93, 358]).round(2).tolist()
-    [2.94, 3.16, 2.31]
+    [2.98, 3.16, 2.62]
     """
 
     horizon: int
@@ -751,7 +751,7 @@ class EndlessBandedRoot(_BandedStrategy, EndlessStrategy):
     >>> ends = [7, 1000, 10**6]
     >>> variance = strategy.variance(ends, since=[0, 993, 10**6 - 7])
     >>> (variance * float(strategy.squared_sensitivity())).round(2).tolist()
-    [2.94, 3.17, 3.17]
+    [2.97, 3.17, 3.17]
     """
 
     def __init__(self, series: Sequence[int] | NDArray[np.int64], series_bits: int) -> None:
