@@ -66,7 +66,7 @@ def test_it_is_a_command_whose_file_answers(above: Path, tmp_path: Path) -> None
     assert counton.read(tmp_path / "again.csv").table().equals(read.table())
     assert read.methods(full=True).startswith("The running statistic Above")
     assert "The cumulative statistic Above by shop" in methods
-    assert "4 values computed again" in verified
+    assert "4 values recomputed" in verified
 
 
 def test_it_is_a_job_of_a_file_and_of_python(above: Path, tmp_path: Path) -> None:

@@ -97,9 +97,9 @@ class Stream(NamedTuple):
 
     def released(self, part: str, values: Floats) -> Release:
         """What is read of these values."""
-        definition = self.metadata
+        definition = self.definition
         terms = self.design
-        statistic = self.metadata.statistic
+        statistic = self.definition.statistic
         shaped = values.reshape(len(values), *terms.shape)
         if statistic.additive:
             flat = shaped.reshape(len(values), -1)

@@ -165,7 +165,8 @@ NO_LAW: dict[str, str] = {
     **dict.fromkeys(
         (
             *(
-                "example", "example_file", "systematic_errors", "units_of", "also_called", "phrase", "phrase_words",
+                "example", "example_file", "systematic_errors", "units_of", "also_called", "phrase",
+                "phrase_words",
                 "counted", "unit_word", "on_screen", "help", "keyword", "label", "alike",
             ),
             *("anew_every", "of_now", "says", "shows", "stream", "column", "whole"),
