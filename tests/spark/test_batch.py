@@ -183,7 +183,7 @@ def test_what_a_frame_of_spark_cannot_have_is_refused(tmp_path: Path, spark: Any
     rows = events(rows=20)
     frame = spread(spark, rows, 1)
     asked = job("groups", tmp_path)
-    refused(asked.derive(time="when"), frame, "has no column 'when'; its columns are at, page")
+    refused(asked.derive(time="when"), frame, "has no column 'when'. Its columns are at, page")
     refused(
         asked.derive(group_by="paid"),
         frame,
