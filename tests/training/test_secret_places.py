@@ -481,6 +481,7 @@ def test_moment_bound_agrees_with_a_simulation(
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wrong", ["fourth moment", "shared factor", "solver"])
 def test_a_wrong_moment_bound_is_found(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Mistakes in what is known of A, and a solution that does not reach the loss."""
@@ -532,6 +533,7 @@ def test_moments_are_those_of_all_tuples() -> None:
     assert moment_bound.central_moments(covariances) == pytest.approx(moments, rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.long
 def test_places_in_classes_lose_more_than_all_together(monkeypatch: pytest.MonkeyPatch) -> None:
     strategy = cut_blt(16, 4, 8)
     together = moment_bound_of(strategy, 16).delta(1.0, 1.2)
@@ -541,6 +543,7 @@ def test_places_in_classes_lose_more_than_all_together(monkeypatch: pytest.Monke
     assert together < apart.delta(1.0, 1.2) < 2 * together
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("places", "epochs", "reach", "epsilon", "comparison", "moments"),
     in_turn(
