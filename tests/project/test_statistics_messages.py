@@ -4,6 +4,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -71,7 +72,8 @@ def half_a_cell() -> object:
         "quantiles", VISITS, value="seconds", lower=0, upper=600, cells=60, epsilon=1,
         privacy_unit="visit", state="quantiles.db",
     )  # fmt: skip
-    return quantiles.result.between(305, None)
+    result: Any = quantiles.result
+    return result.between(305, None)
 
 
 HIERARCHY = "hierarchy --levels page,device --groups"
