@@ -210,19 +210,19 @@ def ask_before_first_release(prepared: PreparedRun, ended: EndedWindows, console
         return
     metadata = prepared.spec.metadata()
     windows = prepared.windows
-    what = statistic_in_words(metadata).removesuffix(",")
+    subject = statistic_in_words(metadata).removesuffix(",")
     if metadata.domain:
-        what += f" by {groups_in_words(metadata)} ({len(metadata.domain):,} groups)"
+        subject += f" by {groups_in_words(metadata)} ({len(metadata.domain):,} groups)"
     if windows.is_recurring:
         horizon = prepared.spec.strategy.horizon
         length = "without an end" if horizon is None else f"of {horizon:,} {windows.noun}s"
         now = counted(ended.last, windows.noun)
         series = _SERIES_TEXT.get(metadata.series, metadata.series)
-        what += f": {series} {length}, {now} now"
+        subject += f": {series} {length}, {now} now"
     guarantee = str(metadata.guarantee)
     loss = guarantee.partition(" with ")[2] or guarantee
     console.write_line(
-        f"New stream {prepared.state.name!r} publishes the {what}, and spends {loss} of the "
+        f"New stream {prepared.state.name!r} publishes the {subject}, and spends {loss} of the "
         f"privacy of each {metadata.privacy_unit}. Neither can be taken back."
     )
     try:

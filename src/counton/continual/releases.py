@@ -479,8 +479,8 @@ def _values(totals: NDArray[Any], part: Part) -> NDArray[Any]:
         steps = np.diff(totals.astype(np.float64), axis=0, prepend=0.0)
         decayed = np.zeros_like(steps)
         before = np.zeros(steps.shape[1:])
-        for at, own in enumerate(steps):
-            before = part.factor * before + own
+        for at, step_number in enumerate(steps):
+            before = part.factor * before + step_number
             decayed[at] = before
         return decayed
     values = totals.copy()

@@ -353,16 +353,16 @@ class Release:
             first.number_of(groups, steps, of), second.number_of(other, later, named)
         )
         n_comparisons = at_once * max(first._comparisons, second._comparisons)
-        left = _question_in_words(first, groups, of)
-        right = _question_in_words(second, other, named)
+        first_words = _question_in_words(first, groups, of)
+        second_words = _question_in_words(second, other, named)
         begin = _within_words(first, steps)
         end = _within_words(second, later)
         if second is not first:
-            left = f"{left} of {first.design.name}"
-            right = f"{right} of {second.design.name}"
+            first_words = f"{first_words} of {first.design.name}"
+            second_words = f"{second_words} of {second.design.name}"
         elif steps == later:  # the times stand only once, at the end
             begin = ""
-        words = f"{left}{begin} {operator} {right}{end}"
+        words = f"{first_words}{begin} {operator} {second_words}{end}"
         return answer(estimate, first.level, at_once=n_comparisons, what=words)
 
     def share(

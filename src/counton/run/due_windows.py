@@ -146,17 +146,18 @@ class ReleaseClock:
         if not isinstance(self.options.until, datetime):
             return None
         until = microseconds(self.options.until)
-        stated = param("until", self.windows.at(until))
+        until_option = param("until", self.windows.at(until))
         if until > microseconds(self.now):
             raise InvalidInputError(
-                f"{stated} lies in the future, so rows would be missing. Give a time in the past"
+                f"{until_option} lies in the future, so rows would be missing. "
+                "Give a time in the past"
             )
         if until > self._last_release:
             last = self._last_release_in_words
             raise HorizonExceededError(
-                f"{stated} is after the last window of the stream, {self.windows.steps:,}, which "
-                f"is released at {last}. Give {param('until', last)} for the rest of this stream. "
-                "Begin another stream for later rows"
+                f"{until_option} is after the last window of the stream, {self.windows.steps:,}, "
+                f"which is released at {last}. Give {param('until', last)} for the rest of this "
+                "stream. Begin another stream for later rows"
             )
         return until
 
@@ -169,12 +170,12 @@ class ReleaseClock:
 
     def _data_of_the_past(self) -> InvalidInputError:
         """Build the error for a stream that ended long ago, so that the clock says nothing."""
-        stated = param("until", self._last_release_in_words)
+        remedy = param("until", self._last_release_in_words)
         if self.windows.steps - self._last_window_with_rows > 1 + self.options.max_empty_windows:
-            stated += f" with {param('allow_empty_windows', True)}"
+            remedy += f" with {param('allow_empty_windows', True)}"
         return InvalidInputError(
             f"The last window ended at {self.windows.at(self.windows.end)}, so the clock does not "
-            f"tell up to which time the data are complete. State that time, at most {stated}. Or "
+            f"tell up to which time the data are complete. State that time, at most {remedy}. Or "
             f"give {param('until', 'latest-event')}, which publishes the window of the newest row"
         )
 

@@ -265,18 +265,18 @@ def _plan_accuracy(
                 stream_plan, own_halfwidths=partial(stream_plan.own_halfwidths, rows=expected_rows)
             )
         halfwidths = stream_plan.halfwidths(steps, level)
-        wanted = bounds
+        bounds_to_reach = bounds
         if is_rank:
             assert statistic is not None
             counted = 1 if options["release"] == "windows" else steps
             groups = statistic.groups if isinstance(statistic, Grouped) else ("",)
-            wanted = {"": bounds[""] * counted / (steps * len(groups))}
+            bounds_to_reach = {"": bounds[""] * counted / (steps * len(groups))}
         elif is_share and statistic is not None:
             refuse_share_of_rows(statistic, halfwidths)
         depends_on_rows = statistic is not None and inner_of(statistic).known_beforehand is not None
         reached = compare_halfwidths(
             halfwidths,
-            wanted,
+            bounds_to_reach,
             steps,
             level,
             needs_rows=depends_on_rows and expected_rows is None,

@@ -124,11 +124,11 @@ def refuse_share_of_rows(statistic: Statistic, halfwidths: Mapping[str, float]) 
             continue  # it counts events in their order
         counts = inner.keyword == "count" or inner.counts_rows or inner.counts_users
         if inner.in_rank or not (counts or inner.is_table):
-            whose = quote(name) if name else inner.keyword or type(inner).__name__
+            named_part = quote(name) if name else inner.keyword or type(inner).__name__
             example = "NAME=20" if name else "20"
             raise InvalidInputError(
-                f"{param('margin_of_error')} is a percentage of the rows, but {whose} does not "
-                f"count rows. Give a number, as in {param('margin_of_error', example)}"
+                f"{param('margin_of_error')} is a percentage of the rows, but {named_part} does "
+                f"not count rows. Give a number, as in {param('margin_of_error', example)}"
             )
 
 

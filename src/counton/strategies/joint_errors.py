@@ -163,9 +163,9 @@ def _decayed_variances(strategy: StreamStrategy, factor: float) -> Floats:
     variances = np.empty(last)
     carried = np.zeros(last)  # covariances of the decayed sum with each step's number
     variance = 0.0
-    for at, own in enumerate(covariances):
-        variance = factor**2 * variance + 2 * factor * carried[at] + own[at]
-        carried = factor * carried + own
+    for at, step_covariances in enumerate(covariances):
+        variance = factor**2 * variance + 2 * factor * carried[at] + step_covariances[at]
+        carried = factor * carried + step_covariances
         variances[at] = variance
     return variances
 

@@ -196,9 +196,9 @@ class _Compared:
         values = np.ones(1)
         masses = np.ones(1)
         self.beyond = 0.0
-        own = (largest - common) * scale
-        if own > 0:
-            atoms = mean_of_many(own, bound.places, _COMPARED_POINTS, _COMPARED_CUT)
+        own_variance = (largest - common) * scale
+        if own_variance > 0:
+            atoms = mean_of_many(own_variance, bound.places, _COMPARED_POINTS, _COMPARED_CUT)
             values, masses, self.beyond = atoms
         if common > 0:
             factor = log_normal_atoms(common * scale, _COMPARED_POINTS)

@@ -160,8 +160,8 @@ class Band:
                 "to this one, or another series"
             )
         inverse = self._inverse_of_length(longest)
-        left = np.cumsum(np.abs(inverse[::-1]))[::-1]
-        kept = int((left > _NEGLIGIBLE * left[0]).sum())
+        remaining = np.cumsum(np.abs(inverse[::-1]))[::-1]
+        kept = int((remaining > _NEGLIGIBLE * remaining[0]).sum())
         return inverse[:kept]
 
     def _inverse_of_length(self, length: int) -> Floats:
@@ -364,9 +364,9 @@ class _BandedStrategy(StreamStrategy):
         length = last - first
         variances = self._squares_before[np.minimum(length, len(b))]
         variances = variances + np.maximum(length - len(b), 0) * b[-1] ** 2
-        for each in np.unique(length[first > 0]).tolist():
-            some = (first > 0) & (length == each)
-            squares = self._squares_of_length(each)
+        for window_length in np.unique(length[first > 0]).tolist():
+            some = (first > 0) & (length == window_length)
+            squares = self._squares_of_length(window_length)
             variances[some] += squares[np.minimum(first[some], len(b))]
         return np.where(length > 0, variances, 0.0)
 
@@ -683,10 +683,10 @@ class BandedRoot(_BandedStrategy):
             variances[from_start] = self._of_windows(first[from_start], last[from_start])
         length = last - first
         inner = (first > 0) & (length > 0)
-        for each in np.unique(length[inner]).tolist():
-            some = inner & (length == each)
+        for window_length in np.unique(length[inner]).tolist():
+            some = inner & (length == window_length)
             if some.sum() > _MANY_WINDOWS:
-                variances[some] = self._of_length(each)[last[some] - 1]
+                variances[some] = self._of_length(window_length)[last[some] - 1]
             else:
                 variances[some] = self._of_windows(first[some], last[some])
         return variances
