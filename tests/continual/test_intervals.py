@@ -171,7 +171,7 @@ MANY = LeastSquaresStrategy(Hats(15, (3, 8), ([60] * 6, [40] * 3), bits=8))
     + [DiscreteGaussian(Fraction(s)) for s in ("1/9", "5", "2000000")],
     ids=str,
 )
-def test_releases_that_read_many_nodes_have_the_interval_of_each_number(
+def test_halfwidths_of_many_steps_equal_those_of_each_step(
     distribution: NoiseDistribution,
 ) -> None:
     """Up to 400 nodes, beyond the numbers where mixtures and sums give way to integrals."""
