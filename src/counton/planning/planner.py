@@ -197,20 +197,23 @@ class Plan(Generic[D]):
         ...
         """
         rows = self.rows() if full else self.rows()[:_BRIEF]
-        names = self.shown if full else self.brief or self.shown
+        column_names = self.shown if full else self.brief or self.shown
         cells = [
             [
                 str(row["rank"]),
                 *(
                     row[name] if isinstance(row[name], str) else figures(row[name])
-                    for name in names
+                    for name in column_names
                 ),
             ]
             for row in rows
         ]
         heads = [
             ("", True),
-            *((name.replace("_", " "), not isinstance(rows[0][name], str)) for name in names),
+            *(
+                (name.replace("_", " "), not isinstance(rows[0][name], str))
+                for name in column_names
+            ),
         ]
         lines = align_lines(TextTable(heads, cells))
         more = len(self) - len(rows)
@@ -229,8 +232,8 @@ class Plan(Generic[D]):
         from counton.continual.html_table import html_table
 
         rows = self.rows()
-        names = ("rank", *(self.brief or self.shown))
-        columns = {name: np.array([row[name] for row in rows]) for name in names}
+        column_names = ("rank", *(self.brief or self.shown))
+        columns = {name: np.array([row[name] for row in rows]) for name in column_names}
         return html_table("\n".join(self.head()), columns, _BRIEF)
 
 

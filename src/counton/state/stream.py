@@ -71,16 +71,15 @@ class Stream(JournalReader, Closing):
     """A series of releases kept in a database: what was released stays released, after any crash.
 
     A stream holds counts, or a statistic whose cells are counted. `release_many` takes the changes
-    of a statistic's cells, as it takes counts, and `readings` returns the results.
+    of a statistic's cells, as it takes counts, and `results` returns the results.
 
     Make a stream with `create`, continue it with `open`. One process writes at a time: the process
     that opens a stream takes it over, and the former writer gets ``ConcurrentWriterError`` at its
     next release. Each opening raises a number in the stream's row, the writer epoch. A commit
     changes the row only if epoch and step are those that this writer knows. No lock outlives a
-    killed
-    process. A process that is killed at any moment cannot show two values for one step: noise is a
-    function of key and step, and the journal (the table of releases) is written before anything is
-    shown.
+    killed process. A process that is killed at any moment cannot show two values for one step:
+    noise is a function of key and step, and the journal (the table of releases) is written before
+    anything is shown.
 
     The state holds exact sums, and for some statistics users: it is as secret as the data. The key
     is not in it. An old copy of the state lacks later steps; the rollback guard, a file away from
