@@ -99,7 +99,7 @@ def test_what_is_closed_gives_nothing_out(what: str) -> None:
         assert not tells(str(refused.value), EXACT)
 
 
-def test_what_is_closed_says_what_kind_it_is_and_opens_in_one_way() -> None:
+def test_private_value_shows_only_its_type_until_revealed() -> None:
     closed = Private([EXACT])
     assert repr(closed) == "Private[list]"
     assert repr([closed]) == "[Private[list]]"
@@ -131,7 +131,7 @@ def test_the_page_lists_each_function_that_opens() -> None:
     assert listed(OPENS) == sorted(map(tuple, openings()))
 
 
-def test_the_page_lists_each_function_that_tells_the_operator_numbers_of_rows() -> None:
+def test_page_lists_each_function_that_returns_confidential_counts() -> None:
     assert listed(TOLD) == sorted(map(tuple, openings("confidential_counts")))
 
 
@@ -250,7 +250,7 @@ def functions(source: str, name: str) -> list[ast.AST]:
     ]
 
 
-def test_a_length_of_what_is_open_is_no_plain_integer_but_where_it_is_said() -> None:
+def test_lengths_of_revealed_values_are_plain_only_where_listed() -> None:
     """A number of rows, labels or users leaves as `Private`, which no public field takes."""
     found = set()
     for file, name in openings():
@@ -506,7 +506,7 @@ def test_nothing_that_a_run_holds_says_what_is_exact(outcome: Reached) -> None:
         ("estimate 17919.25, std 0.7919, 7919.25, digest a7919b, 117,919", False),
     ],
 )
-def test_a_number_is_found_in_a_text_unless_it_is_a_part_of_another(text: str, told: bool) -> None:
+def test_tells_matches_number_but_not_part_of_another(text: str, told: bool) -> None:
     assert tells(text, EXACT) is told
 
 

@@ -189,7 +189,7 @@ PEOPLE: dict[str, Any] = {"user": "reader", "max_contributions": 2, "missing_val
        ("sum", PEOPLE | {"group_by": "branch", "groups": "north,south", "other_group": "others"}),
        ("count", PEOPLE | DROPS)],
 )  # fmt: skip
-def test_the_columns_named_are_those_whose_missing_values_leave_rows_out(
+def test_systematic_errors_name_columns_with_missing_values(
     what: str, more: dict[str, Any], tmp_path: Path
 ) -> None:
     """One row lacks a value of each column in turn; whether it does, no line tells."""

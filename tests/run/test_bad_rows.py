@@ -129,7 +129,7 @@ def test_policies_that_are_none_are_refused(given: tuple[str, int, Any], words: 
 
 
 @pytest.mark.parametrize("there", ["open", "linked", "hard link"])
-def test_rows_are_set_aside_in_a_file_of_the_owner_alone(there: str, tmp_path: Path) -> None:
+def test_bad_rows_file_is_readable_by_owner_only(there: str, tmp_path: Path) -> None:
     file = tmp_path / "q.csv"
     other = tmp_path / "other.csv"
     other.write_text("of somebody else\n")

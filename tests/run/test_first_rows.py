@@ -158,7 +158,7 @@ def test_a_thinning_that_drops_a_tie_is_caught(
         check_some()
 
 
-def test_marks_that_another_run_has_made_stop_a_run_that_left_rows_out(
+def test_users_counted_by_another_run_stop_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RowBuffer, "least", 0)

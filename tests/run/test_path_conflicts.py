@@ -118,7 +118,7 @@ def test_job_states_knows_what_a_stream_remembers(folder: Path) -> None:
         assert states.at(folder / "other.db") is None
 
 
-def test_job_states_leaves_a_state_that_cannot_be_read_to_its_run(folder: Path) -> None:
+def test_job_states_omits_unreadable_state(folder: Path) -> None:
     (folder / "v.db").write_text("left over, longer than the header of a database" * 9)
     jobs = load(write(folder, "", "", 'state = "mysql://db"'))
     with JobStates(jobs) as states:

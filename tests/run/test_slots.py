@@ -212,7 +212,7 @@ def test_as_much_is_moved_as_the_promise_says(most: int, recounts: int) -> None:
 
 
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])
-def test_of_equal_slots_the_one_that_was_replaced_keeps_its_row(order: list[int]) -> None:
+def test_replaced_slot_keeps_its_row_among_equal_slots(order: list[int]) -> None:
     """The other can still be replaced, so the row that the input lacks is taken back."""
     alike = {"user": [7, 7], "period": [0, 0], "step": [1, 1], "group": [0, 0], "total": [0, 0]}
     slots = pl.DataFrame({**alike, "due": [0, 0], "replaced": order})

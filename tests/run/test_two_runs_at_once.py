@@ -94,7 +94,7 @@ def test_commit_options_remembered_by_another_run_are_kept(tmp_path: Path) -> No
             commit(slow, read, ended)
 
 
-def test_commit_file_whose_name_another_run_counted_with_other_bytes_is_refused(
+def test_commit_refuses_file_name_counted_with_other_bytes(
     tmp_path: Path,
 ) -> None:
     """Of a folder, a file of the same name may hold the same rows again."""

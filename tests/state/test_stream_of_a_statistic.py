@@ -142,7 +142,7 @@ def test_cells_are_the_statistics_own(file: Path) -> None:
         stream.results()
 
 
-def test_a_step_that_could_not_be_noted_is_behind_the_next(
+def test_step_after_failed_rollback_guard_follows_unrecorded_step(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     note = RollbackGuard.note

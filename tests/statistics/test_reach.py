@@ -309,7 +309,7 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], words: str, tmp_path
     assert not (tmp_path / "s.db").exists()
 
 
-def test_a_later_run_may_leave_thresholds_out_and_not_change_them(tmp_path: Path) -> None:
+def test_later_run_may_omit_thresholds_but_not_change_them(tmp_path: Path) -> None:
     given = nights(0)
     state = tmp_path / "s.db"
     run(job(WAYS[0], state, given[0], 1)).close()

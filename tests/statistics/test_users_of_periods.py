@@ -111,7 +111,7 @@ def test_each_door_says_of_which_period_a_number_is(tmp_path: Path) -> None:
     assert released.result.number_of("1 or more").value == last
 
 
-def test_who_asks_for_the_running_sum_is_told_what_it_is(tmp_path: Path) -> None:
+def test_cumulative_reach_states_that_users_count_again(tmp_path: Path) -> None:
     with run(job(tmp_path, series="cumulative")) as outcome:
         released = outcome.read()
     said = f"{ANEW} week"
@@ -186,7 +186,7 @@ def error_of_periods(spec: StreamSpec, per: str) -> float:
     )
 
 
-def test_a_plan_says_how_far_off_the_numbers_of_periods_are(tmp_path: Path) -> None:
+def test_planned_error_of_reach_equals_released_error(tmp_path: Path) -> None:
     asked = job(tmp_path, epsilon=1)
     planned = {one.what: one.halfwidths for one in planned_job(asked).numbers}
     with run(asked) as outcome:
