@@ -158,7 +158,12 @@ def test_delta_by_simulation(strategy: StreamStrategy) -> None:
     cells = 200_000
     key = Key.generate()
     counter = Counter(
-        strategy, ApproxDP(1, delta), key=key, name="pages", shape=(2**31,), counters=PureDP(1)
+        strategy,
+        ApproxDP(1, delta),
+        key=key,
+        name="pages",
+        shape=(2**31,),
+        noise_guarantee=PureDP(1),
     )
     distribution = counter.design.distribution
     assert isinstance(distribution, DiscreteLaplace)

@@ -121,7 +121,7 @@ class ReleaseData:
     def of(
         cls,
         metadata: ReleaseMetadata,
-        terms: Design,
+        design: Design,
         values: NDArray[Any],
         level: float,
         *,
@@ -133,7 +133,7 @@ class ReleaseData:
     ) -> Self:
         """Return the released numbers of a stream, given its cells, by step from ``start`` on."""
         steps = range(1, start + len(values))
-        readable = terms
+        readable = design
         if since is not None and not metadata.statistic.additive:
             inner = metadata.inner
             # Nobody reads the cells of the group without a name.
@@ -142,7 +142,7 @@ class ReleaseData:
                 values = np.zeros((len(values), *statistic.cells), np.int64)
             values = values.reshape(len(values), *statistic.cells)
             metadata = replace(metadata, statistic=statistic)
-            readable = replace(terms, shape=statistic.cells)
+            readable = replace(design, shape=statistic.cells)
         if metadata.statistic.additive:
             flat: Any = values.reshape(len(values), math.prod(values.shape[1:]))
             flat = flat if start == 1 else LateValues(flat, start)
@@ -151,7 +151,7 @@ class ReleaseData:
         else:
             published = StatisticResults.from_values(metadata.statistic, readable, values)
         return cls(
-            *(metadata, terms, steps, published, check_confidence_level(level)),
+            *(metadata, design, steps, published, check_confidence_level(level)),
             shown=shown,
             since=since,
             there=there,

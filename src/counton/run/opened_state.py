@@ -173,7 +173,7 @@ class OpenedState:
         """
         terms = spec.terms
         additive = spec.accumulator_statistic.additive
-        counters = spec.cells.counters(terms.loss)
+        noise_guarantee = spec.cells.noise_guarantee(terms.loss)
         try:
             self._stream = Stream.create(
                 self._address if self._store is None else self._store,
@@ -183,8 +183,8 @@ class OpenedState:
                 key=self._key,
                 rollback_guard=self._rollback_guard,
                 contribution=spec.contribution,
-                shape=spec.shape if additive or counters is not None else (),
-                counters=counters,
+                shape=spec.shape if additive or noise_guarantee is not None else (),
+                noise_guarantee=noise_guarantee,
                 details=spec.facts(),
                 statistic=None if additive else spec.accumulator_statistic,
             )
@@ -221,7 +221,7 @@ class OpenedState:
 
 
 def _names_of_groups(stream: JournalReader) -> tuple[str, ...]:
-    finds_groups = stream.design.counters is not None
+    finds_groups = stream.design.finds_cells
     return reveal(stream.labels()) if finds_groups else ()
 
 

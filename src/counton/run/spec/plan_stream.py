@@ -49,7 +49,7 @@ from counton.statistics.discovery import (
     ROOM,
     ComparedCells,
     Discovery,
-    counters_of,
+    noise_guarantee_of,
     sums_draws,
 )
 from counton.statistics.report_budget import weights_for_noise
@@ -241,11 +241,11 @@ def _with_weights_for_noise(
 
 def _with_discovery(job: Job, terms: StreamTerms, statistic: AccumulatorStatistic) -> StreamSpec:
     """Plan a stream that finds its groups: delta is spent on showing them, epsilon on counting."""
-    counters = counters_of(terms.loss)
-    statistic = _resolved(terms, statistic, counters)
+    noise_guarantee = noise_guarantee_of(terms.loss)
+    statistic = _resolved(terms, statistic, noise_guarantee)
     contribution = _contribution(terms, statistic)
-    strategy = choose_strategy(replace(terms, loss=counters), contribution, (ROOM,))
-    distribution = distribution_for(strategy, counters, contribution, (ROOM,)).distribution
+    strategy = choose_strategy(replace(terms, loss=noise_guarantee), contribution, (ROOM,))
+    distribution = distribution_for(strategy, noise_guarantee, contribution, (ROOM,)).distribution
     assert isinstance(distribution, DiscreteLaplace)
     assert isinstance(terms.loss, ApproxDP)
     compared = ONE_CELL

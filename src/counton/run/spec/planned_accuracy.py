@@ -60,7 +60,7 @@ def planned_design(spec: StreamSpec) -> Design:
         spec.terms.loss,
         spec.contribution,
         spec.shape,
-        counters=spec.cells.counters(spec.terms.loss),
+        noise_guarantee=spec.cells.noise_guarantee(spec.terms.loss),
         name="planned",
         statistic=None if statistic.additive else statistic_to_dict(statistic),
     )
