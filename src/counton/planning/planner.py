@@ -86,6 +86,8 @@ _SOLVED_FROM = 37
 _SOLVED_UP_TO = 2
 #: Horizon beyond which the square root is not considered for Laplace noise.
 _LONG_SERIES = 2**16
+#: Horizon beyond which the square root is not considered for any noise.
+_LONGEST_ROOT = 2**22
 #: Kinds of strategies whose later candidates have coarser weights, for noise that is too wide for
 #: the first candidate.
 _EVER_COARSER = {
@@ -900,6 +902,10 @@ def _square_root(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
         raise InvalidInputError(
             f"with Laplace noise it is not planned beyond {_LONG_SERIES:,} steps: it needs many "
             f"times the noise of a tree"
+        )
+    if question.horizon > _LONGEST_ROOT:
+        raise InvalidInputError(
+            "it is not planned beyond 2^22 steps: each run computes the noise of all steps"
         )
     return [catalogue.SqrtToeplitz(question.horizon)]
 
