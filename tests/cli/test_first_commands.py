@@ -13,7 +13,7 @@ import pytest
 from forked_commands import forked_counton
 
 from counton.results.terminal import shown_rows
-from counton.run.default_paths import state_beside
+from counton.run.new_job.default_paths import state_beside
 from counton.statistics.catalogue import keywords
 
 HEADER = "borrowed_at,branch,reader_id,pages,shelf\n"

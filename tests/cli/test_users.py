@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from counton import read
-from counton.run.exports import export
+from counton.run.outputs.exports import export
 
 ROWS = ["00:10,a,ann", "00:20,b,ann", "00:30,a,ann", "01:30,a,bob", "03:00,b,ann"]
 

@@ -182,8 +182,8 @@ def _with_local_time(stream: Mapping[str, Any]) -> Mapping[str, Any]:
 def _print_stream(console: Console, stream: Mapping[str, Any], store: Store) -> None:
     """Print a stream's last numbers, guarantee and strategy."""
     from counton.cli.print_forms import with_option_words
-    from counton.run.read_journal import read_release
-    from counton.run.stream_spec import STREAM_FORMAT, StreamSpec
+    from counton.run.outputs.read_journal import read_release
+    from counton.run.spec.stream_spec import STREAM_FORMAT, StreamSpec
 
     name = stream["name"]
     step = stream["step"]

@@ -235,7 +235,7 @@ class UserLevel(ContributionRule):
         """Return a note that counts are too low in the last windows of a period.
 
         A user's rows count in order of time until the bound is reached
-        (`counton.run.contribution_choice`).
+        (`counton.run.counting.contribution_choice`).
         """
         if (
             self.max_contributions_per_group is not None

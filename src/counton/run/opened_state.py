@@ -22,7 +22,7 @@ from counton.job.common_options import Job
 from counton.job.stream_name import usual_name
 from counton.noise import Key
 from counton.privacy import LedgerEntry
-from counton.run.stream_spec import StreamSpec, without_public_notes
+from counton.run.spec.stream_spec import StreamSpec, without_public_notes
 from counton.state import Store, Stream
 from counton.state.database import reading
 from counton.state.dedup import Secret
