@@ -1,7 +1,6 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import click
 import polars as pl
@@ -12,8 +11,10 @@ from counton.cli.app import app
 from counton.cli.command_list import COMMANDS
 from counton.cli.exits import ExitCode, exit_code
 
+from .conftest import Workplace
 
-def test_plan_ranks_by_error(place: Any) -> None:
+
+def test_plan_ranks_by_error(place: Workplace) -> None:
     done = place("plan", "--windows", "8760", "--epsilon", "1", "--json")
     choices = json.loads(done.out)["choices"]
     assert [row["rank"] for row in choices] == list(range(1, len(choices) + 1))
@@ -50,14 +51,14 @@ def test_plan_ranks_by_error(place: Any) -> None:
 
 
 @pytest.mark.parametrize("more", [["--delta", "1e-9"], ["--metric", "max"]])
-def test_plan_takes_guarantees_and_metrics(more: list[str], place: Any) -> None:
+def test_plan_takes_guarantees_and_metrics(more: list[str], place: Workplace) -> None:
     done = place("plan", "--windows", "100", "--epsilon", "1", *more, "--json").fine()
     column = "max_std" if "max" in more else "mean_std"
     errors = [row[column] for row in json.loads(done.out)["choices"]]
     assert errors == sorted(errors)
 
 
-def test_plan_without_a_last_step_and_its_picture(place: Any) -> None:
+def test_plan_without_a_last_step_and_its_picture(place: Workplace) -> None:
     asked = ("plan", "--expected-windows", "200", "--rho", "0.5")
     found = json.loads(place(*asked, "--json").out)
     assert (found["windows"], found["expected_windows"]) == (None, 200)
@@ -69,7 +70,7 @@ def test_plan_without_a_last_step_and_its_picture(place: Any) -> None:
     assert (place.folder / "errors.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_plan_ranks_also_where_no_noise_is_left(place: Any) -> None:
+def test_plan_ranks_also_where_no_noise_is_left(place: Workplace) -> None:
     done = place("plan", "--windows", "2", "--epsilon", "1000", "--json")
     assert json.loads(done.out)["choices"][0]["mean_std"] == 0
 
@@ -92,12 +93,12 @@ def test_plan_ranks_also_where_no_noise_is_left(place: Any) -> None:
         ),
     ],
 )
-def test_plan_refuses_bad_input(more: list[str], words: str, place: Any) -> None:
+def test_plan_refuses_bad_input(more: list[str], words: str, place: Workplace) -> None:
     said = place("plan", *more).refused()
     assert words in said
 
 
-def test_sums_are_clipped_and_put_on_the_grid(place: Any) -> None:
+def test_sums_are_clipped_and_put_on_the_grid(place: Workplace) -> None:
     rows = ["00:10,a,1.24", "00:20,a,99", "00:30,b,-3", "01:10,b,0.3", "02:00,a,1"]
     out = place.folder / "out.parquet"
     done = place(
@@ -148,7 +149,7 @@ def test_every_kind_of_error_has_its_code() -> None:
     assert defined - set(expected) == {errors.CountonError}
 
 
-def test_every_command_has_help_and_a_line_in_the_documents(place: Any) -> None:
+def test_every_command_has_help_and_a_line_in_the_documents(place: Workplace) -> None:
     commands = {*COMMANDS}
     listed = re.findall(r"^  ([a-z][a-z-]*)  +\w", place("--help").out, re.MULTILINE)
     page = (Path(__file__).parents[2] / "docs" / "reference" / "command-line.md").read_text(
@@ -169,5 +170,5 @@ def test_summaries_in_the_list_are_those_of_the_commands() -> None:
         assert command.get_short_help_str(200) == listed.summary
 
 
-def test_version(place: Any) -> None:
+def test_version(place: Workplace) -> None:
     assert re.fullmatch(r"counton \d+\.\d+.*\n", place("--version").out)

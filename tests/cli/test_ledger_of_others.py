@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,10 +10,12 @@ from counton.base.errors import BudgetExceededError, InvalidInputError
 from counton.state import Store
 from counton.strategies import Binary
 
+from .conftest import Workplace
+
 SURVEY = ["--add", "survey of 2023", "--epsilon", "0.5", "--privacy-unit", "reader"]
 
 
-def test_it_counts_under_the_limit(place: Any, tmp_path: Path) -> None:
+def test_it_counts_under_the_limit(place: Workplace, tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     assert (
         place.plain("ledger", str(state), "--budget-epsilon", "1", "--budget-unit", "reader").code
@@ -45,7 +46,7 @@ def test_it_counts_under_the_limit(place: Any, tmp_path: Path) -> None:
             store.add_spend("x", PureDP(1), unit=" ")
 
 
-def test_it_warns_from_the_share_that_is_stated(place: Any, tmp_path: Path) -> None:
+def test_it_warns_from_the_share_that_is_stated(place: Workplace, tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     assert place.plain("ledger", str(state), "--budget-epsilon", "1").code == 0
     contribution = ContributionBound.add_remove(unit="reader")
@@ -55,7 +56,7 @@ def test_it_warns_from_the_share_that_is_stated(place: Any, tmp_path: Path) -> N
     assert "90% of the budget is spent: --warn-at 0.9 is reached" in warned.out
 
 
-def test_a_share_of_no_limit_is_refused_before_an_entry(place: Any, tmp_path: Path) -> None:
+def test_a_share_of_no_limit_is_refused_before_an_entry(place: Workplace, tmp_path: Path) -> None:
     state = str(tmp_path / "s.db")
     warn = ["--warn-at", ".8"]
     assert "does not exist" in place.plain("ledger", state, *SURVEY, *warn).refused()
@@ -83,6 +84,6 @@ def test_a_share_of_no_limit_is_refused_before_an_entry(place: Any, tmp_path: Pa
         (["--add", "", "--epsilon", "1", "--privacy-unit", "x"], "name is ''"),
     ],
 )
-def test_what_lacks_is_named(place: Any, tmp_path: Path, words: list[str], said: str) -> None:
+def test_what_lacks_is_named(place: Workplace, tmp_path: Path, words: list[str], said: str) -> None:
     told = place.plain("ledger", str(tmp_path / "s.db"), *words).refused()
     assert said in told

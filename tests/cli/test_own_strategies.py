@@ -15,6 +15,8 @@ from counton.job.saved_job import save
 from counton.run import Job, export, run
 from counton.strategies import Binary, Factorisation, KAry
 
+from .conftest import Workplace
+
 STEPS = 6
 ROWS = "at,page\n2024-03-01T00:10,home\n2024-03-01T01:40,shop\n2024-03-01T02:30,home\n"
 STREAM: dict[str, Any] = {
@@ -35,7 +37,7 @@ def events(tmp_path: Path) -> Path:
 
 
 def test_any_factorisation_is_the_strategy_of_a_stream(
-    events: Path, tmp_path: Path, place: Any
+    events: Path, tmp_path: Path, place: Workplace
 ) -> None:
     mine = root()
     out = tmp_path / "o.parquet"
@@ -66,7 +68,9 @@ def test_a_later_run_may_leave_it_out_or_repeat_it(events: Path, tmp_path: Path)
             run(job.with_options(strategy=other))
 
 
-def test_it_is_a_key_of_job_files_and_an_option(events: Path, tmp_path: Path, place: Any) -> None:
+def test_it_is_a_key_of_job_files_and_an_option(
+    events: Path, tmp_path: Path, place: Workplace
+) -> None:
     write_strategy(root(), tmp_path / "mine.json")
     lines = "".join(
         f"{key.replace('_', '-')} = {json.dumps(value)}\n" for key, value in STREAM.items()

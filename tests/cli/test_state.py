@@ -8,7 +8,6 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,33 +16,35 @@ from counton.state import Stream
 from counton.state.schema import FORMAT
 from counton.strategies import Binary
 
+from .conftest import Workplace
+
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
 
 Contents = Callable[[], dict[str, bytes]]
 
 
 @pytest.fixture
-def events(place: Any) -> str:
+def events(place: Workplace) -> str:
     """Events of which three windows are released."""
     path = place.write("e.csv", EVENTS)
     assert place.count(path).code == 0
     return str(path)
 
 
-def test_another_key_is_refused(place: Any, events: str) -> None:
+def test_another_key_is_refused(place: Workplace, events: str) -> None:
     other = place.folder / "other.key"
     Key.generate().save(other)
     said = place("release", "count", events, *place.again, "--key", str(other)).refused(6)
     assert "was created with the key" in said
 
 
-def test_a_stream_of_another_program_is_refused(place: Any, events: str) -> None:
+def test_a_stream_of_another_program_is_refused(place: Workplace, events: str) -> None:
     Stream.create(place.state, "mine", Binary(10), PureDP(1)).close()
     said = place("release", "count", events, *place.again, "--stream", "mine").refused()
     assert "was not made by a job" in said
 
 
-def test_a_stated_key_file_is_made_and_used(place: Any) -> None:
+def test_a_stated_key_file_is_made_and_used(place: Workplace) -> None:
     events = place.write("e.csv", EVENTS)
     key = place.folder / "my.key"
     assert place.count(events, "--key", str(key)).code == 0
@@ -55,14 +56,14 @@ def test_a_stated_key_file_is_made_and_used(place: Any) -> None:
     )
 
 
-def test_key_file_is_removed_when_stream_is_not_created(place: Any, events: str) -> None:
+def test_key_file_is_removed_when_stream_is_not_created(place: Workplace, events: str) -> None:
     place("ledger", str(place.state), "--budget-epsilon", "100")
     key = place.folder / "my.key"
     assert place("release", "count", events, *place.new(stream="s", key=str(key))).code == 4
     assert not key.exists()
 
 
-def test_a_run_that_fails_makes_no_state_of_a_url(place: Any, contents: Contents) -> None:
+def test_a_run_that_fails_makes_no_state_of_a_url(place: Workplace, contents: Contents) -> None:
     events = place.write("e.csv", EVENTS)
     before = contents()
     done = place(
@@ -72,7 +73,7 @@ def test_a_run_that_fails_makes_no_state_of_a_url(place: Any, contents: Contents
     assert contents() == before
 
 
-def test_show_tells_what_is_public_and_no_secret(place: Any, events: str) -> None:
+def test_show_tells_what_is_public_and_no_secret(place: Workplace, events: str) -> None:
     shown = place.shown()
     for word in ("Stream count", "released", "3 windows", "epsilon = 100", "by group (2 ", "1h"):
         assert word in shown
@@ -86,7 +87,7 @@ def test_show_tells_what_is_public_and_no_secret(place: Any, events: str) -> Non
         assert "observed" not in text
 
 
-def test_show_has_the_last_numbers_in_twelve_lines(place: Any, events: str) -> None:
+def test_show_has_the_last_numbers_in_twelve_lines(place: Workplace, events: str) -> None:
     shown = place("inspect", str(place.state)).out
     lines = shown.splitlines()
     assert len(lines) <= 12
@@ -103,7 +104,7 @@ def test_show_has_the_last_numbers_in_twelve_lines(place: Any, events: str) -> N
     assert f"Step 1: {last}\n" in place("inspect", str(place.folder / "fed.db")).out
 
 
-def test_ledger_counts_units_apart(place: Any, events: str) -> None:
+def test_ledger_counts_units_apart(place: Workplace, events: str) -> None:
     """Departures beside events: two totals, and words that say so."""
     place(
         "release",
@@ -130,7 +131,7 @@ def test_ledger_counts_units_apart(place: Any, events: str) -> None:
     assert "relation is 'swap'" in refused.err
 
 
-def test_a_limit_says_what_it_is_about(place: Any) -> None:
+def test_a_limit_says_what_it_is_about(place: Workplace) -> None:
     rows = place.write("r.csv", ["00:10,a,ann", "01:30,b,bob"], "time,group,reader")
     budget = "ledger", str(place.state), "--budget-epsilon", "100"
     assert place(*budget, "--budget-unit", "reader").code == 0
@@ -163,7 +164,7 @@ def test_a_limit_says_what_it_is_about(place: Any) -> None:
     assert "'count' protects one reader, but the budget of this ledger is about" in refused.err
 
 
-def test_without_one_every_release_says_which_totals_there_are(place: Any) -> None:
+def test_without_one_every_release_says_which_totals_there_are(place: Workplace) -> None:
     rows = place.write("r.csv", ["00:10,a,ann", "01:30,b,bob"], "time,group,reader")
     assert place("ledger", str(place.state), "--budget-epsilon", "100").code == 0
     people = "--user", "reader", "--max-contributions", "2"
@@ -190,7 +191,7 @@ def test_without_one_every_release_says_which_totals_there_are(place: Any) -> No
         assert "they do not add up to one guarantee" in said
 
 
-def test_ledger_shares_out_the_delta_of_a_limit(place: Any, events: str) -> None:
+def test_ledger_shares_out_the_delta_of_a_limit(place: Workplace, events: str) -> None:
     budget = ("--budget-epsilon", "200", "--budget-delta", "1e-6")
     assert place("ledger", str(place.state), *budget, "--budget-approximate-delta", "0").code == 0
     shown = " ".join(place("ledger", str(place.state)).out.split())
@@ -201,7 +202,7 @@ def test_ledger_shares_out_the_delta_of_a_limit(place: Any, events: str) -> None
     assert "and delta = 2.5e-7" in shown
 
 
-def test_ledger_lists_what_was_spent_and_what_remains(place: Any, events: str) -> None:
+def test_ledger_lists_what_was_spent_and_what_remains(place: Workplace, events: str) -> None:
     told = place("ledger", str(place.state))
     assert "budget: none" in told.out
     assert "total for one event added or removed: pure differential privacy" in told.out
@@ -218,7 +219,7 @@ def test_ledger_lists_what_was_spent_and_what_remains(place: Any, events: str) -
     assert "epsilon = 100.5" in place("ledger", str(place.state)).out
 
 
-def test_a_limit_is_raised_with_a_word_and_a_note(place: Any, events: str) -> None:
+def test_a_limit_is_raised_with_a_word_and_a_note(place: Workplace, events: str) -> None:
     """As where 1.6 of 2 were spent, and the budget became 5 without one."""
     ledger = "ledger", str(place.state)
     assert place(*ledger, "--budget-epsilon", "100").code == 0  # as much as is spent
@@ -260,7 +261,7 @@ def test_a_limit_is_raised_with_a_word_and_a_note(place: Any, events: str) -> No
     assert "budget lowered from" in said
 
 
-def test_a_refusal_tells_the_option_that_fits(place: Any, events: str) -> None:
+def test_a_refusal_tells_the_option_that_fits(place: Workplace, events: str) -> None:
     """Typed as it stands it is taken, by the command and by a job file."""
     assert place("ledger", str(place.state), "--budget-epsilon", "100.25").code == 0
     said = place("release", "count", events, *place.new(stream="second", epsilon="1")).refused(4)
@@ -281,7 +282,7 @@ def test_a_refusal_tells_the_option_that_fits(place: Any, events: str) -> None:
     assert "nothing is left: raise the budget" in said
 
 
-def test_a_key_of_other_tools_is_a_key(place: Any) -> None:
+def test_a_key_of_other_tools_is_a_key(place: Workplace) -> None:
     """Its prefix and 64 digits, as of openssl, are all that a key file has."""
     file = place.folder / "nightly.key"
     file.write_text(f"counton-key-1:{secrets.token_hex(32)}\n")
@@ -294,7 +295,7 @@ def test_a_key_of_other_tools_is_a_key(place: Any) -> None:
     )
 
 
-def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
+def test_noise_is_told_in_units_of_the_data(place: Workplace) -> None:
     """Laws of draws are on grids of their own, such as of 2^-16, which tell readers nothing."""
     rows = [f"0{n % 3}:10,{n}" for n in range(30)]
     events = place.write("e.csv", rows, "time,spent")
@@ -325,7 +326,7 @@ def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b'[{"key', b"\x00\xff junk", b"[" * 10**5])
-def test_damaged_rollback_guard_stops_only_its_job(place: Any, damage: bytes) -> None:
+def test_damaged_rollback_guard_stops_only_its_job(place: Workplace, damage: bytes) -> None:
     rows = place.write("r.csv", ["00:10,a", "01:30,b"])
     file = place.folder / "jobs.toml"
     other = place.folder / "other.db"
@@ -352,7 +353,7 @@ def test_damaged_rollback_guard_stops_only_its_job(place: Any, damage: bytes) ->
     assert place("release", "count", rows, *place.again).code == 0
 
 
-def test_verify_reads_rollback_guard_named_by_option(place: Any) -> None:
+def test_verify_reads_rollback_guard_named_by_option(place: Workplace) -> None:
     """The refusal asks for the place of the witness; `verify` takes it."""
     rows = place.write("r.csv", ["00:10,a", "01:30,b"])
     assert place.count(rows).code == 0
@@ -382,7 +383,7 @@ def test_verify_reads_rollback_guard_named_by_option(place: Any) -> None:
     assert "records that step 4 is released" in said
 
 
-def test_a_witness_that_is_lost_asks_for_a_word(place: Any) -> None:
+def test_a_witness_that_is_lost_asks_for_a_word(place: Workplace) -> None:
     """`verify` says what can be lost before it says how to go on; running again is no advice."""
     rows = place.write("r.csv", ["00:10,a", "01:30,b"])
     assert place.count(rows).code == 0
@@ -403,7 +404,7 @@ def test_a_witness_that_is_lost_asks_for_a_word(place: Any) -> None:
 
 
 def test_strategy_of_revised_windows_is_same_in_state_and_file(
-    place: Any, events: str, tmp_path: Path
+    place: Workplace, events: str, tmp_path: Path
 ) -> None:
     kept = str(tmp_path / "revised.db"), str(tmp_path / "revised.csv")
     place(
@@ -431,7 +432,9 @@ def test_strategy_of_revised_windows_is_same_in_state_and_file(
     assert said[0].endswith(", correlated over the versions of each window")
 
 
-def test_methods_state_parameters_of_mechanism(place: Any, events: str, tmp_path: Path) -> None:
+def test_methods_state_parameters_of_mechanism(
+    place: Workplace, events: str, tmp_path: Path
+) -> None:
     """The mechanism of a paper is told apart from the one with better parameters."""
     said = {
         "smooth-paper": "smooth binary, even height, height 12, zeros 6",

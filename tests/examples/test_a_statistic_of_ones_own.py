@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from inside import Inside
 from one_interpreter import printed_by_each
-from own_statistic import PACKAGE, forget, installed
+from own_statistic import forget, installed
 
 import counton
 from counton.base.errors import InvalidInputError
@@ -34,10 +34,6 @@ def above(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def estimates(rows: list[dict[str, Any]]) -> list[int]:
     return [row["estimate"] for row in rows]
-
-
-def test_it_fits_on_a_page() -> None:
-    assert len((PACKAGE / "counton_above.py").read_text().splitlines()) <= 60
 
 
 def test_it_is_a_command_whose_file_answers(above: Path, tmp_path: Path) -> None:

@@ -40,10 +40,6 @@ def blocks(horizon: int, block: int) -> StreamStrategy:
     return strategy_from_dict({"strategy": "Blocks", "horizon": horizon, "block": block})
 
 
-def test_it_fits_on_thirty_lines() -> None:
-    assert len((PACKAGE / "counton_blocks.py").read_text().splitlines()) <= 30
-
-
 @pytest.mark.parametrize(("horizon", "block"), [(1, 2), (7, 3), (24, 5), (64, 8)])
 def test_it_keeps_every_law(horizon: int, block: int, installed: Path) -> None:
     check_strategy(blocks(horizon, block))

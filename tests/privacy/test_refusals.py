@@ -2,6 +2,7 @@
 
 import re
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,7 +105,7 @@ def test_where_nothing_is_left_nothing_is_told() -> None:
     assert told(refused.value) == {}
 
 
-def test_a_state_refuses_before_it_reads_a_row(tmp_path: Any) -> None:
+def test_a_state_refuses_before_it_reads_a_row(tmp_path: Path) -> None:
     """Rows that are wrong are not told of where nothing could be released."""
     import polars as pl
 

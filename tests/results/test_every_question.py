@@ -344,16 +344,6 @@ def test_every_question_is_here() -> None:
     assert {*PARTS, "reach", "distinct"} == tallied
 
 
-def members(kind: type) -> set[str]:
-    return {name for name in (*dir(kind), *kind.__annotations__) if not name.startswith("_")}
-
-
-def test_a_release_has_thirty_members_and_inherits_none() -> None:
-    assert len(members(Release)) <= 30
-    assert len(members(ReleaseData)) <= 52
-    assert Release.__bases__ == (object,)
-
-
 class Checked(NamedTuple):
     """How far what is said of errors is from what they are, at the worst: 1 is right.
 

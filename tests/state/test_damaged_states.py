@@ -132,9 +132,7 @@ CELLS = (
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_text_in_numeric_cell_gives_exit_code_3(
-    cell: str, tmp_path: Path
-) -> None:
+def test_text_in_numeric_cell_gives_exit_code_3(cell: str, tmp_path: Path) -> None:
     folder = copied(VERSION, tmp_path / "state")
     state = folder / "state.db"
     table, _, column = cell.partition(".")

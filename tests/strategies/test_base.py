@@ -262,8 +262,3 @@ def test_windows_of_the_square_root_by_length_and_by_start() -> None:
     ):
         expected = [exact(s, t) for s, t in zip(starts.tolist(), stops.tolist(), strict=True)]
         assert strategy.variance(stops, since=starts) == pytest.approx(expected, rel=1e-12)
-
-
-def test_a_strategy_for_streams_says_fifteen_things() -> None:
-    stated = {*dir(StreamStrategy), *StreamStrategy.__annotations__}
-    assert len({name for name in stated if not name.startswith("_")}) <= 15
