@@ -559,35 +559,60 @@ def test_what_is_no_variable_is_refused(line: str, words: str, file: Path) -> No
         load(file)
 
 
-def test_a_dry_run_reads_and_writes_nothing(
-    file: Path, place: Workplace, contents: Callable[[], dict[str, bytes]]
-) -> None:
-    """It says what a run then does; a job that a run would refuse it refuses with the same code."""
+@pytest.fixture
+def with_bad_row(file: Path) -> Path:
+    """Return a job file with two jobs that set an unreadable row aside."""
     (file.parent / "e.csv").write_text(ROWS + "soon,home,3\n")
-    aside = '[jobs.visits]\nbad-rows = "quarantine:aside.csv"'
+    visits = '[jobs.visits]\nbad-rows = "quarantine:aside.csv"'
     paid = '[jobs.paid]\nbad-rows = "quarantine:paid.csv"'
-    file.write_text(FILE.replace("[jobs.visits]", aside).replace("[jobs.paid]", paid))
+    file.write_text(FILE.replace("[jobs.visits]", visits).replace("[jobs.paid]", paid))
+    return file
+
+
+def dry_visits(place: Workplace, file: Path) -> Any:
+    """Return what a dry run reports of job visits."""
+    return json.loads(place("run", str(file), "--dry-run", "--json").out)["jobs"]["visits"]
+
+
+def test_dry_run_prints_release_and_privacy_loss(place: Workplace, with_bad_row: Path) -> None:
+    done = place("run", str(with_bad_row), "--dry-run").fine()
+    assert not done.changed
+    assert "visits: would create the stream and release 3 windows" in done.out
+    assert "It would spend epsilon = 0.5" in done.out
+    assert done.err.splitlines()[0] == "confidential: job visits: rows read: 3"
+
+
+def test_dry_run_reports_new_stream_and_changes_no_file(
+    place: Workplace, with_bad_row: Path, contents: Callable[[], dict[str, bytes]]
+) -> None:
     before = contents()
-    said = place("run", str(file), "--dry-run").fine()
-    assert "visits: would create the stream and release 3 windows" in said.out
-    assert "It would spend epsilon = 0.5" in said.out
-    assert said.err.splitlines()[0] == "confidential: job visits: rows read: 3"
-    found = json.loads(place("run", str(file), "--dry-run", "--json").out)["jobs"]
+    report = dry_visits(place, with_bad_row)
+    assert report["would_release"] == 3
+    assert report["not_private"] == {"rows": 3, "dropped": 0, "quarantined": 1}
     assert contents() == before
-    assert found["visits"]["would_release"] == 3
-    assert found["visits"]["not_private"] == {"rows": 3, "dropped": 0, "quarantined": 1}
-    done = place("run", str(file), "--json", "--until", "2024-03-03")
-    assert (done.code, done.err) == (0, "")
+
+
+def test_dry_run_reports_later_windows_and_changes_no_file(
+    place: Workplace, with_bad_row: Path, contents: Callable[[], dict[str, bytes]]
+) -> None:
+    place("run", str(with_bad_row), "--json", "--until", "2024-03-03").fine()
     before = contents()
-    again = json.loads(place("run", str(file), "--dry-run", "--json").out)["jobs"]["visits"]
-    assert (again["new_stream"], again["released"], again["would_release"]) == (False, 2, 1)
+    report = dry_visits(place, with_bad_row)
+    assert (report["new_stream"], report["released"], report["would_release"]) == (False, 2, 1)
     assert contents() == before
-    (file.parent / "v.db.key").rename(file.parent / "away.key")
-    lost = place("run", str(file), "--dry-run", "--only", "visits")
-    assert (lost.code, "NoiseKeyError" in lost.err, "v.db.key" in lost.err) == (6, False, True)
-    file.write_text(file.read_text().replace('"shop"]', '"house"]'))
-    wrong = place("run", str(file), "--dry-run", "--json", "--only", "visits")
-    assert (wrong.code, json.loads(wrong.out)["jobs"]["visits"]["failed"]) == (2, 2)
+
+
+def test_dry_run_refuses_what_a_run_refuses_with_its_code(
+    place: Workplace, with_bad_row: Path
+) -> None:
+    visits = ("run", str(with_bad_row), "--dry-run", "--only", "visits")
+    place("run", str(with_bad_row), "--json", "--until", "2024-03-03").fine()
+    (with_bad_row.parent / "v.db.key").rename(with_bad_row.parent / "away.key")
+    lost = place(*visits)
+    assert (lost.code, lost.changed, "v.db.key" in lost.err) == (6, False, True)
+    with_bad_row.write_text(with_bad_row.read_text().replace('"shop"]', '"house"]'))
+    report = place(*visits, "--json")
+    assert (report.code, json.loads(report.out)["jobs"]["visits"]["failed"]) == (2, 2)
 
 
 def test_all_that_is_exact_is_in_not_private(file: Path, place: Workplace) -> None:

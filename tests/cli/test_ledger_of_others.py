@@ -15,35 +15,61 @@ from .conftest import Workplace
 SURVEY = ["--add", "survey of 2023", "--epsilon", "0.5", "--privacy-unit", "reader"]
 
 
-def test_it_counts_under_the_limit(place: Workplace, tmp_path: Path) -> None:
-    state = tmp_path / "s.db"
-    assert (
-        place.plain("ledger", str(state), "--budget-epsilon", "1", "--budget-unit", "reader").code
-        == 0
-    )
-    done = place.plain("ledger", str(state), *SURVEY, "--warn-at", ".5", "--json")
-    assert done.code == 10, done.err
-    said = json.loads(done.out)
-    assert (said["share"], said["warned"], len(said["spent"])) == (0.5, True, 1)
-    assert said["remaining"]["epsilon"] == "0.5"
+@pytest.fixture
+def state(place: Workplace) -> str:
+    """Set a budget of 1 for each reader, and add a survey of 0.5."""
+    state = str(place.state)
+    place.plain("ledger", state, "--budget-epsilon", "1", "--budget-unit", "reader").fine()
+    place.plain("ledger", state, *SURVEY).fine()
+    return state
+
+
+def create(state: str, name: str, epsilon: str) -> None:
     contribution = ContributionBound.add_remove(unit="reader")
+    Stream.create(state, name, Binary(9), PureDP(epsilon), contribution=contribution).close()
+
+
+def test_added_entry_leaves_the_rest_of_the_budget(place: Workplace, state: str) -> None:
+    report = json.loads(place.plain("ledger", state, "--json").fine().out)
+    assert len(report["spent"]) == 1
+    assert report["remaining"]["epsilon"] == "0.5"
+    printed = place.plain("ledger", state).fine().out
+    assert "survey of 2023  pure differential privacy with epsilon = 0.5" in printed
+
+
+def test_stream_beyond_added_entries_is_refused(state: str) -> None:
     with pytest.raises(BudgetExceededError, match="is left: give at most"):
-        Stream.create(state, "visits", Binary(9), PureDP("0.6"), contribution=contribution)
-    told = place.plain("ledger", str(state), *SURVEY).refused()
-    assert "the ledger has an entry 'survey of 2023' already, and entries are never removed" in told
+        create(state, "visits", "0.6")
+    create(state, "visits", "0.5")
+
+
+def test_second_entry_of_a_name_is_refused(place: Workplace, state: str) -> None:
+    assert (
+        "has an entry 'survey of 2023' already" in place.plain("ledger", state, *SURVEY).refused()
+    )
     with pytest.raises(InvalidInputError, match="has an entry 'survey of 2023'"):
-        Stream.create(state, "survey of 2023", Binary(9), PureDP("0.1"), contribution=contribution)
-    more = place.plain(
-        "ledger", str(state), "--add", "more", "--epsilon", "0.6", "--privacy-unit", "reader"
-    ).refused(4)
-    assert "budget-epsilon" not in more
-    assert "give at most --epsilon 0.5" in more
-    quiet = place.plain("ledger", str(state), "--warn-at", ".51").fine()
-    assert "survey of 2023  pure differential privacy with epsilon = 0.5" in quiet.out
+        create(state, "survey of 2023", "0.1")
     with Store(state) as store:
-        assert [one.name for one in store.entries] == ["survey of 2023"]
-        with pytest.raises(InvalidInputError, match="is not the name of a unit"):
-            store.add_spend("x", PureDP(1), unit=" ")
+        assert [entry.name for entry in store.entries] == ["survey of 2023"]
+
+
+def test_entry_beyond_the_budget_is_refused_with_what_is_left(place: Workplace, state: str) -> None:
+    more = ["--add", "more", "--epsilon", "0.6", "--privacy-unit", "reader"]
+    assert "give at most --epsilon 0.5" in place.plain("ledger", state, *more).refused(4)
+
+
+def test_entry_that_reaches_the_warning_share_ends_with_code_10(
+    place: Workplace, state: str
+) -> None:
+    done = place.plain("ledger", state, "--warn-at", ".5", "--json")
+    report = json.loads(done.out)
+    assert (done.code, report["share"], report["warned"]) == (10, 0.5, True)
+    place.plain("ledger", state, "--warn-at", ".51").fine()
+
+
+def test_entry_without_a_unit_is_refused(state: str) -> None:
+    with Store(state) as store, pytest.raises(InvalidInputError, match="not the name of a unit"):
+        store.add_spend("x", PureDP(1), unit=" ")
 
 
 def test_it_warns_from_the_share_that_is_stated(place: Workplace, tmp_path: Path) -> None:

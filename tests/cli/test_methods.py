@@ -53,33 +53,53 @@ def test_strategies_of_tables_say_where_they_come_from() -> None:
         assert {*cls.sources} <= {*REFERENCES}
 
 
-def test_a_state_says_what_a_publication_needs_of_each_release(place: Workplace) -> None:
-    place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]), "--privacy-unit", "visit")
-    done = place("methods", str(place.state), "--full").fine()
+@pytest.fixture
+def visits(place: Workplace) -> Workplace:
+    """Release three windows of visits."""
+    place.count(
+        place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]), "--privacy-unit", "visit"
+    ).fine()
+    return place
+
+
+def full_methods(place: Workplace) -> str:
+    return place("methods", str(place.state), "--full").fine().out
+
+
+def test_methods_state_unit_guarantee_and_limits(visits: Workplace) -> None:
+    text = full_methods(visits)
     for part in (*PARTS, "number of visits", "one visit", "up to 6 windows of 1h"):
-        assert part in done.out
-    told = json.loads(place("methods", str(place.state), "--full", "--json").out)
-    assert told["methods"]["count"] == done.out.strip()
-    assert "times the least of any mechanism.\n" in done.out
-    assert "\nleast of any mechanism " in done.out
-    short = place("methods", str(place.state)).out
+        assert part in text
+
+
+def test_methods_in_json_equal_printed_text(visits: Workplace) -> None:
+    report = json.loads(visits("methods", str(visits.state), "--full", "--json").out)
+    assert report["methods"]["count"] == full_methods(visits).strip()
+
+
+def test_short_methods_end_with_reference_to_evaluation_guide(visits: Workplace) -> None:
+    short = visits("methods", str(visits.state)).out
     assert short.rstrip().endswith("https://doi.org/10.6028/NIST.SP.800-226.")
-    assert short != done.out
-    *paragraphs, table = done.out.strip().split("\n\n")
-    wanted = [*("The ", "The privacy unit", "The guarantee is", "The trust model is", "The noise")]
-    wanted += ["The intervals do not include these errors: rows", "Noise is", "Not"]
-    for paragraph, begins in zip(paragraphs, wanted, strict=True):
-        assert paragraph.startswith(begins)
+    assert len(short) < len(full_methods(visits))
+
+
+def test_full_methods_have_eight_short_paragraphs(visits: Workplace) -> None:
+    *paragraphs, _ = full_methods(visits).strip().split("\n\n")
+    assert len(paragraphs) == 8
+    for paragraph in paragraphs:
         assert "\n" not in paragraph
         assert len(paragraph.split()) < 120
-    text = " ".join(paragraphs)
-    for behind in ("(cells=", "Theorem", "et al", "2009", "horizon="):
-        assert behind not in text
     assert not re.search(r"\d\.\d{3}|\de[+-]\d", paragraphs[4])  # no digits of noise
+
+
+def test_full_methods_end_with_table_of_constants(visits: Workplace) -> None:
+    text = full_methods(visits)
+    table = text.strip().split("\n\n")[-1]
     head, *rows = table.split("\n")
     assert head == "Constants and sources"
     assert {"strategy", "source", "software"} <= {row.split()[0] for row in rows}
     assert "=" not in table  # constants in words, not the call that makes the strategy
+    assert "\nleast of any mechanism " in text
 
 
 def test_a_file_says_the_same_without_its_state(place: Workplace) -> None:

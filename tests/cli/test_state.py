@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -131,37 +132,55 @@ def test_ledger_counts_units_apart(place: Workplace, events: str) -> None:
     assert "relation is 'swap'" in refused.err
 
 
-def test_a_limit_says_what_it_is_about(place: Workplace) -> None:
+USERS = ("--user", "reader", "--max-contributions", "2")
+
+
+@pytest.fixture
+def rows_of_readers(place: Workplace) -> str:
+    """Set a budget for readers, and release a stream that protects them."""
     rows = place.write("r.csv", ["00:10,a,ann", "01:30,b,bob"], "time,group,reader")
-    budget = "ledger", str(place.state), "--budget-epsilon", "100"
-    assert place(*budget, "--budget-unit", "reader").code == 0
-    people = "--user", "reader", "--max-contributions", "2"
-    done = place("release", "count", rows, *place.new(epsilon="40"), *people).fine()
+    budget = ("--budget-epsilon", "100", "--budget-unit", "reader")
+    place("ledger", str(place.state), *budget).fine()
+    place("release", "count", rows, *place.new(epsilon="40"), *USERS).fine()
+    return rows
+
+
+def test_stream_takes_the_unit_of_the_budget(place: Workplace, rows_of_readers: str) -> None:
     assert "one reader more or less" in place.shown()
-    for more in (
+    assert json.loads(place("ledger", str(place.state), "--json").out)["about"] == "reader"
+    printed = " ".join(place("ledger", str(place.state)).out.split())
+    assert "for one reader; a release that protects only a period" in printed
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
         (),
         ("--privacy-unit", "visit"),
-        (*people, "--contribution-period", "1mo"),
-        (*people, "--privacy-unit", "person"),
-    ):
-        done = place("release", "count", rows, *place.new(stream="b", epsilon="40"), *more)
-        assert done.code == 2
-        assert "the budget of this ledger is about one reader" in done.err
-    said = place("ledger", str(place.state)).out
-    assert (
-        "for one reader; a release that protects only a period (--contribution-period) is refused"
-        in " ".join(said.split())
-    )
-    assert json.loads(place("ledger", str(place.state), "--json").out)["about"] == "reader"
-    refused = place("ledger", str(place.state), "--budget-unit", "reader")
-    assert "--budget-unit reader describes a budget of the ledger" in refused.err
-    refused = place(*budget, "--budget-unit", "reader's day")
-    assert "about one reader's day, which allows more" in refused.err
-    # A reader protects more than what it is about then.
-    place(*budget, "--budget-unit", "reader's day", "--raise").fine()
-    assert "epsilon = 80" in " ".join(place("ledger", str(place.state)).out.split())
-    refused = place(*budget, "--budget-unit", "visitor")
-    assert "'count' protects one reader, but the budget of this ledger is about" in refused.err
+        (*USERS, "--contribution-period", "1mo"),
+        (*USERS, "--privacy-unit", "person"),
+    ],
+)
+def test_budget_of_users_refuses_streams_that_protect_less(
+    more: tuple[str, ...], place: Workplace, rows_of_readers: str
+) -> None:
+    new = place.new(stream="b", epsilon="40")
+    done = place("release", "count", rows_of_readers, *new, *more)
+    assert done.code == 2
+    assert "the budget of this ledger is about one reader" in done.err
+
+
+def test_budget_unit_is_changed_only_to_one_that_protects_less(
+    place: Workplace, rows_of_readers: str
+) -> None:
+    ledger = ("ledger", str(place.state))
+    budget = (*ledger, "--budget-epsilon", "100", "--budget-unit")
+    assert "--budget-unit" in place(*ledger, "--budget-unit", "reader").refused()
+    assert "reader's day" in place(*budget, "reader's day").refused()
+    place(*budget, "reader's day", "--raise").fine()
+    # The release protects all days of a reader, so it counts twice for one day.
+    assert "epsilon = 80" in " ".join(place(*ledger).out.split())
+    assert "'count' protects one reader" in place(*budget, "visitor").refused()
 
 
 def test_without_one_every_release_says_which_totals_there_are(place: Workplace) -> None:
@@ -219,46 +238,82 @@ def test_ledger_lists_what_was_spent_and_what_remains(place: Workplace, events: 
     assert "epsilon = 100.5" in place("ledger", str(place.state)).out
 
 
-def test_a_limit_is_raised_with_a_word_and_a_note(place: Workplace, events: str) -> None:
-    """As where 1.6 of 2 were spent, and the budget became 5 without one."""
-    ledger = "ledger", str(place.state)
-    assert place(*ledger, "--budget-epsilon", "100").code == 0  # as much as is spent
-    for more in (("--budget-epsilon", "100.5"), ("--budget-rho", "5000"),
-                 ("--budget-epsilon", "100", "--budget-age", "3"),
-                 ("--budget-epsilon", "100", "--budget-relation", "replace")):  # fmt: skip
-        refused = place(*ledger, *more)
-        assert (refused.code, refused.out) == (2 if "replace" not in more else refused.code, "")
-    assert "give --raise; the ledger then notes" in place(*ledger, "--budget-epsilon", "101").err
+@pytest.fixture
+def changed_budget(place: Workplace, events: str) -> tuple[str, str]:
+    """Raise a budget from 100 to 150, and lower it to 120; return the ledger command."""
+    ledger = ("ledger", str(place.state))
+    for words in (("100",), ("150", "--raise"), ("120",)):
+        place(*ledger, "--budget-epsilon", *words).fine()
+    return ledger
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--budget-epsilon", "100.5"),
+        ("--budget-rho", "5000"),
+        ("--budget-epsilon", "100", "--budget-age", "3"),
+        ("--budget-epsilon", "100", "--budget-relation", "replace"),
+    ],
+)
+def test_larger_budget_is_refused_without_raise(
+    more: tuple[str, ...], place: Workplace, events: str
+) -> None:
+    ledger = ("ledger", str(place.state))
+    place(*ledger, "--budget-epsilon", "100").fine()  # as much as is spent
+    refused = place(*ledger, *more)
+    assert (refused.code, refused.out) == (4 if "replace" in more else 2, "")
     assert json.loads(place(*ledger, "--json").out)["budget"]["epsilon"] == "100"
-    assert place(*ledger, "--budget-epsilon", "150", "--raise").code == 0
-    assert place(*ledger, "--budget-epsilon", "120").code == 0  # a lower one needs no word
-    assert place(*ledger, "--budget-epsilon", "120", "--raise").code == 0  # and nothing is noted
-    found = json.loads(place(*ledger, "--json").out)
+
+
+def test_lower_or_equal_budget_needs_no_raise(
+    place: Workplace, changed_budget: tuple[str, str]
+) -> None:
+    place(*changed_budget, "--budget-epsilon", "120", "--raise").fine()
+    found = json.loads(place(*changed_budget, "--json").out)
+    assert len(found["budget_changes"]) == 3  # an equal budget is no change
+
+
+def test_ledger_records_amount_user_and_time_of_budget_changes(
+    place: Workplace, changed_budget: tuple[str, str]
+) -> None:
+    found = json.loads(place(*changed_budget, "--json").out)
     first, raised, lowered = found["budget_changes"]
     assert (first["before"], first["terms"]["limit"]["epsilon"]) == (None, "100")
     assert [raised[at]["limit"]["epsilon"] for at in ("before", "terms")] == ["100", "150"]
     assert lowered["before"] == raised["terms"]
-    assert all(one["user"] and one["host"] for one in found["budget_changes"])
-    times = [one["time"] for one in found["budget_changes"]] + [found["spent"][0]["entered"]]
-    assert all(datetime.fromisoformat(time).utcoffset() == timedelta(0) for time in times)
-    history = json.loads(place(*ledger, "--history", "--json").out)["history"]
-    budgets = [one for one in history if one["name"] is None]
+    for change in (first, raised, lowered):
+        assert change["user"]
+        assert change["host"]
+        assert datetime.fromisoformat(change["time"]).utcoffset() == timedelta(0)
+
+
+def test_ledger_history_has_budget_changes_and_releases_by_time(
+    place: Workplace, changed_budget: tuple[str, str]
+) -> None:
+    found = json.loads(place(*changed_budget, "--json").out)
+    history = json.loads(place(*changed_budget, "--history", "--json").out)["history"]
+    budgets = [entry for entry in history if entry["name"] is None]
     assert [one["event"] for one in budgets] == ["budget set", "budget raised", "budget lowered"]
     assert budgets == found["budget_changes"]
-    assert all((one["user"], one["host"]) == (raised["user"], raised["host"]) for one in budgets)
-    (entry,) = (one for one in history if one["name"] == "count")
-    assert (entry["event"], entry["time"], entry["user"]) == ("spent", times[-1], raised["user"])
-    assert [one["time"] for one in history] == sorted(one["time"] for one in history)
+    (spent,) = (entry for entry in history if entry["name"] == "count")
+    assert (spent["event"], spent["time"]) == ("spent", found["spent"][0]["entered"])
+    assert (spent["user"], spent["host"]) == (budgets[0]["user"], budgets[0]["host"])
+    assert [entry["time"] for entry in history] == sorted(entry["time"] for entry in history)
     assert "history" not in found
-    shown = [
-        line for line in place(*ledger, "--history").out.splitlines() if "budget raised" in line
-    ]
-    assert shown[0].startswith(budgets[1]["time"][:19].replace("T", " "))
-    assert shown[0].endswith(f"{raised['user']} at {raised['host']}")
-    said = " ".join(place(*ledger).out.split())
-    amounts = "from pure differential privacy with epsilon = 100 to pure differential privacy with"
-    assert f"raised {amounts} epsilon = 150, by {raised['user']} at {raised['host']} on" in said
-    assert "budget lowered from" in said
+
+
+def test_ledger_prints_who_raised_the_budget(
+    place: Workplace, changed_budget: tuple[str, str]
+) -> None:
+    _, raised, _ = json.loads(place(*changed_budget, "--json").out)["budget_changes"]
+    lines = place(*changed_budget, "--history").out.splitlines()
+    (line,) = [line for line in lines if "budget raised" in line]
+    assert line.startswith(raised["time"][:19].replace("T", " "))
+    assert line.endswith(f"{raised['user']} at {raised['host']}")
+    printed = " ".join(place(*changed_budget).out.split())
+    assert f"epsilon = 150, by {raised['user']} at {raised['host']} on" in printed
+    assert "budget lowered from" in printed
 
 
 def test_a_refusal_tells_the_option_that_fits(place: Workplace, events: str) -> None:
@@ -295,62 +350,113 @@ def test_a_key_of_other_tools_is_a_key(place: Workplace) -> None:
     )
 
 
-def test_noise_is_told_in_units_of_the_data(place: Workplace) -> None:
-    """Laws of draws are on grids of their own, such as of 2^-16, which tell readers nothing."""
+@pytest.fixture
+def two_grids(place: Workplace) -> tuple[str, float]:
+    """Release counts, and means on a grid of 0.01; return the state and the error of a count."""
     rows = [f"0{n % 3}:10,{n}" for n in range(30)]
     events = place.write("e.csv", rows, "time,spent")
-    until = ("--until", "2013-01-01T03:00")
     bounds = ("--value", "spent", "--lower", "0", "--upper", "50", "--resolution", "0.01")
+    until = ("--until", "2013-01-01T03:00")
     new = (*place.new(group_by=None, groups=None), "--strategy", "least-squares", *until)
-    assert place("release", "count", events, *new, "--stream", "counts").code == 0
+    place("release", "count", events, *new, "--stream", "counts").fine()
     done = place("release", "average", events, *new, *bounds, "--stream", "means", "--json").fine()
-    state = str(place.state)
-    shown = json.loads(place("inspect", state, "--json").out)
-    counts, means = shown["streams"]
+    rows_released = json.loads(done.out)["last"]["rows"]
+    (count,) = [row for row in rows_released if row["measure"] == "count"]
+    return str(place.state), count["noise_std"]
+
+
+def test_inspect_states_noise_of_counts_in_their_unit(
+    place: Workplace, two_grids: tuple[str, float]
+) -> None:
+    state, noise_std = two_grids
+    counts, means = json.loads(place("inspect", state, "--json").out)["streams"]
     distributions = [stream["terms"]["law"] for stream in (counts, means)]
+    # The noise is drawn on grids such as 2^-16, which tell readers nothing.
     assert all(Fraction(distribution["grid"]) < 1 for distribution in distributions)
     assert Fraction(distributions[0]["scale"]) < 100
-    (told,) = [row for row in json.loads(done.out)["last"]["rows"] if row["measure"] == "count"]
-    assert means["last"]["std"] == pytest.approx(told["noise_std"])
+    assert means["last"]["std"] == pytest.approx(noise_std)
     assert "number of values" in means["last"]["of"]
-    for asked in (("verify", state), ("verify", state, "--json")):
-        said = place(*asked).out
-        assert "the noise (discrete Laplace) is as large as the guarantee requires" in said
-        assert "Fraction" not in said
-        assert "3 steps of 1 value: " in said
-    for name in ("counts", "means"):
-        told = json.loads(place("export", state, "--stream", name, "--json").out)
-        assert "law" not in told["about"]["terms"]
-        assert told["about"]["noise"]["std"] < 100
-        assert "added or removed" in told["about"]["protected"]
 
 
-@pytest.mark.parametrize("damage", [b"", b'[{"key', b"\x00\xff junk", b"[" * 10**5])
-def test_damaged_rollback_guard_stops_only_its_job(place: Workplace, damage: bytes) -> None:
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_verify_describes_noise_without_its_grid(
+    more: tuple[str, ...], place: Workplace, two_grids: tuple[str, float]
+) -> None:
+    printed = place("verify", two_grids[0], *more).out
+    assert "the noise (discrete Laplace) is as large as the guarantee requires" in printed
+    assert "Fraction" not in printed
+    assert "3 steps of 1 value: " in printed
+
+
+@pytest.mark.parametrize("stream", ["counts", "means"])
+def test_export_states_noise_in_units_of_the_data(
+    stream: str, place: Workplace, two_grids: tuple[str, float]
+) -> None:
+    about = json.loads(place("export", two_grids[0], "--stream", stream, "--json").out)["about"]
+    assert "law" not in about["terms"]
+    assert about["noise"]["std"] < 100
+    assert "added or removed" in about["protected"]
+
+
+DAMAGES = (b"", b'[{"key', b"\x00\xff junk", b"[" * 10**5)
+
+
+class GuardedJob(NamedTuple):
+    """A job file with a released job, and its rollback guard."""
+
+    file: Path
+    rows: str
+    guard: Path
+
+
+@pytest.fixture
+def guarded_job(place: Workplace) -> GuardedJob:
     rows = place.write("r.csv", ["00:10,a", "01:30,b"])
     file = place.folder / "jobs.toml"
-    other = place.folder / "other.db"
-    assert place.count(rows, "--save-job", str(file)).code == 0
-    (second,) = Path(os.environ["XDG_STATE_HOME"]).rglob("*.witness")
-    right = second.read_bytes()
-    jobs = file.read_text()
-    moved = jobs.replace("count]", "others]").replace(str(place.state), str(other))
-    file.write_text(f"{jobs}\n{moved.replace('state.db', 'other.db')}")
-    second.write_bytes(damage)
-    said = f"the rollback guard {second} of state {place.state} cannot be read"
-    assert said in " ".join(place("release", "count", rows, *place.again).err.split())
+    place.count(rows, "--save-job", str(file)).fine()
+    (guard,) = Path(os.environ["XDG_STATE_HOME"]).rglob("*.witness")
+    return GuardedJob(file, rows, guard)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_rollback_guard_is_reported_by_every_command(
+    damage: bytes, place: Workplace, guarded_job: GuardedJob
+) -> None:
+    guarded_job.guard.write_bytes(damage)
+    unreadable = f"the rollback guard {guarded_job.guard} of state {place.state} cannot be read"
+    released = place("release", "count", guarded_job.rows, *place.again)
+    assert released.code == 3
+    assert unreadable in " ".join(released.err.split())
     assert "cannot be read (it was altered" in place("inspect", str(place.state)).out
-    done = place("verify", str(place.state))
-    assert done.code in (3, 7)
-    assert f"WRONG: {said}" in " ".join(done.out.split())
-    done = place("run", str(file))
+    verified = place("verify", str(place.state))
+    assert verified.code in (3, 7)
+    assert f"WRONG: {unreadable}" in " ".join(verified.out.split())
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_rollback_guard_stops_only_its_job(
+    damage: bytes, place: Workplace, guarded_job: GuardedJob
+) -> None:
+    jobs = guarded_job.file.read_text()
+    other = jobs.replace("count]", "others]").replace(str(place.state), str(place.folder / "o.db"))
+    guarded_job.file.write_text(f"{jobs}\n{other.replace('state.db', 'o.db')}")
+    guarded_job.guard.write_bytes(damage)
+    done = place("run", str(guarded_job.file))
     assert done.code == 3
-    assert f"counton: job count: {said}" in " ".join(done.err.split())
-    assert other.exists()
+    assert "counton: job count: the rollback guard" in " ".join(done.err.split())
+    assert (place.folder / "o.db").exists()
     assert "Released" in done.out.partition("job others")[2]
-    second.write_bytes(right)
-    assert place("verify", str(place.state)).code == 0
-    assert place("release", "count", rows, *place.again).code == 0
+
+
+def test_restored_rollback_guard_lets_its_job_continue(
+    place: Workplace, guarded_job: GuardedJob
+) -> None:
+    right = guarded_job.guard.read_bytes()
+    guarded_job.guard.write_bytes(b"")
+    assert place("release", "count", guarded_job.rows, *place.again).code == 3
+    guarded_job.guard.write_bytes(right)
+    place("verify", str(place.state)).fine()
+    place("release", "count", guarded_job.rows, *place.again).fine()
 
 
 def test_verify_reads_rollback_guard_named_by_option(place: Workplace) -> None:

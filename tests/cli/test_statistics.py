@@ -42,43 +42,64 @@ def newest(place: Workplace) -> list[str]:
     return [*place.again, "--until", "latest-event"]
 
 
-def test_windows_of_a_statistic_are_released_once(place: Workplace, events: str) -> None:
-    out = place.folder / "t.csv"
-    words = [*TOP, events, *windows(place, group_by="to", groups="JFK,LGA,EWR"), "--top", "2"]
-    done = place(*words, "--chart", str(place.folder / "t.svg"))
-    assert (done.code, "draws counts and sums over time" in done.err) == (2, True)
-    done = place(*words, "--output", str(out)).fine()
+def top_two(place: Workplace, events: str) -> list[str]:
+    """Return a command that ranks the destinations of each window."""
+    return [*TOP, events, *windows(place, group_by="to", groups="JFK,LGA,EWR"), "--top", "2"]
+
+
+@pytest.fixture
+def ranked(place: Workplace, events: str) -> Path:
+    """Release three windows of a ranking; return its table."""
+    table = place.folder / "t.csv"
+    done = place(*top_two(place, events), "--output", str(table)).fine()
     assert "Released 3 new windows (1 to 3 of 6)." in done.out
-    assert "one event, counted in one cell" in place.shown()
-    table = pl.read_csv(out)
+    return table
+
+
+def test_ranking_is_written_with_largest_groups_first(place: Workplace, ranked: Path) -> None:
+    table = pl.read_csv(ranked)
     assert table["estimate"].to_list()[-2:] == [2, 1]
     assert table["group"].to_list()[-2:] == ["JFK", "LGA"]
-    first = out.read_bytes()
-    done = place(*TOP, events, "--group-by", "to", *newest(place))
-    assert "No new window is due. Released: 3 of 6 windows." in done.out
+    assert "one event, counted in one cell" in place.shown()
     assert "ranking of the 2 largest groups by to" in place.shown()
-    done = place(*TOP, events, "--group-by", "to", "--until", "2013-01-01T01:00", *place.again)
+
+
+def test_ranking_refuses_chart(place: Workplace, events: str) -> None:
+    chart = str(place.folder / "t.svg")
+    assert "--chart" in place(*top_two(place, events), "--chart", chart).refused()
+
+
+@pytest.mark.parametrize("until", ["latest-event", "2013-01-01T01:00"])
+def test_repeated_run_of_ranking_releases_nothing(
+    until: str, place: Workplace, events: str, ranked: Path
+) -> None:
+    done = place(*TOP, events, "--group-by", "to", "--until", until, *place.again).fine()
+    assert "No new window is due. Released: 3 of 6 windows." in done.out
     assert "3 windows, up to 1 January 2013, 03:00" in place.shown()
-    other = [
-        "--groups",
-        "EWR,LGA,JFK",
-        "--top",
-        "1",
-        *place.again,
-        "--until",
-        "latest-event",
-    ]  # as they are known already
-    (row,) = rows_of(place, *TOP, events, "--group-by", "to", *other)
+
+
+def test_later_run_may_show_fewer_ranks(place: Workplace, events: str, ranked: Path) -> None:
+    same_groups = ["--group-by", "to", "--groups", "EWR,LGA,JFK"]
+    (row,) = rows_of(place, *TOP, events, *same_groups, "--top", "1", *newest(place))
     assert (row["group"], row["estimate"]) == ("JFK", 2)
-    done = place(*TOP, events, "--group-by", "to", "--top", "0", *newest(place))
-    assert (done.code, "--top 0 is below 1" in done.err) == (2, True)
+
+
+def test_ranking_of_no_group_is_refused(place: Workplace, events: str, ranked: Path) -> None:
+    said = place(*TOP, events, "--group-by", "to", "--top", "0", *newest(place)).refused()
+    assert "--top 0" in said
+
+
+def test_later_windows_are_added_to_table_of_ranking(
+    place: Workplace, events: str, ranked: Path
+) -> None:
+    first = ranked.read_bytes()
     place.write("e.csv", [*ROWS, "05:00,EWR,cy,1,0"], HEADER)
-    done = place(*words, "--output", str(out))
+    done = place(*top_two(place, events), "--output", str(ranked))
     assert "Released 2 new windows (4 to 5 of 6)." in done.out
-    assert out.read_bytes().startswith(first)
+    assert ranked.read_bytes().startswith(first)
     copy = place.folder / "copy.csv"
     place("export", str(place.state), "--output", str(copy)).fine()
-    assert pl.read_csv(copy).equals(pl.read_csv(out))
+    assert pl.read_csv(copy).equals(pl.read_csv(ranked))
 
 
 def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Workplace) -> None:
