@@ -280,7 +280,7 @@ def test_run_killed_between_transactions_continues_to_same_result(
     accept_old_copy(place.state)
 
     monkeypatch.setattr(
-        "counton.run.planned_steps._VALUES_OF_TRANSACTION", 2
+        "counton.run.counting.step_inputs._VALUES_OF_TRANSACTION", 2
     )  # one step a transaction
     calls: list[int] = []
     take = Stream.take

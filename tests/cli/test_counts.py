@@ -10,7 +10,7 @@ import pytest
 import counton
 from counton import Count, Job, Key, PureDP, RunningStatistic, release
 from counton.base.errors import InvalidInputError
-from counton.run.planning import plan_stream
+from counton.run.spec.plan_stream import plan_stream
 from counton.state.store import Store
 from counton.statistics import Report
 

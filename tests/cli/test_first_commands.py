@@ -12,7 +12,7 @@ import pytest
 from forked_commands import forked_counton
 
 from counton.results.terminal import shown_rows
-from counton.run.default_paths import state_beside
+from counton.run.new_job.default_paths import state_beside
 from counton.statistics.catalogue import keywords
 
 from .conftest import Result, Workplace

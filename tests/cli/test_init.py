@@ -15,8 +15,8 @@ import pytest
 from forked_commands import forked_python
 
 import counton
-from counton.run import input_preview
-from counton.run.parsing import microseconds_of
+from counton.run.new_job import input_preview
+from counton.run.spec.parsing import microseconds_of
 from tests.cli.conftest import Result, Workplace
 
 #: Loans on local clocks of Berlin: also in the hour that comes twice, and in one that is skipped.

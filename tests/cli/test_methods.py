@@ -13,7 +13,7 @@ from short_methods import check_short_methods
 from counton import ZCDP, Stream, statistics, tables
 from counton.base.literature import REFERENCES
 from counton.results.text import statistic_in_words
-from counton.run.exports import export, methods
+from counton.run.outputs.exports import export, methods
 from counton.statistics.catalogue import KNOWN
 from counton.strategies import Binary, StreamStrategy, public_strategies
 from counton.strategies.strategy import exported_classes

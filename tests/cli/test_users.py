@@ -6,7 +6,7 @@ import re
 import pytest
 
 from counton import read
-from counton.run.exports import export
+from counton.run.outputs.exports import export
 
 from .conftest import Workplace
 

@@ -217,9 +217,9 @@ def test_levels_are_checked(level: float) -> None:
         halfwidths(Binary(3), LAPLACE, range(1, 4), level)
 
 
-def test_terms_and_steps_are_checked() -> None:
+def test_numbers_of_draws_and_steps_are_checked() -> None:
     assert interval_halfwidth(LAPLACE, 0) == 0
-    with pytest.raises(InvalidInputError, match="terms"):
+    with pytest.raises(InvalidInputError, match="draws"):
         interval_halfwidth(LAPLACE, -1)
     with pytest.raises(HorizonExceededError):
         halfwidths(Binary(3), LAPLACE, range(1, 5))

@@ -82,9 +82,18 @@ def test_run_with_nothing_new_imports_no_unneeded_modules(tmp_path: Path) -> Non
         loaded = {*done.stdout.splitlines()[-1].split()}
         assert ("counton.planning" in loaded) == (night == 0)
     assert "No new window is due. Released: 1 of 365 windows." in done.stdout
-    rooms = {"counton.charts", "counton.planning", "counton.training", "counton.run.exports"}
-    rooms |= {"counton.run.planning", "counton.run.plan_job", "counton.cli.terminal"}
-    rooms |= {"counton.cli.init_command", "counton.cli.plan_command", "counton.run.job_template"}
+    rooms = {
+        "counton.charts",
+        "counton.planning",
+        "counton.training",
+        "counton.run.outputs.exports",
+    }
+    rooms |= {"counton.run.spec.plan_stream", "counton.run.plan_job", "counton.cli.terminal"}
+    rooms |= {
+        "counton.cli.init_command",
+        "counton.cli.plan_command",
+        "counton.run.new_job.job_template",
+    }
     assert not loaded & rooms
     assert not loaded & {"matplotlib", "scipy", "pandas", "dp_accounting", "ssl"}
     assert "rich.console" not in loaded

@@ -34,11 +34,11 @@ from counton import Counter, PureDP
 from counton.base.private import Private, reveal
 from counton.continual.html_table import html_table
 from counton.run import Job, RunResult, run
+from counton.run.counting.plan_steps import plan_steps
 from counton.run.opened_state import OpenedState
-from counton.run.output_files import write_table
-from counton.run.plan_steps import plan_steps
+from counton.run.outputs.output_files import write_table
 from counton.run.prepared_run import prepare
-from counton.run.read_rows import read_rows
+from counton.run.rows.read_rows import read_rows
 from counton.run.run_job import decide
 from counton.serve.log_lines import note
 from counton.state import Stream
@@ -171,8 +171,14 @@ def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
 
 #: Lengths of what is open that are plain integers, each with where they stay.
 LENGTHS = {
-    ("run/read_journal.py: _read_found_groups", "len(names)"): "how many steps are read at a time",
-    ("run/uncounted_files.py: recognise_files", "len(files.parts)"): "how many files a job names",
+    (
+        "run/outputs/read_journal.py: _read_found_groups",
+        "len(names)",
+    ): "how many steps are read at a time",
+    (
+        "run/rows/uncounted_files.py: recognise_files",
+        "len(files.parts)",
+    ): "how many files a job names",
     ("state/stream.py: Stream.amounts", "totals.size"): "whether there are cells",
 }
 #: Calls whose arguments say how large an array is, and nothing else.
@@ -286,14 +292,14 @@ def test_a_length_that_leaves_is_found(line: str, leaves: bool) -> None:
 FACES = {
     "a table on the screen": ("counton.cli.run_report", "counton.cli.print_forms"),
     "the machine's report": ("counton.cli.run_report",),
-    "a file": ("counton.results.release_files", "counton.run.output_files"),
+    "a file": ("counton.results.release_files", "counton.run.outputs.output_files"),
     "a chart": ("counton.charts.totals", "counton.charts.style"),
     "the page": ("counton.serve.read_paths", "counton.serve.public_series"),
     "metrics": ("counton.serve.metrics",),
     "methods": ("counton.continual.methods", "counton.results.text"),
     "a notebook": ("counton.results.terminal",),
-    "an export": ("counton.run.exports",),
-    "tables of SQL": ("counton.run.exports", "counton.state.sql_view"),
+    "an export": ("counton.run.outputs.exports",),
+    "tables of SQL": ("counton.run.outputs.exports", "counton.state.sql_view"),
     "messages": ("counton.base.errors",),
     "logs": ("counton.serve.log_lines",),
 }
@@ -322,9 +328,13 @@ def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
     forbidden = {module for one in CONTRACTS for module in one.get("forbidden_modules", ())}
     rooms = {f"counton.{file.removesuffix('.py').replace('/', '.')}" for file, _ in openings()}
     called = {  # what a command or a page calls, and what hands on what is closed
-        *("counton.run.read_journal", "counton.run.close_stream", "counton.run.erasure"),
-        *("counton.run.run_job", "counton.run.read_rows", "counton.run.rows_of_run"),
-        *("counton.run.plan_steps", "counton.run.dry_run", "counton.run.input_preview"),
+        *("counton.run.outputs.read_journal", "counton.run.close_stream", "counton.run.erasure"),
+        *("counton.run.run_job", "counton.run.rows.read_rows", "counton.run.counting.rows_of_run"),
+        *(
+            "counton.run.counting.plan_steps",
+            "counton.run.dry_run",
+            "counton.run.new_job.input_preview",
+        ),
         "counton.run.opened_state",
         *("counton.serve.served_jobs", "counton.state.stream_reader", "counton.state.stream"),
         # what a program counts with
@@ -389,10 +399,10 @@ from counton.io.remote_rows import RemoteRows
 from counton.io.row_assignment import RowMapping
 from counton.io.aggregation import sum_rows
 from counton.run.close_stream import ClosedStream, waiting_rows
-from counton.run.planned_steps import PlannedSteps
-from counton.run.read_rows import ReadRows
+from counton.run.counting.step_inputs import PlannedSteps
+from counton.run.rows.read_rows import ReadRows
 from counton.run.run_job import RunResult
-from counton.run.stream_spec import StreamSpec
+from counton.run.spec.stream_spec import StreamSpec
 from counton.base.private import reveal
 from counton.serve.log_lines import note
 from counton.state import Stream

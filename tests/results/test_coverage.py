@@ -18,7 +18,7 @@ from counton.results.metadata import ReleaseMetadata
 from counton.results.release_data import ReleaseData
 from counton.results.series import Series
 from counton.results.terminal import screen_of
-from counton.run.planning import plan_stream
+from counton.run.spec.plan_stream import plan_stream
 
 KEYS = 20
 CELLS = 2500

@@ -20,8 +20,8 @@ from counton.results.metadata_codec import guarantee_of_stream
 from counton.results.systematic_errors import systematic_errors
 from counton.results.terminal import screen_of
 from counton.run import Job, export, run
-from counton.run.output_files import write_release
-from counton.run.planning import plan_stream
+from counton.run.outputs.output_files import write_release
+from counton.run.spec.plan_stream import plan_stream
 from counton.serve.public_series import Journal
 from counton.state import Store
 

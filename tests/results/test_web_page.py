@@ -11,7 +11,7 @@ import pytest
 
 from counton import PureDP, Release, release
 from counton.run import annotate
-from counton.run.exports import export
+from counton.run.outputs.exports import export
 
 #: A name that a page must not take for a tag.
 NAME = "<b>shop & co</b>"

@@ -13,7 +13,7 @@ from run_results import counts_of, releases_of
 from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 from counton.run.dry_run import dry_run
-from counton.run.parsing import parse_policies
+from counton.run.spec.parsing import parse_policies
 
 GOOD = [("2024-03-01T00:10", "a", "ann", "1.5", "1"), ("2024-03-01T01:10", "b", "bob", "2.5", "2")]
 #: Rows that no run could count, whatever else is in the file.

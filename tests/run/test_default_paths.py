@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from counton.base.errors import MissingOptionError
-from counton.run.default_paths import (
+from counton.run.new_job.default_paths import (
     default_state,
     has_default_state,
     is_named,

@@ -26,7 +26,7 @@ from counton.io.row_assignment import label
 from counton.job.stream_name import usual_name
 from counton.results.metadata_codec import facts_of
 from counton.run import Job, export, methods, publish, read, run
-from counton.run.planning import plan_stream
+from counton.run.spec.plan_stream import plan_stream
 from counton.state import Store, journal, state_summary, verify
 from counton.statistics.discovery import Discovery, draws, first_shown
 from counton.strategies import (
@@ -158,7 +158,12 @@ def test_delta_by_simulation(strategy: StreamStrategy) -> None:
     cells = 200_000
     key = Key.generate()
     counter = Counter(
-        strategy, ApproxDP(1, delta), key=key, name="pages", shape=(2**31,), counters=PureDP(1)
+        strategy,
+        ApproxDP(1, delta),
+        key=key,
+        name="pages",
+        shape=(2**31,),
+        noise_guarantee=PureDP(1),
     )
     distribution = counter.design.distribution
     assert isinstance(distribution, DiscreteLaplace)
@@ -399,7 +404,7 @@ def test_a_crash_leaves_what_an_undisturbed_run_leaves(
     rows, (whole, broken) = visits(), folders(tmp_path, 2)
     expected = table(asked(whole, rows))
     monkeypatch.setattr(
-        "counton.run.planned_steps._VALUES_OF_TRANSACTION", 40
+        "counton.run.counting.step_inputs._VALUES_OF_TRANSACTION", 40
     )  # several transactions
     write = journal.write_observed
     left = [0, 3, 1]

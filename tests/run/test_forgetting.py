@@ -17,9 +17,9 @@ from counton import PureDP, Stream
 from counton.base.errors import InvalidInputError, StateError
 from counton.base.private import reveal
 from counton.run import Job, run
-from counton.run import remembered_rows as people
+from counton.run.counting import remembered_rows as people
 from counton.run.erasure import erase_older, erase_user
-from counton.run.row_buffer import PURPOSES
+from counton.run.rows.row_buffer import PURPOSES
 from counton.state import Store, dedup
 from counton.strategies import Binary
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from counton.base.private import Private
 from counton.run import Job, run
-from counton.run.planned_steps import (
+from counton.run.counting.step_inputs import (
     Measurement,
     NewRowsOfRun,
     PlannedSteps,
@@ -21,7 +21,7 @@ from counton.run.planned_steps import (
     Span,
     kept_totals,
 )
-from counton.run.planning import plan_stream
+from counton.run.spec.plan_stream import plan_stream
 from counton.state.commit_input import LateRowStats
 from counton.state.journal import WindowTotals
 from counton.windowing.windows import RevisableWindows

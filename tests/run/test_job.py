@@ -24,7 +24,7 @@ from counton.results.charts import totals_curves
 from counton.run import Job, planned_jobs, run
 from counton.run.opened_state import OpenedState
 from counton.run.prepared_run import prepare
-from counton.run.read_rows import read_rows
+from counton.run.rows.read_rows import read_rows
 from counton.run.run_job import commit, decide
 from counton.state import Store, Stream
 from counton.state.database import Database
@@ -212,7 +212,7 @@ def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
 def test_table_computed_in_parts_equals_table_at_once(
     request_: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from counton.run.output_files import write_table
+    from counton.run.outputs.output_files import write_table
 
     with run(request_.derive(series="both")) as outcome:
         released = outcome.read()

@@ -14,7 +14,8 @@ from counton.job.job_file import load
 from counton.job.option_fields import OptionScope, names_in_scope
 from counton.job.saved_job import job_entries, save
 from counton.job.statistics import CountJob
-from counton.run import Job, run, stream_spec
+from counton.run import Job, run
+from counton.run.spec import stream_spec
 
 FIELDS = {name: item for name, item in CountJob.model_fields.items() if name != "statistic"}
 #: Where a later run cannot come with the value of `OTHERWISE`.

@@ -9,7 +9,7 @@ import pytest
 
 from counton.base.errors import InvalidInputError
 from counton.job.job_file import load
-from counton.run.path_conflicts import JobStates, refuse_publishing_over, refuse_shared
+from counton.run.outputs.path_conflicts import JobStates, refuse_publishing_over, refuse_shared
 from counton.run.run_job import run
 
 ROWS = "time,page\n2024-03-01T09:00,home\n2024-03-02T10:15,shop\n"

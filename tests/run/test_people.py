@@ -24,7 +24,7 @@ from counton.continual.node_distribution import sensitivity_of
 from counton.privacy.contribution_rules import UserLevel
 from counton.results.periods import period_of
 from counton.run import Job, run
-from counton.run.row_buffer import PURPOSES, _digests
+from counton.run.rows.row_buffer import PURPOSES, _digests
 from counton.state import Store, Stream
 from counton.state.dedup import Secret
 from counton.strategies import StreamStrategy

@@ -20,7 +20,8 @@ from whole_nights import Night, Place, day, kept, moved, now, released
 from counton.base.errors import InvalidInputError
 from counton.base.private import reveal
 from counton.continual.checkpoint import read_checkpoint
-from counton.run import Job, chosen_rows, run
+from counton.run import Job, run
+from counton.run.counting import chosen_rows
 from counton.run.erasure import erase_user
 from counton.state import Stream
 from counton.state.dedup import DigestChange

@@ -18,7 +18,7 @@ from some_cases import long
 from counton import PureDP, release
 from counton.base.errors import InvalidInputError
 from counton.run import Job, run
-from counton.run.planned_steps import PlannedSteps
+from counton.run.counting.step_inputs import PlannedSteps
 
 #: Of windows with three versions: rows of other people, some of them late.
 OTHERS: list[list[Row]] = [

@@ -16,15 +16,16 @@ import pytest
 from some_cases import long
 
 from counton.base.private import Private, reveal
-from counton.run import Job, StreamSpec, chosen_rows
-from counton.run.chosen_rows import RowChoice
-from counton.run.contribution_slots import Slots, compare_slots
-from counton.run.covered_windows import covered_windows
-from counton.run.due_windows import EndedWindows
-from counton.run.parsing import parse_run
-from counton.run.planning import plan_stream
-from counton.run.remembered_rows import RememberedRows, change_of_memory
-from counton.run.row_buffer import Portion
+from counton.run import Job, StreamSpec
+from counton.run.counting import chosen_rows
+from counton.run.counting.chosen_rows import RowChoice
+from counton.run.counting.contribution_slots import Slots, compare_slots
+from counton.run.counting.remembered_rows import RememberedRows, change_of_memory
+from counton.run.rows.row_buffer import Portion
+from counton.run.spec.parsing import parse_run
+from counton.run.spec.plan_stream import plan_stream
+from counton.run.windows.covered_windows import covered_windows
+from counton.run.windows.due_windows import EndedWindows
 from counton.state.dedup import DigestChange, DigestSet, Secret
 
 #: A person's rows: the window and the group (0 or 1) of each.

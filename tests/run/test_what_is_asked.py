@@ -16,7 +16,7 @@ from counton.results.charts import window_curves
 from counton.results.periods import check_periods, periods_of
 from counton.results.release import Release
 from counton.run import Job, run
-from counton.run.stream_spec import StreamSpec
+from counton.run.spec.stream_spec import StreamSpec
 from counton.state import Store
 from counton.strategies import Independent
 from counton.windowing.windows import Windows, microseconds

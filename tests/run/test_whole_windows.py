@@ -23,12 +23,12 @@ from counton import ContributionBound, read
 from counton.base.errors import InvalidInputError
 from counton.privacy.contribution_rules import BoundedUpstream
 from counton.run import Job, export, run
-from counton.run.covered_windows import covered_windows
-from counton.run.due_windows import EndedWindows
+from counton.run.counting.step_inputs import Measurement, SnapshotOfRun, Span
 from counton.run.input_notes import differing_rows_note
-from counton.run.parsing import parse_run
-from counton.run.planned_steps import Measurement, SnapshotOfRun, Span
-from counton.run.planning import plan_stream
+from counton.run.spec.parsing import parse_run
+from counton.run.spec.plan_stream import plan_stream
+from counton.run.windows.covered_windows import covered_windows
+from counton.run.windows.due_windows import EndedWindows
 from counton.state import Store
 from counton.windowing.windows import Windows, microseconds, parse_time
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from inside import Inside, inside, visit
 
-from counton.run.exports import export
 from counton.run.notes import annotate
-from counton.run.read_journal import read_release
+from counton.run.outputs.exports import export
+from counton.run.outputs.read_journal import read_release
 from counton.serve import pages
 from counton.serve.pages import Position
 

@@ -16,9 +16,9 @@ from counton.results.periods import made_of_windows, period_starts
 from counton.results.terminal import screen_of
 from counton.run import Job, export, run
 from counton.run.plan_job import planned_job
-from counton.run.planned_accuracy import planned_design
-from counton.run.planning import plan_stream
-from counton.run.stream_spec import StreamSpec
+from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.planned_accuracy import planned_design
+from counton.run.spec.stream_spec import StreamSpec
 from counton.serve.public_series import Journal
 from counton.state import Store
 from counton.strategies import KAry
