@@ -22,7 +22,7 @@ OTHERS = {
 }
 
 
-def test_they_are_those_of_the_multiplied_change() -> None:
+def test_scaled_norms_equal_norms_of_multiplied_change() -> None:
     for by, change in product((1, 2, 5), ((1,), (1, -1), (3, 0, -2))):
         found = np.array(change)
         moved = by * np.array(change)
@@ -34,7 +34,7 @@ def test_they_are_those_of_the_multiplied_change() -> None:
         assert pattern == BoundedChange(*true, single_step=True)
 
 
-def test_nobody_else_multiplies_a_squared_norm() -> None:
+def test_only_scaled_norms_multiplies_squared_norms() -> None:
     found = {
         (path.relative_to(SOURCE).as_posix(), one[0])
         for path in SOURCE.rglob("*.py")

@@ -379,7 +379,7 @@ def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_windows_totals_or_both_are_released_as_asked(place: Workplace) -> None:
+def test_series_option_selects_totals_or_windows(place: Workplace) -> None:
     events = place.write("e.csv", EVENTS)
     out = place.folder / "out.parquet"
     done = place.count(events, "--series", "both", "--output", str(out), "--json")

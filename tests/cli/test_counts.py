@@ -130,7 +130,7 @@ def test_a_count_that_is_none_is_refused_with_its_line(wrong: str, place: Workpl
         ({"count_column": "site"}, "not a finite number in column 'site' ('bridge')"),
     ],
 )
-def test_what_does_not_go_with_counts_is_refused(
+def test_count_column_refuses_incompatible_options(
     more: dict[str, str | None], said: str, place: Workplace
 ) -> None:
     told = place.plain("release", "count", table(place.folder), *words(place, **more)).refused()

@@ -101,7 +101,7 @@ epsilon = 1
 """
 
 
-def test_where_nothing_can_be_published_nothing_is_released(place: Workplace) -> None:
+def test_run_refuses_invalid_publish_target_before_release(place: Workplace) -> None:
     words = "is a file, but no SQLite database: give a file of its own"
     ROWS.write_csv(place.folder / "e.csv")
     file = place.folder / "jobs.toml"
@@ -112,7 +112,7 @@ def test_where_nothing_can_be_published_nothing_is_released(place: Workplace) ->
     assert not place.state.exists()
 
 
-def test_a_job_alone_shows_where_it_fails(
+def test_single_failing_job_raises_its_error(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:

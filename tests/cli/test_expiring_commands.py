@@ -18,7 +18,7 @@ def forever(place: Workplace, *more: str, **changed: str | None) -> list[str]:
     return [*place.new(**{"windows": None, **changed}), "--expiring", *more]
 
 
-def test_counting_needs_no_number_of_steps(place: Workplace) -> None:
+def test_expiring_count_needs_no_number_of_windows(place: Workplace) -> None:
     out = str(place.folder / "out.parquet")
     done = place(
         "release", "count", place.write("e.csv", ROWS), *forever(place, "--output", out)

@@ -104,7 +104,7 @@ def test_any_steps_any_groups_and_any_level(counted: Workplace) -> None:
     assert wide["estimate"].equals(whole["estimate"])
 
 
-def test_a_reader_disturbs_no_writer(tmp_path: Path) -> None:
+def test_export_works_while_writer_has_stream_open(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     with Stream.create(state, "visits", Binary(30), PureDP(1), shape=(2,)) as stream:
         stream.release_many([[1, 2], [3, 4], [5, 6]])
@@ -236,7 +236,7 @@ def test_what_was_exported_needs_its_state_no_more(tmp_path: Path) -> None:
     assert not state.exists()
 
 
-def test_what_another_program_reads_has_no_frame_and_is_whole() -> None:
+def test_table_for_pipe_has_one_line_per_row() -> None:
     """Also where lines are far wider than a screen: a frame would break each row into blocks."""
     names = [f"column {number}" for number in range(24)]
     rows = pl.DataFrame({name: ["a long name of a group", "b"] for name in names})

@@ -146,7 +146,7 @@ def test_every_number_is_taken_or_refused(count: str, desk: Workplace) -> None:
         )
 
 
-def test_a_number_that_no_float_holds_is_found(
+def test_check_detects_message_that_overflows_floats(
     desk: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wrong example: a message that writes it as a float."""

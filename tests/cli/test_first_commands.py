@@ -39,7 +39,7 @@ def command_in(lines: list[str]) -> list[str]:
     return shlex.split(lines[lines.index("as in:") + 1])[1:]
 
 
-def test_one_refusal_says_all_that_is_missing(loans: Workplace) -> None:
+def test_refusal_names_all_missing_options(loans: Workplace) -> None:
     lines = refused(
         loans.plain("release", "count", "loans.csv", "--group-by", "branch", "--user", "reader_id")
     )
@@ -179,7 +179,7 @@ def test_a_folder_has_one_state_from_wherever_it_is_seen(
     assert Path(state_beside("..", append=True)).resolve() == wanted
 
 
-def test_a_plan_keeps_nothing(loans: Workplace) -> None:
+def test_plan_option_creates_no_file(loans: Workplace) -> None:
     before = sorted(one.name for one in loans.folder.iterdir())
     said = loans.plain("release", "count", "loans.csv", *NEW, "--plan").out
     assert "Privacy: epsilon = 1 for each event" in said
@@ -256,7 +256,7 @@ def test_a_unit_with_its_period_is_the_unit(loans: Workplace) -> None:
         ("release", "count", "loans.csv", *NEW, "--json"),
     ],
 )
-def test_a_reader_who_has_enough_is_no_failure(words: tuple[str, ...], loans: Workplace) -> None:
+def test_closed_output_pipe_is_no_error(words: tuple[str, ...], loans: Workplace) -> None:
     """As with ``| head -1``: nobody reads any more, and all is done all the same."""
     read, write = os.pipe()
     os.close(read)

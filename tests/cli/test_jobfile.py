@@ -58,7 +58,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_jobs_of_a_file_are_those_of_python(file: Path, tmp_path: Path) -> None:
+def test_load_returns_jobs_that_python_can_run(file: Path, tmp_path: Path) -> None:
     jobs = load(file)
     assert list(jobs) == ["visits", "paid"]
     visits = jobs["visits"]
@@ -121,7 +121,9 @@ def test_the_command_runs_all_and_reports_each(file: Path, place: Workplace) -> 
         (('events = "e.csv"', ""), "the key 'events' is missing"),
     ],
 )
-def test_what_is_wrong_is_named(changed: tuple[str, str], words: str, file: Path) -> None:
+def test_load_refuses_wrong_job_file_with_reason(
+    changed: tuple[str, str], words: str, file: Path
+) -> None:
     file.write_text(FILE.replace(*changed))
     with pytest.raises(InvalidInputError, match=words):
         load(file)
@@ -472,7 +474,7 @@ def test_a_place_to_publish_holds_for_all_jobs(file: Path, place: Workplace) -> 
         assert re.search(words, " ".join(done.err.split())), done.err
 
 
-def test_a_limit_that_no_job_fits_lets_none_run(file: Path, place: Workplace) -> None:
+def test_budget_for_users_stops_jobs_that_protect_events(file: Path, place: Workplace) -> None:
     """A reader is taken for a person, and the jobs are of events; without the unit they run."""
     jobs = FILE.replace('privacy-unit = "event"', "")
     for about, code in {"reader": 2, None: 0}.items():
@@ -553,7 +555,7 @@ def test_a_file_names_variables_of_the_environment(
         ),
     ],
 )
-def test_what_is_no_variable_is_refused(line: str, words: str, file: Path) -> None:
+def test_load_refuses_invalid_variable_with_reason(line: str, words: str, file: Path) -> None:
     file.write_text(FILE.replace("[jobs.visits]", f"[jobs.visits]\n{line}"))
     with pytest.raises(InvalidInputError, match=words):
         load(file)
@@ -615,7 +617,7 @@ def test_dry_run_refuses_what_a_run_refuses_with_its_code(
     assert (report.code, json.loads(report.out)["jobs"]["visits"]["failed"]) == (2, 2)
 
 
-def test_all_that_is_exact_is_in_not_private(file: Path, place: Workplace) -> None:
+def test_exact_numbers_of_json_report_are_marked_confidential(file: Path, place: Workplace) -> None:
     (file.parent / "e.csv").write_text(ROWS + "2024-01-01T09:00,home,3\n")
     file.write_text(FILE.replace("epsilon = 0.5", "epsilon = 30"))
     done = place("run", str(file), "--json")

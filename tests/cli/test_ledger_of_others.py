@@ -72,7 +72,7 @@ def test_entry_without_a_unit_is_refused(state: str) -> None:
         store.add_spend("x", PureDP(1), unit=" ")
 
 
-def test_it_warns_from_the_share_that_is_stated(place: Workplace, tmp_path: Path) -> None:
+def test_ledger_warns_from_stated_share_of_budget(place: Workplace, tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     assert place.plain("ledger", str(state), "--budget-epsilon", "1").code == 0
     contribution = ContributionBound.add_remove(unit="reader")
@@ -82,7 +82,7 @@ def test_it_warns_from_the_share_that_is_stated(place: Workplace, tmp_path: Path
     assert "90% of the budget is spent: --warn-at 0.9 is reached" in warned.out
 
 
-def test_a_share_of_no_limit_is_refused_before_an_entry(place: Workplace, tmp_path: Path) -> None:
+def test_warning_share_without_budget_is_refused(place: Workplace, tmp_path: Path) -> None:
     state = str(tmp_path / "s.db")
     warn = ["--warn-at", ".8"]
     assert "does not exist" in place.plain("ledger", state, *SURVEY, *warn).refused()
@@ -110,6 +110,8 @@ def test_a_share_of_no_limit_is_refused_before_an_entry(place: Workplace, tmp_pa
         (["--add", "", "--epsilon", "1", "--privacy-unit", "x"], "name is ''"),
     ],
 )
-def test_what_lacks_is_named(place: Workplace, tmp_path: Path, words: list[str], said: str) -> None:
+def test_ledger_entry_with_missing_option_is_refused(
+    place: Workplace, tmp_path: Path, words: list[str], said: str
+) -> None:
     told = place.plain("ledger", str(tmp_path / "s.db"), *words).refused()
     assert said in told

@@ -158,7 +158,7 @@ def test_a_state_that_has_released_nothing_says_so(place: Workplace) -> None:
     assert "released nothing yet" in said
 
 
-def test_tables_say_it_too(tmp_path: Path) -> None:
+def test_methods_of_single_tables_state_required_parts(tmp_path: Path) -> None:
     for make in (partial(kept_line, [3, 1, 4]), kept_tree, kept_margins):
         make(tmp_path / "s.db", rho=2)
     for paragraph in methods(tmp_path / "s.db", full=True).values():

@@ -92,7 +92,9 @@ def check(said: str, wrong: str) -> None:
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
-def test_a_misspelt_column_is_told_first(statistic: str, rows: Path, place: Workplace) -> None:
+def test_misspelt_column_is_refused_in_python_and_commands(
+    statistic: str, rows: Path, place: Workplace
+) -> None:
     """From Python, a job file and the command line."""
     for number, (_, job, wrong) in enumerate(misspelt(statistic)):
         named = {name.replace("-", "_"): value for name, value in typed(job).items()}
@@ -157,7 +159,9 @@ def words_of(way: str, statistic: str, job: dict[str, str], folder: Path) -> lis
         *itertools.product(("plan", "dry-run", "query", "query-file"), SOME),
     ],
 )
-def test_each_way_to_read_tells_it(way: str, statistic: str, rows: Path, place: Workplace) -> None:
+def test_misspelt_column_is_refused_for_every_source(
+    way: str, statistic: str, rows: Path, place: Workplace
+) -> None:
     with closing(sqlite3.connect(rows.parent / "v.sqlite")) as database, database:
         database.execute(f"""create table v ("{'", "'.join(COLUMNS)}")""")
         database.execute("insert into v values (?, ?, ?, ?, ?, ?, ?)", ROW)
@@ -191,7 +195,7 @@ REPORT = {
     [*(("", name) for name in ("time", "group_by", "user")), ("visits", "group_by"),
      ("paid", "value"), ("places", "columns")],
 )  # fmt: skip
-def test_a_report_tells_it(
+def test_misspelt_column_of_report_is_refused(
     part: str, option: str, more: list[str], rows: Path, place: Workplace
 ) -> None:
     report = {**REPORT, part: {**REPORT[part], option: f"{REPORT[part][option]}x"}}

@@ -60,7 +60,7 @@ def test_a_file_of_new_events_is_known_by_its_bytes(place: Workplace) -> None:
     assert "--append (here without it, there with it)" in done.err
 
 
-def test_the_same_is_refused_of_standard_input(
+def test_standard_input_counted_twice_is_refused(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import io
@@ -207,7 +207,7 @@ def test_events_before_the_first_window_create_nothing(place: Workplace) -> None
 
 
 @pytest.mark.parametrize("loss", [("--epsilon", "1e9"), ("--rho", "21"), ("--epsilon", "20")])
-def test_a_loss_that_hides_nothing_is_said(place: Workplace, loss: tuple[str, str]) -> None:
+def test_large_privacy_loss_gives_a_warning(place: Workplace, loss: tuple[str, str]) -> None:
     new = place.new(epsilon=None)
     done = place(
         "release", "count", place.write("e.csv", ["00:10,a", "01:10,b"]), *new, *loss

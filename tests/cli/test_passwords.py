@@ -146,7 +146,7 @@ def test_a_job_file_keeps_its_mode(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("address", [*ADDRESSES, *ODD_ADDRESSES])
-def test_what_is_no_secret_stays(address: str) -> None:
+def test_hide_secrets_keeps_text_without_passwords(address: str) -> None:
     for said in (f"it said: {address!r}, and so on", f"{address}: it said (so) [on]"):
         assert SECRET not in hide_secrets(said)
         assert hide_secrets(said).endswith(said[-4:])

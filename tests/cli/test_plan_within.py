@@ -78,9 +78,7 @@ def test_a_statistic_is_planned_with_its_own_numbers(place: Workplace) -> None:
     ],
     ids=str,
 )
-def test_what_does_not_go_together_is_refused(
-    place: Workplace, given: list[str], words: str
-) -> None:
+def test_plan_refuses_incompatible_options(place: Workplace, given: list[str], words: str) -> None:
     said = place.plain("plan", *given).refused()
     assert words in said
 

@@ -83,7 +83,7 @@ def test_within_the_state_every_later_run_adds_its_releases(place: Workplace) ->
     assert view(place.state) == exported(place.state, confidence_level=0.5)
 
 
-def test_nothing_exact_and_nothing_secret_is_published(place: Workplace) -> None:
+def test_published_database_has_no_exact_or_secret_value(place: Workplace) -> None:
     out = place.folder / "dashboards.db"
     place.count(place.write("e.csv", ROWS))
     publish(place.state, out)
@@ -237,7 +237,7 @@ def test_old_copies_are_read_with_a_word_of_warning(place: Workplace) -> None:
 
 
 @pytest.mark.parametrize("within", [True, False])
-def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, within: bool) -> None:
+def test_published_statistic_follows_display_options_of_run(tmp_path: Path, within: bool) -> None:
     """Over, shares and level are those of the run's own table, also where they are said anew."""
     rows_of = {"time": [f"2024-03-0{day}T09:00" for day in range(1, 6)], "paid": range(5)}
     events = tmp_path / "e.csv"

@@ -74,7 +74,7 @@ def test_a_run_that_fails_makes_no_state_of_a_url(place: Workplace, contents: Co
     assert contents() == before
 
 
-def test_show_tells_what_is_public_and_no_secret(place: Workplace, events: str) -> None:
+def test_inspect_shows_public_metadata_without_secrets(place: Workplace, events: str) -> None:
     shown = place.shown()
     for word in ("Stream count", "released", "3 windows", "epsilon = 100", "by group (2 ", "1h"):
         assert word in shown
@@ -105,7 +105,7 @@ def test_show_has_the_last_numbers_in_twelve_lines(place: Workplace, events: str
     assert f"Step 1: {last}\n" in place("inspect", str(place.folder / "fed.db")).out
 
 
-def test_ledger_counts_units_apart(place: Workplace, events: str) -> None:
+def test_ledger_adds_up_each_privacy_unit_separately(place: Workplace, events: str) -> None:
     """Departures beside events: two totals, and words that say so."""
     place(
         "release",
@@ -183,7 +183,7 @@ def test_budget_unit_is_changed_only_to_one_that_protects_less(
     assert "'count' protects one reader" in place(*budget, "visitor").refused()
 
 
-def test_without_one_every_release_says_which_totals_there_are(place: Workplace) -> None:
+def test_state_without_budget_unit_lists_totals_per_unit(place: Workplace) -> None:
     rows = place.write("r.csv", ["00:10,a,ann", "01:30,b,bob"], "time,group,reader")
     assert place("ledger", str(place.state), "--budget-epsilon", "100").code == 0
     people = "--user", "reader", "--max-contributions", "2"
@@ -489,7 +489,7 @@ def test_verify_reads_rollback_guard_named_by_option(place: Workplace) -> None:
     assert "records that step 4 is released" in said
 
 
-def test_a_witness_that_is_lost_asks_for_a_word(place: Workplace) -> None:
+def test_lost_rollback_guard_needs_accept_old_copy(place: Workplace) -> None:
     """`verify` says what can be lost before it says how to go on; running again is no advice."""
     rows = place.write("r.csv", ["00:10,a", "01:30,b"])
     assert place.count(rows).code == 0

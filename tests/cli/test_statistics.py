@@ -139,7 +139,9 @@ def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Workp
     assert pl.read_csv(out).columns[:5] == [*WHEN, "series", "rank"]
 
 
-def test_what_came_lately_is_a_difference_of_readings(place: Workplace, events: str) -> None:
+def test_quantiles_over_recent_windows_are_differences_of_totals(
+    place: Workplace, events: str
+) -> None:
     assert finite(pl.DataFrame({"noise_std": [1.0, math.inf]}))["noise_std"].to_list() == [1, None]
     words = ["release", "quantiles", events, "--value", "delay", *windows(place), "--edges"]
     (median,) = rows_of(place, *words, "0,6,60,80", "--shares", "0.5", "--over", "2")

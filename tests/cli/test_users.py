@@ -49,7 +49,7 @@ CELLS = ("--groups", "a,b")
     ],
     ids=" ".join,
 )
-def test_every_door_says_that_people_are_not_protected(
+def test_every_output_states_that_users_are_not_protected(
     place: Workplace, asked: tuple[str, ...]
 ) -> None:
     words = "users are not protected: a user with 100 visits loses 100 times the epsilon"
@@ -73,7 +73,7 @@ def test_every_door_says_that_people_are_not_protected(
     assert words in " ".join(export(state).describe().split())
 
 
-def test_every_door_says_that_the_losses_of_days_add_up(place: Workplace, events: str) -> None:
+def test_every_output_states_that_losses_of_periods_add_up(place: Workplace, events: str) -> None:
     words = (
         "each who's day is protected separately: a user with 10 of them loses 10 times the epsilon"
     )
@@ -110,7 +110,7 @@ def test_every_door_says_that_the_losses_of_days_add_up(place: Workplace, events
     ],
     ids=" ".join,
 )
-def test_where_users_are_protected_none_of_this_is_said(
+def test_outputs_omit_note_when_users_are_protected(
     place: Workplace, events: str, asked: tuple[str, ...]
 ) -> None:
     what = 2
@@ -169,7 +169,7 @@ def test_where_users_are_protected_none_of_this_is_said(
     ],
     ids=str,
 )
-def test_late_windows_sink_under_a_bound_for_longer(
+def test_outputs_note_low_late_windows_under_long_periods(
     place: Workplace, events: str, bound: tuple[str, ...], words: str, late: bool
 ) -> None:
     asked = ("release", "count", events, "--user", "who", *bound, *LINE, "--epsilon", "1",
@@ -211,7 +211,7 @@ def test_guarantee_names_user_and_dropped_rows_are_confidential(
         assert name not in json.dumps(report)
 
 
-def test_somebody_with_several_periods_loses_the_square_of_their_number(
+def test_rho_of_several_periods_is_stated_with_squared_number(
     place: Workplace, events: str
 ) -> None:
     """As groups do: Bun and Steinke 2016, Proposition 1.9."""
@@ -244,7 +244,7 @@ def test_a_wrong_period_or_unit_is_named(
     assert words in said
 
 
-def test_forget_asks_before_it_closes_a_bucket(place: Workplace, events: str) -> None:
+def test_erase_user_needs_confirmation_for_any_name(place: Workplace, events: str) -> None:
     """Of any name alike: whom the state knows must not decide whether a bucket is closed."""
     users = ("--user", "who", "--max-contributions", "2", "--until", "2013-01-01T02:00")
     assert place.count(events, *users).code == 0

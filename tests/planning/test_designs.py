@@ -150,7 +150,7 @@ def test_endless_design_has_errors_only_with_expected_windows() -> None:
     assert nobody_says.errors.largest_error() == math.inf
 
 
-def test_only_what_expires_is_lost_by_age() -> None:
+def test_loss_by_age_is_defined_only_for_expiring_guarantees() -> None:
     best = plan_expiring({24: 1}).best
     assert best.errors.loss([24])[0] == best.guarantee.loss([24])[0] <= 1  # type: ignore[attr-defined]
     with pytest.raises(InvalidInputError, match="is equal at every age"):

@@ -94,7 +94,7 @@ def test_the_first_level_is_listed_completely() -> None:
     assert sorted(listed) == sorted(counton.__all__)
 
 
-def test_what_pages_name_is_there() -> None:
+def test_dotted_names_on_pages_can_be_imported() -> None:
     """A dotted name of a page is imported as it stands."""
     root = REFERENCE.parents[2]
     missing = []

@@ -326,7 +326,7 @@ ELSEWHERE = {"lazy", "jointly", "versions"}
 SEVERAL = {"band": 2.2}
 
 
-def test_every_question_is_here() -> None:
+def test_cases_cover_every_method_with_an_answer() -> None:
     told = ("Answer", "DataFrame", "LazyFrame", "Series", "Estimate", "list[Self]")
     asked = set()
     for name, method in {**vars(ReleaseData), **vars(Release)}.items():

@@ -520,7 +520,7 @@ class TestKeyFile:
             Stream.create(file, "a", STRATEGY, PureDP(1))
         assert not file.exists()
 
-    def test_lost(self, file: Path) -> None:
+    def test_lost_key_file_is_refused(self, file: Path) -> None:
         Stream.create(file, "a", STRATEGY, PureDP(1)).close()
         key_path(file).unlink()
         with pytest.raises(NoiseKeyError, match=r"state\.db\.key"):
@@ -540,7 +540,7 @@ class TestKeyFile:
             Stream.create(file, "", STRATEGY, PureDP(1))
         assert list(file.parent.iterdir()) == []
 
-    def test_a_server_has_none(self, postgres: str) -> None:
+    def test_state_on_server_needs_stated_key(self, postgres: str) -> None:
         with pytest.raises(NoiseKeyError, match="the place of the key"):
             Stream.create(postgres, "a", STRATEGY, PureDP(1))
 

@@ -120,7 +120,9 @@ def test_nothing_is_released_that_cannot_be_noted(
     assert verify(file)[0].right
 
 
-def test_no_space_for_the_witness(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_keeps_previous_rollback_guard(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Part of a text is no note, and what stood there stays."""
     create(file)
     path = witness_file(file)

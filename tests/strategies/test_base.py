@@ -139,7 +139,7 @@ def test_norms_are_integers(norm: Any) -> None:
     "steps",
     [None, True, 3, "abc", [[1], [2, 3]], [2**70], range(1, 2**40), [True], [1.0], ["1"], range(3)],
 )
-def test_what_no_steps_are(steps: Any) -> None:
+def test_variance_refuses_invalid_steps(steps: Any) -> None:
     for strategy in (Binary(2**50), LookAhead(2**50), Independent(2**50)):
         with pytest.raises(InvalidInputError, match="step"):
             strategy.variance(steps)
