@@ -14,7 +14,7 @@ from counton.base.errors import (
 )
 
 
-def test_what_a_message_shows_cannot_pass_for_a_field() -> None:
+def test_quoted_value_in_message_is_not_a_field() -> None:
     error = InvalidInputError(f"{param('until', param('start', 3))} is odd")
     assert error.fields == ("until",)
     assert error.translate({"start": "--start", "until": "--until"}) == "--until ?start?3? is odd"
@@ -25,7 +25,7 @@ def test_a_field_without_another_name_keeps_its_own() -> None:
     assert error.translate({}) == str(error) == "stream and every=1h"
 
 
-def test_an_error_that_went_to_another_process_still_knows_its_fields() -> None:
+def test_pickled_errors_keep_fields_and_text() -> None:
     error = pickle.loads(pickle.dumps(InvalidInputError(f"give {param('append', True)}")))  # noqa: S301
     assert str(error) == "give append=True"
     assert error.translate({"append": "--append"}) == "give --append"

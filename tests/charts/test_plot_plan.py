@@ -26,7 +26,7 @@ def written(ranked: StreamPlan) -> str:
 
 
 @pytest.mark.parametrize("horizon", [None, 300])
-def test_bounded_stands_beside_unbounded(horizon: int | None) -> None:
+def test_plan_chart_compares_known_with_unknown_horizon(horizon: int | None) -> None:
     ranked = plan(horizon, ZCDP(0.5), expected_windows=None if horizon else 300)
     said = written(ranked)
     for part in ("last step known:", "no last step:", "any mechanism has in the mean at least"):
@@ -65,7 +65,7 @@ def test_a_statistic_is_refused() -> None:
 
 
 @pytest.mark.parametrize("width", [3.5, 7.5, 10])
-def test_charts_of_plans_are_as_wide_as_asked_and_name_their_curves(width: float) -> None:
+def test_plan_charts_have_requested_width_and_name_curves(width: float) -> None:
     """Below the axes where there is no room beside them; nothing is cut off."""
     figures = (
         plot_plan(plan(100, PureDP(1)), "A title", width=width),

@@ -14,16 +14,13 @@ from counton.cli.command_list import COMMANDS
 from counton.cli.statistic_commands import statistic_command
 from counton.run import Job, run
 
+from .conftest import Workplace
+
 SOURCE = Path(counton.__file__).parent
 #: The command line.
 PROGRAMS = ("cli",)
 #: No variable of a stylesheet, which is set, used and no option.
 OPTION = re.compile(r"(?<![\w(-])--[a-z][a-z-]*(?![\w:-])(?! ?:)")
-
-
-def test_the_pattern_finds_options_and_no_dashes() -> None:
-    assert OPTION.search('f"give --start, or"')
-    assert not OPTION.search("# ------- tables -- and rows")
 
 
 def test_no_module_below_the_command_line_names_an_option() -> None:
@@ -60,12 +57,12 @@ def test_no_module_below_the_command_line_names_an_option() -> None:
         ),
     ],
 )
-def test_an_error_names_fields_in_python_and_options_on_the_command_line(
+def test_error_names_fields_in_python_and_options_in_commands(
     changed: dict[str, str | None],
     in_python: str,
     on_the_command_line: str,
     fields: tuple[str, ...],
-    place: Any,
+    place: Workplace,
 ) -> None:
     events = place.write("e.csv", ["00:10,a"])
     request: dict[str, Any] = {
@@ -79,7 +76,7 @@ def test_an_error_names_fields_in_python_and_options_on_the_command_line(
     assert on_the_command_line in place("release", "count", events, *place.new(**changed)).err
 
 
-def test_a_state_is_the_argument_of_every_command_that_reads_no_events() -> None:
+def test_state_is_argument_of_commands_without_events() -> None:
     taking = {}
     for name in ("count", *COMMANDS):
         command = app.get_command(click.Context(app), name) or statistic_command(name)

@@ -221,7 +221,7 @@ def test_bad_ranges_are_refused(desk: Desk, words: list[str], message: str) -> N
     assert message in said
 
 
-def test_a_table_with_the_counts_is_no_public_domain_in_any_order(desk: Desk) -> None:
+def test_groups_table_with_column_of_counts_is_refused(desk: Desk) -> None:
     before = desk.rest()
     other = desk.write("other.CSV", "state,county,people\nDC,,90\nNY,Kings,700\n")
     said = desk.hierarchy("--rho", "1", "--groups", other).refused()
@@ -257,7 +257,7 @@ def test_a_screen_shows_the_largest_rows_with_their_intervals(desk: Desk) -> Non
         assert re.search(rf"\n{words} +\d[\d.]+ +\d", done.out), words
 
 
-def test_its_file_and_its_state_are_shown(desk: Desk) -> None:
+def test_inspect_describes_single_tables_in_file_and_state(desk: Desk) -> None:
     """The file was looked at for steps, of which it has none."""
     desk.hierarchy("--rho", "5", out="tree.parquet")
     labels = desk.write("hours.csv", "hour\n" + "".join(f"{hour:02}\n" for hour in range(24)))

@@ -102,7 +102,7 @@ def test_any_way_of_cutting_a_stream_gives_the_same_bits(
 
 @pytest.mark.parametrize(("values", "shape"), [(False, (7,)), (True, (2, 3))], ids=str)
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=name)
-def test_a_step_of_many_cells_is_released_some_at_a_time(
+def test_wide_step_released_in_parts_equals_whole(
     strategy: StreamStrategy, values: bool, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contribution = (
@@ -214,7 +214,7 @@ def test_wrong_shapes_are_refused(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
-def test_of_windows_alone_nothing_is_carried_on(shape: tuple[int, ...]) -> None:
+def test_counter_of_single_windows_keeps_no_totals(shape: tuple[int, ...]) -> None:
     """Whatever the shape: an export or a job of several groups asks for it too."""
     counter = Counter(Independent(8), PureDP(1), key=KEY, name="own counts", shape=shape)
     counter.release_many(np.ones((3, *shape), np.int64))
@@ -304,7 +304,7 @@ def test_checkpoints_are_verified() -> None:
 
 
 @pytest.mark.parametrize("strategy", [Binary(50), Expiring(1, delay=4)], ids=name)
-def test_a_checkpoint_holds_all_that_waits_and_no_bit_of_it_may_change(
+def test_checkpoint_restores_counter_and_rejects_each_altered_bit(
     strategy: StreamStrategy,
 ) -> None:
     expires = isinstance(strategy, Expiring)
@@ -336,7 +336,7 @@ def test_description_says_what_is_protected() -> None:
         assert part in words
 
 
-def test_nothing_shown_holds_the_key() -> None:
+def test_texts_of_counter_hide_the_key() -> None:
     stream = counter(Binary(10))
     for text in (repr(stream), stream.describe(), str(stream.design), repr(stream.release(1))):
         assert KEY._secret.hex() not in text
@@ -407,7 +407,7 @@ def test_release_of_int_equals_release_of_array() -> None:
 
 @pytest.mark.parametrize("shape", [(), (3,), (40,)], ids=str)
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=name)
-def test_writing_into_inputs_changes_nothing_later_and_outputs_are_read_only(
+def test_counter_copies_inputs_and_returns_read_only_outputs(
     strategy: StreamStrategy, shape: tuple[int, ...]
 ) -> None:
     xs = inputs(shape)
@@ -426,7 +426,7 @@ def test_writing_into_inputs_changes_nothing_later_and_outputs_are_read_only(
             assert not values.flags.writeable
 
 
-def test_published_numbers_lead_to_no_secret() -> None:
+def test_releases_refer_to_no_exact_sum_or_key() -> None:
     """Releases may be kept, copied and sent; the counter's exact sums must not travel with them."""
     stream = counter(Binary(10), shape=(2,))
     releases = stream.release_many(np.full((3, 2), 123_456_789))
@@ -446,7 +446,7 @@ def test_published_numbers_lead_to_no_secret() -> None:
         reachable += [*inside, *slots]
 
 
-def test_a_contribution_must_be_one() -> None:
+def test_counter_and_plan_refuse_invalid_contribution() -> None:
     wrong: Any = 5
     with pytest.raises(InvalidInputError, match=r"^contribution is 5; give"):
         counter(Binary(3), contribution=wrong)
@@ -516,7 +516,7 @@ def test_threads_never_release_the_same_noise_twice(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("of", "failing"), [(Binary, "_expand"), (Binary, "variance")])
-def test_a_failure_after_the_checks_changes_nothing(
+def test_failed_release_leaves_counter_unchanged(
     of: type, failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = counter(Binary(100))
@@ -533,7 +533,7 @@ def test_a_failure_after_the_checks_changes_nothing(
     assert stream.release(1).value == counter(Binary(100)).release(1).value
 
 
-def test_noise_too_large_for_fixed_point_is_refused_at_the_start() -> None:
+def test_counter_refuses_noise_too_large_for_fixed_point() -> None:
     """Failing later would depend on noise alone, not on measurements: that is not private."""
     wide = ContributionBound.values(0, 2**30, resolution=1)
     with pytest.raises(InvalidInputError, match="HonakerOnline"):
@@ -551,7 +551,7 @@ def test_losses_by_age_are_of_single_events(guarantee: Any) -> None:
         )  # fmt: skip
 
 
-def test_units_that_act_several_times_get_more_noise_and_are_named() -> None:
+def test_several_steps_of_unit_increase_noise_variance() -> None:
     visitor = ContributionBound.add_remove(steps=3, separation=4, unit="visitor")
     distributions = [
         Counter(

@@ -56,7 +56,7 @@ def test_children_add_up_exactly_and_errors_have_the_stated_size(guarantee: Any)
             assert (away**2).mean() == pytest.approx(1, abs=0.25), level
 
 
-def test_cost_of_equal_variances_is_below_one_for_each_level_whatever_the_fan_out() -> None:
+def test_target_of_total_costs_less_than_one_per_level() -> None:
     tree = Tree.from_leaves(
         {"a": np.repeat([0, 1, 2], 50), "b": np.tile(np.arange(50), 3)}, ["a", "b"]
     )
@@ -179,7 +179,7 @@ def of_places(events: Any, guarantee: Any = None, key: Key = KEY, **changed: Any
     )
 
 
-def test_tables_of_levels() -> None:
+def test_level_columns_have_estimates_in_declared_order() -> None:
     reading = of_places([(("NY", "Kings"), 700), (("DC",), 90)])
     states = reading.level_columns("state")
     assert list(states) == ["state", "estimate", "noise_std", "lower", "upper", "confidence_level"]
@@ -193,7 +193,7 @@ def test_tables_of_levels() -> None:
     assert reading.std(("NY", "Kings")) == pytest.approx(states["noise_std"][0], rel=1e-5)
 
 
-def test_rounding_favours_no_sibling() -> None:
+def test_rounding_error_is_equal_for_all_siblings() -> None:
     """Sums over the first siblings stay within half a unit of their exact shares, in every draw."""
     siblings = 1000
     bits = 16
@@ -224,7 +224,7 @@ def test_targets_are_a_mapping(targets: Any) -> None:
         of_places([], targets=targets)
 
 
-def test_targets_no_estimate_can_have_are_named_as_the_caller_gave_them() -> None:
+def test_unreachable_targets_are_refused_with_values_of_caller() -> None:
     with pytest.raises(InvalidInputError, match=r"a target of 400, which .* that of county, 50,"):
         of_places([], targets={"state": 400.0, "county": 50.0})
 

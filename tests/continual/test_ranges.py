@@ -104,7 +104,7 @@ def test_expected_error_is_the_sum_of_the_variances(workload: Any) -> None:
 
 
 @pytest.mark.long
-def test_the_middle_of_an_interval_costs_what_the_published_law_says() -> None:
+def test_variance_of_boxes_equals_published_constants() -> None:
     reading = line([0] * 1024, ZCDP(0.5), KEY, strategy="cascade")
     sigma = math.sqrt(1 + 10 / 3)
     low, high = np.triu_indices(1025, 1)
@@ -124,7 +124,7 @@ def test_two_dimensional_cascade_has_the_product_sensitivity() -> None:
     assert found == pytest.approx(np.full(3, sigma_squared), rel=1e-5)
 
 
-def test_strategies_for_each_axis() -> None:
+def test_ranges_accept_strategy_for_each_axis() -> None:
     best = counton.plan_cells(
         (8, 6), guarantee=ZCDP(0.5), line=("haar", Nodes.independent(6)),
         workload=("ranges", np.eye(6)),

@@ -57,7 +57,7 @@ INDEXES: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("kind", INDEXES)
-def test_index_that_may_hold_the_times_is_named_in_the_refusal(kind: str, tmp_path: Path) -> None:
+def test_refusal_names_index_that_may_hold_times(kind: str, tmp_path: Path) -> None:
     index, match = INDEXES[kind]
     with pytest.raises(InvalidInputError, match=match):
         counted(pd.DataFrame({"z": [1, 2]}, index=index), tmp_path)
@@ -86,7 +86,7 @@ class Picky:
         return pl.DataFrame({"time": DAYS}).select(self.names).__arrow_c_stream__()
 
 
-def test_whatever_a_library_raises_names_the_column(tmp_path: Path) -> None:
+def test_unreadable_column_of_data_frame_is_named(tmp_path: Path) -> None:
     assert counted(Picky(), tmp_path) == [1, 2]
     match = r"column 'z' of the data frame cannot be read \(no Arrow type for z\); convert it"
     with pytest.raises(InvalidInputError, match=match):

@@ -38,7 +38,7 @@ def test_a_window_is_a_slice_of_a_larger_window(
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=str)
-def test_a_part_of_a_part_is_a_slice_of_the_whole(distribution: NoiseDistribution) -> None:
+def test_part_of_part_equals_slice_of_whole_field(distribution: NoiseDistribution) -> None:
     field = NoiseField(SUBKEY, distribution, (3, 7))
     whole = field.run(2, range(4, 9)).reshape(5, 21)
     for first, cells, then, rest in ((0, 21, 0, 21), (5, 12, 0, 4), (5, 12, 3, 9), (20, 1, 0, 1)):
@@ -133,7 +133,7 @@ def test_the_same_bits_without_wide_vector_instructions(disabled: str) -> None:
     "distribution", [*DISTRIBUTIONS, DiscreteGaussian(Fraction(2**80))], ids=str
 )
 @pytest.mark.parametrize("shape", [(), (37,)], ids=str)
-def test_no_block_serves_two_purposes(
+def test_each_block_of_bits_is_read_for_one_purpose(
     distribution: NoiseDistribution, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A block read by two packings, lanes, attempts or levels would tie their noise together."""

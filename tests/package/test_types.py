@@ -37,7 +37,7 @@ def complaints(folder: Path) -> str:
     return done.stdout
 
 
-def test_strict_checks_find_nothing_in_a_program_that_uses_every_name(tmp_path: Path) -> None:
+def test_strict_type_check_accepts_program_with_every_public_name(tmp_path: Path) -> None:
     text = (ROOT / "examples" / "every_name.py").read_text("utf-8")
     (tmp_path / "program.py").write_text(text)
     assert complaints(tmp_path).startswith("0 errors, 0 warnings")
@@ -53,6 +53,6 @@ def test_every_stable_name_is_exported_and_has_a_type(tmp_path: Path) -> None:
     assert complaints(tmp_path).startswith("0 errors, 0 warnings")
 
 
-def test_a_wrong_word_is_an_error(tmp_path: Path) -> None:
+def test_type_checker_rejects_unknown_statistic_name(tmp_path: Path) -> None:
     (tmp_path / "wrong.py").write_text('import counton\ncounton.release("cuont", "visits.csv")\n')
     assert "reportArgumentType" in complaints(tmp_path)

@@ -44,7 +44,7 @@ def test_contributions_need_neither_rows_nor_accountants() -> None:
     assert (done.returncode, done.stdout.count("of the claim")) == (0, 1), done.stderr
 
 
-def test_no_unit_of_a_statistic_does() -> None:
+def test_try_statistics_exceeds_no_sensitivity() -> None:
     tried = list(try_statistics(share=0.02))
     assert len(tried) == len(brute_force.STATISTICS)
     assert all(one.pairs and max(one.shares) > 0.3 for one in tried), [*map(str, tried)]
@@ -59,7 +59,9 @@ def jobs_lie_with_the_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("promise", brute_force.PROMISES, ids=str)
 @pytest.mark.usefixtures("jobs_lie_with_the_tests")
-def test_no_person_does(promise: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_try_people_exceeds_no_sensitivity(
+    promise: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(brute_force, "PROMISES", [promise])
     (tried,) = try_people(share=0.005)
     assert tried.pairs
@@ -70,7 +72,7 @@ def test_no_person_does(promise: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.usefixtures("jobs_lie_with_the_tests")
 @pytest.mark.long
-def test_no_unit_whose_rows_come_and_go_does(door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_try_deliveries_exceeds_no_sensitivity(door: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brute_force, "DOORS", {door: DOORS[door]})
     (tried,) = try_deliveries(share=1e-4)
     assert tried.name.removeprefix("deliveries: ") == door
@@ -97,7 +99,7 @@ def test_rows_that_decide_about_those_of_others_are_found(
 
 
 @pytest.mark.long
-def test_rows_that_are_steps_hold_what_is_promised_and_no_more() -> None:
+def test_try_rows_keeps_promised_bound_and_exceeds_it_otherwise() -> None:
     tried = {one.name: one for one in try_rows()}
     promised = [one for name, one in tried.items() if name.endswith("as promised")]
     assert len(promised) == len(brute_force.EACH_ROW) * len(brute_force.ROWS_OF_STREAMS)
@@ -111,7 +113,7 @@ def test_rows_that_are_steps_hold_what_is_promised_and_no_more() -> None:
         assert far[-1] > 2.5, f"{statistic}: {far}"
 
 
-def test_of_rows_that_are_steps_a_claim_that_is_too_small_is_found(
+def test_try_rows_detects_sensitivity_that_is_too_small(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def half(*given: Any) -> Any:
@@ -144,7 +146,7 @@ def test_a_claim_that_is_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> 
         list(try_contributions())
 
 
-def test_a_claim_for_one_step_of_events_that_are_spread_is_found(
+def test_try_contributions_detects_claim_for_one_step_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def of_one_step(strategy: Any, said: ContributionBound, shape: Any) -> Any:
@@ -167,7 +169,7 @@ def test_a_statistic_that_claims_too_little_is_found(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("jobs_lie_with_the_tests")
-def test_a_row_more_than_is_promised_of_a_person_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_try_people_detects_row_beyond_bound_of_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brute_force, "PROMISES", [{"max_contributions": 2, "append": True}])
     monkeypatch.setattr(
         brute_force,

@@ -84,7 +84,7 @@ def test_averages_of_a_month_are_those_of_its_rows(tmp_path: Path) -> None:
     ],
     ids=lambda one: type(one).__name__,
 )
-def test_a_period_says_what_its_rows_alone_would(statistic: Any, more: Any, tmp_path: Path) -> None:
+def test_sum_of_period_equals_stream_of_its_rows(statistic: Any, more: Any, tmp_path: Path) -> None:
     """Of nearly no noise: the second period, against a stream that begins with it."""
     whole = released(statistic, tmp_path, 1e7, **more)
     found = whole.sums("1mo").filter(pl.col("first_window") == 4)
@@ -126,7 +126,7 @@ def test_the_intervals_are_of_the_noise_between_two_releases(tmp_path: Path) -> 
     assert each_day.height == DAYS
 
 
-def test_a_file_says_the_same_and_of_a_cut_file_what_is_left(tmp_path: Path) -> None:
+def test_sums_of_complete_and_cut_file_equal_those_of_run(tmp_path: Path) -> None:
     whole = released(AVERAGE, tmp_path, 1, value="paid", output=str(tmp_path / "o.csv"),
                      **BY_PAGE)  # fmt: skip
     read = counton.read(str(tmp_path / "o.csv"))

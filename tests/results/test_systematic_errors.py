@@ -20,8 +20,8 @@ from counton.results.metadata_codec import guarantee_of_stream
 from counton.results.systematic_errors import systematic_errors
 from counton.results.terminal import screen_of
 from counton.run import Job, export, run
-from counton.run.output_files import write_release
-from counton.run.planning import plan_stream
+from counton.run.outputs.output_files import write_release
+from counton.run.spec.plan_stream import plan_stream
 from counton.serve.public_series import Journal
 from counton.state import Store
 
@@ -189,7 +189,7 @@ PEOPLE: dict[str, Any] = {"user": "reader", "max_contributions": 2, "missing_val
        ("sum", PEOPLE | {"group_by": "branch", "groups": "north,south", "other_group": "others"}),
        ("count", PEOPLE | DROPS)],
 )  # fmt: skip
-def test_the_columns_named_are_those_whose_missing_values_leave_rows_out(
+def test_systematic_errors_name_columns_with_missing_values(
     what: str, more: dict[str, Any], tmp_path: Path
 ) -> None:
     """One row lacks a value of each column in turn; whether it does, no line tells."""
@@ -260,7 +260,7 @@ def shown(path: object) -> str:
         ("count", "setting aside"),
     ],
 )
-def test_every_door_says_it(what: str, option: str, tmp_path: Path) -> None:
+def test_systematic_errors_are_same_in_every_output(what: str, option: str, tmp_path: Path) -> None:
     """Screen, description, chart, text for a publication, whole account, file, page, command."""
     more = {"unlisted_groups": "drop"} if what == "contingency" else {}
     asked = job(tmp_path, what, OPTIONS[option] | more)
@@ -310,7 +310,7 @@ def test_a_night_that_left_out_groups_is_not_forgotten(tmp_path: Path) -> None:
         assert DROPPED in systematic_errors(outcome.spec.metadata())
 
 
-def test_what_is_found_says_so(tmp_path: Path) -> None:
+def test_discovered_groups_have_systematic_errors(tmp_path: Path) -> None:
     found: dict[str, Any] = {
         "group_by": "branch",
         "unlisted_groups": "discover",

@@ -70,14 +70,14 @@ def test_users_are_bounded_by_the_groups_they_count_in(request_: Job) -> None:
     assert totals(first) == (("a", "b", "rest"), [[0, 0, 2]])
 
 
-def test_what_is_also_a_group_is_refused(request_: Job) -> None:
+def test_other_group_among_declared_groups_is_refused(request_: Job) -> None:
     with pytest.raises(InvalidInputError, match=r"other_group is .a., which is .* one of groups"):
         run(request_.derive(other_group="a"))
     assert not Path(str(request_.state)).exists()
 
 
 @pytest.mark.parametrize("counted", [0, 1])
-def test_whether_a_row_counts_does_not_decide_if_its_file_is_read_again(
+def test_duplicate_input_is_refused_whether_or_not_rows_counted(
     counted: int, request_: Job, tmp_path: Path
 ) -> None:
     totals(request_.derive(unlisted_groups="drop", append=True, until="2013-01-01T01:00"))

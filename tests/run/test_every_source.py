@@ -84,7 +84,7 @@ def test_each_source_is_read_for_several_statistics_events_and_people() -> None:
         assert {"row_id" in each.own for each in found} == {False, True}, name
 
 
-def test_every_statistic_that_is_added_up_is_here() -> None:
+def test_cases_cover_every_accumulator_statistic() -> None:
     here = {what for what, _ in STATISTICS.values()}
     assert here >= {
         name for name in keywords() if issubclass(statistic_named(name), AccumulatorStatistic)
@@ -116,7 +116,7 @@ def test_the_bits_do_not_depend_on_the_source(statistic: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("people", ["events", "people"])
-def test_odd_rows_count_or_are_set_aside_as_those_of_a_frame(people: str, tmp_path: Path) -> None:
+def test_unusual_rows_are_counted_alike_from_every_source(people: str, tmp_path: Path) -> None:
     expected = odd_ends(tmp_path / "a frame", people, SOURCES["a frame"])
     assert len(expected[1]) > 2
     for name, given in SOURCES.items():

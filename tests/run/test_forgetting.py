@@ -17,9 +17,9 @@ from counton import PureDP, Stream
 from counton.base.errors import InvalidInputError, StateError
 from counton.base.private import reveal
 from counton.run import Job, run
-from counton.run import remembered_rows as people
+from counton.run.counting import remembered_rows as people
 from counton.run.erasure import erase_older, erase_user
-from counton.run.row_buffer import PURPOSES
+from counton.run.rows.row_buffer import PURPOSES
 from counton.state import Store, dedup
 from counton.strategies import Binary
 
@@ -47,7 +47,7 @@ def counted(*args: Any, **more: Any) -> list[int]:
         return [round(one) for one in outcome.read().table()["estimate"].to_list()]
 
 
-def test_a_person_is_forgotten_by_each_way_to_write_a_whole_number(tmp_path: Path) -> None:
+def test_erase_user_matches_every_spelling_of_integer(tmp_path: Path) -> None:
     for written in ("7", "7.0"):
         state = tmp_path / f"{written}.db"
         counted(state, rows(tmp_path / "a.csv", ("7", 1)), "2024-03-02")
@@ -74,7 +74,7 @@ def bytes_of(state: str, postgres: bool) -> bytes:
 
 
 @pytest.mark.parametrize("place", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
-def test_no_byte_of_a_person_stays(
+def test_erase_user_leaves_no_byte_of_user(
     place: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     key = tmp_path / "a.key"
@@ -161,14 +161,18 @@ def same_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("same_secret")
 @pytest.mark.parametrize("buckets", [1, long(1024)])  # all others are in the same one, or none
-def test_the_guarantee_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buckets: int) -> None:
+def test_guarantee_holds_after_erasure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buckets: int
+) -> None:
     assert list(broken(tmp_path, buckets, monkeypatch)) == []
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("same_secret")
 @pytest.mark.parametrize("wrong", ["their room comes back", "refused only if they were known"])
-def test_what_would_break_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+def test_guarantee_check_detects_wrong_erasure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
     if wrong == "their room comes back":
         monkeypatch.setattr(people.RememberedRows, "without_refused", lambda _, rows: rows)
     else:
@@ -203,7 +207,7 @@ def test_a_person_of_tomorrow_is_not_forgotten_today(tmp_path: Path) -> None:
         erase_user(state, ANN, now=datetime(2024, 3, 2, tzinfo=UTC))
 
 
-def test_what_keeps_nobody_says_so(tmp_path: Path) -> None:
+def test_erase_user_reports_streams_without_users(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
     Stream.create(state, "sums", Binary(9), PureDP(1)).close()
     assert [one.keeps for one in erase_user(state, ANN)] == ["sums"]
@@ -213,7 +217,7 @@ def test_what_keeps_nobody_says_so(tmp_path: Path) -> None:
         erase_user(state, "")
 
 
-def test_a_state_that_is_read_meanwhile_says_that_bytes_may_stay(
+def test_erase_user_reports_that_readers_may_keep_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = tmp_path / "v.db"
@@ -239,7 +243,7 @@ def test_rows_that_wait_are_counted_first(tmp_path: Path) -> None:
         erase_user(state, ANN, now=NOW)
 
 
-def test_a_file_of_all_events_goes_on_with_or_without_the_persons_rows(tmp_path: Path) -> None:
+def test_complete_file_continues_with_or_without_rows_of_erased_user(tmp_path: Path) -> None:
     whole = [(ANN, 1), ("bob", 1), ("cid", 2)]
     later = ("bob", 3), ("dan", 3)
     for name, then in (("with", [*whole, *later]), ("without", [*whole[1:], *later])):
@@ -322,7 +326,7 @@ def periods_known(state: Path) -> list[int]:
         return [part.period - DAY_2 + 2 for part in reveal(stream.digest_sets("user"))]
 
 
-def test_a_job_forgets_by_itself_and_never_lets_anybody_begin_anew(tmp_path: Path) -> None:
+def test_retention_forgets_users_and_never_lets_them_count_again(tmp_path: Path) -> None:
     """Also where a later run says that people be known longer than before."""
     state = tmp_path / "v.db"
     more = DAYS
@@ -369,7 +373,7 @@ def test_no_byte_stays_of_people_whom_a_job_forgot(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_forgotten_by_itself_is_refused_before_there_is_a_state(
+def test_invalid_retention_is_refused_before_state_is_created(
     tmp_path: Path, more: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=why):
@@ -378,7 +382,9 @@ def test_what_cannot_be_forgotten_by_itself_is_refused_before_there_is_a_state(
 
 
 @pytest.mark.slow
-def test_room_that_comes_back_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_erasure_check_detects_slots_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What if no period were closed: the same rows count once more."""
     monkeypatch.setattr(people, "CLOSED", "nothing")
     comes = "their rows and one more"

@@ -20,7 +20,8 @@ from whole_nights import Night, Place, day, kept, moved, now, released
 from counton.base.errors import InvalidInputError
 from counton.base.private import reveal
 from counton.continual.checkpoint import read_checkpoint
-from counton.run import Job, chosen_rows, run
+from counton.run import Job, run
+from counton.run.counting import chosen_rows
 from counton.run.erasure import erase_user
 from counton.state import Stream
 from counton.state.dedup import DigestChange
@@ -35,7 +36,9 @@ OTHERS = [(1, "a", "u", "1", 1.0), (1, "b", "v", "2", 1.0), (2, "b", "v", "3", 1
     [(2, {"epsilon": 1}), *(long(*one) for one in ((1, {"epsilon": 1}), (1, RHO), (2, RHO)))],
     ids=str,
 )
-def test_what_the_noise_is_made_for_is_attained(most: int, guarantee: dict[str, Any]) -> None:
+def test_corrections_of_user_attain_sensitivity_of_noise(
+    most: int, guarantee: dict[str, Any]
+) -> None:
     """Where rows stay, as one event of ``most``; with one replacement, three times in counts."""
     nights = [Night(OTHERS, until, 9) for until in (1, 2, 3)]
     nobody: list[list[Place]] = [[], [], []]
@@ -108,7 +111,7 @@ def test_a_slot_keeps_its_row_or_takes_another(tmp_path: Path) -> None:
         assert now(people_job(state, last, 3, max_corrections=recounts)) == wanted
 
 
-def test_a_window_that_is_open_and_not_covered_keeps_its_rows(tmp_path: Path) -> None:
+def test_open_window_outside_lookback_keeps_its_rows(tmp_path: Path) -> None:
     job = partial(people_job, tmp_path / "s.db", max_corrections=1, max_contributions=2)
     assert now(job([(1, "a", "u"), (1, "b", "v")], 1, lookback="1d")) == [[1, 1]]
     with run(job([(2, "a", "u")], 2, lookback="1d")) as outcome:
@@ -206,7 +209,7 @@ def test_people_who_are_known_come_back_after_somebody_was_forgotten(tmp_path: P
     assert now(people_job(state, later, 3, max_corrections=1))[:2] == [[1, 0], [0, 3999]]
 
 
-def test_a_covered_window_of_people_takes_no_late_row_and_texts_say_so(tmp_path: Path) -> None:
+def test_window_within_lookback_counts_no_late_row_of_users(tmp_path: Path) -> None:
     more = {"allowed_lateness": None, "windows": 9, "series": "per-window", "lookback": "1d"}
     with run(people_job(tmp_path / "s.db", [(1, "a", "u")], 1, **more)) as outcome:
         words = outcome.read().methods(full=True)
@@ -218,7 +221,7 @@ def _users(stream: Stream) -> Any:
     return [one for part in reveal(stream.digest_sets("user")) for one in part.digests]
 
 
-def test_more_than_most_is_not_replaced(tmp_path: Path) -> None:
+def test_max_corrections_refuses_further_user_bounds(tmp_path: Path) -> None:
     for more in (
         {"max_contributions_per_window": 1, "max_contributions": 2},
         {"once_per_window": True},

@@ -77,7 +77,7 @@ WHOLE = {
 }
 
 
-def test_all_rows_are_released_once_and_no_column_tells_of_time(job: Job) -> None:
+def test_single_table_is_released_once_without_time_columns(job: Job) -> None:
     assert numbers(job) == WHOLE[job.statistic]
     with run(job) as outcome:
         assert (outcome.before, outcome.after, counts_of(outcome).late) == (1, 1, 0)
@@ -265,7 +265,7 @@ def test_no_column_is_called_as_one_that_the_table_adds(what: str, tmp_path: Pat
     assert not (tmp_path / "s.db").exists()
 
 
-def test_it_needs_no_end(job: Job) -> None:
+def test_single_table_cannot_be_closed(job: Job) -> None:
     """It said that another stream could go on from there, and the journal answered no more."""
     first = numbers(job)
     with pytest.raises(InvalidInputError, match="is released once, so it needs no end"):
@@ -273,7 +273,7 @@ def test_it_needs_no_end(job: Job) -> None:
     assert numbers(job) == first
 
 
-def test_the_limit_is_kept(job: Job) -> None:
+def test_single_table_beyond_budget_is_refused(job: Job) -> None:
     with Store(str(job.state), create=True) as store:
         store.set_budget(PureDP(1))
     with pytest.raises(BudgetExceededError):
@@ -313,7 +313,7 @@ def test_it_is_published_for_sql(job: Job) -> None:
     assert {end for *_, end in found} == {None}
 
 
-def test_what_targets_cost(tmp_path: Path) -> None:
+def test_targets_of_single_table_determine_least_rho(tmp_path: Path) -> None:
     """The least rho by which one release has them; of a user as often as rows count."""
     wanted = table("hierarchy", tmp_path, target="region=20,city=40", epsilon=None)
     with run(wanted) as outcome:
@@ -359,7 +359,7 @@ ONE_PATH = Tree.from_leaves({"a": ["x"], "b": ["y"]}, ["a", "b"])
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5"), ZCDP(20)], ids=str)
-def test_no_event_moves_more_than_is_claimed_however_it_is_measured(
+def test_event_changes_single_table_by_at_most_claimed_amount(
     guarantee: Any, neighbours: Any
 ) -> None:
     made: list[Any] = [
@@ -400,9 +400,7 @@ def test_a_claim_that_is_too_small_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("timed", [True, False])
-def test_counts_are_of_no_user_and_have_no_ids_however_they_are_given(
-    timed: bool, tmp_path: Path
-) -> None:
+def test_counts_refuse_users_and_row_ids(timed: bool, tmp_path: Path) -> None:
     """A statistic that was handed over took a row of a thousand for one of a user's few."""
     rows = pl.DataFrame({"at": ["2024-03-01"], "region": ["N"], "number": [1000], "who": ["u1"]})
     times = {
@@ -473,5 +471,5 @@ def answer(statistic: Any, guarantee: Any) -> str:
 
 @pytest.mark.parametrize("place", range(len(OF)))
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5")], ids=str)
-def test_known_answers(place: int, guarantee: Any) -> None:
+def test_single_tables_equal_known_answers(place: int, guarantee: Any) -> None:
     assert answer(OF[place], guarantee) == KNOWN[f"{place} {guarantee.kind}"]

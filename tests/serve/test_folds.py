@@ -153,7 +153,7 @@ def test_rows_removed_in_another_transaction_are_lost_or_counted_twice(
         assert (sum(counted) < sum(sent)) if early else (sum(counted) > sum(sent))
 
 
-def test_a_server_that_was_paused_counts_nothing_that_another_one_has_counted(
+def test_resumed_server_counts_no_batch_that_another_server_counted(
     tmp_path: Path,
 ) -> None:
     """It still holds a fold, and other folds have come and gone, of the same number."""
@@ -208,7 +208,7 @@ def rows_of(state: Path) -> dict[str, int]:
     ],
 )
 @pytest.mark.long
-def test_folds_leave_nothing_behind(tmp_path: Path, people: dict[str, Any]) -> None:
+def test_drained_batches_leave_no_rows_in_state(tmp_path: Path, people: dict[str, Any]) -> None:
     """However many there were, the next one asks the same and leaves the same rows.
 
     But for the ids of batches, which are forgotten after their time. ``COUNTON_FOLDS=2000`` folds
@@ -378,7 +378,7 @@ def test_somebody_is_forgotten_while_a_service_runs(
     assert counts_of_days(service) == [2, 3, 1, 1]
 
 
-def test_a_run_of_the_service_in_between_is_no_harm(
+def test_erasure_repeats_after_concurrent_run_of_service(
     people_served: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It takes the stream over, after marks were read and before any is deleted: once more then."""

@@ -62,7 +62,7 @@ def refused(file: Path, key: Key, match: str) -> None:
     assert (file.read_bytes() if file.exists() else None) == content
 
 
-def test_missing(file: Path, key: Key) -> None:
+def test_missing_state_is_refused(file: Path, key: Key) -> None:
     with pytest.raises(StateError, match=r"state\.db does not exist. Correct the path"):
         Stream.open(file, "visits", key=key)
     with pytest.raises(StateError, match="does not exist"):
@@ -85,7 +85,7 @@ def test_a_second_name_is_refused_and_nothing_is_shown_twice(used: Path, key: Ke
         assert stream.step == 201
 
 
-def test_the_name_of_a_state_that_was_being_made_is_dropped(used: Path, key: Key) -> None:
+def test_open_removes_temporary_name_of_new_state(used: Path, key: Key) -> None:
     unfinished = used.with_name(f".{used.name}.a1_bcdef")
     unfinished.hardlink_to(used)
     kept = used.with_name(f".{used.name}.12345678")
@@ -113,7 +113,7 @@ def test_missing_folder(tmp_path: Path, key: Key) -> None:
         Stream.create(tmp_path / "no" / "s.db", "visits", Binary(10), PureDP(1), key=key)
 
 
-def test_a_key_whose_state_was_replaced_by_an_empty_one_is_not_taken_up(file: Path) -> None:
+def test_key_of_state_replaced_by_empty_one_is_refused(file: Path) -> None:
     Stream.create(file, "visits", Binary(10), PureDP(1)).close()
     file.unlink()
     Store(file, create=True).close()
@@ -141,7 +141,7 @@ def test_a_full_disk_leaves_nothing(file: Path, monkeypatch: pytest.MonkeyPatch)
     assert list(file.parent.iterdir()) == []
 
 
-def test_a_path_that_becomes_a_state_is_one_from_then_on(file: Path) -> None:
+def test_is_state_is_true_after_state_is_created(file: Path) -> None:
     assert not sqlite_file.is_state(file)
     Stream.create(file, "visits", Binary(10), PureDP(1)).close()
     assert sqlite_file.is_state(file)
@@ -159,9 +159,7 @@ def test_truncated(used: Path, key: Key, size: int) -> None:
     refused(used, key, "truncated")
 
 
-def test_a_process_that_was_killed_while_it_merged_its_log_has_truncated_nothing(
-    used: Path, key: Key
-) -> None:
+def test_process_killed_during_checkpoint_of_log_truncates_nothing(used: Path, key: Key) -> None:
     log = used.with_name(used.name + "-wal")
     with Stream.open(used, "visits", key=key) as stream:
         stream.release_many(np.ones((300, 20), dtype=int))
@@ -238,7 +236,7 @@ def test_an_unreachable_server_is_named_without_its_password(key: Key) -> None:
         "DROP TABLE counton_journal",
     ],
 )
-def test_altered(used: Path, key: Key, sql: str) -> None:
+def test_altered_state_is_refused(used: Path, key: Key, sql: str) -> None:
     change(used, sql)
     with pytest.raises(StateError):
         Stream.open(used, "visits", key=key)
@@ -305,7 +303,7 @@ def test_open_with_a_damaged_last_release_is_refused(used: Path, key: Key) -> No
         Stream.open(used, "visits", key=key)
 
 
-def test_digests_that_were_altered(used: Path, key: Key) -> None:
+def test_altered_input_digests_are_refused(used: Path, key: Key) -> None:
     change(used, "UPDATE counton_journal SET input_digests = x'00' WHERE step = 7")
     with (
         Stream.open(used, "visits", key=key) as stream,
@@ -314,7 +312,9 @@ def test_digests_that_were_altered(used: Path, key: Key) -> None:
         stream.replay(7, np.ones(20, dtype=int))
 
 
-def test_locked(used: Path, key: Key, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locked_state_raises_retryable_error(
+    used: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.1)
     stream = Stream.open(used, "visits", key=key)
     holder = sqlite3.connect(used, isolation_level=None)

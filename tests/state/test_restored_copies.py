@@ -124,7 +124,7 @@ def test_what_was_forgotten_is_not_released_again(file: Path, make: Make, kept: 
 
 
 @pytest.mark.parametrize("make", [_stream, _statistic, _line])
-def test_under_another_key_too(file: Path, make: Make) -> None:
+def test_budget_holds_for_restored_copy_with_several_keys(file: Path, make: Make) -> None:
     """Streams of one state may have keys in several places; the state has one limit."""
     old = begun(file)
     make(file, "second", file.with_name("second.key"))
@@ -347,7 +347,7 @@ def test_on_a_server_whose_key_has_a_file(postgres: str, tmp_path: Path, make: M
     assert [one.name for one in verify(state, key=key) if one.kind == "forgotten"] == ["second"]
 
 
-def test_a_release_that_was_not_noted_is_noted_by_whoever_shows_it(
+def test_unrecorded_release_is_recorded_when_it_is_shown(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its process was killed between commit and note; then the state is put back."""

@@ -65,7 +65,7 @@ def test_every_strategy_is_computed_again(
     assert (tmp_path / "s.db").read_bytes() == before
 
 
-def test_a_slip_that_release_and_check_share_is_seen_by_the_reference(
+def test_reference_finds_noise_error_that_verify_repeats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Noise of one node, taken from its neighbour, is the same when it is computed again."""
@@ -129,7 +129,7 @@ def state(tmp_path: Path) -> Path:
     return state
 
 
-def test_all_of_a_state_is_right(state: Path) -> None:
+def test_verify_accepts_every_stream_of_correct_state(state: Path) -> None:
     found = verify(state)
     assert [one.name for one in found] == ["line", "margins", "other", "s", "tree"]
     assert all(one.right for one in found), found
@@ -169,7 +169,7 @@ def test_an_altered_checkpoint_or_digest_shows(state: Path) -> None:
     ("name", "step", "part"),
     [("s", 3, slice(2, 3)), *((name, 1, slice(-1, None)) for name in ("line", "margins", "tree"))],
 )
-def test_one_altered_number_shows(
+def test_verify_reports_one_altered_number(
     state: Path, name: str, step: int, part: slice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alter_values(monkeypatch, part, -1)
@@ -303,7 +303,7 @@ def test_a_state_with_two_keys_is_verified_with_each(tmp_path: Path) -> None:
             assert name in [one.name for one in verify(state, key=other) if one.problems]
 
 
-def test_a_stream_that_can_release_no_more_says_so_beside_what_holds(
+def test_verify_reports_stream_that_can_release_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A state of a version that began streams whose noise their strategy cannot add up."""

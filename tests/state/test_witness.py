@@ -120,7 +120,9 @@ def test_nothing_is_released_that_cannot_be_noted(
     assert verify(file)[0].right
 
 
-def test_no_space_for_the_witness(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_keeps_previous_rollback_guard(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Part of a text is no note, and what stood there stays."""
     create(file)
     path = witness_file(file)
@@ -152,29 +154,60 @@ def full(*_: Any) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_verify_names_a_witness_that_is_behind_or_missing(file: Path) -> None:
+def test_verify_reports_rollback_guard_that_is_behind(file: Path) -> None:
     create(file)
-    path = witness_file(file)
-    old = path.read_bytes()
+    guard = witness_file(file)
+    old = guard.read_bytes()
     go_on(file, None)
-    path.write_bytes(old)
+    guard.write_bytes(old)
     assert "records only steps up to 2" in verify(file)[0].problems[0]
-    path.unlink()
-    said = f"rollback guard {path} of state .* is missing.*would release steps again"
-    (found,) = verify(file)
-    assert found.old_copy
-    assert re.search(said, found.problems[0])
+
+
+@pytest.fixture
+def missing_guard(file: Path) -> Path:
+    """Release three steps, and delete the rollback guard; return its path."""
+    create(file)
+    go_on(file, None)
+    guard = witness_file(file)
+    guard.unlink()
+    return guard
+
+
+def lost(guard: Path) -> str:
+    return f"rollback guard {guard} of state .* is missing.*would release steps again"
+
+
+def test_verify_reports_missing_rollback_guard(file: Path, missing_guard: Path) -> None:
+    (verified,) = verify(file)
+    assert verified.old_copy
+    assert re.search(lost(missing_guard), verified.problems[0])
+
+
+def test_missing_rollback_guard_stops_releases_and_new_streams(
+    file: Path, missing_guard: Path
+) -> None:
     for _ in range(2):
-        with pytest.raises(StateError, match=said):
+        with pytest.raises(StateError, match=lost(missing_guard)):
             go_on(file, None)
-        with Store(file) as store:  # whoever looks or shows notes nothing that nobody knew
-            assert len(store.reader("a").releases().values) == 3
-            assert re.search(said, str(store.reader("a").rollback_suspicion()))
-            with pytest.raises(StateError, match=said):
-                store.position("a")
-        assert not path.exists()
-    with pytest.raises(StateError, match=said):
+        assert not missing_guard.exists()
+    with pytest.raises(StateError, match=lost(missing_guard)):
         Stream.create(file, "b", Binary(64), PureDP(1))
+
+
+def test_reader_shows_released_steps_without_creating_missing_guard(
+    file: Path, missing_guard: Path
+) -> None:
+    with Store(file) as store:
+        assert len(store.reader("a").releases().values) == 3
+        assert re.search(lost(missing_guard), str(store.reader("a").rollback_suspicion()))
+        with pytest.raises(StateError, match=lost(missing_guard)):
+            store.position("a")
+    assert not missing_guard.exists()
+
+
+def test_accept_old_copy_lets_stream_continue_after_lost_guard(
+    file: Path, missing_guard: Path
+) -> None:
     assert accept_old_copy(file) == ("a",)
     go_on(file, None)
     assert verify(file)[0].right
@@ -200,7 +233,7 @@ def test_a_witness_that_knows_nothing_of_a_stream(file: Path) -> None:
     go_on(file, None)
 
 
-def test_a_stream_that_begins_while_another_process_looks_is_no_old_copy(file: Path) -> None:
+def test_stream_begun_during_a_read_is_no_old_copy(file: Path) -> None:
     """The witness is read before the state: then it may not know what the state has released."""
     Stream.create(file, "a", Binary(64), PureDP(1)).close()
     with Store(file) as store:
@@ -218,7 +251,7 @@ def test_a_stream_that_begins_while_another_process_looks_is_no_old_copy(file: P
                 position_of(connection, database, "a", before.pop())
 
 
-def test_a_release_is_shown_when_its_witness_is_on_the_disk(
+def test_release_is_returned_after_rollback_guard_is_on_disk(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a power cut leaves is what was synced: of files their bytes, of folders their names."""
@@ -276,9 +309,7 @@ def test_several_machines_share_a_folder(
         assert verify(postgres, key=keys[machine])[0].old_copy
 
 
-def test_a_place_that_another_process_names_is_told_at_the_next_release(
-    state: str, tmp_path: Path
-) -> None:
+def test_moved_rollback_guard_is_used_by_open_streams(state: str, tmp_path: Path) -> None:
     key = tmp_path / "my.key"
     away = tmp_path / "away"
     back = tmp_path / "back"
@@ -332,7 +363,7 @@ def test_who_may_not_see_sums_is_told_of_old_copies(postgres: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_who_waits_to_make_a_witness_does_not_write_over_it(
+def test_waiting_process_does_not_overwrite_new_rollback_guard(
     killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process makes it between the opening of the new file and its lock."""

@@ -50,7 +50,7 @@ def test_wrong_values_change_nothing() -> None:
         running.release_batch([3, 4]).interval("median")
 
 
-def test_noise_is_as_stated() -> None:
+def test_noise_of_average_has_stated_variance() -> None:
     batches: list[list[float]] = [[3, 4.2], [], [-1]]
     check_scores(scores(Average(-2, 5, "0.1"), SqrtToeplitz(3), PureDP("1/8"), batches, 350))
 
@@ -79,7 +79,7 @@ def test_old_values_may_expire() -> None:
         assert readings[2].table_columns()["estimate"].tolist() == [2, 6, 3]
 
 
-def test_a_public_number_of_values_where_releases_are_of_single_steps() -> None:
+def test_average_with_public_number_releases_single_steps() -> None:
     running = started(
         Average(0, 10, 1, number=2), guarantee=ZCDP(10**6), strategy=Independent(4), batched=True
     )

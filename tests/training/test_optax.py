@@ -137,7 +137,7 @@ def test_clipping_holds_where_16_bits_do_not_hold_a_square(
     assert 0.0098 < np.linalg.norm(np.asarray(found["w"], np.float64)) < 0.0102
 
 
-def test_it_trains_in_a_chain() -> None:
+def test_private_aggregate_trains_in_a_chain() -> None:
     random = np.random.default_rng(2)
     inputs = jnp.asarray(random.standard_normal((64, 3)))
     labels = inputs @ jnp.asarray([1.0, -2.0, 0.5])
@@ -160,7 +160,7 @@ def test_it_trains_in_a_chain() -> None:
     assert float(jnp.abs(p["w"] - jnp.asarray([1.0, -2.0, 0.5])).max()) < 0.2
 
 
-def test_a_step_beyond_the_run_and_no_batch_size_are_refused() -> None:
+def test_private_aggregate_refuses_step_beyond_run_and_empty_batch() -> None:
     transformation = private_aggregate(
         noise_of(OctaveTraining.fit(1)), batch_size=1, per_example=False
     )
