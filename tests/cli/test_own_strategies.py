@@ -42,7 +42,7 @@ def test_any_factorisation_is_the_strategy_of_a_stream(
     job = Job("count", events, tmp_path / "s.db", strategy=mine, output=out, **STREAM)
     with run(job) as outcome:
         assert outcome.spec.strategy == mine
-        assert outcome.spec.facts()["record"]["strategy"] == "own"
+        assert outcome.spec.public_facts()["record"]["strategy"] == "own"
         released = outcome.read().table()
         stds = released.filter(group="home")["noise_std"].to_numpy()
     promised = counton.plan(STEPS, counton.PureDP(1), strategies=[mine]).best.errors.std([1, 2, 3])

@@ -88,7 +88,7 @@ def test_no_byte_of_a_person_stays(
     (digest,) = secret.digests(ANN.encode(), np.array([len(ANN)]), PURPOSES["user"])
     with Stream.open(state, "count", key=key) as stream:
         before = [*reveal(stream.digest_sets("user"))]
-    packed = [dedup.pack(part.digests, part.facts) for part in before]
+    packed = [dedup.pack(part.digests, part.columns) for part in before]
     assert all(blob in bytes_of(state, on_server) for blob in packed)
 
     (done,) = erase_user(state, ANN, key=key, now=NOW)
@@ -347,7 +347,7 @@ def test_no_byte_stays_of_people_whom_a_job_forgot(tmp_path: Path) -> None:
     counted(state, rows(tmp_path / "one.csv", *many), "2024-03-02", **DAYS)
     with Stream.open(state, "count") as stream:
         (part,) = reveal(stream.digest_sets("user"))
-    packed = dedup.pack(part.digests, part.facts)
+    packed = dedup.pack(part.digests, part.columns)
     pieces = [packed[at : at + 32] for at in range(0, len(packed) - 32, 32)]
     there = bytes_of(str(state), postgres=False)
     assert sum(one in there for one in pieces) > 0.9 * len(pieces)

@@ -23,7 +23,8 @@ from counton import ContributionBound, read
 from counton.base.errors import InvalidInputError
 from counton.privacy.contribution_rules import BoundedUpstream
 from counton.run import Job, export, run
-from counton.run.counting.step_inputs import Measurement, SnapshotOfRun, Span
+from counton.run.counting.measurement import Measurement, Span
+from counton.run.counting.seen_rows import SnapshotOfRun
 from counton.run.input_notes import differing_rows_note
 from counton.run.spec.parsing import parse_run
 from counton.run.spec.plan_stream import plan_stream
@@ -436,7 +437,7 @@ def test_differing_windows_are_those_that_differ() -> None:
     now, before = chance.integers(0, 3, (2, 120))
     total = now + chance.integers(0, 2, 120)
     seen = before + chance.integers(0, 2, 120)
-    places = {"step": step, "cell": cell}
+    places = {"window": step, "cell": cell}
     sums = pl.DataFrame({**places, "rows": now, "total": total})
     kept = pl.DataFrame({**places, "seen_rows": before, "seen_total": seen})
     wanted = []

@@ -44,7 +44,7 @@ def build(state: Path) -> None:
         for night in (1, 2):
             addition = CommitInput(
                 INPUTS[night - 1 : night],
-                observed={night: INPUTS[night], night + 1: INPUTS[night] + 7},
+                totals_by_window={night: INPUTS[night], night + 1: INPUTS[night] + 7},
                 sources=[f"file {night}", f"name {night}"],
                 remembered=DigestChange(SECRET, [users(night, 3, 8 + night)]),
                 late_row_stats=LateRowStats(5 * night, night),
@@ -104,7 +104,7 @@ def test_altered_row_with_its_digest_is_noticed(
         place = table.address[-1] if table is not OBSERVED else "step"
         rows.append({**rows[-1], place: rows[-1][place] + 1000})
     else:
-        fact = (table.facts or table.address)[-1]
+        fact = (table.index_columns or table.address)[-1]
         rows[-1][fact] = rows[-1][fact] + 1000
     write_rows(tmp_path / "s.db", table, rows)
     assert_noticed(tmp_path / "s.db")
@@ -128,7 +128,7 @@ def test_rows_of_an_earlier_copy_are_noticed(tmp_path: Path, table: Authenticate
     with Stream.open(tmp_path / "s.db", "s", key=KEY) as stream:
         later = CommitInput(
             INPUTS[2:],
-            observed={1: INPUTS[0] + 9},
+            totals_by_window={1: INPUTS[0] + 9},
             sources=["file 3", "file 4", "file 5"],
             remembered=DigestChange(SECRET, [users(1, 77)]),
         )
@@ -307,7 +307,7 @@ def test_failed_commit_leaves_the_lists_of_the_writer(
 
         addition = CommitInput(sources=["file 3"], remembered=DigestChange(SECRET, [users(3, 1)]))
         with pytest.raises(OSError, match="no space"):
-            stream.take(Private(addition), also=fail)
+            stream.take(Private(addition), commit_hook=fail)
         assert not stream.has_source("file 3")
         stream.take(Private(addition))
         assert stream.has_source("file 3")

@@ -20,7 +20,7 @@ from counton.privacy.contribution_rules import UserLevel
 from counton.results.periods import period_of
 from counton.run import Job, run
 from counton.state import Store, verify
-from counton.state.ledger_rows import by_its_clock
+from counton.state.ledger_rows import unit_name_in_ledger
 from counton.windowing.windows import microseconds
 
 ZONES = ("UTC", "Asia/Kolkata", "America/New_York")
@@ -42,7 +42,7 @@ class Clock(NamedTuple):
     @property
     def unit(self) -> str:
         asked = {"timezone": self.zone, "time": "ab"[self.column], "contribution_period": self.per}
-        return by_its_clock(UserLevel(1, self.per).protected_unit("reader"), asked)
+        return unit_name_in_ledger(UserLevel(1, self.per).protected_unit("reader"), asked)
 
 
 @cache

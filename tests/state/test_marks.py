@@ -69,7 +69,7 @@ def test_parts_are_merged_in_the_order_of_digests() -> None:
     one = DigestSet("user", 3, np.array([2, 8], np.uint64), (np.array([20, 80]),))
     other = DigestSet("user", 3, np.array([5], np.uint64), (np.array([50]),))
     both = merge([one, other])
-    assert (both.digests.tolist(), both.facts[0].tolist()) == ([2, 5, 8], [20, 50, 80])
+    assert (both.digests.tolist(), both.columns[0].tolist()) == ([2, 5, 8], [20, 50, 80])
 
 
 def test_a_secret_is_unwrapped_by_its_own_key_alone() -> None:
@@ -98,7 +98,7 @@ def test_a_large_part_is_kept_in_several(state: str, monkeypatch: pytest.MonkeyP
         found = list(reveal(stream.digest_sets("user")))
         assert [p.period for p in found] == [7, 7, 7, 8, 8, 8]
         assert [len(p.digests) for p in found] == [4, 4, 2, 4, 4, 2]
-        assert np.concatenate([p.facts[0] for p in found[:3]]).tolist() == (digests * 3).tolist()
+        assert np.concatenate([p.columns[0] for p in found[:3]]).tolist() == (digests * 3).tolist()
         whole = merge(found[:3])
         replaced = DigestChange(secret, [whole], replaced=[("user", 7)])
         stream.take(Private(CommitInput(remembered=replaced)))

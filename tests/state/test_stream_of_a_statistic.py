@@ -42,7 +42,9 @@ def test_it_releases_what_a_running_statistic_does(
             one = changes(stream, batches)[step : step + 1]
             stream.take(
                 Private(
-                    CommitInput(one, observed={step + 1: np.arange(3)}, sources=[f"file {step}"])
+                    CommitInput(
+                        one, totals_by_window={step + 1: np.arange(3)}, sources=[f"file {step}"]
+                    )
                 )
             )
             assert stream.statistic == running.statistic

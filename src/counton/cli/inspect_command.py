@@ -247,10 +247,7 @@ def _print_job_stream(
     metadata: ReleaseMetadata,
     numbers: ReleaseData | None,
 ) -> None:
-    """Print a stream's last numbers, why they differ from the truth besides noise, its guarantee
-    and
-    its strategy.
-    """
+    """Print a stream's last numbers, their other errors, its guarantee and its strategy."""
     from counton.cli.privacy_words import privacy_line
     from counton.continual.strategy_text import mechanism_in_words
     from counton.results.terminal import screen_of

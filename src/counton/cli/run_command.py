@@ -307,7 +307,7 @@ def _tell_date_in_file(job: Job, report: dict[str, Any], *, is_silent: bool) -> 
         )
 
 
-def _report_closed(job: Job, last_step: int, *, is_silent: bool) -> dict[str, Any]:
+def _report_closed(job: Job, closed_at_step: int, *, is_silent: bool) -> dict[str, Any]:
     """Return the report of a job whose stream is closed, so that it releases nothing."""
     from counton.cli.print_forms import Console
     from counton.job.saved_job import stream_name
@@ -315,6 +315,6 @@ def _report_closed(job: Job, last_step: int, *, is_silent: bool) -> dict[str, An
     name = stream_name(job)
     if not is_silent:
         Console().write_line(
-            f"stream {name!r} is closed at window {last_step:,}: nothing to release"
+            f"stream {name!r} is closed at window {closed_at_step:,}: nothing to release"
         )
-    return {"state": _state_of(job), "stream": name, "ended": last_step}
+    return {"state": _state_of(job), "stream": name, "ended": closed_at_step}

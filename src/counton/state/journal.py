@@ -399,7 +399,7 @@ def _forget_other_shapes(
     """Delete the stored totals of windows in ``seen`` whose arrays have another shape."""
     for address in rows.addresses():
         first, other_shape = address
-        last, written = rows.facts(address)
+        last, written = rows.index_values(address)
         if other_shape == shape or not _has_step(seen.steps, first, last):
             continue
         before = WindowTotals.of_row(rows.read(connection, address))
@@ -417,27 +417,35 @@ def _has_step(steps: NDArray[np.int64], first: int, last: int) -> bool:
 
 
 def read_observed(
-    connection: Connection, rows: AuthenticatedRows, released: int, also: NDArray[np.int64] | None
+    connection: Connection,
+    rows: AuthenticatedRows,
+    released: int,
+    further_windows: NDArray[np.int64] | None,
 ) -> Iterator[WindowTotals]:
     """Yield the windows' stored totals in parts: those with rows after step ``released``, and of
-    ``also``, ascending; None: all.
+    ``further_windows``, ascending; None: all.
 
     Windows with nothing left to count are skipped, so reading does not slow down with age.
     """
     for address in rows.addresses():
-        if also is None or is_read(address, rows.facts(address), released, also):
+        if further_windows is None or is_read(
+            address, rows.index_values(address), released, further_windows
+        ):
             yield WindowTotals.of_row(rows.read(connection, address))
 
 
 def is_read(
-    address: Address, facts: tuple[Any, ...], released: int, also: NDArray[np.int64]
+    address: Address,
+    index_values: tuple[Any, ...],
+    released: int,
+    further_windows: NDArray[np.int64],
 ) -> bool:
     """Return True if a row of totals is read: it has windows that wait for their release, or rows
-    that were read after the last release, or windows of ``also``.
+    that were read after the last release, or windows of ``further_windows``.
     """
     first, _ = address
-    last, written = facts
-    return bool(last > released or written >= released or _has_step(also, first, last))
+    last, written = index_values
+    return bool(last > released or written >= released or _has_step(further_windows, first, last))
 
 
 #: Bytes of the keyed digest of a file. Another file has the same with probability 2^-128.

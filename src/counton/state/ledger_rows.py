@@ -195,7 +195,7 @@ def set_budget(connection: Connection, proposed: Ledger | None, *, allow_raise: 
     Raises:
         InvalidInputError: the new budget allows more, and ``allow_raise`` is False.
     """
-    before = _budget_terms(terms(connection))
+    before = _budget_terms(budget_terms(connection))
     after = None if proposed is None else _budget_terms(proposed.terms())
     if before == after:
         return
@@ -227,7 +227,7 @@ def entries(connection: Connection) -> tuple[LedgerEntry, ...]:
         return tuple(map(spend_of, connection.rows("SELECT * FROM counton_ledger ORDER BY id")))
 
 
-def terms(connection: Connection) -> dict[str, Any] | None:
+def budget_terms(connection: Connection) -> dict[str, Any] | None:
     """Return the budget and its terms as JSON values; None without a budget."""
     saved = connection.value("SELECT budget_limit FROM counton_database")
     with reading("the ledger's budget"):
@@ -236,7 +236,7 @@ def terms(connection: Connection) -> dict[str, Any] | None:
 
 def ledger(connection: Connection) -> Ledger | None:
     """Return the ledger; None if there is no budget."""
-    bound = terms(connection)
+    bound = budget_terms(connection)
     if bound is None:
         return None
     with reading("the ledger"):
@@ -300,7 +300,7 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool) ->
         BudgetExceededError: more than the new budget is spent already.
         InvalidInputError: earlier spending cannot be counted against this kind of budget.
     """
-    before = terms(connection)
+    before = budget_terms(connection)
     if keep_unit and proposed.unit is None and before is not None:
         proposed.unit = before.get("unit")
     existing = entries(connection)
@@ -413,7 +413,7 @@ def unit_word(
     return word + suffix
 
 
-def by_its_clock(unit: str, options: Mapping[str, Any], window: object = None) -> str:
+def unit_name_in_ledger(unit: str, options: Mapping[str, Any], window: object = None) -> str:
     """Return the name under which a ledger, the record of spent privacy loss, counts a stream's
     protected unit.
 
@@ -431,7 +431,7 @@ def by_its_clock(unit: str, options: Mapping[str, Any], window: object = None) -
         window: number of steps in a window of its statistic; None if it has no windows.
 
     >>> asked = {"time": "seen", "timezone": "Asia/Kolkata", "contribution_period": "1d"}
-    >>> by_its_clock("reader's day", asked), by_its_clock("reader", asked)
+    >>> unit_name_in_ledger("reader's day", asked), unit_name_in_ledger("reader", asked)
     ("reader's day (Asia/Kolkata, seen)", 'reader')
     """
     zone = str(options.get("timezone") or "UTC")
@@ -450,7 +450,7 @@ def by_its_clock(unit: str, options: Mapping[str, Any], window: object = None) -
 
 def protects_users(options: Mapping[str, Any]) -> bool:
     """Return True if a stream with these options protects users, whatever a row describes: a column
-    names them, or the table was made of at most so many events of each (``moves``).
+    names them, or the table was made of at most so many events of each (a distance, ``moves``).
     """
     return options.get("user") is not None or options.get("upstream_max_contributions") is not None
 
@@ -476,7 +476,7 @@ def defining_options_in(details: Mapping[str, Any]) -> Mapping[str, Any]:
     return options if isinstance(options, Mapping) else {}
 
 
-def known_in(connection: Connection) -> list[SpentUnit]:
+def spent_units_in(connection: Connection) -> list[SpentUnit]:
     """Return the budget's protected unit, then those of the ledger's entries in order."""
     kinds: dict[str, str | None] = {}
     with reading("what the streams protect"):

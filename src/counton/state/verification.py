@@ -42,11 +42,10 @@ from counton.continual.checkpoint import (
 from counton.continual.design import Design
 from counton.continual.node_distribution import distribution_for
 from counton.noise import Key
-from counton.state import journal, stream_rows
+from counton.state import journal, ledger_rows, stream_rows
 from counton.state import keys as keyfile
-from counton.state import ledger_rows as books
 from counton.state.database import Database, reading
-from counton.state.ledger_rows import by_its_clock, defining_options_in
+from counton.state.ledger_rows import defining_options_in, unit_name_in_ledger
 from counton.state.public_rows import PublicRow, StreamRow, check_row
 from counton.state.rollback_guard import GuardPosition, RollbackGuard, latest_guard, position_of
 from counton.state.sql import Connection
@@ -127,8 +126,8 @@ def verify(
         with database.transaction(write=False) as connection:
             every = connection.rows("SELECT * FROM counton_streams ORDER BY name")
             rows = [row for row in every if stream in (None, row.name)]
-            spent = {spend.name: spend for spend in books.entries(connection)}
-            books.ledger(connection)  # refuses a limit that cannot be read
+            spent = {spend.name: spend for spend in ledger_rows.entries(connection)}
+            ledger_rows.ledger(connection)  # refuses a limit that cannot be read
             keys = {row.name: _fitting(database, row, key) for row in rows}
             refused = {
                 row.name: _guard_problem(connection, database, row, guard, keys[row.name])
@@ -426,7 +425,7 @@ class _Recomputation:
         with suppress(ValueError):  # altered details are reported elsewhere
             options = defining_options_in(json.loads(self._row.details))
         window = (design.statistic or {}).get("window")
-        unit = by_its_clock(design.contribution.unit, options, window)
+        unit = unit_name_in_ledger(design.contribution.unit, options, window)
         relation = design.contribution.relation
         if spent is not None and (spent.unit, spent.relation) != (unit, relation):
             self._problems.append(
