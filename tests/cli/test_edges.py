@@ -117,7 +117,7 @@ def test_a_job_alone_shows_where_it_fails(place: Any, monkeypatch: pytest.Monkey
     ROWS.write_csv(place.folder / "e.csv")
     file = place.folder / "jobs.toml"
     file.write_text(JOB)
-    monkeypatch.setattr(statistic_run, "carry_out", fail)
+    monkeypatch.setattr(statistic_run, "run_and_report", fail)
     done = place.plain("run", str(file))
     assert (done.code, "run this job with --only" in done.err) == (1, True)
     with pytest.raises(ZeroDivisionError, match="here"):

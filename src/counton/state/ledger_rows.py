@@ -13,7 +13,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -375,42 +375,75 @@ def unit_word(
     spent_units = list(spent_units)
     # Unless its name is stated, a release of rows is none of what a budget names.
     inherited = (kind, None, OPEN) if kind == "user" else (kind, None)
-    alike = [spent for spent in spent_units if kind is None or spent.kind in inherited]
-    whole = default if stated_unit is None else stated_unit
-    suffix = whole[len(base_unit(whole)) :]
-    words = list(dict.fromkeys(base_unit(spent.unit) for spent in alike))
-    if stated_unit is None and len(words) > 1:
-        named = [word for word in words if word != ANY_UNIT]
-        raise InvalidInputError(
-            f"the state has separate totals for {' and '.join(map(repr, words))}, and another unit "
-            "would get a total of its own; name the protected unit: "
-            f"{param('privacy_unit', named[0])}"
-        )
+    of_this_kind = [spent for spent in spent_units if kind is None or spent.kind in inherited]
     if stated_unit is None:
-        word = words[0] if words else base_unit(default)
+        names = list(dict.fromkeys(base_unit(spent.unit) for spent in of_this_kind))
+        _refuse_ambiguous_name(names)
+        name = names[0] if names else base_unit(default)
     else:
-        word = canonical_unit(
-            base_unit(stated_unit), [base_unit(spent.unit) for spent in spent_units]
-        )
-    if ANY_UNIT in words and word not in words:
-        first = next(spent.name for spent in alike if spent.unit == ANY_UNIT)
-        raise InvalidInputError(
-            f"unit is {word + suffix!r}, but the unit of {first!r} in this state has no name, so "
-            "the same people could be counted in two totals, each up to the budget: call the unit "
-            f"{ANY_UNIT!r} here too, or use another state"
-        )
+        names_of_all = [base_unit(spent.unit) for spent in spent_units]
+        name = canonical_unit(base_unit(stated_unit), names_of_all)
+    with_period = default if stated_unit is None else stated_unit
+    period = with_period[len(base_unit(with_period)) :]
+    _refuse_second_total(name, period, of_this_kind)
+    _refuse_other_kind(name, kind, spent_units)
+    return name + period
+
+
+def _refuse_ambiguous_name(names: Sequence[str]) -> None:
+    """Refuse to choose one of several names of units.
+
+    Raises:
+        InvalidInputError: there are several.
+    """
+    if len(names) < 2:
+        return
+    examples = [name for name in names if name != ANY_UNIT]
+    raise InvalidInputError(
+        f"the state has separate totals for {' and '.join(map(repr, names))}, and another unit "
+        "would get a total of its own; name the protected unit: "
+        f"{param('privacy_unit', examples[0])}"
+    )
+
+
+def _refuse_second_total(name: str, period: str, of_this_kind: Sequence[SpentUnit]) -> None:
+    """Refuse a name for units that have a total without a name.
+
+    Args:
+        name: the name, without the period.
+        period: what follows the name, such as "'s day".
+        of_this_kind: units of this kind in the ledger.
+
+    Raises:
+        InvalidInputError: an earlier release gave the unit no name.
+    """
+    names = {base_unit(spent.unit) for spent in of_this_kind}
+    if ANY_UNIT not in names or name in names:
+        return
+    unnamed = next(spent.name for spent in of_this_kind if spent.unit == ANY_UNIT)
+    raise InvalidInputError(
+        f"unit is {name + period!r}, but the unit of {unnamed!r} in this state has no name, so "
+        "the same people could be counted in two totals, each up to the budget: call the unit "
+        f"{ANY_UNIT!r} here too, or use another state"
+    )
+
+
+def _refuse_other_kind(name: str, kind: str | None, spent_units: Sequence[SpentUnit]) -> None:
+    """Refuse a name that means another kind of unit in the ledger.
+
+    Raises:
+        InvalidInputError: it does.
+    """
+    if kind is None:
+        return
     for spent in spent_units:
-        if (
-            kind is not None
-            and spent.kind not in (kind, None, OPEN)
-            and base_unit(spent.unit) == word
-        ):
+        is_of_kind = spent.kind in (kind, None, OPEN)
+        if not is_of_kind and base_unit(spent.unit) == name:
             raise InvalidInputError(
-                f"{word!r} means one {spent.kind} in the release {spent.name!r} of this state, but "
+                f"{name!r} means one {spent.kind} in the release {spent.name!r} of this state, but "
                 f"one {kind} here, so the ledger would add up different units; give one {kind} "
                 f"another name: {param('privacy_unit', kind)}"
             )
-    return word + suffix
 
 
 def unit_name_in_ledger(unit: str, options: Mapping[str, Any], window: object = None) -> str:
@@ -449,8 +482,10 @@ def unit_name_in_ledger(unit: str, options: Mapping[str, Any], window: object = 
 
 
 def protects_users(options: Mapping[str, Any]) -> bool:
-    """Return True if a stream with these options protects users, whatever a row describes: a column
-    names them, or the table was made of at most so many events of each (a distance, ``moves``).
+    """Return True if a stream with these options protects users, whatever a row describes.
+
+    A column names them (``user``), or the table was made of at most so many events of each
+    (``upstream_max_contributions``).
     """
     return options.get("user") is not None or options.get("upstream_max_contributions") is not None
 

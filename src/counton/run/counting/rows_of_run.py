@@ -1,4 +1,18 @@
-"""Which rows of a run count: new ones, chosen ones, or those of a snapshot."""
+"""Which rows of a run count: new ones, chosen ones, or those of a snapshot.
+
+=========================  ============  =========================================================
+input                      users or ids  rows that count
+=========================  ============  =========================================================
+`Snapshot`                 no            those of its windows: they replace the earlier ones
+`Snapshot`                 yes           rows that were not counted, within the bound
+`Snapshot`, single table   yes           rows within the bound: they replace the earlier ones
+`NewRows`                  no            those of files that were not counted
+`NewRows`                  yes           those of new files, within the bound
+`RowsWithIds`              yes           those with ids that were not counted, within the bound
+=========================  ============  =========================================================
+
+The first and third are a `SnapshotOfRun`, the others are `NewRowsOfRun`.
+"""
 
 from __future__ import annotations
 
