@@ -55,7 +55,9 @@ def test_delta_from_every_value_of_every_node(inner: StreamStrategy, row: int) -
     distribution = DiscreteLaplace(Fraction(3, 2))
     delta = Fraction(1, 20)
     windows = WindowVersions(6, inner)
-    unit = ContributionBound.of_pattern(BoundedChange(row, row**2, once=True), "whose value counts")
+    unit = ContributionBound.of_pattern(
+        BoundedChange(row, row**2, single_step=True), "whose value counts"
+    )
     told: dict[str, Any] = {"compared": ComparedCells(2, row)}
     found = Discovery.with_least_thresholds(windows, distribution, 6, unit, delta, **told)
     chances = [chance_of_being_shown(found, windows, distribution, 6, night) for night in (1, 2, 6)]

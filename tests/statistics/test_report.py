@@ -135,7 +135,7 @@ class Forgetful(Report):
         first = next(iter(self.measured_ones))
         l1, l2 = norms_of(self.statistics[first])
         weight = self.weight(first)
-        moved = BoundedChange(weight * l1, weight**2 * l2, once=True)
+        moved = BoundedChange(weight * l1, weight**2 * l2, single_step=True)
         return ContributionBound.of_pattern(moved, "which counts in all", unit=self.unit)
 
 

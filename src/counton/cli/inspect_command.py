@@ -247,7 +247,7 @@ def _print_job_stream(
     metadata: ReleaseMetadata,
     numbers: ReleaseData | None,
 ) -> None:
-    """Print a stream's last numbers, their other errors, its guarantee and its strategy."""
+    """Print a stream's last numbers, guarantee and strategy, and the errors other than noise."""
     from counton.cli.privacy_words import privacy_line
     from counton.continual.strategy_text import mechanism_in_words
     from counton.results.terminal import screen_of

@@ -322,7 +322,9 @@ class Release:
         _refuse_unknown("change", options, Comparison)
         change = self._two(
             lambda above, below: shifted_ratio(above, below, 100.0, -100.0),
-            *("against", groups, other),
+            operator="against",
+            groups=groups,
+            other=other,
             **options,
         )
         return replace(change, what=f"{change.what}, in per cent")

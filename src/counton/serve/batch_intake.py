@@ -102,8 +102,14 @@ def checked_batch(
         "counted_nowhere": {name: rows for name, rows in ignored.items() if rows},
     }
     return Batch(
-        *(served.stream, id, digest, now, answer, read.height),
-        *(pack_rows(frame), Private(shares)),
+        stream=served.stream,
+        id=id,
+        digest=digest,
+        arrived=now,
+        answer=answer,
+        rows=read.height,
+        body=pack_rows(frame),
+        parts=Private(shares),
         over=served.windows.ended_by(due - _LONG),
     )
 

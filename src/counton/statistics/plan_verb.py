@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from counton.base.exact import Number
     from counton.base.series import PlannedSeries
     from counton.planning.least_privacy import Loss, TargetWidth
-    from counton.planning.planner import StreamPlan
+    from counton.planning.plans import StreamPlan
     from counton.privacy import ContributionBound, Guarantee
     from counton.statistics.statistic import Statistic
     from counton.strategies import Metric, StreamStrategy
