@@ -242,12 +242,11 @@ def _erase_periods(
     return Private(sum(len(kept.digests) for kept in sets))
 
 
-def check_retain(length: str, spec: StreamSpec) -> None:
-    """Refuse a malformed or too long ``retain``, and a stream that protects no single periods.
+def check_retain(length: str) -> None:
+    """Refuse a malformed or too long ``retain``.
 
     Args:
         length: value of the option.
-        spec: the specification of the job's stream.
 
     Raises:
         InvalidInputError: it is such a one.
@@ -256,13 +255,6 @@ def check_retain(length: str, spec: StreamSpec) -> None:
         raise InvalidInputError(
             f"{param('retain', length)} is too long, because users are erased after "
             f"{LATE_DAYS} days anyway; give less, or leave it out"
-        )
-    if spec.terms.privacy_unit.rule.contribution_period is None:
-        raise InvalidInputError(
-            f"{param('retain', length)} is for streams that erase users period by period, "
-            f"and this stream has no such periods: give {param('user')}, "
-            f"{param('max_contributions')} and {param('contribution_period', '1d')}, or leave "
-            f"{param('retain')} out"
         )
 
 
