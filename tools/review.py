@@ -224,7 +224,7 @@ PROMISES = (
     ),
     Promise(
         "nothing is shown before it is journaled",
-        "state/stream.py: Stream._advance",
+        "state/stream.py: Stream._draw_and_commit",
         "state/stream.py: Stream._commit",
     ),
     Promise(
