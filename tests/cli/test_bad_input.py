@@ -255,7 +255,7 @@ SUMS: list[tuple[dict[str, str | None], str]] = [
 
 def sum_options(place: Workplace, **changed: str | None) -> list[str]:
     options = {"value": "value", "lower": "0", "upper": "10", "resolution": "0.5"} | changed
-    return place.new(**options)  # type: ignore[no-any-return]
+    return place.new(**options)
 
 
 @pytest.mark.parametrize(("changed", "words"), SUMS, ids=lambda value: str(value)[:40])

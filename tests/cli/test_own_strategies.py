@@ -85,7 +85,7 @@ def test_own_strategy_is_stated_by_option_or_job_file(
     place(
         "release",
         "count",
-        events,
+        str(events),
         *words,
         f"--strategy={tmp_path / 'mine.json'}",
         f"--state={tmp_path}/b.db",

@@ -55,6 +55,8 @@ def test_counts_of_single_units_are_checked_not_cut() -> None:
     assert contribution.to_grid([0, 3, -3]).tolist() == [0, 3, -3]
     with pytest.raises(InvalidInputError, match="value 4 at position 1: one unit may add at most"):
         contribution.to_grid([3, 4])
+    with pytest.raises(InvalidInputError, match="value -4 at position 0: one unit may add at most"):
+        contribution.to_grid([-4, 3])
     with pytest.raises(InvalidInputError, match="counts are integers"):
         contribution.to_grid([1.0])
 

@@ -20,6 +20,7 @@ from counton import ZCDP, Contingency, Hierarchy, PureDP, Ranges
 from counton.base.distributions import BoundedChange
 from counton.base.errors import BudgetExceededError, InvalidInputError
 from counton.job.stream_name import usual_name
+from counton.privacy import Guarantee
 from counton.run import Job, RunResult, export, methods, publish, run
 from counton.run.close_stream import close_stream
 from counton.run.plan_job import planned_job
@@ -360,7 +361,7 @@ ONE_PATH = Tree.from_leaves({"a": ["x"], "b": ["y"]}, ["a", "b"])
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5"), ZCDP(20)], ids=str)
 def test_event_changes_single_table_by_at_most_claimed_amount(
-    guarantee: Any, neighbours: Any
+    guarantee: Guarantee, neighbours: Any
 ) -> None:
     made: list[Any] = [
         Ranges(cells, line=line, workload=workload, neighbours=neighbours)
@@ -463,7 +464,7 @@ OF: list[Any] = [
 ]
 
 
-def answer(statistic: Any, guarantee: Any) -> str:
+def answer(statistic: Any, guarantee: Guarantee) -> str:
     """Of a table of nothing: its noise alone."""
     values = released(statistic, [], guarantee, chosen_key(), "known").release.value
     return hashlib.sha256(np.ascontiguousarray(values, "<i8").tobytes()).hexdigest()[:16]
@@ -471,5 +472,5 @@ def answer(statistic: Any, guarantee: Any) -> str:
 
 @pytest.mark.parametrize("place", range(len(OF)))
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5")], ids=str)
-def test_single_tables_equal_known_answers(place: int, guarantee: Any) -> None:
+def test_single_tables_equal_known_answers(place: int, guarantee: Guarantee) -> None:
     assert answer(OF[place], guarantee) == KNOWN[f"{place} {guarantee.kind}"]

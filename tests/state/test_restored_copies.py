@@ -21,26 +21,27 @@ from counton.base.errors import BudgetExceededError, StateError
 from counton.noise.guard_file import GuardFile, parse_entries
 from counton.run import Job, run
 from counton.state import Store, key_path, state_summary, verify
+from counton.state.keys import KeySource
 from counton.state.rollback_guard import RollbackGuard, accept_old_copy
 from counton.strategies import Binary, Expiring
 
 Make = Callable[[Path, str, Any], object]
 
 
-def _stream(state: Path, name: str, key: Any = None) -> object:
+def _stream(state: Path, name: str, key: KeySource = None) -> object:
     one = ContributionBound.add_remove(unit="event")
     with Stream.create(state, name, Binary(8), PureDP(1), key=key, contribution=one) as stream:
         return stream.release_many([3, 1]).values.tolist()
 
 
-def _expiring(state: Path, name: str, key: Any = None) -> object:
+def _expiring(state: Path, name: str, key: KeySource = None) -> object:
     strategy = Expiring(1, 0)
     guarantee = ExpiringDP(1).bound_to(strategy)
     with Stream.create(state, name, strategy, guarantee, key=key) as stream:
         return stream.release(3).value
 
 
-def _statistic(state: Path, name: str, key: Any = None) -> object:
+def _statistic(state: Path, name: str, key: KeySource = None) -> object:
     terms = Binary(7), PureDP(1)
     with Stream.create(
         state, name, *terms, statistic=Average(0, 9, resolution=1), key=key
@@ -48,25 +49,25 @@ def _statistic(state: Path, name: str, key: Any = None) -> object:
         return release_events(stream, [3])[0].step
 
 
-def _top(state: Path, name: str, key: Any = None) -> object:
+def _top(state: Path, name: str, key: KeySource = None) -> object:
     statistic = TopK(["a", "b"], k=1)
     with Stream.create(state, name, Binary(7), PureDP(1), statistic=statistic, key=key) as stream:
         return release_events(stream, ["a"])[0].step
 
 
-def _line(state: Path, name: str, key: Any = None) -> object:
+def _line(state: Path, name: str, key: KeySource = None) -> object:
     return kept_line([5, 0, 7], state, name, key)
 
 
-def _tree(state: Path, name: str, key: Any = None) -> object:
+def _tree(state: Path, name: str, key: KeySource = None) -> object:
     return kept_tree(state, name, key)
 
 
-def _contingency(state: Path, name: str, key: Any = None) -> object:
+def _contingency(state: Path, name: str, key: KeySource = None) -> object:
     return kept_margins(state, name, key)
 
 
-def _job(state: Path, name: str, key: Any = None, **more: Any) -> object:
+def _job(state: Path, name: str, key: KeySource = None, **more: Any) -> object:
     events = state.with_name("visits.csv")
     events.write_text("time,page\n2024-03-01T09:00,a\n2024-03-02T10:00,b\n")
     asked: dict[str, Any] = {"group_by": "page", "groups": "a,b", "epsilon": 1, **more}
@@ -78,7 +79,7 @@ def _job(state: Path, name: str, key: Any = None, **more: Any) -> object:
         return outcome.read().table().rows()
 
 
-def _discovered(state: Path, name: str, key: Any = None) -> object:
+def _discovered(state: Path, name: str, key: KeySource = None) -> object:
     return _job(state, name, key, groups=None, unlisted_groups="discover", delta="1e-6")
 
 
@@ -88,7 +89,7 @@ MAKERS = [*(_stream, _expiring, _statistic, _top, _line, _tree, _contingency, _j
 JOBS = (_line, _tree, _contingency, _job, _discovered)
 
 
-def begun(state: Path, key: Any = None) -> bytes:
+def begun(state: Path, key: KeySource = None) -> bytes:
     """A state with one stream, as it is to be put back later."""
     _stream(state, "first", key)
     return state.read_bytes()

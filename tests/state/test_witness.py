@@ -21,16 +21,17 @@ from counton.base.errors import NoiseKeyError, StateError, StateUnavailableError
 from counton.noise import Key, guard_file
 from counton.noise.guard_file import parse_entries
 from counton.state import Store, verify
+from counton.state.keys import KeySource
 from counton.state.rollback_guard import accept_old_copy, latest_guard, position_of
 from counton.strategies import Binary
 
 
-def create(state: Any, key: Any = None, name: str = "a") -> None:
+def create(state: Path | str, key: KeySource = None, name: str = "a") -> None:
     with Stream.create(state, name, Binary(64), PureDP(1), key=key) as stream:
         stream.release_many([1, 2])
 
 
-def go_on(state: Any, key: Any, value: int = 3, name: str = "a") -> None:
+def go_on(state: Path | str, key: KeySource, value: int = 3, name: str = "a") -> None:
     with Stream.open(state, name, key=key) as stream:
         stream.release(value)
 
