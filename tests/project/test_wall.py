@@ -123,7 +123,7 @@ def listed(heading: str) -> list[tuple[str, str]]:
     return sorted(one for several in named for one in several)
 
 
-OPENS = "come out in these functions:\n\n"
+OPENS = "These functions open one:\n\n"
 TOLD = "the operator sees exact numbers of rows:\n\n"
 
 

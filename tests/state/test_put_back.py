@@ -30,8 +30,8 @@ from counton.strategies import Binary
 
 #: What docs/guarantees/details.md says that nobody notices: each is tried here, or where it says.
 NOT_NOTICED = (
-    "the rollback guard is put back together with the state",
-    "a state from before its first release, under a `Key` that a program passes itself",
+    "The rollback guard is restored together with the state",
+    "A program passes its own `Key` to a state from before its first release",
 )
 
 
