@@ -44,7 +44,7 @@ def test_to_grid_refuses_infinite_values_with_position(bad: float) -> None:
 
 
 @pytest.mark.parametrize("bad", [["a"], [None], [True], [np.ones(1), [True]], [1j], [[1], [2, 3]]])
-def test_what_is_not_a_number_is_refused(bad: Any) -> None:
+def test_conversion_to_grid_refuses_other_types(bad: Any) -> None:
     for convert in (PRICES.to_grid, PRICES.grid_total, ContributionBound.add_remove().grid_total):
         with pytest.raises(InvalidInputError):
             convert(bad)

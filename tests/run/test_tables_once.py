@@ -89,7 +89,7 @@ def test_single_table_is_released_once_without_time_columns(job: Job) -> None:
     assert all(one.right for one in verify(str(job.state), key=job.key))
 
 
-def test_other_rows_change_nothing_and_the_operator_is_told(job: Job, tmp_path: Path) -> None:
+def test_later_rows_of_single_table_are_reported_without_effect(job: Job, tmp_path: Path) -> None:
     first = numbers(job)
     others: list[tuple[list[str], int, int]] = [
         ([*ROWS, "N,a,u1,2,i9"], 0, 1), (ROWS[1:], 1, 0), ([ROWS[2], *ROWS[1:]], 1, 1),
@@ -148,7 +148,7 @@ def test_counts_are_rows_so_many_times(tmp_path: Path) -> None:
             run(table("hierarchy", tmp_path, count_column="number", **more))
 
 
-def test_a_user_counts_as_often_as_is_promised(job: Job, tmp_path: Path) -> None:
+def test_user_counts_in_single_table_up_to_bound(job: Job, tmp_path: Path) -> None:
     people = job.derive(user="who", max_contributions=1)
     with run(people) as outcome:
         assert counts_of(outcome).beyond_most == 2
@@ -165,7 +165,7 @@ def test_a_user_counts_as_often_as_is_promised(job: Job, tmp_path: Path) -> None
     assert (many.l1, many.l2_squared) == (3 * one.l1, 9 * one.l2_squared)
 
 
-def test_a_public_list_has_not_what_tells_of_rows(tmp_path: Path) -> None:
+def test_single_table_refuses_groups_copied_from_events(tmp_path: Path) -> None:
     """Distinct rows of the events stood for a public tree."""
     distinct = [row for number, row in enumerate(ROWS) if number in (0, 2, 3)]
     copied = written(tmp_path, distinct, "copied.csv")

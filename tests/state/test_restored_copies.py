@@ -107,7 +107,7 @@ def put_back(state: Path, old: bytes) -> None:
 
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("kept", ["beside", "file", "raw"])
-def test_what_was_forgotten_is_not_released_again(file: Path, make: Make, kept: str) -> None:
+def test_restored_copy_releases_no_forgotten_step(file: Path, make: Make, kept: str) -> None:
     if kept == "raw" and make in JOBS:
         pytest.skip("a request says where its key is kept")
     key: Any = {"beside": None, "file": file.with_name("my.key"), "raw": Key.generate()}[kept]
@@ -137,7 +137,7 @@ def test_budget_holds_for_restored_copy_with_several_keys(file: Path, make: Make
     assert not file.with_name("third.key").exists()
 
 
-def test_a_forgotten_stream_of_another_key(file: Path) -> None:
+def test_stream_of_other_key_missing_in_copy_is_refused(file: Path) -> None:
     _job(file, "first")
     old = file.read_bytes()
     _job(file, "second", file.with_name("second.key"))
@@ -151,7 +151,7 @@ def test_a_forgotten_stream_of_another_key(file: Path) -> None:
         assert store.streams == ("first", "second")
 
 
-def test_the_limit_holds_whatever_is_put_back(file: Path) -> None:
+def test_budget_holds_for_restored_copies(file: Path) -> None:
     """What the copy has forgotten stays spent."""
 
     def spend(name: str, epsilon: str) -> None:
@@ -233,7 +233,7 @@ def test_each_release_has_a_key_of_its_own(file: Path) -> None:
     assert all(one.right for one in verify(file))
 
 
-def test_verify_knows_a_stream_that_was_begun_anew(file: Path) -> None:
+def test_verify_reports_stream_created_again(file: Path) -> None:
     """While the witness was away."""
     old = begun(file)
     witness = witness_file(file)
@@ -318,7 +318,7 @@ def test_an_equal_step_with_another_digest_is_refused(tmp_path: Path) -> None:
     assert parse_entries(witness.path.read_bytes())[0]["digest"] == "one"
 
 
-def test_a_limit_is_exceeded_by_nobody_else(file: Path) -> None:
+def test_budget_alone_refuses_streams_not_forgotten(file: Path) -> None:
     """The gate is no second ledger: what is not forgotten is refused by the limit alone."""
     with Store(file, create=True) as store:
         store.set_budget(ZCDP(1))
@@ -365,7 +365,7 @@ def test_unrecorded_release_is_recorded_when_it_is_shown(
         Stream.open(file, "first")
 
 
-def test_a_copy_whose_last_release_nobody_noted_is_not_shown(
+def test_copy_with_unrecorded_last_release_is_not_shown(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was released with other data in the copy that went on."""

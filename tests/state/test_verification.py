@@ -271,7 +271,7 @@ def test_names_that_are_amended_replace_those_before(tmp_path: Path) -> None:
     assert all(one.right for one in verify(state))
 
 
-def test_details_that_are_amended_are_sealed_anew(tmp_path: Path) -> None:
+def test_amended_details_are_authenticated_again(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     sealed(state)
     with Stream.open(state, "s") as stream:
