@@ -128,7 +128,7 @@ def test_single_failing_job_raises_its_error(
         place.plain("run", str(file), "--only", "visits")
 
 
-def test_a_remedy_is_said_once(place: Workplace) -> None:
+def test_refusal_states_its_advice_once(place: Workplace) -> None:
     file = place.folder / "jobs.toml"
     file.write_text(JOB.replace('"e.csv"', '"e\\u0000.csv"'))
     said = place.plain("run", str(file)).err

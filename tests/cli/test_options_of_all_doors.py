@@ -57,7 +57,7 @@ def is_planned(job: Job) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "own", "said"), every(1), ids=str)
-def test_every_door_takes_what_the_command_takes(
+def test_job_files_and_plans_accept_options_of_commands(
     name: str, own: bool, said: dict[str, Any], place: Workplace
 ) -> None:
     command = whole_command(name, said, place.folder)
@@ -94,7 +94,7 @@ def test_options_of_run_command_are_those_for_all_jobs() -> None:
     assert names == {*nightly, "file", "only", "dry_run", "schema", "as_json"}
 
 
-def test_a_nightly_run_releases_quiet_windows(place: Workplace) -> None:
+def test_run_of_job_file_allows_empty_windows(place: Workplace) -> None:
     rows = ["00:10,a", "00:20,b"]
     file = place.folder / "nightly.toml"
     begun = [place.write("e.csv", rows), *place.new(windows="20"), "--until", "2013-01-01T01:00"]

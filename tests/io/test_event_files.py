@@ -309,7 +309,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
         EventFile(str(tmp_path / "none.csv"))
 
 
-def test_domain_from_a_table_a_text_file_and_a_list(tmp_path: Path) -> None:
+def test_groups_are_read_from_table_text_file_or_list(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("carrier,name\nNA,North\n01,One\n")
     (tmp_path / "one.csv").write_text("x\nNA\n01\n")
     (tmp_path / "d.txt").write_text("NA\n\n01\n")
@@ -351,7 +351,7 @@ def test_names_longer_than_terms_may_be_are_refused(monkeypatch: pytest.MonkeyPa
         ("", "has no group"),
     ],
 )
-def test_domains_that_are_no_list_of_groups_are_refused(source: str, words: str) -> None:
+def test_invalid_groups_are_refused(source: str, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         read_domain(source, "carrier")
 

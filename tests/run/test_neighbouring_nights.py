@@ -311,7 +311,7 @@ def test_neighbouring_runs_stay_within_stated_sensitivity(
 
 
 @pytest.mark.parametrize("most", [1, long(5)])
-def test_what_an_input_that_releases_nothing_says_is_not_kept(most: int) -> None:
+def test_input_without_release_changes_no_later_release(most: int) -> None:
     """Of nights that come again, too early, or that are killed: any rows release the same. So do
     rows in another order. So many jobs of each unit.
     """

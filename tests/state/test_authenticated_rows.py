@@ -271,7 +271,7 @@ def test_many_files_are_each_known_again(tmp_path: Path) -> None:
     assert len(rows_of(tmp_path / "s.db", SOURCES)) <= 64
 
 
-def test_reader_sees_what_another_process_has_written_meanwhile(state: str) -> None:
+def test_reader_sees_rows_written_by_another_process(state: str) -> None:
     """The list that it has read before is not taken for the present one."""
     with Stream.create(state, "s", KAry(9, 3), PureDP(1), key=KEY) as stream, Store(state) as store:
         reader = store.reader("s", KEY)
@@ -330,7 +330,7 @@ def test_writer_refuses_commit_after_unconfirmed_transaction(
 
 
 @pytest.mark.parametrize("blind", ["no root", "no digest of contents"])
-def test_wrong_seals_do_not_notice_what_the_tests_above_alter(
+def test_wrong_authentication_misses_altered_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blind: str
 ) -> None:
     """A seal without the list, and a list without contents."""
@@ -350,7 +350,7 @@ def test_wrong_seals_do_not_notice_what_the_tests_above_alter(
         assert [part.digests.tolist() for part in found()] == [[1], [1]]
 
 
-def test_another_key_is_not_told_apart_by_digests(tmp_path: Path) -> None:
+def test_observed_sums_are_read_without_key(tmp_path: Path) -> None:
     """Digests in the state need no key, the seal does."""
     build(tmp_path / "s.db")
     with Store(tmp_path / "s.db") as store:

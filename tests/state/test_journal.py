@@ -126,7 +126,7 @@ def test_rows_that_do_not_go_together_are_refused(change: str, tmp_path: Path) -
         assert stream.releases(1, 4).values.tolist() == shown[:3]
 
 
-def test_what_was_observed_comes_back_whatever_was_written_between(
+def test_observed_sums_are_restored_after_later_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("counton.state.journal._ROW", 2600)  # three of the largest windows
@@ -165,7 +165,7 @@ def test_observed_totals_of_many_windows_take_few_bytes(tmp_path: Path) -> None:
     assert size < 20_000 * 40
 
 
-def test_blocks_of_observed_windows_are_what_was_observed(tmp_path: Path) -> None:
+def test_blocks_of_observed_windows_equal_written_sums(tmp_path: Path) -> None:
     seen = {step: np.full((2, 1, 2000), step % 5) for step in (1, 2, 3, 200, 201, 999)}
     with Stream.create(
         tmp_path / "state.db", "s", KAry.best(10), PureDP(1), key=Key.generate()

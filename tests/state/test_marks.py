@@ -41,7 +41,7 @@ def test_digests_are_those_by_the_book(raw: list[bytes], purpose: int) -> None:
     st.lists(st.integers(0, 2**64 - 1), max_size=50).map(sorted),
     st.lists(st.integers(-(2**62), 2**62 - 1), min_size=50, max_size=50),
 )
-def test_what_is_packed_comes_back(digests: list[int], fact: list[int]) -> None:
+def test_packed_digests_are_restored(digests: list[int], fact: list[int]) -> None:
     size = len(digests)
     ascending = np.array(digests, np.uint64)
     facts = [np.array(fact[:size], np.int64), np.full(size, -7), np.arange(size)]
@@ -58,7 +58,7 @@ def test_many_digests_take_few_bytes() -> None:
     assert len(pack(digests, cells)) < 7.5 * 200_000
 
 
-def test_damaged_marks_are_refused() -> None:
+def test_damaged_digests_are_refused() -> None:
     blob = pack(np.array([1, 5, 9], np.uint64), [np.array([3, 3, 4])])
     for damaged in (blob[:-1], blob + b"\0", b"", b"\7" + blob[1:]):
         with pytest.raises(StateError, match="what is known of counted rows cannot be read"):

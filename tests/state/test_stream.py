@@ -323,7 +323,7 @@ def test_wrong_key_is_refused_without_stopping_writer(state: str, key: Key) -> N
         assert stream.release(XS[1]).step == 2
 
 
-def test_later_writer_wins_and_the_earlier_is_told(state: str, key: Key) -> None:
+def test_later_writer_replaces_earlier_one(state: str, key: Key) -> None:
     first = create(state, key)
     first.release(XS[0])
     second = Stream.open(state, "visits", key=key)
@@ -367,7 +367,7 @@ def test_threads_take_turns(file: Path, key: Key) -> None:
         )
 
 
-def test_closed_handles_say_so(file: Path, key: Key) -> None:
+def test_closed_stream_handle_is_refused(file: Path, key: Key) -> None:
     stream = create(file, key)
     stream.close()
     stream.close()

@@ -14,6 +14,7 @@ from counton import ZCDP, ApproxDP, ContributionBound, ExpiringDP, Key, PureDP, 
 from counton.base.errors import InvalidInputError, NoiseKeyError, StateError
 from counton.base.private import Private
 from counton.noise import NoiseField
+from counton.privacy import Guarantee
 from counton.state import Store, dedup, verify
 from counton.state.commit_input import CommitInput
 from counton.strategies import (
@@ -52,7 +53,7 @@ STRATEGIES: list[tuple[StreamStrategy, Any]] = [
     ids=lambda value: str(value)[:30],
 )
 def test_every_strategy_is_computed_again(
-    strategy: StreamStrategy, guarantee: Any, steps: int, tmp_path: Path
+    strategy: StreamStrategy, guarantee: Guarantee, steps: int, tmp_path: Path
 ) -> None:
     xs = np.arange(steps * 3).reshape(steps, 3) % 17
     with Stream.create(tmp_path / "s.db", "s", strategy, guarantee, shape=(3,)) as stream:
@@ -274,7 +275,7 @@ def test_names_that_are_amended_replace_those_before(tmp_path: Path) -> None:
     assert all(one.right for one in verify(state))
 
 
-def test_details_that_are_amended_are_sealed_anew(tmp_path: Path) -> None:
+def test_amended_details_are_authenticated_again(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     sealed(state)
     with Stream.open(state, "s") as stream:
