@@ -30,6 +30,7 @@ from counton.privacy import (
     ContributionBound,
     ExpiringDP,
     ExpiringZCDP,
+    Guarantee,
     PureDP,
 )
 from counton.strategies import (
@@ -542,7 +543,7 @@ def test_counter_refuses_noise_too_large_for_fixed_point() -> None:
 
 
 @pytest.mark.parametrize("guarantee", [ExpiringDP(1), ExpiringZCDP(1)], ids=repr)
-def test_losses_by_age_are_of_single_events(guarantee: Any) -> None:
+def test_losses_by_age_are_of_single_events(guarantee: Guarantee) -> None:
     """Those of a unit's events add up, which no one curve says."""
     with pytest.raises(InvalidInputError, match=r"add up .* steps=1"):
         Counter(

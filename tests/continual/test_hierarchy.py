@@ -18,6 +18,7 @@ from trees import (
 from counton import ZCDP, ApproxDP, Hierarchy, Key, PureDP
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import InvalidInputError
+from counton.privacy import Guarantee
 from counton.tables import Tree
 from counton.tables.tree_strategy import tree_strategy_for
 
@@ -37,7 +38,7 @@ def wide_tree(seed: Any = 0, sizes: Any = (8, 60, 900, 20000)) -> Any:
 
 
 @pytest.mark.parametrize("guarantee", [ZCDP(0.5), ApproxDP(1, 1e-6), PureDP(0.7)])
-def test_children_add_up_exactly_and_errors_have_the_stated_size(guarantee: Any) -> None:
+def test_children_add_up_exactly_and_errors_have_the_stated_size(guarantee: Guarantee) -> None:
     tree = wide_tree()
     counts = np.random.default_rng(1).integers(0, 2000, sum(map(len, tree.leaves)))
     release = hierarchy(counts, tree, guarantee, KEY)
@@ -171,7 +172,9 @@ DOMAIN: dict[str, Any] = {
 LEVELS = ["state", "county"]
 
 
-def of_places(events: Any, guarantee: Any = None, key: Key = KEY, **changed: Any) -> Any:
+def of_places(
+    events: Any, guarantee: Guarantee | None = None, key: Key = KEY, **changed: Any
+) -> Any:
     tree = Tree.from_leaves(changed.pop("domain", DOMAIN), LEVELS)
     name = changed.pop("name", "table")
     return released(
@@ -230,5 +233,5 @@ def test_unreachable_targets_are_refused_with_values_of_caller() -> None:
 
 
 @pytest.mark.parametrize("guarantee", [ZCDP(1e12), PureDP(1e6)])
-def test_noise_that_is_next_to_never_there_is_no_error(guarantee: Any) -> None:
+def test_noise_that_is_next_to_never_there_is_no_error(guarantee: Guarantee) -> None:
     assert of_places([(("DC",), 7)], guarantee).total == pytest.approx(7, abs=1e-3)

@@ -109,7 +109,7 @@ def test_job_accepts_instance_of_own_strategy(installed: Path) -> None:
         until="2024-03-03", **stream,
     )  # fmt: skip
     with run(job) as outcome:
-        assert outcome.spec.facts()["record"]["strategy"] == "own"
+        assert outcome.spec.public_facts()["record"]["strategy"] == "own"
 
 
 def test_without_its_package_the_file_says_which_are_known(tmp_path: Path) -> None:

@@ -172,7 +172,9 @@ def test_few_items_per_step_have_error_below_theorem_5_1() -> None:
     ],
     ids=str,
 )
-def test_bound_on_largest_error_holds_within_factor_two(guarantee: Any, distribution: Any) -> None:
+def test_bound_on_largest_error_holds_within_factor_two(
+    guarantee: ExpiringDP | ExpiringZCDP, distribution: Any
+) -> None:
     strategy = Expiring(1)
     steps = 400
     field = NoiseField(

@@ -156,7 +156,7 @@ CALLS: dict[str, Callable[[str], Called]] = {
     "Counter.resume": lambda state: Called(Counter.resume, (b"x",), {"key": KEY}),
     "Stream.create": lambda state: Called(
         Stream.create, (state, "a", Binary(7), PureDP(1)),
-        {"key": KEY, "contribution": None, "shape": (), "details": {}, "statistic": None},
+        {"key": KEY, "contribution": None, "shape": (), "public_facts": {}, "statistic": None},
     ),
     "Stream.open": lambda state: Called(Stream.open, (state, "a"), {"key": KEY, "strategy": None}),
     "Stream.release": lambda state: Called(

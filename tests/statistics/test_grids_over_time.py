@@ -11,8 +11,10 @@ from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, Contingency, PureDP, Ranges, RunningStatistic
 from counton.base.errors import InvalidInputError, SumOverflowError
+from counton.privacy import Guarantee
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import KAry, SqrtToeplitz
+from counton.strategies.participation import Norm
 from counton.tables.grid import Grid
 
 #: A guarantee for each norm that calibrates its noise.
@@ -30,7 +32,7 @@ NAMES = ["line", "hierarchy", "table", "equal"]
 
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize(("statistic", "cells"), KINDS, ids=NAMES)
-def test_no_event_moves_more_than_claimed(statistic: Any, cells: list[Any], norm: Any) -> None:
+def test_no_event_moves_more_than_claimed(statistic: Any, cells: list[Any], norm: Norm) -> None:
     settled = statistic.resolve_parameters(PROMISES[norm])
     check_sensitivity(settled, 2, one_replaced(cells, 2))
     replaced = type(statistic)(
@@ -44,7 +46,7 @@ def test_no_event_moves_more_than_claimed(statistic: Any, cells: list[Any], norm
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize(("statistic", "cells"), KINDS, ids=NAMES)
 def test_boxes_are_unbiased_and_as_certain_as_they_say(
-    statistic: Any, cells: list[Any], norm: Any
+    statistic: Any, cells: list[Any], norm: Norm
 ) -> None:
     """Each box is a linear function of what is measured: its row, written out."""
     this = statistic.resolve_parameters(PROMISES[norm])
@@ -70,7 +72,7 @@ def test_boxes_are_unbiased_and_as_certain_as_they_say(
     ids=["laplace", "gaussian", "chosen"],
 )
 def test_what_is_published_adds_up_over_cells_and_over_time(
-    statistic: Any, cells: list[Any], guarantee: Any, strategy: Any
+    statistic: Any, cells: list[Any], guarantee: Guarantee, strategy: Any
 ) -> None:
     counter: Any = RunningStatistic.start(
         statistic, 4, guarantee, key=chosen_key(), name="m", strategy=strategy, batched=True

@@ -14,6 +14,7 @@ from counton.base.errors import InvalidInputError, SumOverflowError
 from counton.statistics import Grouped, Hierarchy, Quantiles
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import Binary, KAry, SqrtToeplitz
+from counton.strategies.participation import Norm
 from counton.tables import Tree
 
 #: Families of one, two and three; a leaf that stands higher up than others.
@@ -32,7 +33,7 @@ HORIZON = 2
 
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize("targets", [None, {"total": 1, "city": 3}])
-def test_no_event_moves_more_than_claimed(norm: Any, targets: Any) -> None:
+def test_no_event_moves_more_than_claimed(norm: Norm, targets: Any) -> None:
     statistic = Hierarchy(TREE, targets=targets).resolve_parameters(PROMISES[norm])
     check_sensitivity(statistic, HORIZON, one_replaced(LEAVES[::2], HORIZON))
     replaced = Hierarchy(TREE, targets=targets, neighbours="replace").resolve_parameters(
@@ -53,7 +54,7 @@ def test_a_count_is_as_many_events() -> None:
 
 
 @pytest.mark.parametrize("norm", [1, 2])
-def test_estimates_are_unbiased_and_as_certain_as_they_say(norm: Any) -> None:
+def test_estimates_are_unbiased_and_as_certain_as_they_say(norm: Norm) -> None:
     """Each node is a linear function of what is measured: its row, written out."""
     statistic = Hierarchy(TREE, targets={"total": 2, "region": 1, "city": 4}).resolve_parameters(
         PROMISES[norm]

@@ -18,6 +18,7 @@ from counton import ZCDP, PureDP, Stream
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInputError, StateError
 from counton.base.private import reveal
+from counton.privacy import Guarantee
 from counton.privacy.contribution_rules import UserLevel
 from counton.results.metadata import ReleaseMetadata
 from counton.results.systematic_errors import systematic_errors
@@ -374,7 +375,7 @@ def test_a_band_is_a_difference_with_the_noise_of_both(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)])
-def test_a_plan_tells_the_noise_of_thresholds_together(guarantee: Any) -> None:
+def test_a_plan_tells_the_noise_of_thresholds_together(guarantee: Guarantee) -> None:
     """As many cells as one user moves: three times the noise, or its root."""
     plans = {r: plan_statistic(Reach(range(1, r + 1)), 52, guarantee, batched=True) for r in (1, 3)}
     one, three = (plans[r].best.errors.mean_std for r in (1, 3))

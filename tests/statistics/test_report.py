@@ -36,6 +36,7 @@ from counton.statistics import (
 )
 from counton.statistics.report_budget import weights_for_noise
 from counton.statistics.report_members import norms_of
+from counton.strategies.participation import Norm
 from counton.tables import Tree
 from counton.testing import PropertyViolationError
 
@@ -225,7 +226,7 @@ def furthest_from_shares(report: Report, weights: dict[str, int], norm: int) -> 
 
 @pytest.mark.parametrize("number", range(24))
 @pytest.mark.parametrize("norm", [1, 2])
-def test_weights_divide_the_budget_by_shares(number: int, norm: Any) -> None:
+def test_weights_divide_the_budget_by_shares(number: int, norm: Norm) -> None:
     report = drawn(number)
     weights = weights_for_noise(report, norm)
     assert furthest_from_shares(report, weights, norm) < 1e-3
@@ -235,7 +236,7 @@ def test_weights_divide_the_budget_by_shares(number: int, norm: Any) -> None:
 
 
 def test_weights_are_as_small_as_they_can_be() -> None:
-    def weights(norm: Any, **shares: float) -> list[int]:
+    def weights(norm: Norm, **shares: float) -> list[int]:
         sums: dict[str, Any] = {"a": Sum(0, 60, resolution=1), "b": Sum(0, 1, resolution=1)}
         report = Report(sums, columns={"a": "x", "b": "x"}, shares=shares)
         return [*weights_for_noise(report, norm).values()]

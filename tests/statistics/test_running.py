@@ -17,7 +17,7 @@ from counton.base.errors import (
     StateError,
     SumOverflowError,
 )
-from counton.privacy import ZCDP
+from counton.privacy import ZCDP, Guarantee
 from counton.statistics import (
     Average,
     Contingency,
@@ -242,7 +242,7 @@ EDGES = [("a", "b", 3), ("b", "c", 3), ("a", "d", 3)]
 )
 @pytest.mark.parametrize("guarantee", [PureDP(1), ApproxDP(1, 1e-6)])
 def test_a_plan_states_the_errors_of_what_readings_say(
-    statistic: Any, events: list[Any], names: list[Any], guarantee: Any
+    statistic: Any, events: list[Any], names: list[Any], guarantee: Guarantee
 ) -> None:
     best = plan_statistic(statistic, 3, guarantee, batched=True).best
     running = started(statistic, 3, guarantee, batched=True)
