@@ -331,7 +331,7 @@ def test_checkpoint_restores_counter_and_rejects_each_altered_bit(
             Counter.resume(cut, key=KEY)
 
 
-def test_description_says_what_is_protected() -> None:
+def test_description_states_unit_guarantee_and_strategy() -> None:
     words = counter(KAry(8760, 13, subtraction=True), guarantee=PureDP(1)).describe()
     for part in ("one unit", "added or removed", "epsilon = 1", "KAry", "standard deviation"):
         assert part in words

@@ -102,7 +102,7 @@ def test_targets_are_met_and_scaled() -> None:
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e-150, 1e-12, 1e-10, 1e-6, 1e9, 1e15, 1e200])
-def test_targets_under_a_guarantee_are_ratios_whatever_their_unit(unit: Any) -> None:
+def test_targets_under_guarantee_are_ratios(unit: Any) -> None:
     tree = wide_tree(sizes=(5, 30))
     targets = {"total": 1.0, "level 1": 1.5, "level 2": 2.5}
     scaled = {name: std * unit for name, std in targets.items()}
@@ -157,7 +157,7 @@ def test_targets_no_estimate_can_have_are_refused(targets: Any, message: Any) ->
         Planned(tree, targets=targets)
 
 
-def test_one_child_cannot_be_better_than_asked_of_its_parent() -> None:
+def test_target_of_single_child_below_parent_is_refused() -> None:
     tree = tree_of_parents({"a": "r", "b": "r", "c": "a"})
     with pytest.raises(
         InvalidInputError, match="has 1 child and a target of 5, which must be at most that"

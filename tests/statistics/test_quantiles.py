@@ -99,7 +99,7 @@ def test_wrong_values_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: type(line).__name__)
-def test_what_a_quantile_tests_has_the_stated_variance(line: Any) -> None:
+def test_quantile_statistic_has_stated_variance(line: Any) -> None:
     edge = np.arange(5)[:, None]
     cell = np.arange(4)
     weights = (cell < edge) - 0.3
@@ -111,7 +111,7 @@ def test_what_a_quantile_tests_has_the_stated_variance(line: Any) -> None:
     ("guarantee", "strategy", "most"),
     [(ZCDP("1/1000"), Binary(7), 0.97), (PureDP("1/20"), KAry(7, 3, True), 0.99)],
 )
-def test_intervals_hold_as_often_as_they_say(
+def test_intervals_of_quantiles_have_stated_coverage(
     guarantee: Guarantee, strategy: Any, most: float
 ) -> None:
     """Of quantiles, neither too seldom nor always."""
@@ -158,7 +158,7 @@ _NO_NUMBERS = {
 
 
 @pytest.mark.parametrize("wrong", _NO_NUMBERS.values(), ids=_NO_NUMBERS)
-def test_what_is_no_number_is_refused(wrong: Any) -> None:
+def test_quantiles_and_average_refuse_other_types(wrong: Any) -> None:
     for statistic in Quantiles(EDGES, line="identity"), Average(0, 5, 1):
         with pytest.raises(InvalidInputError):
             statistic.begin().take(wrong, np.array([len(wrong)]))

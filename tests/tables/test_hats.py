@@ -43,7 +43,7 @@ from counton.tables import Hats
         ({"norm": True}, "norm is True"),
     ],
 )
-def test_what_no_strategy_of_hats_can_be_is_refused(changed: dict[str, Any], said: str) -> None:
+def test_hats_refuse_invalid_arguments(changed: dict[str, Any], said: str) -> None:
     arguments = {"cells": 8, "spacings": (4,), "amplitudes": [[8, 4, 8]], "bits": 4, **changed}
     with pytest.raises(InvalidInputError, match=re.escape(said)):
         Hats(**arguments)
