@@ -59,6 +59,7 @@ VALUES: dict[str, Any] = {
     "lower": 0,
     "upper": 9,
     "cells": 3,
+    "last": "2d",
 }
 
 

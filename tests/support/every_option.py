@@ -49,6 +49,8 @@ COMMON: list[dict[str, Any]] = [
     {**EXPIRE, "expiration_delay": 1},
     {"series": "per-window", "strategy": None},
     {"series": "both"},
+    {"series": "rolling", "last": "2h", "strategy": None},
+    {"series": "both", "last": "2h,3h", "strategy": None},
     {"strategy": "sqrt"},
     {"strategy": None, "metric": "max"},
     {"strategy": None, "simple": True},

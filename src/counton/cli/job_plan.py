@@ -137,7 +137,11 @@ def _published(plan: PlannedJob) -> str:
         return "the table once"
     if windows.n_revisions:
         return f"each window's own number, {windows.n_revisions + 1:,} times until it is final"
-    return _PUBLISHED.get(metadata.series, metadata.series)
+    published = _PUBLISHED.get(metadata.series, metadata.series)
+    if not metadata.widths:
+        return published
+    last = f"the sum of the {metadata.last_windows_in_words}, after each window"
+    return last if metadata.series == "rolling" else f"{published}; and {last}"
 
 
 def _title(plan: PlannedJob) -> str:
@@ -269,7 +273,8 @@ def _label(number: PlannedNumber, plan: PlannedJob) -> str:
     if number.what and (part is None or inner_of(part).known_beforehand is None):
         return number.what
     if plan.metadata.statistic.additive:
-        return "cumulative"
+        is_rolling = plan.metadata.series == "rolling"
+        return plan.metadata.last_windows_in_words if is_rolling else "cumulative"
     inner = statistic if part is None else inner_of(part)
     quantity = inner.error_of.what.partition(",")[0].removeprefix("how many ")
     return quantity if part is None else f"{number.what}: {quantity}"

@@ -23,6 +23,7 @@ _RANKED_NUMBERS = {
     "cumulative": "",
     "per-window": "of each step's own count ",
     "both": "of totals and counts ",
+    "rolling": "of sums of the last windows ",
 }
 #: Options that may be given with a job file, which states all others.
 _WITH_JOB_FILE = ("asked", "expected_rows", "as_json")
@@ -110,8 +111,13 @@ class PlanCommand(TwoPageCommand):
 @option(
     "--series",
     is_in_short_help=True,
-    metavar="cumulative|per-window|both",
+    metavar="cumulative|per-window|both|rolling",
     help="Which numbers must be accurate. [default: cumulative]",
+)
+@option(
+    "--last",
+    metavar="N[,N]",
+    help="With --series rolling: number of last windows that are added up: 7, or several: 1,7,28.",
 )
 @option(
     "--expected-windows",
@@ -169,6 +175,7 @@ def plan(
     expected_windows: int | None,
     simple: bool,
     strategy: str | None,
+    last: str | None,
     chart: Path | None,
     width: float | None,
     full: bool,
@@ -202,9 +209,9 @@ def plan(
         strategies=_names_in(strategy),
         expected_windows=expected_windows,
         metric=job.metric or "mean",
-        series=job.series or "cumulative",
         simple=simple,
         contribution=contribution,
+        **_numbers_of(job, last),
         **_target_of(job),
     )
     _warn_of_weak_guarantee(ranked, contribution.unit)
@@ -326,6 +333,32 @@ def _contribution_of(job: CountJob) -> ContributionBound:
     return ContributionBound.events(
         job.max_contributions, most_a_step=job.max_contributions_per_window, unit=unit
     )
+
+
+def _numbers_of(job: CountJob, last: str | None) -> dict[str, Any]:
+    """Return the arguments of `counton.plan` for the numbers that must be accurate."""
+    from counton.strategies.workloads import Rolling, Stack
+
+    is_rolling = job.series == "rolling"
+    if last is None and not is_rolling:
+        return {"series": job.series or "cumulative"}
+    if last is None or not is_rolling:
+        raise InvalidInputError(
+            f"{param('series', 'rolling')} and {param('last')} go together: give both, or leave "
+            "both out"
+        )
+    widths = sorted({*_widths_in(last)})
+    return {"workload": Rolling(*widths) if len(widths) == 1 else Stack(widths)}
+
+
+def _widths_in(last: str) -> list[int]:
+    """Return the numbers of windows that a text names."""
+    texts = [text.strip() for text in last.split(",")]
+    if not all(text.isdecimal() for text in texts):
+        raise InvalidInputError(
+            f"{param('last', last)} is not a number of windows; give 7, or several as in 1,7,28"
+        )
+    return [int(text) for text in texts]
 
 
 def _unit_in_words(job: CountJob, contribution: ContributionBound) -> str:

@@ -218,6 +218,9 @@ def ask_before_first_release(prepared: PreparedRun, ended: EndedWindows, console
         length = "without an end" if horizon is None else f"of {horizon:,} {windows.noun}s"
         now = counted(ended.last, windows.noun)
         series = _SERIES_TEXT.get(metadata.series, metadata.series)
+        if metadata.widths:
+            last = f"sums of the {metadata.last_windows_in_words}"
+            series = last if metadata.series == "rolling" else f"{series}, and {last},"
         subject += f": {series} {length}, {now} now"
     guarantee = str(metadata.guarantee)
     loss = guarantee.partition(" with ")[2] or guarantee

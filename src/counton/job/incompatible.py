@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from counton.base.errors import InvalidInputError, param
+from counton.base.series import WITH_LAST
 from counton.base.strategy_names import FAMILIES, PAPERS
 from counton.io.input_paths import moments_named
 from counton.job.common_options import Job, is_stated
@@ -101,7 +102,8 @@ _IS_DISTINCT = equals("statistic", "distinct")
 _IS_REACH = equals("statistic", "reach")
 _IS_REPORT = equals("statistic", "report")
 _IS_TABLE = equals("statistic", "hierarchy", "contingency", "ranges")
-_NOT_TOTALS = equals("series", "per-window", "both", "period-to-date")
+_NOT_TOTALS = equals("series", "per-window", "both", "period-to-date", "rolling")
+_OF_LAST_WINDOWS = stated("last")
 _CHOSEN_STRATEGY = differs("strategy", "auto")
 #: Statistics of a report that count users.
 _OF_USERS = ("distinct", "reach")
@@ -118,6 +120,7 @@ _OF_WINDOWS = (
     *map(stated, ("metric", "simple", "max_contributions_per_window")),
     _CHOSEN_STRATEGY,
     _NOT_TOTALS,
+    _OF_LAST_WINDOWS,
 )
 
 EXCLUSIONS: tuple[Exclusion, ...] = (
@@ -167,6 +170,12 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     _excludes(
         stated("expiring"),
+        _OF_LAST_WINDOWS,
+        equals("series", "rolling"),
+        because="it has a strategy of its own",
+    ),
+    _excludes(
+        stated("expiring"),
         stated("delta"),
         because="its loss by age is epsilon alone, or rho alone",
     ),
@@ -183,7 +192,8 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     _excludes(
         stated("allowed_lateness"),
-        equals("series", "cumulative", "both", "period-to-date"),
+        equals("series", "cumulative", "both", "period-to-date", "rolling"),
+        _OF_LAST_WINDOWS,
         because="each window is published alone, version by version",
     ),
     _excludes(
@@ -191,6 +201,28 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         stated("distinct_users"),
         _IS_DISTINCT,
         because="a user counts once, in the window of the first row",
+    ),
+    # Sums of the last windows
+    _excludes(
+        _OF_LAST_WINDOWS,
+        equals("series", "per-window"),
+        because="the length of one window is a length of last, with series rolling",
+    ),
+    _excludes(
+        _OF_LAST_WINDOWS,
+        stated("distinct_users"),
+        stated("once_per_window"),
+        because="sums of windows are not numbers of different users",
+    ),
+    _excludes(
+        _OF_LAST_WINDOWS,
+        _CHOSEN_STRATEGY,
+        because="strategies for such sums are compared by the planner",
+    ),
+    _excludes(
+        both(_OF_LAST_WINDOWS, equals("series", "cumulative", "both")),
+        stated("expected_windows"),
+        because="totals and sums of the last windows need a last window",
     ),
     # Privacy loss
     _excludes(
@@ -234,7 +266,8 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     _excludes(
         _DISCOVERS,
         stated("over"),
-        equals("series", "both", "period-to-date"),
+        equals("series", "both", "period-to-date", "rolling"),
+        _OF_LAST_WINDOWS,
         because="a group is shown from some window on",
     ),
     _excludes(
@@ -415,6 +448,16 @@ NEEDS: tuple[Need, ...] = (
         stated("retain"),
         stated("contribution_period"),
         because="users are forgotten period by period",
+    ),
+    _needs(
+        _OF_LAST_WINDOWS,
+        *(equals("series", series) for series in WITH_LAST),
+        because="series says what else is published",
+    ),
+    _needs(
+        equals("series", "rolling"),
+        _OF_LAST_WINDOWS,
+        because="it says how many last windows are added up",
     ),
     _needs(
         equals("series", "period-to-date"),

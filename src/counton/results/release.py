@@ -728,6 +728,10 @@ def _reach(numbers: ReleaseData) -> dict[str, float]:
         ends = {"when first published": half[-1:], oldest: half[:-1][:1]}
         return {name: float(end[0]) for name, end in ends.items() if len(end)}
     series_by_words = {"so far": numbers.totals, in_each: numbers.windows}
+    for width in numbers.metadata.widths:
+        series_by_words[f"in the {numbers.metadata.last_in_words(width)}"] = numbers.rolling(
+            width, numbers.steps[-1:]
+        )
     return {
         name: float(series.half[-1])
         for name, series in series_by_words.items()
@@ -745,9 +749,13 @@ def _errors_in_words(numbers: ReleaseData) -> list[str]:
     """Return sentences on the noise."""
     far = far_in_words(_reach(numbers))
     if numbers.has_cells:
+        by_words = {"a total": numbers.totals, "a window's own number": numbers.windows}
+        for width in numbers.metadata.widths:
+            last = numbers.metadata.last_in_words(width)
+            by_words[f"the sum of the {last}"] = numbers.rolling(width)
         errors = [
-            error_in_words(series, numbers.level, total=total)
-            for total, series in ((True, numbers.totals), (False, numbers.windows))
+            error_in_words(series, numbers.level, words)
+            for words, series in by_words.items()
             if series is not None and len(series.std)
         ]
         if numbers.metadata.ranks and far:

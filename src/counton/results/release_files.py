@@ -25,11 +25,11 @@ from counton.base.errors import (
 )
 from counton.base.exact import quote
 from counton.base.outside_input import structure_of
-from counton.base.table_schema import COLUMNS, ColumnType
+from counton.base.table_schema import COLUMNS, PER_WINDOW, ColumnType
 from counton.continual.design import Design
 from counton.continual.intervals import check_confidence_level
 from counton.results.display import DisplaySelection, with_shown_groups
-from counton.results.metadata import ReleaseMetadata
+from counton.results.metadata import PublishedSeries, ReleaseMetadata
 from counton.results.metadata_codec import FORMAT, MOST_CELLS, TABLES, facts_in, unpack
 from counton.results.release import Release
 from counton.results.release_data import ReleaseData
@@ -322,15 +322,17 @@ def _cells(file: _File, metadata: ReleaseMetadata, terms: Design, level: float) 
     step_index = rows["window_index"].to_numpy() - 1
     group_index = rows["group_index"].to_numpy()
     zeros = np.zeros((last, len(groups)), estimates.dtype)
-    by_series: dict[str, Any] = {}
+    by_series: dict[PublishedSeries, Any] = {}
+    present: dict[PublishedSeries, NDArray[np.bool_]] = {}
     is_present = np.ones(zeros.shape, np.bool_)
-    for series in metadata.series_names:
-        is_of_series = (rows["series"] == series).fill_null(value=False).to_numpy()
+    for series in metadata.published_series:
+        is_of_series = _is_of_series(file, rows, series)
         at = step_index[is_of_series], group_index[is_of_series]
         by_series[series] = zeros.copy()
         by_series[series][at] = estimates[is_of_series]
         has_row = np.zeros(zeros.shape, np.bool_)
         has_row[at] = True
+        present[series] = has_row
         is_present &= has_row
     expected = np.ones_like(is_present)
     if since is not None:
@@ -340,6 +342,9 @@ def _cells(file: _File, metadata: ReleaseMetadata, terms: Design, level: float) 
         expected = np.arange(1, last + 1)[:, None] >= starts
     values: Any
     values, *own_windows = by_series.values()
+    of_file: dict[str, Any] = {"own_windows": own_windows[0] if own_windows else None}
+    if metadata.widths:
+        values, of_file = _rolling_sums(by_series, present, terms)
     numbers = ReleaseData.of(
         metadata,
         terms,
@@ -347,7 +352,7 @@ def _cells(file: _File, metadata: ReleaseMetadata, terms: Design, level: float) 
         level,
         since=since,
         there=None if is_present[expected].all() else is_present | ~expected,
-        own_windows=own_windows[0] if own_windows else None,
+        **of_file,
     )
     first = int(np.flatnonzero(is_present.any(axis=1))[0]) + 1 if is_present.any() else 1
     kept = np.flatnonzero(is_present.any(axis=0)).tolist()
@@ -356,6 +361,50 @@ def _cells(file: _File, metadata: ReleaseMetadata, terms: Design, level: float) 
     return numbers.only(
         steps, kept_groups if len(kept_groups) < len(groups) and kept_groups else None
     )
+
+
+def _is_of_series(file: _File, rows: pl.DataFrame, series: PublishedSeries) -> NDArray[np.bool_]:
+    """Return which rows of a file belong to a series."""
+    is_of_series = rows["series"] == series.name
+    if series.width is not None:
+        if "n_windows" not in rows.columns:
+            raise InvalidInputError(
+                f"{file.label!r} has no column 'n_windows' any more: give the file with it"
+            )
+        is_of_series &= rows["n_windows"] == series.width
+    return is_of_series.fill_null(value=False).to_numpy()
+
+
+def _rolling_sums(
+    by_series: Mapping[PublishedSeries, Any],
+    present: Mapping[PublishedSeries, NDArray[np.bool_]],
+    terms: Design,
+) -> tuple[Any, dict[str, Any]]:
+    """Return the totals that follow from a file with sums of the last windows, and its series.
+
+    Args:
+        by_series: the numbers of each series, 0 where a row is missing.
+        present: for each series and number, whether the file has its row.
+        terms: the design of the stream.
+    """
+    rolling = {series.width: sums for series, sums in by_series.items() if series.width is not None}
+    own_windows = [sums for series, sums in by_series.items() if series.name == PER_WINDOW]
+    first = next(iter(by_series))
+    values = by_series[first]
+    totals_there = present[first]
+    if first.width is not None:
+        unit = float(terms.units.released)
+        units = np.rint(values / unit).astype(np.int64)  # whose sums are exact
+        totals_there = totals_there.copy()
+        for step in range(first.width, len(values)):
+            units[step] += units[step - first.width]
+            totals_there[step] &= totals_there[step - first.width]
+        values = units if values.dtype.kind == "i" else terms.to_data(units)
+    return values, {
+        "own_windows": own_windows[0] if own_windows else None,
+        "own_rolling": rolling,
+        "totals_there": totals_there,
+    }
 
 
 def _rows_of_groups(file: _File, groups: Sequence[str]) -> pl.DataFrame:

@@ -164,10 +164,15 @@ def counted_windows(
         return {EACH_WINDOW if is_additive else "": [1 for _ in steps]}
     if is_additive:
         counted: dict[str, list[int]] = {}
-        if series != "per-window":
+        if series not in ("per-window", "rolling"):
             counted[""] = list(steps)
         if series in ("per-window", "both"):
             counted[EACH_WINDOW] = [1 for _ in steps]
+        metadata = spec.metadata()
+        for width in metadata.widths:
+            is_single = series == "rolling" and len(metadata.widths) == 1
+            name = "" if is_single else f"in the {metadata.last_in_words(width)}"
+            counted[name] = [min(width, step) for step in steps]
         return counted
     if over is not None:
         return {"": [min(over, step) for step in steps]}

@@ -78,7 +78,8 @@ def _read_numbers(
     if spec.discovers_groups:
         return _read_found_groups(stream, metadata, level, display)
     if is_additive and not is_revised:
-        start = 1 if steps is None else max(steps.start - 1, 1)
+        before = max((1, *metadata.widths))
+        start = 1 if steps is None else max(steps.start - before, 1)
         stored = stream.releases(start, None if steps is None else steps.stop)
         with reading(f"the releases of stream {stream.name!r}"):
             values = stored.values.reshape(len(stored), len(metadata.groups))

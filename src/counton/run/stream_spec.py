@@ -390,6 +390,7 @@ class StreamSpec:
             contribution=self.contribution,
             strategy=self.strategy,
             series=terms.series,
+            widths=terms.widths,
             metric=terms.metric,
             contribution_rule=terms.privacy_unit.rule,
             left_out=self.left_out,
