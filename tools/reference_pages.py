@@ -74,6 +74,7 @@ EXAMPLES: Mapping[str, str] = {
     "group-by": '"page"',
     "groups": '["home", "shop"]',
     "key": '"command:vault read -field=key secret/counton"',
+    "half-life": '"7d"',
     "label": '"age"',
     "last": '"7d,28d"',
     "levels": '"region,city"',

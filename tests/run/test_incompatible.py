@@ -60,6 +60,7 @@ VALUES: dict[str, Any] = {
     "upper": 9,
     "cells": 3,
     "last": "2d",
+    "half_life": "2d",
 }
 
 

@@ -1,6 +1,5 @@
 """Sums of the last windows: what a job publishes, night by night."""
 
-import warnings
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,30 +7,24 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from keys import chosen_key
 
-from counton import ZCDP, PureDP, Release, Rolling, Stack, plan, read, release
-from counton.base.errors import InsecureKeyWarning, InvalidInputError, StreamMismatchError
+from counton import ZCDP, Decayed, PureDP, Release, Rolling, Stack, plan, read, release
+from counton.base.errors import InvalidInputError, StreamMismatchError
 from counton.job.statistics import CountJob
-from counton.noise import InsecureSeededKey
 from counton.run import Job, run
 from counton.run.exports import export
 from counton.run.notes import annotate
 from counton.run.planning import plan_stream
-from counton.strategies.strategy import StreamStrategy
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 DAYS = 30
 TIMES: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "windows": 60}
 LAST: dict[str, Any] = {"series": "rolling", "last": "7d"}
+DECAYED: dict[str, Any] = {"series": "decayed", "last": None, "half_life": "7d"}
 #: So little noise that rounding to whole numbers gives the exact numbers.
 EXACT: dict[str, Any] = {"rho": 10**8}
 BY: dict[str, Any] = {"group_by": "page", "groups": "home,shop"}
-
-
-def seeded_key(seed: int = 1) -> InsecureSeededKey:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InsecureKeyWarning)
-        return InsecureSeededKey(seed)
 
 
 def visits(days: int = DAYS) -> pl.DataFrame:
@@ -49,7 +42,7 @@ def released(rows: pl.DataFrame, folder: Path, last_day: int = DAYS, **options: 
     until = (START + timedelta(days=last_day)).isoformat()
     stated = {**TIMES, **EXACT, **LAST, **options}
     name = stated.pop("state", "s.db")
-    return release("count", rows, state=folder / name, until=until, key=seeded_key(), **stated)
+    return release("count", rows, state=folder / name, until=until, key=chosen_key(), **stated)
 
 
 def sums_of(table: pl.DataFrame, width: int, group: str = "all") -> list[int]:
@@ -100,7 +93,7 @@ def test_totals_and_windows_are_published_beside_sums(tmp_path: Path) -> None:
 
 def test_sum_of_values_of_last_windows(tmp_path: Path) -> None:
     rows = visits()
-    told = {"value": "paid", "lower": 0, "upper": 3, "resolution": 1}
+    told: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 3, "resolution": 1}
     until = (START + timedelta(days=DAYS)).isoformat()
     result = release(
         "sum", rows, state=tmp_path / "s.db", until=until, **TIMES, **LAST, **EXACT, **told
@@ -114,9 +107,23 @@ def test_table_without_last_windows_has_no_column_of_them(tmp_path: Path) -> Non
     assert not {"n_windows", "is_complete"} & {*table.columns}
 
 
+def test_decayed_sum_counts_old_windows_less(tmp_path: Path) -> None:
+    options = {"series": "decayed", "last": None, "half_life": "7d", **BY}
+    table = released(visits(), tmp_path, **options).table()
+    home = table.filter(group="home")["estimate"].to_list()
+    factor = 0.5 ** (1 / 7)
+    expected = [
+        sum((day + 1) * factor ** (now - day) for day in range(now + 1)) for now in range(DAYS)
+    ]
+    assert home == pytest.approx(expected, abs=0.05)
+    assert table["series"].unique().to_list() == ["decayed"]
+    assert not {"n_windows", "is_complete"} & {*table.columns}
+
+
 # --------------------------------------------------------------------------------- night by night
-def test_nights_release_what_one_run_releases(tmp_path: Path) -> None:
-    options = {**BY, "last": "7d,28d", "rho": 1}
+@pytest.mark.parametrize("series", [{"last": "7d,28d"}, DECAYED], ids=str)
+def test_nights_release_what_one_run_releases(series: dict[str, Any], tmp_path: Path) -> None:
+    options = {**BY, **series, "rho": 1}
     at_once = released(visits(), tmp_path, state="once.db", stream="visits", **options).table()
     for night in (1, 2, 5, 6, 13, DAYS):  # some nights are skipped
         nightly = released(
@@ -139,30 +146,18 @@ def test_run_that_stops_before_it_publishes_releases_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = released(visits(), tmp_path, state="whole.db", stream="visits", rho=1).table()
-    steps = {"left": 4}
-    draw = StreamStrategy.noise
+    for night in (3, 9):
+        released(visits(night), tmp_path, night, stream="visits", rho=1)
 
-    from counton.state import stream as state_stream
+    def stops(*_: Any, **__: Any) -> None:
+        raise OSError("no space left on device")
 
-    release_many = state_stream.Stream.release_many
-
-    def stops(self: Any, *of: Any, **named: Any) -> Any:
-        result = release_many(self, *of, **named)
-        steps["left"] -= 1
-        if steps["left"] == 0:
-            raise OSError("no space left")
-        return result
-
-    assert draw is not None
-    for night in (3, 9, 10, 17, DAYS):
-        monkeypatch.setattr(state_stream.Stream, "release_many", stops)
-        try:
-            released(visits(night), tmp_path, night, stream="visits", rho=1)
-        except OSError:
-            assert night == 17
-        monkeypatch.undo()
-    again = released(visits(), tmp_path, stream="visits", rho=1).table()
-    assert again.equals(whole)
+    monkeypatch.setattr("counton.run.output_files.write_table", stops)
+    with pytest.raises(OSError, match="no space left"):
+        released(visits(17), tmp_path, 17, stream="visits", rho=1, output=tmp_path / "t.csv")
+    monkeypatch.undo()
+    again = released(visits(), tmp_path, stream="visits", rho=1, output=tmp_path / "t.csv")
+    assert again.table().equals(whole)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +185,7 @@ def test_same_length_in_another_unit_continues_the_stream(tmp_path: Path) -> Non
 def test_later_run_may_leave_the_lengths_out(tmp_path: Path) -> None:
     released(visits(), tmp_path, 5)
     until = (START + timedelta(days=6)).isoformat()
-    result = release("count", visits(), state=tmp_path / "s.db", until=until, key=seeded_key())
+    result = release("count", visits(), state=tmp_path / "s.db", until=until, key=chosen_key())
     assert sums_of(result.table(), 7)[-1] == 3 + 4 + 5 + 6 + 7 + 8
 
 
@@ -199,6 +194,12 @@ def test_later_run_may_leave_the_lengths_out(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"last": None}, "series=rolling needs last"),
+        ({**DECAYED, "half_life": None}, "series=decayed needs half_life"),
+        ({"half_life": "7d"}, "half_life=7d needs series=decayed"),
+        ({**DECAYED, "last": "7d"}, "last=7d does not go with series=decayed"),
+        ({**DECAYED, "half_life": "5h"}, "half_life=5h is not from 0.25 to 1,048,576 windows"),
+        ({**DECAYED, "half_life": "1mo"}, "half_life=1mo is not from"),
+        ({**DECAYED, "allowed_lateness": "2d"}, "does not go with"),
         ({"series": None}, "last=7d needs series"),
         ({"series": "per-window"}, "last=7d does not go with series=per-window"),
         ({"last": "36h"}, "36h is not a whole number of windows of 1d"),
@@ -233,7 +234,7 @@ def test_options_that_do_not_go_with_last_windows(
 
 def test_other_statistics_have_no_last_windows(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="last"):
-        Job("average", "v.csv", tmp_path / "s.db", last="7d")
+        Job("average", "v.csv", tmp_path / "s.db", **LAST)
 
 
 # ------------------------------------------------------------------------------------- the noise
@@ -252,12 +253,14 @@ def planned(**options: Any) -> Any:
             (365, ZCDP(0.5), Stack([1, 7], totals=1)),
         ),
         ({"rho": 0.5, "windows": None, "expected_windows": 365}, (None, ZCDP(0.5), Rolling(7))),
+        ({"rho": 0.5, **DECAYED}, (365, ZCDP(0.5), Decayed(7))),
+        ({"epsilon": 1, **DECAYED, "half_life": "28d"}, (365, PureDP(1), Decayed(28))),
     ],
-    ids=["gaussian", "several", "laplace", "with totals", "endless"],
+    ids=["gaussian", "several", "laplace", "with totals", "endless", "decayed", "decayed laplace"],
 )
 def test_job_has_the_strategy_of_the_plan(options: dict[str, Any], of_plan: Any) -> None:
     horizon, guarantee, workload = of_plan
-    more = {"expected_windows": 365} if horizon is None else {}
+    more: dict[str, Any] = {"expected_windows": 365} if horizon is None else {}
     best = plan(horizon, guarantee, workload=workload, **more).best
     assert planned(**options).strategy == best.strategy
 
@@ -294,8 +297,19 @@ def test_noise_is_less_than_half_of_that_from_totals_with_rho() -> None:
         {"rho": 0.5, "windows": None, "expected_windows": 60},
         {"epsilon": 1, "windows": None, "expected_windows": 60},
         {"rho": 0.5, "series": "both", "last": "7d"},
+        {"rho": 0.5, **DECAYED},
+        {"epsilon": 1, **DECAYED},
     ],
-    ids=["gaussian", "several", "laplace", "endless", "endless laplace", "with totals"],
+    ids=[
+        "gaussian",
+        "several",
+        "laplace",
+        "endless",
+        "endless laplace",
+        "with totals",
+        "decayed",
+        "decayed laplace",
+    ],
 )
 def test_intervals_hold_the_sums_as_often_as_they_say(
     options: dict[str, Any], tmp_path: Path
@@ -308,7 +322,8 @@ def test_intervals_hold_the_sums_as_often_as_they_say(
         allow_empty_windows=True, **options,
     )  # fmt: skip
     table = result.table().filter(pl.col("window_index").is_in([1, 6, 7, 29, 30]))
-    held = table.group_by("window_index", "series", "n_windows").agg(
+    kinds = [name for name in ("window_index", "series", "n_windows") if name in table.columns]
+    held = table.group_by(kinds).agg(
         inside=((pl.col("lower") <= 0) & (pl.col("upper") >= 0)).mean(),
         ratio=pl.col("estimate").std() / pl.col("noise_std").first(),
     )
@@ -331,7 +346,7 @@ def test_change_between_weeks_has_the_joint_noise(tmp_path: Path) -> None:
     assert half == pytest.approx(1.96 * spread, rel=0.06)
     numbers = result.numbers.rolling(7)
     row = week.filter(group="g1").sort("window_index")["estimate"]
-    assert answer.estimate == pytest.approx(row[1] - row[0])
+    assert answer.value == pytest.approx(row[1] - row[0])
     assert half < 1.96 * 2**0.5 * numbers.std[-1] * 1.1
 
 
@@ -356,6 +371,7 @@ def test_one_row_more_changes_the_exact_input_of_one_step(tmp_path: Path) -> Non
         {"series": "both"},
         {"series": "cumulative"},
         {"rho": None, "epsilon": 1},
+        DECAYED,
     ],
     ids=str,
 )
@@ -368,6 +384,8 @@ def test_file_is_read_as_the_run_released_it(
     assert found.table().equals(result.table())
     assert found.describe() == result.describe()
     assert found.methods(full=True) == result.methods(full=True)
+    if "half_life" in options:
+        return
     assert found.sums("1w").equals(result.sums("1w"))
     assert found.total("home", steps="3:9") == result.total("home", steps="3:9")
 
@@ -390,6 +408,23 @@ def test_file_without_the_width_is_refused(tmp_path: Path) -> None:
         read(path)
 
 
+def test_decayed_sums_answer_no_questions(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    result = released(visits(), tmp_path, **BY, **DECAYED, output=path)
+    for found in (result, read(path)):
+        with pytest.raises(InvalidInputError, match="decayed sums, which are not added up"):
+            found.total("home")
+        with pytest.raises(InvalidInputError, match="decayed sums, which do not add up"):
+            found.sums("1w")
+
+
+def test_half_life_cannot_change(tmp_path: Path) -> None:
+    released(visits(), tmp_path, 5, **DECAYED)
+    assert released(visits(), tmp_path, 6, **{**DECAYED, "half_life": "168h"}).steps[-1] == 6
+    with pytest.raises(StreamMismatchError, match="half_life"):
+        released(visits(), tmp_path, 7, **{**DECAYED, "half_life": "8d"})
+
+
 def test_withdrawn_window_has_no_sums(tmp_path: Path) -> None:
     released(visits(), tmp_path, last="1d,7d")
     annotate(tmp_path / "s.db", "2024-03-09", "the counter was broken", withdraw=True)
@@ -401,7 +436,7 @@ def test_withdrawn_window_has_no_sums(tmp_path: Path) -> None:
 def test_question_without_steps_is_about_the_last_windows(tmp_path: Path) -> None:
     result = released(visits(), tmp_path, **BY)
     answer = result.total("home")
-    assert round(answer.estimate) == sum(range(24, 31))
+    assert round(answer.value) == sum(range(24, 31))
     assert "24 March to 30 March 2024" in answer.what
 
 
@@ -427,11 +462,21 @@ def test_words_say_which_windows_are_added_up(tmp_path: Path) -> None:
     assert "Incomplete: In the first 6 days, the sum of the last 7 days counts all days" in str(few)
 
 
+def test_words_say_how_fast_weights_fall(tmp_path: Path) -> None:
+    result = released(visits(), tmp_path, **DECAYED, rho=1)
+    assert "in which a day counts half after 7 days" in result.methods()
+    assert "in which a window counts half after 7 days" in result.methods(full=True)
+    assert "in which a day counts half after 7 days" in str(result)
+
+
 def test_charts_show_each_width(tmp_path: Path) -> None:
     chart = tmp_path / "visits.svg"
     released(visits(), tmp_path, chart=chart, last="7d,28d")
     assert chart.exists()
     assert (tmp_path / "visits.last-28d.svg").exists()
+    chart = tmp_path / "decayed.svg"
+    released(visits(), tmp_path, state="d.db", chart=chart, **DECAYED)
+    assert chart.exists()
 
 
 def test_wanted_margin_of_error_is_that_of_the_sums() -> None:
@@ -451,7 +496,7 @@ def test_stream_goes_on_from_its_state(tmp_path: Path) -> None:
     """The state keeps the widths, from which a later process makes the same numbers."""
     released(visits(), tmp_path, 20, last="7d,28d", rho=1)
     before = export(tmp_path / "s.db").table()
-    job = Job("count", visits(), tmp_path / "s.db", until="2024-03-31", key=seeded_key())
+    job = Job("count", visits(), tmp_path / "s.db", until="2024-03-31", key=chosen_key())
     with run(job) as outcome:
         after = outcome.read().table()
     assert after.filter(pl.col("window_index") <= 20).equals(before)

@@ -50,6 +50,7 @@ COMMON: list[dict[str, Any]] = [
     {"series": "per-window", "strategy": None},
     {"series": "both"},
     {"series": "rolling", "last": "2h", "strategy": None},
+    {"series": "decayed", "half_life": "2h", "strategy": None},
     {"series": "both", "last": "2h,3h", "strategy": None},
     {"strategy": "sqrt"},
     {"strategy": None, "metric": "max"},

@@ -40,6 +40,7 @@ OTHERWISE: dict[str, Any] = {
     "privacy_unit": "visit",
     "series": "both",
     "last": "2h",
+    "half_life": "2h",
     "strategy": "binary",
     "metric": "max",
     "simple": True,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-#: A series: running totals, the number of each window, both, totals since a period began, or sums
-#: of the last windows.
-Series: TypeAlias = Literal["cumulative", "per-window", "both", "period-to-date", "rolling"]
+#: A series: running totals, the number of each window, both, totals since a period began, sums of
+#: the last windows, or sums in which older windows count less.
+Series: TypeAlias = Literal[
+    "cumulative", "per-window", "both", "period-to-date", "rolling", "decayed"
+]
 #: Series that plans rank strategies for.
 PlannedSeries: TypeAlias = Literal["cumulative", "per-window", "both"]
 #: The releases of strategies for each series: a period's totals are differences of totals.

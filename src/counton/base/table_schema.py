@@ -18,6 +18,7 @@ PER_WINDOW = "per-window"
 PERIOD_TO_DATE = "period-to-date"
 TRAILING = "trailing"
 ROLLING = "rolling"
+DECAYED = "decayed"
 
 
 class ColumnType(StrEnum):
@@ -92,8 +93,8 @@ _BEFORE_LABELS = (
     TableColumn(
         "series",
         ColumnType.TEXT,
-        f"What is counted: `{CUMULATIVE}`, `{PER_WINDOW}`, `{PERIOD_TO_DATE}`, `{TRAILING}` or "
-        f"`{ROLLING}`",
+        f"What is counted: `{CUMULATIVE}`, `{PER_WINDOW}`, `{PERIOD_TO_DATE}`, `{TRAILING}`, "
+        f"`{ROLLING}` or `{DECAYED}`",
         "windows",
         is_label=True,
     ),

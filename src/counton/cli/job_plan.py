@@ -138,6 +138,9 @@ def _published(plan: PlannedJob) -> str:
     if windows.n_revisions:
         return f"each window's own number, {windows.n_revisions + 1:,} times until it is final"
     published = _PUBLISHED.get(metadata.series, metadata.series)
+    if metadata.half_life is not None:
+        half_life = metadata.half_life_in_words
+        return f"the sum in which a window counts half after {half_life}, after each window"
     if not metadata.widths:
         return published
     last = f"the sum of the {metadata.last_windows_in_words}, after each window"
@@ -273,8 +276,8 @@ def _label(number: PlannedNumber, plan: PlannedJob) -> str:
     if number.what and (part is None or inner_of(part).known_beforehand is None):
         return number.what
     if plan.metadata.statistic.additive:
-        is_rolling = plan.metadata.series == "rolling"
-        return plan.metadata.last_windows_in_words if is_rolling else "cumulative"
+        names = {"rolling": "last windows", "decayed": "decayed"}
+        return names.get(plan.metadata.series, "cumulative")
     inner = statistic if part is None else inner_of(part)
     quantity = inner.error_of.what.partition(",")[0].removeprefix("how many ")
     return quantity if part is None else f"{number.what}: {quantity}"

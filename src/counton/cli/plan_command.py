@@ -24,6 +24,7 @@ _RANKED_NUMBERS = {
     "per-window": "of each step's own count ",
     "both": "of totals and counts ",
     "rolling": "of sums of the last windows ",
+    "decayed": "of decayed sums ",
 }
 #: Options that may be given with a job file, which states all others.
 _WITH_JOB_FILE = ("asked", "expected_rows", "as_json")
@@ -111,13 +112,18 @@ class PlanCommand(TwoPageCommand):
 @option(
     "--series",
     is_in_short_help=True,
-    metavar="cumulative|per-window|both|rolling",
+    metavar="cumulative|per-window|both|rolling|decayed",
     help="Which numbers must be accurate. [default: cumulative]",
 )
 @option(
     "--last",
     metavar="N[,N]",
     help="With --series rolling: number of last windows that are added up: 7, or several: 1,7,28.",
+)
+@option(
+    "--half-life",
+    metavar="N",
+    help="With --series decayed: number of windows after which a window counts half.",
 )
 @option(
     "--expected-windows",
@@ -176,6 +182,7 @@ def plan(
     simple: bool,
     strategy: str | None,
     last: str | None,
+    half_life: str | None,
     chart: Path | None,
     width: float | None,
     full: bool,
@@ -211,7 +218,7 @@ def plan(
         metric=job.metric or "mean",
         simple=simple,
         contribution=contribution,
-        **_numbers_of(job, last),
+        **_numbers_of(job, last, half_life),
         **_target_of(job),
     )
     _warn_of_weak_guarantee(ranked, contribution.unit)
@@ -335,18 +342,21 @@ def _contribution_of(job: CountJob) -> ContributionBound:
     )
 
 
-def _numbers_of(job: CountJob, last: str | None) -> dict[str, Any]:
+def _numbers_of(job: CountJob, last: str | None, half_life: str | None) -> dict[str, Any]:
     """Return the arguments of `counton.plan` for the numbers that must be accurate."""
-    from counton.strategies.workloads import Rolling, Stack
+    from counton.base.exact import exact
+    from counton.strategies.workloads import Decayed, Rolling, Stack
 
-    is_rolling = job.series == "rolling"
-    if last is None and not is_rolling:
+    for series, name, value in (("rolling", "last", last), ("decayed", "half_life", half_life)):
+        if (job.series == series) != (value is not None):
+            raise InvalidInputError(
+                f"{param('series', series)} and {param(name)} go together: give both, or leave "
+                "both out"
+            )
+    if half_life is not None:
+        return {"workload": Decayed(exact(half_life, param("half_life")))}
+    if last is None:
         return {"series": job.series or "cumulative"}
-    if last is None or not is_rolling:
-        raise InvalidInputError(
-            f"{param('series', 'rolling')} and {param('last')} go together: give both, or leave "
-            "both out"
-        )
     widths = sorted({*_widths_in(last)})
     return {"workload": Rolling(*widths) if len(widths) == 1 else Stack(widths)}
 

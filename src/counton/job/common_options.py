@@ -178,11 +178,14 @@ class RollingSeriesOptions(Section):
     heading = "Mechanism"
     scope = STREAM
 
-    series: Literal["cumulative", "per-window", "both", "rolling"] | None = option(
+    series: Literal["cumulative", "per-window", "both", "rolling", "decayed"] | None = option(
         "Which numbers to publish; rolling: sums of the last windows. [default: cumulative]", OFTEN
     )
     last: v.Lengths | None = option(
         "Publish the sum of the windows in this last time, as in 7d, or several: 1d,7d,28d."
+    )
+    half_life: v.Length | None = option(
+        "With series decayed: length of time after which a window counts half, as in 7d."
     )
 
 

@@ -102,8 +102,10 @@ _IS_DISTINCT = equals("statistic", "distinct")
 _IS_REACH = equals("statistic", "reach")
 _IS_REPORT = equals("statistic", "report")
 _IS_TABLE = equals("statistic", "hierarchy", "contingency", "ranges")
-_NOT_TOTALS = equals("series", "per-window", "both", "period-to-date", "rolling")
+_NOT_TOTALS = equals("series", "per-window", "both", "period-to-date", "rolling", "decayed")
 _OF_LAST_WINDOWS = stated("last")
+_IS_DECAYED = equals("series", "decayed")
+_OF_RECENT_WINDOWS = (_OF_LAST_WINDOWS, equals("series", "rolling"), _IS_DECAYED)
 _CHOSEN_STRATEGY = differs("strategy", "auto")
 #: Statistics of a report that count users.
 _OF_USERS = ("distinct", "reach")
@@ -121,6 +123,7 @@ _OF_WINDOWS = (
     _CHOSEN_STRATEGY,
     _NOT_TOTALS,
     _OF_LAST_WINDOWS,
+    stated("half_life"),
 )
 
 EXCLUSIONS: tuple[Exclusion, ...] = (
@@ -170,8 +173,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     _excludes(
         stated("expiring"),
-        _OF_LAST_WINDOWS,
-        equals("series", "rolling"),
+        *_OF_RECENT_WINDOWS,
         because="it has a strategy of its own",
     ),
     _excludes(
@@ -192,8 +194,8 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     _excludes(
         stated("allowed_lateness"),
-        equals("series", "cumulative", "both", "period-to-date", "rolling"),
-        _OF_LAST_WINDOWS,
+        equals("series", "cumulative", "both", "period-to-date"),
+        *_OF_RECENT_WINDOWS,
         because="each window is published alone, version by version",
     ),
     _excludes(
@@ -202,22 +204,29 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         _IS_DISTINCT,
         because="a user counts once, in the window of the first row",
     ),
-    # Sums of the last windows
+    # Sums of recent windows
     _excludes(
         _OF_LAST_WINDOWS,
         equals("series", "per-window"),
         because="the length of one window is a length of last, with series rolling",
     ),
-    _excludes(
-        _OF_LAST_WINDOWS,
-        stated("distinct_users"),
-        stated("once_per_window"),
-        because="sums of windows are not numbers of different users",
+    _excludes(_OF_LAST_WINDOWS, _IS_DECAYED, because="its noise is planned for one kind of sum"),
+    *(
+        _excludes(
+            condition,
+            stated("distinct_users"),
+            stated("once_per_window"),
+            because="sums of windows are not numbers of different users",
+        )
+        for condition in (_OF_LAST_WINDOWS, _IS_DECAYED)
     ),
-    _excludes(
-        _OF_LAST_WINDOWS,
-        _CHOSEN_STRATEGY,
-        because="strategies for such sums are compared by the planner",
+    *(
+        _excludes(
+            condition,
+            _CHOSEN_STRATEGY,
+            because="strategies for such sums are compared by the planner",
+        )
+        for condition in (_OF_LAST_WINDOWS, _IS_DECAYED)
     ),
     _excludes(
         both(_OF_LAST_WINDOWS, equals("series", "cumulative", "both")),
@@ -266,8 +275,8 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     _excludes(
         _DISCOVERS,
         stated("over"),
-        equals("series", "both", "period-to-date", "rolling"),
-        _OF_LAST_WINDOWS,
+        equals("series", "both", "period-to-date"),
+        *_OF_RECENT_WINDOWS,
         because="a group is shown from some window on",
     ),
     _excludes(
@@ -458,6 +467,16 @@ NEEDS: tuple[Need, ...] = (
         equals("series", "rolling"),
         _OF_LAST_WINDOWS,
         because="it says how many last windows are added up",
+    ),
+    _needs(
+        _IS_DECAYED,
+        stated("half_life"),
+        because="it says how fast the weight of a window falls",
+    ),
+    _needs(
+        stated("half_life"),
+        _IS_DECAYED,
+        because="only these sums have weights",
     ),
     _needs(
         equals("series", "period-to-date"),

@@ -60,15 +60,6 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
         running = f"Running {subject}"
         drawn["totals"] = (totals_curves(part), title_in_words(running, grouped), times)
     is_apart = released.together is None and released.joint_level is None
-    for width in metadata.widths:
-        last = metadata.last_in_words(width)
-        kind = length_of_windows(width, metadata.windows.every)
-        title = title_in_words(f"{subject}, {last}", grouped)
-        drawn[f"last-{kind}"] = (
-            rolling_curves(part, width),
-            title,
-            f"in the {last} up to each point",
-        )
     if metadata.series == "per-window" or (metadata.series == "both" and is_apart):
         if is_apart:
             curves, every = window_curves(part)
@@ -76,6 +67,20 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
             curves, every = window_curves(part, len(released.shown_steps))
         times = times_in_words(metadata, 1, every)
         drawn["windows"] = curves, title_in_words(subject, grouped), times
+    if metadata.half_life is not None:
+        half_life = metadata.half_life_in_words
+        title = title_in_words(f"{subject}, decayed", grouped)
+        times = f"each {metadata.window} counts half after {half_life}"
+        drawn["decayed"] = recent_curves(part, part.decayed()), title, times
+    for width in metadata.widths:
+        last = metadata.last_in_words(width)
+        kind = length_of_windows(width, metadata.windows.every)
+        title = title_in_words(f"{subject}, {last}", grouped)
+        drawn[f"last-{kind}"] = (
+            recent_curves(part, part.rolling(width)),
+            title,
+            f"in the {last} up to each point",
+        )
     level = percent(released.level)
     together = "" if is_apart else ", which hold together"
     return {
@@ -117,16 +122,16 @@ def totals_curves(released: ReleaseData) -> Curves:
     return _curves(released, times, released.totals or released.series, part)
 
 
-def rolling_curves(released: ReleaseData, width: int) -> Curves:
-    """Return the data of a chart of sums of the last windows, each at the end of its last one.
+def recent_curves(released: ReleaseData, sums: Series) -> Curves:
+    """Return the data of a chart of sums of recent windows, each at the end of its last one.
 
     Args:
         released: the numbers.
-        width: number of windows.
+        sums: the sums after all steps.
     """
     part = slice(released.first - 1, None)
     times = released._local(released.metadata.windows.ends(released.steps))[part]
-    return _curves(released, times, released.rolling(width), part)
+    return _curves(released, times, sums, part)
 
 
 def window_curves(released: ReleaseData, most: int = 400) -> tuple[Curves, str]:

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from fractions import Fraction
 from typing import Any, NamedTuple, cast, get_args
 
 from counton.base.columns import list_in_words
 from counton.base.errors import InvalidInputError
-from counton.base.exact import quote
+from counton.base.exact import exact, quote, text
 from counton.base.lengths import PERIODS, length_of_windows
 from counton.base.series import Series
-from counton.base.table_schema import CUMULATIVE, PER_WINDOW, ROLLING
+from counton.base.table_schema import CUMULATIVE, DECAYED, PER_WINDOW, ROLLING
+from counton.base.wording import plural
 from counton.continual import Design
 from counton.privacy import ContributionBound, Guarantee
 from counton.privacy.contribution_rules import (
@@ -116,6 +118,7 @@ class ReleaseMetadata:
         series: totals, counts of windows, or both; or the number in the period so far, for users
             who count again in each period; or sums of the last windows.
         widths: how many last windows are added up, ascending, if such sums are published.
+        half_life: number of windows after which a window counts half, of decayed sums.
         cells: whether groups are declared; if they are found, ``domain`` is empty.
         left_out: what some run was told to leave out.
         has_row_ids: True if rows have an id.
@@ -154,6 +157,7 @@ class ReleaseMetadata:
     max_corrections: int | None = None
     notes: tuple[WindowNote, ...] = ()
     widths: tuple[int, ...] = ()
+    half_life: Fraction | None = None
 
     @classmethod
     def of_stream(cls, terms: Design) -> ReleaseMetadata:
@@ -190,7 +194,12 @@ class ReleaseMetadata:
     @property
     def published_series(self) -> tuple[PublishedSeries, ...]:
         """The series of counts and sums that are published."""
-        names = {"both": (CUMULATIVE, PER_WINDOW), "per-window": (PER_WINDOW,), "rolling": ()}
+        names: dict[str, tuple[str, ...]] = {
+            "both": (CUMULATIVE, PER_WINDOW),
+            "per-window": (PER_WINDOW,),
+            "rolling": (),
+            "decayed": (DECAYED,),
+        }
         plain = names.get(self.series, (CUMULATIVE,))
         rolling = [PublishedSeries(ROLLING, width) for width in self.widths]
         return (*map(PublishedSeries, plain), *rolling)
@@ -199,6 +208,14 @@ class ReleaseMetadata:
     def series_names(self) -> tuple[str, ...]:
         """The names of `published_series`, each once."""
         return tuple(dict.fromkeys(series.name for series in self.published_series))
+
+    @property
+    def half_life_in_words(self) -> str:
+        """Words for the half-life of decayed sums, such as "7 days"."""
+        assert self.half_life is not None
+        number = f"{float(self.half_life):,g}"
+        noun = self.windows.period or f"window of {self.windows.every}"
+        return f"{number} {noun if number == '1' else plural(noun)}"
 
     @property
     def last_windows_in_words(self) -> str:
@@ -322,6 +339,12 @@ class ReleaseMetadata:
             self.privacy_unit, self.groups_apart, windows_only=windows_only
         )
 
+    def recent_sums(self) -> dict[str, Any]:
+        """Return the numbers of windows of rolling and decayed sums as JSON values, if any."""
+        last = {"last": list(self.widths)} if self.widths else {}
+        half_life = {} if self.half_life is None else {"half_life": text(self.half_life)}
+        return {**last, **half_life}
+
     def public(self) -> dict[str, Any]:
         """Return the description as JSON values, without strategy and noise."""
         return {
@@ -333,7 +356,7 @@ class ReleaseMetadata:
             "unit": self.privacy_unit,
             "people": self.contribution_rule.to_dict(),
             "series": self.series,
-            **({"last": list(self.widths)} if self.widths else {}),
+            **self.recent_sums(),
             "metric": self.metric,
             "discovery": self.cells.to_dict(),
             **({} if self.windows.is_recurring else {"once": True}),
@@ -390,6 +413,7 @@ class ReleaseMetadata:
             max_corrections=public.get("changes"),
             notes=tuple(WindowNote(*mark) for mark in public.get("marks", ())),
             widths=_checked_widths(public),
+            half_life=_checked_half_life(public),
         )
 
 
@@ -405,6 +429,17 @@ def _checked_widths(public: Mapping[str, Any]) -> tuple[int, ...]:
             "write: give the file as counton wrote it"
         )
     return widths
+
+
+def _checked_half_life(public: Mapping[str, Any]) -> Fraction | None:
+    """Return the half-life of decayed sums in a description."""
+    saved = public.get("half_life")
+    if (public["series"] == "decayed") != (saved is not None):
+        raise InvalidInputError(
+            f"half_life in the description of the table is {quote(saved)}, which counton does not "
+            "write: give the file as counton wrote it"
+        )
+    return None if saved is None else exact(saved, "half_life")
 
 
 def statistic_kept(terms: Design, keyword: str, value: str | None) -> AccumulatorStatistic:

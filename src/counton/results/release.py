@@ -677,7 +677,8 @@ def _within_words(numbers: ReleaseData, steps: Steps) -> str:
     """Return the times of some steps in parentheses; "" for all."""
     metadata = numbers.metadata
     again = metadata.users_again
-    if not metadata.windows.is_recurring or (steps is None and again is None):
+    covers_all = steps is None and again is None and metadata.series != "rolling"
+    if not metadata.windows.is_recurring or covers_all:
         return ""
     start, stop = numbers.ends(steps)
     words = metadata.windows.span(range(start + 1, stop + 1))
@@ -732,6 +733,8 @@ def _reach(numbers: ReleaseData) -> dict[str, float]:
         series_by_words[f"in the {numbers.metadata.last_in_words(width)}"] = numbers.rolling(
             width, numbers.steps[-1:]
         )
+    if numbers.metadata.half_life is not None:
+        series_by_words[""] = numbers.decayed(numbers.steps[-1:])
     return {
         name: float(series.half[-1])
         for name, series in series_by_words.items()
@@ -751,8 +754,10 @@ def _errors_in_words(numbers: ReleaseData) -> list[str]:
     if numbers.has_cells:
         by_words = {"a total": numbers.totals, "a window's own number": numbers.windows}
         for width in numbers.metadata.widths:
-            last = numbers.metadata.last_in_words(width)
-            by_words[f"the sum of the {last}"] = numbers.rolling(width)
+            windows = numbers.metadata.last_in_words(width)
+            by_words[f"the sum of the {windows}"] = numbers.rolling(width)
+        if numbers.metadata.half_life is not None:
+            by_words["a decayed sum"] = numbers.decayed()
         errors = [
             error_in_words(series, numbers.level, words)
             for words, series in by_words.items()

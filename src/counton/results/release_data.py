@@ -22,6 +22,7 @@ from counton.base.errors import InvalidInputError, param
 from counton.base.exact import some_of, suggest, with_capital
 from counton.base.table_schema import (
     CUMULATIVE,
+    DECAYED,
     PER_WINDOW,
     TRAILING,
     WINDOW,
@@ -29,6 +30,7 @@ from counton.base.table_schema import (
 from counton.continual import Design, Releases
 from counton.continual.formulas import Estimate, Formula, TableNumbers, Term
 from counton.continual.intervals import check_confidence_level
+from counton.continual.releases import recent_values
 from counton.continual.table_request import TableRequest
 from counton.results.display import EVERYTHING, DisplaySelection
 from counton.results.metadata import PublishedSeries, ReleaseMetadata
@@ -96,6 +98,7 @@ class ReleaseData:
             all. Released cells are complete, because they are in the description.
         own_windows: counts of single windows, if a file has them besides totals.
         own_rolling: sums of the last windows by their number, if a file has them.
+        own_decayed: decayed sums, if a file has them.
         totals_there: for rolling sums from a file, whether the total of each step and group
             follows from its rows; None: it does wherever there are rows.
         together: by step, half-widths of intervals that hold all at once.
@@ -118,6 +121,7 @@ class ReleaseData:
     rows_there: pl.DataFrame | None = None
     own_windows: Numbers | None = None
     own_rolling: Mapping[int, Numbers] | None = None
+    own_decayed: Numbers | None = None
     totals_there: NDArray[np.bool_] | None = None
     together: Floats | None = None
     joint_level: float | None = None
@@ -137,6 +141,7 @@ class ReleaseData:
         there: NDArray[np.bool_] | None = None,
         own_windows: Numbers | None = None,
         own_rolling: Mapping[int, Numbers] | None = None,
+        own_decayed: Numbers | None = None,
         totals_there: NDArray[np.bool_] | None = None,
         start: int = 1,
     ) -> Self:
@@ -166,6 +171,7 @@ class ReleaseData:
             there=there,
             own_windows=own_windows,
             own_rolling=own_rolling,
+            own_decayed=own_decayed,
             totals_there=totals_there,
         )
 
@@ -314,6 +320,7 @@ class ReleaseData:
             there=None if self.there is None else self.there[:last],
             own_windows=None if self.own_windows is None else self.own_windows[:last],
             own_rolling=_each(self.own_rolling, lambda sums: sums[:last]),
+            own_decayed=None if self.own_decayed is None else self.own_decayed[:last],
             totals_there=None if self.totals_there is None else self.totals_there[:last],
         )
 
@@ -384,6 +391,7 @@ class ReleaseData:
             there=None if is_present is None else is_present[:, of],
             own_windows=None if windows is None else windows[:, of],
             own_rolling=_each(self.own_rolling, lambda sums: sums[:, of]),
+            own_decayed=None if self.own_decayed is None else self.own_decayed[:, of],
             totals_there=None if self.totals_there is None else self.totals_there[:, of],
         )
 
@@ -410,7 +418,7 @@ class ReleaseData:
     def totals(self) -> Series | None:
         """Running totals, if they are published; else `InvalidInputError`."""
         self._cells  # noqa: B018 - which another statistic has not
-        if self.metadata.series in ("per-window", "rolling"):
+        if self.metadata.series in ("per-window", "rolling", "decayed"):
             return None
         if self.design.strategy.facts.workload == "windows":  # sums of windows, read together
             stops = np.asarray(self.steps)
@@ -425,7 +433,7 @@ class ReleaseData:
     def _windows(self, steps: range) -> Series | None:
         """Return the numbers of single windows for some steps."""
         self._cells  # noqa: B018 - which another statistic has not
-        if self.metadata.series in ("cumulative", "rolling"):
+        if self.metadata.series in ("cumulative", "rolling", "decayed"):
             return None
         if self.design.strategy.facts.workload == "windows" and self.totals_there is None:
             return self.series.part(steps)
@@ -451,6 +459,29 @@ class ReleaseData:
         series = self._between(starts, stops, self.own_rolling[width][stops - 1])
         is_present = None if self.there is None else self.there[stops - 1]
         return replace(series, there=is_present, start=steps.start)
+
+    def decayed(self, steps: range | None = None) -> Series:
+        """Return the sums in which older windows count less.
+
+        Args:
+            steps: consecutive steps; None: all.
+        """
+        from counton.continual.intervals import ErrorsOf
+        from counton.strategies.workloads import Decayed
+
+        steps = self.steps if steps is None else steps
+        assert self.metadata.half_life is not None
+        workload = Decayed(self.metadata.half_life)
+        values = self.own_decayed
+        if values is None:
+            (part,) = workload.parts
+            values = recent_values(self._totals[: steps.stop - 1], part)
+        errors = replace(self.design, errors_of=ErrorsOf(workload=workload)).errors
+        level = self.level if self.joint_level is None else self.joint_level
+        of = slice(steps.start - 1, steps.stop - 1)
+        is_present = None if self.there is None else self.there[of]
+        half = errors.recent_halfwidths(steps, level)[""]
+        return Series(values[of], errors.recent_stds(steps)[""], half, is_present, steps.start)
 
     @property
     def _last_series(self) -> tuple[Series | None, Series | None]:
@@ -530,7 +561,12 @@ class ReleaseData:
         return cast("Numbers", np.cumsum(estimates, axis=0))
 
     def _refuse_found(self) -> None:
-        """Refuse groups that were found in the data."""
+        """Refuse groups that were found in the data, and decayed sums."""
+        if self.metadata.series == "decayed":
+            raise InvalidInputError(
+                f"{self.design.name!r} releases decayed sums, which are not added up or compared: "
+                "read its table"
+            )
         if self.since is not None:
             raise InvalidInputError(
                 "groups that were found in the data are each shown only from one of the releases "
@@ -775,8 +811,11 @@ class ReleaseData:
     def _published_series(self, steps: range) -> Iterator[tuple[PublishedSeries, Series]]:
         """Yield the released series of counts and sums with their numbers, for some steps."""
         for published in self.metadata.published_series:
+            numbers: Series | None
             if published.width is not None:
-                numbers: Series | None = self.rolling(published.width, steps)
+                numbers = self.rolling(published.width, steps)
+            elif published.name == DECAYED:
+                numbers = self.decayed(steps)
             elif published.name == PER_WINDOW:
                 numbers = self._windows(steps)
             else:
@@ -922,7 +961,8 @@ class ReleaseData:
         released = self.metadata.series_names
         if series is None:
             series = released[0]
-        if self.metadata.widths and series not in released:
+        is_recent = self.metadata.widths or self.metadata.half_life is not None
+        if is_recent and series not in released:
             raise InvalidInputError(
                 f"{param('series', series)} is not released by {self.design.name!r}; give "
                 f"{' or '.join(released)}"
@@ -975,7 +1015,7 @@ class ReleaseData:
                 self._cannot("bands")
             return self.at(1 - (1 - self.level) / max(table.height, 1))
         group_level = float(self.level ** (1 / len(self.groups)))
-        if self.metadata.widths:
+        if self.metadata.widths or self.metadata.half_life is not None:
             n_numbers = len(self.shown_steps) * self.n_series
             joint_level = min(1 - (1 - group_level) / max(n_numbers, 1), 1 - 1e-9)
             return replace(self, joint_level=check_confidence_level(joint_level))

@@ -318,7 +318,7 @@ def _cells(file: _File, metadata: ReleaseMetadata, terms: Design, level: float) 
     groups = metadata.groups if since is None else tuple(since)
     last = file.last() or int(file.described["steps"])
     rows = _rows_of_groups(file, groups)
-    estimates = _estimates(file.label, rows, terms)
+    estimates = _estimates(file.label, rows, terms, is_decayed=metadata.half_life is not None)
     step_index = rows["window_index"].to_numpy() - 1
     group_index = rows["group_index"].to_numpy()
     zeros = np.zeros((last, len(groups)), estimates.dtype)
@@ -345,6 +345,8 @@ def _cells(file: _File, metadata: ReleaseMetadata, terms: Design, level: float) 
     of_file: dict[str, Any] = {"own_windows": own_windows[0] if own_windows else None}
     if metadata.widths:
         values, of_file = _rolling_sums(by_series, present, terms)
+    elif metadata.half_life is not None:
+        of_file = {"own_decayed": values}
     numbers = ReleaseData.of(
         metadata,
         terms,
@@ -430,11 +432,13 @@ def _rows_of_groups(file: _File, groups: Sequence[str]) -> pl.DataFrame:
     return rows.with_columns(group_index=named.replace_strict(place, return_dtype=pl.Int64))
 
 
-def _estimates(label: str, rows: pl.DataFrame, terms: Design) -> NDArray[Any]:
+def _estimates(label: str, rows: pl.DataFrame, terms: Design, *, is_decayed: bool) -> NDArray[Any]:
     """Return the numbers of a file: integers if all are whole; refuse what was not released."""
     number = rows["estimate"].cast(pl.Float64).to_numpy()
     if not np.isfinite(number).all():
         raise InvalidInputError(f"{label!r} has an estimate that is not a number: correct it")
+    if is_decayed:  # the weights of windows are not whole
+        return number
     unit = float(terms.units.released)
     if not np.allclose(number / unit, np.rint(number / unit), 1e-9, 1e-6):
         raise InvalidInputError(

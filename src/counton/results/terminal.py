@@ -254,6 +254,10 @@ def _heading_of_cells(released: ReleaseData, steps: range) -> str:
         when = f"in the {metadata.last_windows_in_words}"
         when += "" if len(steps) > 1 else f" {end}"
         return f"\n{subject}, {when} {place})"
+    if metadata.series == "decayed":
+        when = f"in which a {window} counts half after {metadata.half_life_in_words}"
+        when += "" if len(steps) > 1 else f", {end}"
+        return f"\n{subject}, {when} {place})"
     when = "cumulative" if len(steps) > 1 else f"cumulative {end}"
     if metadata.series == "both":
         when += f", and in each {window}"

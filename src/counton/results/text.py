@@ -168,6 +168,8 @@ def _published_in_words(
         when = f"in each {over}{_so_far(metadata, over)}"
     elif metadata.series == "rolling":
         when = f"in the {metadata.last_windows_in_words}"
+    elif metadata.series == "decayed":
+        when = f"in which a {every} counts half after {metadata.half_life_in_words}"
     elif over is not None and over > 1:
         several = cut.period and plural(cut.period)
         windows = several or f"periods of {cut.every}"
@@ -398,7 +400,8 @@ def account_of(
     of = "" if metadata.statistic.additive else "a cell of what it reads"
     # The least error of numbers of periods, and of several versions of a window, is not known. That
     # of rolling sums is of the planner's workload, not of the design's totals.
-    of_other_numbers = metadata.series == "period-to-date" or bool(metadata.widths)
+    is_recent = bool(metadata.widths) or metadata.half_life is not None
+    of_other_numbers = metadata.series == "period-to-date" or is_recent
     unknown = of_other_numbers or metadata.windows.n_revisions > 0
     least: Literal["mean", "max"] = "max" if metadata.metric == "max" else "mean"
     factors = [] if unknown else factors_of_design(terms, least)
@@ -453,6 +456,9 @@ def _released_in_words(metadata: ReleaseMetadata, terms: Design, steps: int) -> 
         return f"The {subject} was released once."
     if metadata.widths:
         subject = f"{subject.removesuffix(',')}, {_spans_in_words(metadata)},"
+    elif metadata.series == "decayed":
+        half_life = metadata.half_life_in_words
+        subject = f"{subject.removesuffix(',')}, in which a window counts half after {half_life},"
     elif metadata.series == "both":
         subject = subject.removesuffix(",")
         subject = f"{subject}, so far and in each window,"

@@ -8,6 +8,7 @@ other.
 from __future__ import annotations
 
 from datetime import datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
@@ -74,7 +75,7 @@ from counton.statistics import AccumulatorStatistic
 from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies.strategy import StreamStrategy
 from counton.strategies.streams.window_versions import MOST_VERSIONS
-from counton.strategies.workloads import LARGEST_WIDTH
+from counton.strategies.workloads import LARGEST_HALF_LIFE, LARGEST_WIDTH, LEAST_HALF_LIFE
 from counton.windowing.groups import GroupNames
 from counton.windowing.windows import (
     Windows,
@@ -135,6 +136,9 @@ def normal_form(job: Job) -> Job:
     normal |= normal_options(job)
     if job.value_of("last") is not None:
         normal["last"] = last_lengths(job)
+    half_life = _parse_half_life(job)
+    if half_life is not None and half_life.denominator == 1:
+        normal["half_life"] = length_of_windows(int(half_life), str(job.every))
     if job.value_of("groups") is not None:
         normal["groups"] = normal_domain(job.with_options(**normal))
     job = job.with_options(**normal)
@@ -148,6 +152,20 @@ def last_lengths(job: Job) -> tuple[str, ...]:
         InvalidInputError: a length is not a possible number of windows.
     """
     return tuple(length_of_windows(width, str(job.every)) for width in _parse_widths(job))
+
+
+def _parse_half_life(job: Job) -> Fraction | None:
+    """Return the half-life of decayed sums in windows; None if no such sums are released."""
+    length = job.value_of("half_life")
+    if length is None or job.every is None:
+        return None
+    half_life = windows_in(str(length), str(job.every))
+    if half_life is None or not LEAST_HALF_LIFE <= half_life <= LARGEST_HALF_LIFE:
+        raise InvalidInputError(
+            f"{param('half_life', length)} is not from {float(LEAST_HALF_LIFE):g} to "
+            f"{LARGEST_HALF_LIFE:,} windows of {job.every}. Give another length"
+        )
+    return half_life
 
 
 def _parse_widths(job: Job) -> tuple[int, ...]:
@@ -280,6 +298,7 @@ def parse_terms(job: Job) -> StreamTerms:
         loss=_parse_loss(job),
         series=job.value_of("series"),
         widths=_parse_widths(job),
+        half_life=_parse_half_life(job),
         strategy="auto" if job.strategy is None else cast("str | StreamStrategy", job.strategy),
         metric=job.metric or "mean",
         is_simple=job.simple,

@@ -37,7 +37,7 @@ from counton.statistics.average import undeclared_variant
 from counton.statistics.report_members import GroupedRows
 from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies import StreamStrategy
-from counton.strategies.workloads import RecentWorkload, Rolling, Stack
+from counton.strategies.workloads import Decayed, RecentWorkload, Rolling, Stack
 from counton.windowing.groups import GroupNames
 from counton.windowing.windows import RevisableWindows, SingleTableWindow, Windows, revisions_in
 
@@ -537,6 +537,7 @@ class StreamTerms:
 
     Attributes:
         widths: numbers of last windows whose sums are released, ascending.
+        half_life: half-life of decayed sums in windows, if these are released.
         strategy: kind of strategy, "auto" for the best, or a strategy of the user's own.
         metric: error that the strategy minimises.
         is_simple: whether only strategies are considered that publish whole numbers.
@@ -554,6 +555,7 @@ class StreamTerms:
     loss: Loss
     series: Series
     widths: tuple[int, ...]
+    half_life: Fraction | None
     strategy: str | StreamStrategy
     metric: Literal["mean", "max"]
     is_simple: bool
@@ -570,7 +572,9 @@ class StreamTerms:
 
     @property
     def workload(self) -> RecentWorkload | None:
-        """Sums of the last windows that the strategy makes accurate; None: there are none."""
+        """Sums of recent windows that the strategy makes accurate; None: there are none."""
+        if self.half_life is not None:
+            return Decayed(self.half_life)
         if not self.widths:
             return None
         if self.series == "rolling":

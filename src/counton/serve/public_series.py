@@ -183,7 +183,7 @@ class Journal:
             "what": subject,
             **self.promise(),
             "series": metadata.series,
-            **({"last": list(metadata.widths)} if metadata.widths else {}),
+            **metadata.recent_sums(),
             "every": metadata.windows.every,
             "timezone": metadata.windows.timezone,
             "confidence_level": self.level,

@@ -130,10 +130,10 @@ def router(
         start: Annotated[Moment, Query(alias="from")] = None,
         until: Annotated[Moment, Query(alias="to")] = None,
         chosen_series: Annotated[
-            Literal["cumulative", "per-window", "rolling"] | None,
+            Literal["cumulative", "per-window", "rolling", "decayed"] | None,
             Query(
                 alias="series",
-                description="for counts and sums: totals, each window alone, or the last windows",
+                description="for counts and sums: totals, each window alone, or recent windows",
             ),
         ] = None,
         confidence_level: Annotated[
