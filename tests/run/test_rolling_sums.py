@@ -13,9 +13,9 @@ from counton import ZCDP, Decayed, PureDP, Release, Rolling, Stack, plan, read, 
 from counton.base.errors import InvalidInputError, StreamMismatchError
 from counton.job.statistics import CountJob
 from counton.run import Job, run
-from counton.run.exports import export
 from counton.run.notes import annotate
-from counton.run.planning import plan_stream
+from counton.run.outputs.exports import export
+from counton.run.spec.plan_stream import plan_stream
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 DAYS = 30
@@ -152,7 +152,7 @@ def test_run_that_stops_before_it_publishes_releases_the_same(
     def stops(*_: Any, **__: Any) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("counton.run.output_files.write_table", stops)
+    monkeypatch.setattr("counton.run.outputs.output_files.write_table", stops)
     with pytest.raises(OSError, match="no space left"):
         released(visits(17), tmp_path, 17, stream="visits", rho=1, output=tmp_path / "t.csv")
     monkeypatch.undo()
@@ -268,7 +268,7 @@ def test_job_has_the_strategy_of_the_plan(options: dict[str, Any], of_plan: Any)
 @pytest.mark.parametrize("loss", [{"rho": 0.5}, {"epsilon": 1}], ids=["gaussian", "laplace"])
 @pytest.mark.parametrize("last", ["7d", "28d"])
 def test_noise_is_at_most_that_of_derived_sums(loss: dict[str, Any], last: str) -> None:
-    from counton.run.planned_accuracy import planned_design
+    from counton.run.spec.planned_accuracy import planned_design
 
     width = int(last[:-1])
     stops = np.arange(width, 366)
@@ -282,7 +282,7 @@ def test_noise_is_at_most_that_of_derived_sums(loss: dict[str, Any], last: str) 
 
 
 def test_noise_is_less_than_half_of_that_from_totals_with_rho() -> None:
-    from counton.run.planned_accuracy import planned_design
+    from counton.run.spec.planned_accuracy import planned_design
 
     week = planned_design(planned(rho=0.5)).errors.window_std([193], [200])
     assert 1.7 < week[0] < 1.8
@@ -486,7 +486,7 @@ def test_wanted_margin_of_error_is_that_of_the_sums() -> None:
 
 
 def plan_halfwidths(spec: Any) -> tuple[float, ...]:
-    from counton.run.planned_accuracy import halfwidths_at
+    from counton.run.spec.planned_accuracy import halfwidths_at
 
     (halves,) = halfwidths_at(spec, [365], 0.95).values()
     return halves
