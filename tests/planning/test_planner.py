@@ -19,9 +19,10 @@ from counton.base.exact import figures_above
 from counton.base.series import PlannedSeries
 from counton.base.strategy_names import FAMILIES, PAPERS, RECENT_FAMILIES
 from counton.continual.node_distribution import distribution_for
-from counton.planning import planner
+from counton.planning import families, planner
+from counton.planning.families import StreamRequest
+from counton.planning.families import candidates as candidates_by_kind
 from counton.planning.planner import MOST_HELD
-from counton.planning.planner import candidates as candidates_by_kind
 from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee, PureDP
 from counton.privacy.calibration import elders_scale
 from counton.privacy.gaussian import analytic_gaussian_sigma
@@ -47,8 +48,12 @@ UNIT = ContributionBound.add_remove()
 GUARANTEES = [PureDP(1), ZCDP(Fraction(1, 2)), ApproxDP(1, 1e-6)]
 
 
-def members(*asked: Any, **when: Any) -> dict[str, tuple[StreamStrategy, ...]]:
-    return {found.strategy_family: found.members for found in candidates_by_kind(*asked, **when)}
+def members(
+    horizon: int, metric: Metric, *, simple: bool = False, **unit: Any
+) -> dict[str, tuple[StreamStrategy, ...]]:
+    request = StreamRequest(horizon, metric, **unit)
+    by_family = candidates_by_kind(request, simple=simple)
+    return {family.strategy_family: family.members for family in by_family}
 
 
 def error_of(strategy: StreamStrategy, guarantee: Guarantee, metric: Metric) -> float:
@@ -374,7 +379,7 @@ def test_a_simple_plan_releases_integers(form: PlannedSeries) -> None:
 
 
 @pytest.mark.long
-def test_what_is_not_compared_is_not_the_best() -> None:
+def test_plan_without_comparison_finds_the_best_strategy() -> None:
     """From 64 steps on, for every kind of noise and however often units count."""
     units = [
         UNIT,
@@ -395,7 +400,7 @@ def test_what_is_not_compared_is_not_the_best() -> None:
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 7, 15, 16, 31])
-def test_what_is_published_is_compared_with_and_not_chosen(horizon: int) -> None:
+def test_published_strategies_are_compared_but_not_chosen(horizon: int) -> None:
     """However short: full trees, where two children a node are at their best, and one step more."""
     guarantees = [PureDP(1), ZCDP(8), ApproxDP(1, 1e-6)]
     metrics: tuple[Metric, ...] = ("mean", "max")
@@ -718,7 +723,8 @@ def test_octave_is_so_far_above_what_no_factorisation_is_below(horizon: int) -> 
 
 
 def test_ranked_families_and_named_families_are_same() -> None:
-    ranked = {group.family.words for group in (*planner._BOTH, *planner._WINDOWS)}
+    rules = (*families.TOTALS_FAMILIES, *families.WINDOWS_FAMILIES)
+    ranked = {rule.family.words for rule in rules}
     endless = plan(None, ZCDP(1), expected_windows=100), plan(None, PureDP(1), expected_windows=100)
     ranked |= {choice.strategy_family for each in endless for choice in each}
     recent = plan(100, ZCDP(1), workload=Rolling(20)), plan(100, PureDP(1), workload=Rolling(20))
