@@ -71,13 +71,13 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
         half_life = metadata.half_life_in_words
         title = title_in_words(f"{subject}, decayed", grouped)
         times = f"each {metadata.window} counts half after {half_life}"
-        drawn["decayed"] = recent_curves(part, part.decayed()), title, times
+        drawn["decayed"] = recent_curves(part, part._decayed()), title, times
     for width in metadata.widths:
         last = metadata.last_in_words(width)
         kind = length_of_windows(width, metadata.windows.every)
         title = title_in_words(f"{subject}, {last}", grouped)
         drawn[f"last-{kind}"] = (
-            recent_curves(part, part.rolling(width)),
+            recent_curves(part, part._rolling(width)),
             title,
             f"in the {last} up to each point",
         )

@@ -733,11 +733,11 @@ def _reach(numbers: ReleaseData) -> dict[str, float]:
         return {name: float(end[0]) for name, end in ends.items() if len(end)}
     series_by_words = {"so far": numbers.totals, in_each: numbers.windows}
     for width in numbers.metadata.widths:
-        series_by_words[f"in the {numbers.metadata.last_in_words(width)}"] = numbers.rolling(
+        series_by_words[f"in the {numbers.metadata.last_in_words(width)}"] = numbers._rolling(
             width, numbers.steps[-1:]
         )
     if numbers.metadata.half_life is not None:
-        series_by_words[""] = numbers.decayed(numbers.steps[-1:])
+        series_by_words[""] = numbers._decayed(numbers.steps[-1:])
     return {
         name: float(series.half[-1])
         for name, series in series_by_words.items()
@@ -758,9 +758,9 @@ def _errors_in_words(numbers: ReleaseData) -> list[str]:
         by_words = {"a total": numbers.totals, "a window's own number": numbers.windows}
         for width in numbers.metadata.widths:
             windows = numbers.metadata.last_in_words(width)
-            by_words[f"the sum of the {windows}"] = numbers.rolling(width)
+            by_words[f"the sum of the {windows}"] = numbers._rolling(width)
         if numbers.metadata.half_life is not None:
-            by_words["a decayed sum"] = numbers.decayed()
+            by_words["a decayed sum"] = numbers._decayed()
         errors = [
             error_in_words(series, numbers.level, words)
             for words, series in by_words.items()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
@@ -24,6 +24,7 @@ from counton.base.table_schema import (
     CUMULATIVE,
     DECAYED,
     PER_WINDOW,
+    ROLLING,
     TRAILING,
     WINDOW,
 )
@@ -96,9 +97,7 @@ class ReleaseData:
             ``(steps, groups)``; None: all. An estimate that needs a missing row raises an error.
         rows_there: for another table from a file, the columns that identify existing rows; None:
             all. Released cells are complete, because they are in the description.
-        own_windows: counts of single windows, if a file has them besides totals.
-        own_rolling: sums of the last windows by their number, if a file has them.
-        own_decayed: decayed sums, if a file has them.
+        own_series: the numbers of other series than totals, if a file has them.
         totals_there: for rolling sums from a file, whether the total of each step and group
             follows from its rows; None: it does wherever there are rows.
         together: by step, half-widths of intervals that hold all at once.
@@ -119,9 +118,7 @@ class ReleaseData:
     since: Mapping[str, int] | None = None
     there: NDArray[np.bool_] | None = None
     rows_there: pl.DataFrame | None = None
-    own_windows: Numbers | None = None
-    own_rolling: Mapping[int, Numbers] | None = None
-    own_decayed: Numbers | None = None
+    own_series: Mapping[PublishedSeries, Numbers] = field(default_factory=dict)
     totals_there: NDArray[np.bool_] | None = None
     together: Floats | None = None
     joint_level: float | None = None
@@ -139,9 +136,7 @@ class ReleaseData:
         shown: DisplaySelection = EVERYTHING,
         since: Mapping[str, int] | None = None,
         there: NDArray[np.bool_] | None = None,
-        own_windows: Numbers | None = None,
-        own_rolling: Mapping[int, Numbers] | None = None,
-        own_decayed: Numbers | None = None,
+        own_series: Mapping[PublishedSeries, Numbers] | None = None,
         totals_there: NDArray[np.bool_] | None = None,
         start: int = 1,
     ) -> Self:
@@ -173,9 +168,7 @@ class ReleaseData:
             shown=shown,
             since=since,
             there=there,
-            own_windows=own_windows,
-            own_rolling=own_rolling,
-            own_decayed=own_decayed,
+            own_series=own_series or {},
             totals_there=totals_there,
         )
 
@@ -326,9 +319,7 @@ class ReleaseData:
             chosen=chosen,
             since=since,
             there=None if self.there is None else self.there[:last],
-            own_windows=None if self.own_windows is None else self.own_windows[:last],
-            own_rolling=_each(self.own_rolling, lambda sums: sums[:last]),
-            own_decayed=None if self.own_decayed is None else self.own_decayed[:last],
+            own_series={of: read_only(sums[:last]) for of, sums in self.own_series.items()},
             totals_there=None if self.totals_there is None else self.totals_there[:last],
         )
 
@@ -389,7 +380,6 @@ class ReleaseData:
     def _groups_at(self, of: NDArray[np.int64]) -> Self:
         """Return counts or sums of the groups with these indices."""
         is_present = self.there
-        windows = self.own_windows
         groups = tuple(GroupNames(self.groups).at(of))
         return replace(
             self,
@@ -397,9 +387,7 @@ class ReleaseData:
             chosen=groups,
             shown=self.shown._replace(ask=groups) if self.metadata.ranks else self.shown,
             there=None if is_present is None else is_present[:, of],
-            own_windows=None if windows is None else windows[:, of],
-            own_rolling=_each(self.own_rolling, lambda sums: sums[:, of]),
-            own_decayed=None if self.own_decayed is None else self.own_decayed[:, of],
+            own_series={name: read_only(sums[:, of]) for name, sums in self.own_series.items()},
             totals_there=None if self.totals_there is None else self.totals_there[:, of],
         )
 
@@ -446,13 +434,14 @@ class ReleaseData:
         if self.design.strategy.facts.workload == "windows" and self.totals_there is None:
             return self.series.part(steps)
         stops = np.asarray(steps, np.int64)
-        if self.own_windows is None:
+        own_windows = self.own_series.get(PublishedSeries(PER_WINDOW))
+        if own_windows is None:
             return self.between(stops - 1, stops)
-        series = self._between(stops - 1, stops, self.own_windows[stops - 1])
+        series = self._between(stops - 1, stops, own_windows[stops - 1])
         is_present = None if self.there is None else self.there[stops - 1]
         return replace(series, there=is_present, start=steps.start)
 
-    def rolling(self, width: int, steps: range | None = None) -> Series:
+    def _rolling(self, width: int, steps: range | None = None) -> Series:
         """Return the sums of the last windows; in the first steps, of all windows so far.
 
         Args:
@@ -462,13 +451,14 @@ class ReleaseData:
         steps = self.steps if steps is None else steps
         stops = np.asarray(steps, np.int64)
         starts = np.maximum(stops - width, 0)
-        if self.own_rolling is None:
+        own_sums = self.own_series.get(PublishedSeries(ROLLING, width))
+        if own_sums is None:
             return self.between(starts, stops)
-        series = self._between(starts, stops, self.own_rolling[width][stops - 1])
+        series = self._between(starts, stops, own_sums[stops - 1])
         is_present = None if self.there is None else self.there[stops - 1]
         return replace(series, there=is_present, start=steps.start)
 
-    def decayed(self, steps: range | None = None) -> Series:
+    def _decayed(self, steps: range | None = None) -> Series:
         """Return the sums in which older windows count less.
 
         Args:
@@ -480,7 +470,7 @@ class ReleaseData:
         steps = self.steps if steps is None else steps
         assert self.metadata.half_life is not None
         workload = Decayed(self.metadata.half_life)
-        values = self.own_decayed
+        values = self.own_series.get(PublishedSeries(DECAYED))
         if values is None:
             (part,) = workload.parts
             values = recent_values(self._totals[: steps.stop - 1], part)
@@ -821,9 +811,9 @@ class ReleaseData:
         for published in self.metadata.published_series:
             numbers: Series | None
             if published.width is not None:
-                numbers = self.rolling(published.width, steps)
+                numbers = self._rolling(published.width, steps)
             elif published.name == DECAYED:
-                numbers = self.decayed(steps)
+                numbers = self._decayed(steps)
             elif published.name == PER_WINDOW:
                 numbers = self._windows(steps)
             else:
@@ -1209,12 +1199,3 @@ def _windows_counted(published: PublishedSeries, steps: Any) -> Any:
     if published.width is not None:
         return np.full_like(steps, published.width)
     return np.ones_like(steps) if published.name == PER_WINDOW else steps
-
-
-def _each(
-    sums: Mapping[int, Numbers] | None, select: Callable[[Numbers], Numbers]
-) -> Mapping[int, Numbers] | None:
-    """Return a selection of the sums of each width."""
-    if sums is None:
-        return None
-    return {width: read_only(select(numbers)) for width, numbers in sums.items()}

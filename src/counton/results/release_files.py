@@ -25,7 +25,7 @@ from counton.base.errors import (
 )
 from counton.base.exact import quote
 from counton.base.outside_input import structure_of
-from counton.base.table_schema import COLUMNS, PER_WINDOW, ColumnType
+from counton.base.table_schema import COLUMNS, DECAYED, ColumnType
 from counton.continual.design import Design
 from counton.continual.intervals import check_confidence_level
 from counton.results.display import DisplaySelection, with_shown_groups
@@ -340,13 +340,15 @@ def _cells(file: _File, metadata: ReleaseMetadata, design: Design, level: float)
             np.array([since[group] for group in groups], np.int64) - metadata.windows.n_revisions
         )
         expected = np.arange(1, last + 1)[:, None] >= starts
-    values: Any
-    values, *own_windows = by_series.values()
-    of_file: dict[str, Any] = {"own_windows": own_windows[0] if own_windows else None}
-    if metadata.widths:
-        values, of_file = _rolling_sums(by_series, present, design)
-    elif metadata.half_life is not None:
-        of_file = {"own_decayed": values}
+    first_series, *others = by_series
+    values = by_series[first_series]
+    own_series = {series: by_series[series] for series in others}
+    totals_there = None
+    if first_series.name == DECAYED:
+        own_series = by_series
+    elif metadata.widths:
+        values, totals_there = _totals_in(first_series, values, present[first_series], design)
+        own_series = by_series
     numbers = ReleaseData.of(
         metadata,
         design,
@@ -354,7 +356,8 @@ def _cells(file: _File, metadata: ReleaseMetadata, design: Design, level: float)
         level,
         since=since,
         there=None if is_present[expected].all() else is_present | ~expected,
-        **of_file,
+        own_series=own_series,
+        totals_there=totals_there,
     )
     first = int(np.flatnonzero(is_present.any(axis=1))[0]) + 1 if is_present.any() else 1
     kept = np.flatnonzero(is_present.any(axis=0)).tolist()
@@ -377,36 +380,25 @@ def _is_of_series(file: _File, rows: pl.DataFrame, series: PublishedSeries) -> N
     return is_of_series.fill_null(value=False).to_numpy()
 
 
-def _rolling_sums(
-    by_series: Mapping[PublishedSeries, Any],
-    present: Mapping[PublishedSeries, NDArray[np.bool_]],
-    design: Design,
-) -> tuple[Any, dict[str, Any]]:
-    """Return the totals that follow from a file with sums of the last windows, and its series.
+def _totals_in(
+    series: PublishedSeries, numbers: Any, is_present: NDArray[np.bool_], design: Design
+) -> tuple[Any, NDArray[np.bool_]]:
+    """Return the totals that follow from a series of a file, and where they do.
 
     Args:
-        by_series: the numbers of each series, 0 where a row is missing.
-        present: for each series and number, whether the file has its row.
+        series: totals, or sums of the last windows.
+        numbers: its numbers, 0 where a row is missing.
+        is_present: for each number whether the file has its row.
         design: the design of the stream.
     """
-    rolling = {series.width: sums for series, sums in by_series.items() if series.width is not None}
-    own_windows = [sums for series, sums in by_series.items() if series.name == PER_WINDOW]
-    first = next(iter(by_series))
-    values = by_series[first]
-    totals_there = present[first]
-    if first.width is not None:
-        unit = float(design.units.released)
-        units = np.rint(values / unit).astype(np.int64)  # whose sums are exact
-        totals_there = totals_there.copy()
-        for step in range(first.width, len(values)):
-            units[step] += units[step - first.width]
-            totals_there[step] &= totals_there[step - first.width]
-        values = units if values.dtype.kind == "i" else design.to_data(units)
-    return values, {
-        "own_windows": own_windows[0] if own_windows else None,
-        "own_rolling": rolling,
-        "totals_there": totals_there,
-    }
+    if series.width is None:
+        return numbers, is_present
+    units = np.rint(numbers / float(design.units.released)).astype(np.int64)  # exact sums
+    totals_there = is_present.copy()
+    for step in range(series.width, len(numbers)):
+        units[step] += units[step - series.width]
+        totals_there[step] &= totals_there[step - series.width]
+    return design.to_data(units), totals_there
 
 
 def _rows_of_groups(file: _File, groups: Sequence[str]) -> pl.DataFrame:
