@@ -75,7 +75,9 @@ def _cells_of(
     number: pl.Expr | None = None,
 ) -> pl.DataFrame:
     if mapping.unlisted_groups == "discover":
-        cells = _add(marked, pl.col("step"), mapping.adds, newest=True, by=["group"], number=number)
+        cells = _add(
+            marked, pl.col("window"), mapping.adds, newest=True, by=["group"], number=number
+        )
     else:
         cells = sums_by_cell(marked, domain, mapping.adds, newest=True, number=number)
         cells = cells.with_columns(group=pl.lit(None, pl.String))
@@ -116,13 +118,13 @@ def labels_of(cells: pl.DataFrame, mapping: RowMapping) -> pl.DataFrame:
         mapping: the columns and windows by which rows were summed.
 
     Returns:
-        A row for each group, with the columns ``group`` and ``step``. Rows outside the windows are
-        ignored.
+        A row for each group, with the columns ``group`` and ``window``. Rows outside the windows
+        are ignored.
     """
-    labelled = cells.select("group", step=pl.col("cell") // cells_across(mapping.adds)).filter(
-        pl.col("step").is_between(1, mapping.windows.steps), pl.col("group").is_not_null()
+    labelled = cells.select("group", window=pl.col("cell") // cells_across(mapping.adds)).filter(
+        pl.col("window").is_between(1, mapping.windows.steps), pl.col("group").is_not_null()
     )
-    return labelled.group_by("group").agg(pl.col("step").min())
+    return labelled.group_by("group").agg(pl.col("window").min())
 
 
 def pick_rows(rows: Rows, mapping: RowMapping, condition: pl.Expr) -> pl.DataFrame:
@@ -150,7 +152,7 @@ def candidates(
     The first lie within the windows, with a known group (its position in ``domain``) and values.
     """
     frame = assign_part(rows, mapping).collect()
-    could = pl.col("step").is_between(1, mapping.windows.steps)
+    could = pl.col("window").is_between(1, mapping.windows.steps)
     if mapping.columns.group is not None:
         could &= pl.col("group").is_not_null()
     if mapping.adds is not None and by_row(mapping.adds):
@@ -167,7 +169,7 @@ def sums_by_cell(
 ) -> pl.LazyFrame:
     """Add up rows by window and position of the group in ``domain``."""
     # A row's window and group as one number; below 0 for a bad row.
-    cell = pl.col("step")
+    cell = pl.col("window")
     if domain is not None:
         cell = cell * (len(domain) + 1) + pl.col("place")
         rows = _place(rows, domain)
@@ -207,12 +209,12 @@ def sums_by_label(
         # Equal rows are counted first, so that each distinct row is encoded only once.
         labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
         aggregates = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
-        equal = rows.group_by(pl.col("step").alias("cell"), *by, *labels).agg(aggregates)
+        equal = rows.group_by(pl.col("window").alias("cell"), *by, *labels).agg(aggregates)
         alike = with_total(collect(source, equal), mapping).lazy()
         number = pl.col("rows")
         sums = _add(alike, pl.col("cell"), adds, newest=True, by=by, number=number).collect()
     else:
-        sums = collect(source, _add(rows, pl.col("step"), adds, newest=True, by=by))
+        sums = collect(source, _add(rows, pl.col("window"), adds, newest=True, by=by))
     if domain is None:
         return sums
     across = cells_across(adds)
@@ -244,16 +246,16 @@ def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
 def added_up(
     parts: Iterable[pl.DataFrame], groups: int, adds: Adds | None, number: pl.Expr
 ) -> pl.DataFrame:
-    """Add up ``step``, ``group`` (position) and ``total`` (Int64), as in `Aggregates.cells`.
+    """Add up ``window``, ``group`` (position) and ``total`` (Int64), as in `Aggregates.cells`.
 
     ``number``: how many times each row counts; below 0 it is taken back.
     """
-    cell = pl.col("step") * groups + pl.col("group")
-    none = pl.DataFrame(schema=dict.fromkeys(("step", "group", "total", "number"), pl.Int64))
+    cell = pl.col("window") * groups + pl.col("group")
+    none = pl.DataFrame(schema=dict.fromkeys(("window", "group", "total", "number"), pl.Int64))
     adding = partial(_add, cell=cell, adds=adds, number=number)
     sums = _sum_batches(parts, none, adding).sort("cell")
     cells = sums["cell"] // cells_across(adds)
-    return _by_place(sums.with_columns(step=cells // groups, group=cells % groups), adds)
+    return _by_place(sums.with_columns(window=cells // groups, group=cells % groups), adds)
 
 
 def _sum_batches(
@@ -319,9 +321,9 @@ def _add(
 def _by_place(cells: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
     """Convert sums of `_add` to a row for each place."""
     group = pl.col("group")
-    names = ("step", "group", "rows", "total")
+    names = ("window", "group", "rows", "total")
     if adds is None:
-        return cells.select("step", "group", "rows", total="rows")
+        return cells.select("window", "group", "rows", total="rows")
     across = cells_across(adds)
     parts = []
     radix = across - 1
@@ -334,13 +336,13 @@ def _by_place(cells: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
             at = span.start + pl.col("cell") % across // radix % len(span)
         at = (group * adds.n_accumulators + at).alias("group")
         total = "rows" if adds.counts_rows else f"total {number}"
-        parts.append(cells.select("step", at, "rows", total=total))
+        parts.append(cells.select("window", at, "rows", total=total))
     if len(parts) == 1:
         return parts[0]
     together = pl.concat(parts)
     if by_row(adds):  # other rows of the place may have chosen others elsewhere
-        together = together.group_by("step", "group").agg(pl.col("rows", "total").sum())
-    return together.sort("step", "group").select(names)
+        together = together.group_by("window", "group").agg(pl.col("rows", "total").sum())
+    return together.sort("window", "group").select(names)
 
 
 class RowHolder(Protocol):
@@ -363,7 +365,7 @@ class Aggregates:
     """Exact sums of all rows of a run. Secret, so they are passed on as `Private`.
 
     Attributes:
-        cells: ``step``; ``group``, which is (position of the group) * (number of places) + place;
+        cells: ``window``; ``group``, which is (position of the group) * (number of places) + place;
             ``rows``; and ``total``, the amount that they add; all int64.
         newest: newest readable time, also of rows that count nowhere, in microseconds since 1970.
         before, beyond: rows before the first and after the last window.
@@ -446,7 +448,7 @@ def sum_rows(
     large = (sums[name].to_numpy()[counted] for name in {*sizes} - {*exact})
     largest = max((column.max(initial=0) for column in large), default=0.0)
     _refuse_large_sum(float(largest), mapping)
-    parted = sums.with_columns(pl.Series("step", steps), pl.Series("group", groups_of))[within]
+    parted = sums.with_columns(pl.Series("window", steps), pl.Series("group", groups_of))[within]
     if not counted[within].all():
         parted = parted.filter(counted[within])
     return Private(
