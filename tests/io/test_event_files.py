@@ -62,7 +62,7 @@ def read(
 
 def dense(found: Aggregates) -> list[list[int]]:
     dense = np.zeros((4, 2), dtype=np.int64)
-    for step, group, total in found.cells.select("window", "group", "total").rows():
+    for step, group, total in found.cells.select("window", "cell", "total").rows():
         dense[step - 1, group] += total
     return dense.tolist()
 

@@ -60,7 +60,8 @@ def test_a_page_keeps_what_is_written_by_hand() -> None:
     assert "old" not in new
     assert "![F](../images/elders/f.png)" in new
     assert (
-        "1 of 3 numbers have the digits that are printed. Among the others, 2 differ, and say why."
+        "1 of 3 numbers agree with the printed digits. Of the others: 2 with an explained "
+        "difference."
     ) in new
     assert "prints each number that differs, with the reason." in new
     assert filled(new, "elders", found) == new
@@ -70,7 +71,7 @@ def test_a_page_keeps_what_is_written_by_hand() -> None:
 
 def test_a_paper_without_differences_says_so() -> None:
     told = numbers(Evidence("A paper", (Comparison("Table 1", "three", "3", 3),)))
-    assert "1 of 1 numbers have the digits that are printed." in told
+    assert "1 of 1 numbers agree with the printed digits." in told
     assert "differs" not in told
 
 

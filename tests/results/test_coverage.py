@@ -18,7 +18,7 @@ from counton.results.metadata import ReleaseMetadata
 from counton.results.release_data import ReleaseData
 from counton.results.series import Series
 from counton.results.terminal import screen_of
-from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.plan_spec import plan_spec
 
 KEYS = 20
 CELLS = 2500
@@ -47,7 +47,7 @@ def asked(release: Any, loss: dict[str, Fraction], *, simple: bool = True) -> Re
         simple=simple,
         **loss,  # type: ignore[arg-type]
     )
-    return plan_stream(request).metadata()
+    return plan_spec(request).metadata()
 
 
 def zeros_released(

@@ -2,7 +2,7 @@
 
 What a statistic cannot do at all is no option of its model, and is not here. Combinations that only
 a planned stream shows to be impossible are refused where it is planned
-(`counton.run.spec.plan_stream`, `counton.results.metadata`).
+(`counton.run.spec.plan_spec`, `counton.results.metadata`).
 """
 
 from __future__ import annotations

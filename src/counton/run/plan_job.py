@@ -247,10 +247,10 @@ def planned_jobs(
                 plans[name] = job
                 continue
             try:
-                place = state_of(job)
-                if place not in books:
-                    books[place] = _Book(states.at(job.state))
-                book = books[place]
+                address = state_of(job)
+                if address not in books:
+                    books[address] = _Book(states.at(job.state))
+                book = books[address]
                 with _before_rows(job, book.units) as prepared:
                     plans[name] = _plan_of(prepared, size)
                     book.enter(prepared)

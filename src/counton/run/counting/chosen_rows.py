@@ -121,7 +121,7 @@ class ChosenRows:
             adds: how a row changes the sums of its group; None: it adds 1 to a single one.
         """
         signed = chain(_signed(self.rows, "code", 1), _signed(self.retracted, "total", -1))
-        return added_up(signed, groups, adds, pl.col("number")).rename({"group": "cell"})
+        return added_up(signed, groups, adds, pl.col("number"))
 
     def users_to_keep(self, max_corrections: int) -> pl.DataFrame:
         """Return what the state keeps of users: new rows or, by period, all slots that changed."""

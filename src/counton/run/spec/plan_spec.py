@@ -63,7 +63,7 @@ from counton.strategies.streams.window_versions import MOST_CORRECTIONS
 _COMPARED_STEPS = 512
 
 
-def plan_stream(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
+def plan_spec(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
     """Plan the stream of a job that begins one: nothing is read or written.
 
     Args:
@@ -78,7 +78,7 @@ def plan_stream(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
         InvalidInputError: an option is missing or wrong, or no strategy serves the stream.
 
     >>> from counton.job.statistics import CountJob
-    >>> spec = plan_stream(CountJob(
+    >>> spec = plan_spec(CountJob(
     ...     time="at", every="1d", start="2024-03-01", windows=365, epsilon=1,
     ... ))
     >>> spec.strategy.saved_name, spec.contribution.unit
