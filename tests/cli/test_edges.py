@@ -121,21 +121,21 @@ def test_single_failing_job_raises_its_error(
     ROWS.write_csv(place.folder / "e.csv")
     file = place.folder / "jobs.toml"
     file.write_text(JOB)
-    monkeypatch.setattr(statistic_run, "carry_out", fail)
+    monkeypatch.setattr(statistic_run, "run_and_report", fail)
     done = place.plain("run", str(file))
     assert (done.code, "run this job with --only" in done.err) == (1, True)
     with pytest.raises(ZeroDivisionError, match="here"):
         place.plain("run", str(file), "--only", "visits")
 
 
-def test_a_remedy_is_said_once(place: Workplace) -> None:
+def test_refusal_states_its_advice_once(place: Workplace) -> None:
     file = place.folder / "jobs.toml"
     file.write_text(JOB.replace('"e.csv"', '"e\\u0000.csv"'))
     said = place.plain("run", str(file)).err
     assert said.count("correct it") == 1
 
 
-def test_versions_without_an_address_are_refused_when_they_begin() -> None:
+def test_versions_beyond_noise_addresses_are_refused_at_start() -> None:
     strategy = WindowVersions(2**22, SqrtToeplitz(2000))
     with pytest.raises(InvalidInputError, match=r"would measure .* plan fewer steps"):
         Counter(strategy, PureDP(1), key=Key.generate(), name="visits", shape=(2000, 2))

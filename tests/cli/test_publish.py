@@ -141,7 +141,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("options", "code", "words"), BAD, ids=lambda value: str(value)[:40])
-def test_what_cannot_be_published_is_refused(
+def test_publish_refuses_invalid_target_without_change(
     options: list[str],
     code: int,
     words: str,
@@ -209,7 +209,7 @@ def test_another_state_is_no_place_to_publish_in(place: Workplace) -> None:
     assert other.read_bytes() == before
 
 
-def test_old_copies_are_read_with_a_word_of_warning(place: Workplace) -> None:
+def test_old_copy_is_exported_with_warning_but_not_published(place: Workplace) -> None:
     state = str(place.state)
     out = str(place.folder / "dashboards.db")
     old = place.folder / "old.db"

@@ -66,7 +66,7 @@ def said(*words: str) -> str:
     return done.output
 
 
-def test_a_job_file_names_it_and_its_stream_is_verified(installed: Path) -> None:
+def test_own_strategy_of_job_file_is_verified(installed: Path) -> None:
     job = load(installed / "jobs.toml")["visits"]
     out = installed / "o.parquet"
     with run(job.derive(until="2024-03-04", max_empty_windows=48)) as outcome:
@@ -109,10 +109,10 @@ def test_job_accepts_instance_of_own_strategy(installed: Path) -> None:
         until="2024-03-03", **stream,
     )  # fmt: skip
     with run(job) as outcome:
-        assert outcome.spec.facts()["record"]["strategy"] == "own"
+        assert outcome.spec.public_facts()["record"]["strategy"] == "own"
 
 
-def test_without_its_package_the_file_says_which_are_known(tmp_path: Path) -> None:
+def test_file_of_missing_strategy_package_lists_known_strategies(tmp_path: Path) -> None:
     saved = json.loads((PACKAGE / "blocks.json").read_text())
     with pytest.raises(
         InvalidInputError, match="strategy is 'Blocks', which is not known; known are Binary"

@@ -89,7 +89,7 @@ def test_detects_advice_that_ignores_spent_loss(
         )
 
 
-def test_a_guarantee_that_weakens_is_told_how_small_to_begin() -> None:
+def test_refused_expiring_guarantee_gets_accepted_advice() -> None:
     fading = ExpiringDP(1).bound_to(Expiring(1))
     ledger = Ledger(PureDP(3), age=999)
     with pytest.raises(BudgetExceededError) as refused:
@@ -105,7 +105,7 @@ def test_spent_budget_advises_no_smaller_loss() -> None:
     assert told(refused.value) == {}
 
 
-def test_a_state_refuses_before_it_reads_a_row(tmp_path: Path) -> None:
+def test_exhausted_budget_is_refused_before_rows_are_read(tmp_path: Path) -> None:
     """Rows that are wrong are not told of where nothing could be released."""
     import polars as pl
 

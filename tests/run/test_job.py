@@ -17,7 +17,7 @@ from run_results import design_of
 from counton import PureDP, release
 from counton.base.errors import BudgetExceededError, StateError
 from counton.cli.app import app
-from counton.cli.statistic_run import carry_out
+from counton.cli.statistic_run import run_and_report
 from counton.continual import design
 from counton.job.job_file import load
 from counton.results.charts import totals_curves
@@ -89,7 +89,7 @@ def test_totals_with_release_delay_have_times_of_window_ends(request_: Job) -> N
     assert then.table()["counted_until"].to_list()[2:] == now.table()["window_end"].to_list()[:-2]
 
 
-def test_the_run_reports_where_it_is(request_: Job) -> None:
+def test_run_reports_progress_of_stages(request_: Job) -> None:
     heard: list[tuple[str, float]] = []
     run(request_, lambda stage, share: heard.append((stage, share))).close()
     assert [stage for stage, _ in heard] == [
@@ -129,7 +129,7 @@ def by_release(job: Job) -> None:
 
 
 def by_command(job: Job) -> None:
-    carry_out(job, is_silent=True)
+    run_and_report(job, is_silent=True)
 
 
 @pytest.mark.parametrize("door", [by_run, by_release, by_command])

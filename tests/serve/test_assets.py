@@ -44,7 +44,7 @@ def addresses(page: str) -> list[str]:
     return re.findall(r'(?:href|src)="(page/[^"]+)"', page)
 
 
-def test_all_that_the_page_names_is_there(client: Client) -> None:
+def test_page_names_existing_assets(client: Client) -> None:
     page = client.get("/")
     found = addresses(page.text)
     assert len(found) >= 6
@@ -56,7 +56,7 @@ def test_all_that_the_page_names_is_there(client: Client) -> None:
         assert answer.content == file.read_bytes()
 
 
-def test_modules_import_what_is_there() -> None:
+def test_scripts_import_existing_files() -> None:
     for path in FILES.glob("*.js"):
         for name in re.findall(r'from "\./([^"]+)"', path.read_text()):
             assert name in assets.assets()

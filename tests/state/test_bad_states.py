@@ -335,7 +335,7 @@ def test_locked_state_raises_retryable_error(
 
 
 @pytest.mark.parametrize("earlier", range(1, FORMAT))
-def test_states_of_earlier_formats_are_refused_with_what_to_do(
+def test_states_of_earlier_formats_are_refused_with_advice(
     used: Path, key: Key, earlier: int
 ) -> None:
     change(used, f"PRAGMA user_version={earlier}")
@@ -392,7 +392,7 @@ def test_sqlite_urls_are_paths(file: Path, key: Key) -> None:
         assert store.streams == ("visits",)
 
 
-def test_every_error_is_one_of_ours(used: Path, key: Key) -> None:
+def test_flipped_bytes_raise_only_counton_errors(used: Path, key: Key) -> None:
     """Whatever bytes are flipped, a state opens and reads right, or raises a counton error."""
     rng = np.random.default_rng(0)
     content = used.read_bytes()
