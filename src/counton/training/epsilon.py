@@ -82,12 +82,12 @@ def epsilon_of_run(noise: TrainingNoise, unit_std: float, delta: Number, steps: 
     least_delta = float_below(requested)
     whole = noise.sampler.steps if noise.sampler is not None else noise.strategy.steps
     guarantee = noise.guarantee
-    known = math.inf
+    sufficient = math.inf
     if isinstance(guarantee, ApproxDP) and guarantee.delta <= requested:
-        known = float_above(guarantee.epsilon)
+        sufficient = float_above(guarantee.epsilon)
         if steps >= whole and guarantee.delta == requested:
-            return known
-    least = known
+            return sufficient
+    least = sufficient
     for delta_of, most_bounds in _bounds(noise, unit_std, least_delta, steps):
         least = min(least, _least_epsilon(delta_of, least_delta, least, most_bounds))
     if math.isinf(least):
@@ -222,20 +222,20 @@ def prefix_squared_sensitivity(strategy: TrainingStrategy, steps: int) -> float:
     return min(whole, squared * (1 + SLACK))
 
 
-def _least_epsilon(delta_of: _Delta, delta: float, known: float, most_bounds: int) -> float:
+def _least_epsilon(delta_of: _Delta, delta: float, sufficient: float, most_bounds: int) -> float:
     """Return an epsilon whose bound is at most delta, near the least one; or infinity.
 
     Args:
         delta_of: a bound of delta for an epsilon.
         delta: the delta.
-        known: an epsilon that suffices; only smaller ones are of use.
+        sufficient: an epsilon that suffices; only smaller ones are of use.
         most_bounds: how many bounds may be computed; 0: any number.
     """
-    high = min(known, 1.0)
+    high = min(sufficient, 1.0)
     low = 0.0
     precision = _COARSE_PRECISION if most_bounds else _PRECISION
     count = 1
-    while high < known and delta_of(high) > delta:
+    while high < sufficient and delta_of(high) > delta:
         low = high
         high = 2 * high
         count += 1
