@@ -155,7 +155,7 @@ def test_plans_are_near_the_best_at_every_length() -> None:
     assert all(line in page for line in lengths.markdown())
 
 
-def test_counts_say_what_is_meant() -> None:
+def test_counted_separates_own_and_printed_numbers() -> None:
     own = Comparison("here", "std", "7.89", 7.8897, own=True)
     printed = Comparison("Table 1", "std", "7.89", 7.8897)
     limit = Comparison("here", "std", "8", 7.8897, at_most=True, own=True)

@@ -47,7 +47,7 @@ def test_tables_of_evidence_without_rows_have_their_columns() -> None:
     assert nothing.errors_table().height == nothing.table().height == 0
 
 
-def test_an_explained_number_is_held_to_what_is_known() -> None:
+def test_explained_number_must_equal_known_value() -> None:
     for computed in (0.1238, 0.124, 1.0, math.nan, math.inf):
         assert replace(KNOWN, computed=computed).verdict == "DIFFERS"
     wide = replace(KNOWN, spread=0.01)
