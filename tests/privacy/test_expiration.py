@@ -41,7 +41,7 @@ def test_it_is_printed_in_words() -> None:
     assert str(ExpiringDP(0.5)) == "expiring differential privacy with epsilon = 0.5"
     bound = ExpiringZCDP(2).bound_to(Expiring("3/2", 3, 5))
     assert str(bound).endswith("with rho = 2 (growth 1.5, delay 3, levels 5)")
-    assert "grows slowly" in ExpiringDP(1).meaning
+    assert "grows slowly with its age" in ExpiringDP(1).meaning
     assert all("one visit" in kind(1).meaning_for("visit") for kind in (ExpiringDP, ExpiringZCDP))
 
 

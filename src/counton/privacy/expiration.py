@@ -17,7 +17,7 @@ from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, text
 from counton.base.expiry import LEVELS, ExpiringNoise, Expiry, checked_age, checked_ages
 from counton.privacy.calibration import Calibration, Candidate
-from counton.privacy.guarantees import CHANGED, ZCDP, Guarantee, PureDP, difference
+from counton.privacy.guarantees import ZCDP, Guarantee, PureDP, between_neighbours, upper_bound
 
 if TYPE_CHECKING:
     from counton.privacy.contribution import Relation
@@ -163,11 +163,11 @@ class ExpiringDP(ExpiringGuarantee):
             unit: the name of a protected unit, such as "visit".
             relation: the neighbouring relation: "add_remove" or "replace".
         """
-        text = (
-            " changes the probability of everything released so far by a factor that starts small "
-            "and grows slowly as it gets older"
+        neighbours = between_neighbours(unit, relation)
+        return (
+            f"{neighbours}, the privacy loss is at most epsilon = {upper_bound(self.epsilon)} when "
+            "a release first counts it, and grows slowly with its age"
         )
-        return (CHANGED[relation] + text).format(unit=unit)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -233,9 +233,11 @@ class ExpiringZCDP(ExpiringGuarantee):
             unit: the name of a protected unit, such as "visit".
             relation: the neighbouring relation: "add_remove" or "replace".
         """
+        neighbours = between_neighbours(unit, relation)
         return (
-            f"telling from everything released so far {difference(unit, relation)} "
-            "starts hard and becomes slowly easier as it gets older"
+            f"{neighbours}, the Renyi divergence of each whole order alpha from 2 on is at most "
+            f"alpha times rho = {upper_bound(self.rho)} when a release first counts it, and grows "
+            "slowly with its age"
         )
 
 

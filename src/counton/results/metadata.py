@@ -38,8 +38,8 @@ from counton.windowing.windows import (
     Windows,
 )
 
-#: The published numbers of each step: the total so far, the step's own number, both, or, for users
-#: counted once in each period, the number of that period.
+#: The published numbers of each step: the cumulative total, the step's own number, both, or, for
+#: users counted once in each period, the number of that period.
 SERIES: tuple[Series, ...] = get_args(Series)
 #: Fields of a description that are texts, with their allowed values; (): any text or None.
 _WORDS: Mapping[str, tuple[str, ...]] = {
@@ -100,7 +100,7 @@ class ReleaseMetadata:
         domain: names of the groups in the order of their cells; None: one total.
         privacy_unit: the protected unit.
         contribution_rule: `EventLevel`, `UserLevel` or `BoundedUpstream`.
-        release: totals, counts of windows, or both; or the number in the period so far, for users
+        release: totals, counts of windows, or both; or the number in the period to date, for users
             who count again in each period.
         cells: whether groups are declared; if they are found, ``domain`` is empty.
         left_out: what some run was told to leave out.

@@ -195,7 +195,7 @@ def error_in_words(series: Series, level: float, *, total: bool) -> str:
         for deviation in map(float, (series.std.min(), series.std.max(), series.std[-1]))
     )
     half = float(series.half[-1])
-    between = f" (from {low} to {high} so far)" if low != high else ""
+    between = f" (from {low} to {high} over all steps)" if low != high else ""
     series_name = "a total" if total else "a window's own number"
     return (
         f"The noise of {series_name} has the standard deviation {last} at the last step{between}, "
@@ -432,7 +432,7 @@ def _shown_in_words(metadata: ReleaseMetadata, over: int | str | None) -> str:
 
 
 def _released_in_words(metadata: ReleaseMetadata, terms: Design, steps: int) -> str:
-    """Return a sentence on what has been released so far."""
+    """Return a sentence on what has been released."""
     cut = metadata.windows
     additive = metadata.statistic.additive
     subject = statistic_in_words(metadata)
@@ -440,11 +440,11 @@ def _released_in_words(metadata: ReleaseMetadata, terms: Design, steps: int) -> 
         return f"The {subject} was released once."
     if metadata.series == "both":
         subject = subject.removesuffix(",")
-        subject = f"{subject}, so far and in each window,"
+        subject = f"cumulative {subject}, and that in each window,"
     elif metadata.series == "per-window":
         subject = f"{subject} in each window"
     elif additive:
-        subject = f"{subject} so far"
+        subject = f"cumulative {subject}"
     elif metadata.series == "period-to-date":
         period = metadata.anew() or "period"
         subject = f"{subject} in each {period}{_so_far(metadata, period)}"
@@ -454,7 +454,7 @@ def _released_in_words(metadata: ReleaseMetadata, terms: Design, steps: int) -> 
         cells_note = metadata.cells.how(len(metadata.domain or ()), "declared groups")
         subject = f"{subject} by {by} ({cells_note})"
     if not cut.timed:
-        return f"The {subject} was released after each row, {steps:,} times so far."
+        return f"The {subject} was released after each row, {steps:,} times."
     last = terms.strategy.horizon
     if cut.n_revisions:  # the strategy of the newest numbers has only the windows that have ended
         last = None if cut.steps >= ENDLESS else cut.steps
@@ -466,7 +466,7 @@ def _released_in_words(metadata: ReleaseMetadata, terms: Design, steps: int) -> 
     return (
         f"The {subject} was released after {of} of {cut.every} from "
         f"{day_and_time(cut.local(cut.start))} ({cut.timezone}) on{again}; {steps:,} "
-        f"window{'s have' if steps != 1 else ' has'} been released so far."
+        f"window{'s have' if steps != 1 else ' has'} been released."
     )
 
 
@@ -528,7 +528,7 @@ def times_in_words(
         return cut.span(range(1, 2))
     if not cut.timed:
         if isinstance(over, str):
-            return f"in each {over} so far, after each row"
+            return f"in each {over} to date, after each row"
         if over is None:
             return "after each row"
         if over == 1:
