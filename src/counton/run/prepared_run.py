@@ -24,6 +24,7 @@ from counton.run.row_source import (
     open_rows_of_new_stream,
     query_moments,
     refuse_rows_as_domain,
+    refuse_unit_of_users,
 )
 from counton.run.stream_spec import StreamSpec, refuse_differences
 from counton.run.terms import OutputFiles, RunOptions, SingleTable
@@ -136,6 +137,8 @@ def prepare(
         source = open_rows(job, rows, moments.edges)
         if states_domain:
             refuse_rows_as_domain(job, source, rows)
+        if is_new_stream:
+            refuse_unit_of_users(job, source.parts[0].columns())
     return PreparedRun(
         job=job,
         spec=spec,
