@@ -87,9 +87,9 @@ def test_the_window_of_the_newest_event_is_one_of_the_quiet_ones(folder: Path) -
         count(folder, **NEW, until="2024-03-06", max_empty_windows=2)
     assert re.split(r"\. (?=[A-Z0-9])", str(refused.value)) == [
         "until=2024-03-06T00:00:00+00:00 would release 4 windows, but the newest row is of "
-        "2024-03-02 00:00",
+        "2024-03-02 10:00+00:00",
         "3 March to 5 March 2024 would have no row",
-        "Add missing files, or give until='latest-event' for data of the past",
+        "Add missing files, or give until=latest-event for data of the past",
         "If nothing happened, give allow_empty_windows=True for this run, or a larger "
         "max_empty_windows",
     ]
