@@ -17,6 +17,7 @@ import polars as pl
 
 from counton import Release
 from counton.base.distributions import DiscreteLaplace
+from counton.base.exact import with_capital
 from counton.base.lazy import software
 from counton.base.literature import REFERENCES, paper_of
 from counton.continual import Design
@@ -255,7 +256,7 @@ def expected_meaning(truth: Truth, unit: str) -> str:
     if truth.form == "expiring":
         meaning += " when a release first counts it, and grows slowly with its age"
     return (
-        f"Between neighbouring datasets, which differ in one {unit} that is added or removed, "
+        f"between neighbouring datasets, which differ in one {unit} that is added or removed, "
         f"{meaning}"
     )
 
@@ -396,7 +397,8 @@ def _(match: re.Match[str], truth: Truth) -> None:
     require(match["guarantee"] == expected_guarantee(truth), match)
     require(match["scope"] == expected_scope(truth), match)
     require(match["unit"] == UNITS[truth.unit], match)
-    require(match["meaning"] == expected_meaning(truth, match["unit"]), match)
+    meaning = expected_meaning(truth, match["unit"])
+    require(match["meaning"] == with_capital(meaning), match)
 
 
 def loss_of(units: int, truth: Truth) -> str:
