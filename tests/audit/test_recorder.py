@@ -177,7 +177,7 @@ def test_which_mistakes_the_recorder_finds(mistake: Any, monkeypatch: pytest.Mon
         assert not MISTAKES[mistake]
 
 
-def test_rows_that_come_late_to_what_has_an_order_are_refused_and_it_sees_that(
+def test_audit_detects_late_rows_refused_in_ordered_input(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without late=drop a refusal depends on a row (docs/guarantees/details.md)."""

@@ -68,7 +68,7 @@ def test_damaged_laws_are_refused(saved: dict[str, str]) -> None:
     "pattern",
     [
         Runs((Run(3, 1, 2, 4, 5), Run(1))), Alternating(4, 3, 2), Alternating(4),
-        BoundedChange(4, 8), BoundedChange(4, 8, once=True),
+        BoundedChange(4, 8), BoundedChange(4, 8, single_step=True),
     ],
 )  # fmt: skip
 def test_patterns_survive_being_saved(pattern: Pattern) -> None:

@@ -25,7 +25,7 @@ def test_a_field_without_another_name_keeps_its_own() -> None:
     assert error.translate({}) == str(error) == "stream and every=1h"
 
 
-def test_an_error_that_went_to_another_process_still_knows_its_fields() -> None:
+def test_pickled_errors_keep_fields_and_text() -> None:
     error = pickle.loads(pickle.dumps(InvalidInputError(f"give {param('append', True)}")))  # noqa: S301
     assert str(error) == "give append=True"
     assert error.translate({"append": "--append"}) == "give --append"

@@ -33,8 +33,8 @@ def test_they_are_those_of_the_multiplied_change() -> None:
         l2_squared = int(found @ found)
         true = (int(abs(moved).sum()), int(moved @ moved))
         assert scaled_norms(l1, l2_squared, by) == true
-        pattern = BoundedChange(l1, l2_squared, once=True).scaled_by(by)
-        assert pattern == BoundedChange(*true, once=True)
+        pattern = BoundedChange(l1, l2_squared, single_step=True).scaled_by(by)
+        assert pattern == BoundedChange(*true, single_step=True)
 
 
 def test_nobody_else_multiplies_a_squared_norm() -> None:

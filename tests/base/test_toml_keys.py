@@ -25,7 +25,7 @@ LONG_KEYS = [
 
 
 @pytest.mark.parametrize("text", LONG_KEYS, ids=lambda text: text[:12])
-def test_key_of_very_many_parts_is_refused_before_it_is_parsed(tmp_path: Path, text: str) -> None:
+def test_load_and_save_refuse_deeply_nested_key(tmp_path: Path, text: str) -> None:
     """Python's parser takes a time that grows with the square of the parts: minutes."""
     file = tmp_path / "nightly.toml"
     file.write_text(text)

@@ -58,7 +58,7 @@ def test_a_statistic_is_refused() -> None:
 
 
 @pytest.mark.parametrize("width", [3.5, 7.5, 10])
-def test_charts_of_plans_are_as_wide_as_asked_and_name_their_curves(width: float) -> None:
+def test_plan_charts_have_requested_width_and_name_curves(width: float) -> None:
     """Below the axes where there is no room beside them; nothing is cut off."""
     figures = (
         plot_plan(plan(100, PureDP(1)), "A title", width=width),

@@ -74,7 +74,7 @@ def test_what_cannot_be_drawn_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_plot_totals_of_many_groups_draws_the_first_and_says_so(
+def test_plot_totals_draws_first_groups_and_states_their_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert totals.MOST_PANELS == 24
@@ -104,7 +104,7 @@ def test_what_is_small_is_so_over_the_whole_series(running: bool) -> None:
 
 
 @pytest.mark.parametrize(("size", "said"), [(58_650.0, True), (90.0, False)])
-def test_a_band_that_cannot_be_seen_is_said_to_be_narrow(size: float, said: bool) -> None:
+def test_plot_totals_notes_bands_narrower_than_line(size: float, said: bool) -> None:
     figure = plot_totals(curves([size]), WORDS)
     subtitle = " ".join(figure.texts[1].get_text().split())
     assert ("where no band is seen, it is narrower than the line" in subtitle) == said

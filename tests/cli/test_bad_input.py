@@ -97,7 +97,7 @@ def test_bytes_of_another_encoding_leave_no_trace(option: str, place: Any) -> No
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
-def test_events_that_are_no_utf_8_print_none_of_their_bytes(
+def test_refusal_of_file_in_utf_16_prints_no_bytes(
     encoding: str, place: Any, contents: Contents
 ) -> None:
     events = Path(place.write("e.csv", EVENTS))
@@ -178,7 +178,7 @@ def test_an_output_never_replaces_what_the_run_reads_or_keeps(
         ),
     ],
 )
-def test_outputs_that_cannot_be_written_are_refused_before_anything_is_released(
+def test_outputs_that_cannot_be_written_are_refused_before_release(
     name: str, words: str, place: Any
 ) -> None:
     events = place.write("e.csv", EVENTS)
@@ -188,7 +188,7 @@ def test_outputs_that_cannot_be_written_are_refused_before_anything_is_released(
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.json", "chart.png"])
-def test_an_output_that_fails_leaves_the_old_one_and_can_be_written_again(
+def test_failed_output_keeps_old_file_and_can_be_repeated(
     name: str, place: Any, contents: Contents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = place.folder / name
@@ -225,7 +225,7 @@ DATA = [
 
 @pytest.mark.parametrize(("text", "words"), DATA, ids=lambda value: value[:40])
 @pytest.mark.parametrize("exists", [False, True])
-def test_events_that_cannot_be_counted_leave_the_state_as_it_was(
+def test_refused_events_leave_state_unchanged(
     text: str, words: str, exists: bool, place: Any
 ) -> None:
     if exists:
@@ -304,7 +304,7 @@ def test_options_that_contradict_the_stream_are_refused(
     assert re.search(words, said)
 
 
-def test_an_option_of_job_files_alone_is_no_word_of_a_command(place: Any) -> None:
+def test_command_refuses_option_of_job_files(place: Any) -> None:
     done = place(
         "release", "count", place.write("e.csv", EVENTS), *place.new(), "--ambiguous", "latest"
     )

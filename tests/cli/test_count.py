@@ -78,7 +78,7 @@ def test_a_first_run_names_the_options_for_late_rows(place: Any) -> None:
     assert said not in _flat(done.out)
 
 
-def test_a_run_that_releases_nothing_names_no_file_and_no_window(place: Any) -> None:
+def test_run_without_release_writes_no_output(place: Any) -> None:
     out = place.folder / "out.csv"
     events = place.write("e.csv", EVENTS[:2])
     done = place.count(events, "--output", str(out))
@@ -107,7 +107,7 @@ def test_quantities_have_thousands_separators(place: Any) -> None:
     assert "a 12,345 12,345 to 12,345" in _flat(done.out)
 
 
-def test_late_rows_count_at_the_next_release_and_only_the_operator_hears_how_many(
+def test_late_rows_count_in_next_window_and_number_is_confidential(
     place: Any,
 ) -> None:
     place.count(place.write("e.csv", EVENTS), "--append")
@@ -147,7 +147,7 @@ def test_late_rows_wait_while_nothing_is_released(place: Any) -> None:
     assert place.estimates() == TOTALS
 
 
-def test_late_rows_of_a_file_of_all_events_do_not_count(place: Any) -> None:
+def test_late_rows_of_complete_file_are_not_counted(place: Any) -> None:
     place.count(place.write("e.csv", EVENTS))
     events = place.write("e.csv", [*EVENTS, "00:20,b"])
     out = ("--output", str(place.folder / "out.parquet"))
@@ -160,7 +160,7 @@ def test_late_rows_of_a_file_of_all_events_do_not_count(place: Any) -> None:
     assert ": 1 of 6 rows came late, 16.7%" in place("inspect", str(place.state)).err
 
 
-def test_rows_that_come_after_the_last_release_are_reported_as_lost(place: Any) -> None:
+def test_rows_after_last_release_are_reported_as_not_counted(place: Any) -> None:
     end = ("--append", "--until", "2013-01-01T06:00")
     place.count(place.write("e.csv", EVENTS), *end)
     late = place.write("late.csv", ["00:20,b"])
@@ -247,7 +247,7 @@ def test_the_operator_is_told_of_newest_windows_without_a_row(
     assert empty("6.csv", late, "2013-01-01T07:00") == "1"  # a late row is not of these windows
 
 
-def test_no_row_decides_what_is_published_of_a_file_that_comes_twice(place: Any) -> None:
+def test_printed_output_of_duplicate_input_is_independent_of_rows(place: Any) -> None:
     place.count(place.write("e.csv", EVENTS), "--append")
     said = []
     for number, rows in enumerate(([], EVENTS[-1:])):
@@ -261,7 +261,7 @@ def test_no_row_decides_what_is_published_of_a_file_that_comes_twice(place: Any)
     assert "counted this input" in done.err
 
 
-def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
+def test_run_killed_between_transactions_continues_to_same_result(
     place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = place.write("e.csv", EVENTS)
@@ -278,7 +278,7 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     accept_old_copy(place.state)
 
     monkeypatch.setattr(
-        "counton.run.planned_steps._VALUES_OF_TRANSACTION", 2
+        "counton.run.counting.step_inputs._VALUES_OF_TRANSACTION", 2
     )  # one step a transaction
     calls: list[int] = []
     take = Stream.take

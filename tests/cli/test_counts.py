@@ -10,7 +10,7 @@ import pytest
 import counton
 from counton import Count, Job, Key, PureDP, RunningStatistic, release
 from counton.base.errors import InvalidInputError
-from counton.run.planning import plan_stream
+from counton.run.spec.plan_stream import plan_stream
 from counton.state.store import Store
 from counton.statistics import Report
 
@@ -151,7 +151,7 @@ def test_a_report_takes_no_counts() -> None:
         Report({"all": Count(counts=True)})
 
 
-def test_bad_rows_file_takes_no_count_for_one_event_too_many(place: Any) -> None:
+def test_bad_rows_file_clips_counts_above_bound(place: Any) -> None:
     """Set aside at once, a row would move the sum by all its events: 2^50, and in tables 2^32."""
     bad = place.folder / "bad.csv"
     days = {
@@ -180,7 +180,7 @@ def test_bad_rows_file_takes_no_count_for_one_event_too_many(place: Any) -> None
 
 
 @pytest.mark.parametrize("wrong", [-1, 2.5, 2**50 + 1, "many", None, float("nan")])
-def test_a_count_that_is_none_is_no_event_of_a_running_count(wrong: Any) -> None:
+def test_running_count_refuses_batch_with_invalid_count(wrong: Any) -> None:
     running = RunningStatistic.start(
         Count(counts=True), 9, PureDP(100), key=Key.generate(), name="n", batched=True
     )

@@ -170,7 +170,7 @@ def test_what_cannot_be_exported_is_refused(
     assert words in said
 
 
-def test_an_output_takes_no_place_of_the_state_or_of_what_is_beside(counted: Any) -> None:
+def test_export_refuses_output_whose_metadata_would_overwrite_state(counted: Any) -> None:
     (counted.folder / "state.db.json").write_text("{}")
     os.rename(counted.state, counted.folder / "x.csv.json")
     said = counted(
@@ -289,7 +289,7 @@ _OF_ALL = (("methods",), ("verify",), ("erase-user", "ann", "--yes"))
 
 
 @pytest.mark.parametrize("words", [*_ASKS, *_OF_ALL], ids=" ".join)
-def test_a_missing_or_wrong_name_is_a_wrong_word_and_no_damage(
+def test_missing_or_wrong_stream_name_is_refused_without_change(
     place: Any, words: tuple[str, ...]
 ) -> None:
     state, (command, *more) = str(place.state), words
@@ -311,7 +311,7 @@ def test_the_only_stream_is_ended_without_its_name(place: Any) -> None:
     assert (done.code, "stream 'visits' is closed" in done.out) == (0, True), done.err
 
 
-def test_export_to_html_writes_a_page_and_a_run_says_how(counted: Any) -> None:
+def test_export_to_html_writes_page_and_release_refuses_html(counted: Any) -> None:
     out = counted.folder / "page.html"
     done = counted("export", str(counted.state), "--output", str(out), "--title", "Events").fine()
     assert f"page written to {out}" in " ".join(done.out.split())
@@ -321,9 +321,7 @@ def test_export_to_html_writes_a_page_and_a_run_says_how(counted: Any) -> None:
     assert "Export it afterwards: counton export STATE --output page.html" in said
 
 
-def test_export_to_html_of_a_stream_of_a_program_writes_its_steps(
-    tmp_path: Path, place: Any
-) -> None:
+def test_export_to_html_lists_steps_of_stream_without_windows(tmp_path: Path, place: Any) -> None:
     state = str(tmp_path / "s.db")
     page = tmp_path / "page.html"
     with Stream.create(state, "one", Binary(3), PureDP(1), key=Key.generate()) as stream:

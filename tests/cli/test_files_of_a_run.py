@@ -91,7 +91,7 @@ def test_a_missing_folder_is_the_states_and_not_the_keys(place: Any) -> None:
         (["--budget-relation", "replace"], 2),
     ],
 )
-def test_no_state_is_made_without_a_limit_that_can_be_set(
+def test_ledger_with_invalid_budget_creates_no_state(
     words: list[str], code: int, place: Any, contents: Contents
 ) -> None:
     assert place("ledger", str(place.state), *words).code == code

@@ -13,7 +13,7 @@ import pytest
 from forked_commands import forked_counton
 
 from counton.results.terminal import shown_rows
-from counton.run.default_paths import state_beside
+from counton.run.new_job.default_paths import state_beside
 from counton.statistics.catalogue import keywords
 
 HEADER = "borrowed_at,branch,reader_id,pages,shelf\n"
@@ -74,7 +74,7 @@ def test_a_state_that_is_there_says_its_streams(loans: Any) -> None:
     assert "exists with other options: --every" in other.err
 
 
-def test_a_link_has_a_state_of_its_own_unless_its_file_has_one(loans: Any) -> None:
+def test_link_to_counted_file_is_refused_without_stated_state(loans: Any) -> None:
     (loans.folder / "newest.csv").symlink_to("loans.csv")
     assert state_beside("newest.csv", append=False) == "newest.counton.db"
     whole = ["--time", "borrowed_at", "--every", "1d", "--start", "2026-03-01", "--windows", "9"]
@@ -134,7 +134,7 @@ def test_a_second_command_finds_the_state_beside_the_file(loans: Any) -> None:
     assert "kept beside" not in other.out
 
 
-def test_a_state_beside_a_file_is_named_also_where_a_shell_needs_quotes(loans: Any) -> None:
+def test_state_path_with_space_is_printed_quoted(loans: Any) -> None:
     (loans.folder / "all loans.csv").write_bytes((loans.folder / "loans.csv").read_bytes())
     spaced = loans.plain(
         "release", "count", "all loans.csv", *NEW
@@ -186,7 +186,7 @@ def test_a_plan_keeps_nothing(loans: Any) -> None:
     assert sorted(one.name for one in loans.folder.iterdir()) == before
 
 
-def test_the_plan_of_a_stream_that_is_there_is_its_own(loans: Any) -> None:
+def test_plan_of_existing_stream_is_that_of_stream(loans: Any) -> None:
     assert loans.plain("release", "count", "loans.csv", *NEW).code == 0
     kept = (loans.folder / "loans.counton.db").read_bytes()
     done = loans.plain("release", "count", "loans.csv", "--plan", "--json")
@@ -279,7 +279,7 @@ def test_a_group_that_looks_like_a_range_is_refused(loans: Any) -> None:
     assert "--lower, --upper and --cells" in line
 
 
-def test_a_unit_that_is_a_person_is_not_said_to_have_a_hundred_people(loans: Any) -> None:
+def test_privacy_unit_person_is_described_as_one_row(loans: Any) -> None:
     asked = ("release", "ranges", "loans.csv", "--label", "shelf", "--groups", "a,b", "--rho", "1")
     out = loans.plain(*asked, "--privacy-unit", "person").out
     assert "100 people" not in out
@@ -294,7 +294,7 @@ def test_help_says_what_a_statistic_does_with_its_column(place: Any) -> None:
         assert said in " ".join(place.plain("release", name, "-h").out.split())
 
 
-def test_a_statistic_of_groups_without_a_time_is_refused_with_what_is_accepted(loans: Any) -> None:
+def test_average_without_time_is_refused_with_required_options(loans: Any) -> None:
     asked = ["release", "average", "loans.csv", "--value", "borrowed_at", "--lower", "0"]
     asked += ["--upper", "3", "--resolution", "1", "--group-by", "branch", "--groups", "a,b"]
     done = loans.plain(*asked, "--epsilon", "1", "--state", "s.db")
@@ -321,7 +321,7 @@ def test_the_numbers_asked_for_come_before_others_on_a_screen() -> None:
     assert said == "the first 20 of 24 rows, mean first"
 
 
-def test_hierarchy_whose_domain_is_no_file_is_refused_with_an_example(place: Any) -> None:
+def test_hierarchy_refuses_list_of_groups_with_example_of_table(place: Any) -> None:
     events = place.folder / "e.csv"
     events.write_text("country,region\nA,B\n")
     said = place(

@@ -94,7 +94,7 @@ def test_a_yes_begins_the_stream_and_nobody_is_asked_again(folder: Path) -> None
 
 
 @pytest.mark.slow
-def test_nobody_is_asked_who_said_yes_who_runs_jobs_or_who_sits_at_no_terminal(
+def test_release_needs_no_confirmation_in_jobs_or_without_terminal(
     folder: Path,
 ) -> None:
     code, screen = on_a_terminal(

@@ -29,9 +29,7 @@ def test_sum_of_decimal_commas_between_semicolons_needs_no_job_file(
     assert pl.read_csv("t.csv")["estimate"].round(1).to_list() == [3.8, 3.8]
 
 
-def test_command_that_is_proposed_for_a_file_runs_as_it_is_printed(
-    german: Path, place: Workplace
-) -> None:
+def test_proposed_command_for_csv_file_runs_as_printed(german: Path, place: Workplace) -> None:
     """It has the separator, the decimal sign and the format of times."""
     said = place.plain("release", "count", "verbrauch.csv").err
     assert "to protect users: --user COLUMN --max-contributions N --contribution-period 1w" in said

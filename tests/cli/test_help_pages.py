@@ -58,9 +58,7 @@ def test_the_first_page_is_one_screen_whose_example_runs(
 
 
 @pytest.mark.parametrize("name", [*keywords(), "plan"])
-def test_the_second_page_has_all_options_and_those_of_most_runs_first(
-    name: str, place: Any
-) -> None:
+def test_long_help_lists_all_options_in_order_of_headings(name: str, place: Any) -> None:
     short, long = (place.plain(*words(name), page).out for page in ("-h", "--help"))
     options = [set(re.findall(r"^  (--[a-z-]+)", page, re.MULTILINE)) for page in (short, long)]
     assert options[0] < options[1]

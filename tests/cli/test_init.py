@@ -15,8 +15,8 @@ import pytest
 from forked_commands import forked_python
 
 import counton
-from counton.run import input_preview
-from counton.run.parsing import microseconds_of
+from counton.run.new_job import input_preview
+from counton.run.spec.parsing import microseconds_of
 from tests.cli.conftest import Result, Workplace
 
 #: Loans on local clocks of Berlin: also in the hour that comes twice, and in one that is skipped.
@@ -66,7 +66,7 @@ def job_of(folder: Path, file: str = "nightly.toml") -> dict[str, Any]:
     return dict(job)
 
 
-def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
+def test_init_comments_each_key_and_writes_no_exact_number(
     init: Callable[..., Result], loans: Path
 ) -> None:
     done = init("loans.csv", *SAID)
@@ -105,7 +105,7 @@ LINES = {"new": {"append": True}, "2d": {"lookback": "2d"}, "all": {}}
 
 
 @pytest.mark.parametrize("holds", [*NIGHTS])
-def test_the_written_job_runs_night_by_night_whatever_a_file_holds(
+def test_written_job_runs_each_night_on_any_form_of_file(
     loans: Path, place: Workplace, monkeypatch: pytest.MonkeyPatch, holds: str
 ) -> None:
     monkeypatch.chdir(loans)
@@ -140,7 +140,7 @@ def test_the_written_job_runs_night_by_night_whatever_a_file_holds(
 
 
 @pytest.mark.parametrize("words", [(), ("--group-by", "branch"), ("--user", "reader")])
-def test_what_nobody_said_stays_an_empty_line_that_a_run_refuses_by_name(
+def test_init_leaves_unstated_keys_empty_and_run_names_them(
     loans: Path, init: Callable[..., Result], place: Workplace, words: tuple[str, ...]
 ) -> None:
     done = init("loans.csv", *words)
@@ -232,7 +232,7 @@ def documented_schedules() -> dict[str, tuple[int, int]]:
     return found
 
 
-def test_a_job_of_days_waits_less_than_until_any_documented_run_of_the_night(
+def test_release_delay_of_daily_job_ends_before_documented_schedules(
     init: Callable[..., Result], loans: Path
 ) -> None:
     """Else each number would be published a night late."""
@@ -245,7 +245,7 @@ def test_a_job_of_days_waits_less_than_until_any_documented_run_of_the_night(
         assert 60 * (hour - is_after_change) + minute >= wait, name
 
 
-def test_a_file_of_counts_gets_a_job_that_adds_them_up(
+def test_init_of_counts_writes_job_that_sums_them(
     loans: Path, place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(loans)
@@ -298,7 +298,7 @@ def test_a_state_that_has_begun_is_not_taken(
         ("latin.csv", "at,branch\n2020-10-24T09:00Z,M\xfcnchen\n".encode("latin-1"), "not UTF-8"),
     ],
 )
-def test_files_that_no_job_reads_are_refused_as_a_run_refuses_them(
+def test_init_refuses_files_that_run_refuses(
     loans: Path, init: Callable[..., Result], name: str, content: bytes | None, why: str
 ) -> None:
     if content is not None:

@@ -331,7 +331,7 @@ def job_of_file(
 
 
 @pytest.mark.parametrize("export", EXPORTS, ids=[export.name for export in EXPORTS])
-def test_init_of_an_export_finds_times_and_numbers_and_asks_the_rest(
+def test_init_of_export_detects_times_and_leaves_rest_empty(
     export: Export, job_of_file: Callable[..., tuple[dict[str, Any], str]]
 ) -> None:
     job, _ = job_of_file(export.name, export.content)
@@ -355,7 +355,7 @@ def test_init_of_an_export_finds_times_and_numbers_and_asks_the_rest(
         ("wide.csv", "day;page\n2024-03-01;home\n".encode("utf-16"), "iconv -f UTF-16 -t UTF-8"),
     ],
 )
-def test_init_of_a_file_that_is_no_table_says_what_to_do(
+def test_init_refuses_file_that_is_no_table_with_advice(
     name: str,
     content: bytes,
     why: str,
@@ -370,7 +370,7 @@ def test_init_of_a_file_that_is_no_table_says_what_to_do(
 
 
 @pytest.mark.parametrize("total", ["Total", "TOTAL ", "Gesamt", "Ensemble", "all"])
-def test_init_of_rows_of_totals_warns_and_counts_them_in_no_group_unasked(
+def test_init_warns_of_rows_of_totals_and_run_refuses_them(
     total: str, place: Workplace, job_of_file: Callable[..., tuple[dict[str, Any], str]]
 ) -> None:
     rows = [[day, group] for day in ("2024-03-01", "2024-03-02") for group in ("A", "B", total)]
@@ -395,7 +395,7 @@ def test_init_of_rows_of_totals_warns_and_counts_them_in_no_group_unasked(
     assert total.strip() in place.plain("run", "nightly.toml").refused()
 
 
-def test_init_of_a_table_of_counts_names_the_columns_that_may_be_counts(
+def test_init_names_columns_that_may_hold_counts(
     job_of_file: Callable[..., tuple[dict[str, Any], str]],
 ) -> None:
     rows = [
@@ -414,7 +414,7 @@ def test_init_of_a_table_of_counts_names_the_columns_that_may_be_counts(
     assert "each row is counted once" not in said
 
 
-def test_init_of_a_stated_column_of_numbers_reads_it_whatever_its_name(
+def test_init_reads_stated_column_of_numbers_as_epoch(
     job_of_file: Callable[..., tuple[dict[str, Any], str]],
 ) -> None:
     content = written("x,user", [[value, "u"] for value in epochs(1)])
@@ -422,7 +422,7 @@ def test_init_of_a_stated_column_of_numbers_reads_it_whatever_its_name(
     assert (job["time"], job["time-format"]) == ("x", "epoch")
 
 
-def test_init_of_a_stated_format_asks_for_no_other_and_judges_the_start_by_it(
+def test_init_with_stated_time_format_reads_dates_by_it(
     job_of_file: Callable[..., tuple[dict[str, Any], str]],
 ) -> None:
     content = written("date,person,page", rows_of("%d/%m/%Y", MOMENTS[:9]))
@@ -431,7 +431,7 @@ def test_init_of_a_stated_format_asks_for_no_other_and_judges_the_start_by_it(
     assert "the rows are from 2024-03-01 to 2024-03-09" in said
 
 
-def test_init_after_its_questions_makes_a_job_that_protects_a_period_of_each_person(
+def test_init_with_user_writes_job_with_contribution_period(
     place: Workplace,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -208,7 +208,7 @@ def test_a_plan_saves_a_command_to_which_lines_are_added(command: str, place: An
     assert (done.code, "Released 3 new windows" in done.out) == (0, True), done.err
 
 
-def test_a_date_that_ends_a_stream_is_said_in_each_run(file: Path, place: Any) -> None:
+def test_run_prints_date_of_job_file_that_ends_stream(file: Path, place: Any) -> None:
     said = "the job file says until = 2024-03-04, so no run releases a later window"
     for _ in range(2):
         done = place.plain("run", str(file))
@@ -294,7 +294,7 @@ def test_jobs_that_would_overwrite_each_other_are_refused_by_name(
     assert {path.name for path in tmp_path.iterdir()} == {*before, "nightly.toml"}
 
 
-def test_an_output_that_a_stream_remembers_is_one_of_its_job(file: Path, place: Any) -> None:
+def test_output_remembered_by_stream_conflicts_with_other_job(file: Path, place: Any) -> None:
     assert place("run", str(file)).code == 0
     file.write_text(
         FILE.replace('output = "visits.csv"', "") + '[jobs.more]\noutput = "visits.csv"\n'
@@ -303,14 +303,14 @@ def test_an_output_that_a_stream_remembers_is_one_of_its_job(file: Path, place: 
     assert "which job 'visits' writes too (output)" in said
 
 
-def test_a_job_with_a_state_that_is_none_stops_no_other(file: Path, place: Any) -> None:
+def test_job_with_invalid_state_does_not_stop_other_jobs(file: Path, place: Any) -> None:
     file.write_text(FILE.replace('group-by = "page"', 'group-by = "page"\nstate = "mysql://db"'))
     done = place("run", str(file), "--json")
     assert done.code == 2
     assert json.loads(done.out)["jobs"]["paid"]["new"] == 3
 
 
-def test_a_job_of_a_stream_that_is_over_is_no_failure(file: Path, place: Any) -> None:
+def test_job_of_finished_or_closed_stream_succeeds(file: Path, place: Any) -> None:
     few = FILE.replace("windows = 30", "windows = 2").replace('until = "2024-03-04"\n', "")
     file.write_text(few)
     assert place.plain("run", str(file), "--until", "2024-03-03").code == 0
@@ -336,7 +336,7 @@ class Panic(BaseException):
     """As of a library of another language, which is no `Exception`."""
 
 
-def test_a_word_that_an_option_may_not_be_is_named_with_its_job(file: Path) -> None:
+def test_invalid_option_value_is_refused_with_job_name(file: Path) -> None:
     file.write_text(FILE + 'ambiguous = "twice"\n')
     with pytest.raises(
         InvalidInputError, match=r"^job 'paid' of .*: ambiguous twice is not possible"
@@ -345,7 +345,7 @@ def test_a_word_that_an_option_may_not_be_is_named_with_its_job(file: Path) -> N
 
 
 @pytest.mark.parametrize("kind", [Panic, ValueError, RecursionError, OSError])
-def test_whatever_ends_a_job_the_next_one_is_run_and_no_row_is_told(
+def test_failing_job_does_not_stop_next_and_reveals_no_row(
     kind: type[BaseException], file: Path, place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = run_job.run
@@ -510,7 +510,7 @@ def test_a_limit_has_its_clock_also_on_the_second_night(file: Path, place: Any) 
     assert about == "reader's day (UTC, time)"
 
 
-def test_names_of_a_list_are_names_also_where_a_file_is_called_so(tmp_path: Path) -> None:
+def test_list_of_groups_is_names_despite_equal_file_name(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("home\nshop\n")
     text = '[jobs.it]\nstatistic = "count"\nstate = "s.db"\nevents = "a.csv"\n'
     text += 'groups = ["home", "shop"]\n'
@@ -602,7 +602,7 @@ def test_all_that_is_exact_is_in_not_private(file: Path, place: Any) -> None:
 
 
 @pytest.mark.parametrize("dry", [[], ["--dry-run"]], ids=["run", "dry run"])
-def test_a_row_that_a_failed_job_names_is_in_not_private(
+def test_row_in_message_of_failed_job_is_marked_confidential(
     dry: list[str], file: Path, place: Any
 ) -> None:
     (file.parent / "e.csv").write_text(ROWS + "2024-03-01T10:00,ann's cellar,3\n")
@@ -614,7 +614,7 @@ def test_a_row_that_a_failed_job_names_is_in_not_private(
 
 
 @pytest.mark.parametrize(("option", "of"), [("ask", "quantiles"), ("shares", "count")])
-def test_numbers_that_a_statistic_does_not_have_are_refused_before_a_release(
+def test_option_of_another_statistic_is_refused_before_release(
     option: str, of: str, file: Path, place: Any
 ) -> None:
     """A wrong example: to look at the numbers that are wanted after they are released."""

@@ -13,7 +13,7 @@ from short_methods import check_short_methods
 from counton import ZCDP, Stream, statistics, tables
 from counton.base.literature import REFERENCES
 from counton.results.text import statistic_in_words
-from counton.run.exports import export, methods
+from counton.run.outputs.exports import export, methods
 from counton.statistics.catalogue import KNOWN
 from counton.strategies import Binary, StreamStrategy, public_strategies
 from counton.strategies.strategy import exported_classes
@@ -92,7 +92,7 @@ def test_a_file_says_the_same_without_its_state(place: Any) -> None:
         assert (done.code, done.out) == (0, said)
 
 
-def test_a_stream_that_was_not_made_from_events_says_it_from_its_state(place: Any) -> None:
+def test_methods_of_stream_without_events_needs_state(place: Any) -> None:
     with Stream.create(place.state, "visits", Binary(9), ZCDP("0.5")) as stream:
         stream.release_many([3, 0, 5])
     check_short_methods(export(place.state))

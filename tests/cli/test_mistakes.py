@@ -32,7 +32,7 @@ def again(place: Any, events: str, *more: str) -> Any:
 
 
 @pytest.mark.parametrize("copied", [False, True])
-def test_a_file_of_all_events_is_no_file_of_new_ones(copied: bool, place: Any) -> None:
+def test_complete_file_is_refused_as_append(copied: bool, place: Any) -> None:
     events = place.write("e.csv", EVENTS)
     place.count(events)
     if copied:
@@ -142,7 +142,7 @@ def test_rows_of_events_in_another_order_declare_no_groups(
 
 
 @pytest.mark.parametrize("name", ["GROUPS.CSV", "groups.Jsonl", "groups.txt", "groups.csv.gz"])
-def test_a_public_list_is_read_whatever_the_letters_of_its_name(name: str, place: Any) -> None:
+def test_groups_file_is_read_with_extension_in_capitals(name: str, place: Any) -> None:
     import gzip
 
     text = '{"group": "a"}\n{"group": "b, c"}\n' if "Json" in name else 'group\na\n"b, c"\n'
@@ -228,7 +228,7 @@ def test_a_word_for_a_statistic_is_answered_by_its_command(
     assert f"Did you mean {meant!r}?" in said
 
 
-def test_a_statistic_by_another_word_is_told_in_job_files_and_plans(place: Any) -> None:
+def test_unknown_statistic_suggests_nearest_name_in_job_files(place: Any) -> None:
     (place.folder / "j.toml").write_text('[jobs.a]\nevents = "e.csv"\nstatistic = "mean"\n')
     asked: tuple[tuple[str, ...], ...] = (
         ("run", str(place.folder / "j.toml")),

@@ -16,7 +16,7 @@ from counton.run import Job, run
 from counton.strategies import Binary
 
 
-def test_plan_and_export_are_read_row_by_row_on_a_narrow_screen(
+def test_export_prints_row_by_row_on_narrow_terminal(
     place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]))
@@ -49,7 +49,7 @@ def test_next_to_no_loss_ends_in_one_line(place: Any) -> None:
         plan(100, PureDP("1e-300"))
 
 
-def test_who_loses_a_race_for_a_new_stream_may_try_again(
+def test_losing_race_for_new_stream_raises_error_and_allows_retry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "e.csv").write_text("time\n2024-03-01T09:00\n")

@@ -60,7 +60,7 @@ def test_no_module_below_the_command_line_names_an_option() -> None:
         ),
     ],
 )
-def test_an_error_names_fields_in_python_and_options_on_the_command_line(
+def test_error_names_fields_in_python_and_options_in_commands(
     changed: dict[str, str | None],
     in_python: str,
     on_the_command_line: str,
@@ -79,7 +79,7 @@ def test_an_error_names_fields_in_python_and_options_on_the_command_line(
     assert on_the_command_line in place("release", "count", events, *place.new(**changed)).err
 
 
-def test_a_state_is_the_argument_of_every_command_that_reads_no_events() -> None:
+def test_state_is_argument_of_commands_without_events() -> None:
     taking = {}
     for name in ("count", *COMMANDS):
         command = app.get_command(click.Context(app), name) or statistic_command(name)

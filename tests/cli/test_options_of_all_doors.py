@@ -87,7 +87,7 @@ def test_every_door_takes_what_the_command_takes(
     assert (done.code == 0) == begins, done.err
 
 
-def test_a_nightly_run_says_all_that_is_said_of_one_night() -> None:
+def test_options_of_run_command_are_those_for_all_jobs() -> None:
     nightly = {name for name, field in Job.model_fields.items() if has_fact(field, ALL_JOBS)}
     assert nightly == {"until", "allow_empty_windows"}
     names = {parameter.name for parameter in run_command.params}

@@ -171,7 +171,7 @@ def test_addresses_stay_usable_without_their_passwords() -> None:
 KEY = "counton-key-1:" + "9f" * 32
 
 
-def test_the_text_of_a_key_in_place_of_its_place_is_not_shown(place: Any, tmp_path: Path) -> None:
+def test_key_text_given_as_key_location_is_not_printed(place: Any, tmp_path: Path) -> None:
     """As `--key "$KEY"` where `--key env:KEY` is meant; nothing is called by it either."""
     rows = place.write("e.csv", ["00:10,a", "01:30,b"], "time,group")
     job = tmp_path / "job.toml"

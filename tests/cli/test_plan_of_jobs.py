@@ -86,7 +86,7 @@ def test_what_hides_next_to_nothing_is_said(place: Workplace, file: Path) -> Non
     assert "job visits: warning: the privacy loss 30 for one event is above 20" in done.err
 
 
-def test_two_jobs_that_write_one_file_are_refused_as_by_a_run(place: Workplace, file: Path) -> None:
+def test_plan_refuses_two_jobs_with_one_output_as_run_does(place: Workplace, file: Path) -> None:
     bad = 'bad-rows = "quarantine:bad.csv"'
     file.write_text(FILE.replace("[defaults]", f"[defaults]\n{bad}", 1))
     done = place.plain("plan", str(file))
@@ -200,7 +200,7 @@ def test_a_plan_looks_at_the_state_that_is_there(place: Workplace, file: Path) -
 
 
 @pytest.mark.parametrize("exists", [False, True])
-def test_a_job_is_refused_for_the_unit_of_another_job_of_its_file(
+def test_job_is_refused_when_privacy_unit_contradicts_other_job(
     place: Workplace, file: Path, exists: bool
 ) -> None:
     """One name never stands for a row and a person: the first job of the file decides."""
@@ -239,7 +239,7 @@ def test_a_file_says_by_itself_what_is_planned(
     assert words in said
 
 
-def test_the_plan_says_which_bound_suits_where_late_windows_would_sink(
+def test_plan_notes_bound_for_late_windows_of_contribution_period(
     place: Workplace, file: Path
 ) -> None:
     people = 'windows = 12\nuser = "reader"\nmax-contributions = 20\ncontribution-period = "3mo"'
@@ -260,9 +260,7 @@ def test_the_plan_says_which_bound_suits_where_late_windows_would_sink(
     assert "is only for counts and sums" in " ".join(done.err.split())
 
 
-def test_no_remedy_is_named_that_users_who_count_once_have_already(
-    place: Workplace, file: Path
-) -> None:
+def test_plan_note_names_no_bound_that_job_already_has(place: Workplace, file: Path) -> None:
     """Each counts once in a window without it: most-a-window = 1 would change nothing."""
     people = (
         'windows = 12\nuser = "reader"\nmax-contributions = 5\ncontribution-period = "3mo"\n'

@@ -86,7 +86,7 @@ def test_what_does_not_go_together_is_refused(
     assert words in said
 
 
-def test_a_plan_of_a_user_s_period_is_that_of_the_command(place: Any) -> None:
+def test_plan_with_contribution_period_equals_plan_of_release_command(place: Any) -> None:
     """As the stream of a count with these options has it."""
     words = ["--max-contributions", "3", "--contribution-period", "1d"]
     plain = json.loads(place("plan", "30", "--epsilon", "1", *words, "--json").out)
@@ -121,7 +121,7 @@ def test_a_plan_of_a_user_s_period_is_that_of_the_command(place: Any) -> None:
     ],
     ids=str,
 )
-def test_each_level_of_a_hierarchy_costs_what_its_own_width_costs(
+def test_margin_of_error_of_hierarchy_holds_at_each_level(
     place: Workplace, bounds: dict[str, float]
 ) -> None:
     leaves = [f"r{r},r{r}c{c},{size}" for r in range(5) for c in range(6) for size in "sml"]

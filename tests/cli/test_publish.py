@@ -53,7 +53,7 @@ def exported(state: Any, **options: Any) -> list[tuple[Any, ...]]:
     return shown.sort("window_index", "group").rows()
 
 
-def test_the_view_holds_what_the_table_says_and_grows_with_the_stream(place: Any) -> None:
+def test_published_view_equals_exported_table_after_each_release(place: Any) -> None:
     out = place.folder / "dashboards.db"
     place.count(place.write("e.csv", ROWS[:3]))
     words = ("publish", str(place.state), "--to", str(out))
@@ -168,7 +168,7 @@ def test_streams_of_one_name_and_old_copies_are_refused(place: Any) -> None:
     assert (done.code, "the state is an old copy; restore the newest copy" in done.err) == (7, True)
 
 
-def test_tables_of_an_earlier_version_are_refused_with_what_to_do(place: Any) -> None:
+def test_publish_refuses_tables_of_earlier_version_with_advice(place: Any) -> None:
     out = place.folder / "d.db"
     place.count(place.write("e.csv", ROWS[:3]))
     publish(place.state, out)

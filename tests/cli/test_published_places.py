@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> Path:
         ("guard", "(rollback-guard)"),
     ],
 )
-def test_publishing_over_a_file_of_a_job_is_refused_before_a_release(
+def test_publishing_over_file_of_job_is_refused_before_release(
     file: Path, place: Any, to: str, used: str
 ) -> None:
     file.write_text(f'{JOB}[publish]\nto = "{to}"\n')
@@ -60,7 +60,7 @@ def test_publishing_over_a_file_of_a_job_is_refused_before_a_release(
 
 
 @pytest.mark.parametrize("to", ["v.db", "./v.db", "sqlite:///FOLDER/v.db", "other/../v.db"])
-def test_publishing_to_the_state_of_some_jobs_is_refused_before_a_release(
+def test_publishing_to_state_of_job_is_refused_before_release(
     file: Path, place: Any, to: str
 ) -> None:
     """It would be found out only by the job that has another state, after its release."""

@@ -41,7 +41,7 @@ def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
     assert not Path(f"{key}2").exists()
 
 
-def test_a_plan_makes_nothing_on_a_server_and_counts_what_is_there(on_server: Any) -> None:
+def test_plan_on_server_creates_nothing_and_shows_remaining_budget(on_server: Any) -> None:
     place = on_server
     job = f"""
 [defaults]

@@ -49,7 +49,7 @@ def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
     assert (done.code, "has no stream 'none'; it has 'count', 'two'" in done.err) == (2, True)
 
 
-def test_show_says_that_a_stream_begun_without_a_last_step_is_at_its_last(
+def test_inspect_shows_stream_without_end_closed_at_last_step(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(growing_root, "STEPS", 3)

@@ -55,9 +55,7 @@ def test_a_stated_key_file_is_made_and_used(place: Any) -> None:
     )
 
 
-def test_a_key_file_is_not_left_behind_by_a_stream_that_could_not_begin(
-    place: Any, events: str
-) -> None:
+def test_key_file_is_removed_when_stream_is_not_created(place: Any, events: str) -> None:
     place("ledger", str(place.state), "--budget-epsilon", "100")
     key = place.folder / "my.key"
     assert place("release", "count", events, *place.new(stream="s", key=str(key))).code == 4
@@ -327,7 +325,7 @@ def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b'[{"key', b"\x00\xff junk", b"[" * 10**5])
-def test_a_damaged_witness_is_a_sentence_and_stops_no_other_job(place: Any, damage: bytes) -> None:
+def test_damaged_rollback_guard_stops_only_its_job(place: Any, damage: bytes) -> None:
     rows = place.write("r.csv", ["00:10,a", "01:30,b"])
     file = place.folder / "jobs.toml"
     other = place.folder / "other.db"
@@ -354,7 +352,7 @@ def test_a_damaged_witness_is_a_sentence_and_stops_no_other_job(place: Any, dama
     assert place("release", "count", rows, *place.again).code == 0
 
 
-def test_a_place_that_the_old_copy_does_not_remember_is_read(place: Any) -> None:
+def test_verify_reads_rollback_guard_named_by_option(place: Any) -> None:
     """The refusal asks for the place of the witness; `verify` takes it."""
     rows = place.write("r.csv", ["00:10,a", "01:30,b"])
     assert place.count(rows).code == 0
@@ -404,7 +402,7 @@ def test_a_witness_that_is_lost_asks_for_a_word(place: Any) -> None:
     assert place("release", "count", rows, *place.again).code == 0
 
 
-def test_a_file_of_revised_windows_names_the_strategy_of_its_stream(
+def test_strategy_of_revised_windows_is_same_in_state_and_file(
     place: Any, events: str, tmp_path: Path
 ) -> None:
     kept = str(tmp_path / "revised.db"), str(tmp_path / "revised.csv")
@@ -433,9 +431,7 @@ def test_a_file_of_revised_windows_names_the_strategy_of_its_stream(
     assert said[0].endswith(", correlated over the versions of each window")
 
 
-def test_the_account_of_a_stream_has_the_parameters_of_its_mechanism(
-    place: Any, events: str, tmp_path: Path
-) -> None:
+def test_methods_state_parameters_of_mechanism(place: Any, events: str, tmp_path: Path) -> None:
     """The mechanism of a paper is told apart from the one with better parameters."""
     said = {
         "smooth-paper": "smooth binary, even height, height 12, zeros 6",

@@ -221,7 +221,7 @@ def test_bad_ranges_are_refused(desk: Desk, words: list[str], message: str) -> N
     assert message in said
 
 
-def test_a_table_with_the_counts_is_no_public_domain_in_any_order(desk: Desk) -> None:
+def test_groups_table_with_column_of_counts_is_refused(desk: Desk) -> None:
     before = desk.rest()
     other = desk.write("other.CSV", "state,county,people\nDC,,90\nNY,Kings,700\n")
     said = desk.hierarchy("--rho", "1", "--groups", other).refused()

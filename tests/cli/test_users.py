@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from counton import read
-from counton.run.exports import export
+from counton.run.outputs.exports import export
 
 ROWS = ["00:10,a,ann", "00:20,b,ann", "00:30,a,ann", "01:30,a,bob", "03:00,b,ann"]
 
@@ -177,9 +177,7 @@ def test_late_windows_sink_under_a_bound_for_longer(
     assert ("most of all in late hours" in said) == late
 
 
-def test_what_is_protected_is_said_in_words_and_what_is_dropped_to_the_operator(
-    place: Any, events: str
-) -> None:
+def test_guarantee_names_user_and_dropped_rows_are_confidential(place: Any, events: str) -> None:
     bounds = (
         "--user",
         "who",
@@ -272,7 +270,7 @@ def test_a_release_that_is_over_has_no_people_to_come(place: Any, events: str) -
         assert "new" not in done.out
 
 
-def test_rows_that_were_counted_long_ago_are_not_called_left_out(place: Any) -> None:
+def test_rows_already_counted_are_not_reported_as_dropped(place: Any) -> None:
     """A growing file whose rows have ids brings them again: they are in what is shown."""
     days = [f"2013-01-{day:02}T01:00:00Z,a{day}" for day in range(1, 11)]
     nights = {"2013-01-11": days, "2013-03-02": [*days, "2013-03-01T01:00:00Z,b"]}

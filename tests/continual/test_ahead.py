@@ -104,7 +104,7 @@ def test_releases_are_those_without_it(strategy: StreamStrategy, shape: tuple[in
 
 
 @pytest.mark.parametrize("strategy", [NormalisedSqrt(60), LookAhead(60, (7, 7), (4, 3, 2))])
-def test_a_step_of_many_cells_is_kept_some_at_a_time(
+def test_noise_of_wide_step_is_stored_in_parts(
     strategy: StreamStrategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without = resumed_nights(strategy, None)
@@ -120,7 +120,7 @@ def test_a_step_of_many_cells_is_kept_some_at_a_time(
 @pytest.mark.parametrize(
     ("strategy", "by_cells", "ahead"), [(NormalisedSqrt(60), False, 4), (KAry(60, 5), True, 0)]
 )
-def test_steps_of_many_cells_are_computed_together_where_nothing_is_kept(
+def test_wide_steps_without_store_compute_noise_ahead_in_blocks(
     strategy: StreamStrategy, by_cells: bool, ahead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = {**ONE, "strategy": strategy, "shape": (10,)}
@@ -294,7 +294,7 @@ class EveryRow(Rows):
         self.ever += rows
 
 
-def test_stored_noise_of_one_address_with_other_bytes_has_another_nonce(
+def test_stored_noise_of_same_address_has_different_nonces(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Rows of other lengths, and of another form of the bytes, begin at the same step and cell."""

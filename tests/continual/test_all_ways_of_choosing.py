@@ -198,7 +198,7 @@ def test_no_way_of_choosing_exceeds_rho_at_whole_orders(
         assert math.log(mean) <= (order - 1) * order * rho * (1 + 1e-9)
 
 
-def test_between_whole_orders_some_way_exceeds_rho_by_no_more_than_is_said() -> None:
+def test_divergence_between_whole_orders_exceeds_rho_within_bound() -> None:
     strategy = KAry(8, 4)
     rho = 4
     order = 1.5
@@ -251,7 +251,7 @@ def test_no_way_of_choosing_a_stream_exceeds_epsilon_and_delta(
         assert one <= lost <= float(guarantee.delta) * (1 + 1e-9)
 
 
-def test_a_stream_that_follows_another_loses_no_more_than_the_larger_guarantee() -> None:
+def test_two_streams_in_sequence_lose_at_most_larger_guarantee() -> None:
     """Chosen by all that the first one released, whichever of the two is the weaker."""
     both = [ApproxDP(6, "0.02"), ApproxDP(5, "0.02")]
     some = [KAry(4, 3), LookAhead(2, (2,), (1, 1))]
@@ -265,7 +265,7 @@ def test_a_stream_that_follows_another_loses_no_more_than_the_larger_guarantee()
         assert lost <= 0.02 * (1 + 1e-9)
 
 
-def test_a_law_that_keeps_delta_in_one_stream_is_found_to_lose_it_in_several() -> None:
+def test_laplace_noise_for_one_stream_exceeds_delta_over_several() -> None:
     """Composed losses of a strategy that is not causal."""
     strategy = KAry(4, 3)
     guarantee = GUARANTEES[0]

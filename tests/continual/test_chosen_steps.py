@@ -142,7 +142,7 @@ def test_pure_and_concentrated_laws_do_not_ask_who_is_causal(guarantee: Guarante
         )
 
 
-def test_units_in_several_steps_are_converted_where_what_is_to_come_is_read() -> None:
+def test_several_steps_use_conversion_when_strategy_reads_later_steps() -> None:
     several = ContributionBound.add_remove(steps=3)
     methods = [
         {

@@ -101,7 +101,7 @@ def test_small_weights_lose_little_with_many_columns(columns: Any, excess: Any) 
     assert math.prod(axis.largest_entry for axis in axes) <= 2**28
 
 
-def test_with_laplace_noise_the_sum_of_two_cells_is_not_worth_measuring() -> None:
+def test_laplace_margins_of_two_cells_measure_no_sum() -> None:
     assert [axis.weights for axis in margins_strategies([2, 2], 1, equal=False)] == [(1, 0)] * 2
     (wide,) = margins_strategies([50], 1, equal=False)
     assert 0 < wide.weights[1] < wide.weights[0]

@@ -102,7 +102,7 @@ def test_any_way_of_cutting_a_stream_gives_the_same_bits(
 
 @pytest.mark.parametrize(("values", "shape"), [(False, (7,)), (True, (2, 3))], ids=str)
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=name)
-def test_a_step_of_many_cells_is_released_some_at_a_time(
+def test_wide_step_released_in_parts_equals_whole(
     strategy: StreamStrategy, values: bool, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contribution = (
@@ -304,7 +304,7 @@ def test_checkpoints_are_verified() -> None:
 
 
 @pytest.mark.parametrize("strategy", [Binary(50), Expiring(1, delay=4)], ids=name)
-def test_a_checkpoint_holds_all_that_waits_and_no_bit_of_it_may_change(
+def test_checkpoint_restores_counter_and_rejects_each_altered_bit(
     strategy: StreamStrategy,
 ) -> None:
     expires = isinstance(strategy, Expiring)
@@ -407,7 +407,7 @@ def test_release_of_int_equals_release_of_array() -> None:
 
 @pytest.mark.parametrize("shape", [(), (3,), (40,)], ids=str)
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=name)
-def test_writing_into_inputs_changes_nothing_later_and_outputs_are_read_only(
+def test_counter_copies_inputs_and_returns_read_only_outputs(
     strategy: StreamStrategy, shape: tuple[int, ...]
 ) -> None:
     xs = inputs(shape)
@@ -533,7 +533,7 @@ def test_a_failure_after_the_checks_changes_nothing(
     assert stream.release(1).value == counter(Binary(100)).release(1).value
 
 
-def test_noise_too_large_for_fixed_point_is_refused_at_the_start() -> None:
+def test_counter_refuses_noise_too_large_for_fixed_point() -> None:
     """Failing later would depend on noise alone, not on measurements: that is not private."""
     wide = ContributionBound.values(0, 2**30, resolution=1)
     with pytest.raises(InvalidInputError, match="HonakerOnline"):
@@ -556,7 +556,7 @@ def test_units_of_two_events_have_twice_the_noise_under_expiration(
     assert variance(2) == factor * variance(1)
 
 
-def test_units_that_act_several_times_get_more_noise_and_are_named() -> None:
+def test_several_steps_of_unit_increase_noise_variance() -> None:
     visitor = ContributionBound.add_remove(steps=3, separation=4, unit="visitor")
     distributions = [
         Counter(

@@ -56,7 +56,7 @@ def test_children_add_up_exactly_and_errors_have_the_stated_size(guarantee: Any)
             assert (away**2).mean() == pytest.approx(1, abs=0.25), level
 
 
-def test_cost_of_equal_variances_is_below_one_for_each_level_whatever_the_fan_out() -> None:
+def test_target_of_total_costs_less_than_one_per_level() -> None:
     tree = Tree.from_leaves(
         {"a": np.repeat([0, 1, 2], 50), "b": np.tile(np.arange(50), 3)}, ["a", "b"]
     )
@@ -224,7 +224,7 @@ def test_targets_are_a_mapping(targets: Any) -> None:
         of_places([], targets=targets)
 
 
-def test_targets_no_estimate_can_have_are_named_as_the_caller_gave_them() -> None:
+def test_unreachable_targets_are_refused_with_values_of_caller() -> None:
     with pytest.raises(InvalidInputError, match=r"a target of 400, which .* that of county, 50,"):
         of_places([], targets={"state": 400.0, "county": 50.0})
 

@@ -171,7 +171,7 @@ MANY = LeastSquaresStrategy(Hats(15, (3, 8), ([60] * 6, [40] * 3), bits=8))
     + [DiscreteGaussian(Fraction(s)) for s in ("1/9", "5", "2000000")],
     ids=str,
 )
-def test_releases_that_read_many_nodes_have_the_interval_of_each_number(
+def test_halfwidths_of_many_steps_equal_those_of_each_step(
     distribution: NoiseDistribution,
 ) -> None:
     """Up to 400 nodes, beyond the numbers where mixtures and sums give way to integrals."""
@@ -217,9 +217,9 @@ def test_levels_are_checked(level: float) -> None:
         halfwidths(Binary(3), LAPLACE, range(1, 4), level)
 
 
-def test_terms_and_steps_are_checked() -> None:
+def test_numbers_of_draws_and_steps_are_checked() -> None:
     assert interval_halfwidth(LAPLACE, 0) == 0
-    with pytest.raises(InvalidInputError, match="terms"):
+    with pytest.raises(InvalidInputError, match="draws"):
         interval_halfwidth(LAPLACE, -1)
     with pytest.raises(HorizonExceededError):
         halfwidths(Binary(3), LAPLACE, range(1, 5))

@@ -104,7 +104,7 @@ def test_expected_error_is_the_sum_of_the_variances(workload: Any) -> None:
 
 
 @pytest.mark.long
-def test_the_middle_of_an_interval_costs_what_the_published_law_says() -> None:
+def test_variance_of_boxes_equals_published_constants() -> None:
     reading = line([0] * 1024, ZCDP(0.5), KEY, strategy="cascade")
     sigma = math.sqrt(1 + 10 / 3)
     low, high = np.triu_indices(1025, 1)

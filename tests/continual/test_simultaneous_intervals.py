@@ -89,7 +89,7 @@ def test_the_law_is_the_joint_one() -> None:
     assert streams != other
 
 
-def test_what_is_no_sum_keeps_its_part_of_the_union_bound() -> None:
+def test_quotients_keep_their_share_of_union_bound() -> None:
     terms, _ = noise_of(*CASES[0])
     total = Formula.from_cell_sum(CellSum(9000.0, terms, (Term(1.0, 0, 12, 0),)))
     mean = quotient(Formula.from_cell_sum(CellSum(4000.0, terms, (Term(1.0, 0, 12, 1),))), total)

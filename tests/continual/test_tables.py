@@ -14,7 +14,7 @@ def refuse(reason: str) -> Any:
     raise SumOverflowError(reason)
 
 
-def test_what_is_refused_is_left_out_and_equals_keep_their_order() -> None:
+def test_rank_attempts_omits_refused_and_keeps_order_of_equals() -> None:
     attempts: list[Any] = [lambda: "bb", lambda: refuse("no"), lambda: "a", lambda: "cc"]
     assert rank_attempts(attempts, cost=len) == ["a", "bb", "cc"]
 

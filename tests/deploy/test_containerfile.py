@@ -52,7 +52,7 @@ def sent(names: list[str]) -> list[str]:
     return [name for name in names if kept(name)]
 
 
-def test_it_runs_as_nobody_in_particular_and_keeps_all_in_one_folder() -> None:
+def test_image_runs_as_unprivileged_user_with_private_folders() -> None:
     user, group = only(FINAL, "USER").split(":")
     assert int(user) >= 10_000  # a number, so that a cluster can see that it is not root
     assert int(group) >= 10_000
@@ -94,7 +94,7 @@ def test_it_installs_extras_that_there_are_in_locked_versions() -> None:
     assert only(FINAL, "COPY") == "--from=build /install /usr/local"
 
 
-def test_what_it_copies_is_sent_to_the_builder_and_nothing_else() -> None:
+def test_build_context_contains_only_copied_files() -> None:
     copied = [
         name
         for each in BUILD

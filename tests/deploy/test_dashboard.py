@@ -201,7 +201,7 @@ def test_facts_of_a_stream(published: Any) -> None:
 
 
 @pytest.mark.slow
-def test_every_query_of_the_file_runs_with_the_rights_of_a_reader(published: Any) -> None:
+def test_dashboard_queries_run_with_rights_of_reader(published: Any) -> None:
     _, reader = published
     queries = [*every_query(BOARD)]
     assert len(queries) == len(PANELS) + 4  # a variable's stands there twice
@@ -212,7 +212,7 @@ def test_every_query_of_the_file_runs_with_the_rights_of_a_reader(published: Any
 
 
 @pytest.mark.slow
-def test_a_reader_cannot_enter_the_state_and_a_publisher_sees_no_sums(
+def test_reader_cannot_open_state_and_publisher_cannot_read_sums(
     published: Any, postgres_server: Server
 ) -> None:
     _, reader = published

@@ -146,7 +146,7 @@ def test_the_nightly_job_runs_as_its_pod_does(
     assert load(file)["visits"].allow_empty_windows
 
 
-def test_each_server_of_the_nightly_job_is_asked_with_a_password_of_its_own() -> None:
+def test_each_server_of_job_has_its_own_password() -> None:
     """PGPASSWORD is that of the state alone; every part of the Secret is made by its command."""
     (text,) = only("nightly.yaml", "ConfigMap")["data"].values()
     assert 'events = "postgresql://reader:${EVENTS_PASSWORD}@${EVENTS_HOST}/' in text
@@ -167,7 +167,7 @@ def test_each_server_of_the_nightly_job_is_asked_with_a_password_of_its_own() ->
         }
 
 
-def test_what_the_nightly_job_has_as_comments_may_be_put_in(
+def test_commented_keys_of_job_file_are_valid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PGHOST", "EVENTS_HOST", "EVENTS_PASSWORD", "PUBLISH_PASSWORD"):

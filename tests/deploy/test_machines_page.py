@@ -19,9 +19,7 @@ PLAYED = ("pipx", "podman", "kubectl", "systemctl", "journalctl", "editor")
 
 @pytest.mark.skipif(os.name != "posix", reason="the page is for machines with a shell")
 @pytest.mark.parametrize("number", range(len(SCRIPTS)))
-def test_script_of_the_page_runs_and_names_files_of_the_repository(
-    number: int, tmp_path: Path
-) -> None:
+def test_script_of_page_runs_with_files_of_repository(number: int, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
     for name in PLAYED:

@@ -32,7 +32,7 @@ SERVICES = ("counton.service", "counton-serve.service")
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_it_is_nobody_who_can_write_nowhere_but_in_its_own_folder(name: str) -> None:
+def test_service_has_dynamic_user_and_writes_only_its_folder(name: str) -> None:
     service = unit(name)["Service"]
     on = ("DynamicUser", "NoNewPrivileges", "PrivateTmp", "ProtectHome", "RestrictSUIDSGID")
     assert {name: service[name] for name in on} == {name: ["yes"] for name in on}
@@ -63,7 +63,7 @@ def test_what_serves_is_one_process_that_starts_with_the_machine() -> None:
     assert "Type" not in service["Service"]  # it runs until it is told to end
 
 
-def test_the_job_file_is_the_one_that_the_unit_runs_with_the_key_that_it_is_handed() -> None:
+def test_unit_runs_shipped_job_file_with_its_credential() -> None:
     service = unit("counton.service")["Service"]
     (command,) = service["ExecStart"]
     assert command.endswith("/counton run /etc/counton/nightly.toml")
@@ -76,7 +76,7 @@ def test_the_job_file_is_the_one_that_the_unit_runs_with_the_key_that_it_is_hand
         assert job.allow_empty_windows
 
 
-def test_the_job_file_runs_over_a_folder_to_which_a_file_comes_each_night(tmp_path: Path) -> None:
+def test_shipped_job_file_runs_on_folder_with_nightly_files(tmp_path: Path) -> None:
     text = (FOLDER / "nightly.toml").read_text(encoding="utf-8")
     key = "command:cat /run/credentials/counton.service/counton.key"
     for shipped, here in (("/srv", ""), ("/var/lib/counton", "/state"), (key, "/state/key")):

@@ -328,7 +328,7 @@ def test_date_in_object_column_is_read_whatever_the_time_format(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("role", ["time", "epoch", "%Y-%d-%m", "user", "id", "value", "count"])
-def test_object_that_is_no_value_is_the_fault_of_its_row(role: str, tmp_path: Path) -> None:
+def test_object_of_no_readable_type_makes_its_row_bad(role: str, tmp_path: Path) -> None:
     for cell in ([1], {"a": 1}, 1j, timedelta(days=1), np.timedelta64(1, "D"), "\ud800"):
         rows = assign_rows(_pandas(tmp_path, ["2024-03-01", cell]), READINGS[role]).collect()
         problem = {"user": Problem.NO_USER, "id": Problem.NO_ID, "value": Problem.NOT_FINITE,

@@ -104,14 +104,14 @@ def test_count_in_a_table_is_digits_alone(what: str, options: Any, tmp_path: Pat
         (pl.Decimal(20, 6), Decimal("12.000001"), None),
     ],
 )
-def test_number_of_a_typed_column_is_a_count_if_it_is_whole(
+def test_whole_number_of_typed_column_is_a_count(
     dtype: Any, cell: Any, wanted: int | None, tmp_path: Path
 ) -> None:
     column = pl.Series("n", [cell], dtype=dtype)
     check(pl.DataFrame({"time": ["2024-03-01"]}).with_columns(column), tmp_path, wanted)
 
 
-def test_number_of_an_object_column_is_a_count_if_it_is_whole(tmp_path: Path) -> None:
+def test_whole_number_of_object_column_is_a_count(tmp_path: Path) -> None:
     pd = pytest.importorskip("pandas")
     cells: list[tuple[Any, int | None]] = [
         (12, 12), (12.0, 12), (Decimal("12.000"), 12), (True, 1), ("1.000", None),

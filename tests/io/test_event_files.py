@@ -136,7 +136,7 @@ def agree(found: Aggregates, other: Aggregates) -> None:
 
 @pytest.mark.parametrize("group", [None, "group"])
 @pytest.mark.parametrize("files", [1, 2])
-def test_rows_that_say_labels_alone_are_added_up_by_these_first(
+def test_rows_aggregated_by_labels_first_equal_row_by_row(
     group: str | None, files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random = np.random.default_rng(5)
@@ -326,7 +326,7 @@ def test_domain_from_a_table_a_text_file_and_a_list(tmp_path: Path) -> None:
         ({"page": range(10**5), "country": range(10**4)}, "page,country", "1,000,000,000"),
     ],
 )
-def test_more_groups_than_a_state_keeps_are_refused_before_they_are_listed(
+def test_read_domain_refuses_too_many_groups_before_listing(
     groups: Any, column: str, number: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=f"{number} groups, .*fewer than 200,000,000"):
@@ -389,7 +389,7 @@ def test_a_table_needs_the_column(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [255, 256, 5000, 2**17])
-def test_a_list_of_groups_may_be_longer_than_any_file_name(length: int) -> None:
+def test_read_domain_accepts_list_longer_than_path(length: int) -> None:
     groups = tuple(f"{number:04}" for number in range(length // 5))
     assert read_domain(",".join(groups), "carrier") == groups
 
@@ -406,7 +406,7 @@ def test_a_table_of_groups_that_cannot_be_read_is_refused(
         read_domain(str(tmp_path / name), "carrier")
 
 
-def test_a_file_that_may_not_be_read_is_no_damaged_file(
+def test_unreadable_file_is_refused_with_advice_on_permissions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "e.csv").write_text("time\n2013-01-01\n")
@@ -432,7 +432,7 @@ class Lent:
         return self._frame.__arrow_c_stream__(requested_schema)
 
 
-def test_a_column_in_the_index_of_a_pandas_frame_is_found() -> None:
+def test_pandas_frame_with_times_in_index_suggests_reset_index() -> None:
     pandas = pytest.importorskip("pandas")
     times = pandas.to_datetime(["2013-01-01"])
     for name, words in (
@@ -486,7 +486,7 @@ def test_several_files_are_counted_together(how: str, three_files: Path) -> None
     assert (found.rows, found.before, found.beyond) == (6, 1, 1)
 
 
-def test_a_problem_in_one_of_several_files_names_file_and_row(three_files: Path) -> None:
+def test_unreadable_time_in_one_of_several_files_names_row(three_files: Path) -> None:
     (three_files / "2a.csv").write_text("time,group\n2013-01-01T00:00Z,a\nnoon,b\n")
     with pytest.raises(
         InvalidInputError, match=r"row 2 of .*2a\.csv has a time that cannot be read"

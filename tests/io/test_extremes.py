@@ -136,9 +136,7 @@ def told(read: Any, source: Source) -> Any:
 
 @pytest.mark.parametrize("role", ["time", "what", "value"])
 @pytest.mark.parametrize("name", TYPES)
-def test_whether_rows_are_read_hangs_on_the_type_of_their_column_alone(
-    name: str, role: str, tmp_path: Path
-) -> None:
+def test_readability_depends_only_on_column_type(name: str, role: str, tmp_path: Path) -> None:
     _, good, extremes = TYPES[name]
     alone = file_of(name, [good], role, tmp_path / "alone.parquet")
     among = file_of(name, [good, None, *extremes], role, tmp_path / "among.parquet")
@@ -151,14 +149,14 @@ def test_whether_rows_are_read_hangs_on_the_type_of_their_column_alone(
 
 @pytest.mark.parametrize("zone", [None, "UTC"])
 @pytest.mark.parametrize("unit", ["ms", "us"])
-def test_a_time_in_no_year_cannot_be_read_and_is_not_missing(unit: Any, zone: str | None) -> None:
+def test_time_outside_calendar_is_unreadable_and_not_missing(unit: Any, zone: str | None) -> None:
     kind = pl.Datetime(unit, zone)
     given = pl.Series("time", [None, *LONG[:4], *LONG[-2:]], dtype=pl.Int64).cast(kind)
     found = given.to_frame().select(moments("time", kind, "America/New_York"))["time"]
     assert found.to_list() == [NO_TIME, *[UNREADABLE_TIME] * 6]
 
 
-def test_the_last_day_of_the_calendar_is_a_time_in_every_zone() -> None:
+def test_last_day_of_calendar_is_read_in_every_timezone() -> None:
     texts = ["9999-12-31T23:59:59", "9999-12-31", "0001-01-01"]
     dates = [datetime.fromisoformat(text) for text in texts]
     for zone in ("Pacific/Kiritimati", "Pacific/Niue"):

@@ -76,7 +76,7 @@ def test_bad_rows_are_told_by_the_same_separator(tmp_path: Path) -> None:
     assert pl.read_csv(tmp_path / "bad.csv")["row"].to_list() == [4, 5]
 
 
-def test_a_point_is_no_decimal_comma_and_thousands_are_no_numbers(tmp_path: Path) -> None:
+def test_point_in_number_with_decimal_comma_is_refused(tmp_path: Path) -> None:
     for wrong in ("1.500", "1.500,5", "1,5,5"):
         file = write(tmp_path / "e.csv", ";", [(*ROWS[0][:2], wrong)])
         job = Job("sum", file, tmp_path / "s.db", separator=";", decimal=",", **OPTIONS)

@@ -63,7 +63,7 @@ BODIES: list[tuple[bytes, list[str | None] | None]] = [
 
 
 @pytest.mark.parametrize(("body", "cells"), BODIES)
-def test_lines_mean_the_same_in_a_file_and_in_a_request(
+def test_json_lines_are_read_alike_in_file_and_request(
     body: bytes, cells: list[str | None] | None, tmp_path: Path
 ) -> None:
     file = tmp_path / "e.jsonl"

@@ -57,7 +57,7 @@ INDEXES: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("kind", INDEXES)
-def test_index_that_may_hold_the_times_is_named_in_the_refusal(kind: str, tmp_path: Path) -> None:
+def test_refusal_names_index_that_may_hold_times(kind: str, tmp_path: Path) -> None:
     index, match = INDEXES[kind]
     with pytest.raises(InvalidInputError, match=match):
         counted(pd.DataFrame({"z": [1, 2]}, index=index), tmp_path)

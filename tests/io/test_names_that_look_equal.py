@@ -36,7 +36,7 @@ def refusal(folder: Path, what: Any = "count", **options: Any) -> str:
 
 
 @pytest.mark.parametrize(("listed", "name", "points"), PAIRS)
-def test_group_that_looks_like_a_listed_one_is_shown_with_code_points(
+def test_group_like_listed_one_is_refused_with_code_points(
     listed: str, name: str, points: tuple[str, str], tmp_path: Path
 ) -> None:
     rows = pl.DataFrame({"time": ["2024-03-01"] * 2, "city": [name, "elsewhere"]})
@@ -49,7 +49,7 @@ def test_group_that_looks_like_a_listed_one_is_shown_with_code_points(
     assert all(point in said for point in points), said
 
 
-def test_column_that_looks_like_a_stated_one_is_shown_with_code_points(tmp_path: Path) -> None:
+def test_column_like_stated_one_is_refused_with_code_points(tmp_path: Path) -> None:
     rows = pl.DataFrame({"time": ["2024-03-01"], DECOMPOSED: ["a"]})
     said = refusal(tmp_path, events=rows, group_by=COMPOSED, groups=["a"])
     assert "U+00FC" in said

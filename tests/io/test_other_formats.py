@@ -72,9 +72,7 @@ def _write_named_csv(kind: str, path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["workbook", "bzip2", "xz", "Parquet", "SQLite", "DuckDB"])
-def test_file_with_the_name_of_another_format_is_refused_by_its_content(
-    kind: str, tmp_path: Path
-) -> None:
+def test_file_of_other_format_named_csv_is_refused(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "v.csv"
     _write_named_csv(kind, path)
     said = refusal(path, tmp_path)

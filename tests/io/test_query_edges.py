@@ -80,9 +80,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("clock_change", ["raise", "earliest", "latest", WITHIN_DAY])
 @pytest.mark.parametrize("zone", CHANGES)
-def test_first_local_time_at_clock_changes_parts_times_as_they_are_read(
-    zone: str, clock_change: str
-) -> None:
+def test_first_local_time_separates_times_at_clock_changes(zone: str, clock_change: str) -> None:
     """Local times before the edge are read as earlier moments, and all others as later ones.
 
     Times that clocks skip are only read in windows of whole days, whose edges are those of days.
@@ -147,7 +145,7 @@ def test_text_form_of_no_time_is_local() -> None:
         assert form == LocalText(BERLIN, "earliest", TextStyle())
 
 
-def test_text_form_of_offsets_of_the_zone_is_that_of_the_zone() -> None:
+def test_text_form_accepts_only_offsets_of_timezone() -> None:
     edges = edges_of(us_of(2024, 10, 26), us_of(2024, 10, 28))
     both = ["2024-10-26T12:00:00+02:00", "2024-10-27T12:00:00+01:00"]
     style = TextStyle(separator="T", has_seconds=True)

@@ -62,7 +62,7 @@ def run_of(file: Path, folder: Path, **more: Any) -> tuple[int, int]:
 NOTE = '"it is 5\\" wide"'
 
 
-def test_a_backslash_before_a_quotation_mark_is_a_fault_of_its_line(tmp_path: Path) -> None:
+def test_backslash_before_quotation_mark_makes_line_bad(tmp_path: Path) -> None:
     file = tmp_path / "e.csv"
     aside = f"quarantine:{tmp_path / 'bad.csv'}"
     rows = [
@@ -78,7 +78,7 @@ def test_a_backslash_before_a_quotation_mark_is_a_fault_of_its_line(tmp_path: Pa
 
 
 @pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
-def test_a_blank_line_of_json_is_faulty_unless_it_is_at_the_end(end: str, tmp_path: Path) -> None:
+def test_blank_json_line_is_bad_except_at_end(end: str, tmp_path: Path) -> None:
     file = tmp_path / "e.jsonl"
     one = '{"time": "2024-03-01"}'
     other = '{"time": "2024-03-02"}'
@@ -102,7 +102,7 @@ def test_lines_end_with_each_of_three_ends(end: str, tmp_path: Path) -> None:
     assert run_of(file, tmp_path, bad_rows=f"quarantine:{tmp_path / 'bad.csv'}") == (2, 1)
 
 
-def test_a_field_that_holds_a_line_end_is_two_faulty_lines(tmp_path: Path) -> None:
+def test_field_with_line_end_makes_two_bad_lines(tmp_path: Path) -> None:
     file = tmp_path / "e.csv"
     aside = f"quarantine:{tmp_path / 'bad.csv'}"
     file.write_bytes(b'time,note\r\n2024-03-01,"a\r\nb"\r\n2024-03-02,x\r\n\r\n')

@@ -29,7 +29,7 @@ from counton.windowing.windows import NO_MOMENT
 HOUR = 3_600_000_000
 
 
-def test_polars_has_numpy_before_two_of_its_threads_can_load_it_at_once() -> None:
+def test_showing_an_array_loads_numpy_into_polars() -> None:
     """It would fail where both meet their first array at the same moment."""
     said = "from counton.io.row_assignment import _show_an_array; _show_an_array(); "
     said += "import polars.series.series as s; print('ndarray' in vars(s.np))"
@@ -164,7 +164,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize("zone", ZONES)
-def test_format_with_a_zone_as_text_is_refused_in_another_zone(zone: str) -> None:
+def test_time_format_with_other_timezone_is_refused(zone: str) -> None:
     form = f"%Y-%m-%d %H:%M:%S{zone}"
     with pytest.raises(
         InvalidInputError, match=r"has the (word|offset) .*read in America/New_York"
@@ -179,7 +179,7 @@ def test_format_with_a_zone_as_text_is_refused_in_another_zone(zone: str) -> Non
         read(["1970-01-01 05:00:00"], "UTC", form)
 
 
-def test_format_with_the_name_of_the_zone_is_read_in_this_zone() -> None:
+def test_time_format_with_name_of_timezone_is_read() -> None:
     form = "%Y-%m-%d %H:%M:%S Europe/Berlin"
     assert read(["1970-01-01 05:00:00 Europe/Berlin"], "Europe/Berlin", form) == [4 * HOUR]
     assert read(["1970-01-01 05:00:00 EST"], "EST", "%Y-%m-%d %H:%M:%S EST") == [10 * HOUR]
@@ -227,7 +227,7 @@ ODD = [
 
 @pytest.mark.parametrize("first", SHAPES)
 @pytest.mark.parametrize("timezone", ["UTC", "America/New_York"])
-def test_times_of_one_shape_are_read_as_by_the_general_parser(first: str, timezone: str) -> None:
+def test_fast_reading_of_times_equals_general_parser(first: str, timezone: str) -> None:
     texts = pl.Series("time", [None, first, *ODD, None])
     found = texts.to_frame().select(moments("time", pl.String(), timezone)).to_series()
     assert found.to_list() == _from_any_shape(texts, timezone, "raise", None).to_list()
@@ -303,7 +303,7 @@ def test_text_that_names_no_moment_is_no_time(text: str) -> None:
     assert read(["1970-01-01", text], "Europe/Berlin") == [-HOUR, None]
 
 
-def test_end_of_a_day_is_the_next_midnight_of_its_zone() -> None:
+def test_hour_24_is_next_midnight_of_timezone() -> None:
     texts = ["2024-03-30T24:00", "2024-03-31T24:00", "2024-03-31", "2024-04-01"]
     moments_read = read(texts, "Europe/Berlin")
     assert moments_read[:2] == moments_read[2:]

@@ -170,20 +170,20 @@ def test_load_refuses_an_empty_path(
     assert f"job 'visits' of {str(file)!r}: {key} " in message
 
 
-def test_load_refuses_an_empty_domain_of_a_statistic_of_a_report(file: Path) -> None:
+def test_load_refuses_empty_groups_in_report(file: Path) -> None:
     message = refused(
         file, f'{FILE}[report.all]\n[report.all.rows]\ngroup-by = "page"\ngroups = ""\n'
     )
     assert "groups" in message
 
 
-def test_load_takes_a_list_of_groups_that_is_longer_than_a_path(file: Path) -> None:
+def test_load_accepts_list_of_groups_longer_than_path(file: Path) -> None:
     names = ",".join(f"group-{number}" for number in range(200))
     file.write_text(FILE.replace('["home", "shop"]', f'"{names}"'))
     assert load(file)["visits"].value_of("groups") == names
 
 
-def test_load_takes_names_of_a_list_for_groups_where_a_file_has_that_name(file: Path) -> None:
+def test_load_reads_list_of_groups_as_names_despite_file(file: Path) -> None:
     (file.parent / "home").write_text("page\nhome\n")
     assert load(file)["visits"].value_of("groups") == ("home", "shop")
     file.write_text(FILE.replace('["home", "shop"]', '"home"'))
@@ -254,7 +254,7 @@ def test_load_each_returns_an_error_in_place_of_its_job(file: Path) -> None:
     assert str(error).startswith(f"job 'paid' of {str(file)!r}: lower ")
 
 
-def test_load_each_refuses_events_of_the_file_and_of_the_caller(file: Path) -> None:
+def test_load_each_refuses_events_from_file_and_caller(file: Path) -> None:
     jobs = load_each(file, object())
     assert all(isinstance(job, InvalidInputError) for job in jobs.values())
     file.write_text(FILE.replace('events = "e.csv"', ""))
@@ -296,7 +296,7 @@ def test_refuse_of_service_names_option_and_value() -> None:
     refuse_of_service(CountJob(time="at", every="1h", append=True, allow_empty_windows=True))
 
 
-def test_select_jobs_returns_named_jobs_in_the_order_of_the_file() -> None:
+def test_select_jobs_returns_named_jobs_in_file_order() -> None:
     jobs = {"a": 1, "b": 2, "c": 3}
     assert select_jobs(jobs, None) == jobs
     assert list(select_jobs(jobs, "c, a")) == ["a", "c"]

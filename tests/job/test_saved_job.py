@@ -110,7 +110,7 @@ def test_saved_job_is_the_same_when_it_is_read_again(
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_saved_job_has_the_name_of_the_stream_of_its_command(tmp_path: Path) -> None:
+def test_saved_job_is_named_like_stream_of_command(tmp_path: Path) -> None:
     file = tmp_path / "nightly.toml"
     save(job_of("sum", tmp_path, value="paid", lower=0, upper=9, resolution=1), file)
     save(job_of("count", tmp_path), file)

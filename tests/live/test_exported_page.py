@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from counton import PureDP, release
-from counton.run.exports import export
+from counton.run.outputs.exports import export
 from tools.browser import browsing, chromium
 
 MISSING = [name for name in ("playwright", "axe_playwright_python") if find_spec(name) is None]
@@ -36,7 +36,7 @@ SEEN = """(() => {
 
 
 @pytest.mark.parametrize(("width", "drawn"), [(1280, 1440), (390, 768)])
-def test_an_exported_page_fits_a_window_and_shows_the_chart_made_for_it(
+def test_exported_page_fits_window_and_has_no_accessibility_problems(
     width: int, drawn: int, tmp_path: Path
 ) -> None:
     rows = [f"2024-03-{day:02}T09:00" for day in range(1, 8) for _ in range(100 * day)]

@@ -32,7 +32,7 @@ def test_noise_has_the_address_that_it_had(name: str, tmp_path: Path) -> None:
     assert addresses.addresses(JOBS[name], tmp_path) == KNOWN[name]
 
 
-def test_jobs_are_those_that_were_and_no_two_have_one_address() -> None:
+def test_jobs_match_stored_addresses_and_each_has_one() -> None:
     """But endless ones: a row of a person who has one is as a row."""
     assert set(JOBS) == set(KNOWN)
     assert len(KNOWN) > 40

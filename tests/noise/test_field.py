@@ -38,7 +38,7 @@ def test_a_window_is_a_slice_of_a_larger_window(
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=str)
-def test_a_part_of_a_part_is_a_slice_of_the_whole(distribution: NoiseDistribution) -> None:
+def test_part_of_part_equals_slice_of_whole_field(distribution: NoiseDistribution) -> None:
     field = NoiseField(SUBKEY, distribution, (3, 7))
     whole = field.run(2, range(4, 9)).reshape(5, 21)
     for first, cells, then, rest in ((0, 21, 0, 21), (5, 12, 0, 4), (5, 12, 3, 9), (20, 1, 0, 1)):

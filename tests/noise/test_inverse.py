@@ -184,7 +184,7 @@ class ForcedBits(BlockSource):
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=names)
 @pytest.mark.parametrize("extra", [-1, 0, 1], ids=["below", "at", "above"])
 @pytest.mark.slow
-def test_uniform_numbers_next_to_a_threshold_are_read_to_the_end(
+def test_inverse_resolves_uniform_numbers_next_to_thresholds(
     distribution: CumulativeDistribution, extra: int
 ) -> None:
     bits = 16 + 128 * 5
@@ -262,9 +262,7 @@ def test_the_exponentials_carry_more_digits_than_any_draw_asks_for() -> None:
 
 @pytest.mark.parametrize("sigma_squared", ["1/7", "3", "1000/3", str(2**66 + 1)])
 @pytest.mark.parametrize("work", [128, 400])
-def test_weights_of_blocks_err_by_less_than_their_sums_allow_for(
-    sigma_squared: str, work: int
-) -> None:
+def test_block_weights_err_by_less_than_allowed(sigma_squared: str, work: int) -> None:
     """Found one from the other, against each by itself."""
     spread = Fraction(sigma_squared)
     bits = 0

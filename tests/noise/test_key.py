@@ -75,7 +75,7 @@ def test_a_key_which_others_may_read_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o400, 0o440])
-def test_a_key_that_its_owner_or_a_chosen_group_reads_is_taken(tmp_path: Path, mode: int) -> None:
+def test_key_file_readable_by_owner_or_group_is_accepted(tmp_path: Path, mode: int) -> None:
     """As an orchestrator hands a secret over: nobody may write it, and its group may read it."""
     path = tmp_path / "key"
     Key.generate().save(path)

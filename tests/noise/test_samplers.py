@@ -82,7 +82,7 @@ def test_draws_that_were_rejected_equal_the_slow_definition() -> None:
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=str)
 @pytest.mark.slow
-def test_widening_the_guard_takes_the_exact_path_and_changes_no_value(
+def test_exact_path_returns_same_values_as_usual_path(
     distribution: NoiseDistribution,
 ) -> None:
     tile = Tile(0, 1, 0, 3000)
@@ -102,7 +102,7 @@ def exact_sampler(distribution: NoiseDistribution) -> TileSampler:
     return GaussianBlockSampler(distribution, guard_bits=45)
 
 
-def test_the_guard_of_the_test_above_really_forces_the_exact_path(
+def test_exact_sampler_takes_exact_path(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from counton.noise.samplers import InverseTable
@@ -163,7 +163,7 @@ SPREAD_DISTRIBUTIONS = [
 
 @pytest.mark.parametrize("shape", [(), (1000,)], ids=["scalar", "vector"])
 @pytest.mark.parametrize("distribution", SPREAD_DISTRIBUTIONS, ids=str)
-def test_chi_square_accepts_the_law_and_rejects_one_three_percent_narrower(
+def test_chi_square_accepts_distribution_and_rejects_narrower_one(
     distribution: NoiseDistribution, shape: tuple[int, ...]
 ) -> None:
     nodes = range(300) if shape else range(300_000)

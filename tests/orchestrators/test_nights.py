@@ -175,7 +175,7 @@ def test_after_a_failed_night_the_next_one_releases_both(program: Program) -> No
 
 
 @pytest.mark.parametrize("program", RECIPES, indirect=True, ids=" ".join)
-def test_a_run_begun_by_hand_without_a_date_releases_what_is_due(program: Program) -> None:
+def test_manual_run_without_date_releases_due_windows(program: Program) -> None:
     jobs = JOBS.replace("windows = 60", "windows = 36600") + "allow-empty-windows = true\n"
     (program.folder / "nightly.toml").write_text(jobs)
     assert program("now") == ["done"]
@@ -203,9 +203,7 @@ def test_the_recipe_knows_the_exit_codes() -> None:
 
 
 @pytest.mark.parametrize("code", ExitCode, ids=str)
-def test_a_task_in_bash_fails_after_what_may_pass_and_else_tells_the_code(
-    code: ExitCode, tmp_path: Path
-) -> None:
+def test_bash_task_fails_only_for_exit_codes_worth_a_retry(code: ExitCode, tmp_path: Path) -> None:
     tree = ast.parse((ROOT / "deploy" / "airflow" / "nightly.py").read_text())
     (said,) = (
         node.value.value

@@ -26,7 +26,7 @@ def test_a_wheel_has_the_same_bytes_wherever_it_is_built(tmp_path: Path) -> None
     assert bill_of_materials(first, EPOCH) == bill_of_materials(second, EPOCH)
 
 
-def test_a_bill_names_the_wheel_and_every_package_that_it_needs(tmp_path: Path) -> None:
+def test_bill_of_materials_lists_wheel_and_required_packages(tmp_path: Path) -> None:
     """In the versions of the lock."""
     wheel = tmp_path / "counton.whl"
     with ZipFile(wheel, "w") as files:

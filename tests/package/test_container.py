@@ -120,7 +120,7 @@ def image(engine: str) -> Iterator[str]:
     subprocess.run([engine, "image", "rm", "--force", name], check=False)
 
 
-def test_the_image_runs_a_job_as_a_user_who_is_not_root(
+def test_image_runs_job_as_user_without_root_rights(
     engine: str, image: str, tmp_path: Path
 ) -> None:
     job_in(tmp_path)

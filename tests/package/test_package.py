@@ -89,9 +89,7 @@ def test_the_archive_of_sources_holds_what_builds(sdist: Path) -> None:
     assert not [name for name in names if name.startswith(("tests/", "papers/", "docs/"))]
 
 
-def test_pipx_installs_the_wheel_and_the_command_counts_in_an_empty_home(
-    wheel: Path, tmp_path: Path
-) -> None:
+def test_wheel_installed_by_pipx_runs_command(wheel: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     places = {"PIPX_HOME": str(home / "pipx"), "PIPX_BIN_DIR": str(home / "bin")}
@@ -118,7 +116,7 @@ def test_pipx_installs_the_wheel_and_the_command_counts_in_an_empty_home(
     assert "No new window is due" in call(*asked, home=home)
 
 
-def test_the_bare_library_counts_and_its_command_says_what_it_lacks(
+def test_wheel_without_extras_counts_and_command_names_missing_package(
     wheel: Path, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"

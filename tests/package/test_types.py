@@ -37,7 +37,7 @@ def complaints(folder: Path) -> str:
     return done.stdout
 
 
-def test_strict_checks_find_nothing_in_a_program_that_uses_every_name(tmp_path: Path) -> None:
+def test_strict_type_check_accepts_program_with_every_public_name(tmp_path: Path) -> None:
     text = (ROOT / "examples" / "every_name.py").read_text("utf-8")
     (tmp_path / "program.py").write_text(text)
     assert complaints(tmp_path).startswith("0 errors, 0 warnings")

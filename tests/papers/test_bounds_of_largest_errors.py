@@ -11,7 +11,7 @@ from papers.constants.numbers import least_error_of_minimum_cut
 from papers.lower_bounds import least_error_of_cells, least_error_on_coin_flips
 
 
-def test_blocks_of_coin_flips_are_as_far_apart_as_their_sums() -> None:
+def test_least_error_on_coin_flips_uses_distance_of_sums() -> None:
     """The distance in `least_error_on_coin_flips`, over all strings of a block."""
     for size, changed in ((5, 1), (6, 2), (7, 3)):
         distribution: dict[tuple[int, ...], float] = dict.fromkeys(
@@ -54,7 +54,7 @@ def test_a_distance_of_blocks_has_the_same_terms_and_integrals(changed: int) -> 
 
 @pytest.mark.parametrize("horizon", [1, 3, 100, 8760, 10**9, 2**256])
 @pytest.mark.parametrize("epsilon", ["10", "1", "0.1", "0.01"])
-def test_errors_on_coin_flips_do_not_hang_on_how_they_are_summed(
+def test_least_error_on_coin_flips_is_same_for_both_summations(
     horizon: int, epsilon: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = least_error_on_coin_flips(horizon, epsilon)

@@ -30,7 +30,7 @@ def test_every_number_agrees_or_is_known_to_differ(constants: Evidence) -> None:
 
 
 @pytest.mark.parametrize("levels", [0, 1, 4, 6])
-def test_the_factors_of_remark_1_are_those_of_the_binary_tree(levels: int) -> None:
+def test_factors_of_remark_1_are_those_of_binary_tree(levels: int) -> None:
     left, right = binary_factor(levels)
     assert right.shape == (2 ** (levels + 1) - 1, 2**levels)
     np.testing.assert_array_equal(left @ right, np.tri(2**levels))

@@ -57,7 +57,7 @@ def test_all_rows_agree_but_those_that_say_why(elders: Evidence) -> None:
         assert computed[quantity] == pytest.approx(known, rel=1e-5)
 
 
-def test_constants_of_trees_are_those_of_the_formulas_at_every_arity() -> None:
+def test_measured_constants_equal_formulas_at_every_arity() -> None:
     for form, (best, _) in BEST.items():
         found = measured_constants(form)
         assert found == pytest.approx({k: constant(form, k) for k in arities(form)}, rel=1e-9)

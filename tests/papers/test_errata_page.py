@@ -6,7 +6,7 @@ from pathlib import Path
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "errata.md"
 
 
-def test_every_error_on_the_page_is_shown_by_a_test_and_the_reverse() -> None:
+def test_errata_page_and_errata_tests_name_each_other() -> None:
     here = Path(__file__)
     shown = {
         name

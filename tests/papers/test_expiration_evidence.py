@@ -44,7 +44,7 @@ def test_table_1_is_complete() -> None:
     ]
 
 
-def test_figure_4_shows_the_papers_budgets_beside_those_of_least_last_loss() -> None:
+def test_figure_4_compares_budgets_with_least_last_loss() -> None:
     for steps, windows in ((SHORT, [31, 63, 127]), (LONG, [127, 1023])):
         found = [*habit_curves(steps, near_best=True)]
         assert [row.window for row, _, _ in found] == windows
@@ -79,7 +79,7 @@ def test_the_share_of_least_loss_is_least() -> None:
 
 @pytest.mark.parametrize("growth", [1, 2, 3])
 @pytest.mark.slow
-def test_figure_2_the_exact_loss_lies_below_the_papers_and_that_below_its_bound(
+def test_figure_2_exact_loss_is_below_paper_and_bound(
     growth: int,
 ) -> None:
     exact = growth_curve(growth, SHORT, "exact")
@@ -90,7 +90,7 @@ def test_figure_2_the_exact_loss_lies_below_the_papers_and_that_below_its_bound(
     assert bound.max() < 3 * exact.max()  # the same growth
 
 
-def test_figure_3_the_restarted_counter_is_better_early_and_loses_out_late() -> None:
+def test_figure_3_restarted_counter_loses_less_early_and_more_late() -> None:
     ages = plotted_ages(LONG)
     early = (ages > 1) & (ages < 100)
     late = ages > 300_000
@@ -139,7 +139,7 @@ def test_decompositions_cover_their_steps_in_dyadic_pieces() -> None:
             assert at == last + 1
 
 
-def test_the_sum_of_theorem_1_2_is_that_of_the_nodes() -> None:
+def test_squared_error_of_theorem_1_2_equals_node_variances() -> None:
     for growth, step, delay in (("1/2", 77, 5), ("2", 1, 0), ("3/2", 1000, 999)):
         variance = float(Expiring(growth, delay).variance([step])[0])
         assert squared_error(growth, step, delay) == pytest.approx(2 * variance)

@@ -27,7 +27,7 @@ def test_the_data_are_all_flights() -> None:
     assert len(numbers.arrived()) == 336_776 - 9_430
 
 
-def test_missing_delays_are_left_out_as_a_job_leaves_them_out(tmp_path: Path) -> None:
+def test_sum_of_delays_omits_missing_values_as_job_does(tmp_path: Path) -> None:
     rows = numbers.flights().filter(pl.col("day") < 3)
     assert rows["delay"].null_count() > 0
     start = pl.datetime(2013, 1, 1, time_zone="UTC")

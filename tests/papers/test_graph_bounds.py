@@ -59,7 +59,7 @@ def exact_histograms(edges: list[Edge | None]) -> list[dict[int, int]]:
 
 
 @pytest.mark.parametrize("bits", [3, 7])
-def test_degrees_tell_the_sum_of_the_secret_bits_over_each_set(bits: int) -> None:
+def test_degree_histograms_reveal_sum_of_secret_bits(bits: int) -> None:
     rng = np.random.default_rng(0)
     secrets = list(itertools.product((0, 1), repeat=bits))
     for secret in secrets if bits == 3 else rng.permutation(secrets)[:12]:
@@ -85,7 +85,7 @@ def test_degrees_tell_the_sum_of_the_secret_bits_over_each_set(bits: int) -> Non
 
 
 @pytest.mark.parametrize("secret", list(itertools.product((0, 1), repeat=3)))
-def test_matchings_tell_the_sum_of_the_secret_bits_over_each_set(secret: tuple[int, ...]) -> None:
+def test_matchings_reveal_sum_of_secret_bits(secret: tuple[int, ...]) -> None:
     bits = len(secret)
     sets = sets_of_bits(len(secret))
     edges = [((path, -1), (path, 0)) for path, bit in enumerate(secret) if bit]
@@ -128,7 +128,7 @@ def _mean_square(first: list[float], second: list[float]) -> float:
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize("delta", [0.0, 0.2])
-def test_a_randomised_answer_hides_a_bit_as_little_as_is_said(epsilon: float, delta: float) -> None:
+def test_randomised_response_attains_least_square_of_bit(epsilon: float, delta: float) -> None:
     guarantee = ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
     low = (1 - delta) / (1 + math.exp(epsilon))
     high = (1 - delta) / (1 + math.exp(-epsilon))
@@ -150,7 +150,7 @@ def test_gaussian_noise_hides_a_bit_no_less_than_is_said(rho: float) -> None:
 
 
 @pytest.mark.parametrize("rho", [0.01, 0.5, 1.1, 1.5, 3.0, 20.0])
-def test_an_answer_hidden_at_whole_orders_hides_a_bit_as_little_as_is_said(rho: float) -> None:
+def test_zcdp_pair_attains_least_square_of_bit(rho: float) -> None:
     """Two outputs with D_2 = 2 rho keep alpha rho at all whole orders: no bound is above theirs."""
     product = 1 / (3 + math.exp(2 * rho))
     rare = 2 * product / (1 + math.sqrt(1 - 4 * product))
@@ -163,7 +163,7 @@ def test_an_answer_hidden_at_whole_orders_hides_a_bit_as_little_as_is_said(rho: 
     assert least_square_of_a_bit(ZCDP(rho)) < found
 
 
-def test_no_bound_where_nothing_is_protected_or_nothing_can_be_asked() -> None:
+def test_bounds_are_zero_without_protection_or_queries() -> None:
     assert least_square_of_a_bit(PureDP(1000)) == least_square_of_a_bit(ZCDP(1000)) == 0
     assert least_error_of_degrees(1, 10**6, PureDP(1)) == 0
     assert least_error_of_matchings(5, PureDP(1)) == 0

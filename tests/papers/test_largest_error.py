@@ -22,7 +22,7 @@ def choice(cells: int, strategy: str, rho: float = 0.001) -> Any:
     return counton.plan_cells(cells, guarantee=ZCDP(rho), line=line).best
 
 
-def test_the_largest_of_independent_errors_is_the_one_of_the_normal_law() -> None:
+def test_expected_largest_error_equals_normal_integral() -> None:
     """Cells of their own, asked one by one: E max |Z_i| over 64, by its integral; power: 10%."""
     best = choice(64, "identity")
     grid = np.linspace(0, 10, 20001)

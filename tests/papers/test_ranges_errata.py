@@ -20,7 +20,7 @@ def cascade_covariance(height: int) -> NDArray[np.float64]:
     return covariance
 
 
-def test_theorem_3_9_asks_for_63_percent_more_variance_than_needed() -> None:
+def test_ranges_theorem_3_9_states_63_percent_more_variance() -> None:
     epsilon = 1.0
     delta = 1e-6
     height = 10
@@ -50,7 +50,7 @@ def test_algorithm_2_as_printed_leaves_the_lowest_level_without_noise() -> None:
         assert not leaves & named
 
 
-def test_the_matrix_form_is_the_workload_times_the_root_of_the_covariance() -> None:
+def test_ranges_matrix_form_is_workload_times_root_of_covariance() -> None:
     """The paper writes R = C^(1/2), A = R^-1 W; shapes and covariance need B = W C^(1/2)."""
     covariance = cascade_covariance(2)
     values, vectors = np.linalg.eigh(covariance)
@@ -147,7 +147,7 @@ def test_figure_4_gives_the_factorization_the_largest_noise() -> None:
     assert other < 1.2 * total_error("wavelet", 1024, "subsets")
 
 
-def test_figure_2_has_the_factorizations_long_sums_as_the_more_accurate() -> None:
+def test_ranges_figure_2_shows_factorization_better_for_long_sums() -> None:
     from papers.ranges.numbers import level_variances
 
     levels = level_variances("square_root", 1024)

@@ -83,7 +83,7 @@ def test_the_queries_are_drawn_as_the_paper_says() -> None:
     assert np.abs(counts - 2000).max() < 5 * np.sqrt(1800)
 
 
-def test_only_the_tree_without_least_squares_has_answers_that_do_not_add_up() -> None:
+def test_only_tree_without_least_squares_gives_inconsistent_answers() -> None:
     said = dict(properties())
     for each in MECHANISMS:
         (strategy,) = choice(each.name, 16).strategy.axes

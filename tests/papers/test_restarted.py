@@ -52,7 +52,7 @@ def test_loss_becomes_linear_in_age() -> None:
     assert last[1] - last[0] == pytest.approx(1000 * 0.07387)
 
 
-def test_the_best_habit_keeps_the_targets_and_no_tried_one_is_better() -> None:
+def test_best_restarted_counter_meets_targets_with_least_variance() -> None:
     targets = {24: 1.0, 8760: 3.0}
     best = RestartedCounter.best(targets, 8760)
     assert (best.loss([24, 8760]) <= np.array([1, 3]) * (1 + 1e-12)).all()

@@ -52,7 +52,7 @@ def test_all_rows_agree_but_those_that_say_why(smooth: Evidence) -> None:
         assert computed == pytest.approx(known, rel=1e-5)
 
 
-def test_the_best_share_of_zeros_is_that_of_a_grid_and_of_a_very_high_tree() -> None:
+def test_best_share_of_zeros_matches_grid_and_high_tree() -> None:
     shares = np.linspace(0.05, 0.5, 4501)
     assert best_share() == pytest.approx(shares[np.argmin([*map(pure_constant, shares)])], abs=1e-4)
     height = 250
@@ -79,7 +79,7 @@ def test_the_drawn_nodes_are_those_that_the_mechanism_reads() -> None:
     assert counted[1:] == [lowest_run(unrank(8, 4, step)) for step in range(1, 60)]
 
 
-def test_ratios_of_times_are_those_of_the_least_of_one_run() -> None:
+def test_ratios_of_times_use_least_time_of_one_run() -> None:
     seconds = {
         (name, horizon): [1.0 * weight, 100.0, 1.0 * weight]
         for name, weight in ((BINARY, 1), (SMOOTH, 2), (ROOT, 3))

@@ -187,7 +187,7 @@ def test_errors_stay_within_what_is_stated(guarantee: Guarantee) -> None:
     assert np.median(largest) > design.largest_error / 3
 
 
-def test_more_ones_than_promised_are_counted_until_segments_run_out_and_never_refused() -> None:
+def test_sparse_counter_with_excess_ones_closes_segments_and_continues() -> None:
     counter = SparseCounter(SMALL, key=Key.generate(), name="alarms")
     releases = counter.release_many([10**6] * 4)
     assert releases.closed.tolist() == [1, 2, 2, 2]
@@ -361,7 +361,7 @@ def test_an_interrupted_release_counts_nothing_twice(monkeypatch: pytest.MonkeyP
         )
 
 
-def test_a_design_without_room_for_what_is_promised_states_no_error() -> None:
+def test_crowded_sparse_design_states_infinite_error() -> None:
     design = plan_sparse(4000, 150, PureDP(2)).design
     assert math.isfinite(design.largest_error)
     room = design.least_in_segment * (design.segments + 1)

@@ -93,7 +93,7 @@ def test_elders_corollary_c_3_cuts_off_its_constant() -> None:
 
 
 @pytest.mark.parametrize(("base", "count"), [(4, 1), (4, 4), (6, 3), (20, 2)])
-def test_elders_claim_1_leaves_out_a_term_of_the_order_h_squared(base: int, count: int) -> None:
+def test_elders_claim_1_omits_term_of_order_h_squared(base: int, count: int) -> None:
     terms = {0: 0}  # nodes read at each step: digits -base/2 + 1 .. base/2
     last = base * (base**count - 1) // (2 * (base - 1))
     for step in range(1, last + 1):
@@ -298,7 +298,7 @@ def test_constants_corollary_1_is_too_small_for_small_cuts() -> None:
     assert within ** (vertices * (vertices - 1) // 2) < 0.33  # printed: at least 2/3, for all cuts
 
 
-def test_constants_corollaries_1_and_2_move_more_where_a_step_is_replaced() -> None:
+def test_constants_corollaries_1_and_2_understate_change_by_replacement() -> None:
     """Squared 2-norms of the counts that a step changes, over all pairs of steps."""
 
     def moved(steps: Sequence[tuple[int, ...]], fixed: bool = False) -> int:
@@ -366,7 +366,7 @@ def test_expiration_algorithm_3_as_printed_adds_no_noise_at_first(delay: int) ->
 
 @pytest.mark.parametrize("growth", [1.5, 2, 3])
 @pytest.mark.parametrize("age", [1, 3, 31, 1023])
-def test_expiration_lemma_4_1_integral_is_below_the_sum_it_bounds(growth: float, age: int) -> None:
+def test_expiration_lemma_4_1_integral_is_below_its_sum(growth: float, age: int) -> None:
     """Half the closed-form loss; the next interval begins at each of these ages."""
     exact = sum((1 + level) ** (growth - 1) for level in range((age + 1).bit_length()))
     printed = 1 + ((log2(age + 1) + 1) ** growth - 1) / growth

@@ -21,7 +21,7 @@ QUICK = ("elders", "smooth", "expiration", "constants", "less_noise", "flights")
     "paper",
     [pytest.param(name, marks=pytest.mark.xdist_group(name.replace("_", "-"))) for name in QUICK],
 )
-def test_every_row_turns_red_where_its_number_is_3_per_cent_off(
+def test_rows_differ_when_number_is_3_percent_off(
     paper: str, request: pytest.FixtureRequest
 ) -> None:
     found: Evidence = request.getfixturevalue(paper)

@@ -32,7 +32,7 @@ def test_two_normals_are_one_step_back() -> None:
 
 
 @pytest.mark.evidence
-def test_sixty_four_normals_of_512_steps_are_below_what_jax_privacy_keeps() -> None:
+def test_banded_optimum_of_64_draws_is_below_jax_privacy_error() -> None:
     """9.345 is the least error of 64 bands with equal coefficients (jax_privacy 2.0)."""
     strategy = BandedOptimum.fit(512, 8, draws=64)
     assert (strategy.draws, strategy.buffers) == (63.30078125, 0)

@@ -59,7 +59,7 @@ def test_an_explained_number_is_held_to_what_is_known() -> None:
     assert replace(RIGHT, computed=math.nan, at_most=True).verdict == "DIFFERS"
 
 
-def test_rows_that_agree_are_counted_by_what_they_are_held_to() -> None:
+def test_counted_describes_rows_by_their_tolerance() -> None:
     rows = (
         RIGHT,
         replace(RIGHT, tolerance=0.1),
@@ -119,7 +119,7 @@ def test_no_record_is_rounding() -> None:
 
 
 @pytest.mark.parametrize("rows", [(RIGHT, KNOWN), (RIGHT, WRONG)])
-def test_all_papers_have_a_folder_each_and_the_worst_row_decides(
+def test_main_writes_folder_per_paper_and_exits_by_worst_row(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -189,7 +189,7 @@ def test_one_paper_is_compared_and_its_figures_are_written(
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_sheet_shows_panels_boxes_and_a_legend_in_few_colours(tmp_path: Path) -> None:
+def test_sheet_shows_panels_boxes_and_legend_in_few_colours(tmp_path: Path) -> None:
     from matplotlib.image import imread
 
     canvas, axes = drawing.panels("Title", "all that is assumed", (1, 2), legend=0.6)

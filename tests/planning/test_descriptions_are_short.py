@@ -18,7 +18,7 @@ MOST = 80_000
     "guarantee", [PureDP(1), ZCDP("1/2"), ApproxDP(1, "1e-6")], ids=["pure", "rho", "delta"]
 )
 @pytest.mark.long
-def test_all_that_is_chosen_is_read_back_from_a_short_text(guarantee: Any, metric: Any) -> None:
+def test_planned_strategy_is_restored_from_short_text(guarantee: Any, metric: Any) -> None:
     for horizon in (5, 1024, 1025, 10**9):
         strategy = plan(horizon, guarantee, metric=metric).best.strategy
         text = json.dumps(strategy.to_dict())

@@ -78,7 +78,7 @@ def test_errors_are_those_of_the_stream_that_is_made(asked: str) -> None:
 
 
 @pytest.mark.parametrize("asked", [name for name in ASKED if not name.startswith("fading")])
-def test_choices_are_in_order_of_their_errors_and_above_their_bounds(asked: str) -> None:
+def test_choices_are_ordered_by_error_and_exceed_lower_bounds(asked: str) -> None:
     ranked = plan(**ASKED[asked])
     errors = [choice.errors.by(ranked.metric) for choice in ranked]
     assert errors == sorted(errors)
@@ -123,7 +123,7 @@ def test_every_plan_shows_its_choices_in_one_way(planned: Callable[[], Any]) -> 
     assert f"of {len(ranked)} choices" in repr(ranked)
 
 
-def test_a_design_without_a_last_step_has_errors_where_steps_are_in_mind() -> None:
+def test_endless_design_has_errors_only_with_expected_windows() -> None:
     endless = plan(None, ZCDP("0.5"), expected_windows=9).best
     nobody_says = design_for(endless.strategy, endless.guarantee, endless.contribution)
     assert endless.errors.steps == 9

@@ -84,7 +84,7 @@ def test_the_growth_is_the_best_of_all_hundredths() -> None:
     assert plan.best.errors.rmse < 23.35
 
 
-def test_beyond_the_last_target_the_loss_grows_slowly_unless_more_growth_is_allowed() -> None:
+def test_loss_beyond_last_target_depends_on_largest_growth() -> None:
     days = [366, 3653]
     plan, steep = (counton.plan_expiring({1: 1}, largest_growth=most) for most in (2, 6))
     assert plan.best.strategy.growth == 2
@@ -103,14 +103,14 @@ def test_numbers_may_be_given_in_any_exact_form() -> None:
     assert plan.targets == {24: 0.3333333333333333, 8760: 3.0}
 
 
-def test_an_error_is_of_noise_and_of_what_is_held_back() -> None:
+def test_rmse_of_plan_combines_noise_and_delay() -> None:
     plan = counton.plan_expiring({24: 1, 8760: 3}, per_step=0.01, steps=5000)
     errors = plan.best.errors
     delay = plan.best.strategy.facts.delay
     assert errors.rmse == pytest.approx(math.hypot(errors.mean_std, 0.01 * delay))
 
 
-def test_a_delay_pays_where_little_arrives_and_not_where_much_does() -> None:
+def test_plan_delays_only_when_few_items_arrive() -> None:
     assert counton.plan_expiring({24: 1, 8760: 3}, per_step=0.01).best.strategy.facts.delay > 24
     assert counton.plan_expiring({24: 1, 8760: 3}, per_step=100).best.strategy.facts.delay == 0
 
@@ -155,7 +155,7 @@ def test_no_plan_does_what_is_called_impossible(targets: dict[int, float]) -> No
         assert plan.best.errors.largest_error() > least_largest_error(targets, steps)
 
 
-def test_few_items_a_step_are_not_the_streams_of_theorem_5_1() -> None:
+def test_few_items_per_step_have_error_below_theorem_5_1() -> None:
     # Held back for a step, a hundredth of an item: less than half, which no mechanism with these
     # losses can keep to on a stream of ones.
     targets = {0: 0.001, 24: 1000}
@@ -172,9 +172,7 @@ def test_few_items_a_step_are_not_the_streams_of_theorem_5_1() -> None:
     ],
     ids=str,
 )
-def test_the_bound_on_all_errors_holds_and_is_not_far_off(
-    guarantee: Any, distribution: Any
-) -> None:
+def test_bound_on_largest_error_holds_within_factor_two(guarantee: Any, distribution: Any) -> None:
     strategy = Expiring(1)
     steps = 400
     field = NoiseField(

@@ -133,7 +133,7 @@ def test_pure_noise_of_least_variance_is_laplace() -> None:
     assert least_noise_variance(PureDP(2000)) == 0 == least_noise_variance(ZCDP(1000))
 
 
-def test_a_plan_says_how_far_it_is_from_what_is_possible() -> None:
+def test_plan_states_factor_to_lower_bound() -> None:
     assert plan(500, ApproxDP(1, 1e-6)).factors == ()
     for guarantee in (PureDP(1), ZCDP(0.5)):
         for metric in ("mean", "max"):

@@ -596,7 +596,7 @@ def test_streams_without_a_last_step(guarantee: Guarantee, kind: str, std: float
         *((4096, "mean", 2048), (10**5, "mean", None), (100, "max", 32), (None, "mean", None)),
     ],
 )
-def test_equal_noise_of_the_first_nodes_goes_by_the_steps_in_mind(
+def test_endless_plan_chooses_equal_noise_by_expected_windows(
     around: int | None, metric: Metric, even: int | None
 ) -> None:
     best = plan(None, ZCDP(0.5), metric=metric, expected_windows=around).best.strategy
@@ -681,7 +681,7 @@ def test_there_is_one_way_to_ask_for_an_error() -> None:
 
 
 @pytest.mark.parametrize("steps", [*range(37, 140), 323, 365, 1000, 8760, 105_120, 10**8])
-def test_the_solved_strategy_need_not_be_compared_up_to_epsilon_2(steps: int) -> None:
+def test_least_squares_is_best_up_to_epsilon_2_without_comparison(steps: int) -> None:
     replaced = ContributionBound.replace(cells=3, per_cell=5)
     metrics: tuple[Metric, ...] = ("mean", "max")
     releases: tuple[ReleaseForm, ...] = ("totals", "both")
@@ -717,7 +717,7 @@ def test_octave_is_so_far_above_what_no_factorisation_is_below(horizon: int) -> 
     assert 0.0225 < above < 0.0335
 
 
-def test_every_kind_that_is_ranked_has_a_name_and_every_name_a_kind() -> None:
+def test_ranked_families_and_named_families_are_same() -> None:
     ranked = {group.family.words for group in (*planner._BOTH, *planner._WINDOWS)}
     endless = plan(None, ZCDP(1), expected_windows=100), plan(None, PureDP(1), expected_windows=100)
     ranked |= {choice.strategy_family for each in endless for choice in each}
@@ -728,14 +728,14 @@ def test_every_kind_that_is_ranked_has_a_name_and_every_name_a_kind() -> None:
     assert all(kind.name == name for name, kinds in FAMILIES.items() for kind in kinds)
 
 
-def test_windows_as_differences_of_totals_have_the_error_of_a_difference() -> None:
+def test_window_halfwidth_of_totals_is_that_of_difference() -> None:
     made = plan(64, PureDP(1), series="per-window", strategies=["binary-paper"])
     std = made.best.errors.window_std([63], [64]).item()
     assert made.halfwidth(64) == made.halfwidths(64, over=1)[""] > 1.9 * std
 
 
 @pytest.mark.parametrize("horizon", [365, 105_120])
-def test_with_little_noise_a_plan_finds_noise_for_each_step_without_comparing(horizon: int) -> None:
+def test_plan_with_little_noise_finds_independent_noise_without_comparison(horizon: int) -> None:
     each = KAry(horizon, horizon + 1, False)
     best = plan(horizon, PureDP(12), compare=False).best
     known = plan(horizon, PureDP(12), strategies=[each]).best
@@ -749,6 +749,6 @@ def test_with_little_noise_a_plan_finds_noise_for_each_step_without_comparing(ho
         (lambda **more: plan_cells(8, PureDP(1), **more), "did you mean"),
     ],
 )
-def test_an_argument_that_a_plan_lacks_is_refused_with_the_nearest(asked: Any, said: str) -> None:
+def test_plan_refuses_unknown_argument_with_nearest_name(asked: Any, said: str) -> None:
     with pytest.raises(InvalidInputError, match=said):
         asked(**{"strategy" if "plan has" in said else "workloads": "binary"})

@@ -121,7 +121,7 @@ def test_a_stream_is_as_accurate_as_wanted(given: dict[str, Any], planned: float
     assert "margin of error at step" in found.describe()
 
 
-def test_a_stream_without_an_end_is_as_accurate_as_wanted_where_it_is_planned_for() -> None:
+def test_endless_plan_reaches_margin_of_error_at_expected_windows() -> None:
     found = plan(None, margin_of_error=30, solve_for="rho", expected_windows=500)
     assert found.best.errors.halfwidth(500) <= 30
 
@@ -143,7 +143,7 @@ def test_what_depends_on_the_rows_needs_their_number() -> None:
         plan(12, margin_of_error="median=0.5", expected_rows=5000, **waits)
 
 
-def test_a_mean_is_as_far_off_as_planned_for_rows_spread_evenly() -> None:
+def test_planned_margin_of_mean_holds_for_evenly_spread_rows() -> None:
     """The interval of a release of such rows is as wide as the plan says."""
     waits = Average(0, 60, resolution=1)
     found = plan(3, margin_of_error="mean=2", expected_rows=4000, of=waits, batched=True)

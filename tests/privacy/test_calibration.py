@@ -148,7 +148,7 @@ def test_unknown_families_and_guarantees_are_refused() -> None:
         calibrate("strong", Sensitivity(1, 1))
 
 
-def test_noise_beyond_the_range_of_laws_is_refused_with_the_reason() -> None:
+def test_calibrate_refuses_noise_out_of_range_with_advice() -> None:
     with pytest.raises(InvalidInputError, match="raise epsilon"):
         calibrate(PureDP(1e-13), Sensitivity(1, 1))
     with pytest.raises(InvalidInputError, match=r"no noise is known .*raise epsilon"):

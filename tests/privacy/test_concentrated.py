@@ -175,9 +175,7 @@ def test_pure_guarantees_at_one_order_are_those_of_randomised_response(
 
 @settings(max_examples=60)
 @given(st.floats(1e-6, 5), st.floats(-3, 6))
-def test_the_pure_guarantee_that_fits_a_loss_fits_and_hardly_more_does(
-    loss: float, log_order: float
-) -> None:
+def test_pure_within_returns_largest_epsilon_for_loss(loss: float, log_order: float) -> None:
     order = 1 + Fraction(math.exp(log_order))
     fits = pure_within(Fraction(loss), order)
     assert renyi_by_pure(fits, order) <= Fraction(loss)

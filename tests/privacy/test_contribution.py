@@ -94,7 +94,7 @@ def test_events_of_which_few_stand_in_one_step(strategy: Any, most: int, a_step:
 
 
 @pytest.mark.parametrize("strategy", [Binary(8), Independent(8), KAry(8, 2, False)], ids=repr)
-def test_a_unit_that_counts_again_counts_in_as_many_more_steps(strategy: Any) -> None:
+def test_unit_counted_twice_has_bound_for_twice_the_steps(strategy: Any) -> None:
     """It is in two steps, far apart, and once more in two others, which may be beside them."""
     again = ContributionBound.add_remove(steps=2, separation=3).in_steps(2)
     moved = again.sensitivities(
@@ -287,7 +287,7 @@ def test_what_is_no_unit_is_refused(unit: Any, match: str) -> None:
     assert ContributionBound.add_remove(unit="x" * 200).unit == "x" * 200
 
 
-def test_events_anywhere_move_nodes_most_where_they_are_all_in_one_step_and_cell() -> None:
+def test_event_bound_equals_brute_force_with_events_in_any_step() -> None:
     """Brute force: every multiset of steps and cells, on strategies of every kind."""
     for strategy in (Binary(5), KAry(5, 3, subtraction=True), SqrtToeplitz(4)):
         horizon = strategy.horizon

@@ -91,7 +91,7 @@ def test_what_a_unit_loses_is_what_the_laws_cost() -> None:
     assert 0 <= promised.epsilon - sum(1 / scale for scale in scales) < 1e-9
 
 
-def test_counters_hold_the_bound_guarantee_and_release_0_during_the_delay() -> None:
+def test_expiring_counter_releases_0_during_delay_and_resumes_equally() -> None:
     key = Key.generate()
     counter = Counter(STRATEGY, ExpiringDP(0.5), key=key, name="visits")
     assert counter.design.guarantee == ExpiringDP(0.5).bound_to(STRATEGY)
@@ -133,7 +133,7 @@ def test_the_ledger_wants_to_know_the_age() -> None:
     assert Ledger.from_dict(ledger.to_dict()).cost() == PureDP(28.5)
 
 
-def test_guarantees_and_strategies_that_do_not_fit_are_refused_in_words() -> None:
+def test_expiring_guarantee_refuses_unsuitable_strategy_or_parameters() -> None:
     key = Key.generate()
     for guarantee in (ExpiringDP(1), ExpiringZCDP(1)):
         with pytest.raises(InvalidInputError, match="its noise does not depend on age"):

@@ -221,7 +221,7 @@ def released_distribution(scales: list[float], last: int, reach: int) -> Any:
 
 
 @pytest.mark.parametrize("growth", [0, 1, 2])
-def test_ratios_of_the_laws_of_three_releases_reach_the_loss_and_not_more(growth: int) -> None:
+def test_likelihood_ratios_of_three_releases_reach_expiration_loss(growth: int) -> None:
     strategy = Expiring(growth)
     reach = 25
     base = DiscreteLaplace(Fraction(2))  # epsilon = 1/2
@@ -261,7 +261,7 @@ def test_known_values_of_the_gaussian_form() -> None:
     assert found == pytest.approx([2.0, 2.6017316017], abs=5e-11)
 
 
-def test_growth_1_loses_one_interval_a_level_half_of_what_the_paper_claims() -> None:
+def test_exact_loss_at_growth_1_is_half_of_bound() -> None:
     ages = np.array([*range(70), 10**3, 10**6, 2**40])
     exact = expiration_loss(Expiring(growth=1), ages)
     assert exact.tolist() == [int(age + 1).bit_length() for age in ages]

@@ -34,7 +34,7 @@ def test_grid_values_never_leave_the_bounds(value: float, resolution: str) -> No
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
-def test_values_that_are_not_finite_are_refused_with_position_and_value(bad: float) -> None:
+def test_to_grid_refuses_infinite_values_with_position(bad: float) -> None:
     with pytest.raises(InvalidInputError, match=rf"value {bad} at position 2: .*finite"):
         PRICES.to_grid([1.0, 2.0, bad, bad])
     with pytest.raises(InvalidInputError, match=rf"value {bad} at position \(1, 0\)"):

@@ -67,7 +67,7 @@ def test_what_is_promised_when_replaced_has_an_inverse(given: PureDP | ApproxDP 
 @pytest.mark.parametrize(
     "guarantee", [PureDP(1), ApproxDP(1, 1e-6), ZCDP(0.5), ExpiringDP(1), ExpiringZCDP(1)]
 )
-def test_the_meaning_speaks_of_a_replaced_unit_where_that_is_the_relation(
+def test_meaning_of_guarantee_describes_replaced_unit(
     guarantee: Guarantee,
 ) -> None:
     said = guarantee.meaning_for("letter", "replace")

@@ -44,7 +44,7 @@ class Weakening(Guarantee):
         return PureDP(Fraction(self.tenths * (1 + age), 10))
 
 
-def test_ten_tenths_are_one_and_not_a_bit_more_is_allowed() -> None:
+def test_ten_tenths_of_epsilon_fill_budget_of_one_exactly() -> None:
     ledger = Ledger(PureDP(1))
     for i in range(10):
         ledger.spend(f"s{i}", PureDP(0.1))
@@ -54,7 +54,7 @@ def test_ten_tenths_are_one_and_not_a_bit_more_is_allowed() -> None:
         ledger.spend("more", PureDP("1e-30"))
 
 
-def test_refusal_names_stream_request_spent_limit_and_rest_and_records_nothing() -> None:
+def test_refused_spend_states_budget_and_records_nothing() -> None:
     ledger = Ledger(PureDP(1))
     with pytest.raises(BudgetExceededError, match="of which nothing is spent"):
         ledger.spend("all", PureDP(2))
@@ -482,7 +482,7 @@ def test_altered_ledgers_are_refused() -> None:
         ((Weakening(), PureDP(1)), None),
     ],
 )
-def test_a_total_without_a_limit_is_that_of_a_limit_which_just_holds(
+def test_total_without_budget_equals_least_sufficient_budget(
     guarantees: tuple[Guarantee, ...], total: AddableGuarantee | None
 ) -> None:
     spends = [LedgerEntry(f"s{number}", one, "visit") for number, one in enumerate(guarantees)]
@@ -501,6 +501,6 @@ def test_a_total_without_a_limit_is_that_of_a_limit_which_just_holds(
         Ledger(found, **share).enter_all(spends)
 
 
-def test_a_total_counts_what_is_added_twice_where_units_are_replaced() -> None:
+def test_total_of_replaced_unit_counts_added_entries_twice() -> None:
     both = [LedgerEntry("a", PureDP(1)), LedgerEntry("b", PureDP(1), "UNIT", "replace")]
     assert totals(both) == {"unit": ("replace", PureDP(3))}

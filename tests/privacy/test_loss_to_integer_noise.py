@@ -95,7 +95,7 @@ def test_wide_noise_loses_next_to_nothing_more() -> None:
 
 @pytest.mark.parametrize("growth", ["1/2", 1, "3/2", 3])
 @pytest.mark.slow
-def test_it_grows_with_age_and_is_at_most_the_loss_of_whole_shifts(growth: str | int) -> None:
+def test_concentrated_loss_grows_with_age_up_to_expiration_loss(growth: str | int) -> None:
     ages = [*range(40), 1000, 8760, 10**6, 2**62]
     for rho in (Fraction(1, 1000), Fraction(1, 30), Fraction(1), Fraction(10**300)):
         losses = [concentrated_loss(Expiry(growth, delay=3), rho, age) / rho for age in ages]

@@ -49,7 +49,7 @@ def spent(budget: AddableGuarantee, before: list[Guarantee], relation: Relation)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("asked", ASKED, ids=str)
 @pytest.mark.parametrize(("budget", "before"), BEFORE, ids=str)
-def test_what_a_refusal_tells_to_give_fits_and_little_more_does_not(
+def test_advised_loss_fits_budget_and_slightly_more_does_not(
     budget: AddableGuarantee, before: list[Guarantee], asked: Guarantee, relation: Relation
 ) -> None:
     if not isinstance(budget, ApproxDP) and not isinstance(asked, PureDP | type(budget)):

@@ -97,7 +97,7 @@ def test_rows_that_decide_about_those_of_others_are_found(
 
 
 @pytest.mark.long
-def test_rows_that_are_steps_hold_what_is_promised_and_no_more() -> None:
+def test_try_rows_keeps_promised_bound_and_exceeds_it_otherwise() -> None:
     tried = {one.name: one for one in try_rows()}
     promised = [one for name, one in tried.items() if name.endswith("as promised")]
     assert len(promised) == len(brute_force.EACH_ROW) * len(brute_force.ROWS_OF_STREAMS)
@@ -111,7 +111,7 @@ def test_rows_that_are_steps_hold_what_is_promised_and_no_more() -> None:
         assert far[-1] > 2.5, f"{statistic}: {far}"
 
 
-def test_of_rows_that_are_steps_a_claim_that_is_too_small_is_found(
+def test_try_rows_detects_sensitivity_that_is_too_small(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def half(*given: Any) -> Any:
@@ -144,7 +144,7 @@ def test_a_claim_that_is_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> 
         list(try_contributions())
 
 
-def test_a_claim_for_one_step_of_events_that_are_spread_is_found(
+def test_try_contributions_detects_claim_for_one_step_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def of_one_step(strategy: Any, said: ContributionBound, shape: Any) -> Any:
@@ -167,7 +167,7 @@ def test_a_statistic_that_claims_too_little_is_found(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("jobs_lie_with_the_tests")
-def test_a_row_more_than_is_promised_of_a_person_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_try_people_detects_row_beyond_bound_of_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brute_force, "PROMISES", [{"max_contributions": 2, "append": True}])
     monkeypatch.setattr(
         brute_force,

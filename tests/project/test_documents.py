@@ -286,9 +286,7 @@ def test_a_wrong_example_is_noticed(wrong: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("page", "first"), ELSEWHERE)
-def test_script_that_runs_elsewhere_is_on_its_page_and_what_runs_it_exists(
-    page: str, first: str
-) -> None:
+def test_elsewhere_script_is_on_its_page_and_its_runner_exists(page: str, first: str) -> None:
     scripts = [one for one in blocks((ROOT / page).read_text("utf-8")) if one.kind == "sh"]
     assert [one for one in scripts if one.body.startswith(first)]
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -299,7 +297,7 @@ def test_script_that_runs_elsewhere_is_on_its_page_and_what_runs_it_exists(
 @pytest.mark.parametrize("page", sorted({page for page, _ in ELSEWHERE if "papers" in page}))
 @pytest.mark.long
 @pytest.mark.slow
-def test_script_of_a_page_about_papers_runs_in_its_quick_form(
+def test_script_of_papers_page_runs_in_quick_form(
     page: str, tmp_path: Path, forked_commands: Path
 ) -> None:
     """All numbers take minutes; `make test-papers` computes them."""

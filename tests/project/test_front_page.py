@@ -118,7 +118,7 @@ def test_noise_of_the_page_is_what_its_command_prints(visits: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_best_published_mechanism_for_streams_is_the_one_that_the_page_names() -> None:
+def test_page_names_best_published_mechanism_for_streams() -> None:
     streams = [one for one in PUBLISHED if one.purpose == "streams" and 1 in one.norms]
     planned = {
         one.name: plan(8760, PureDP(1), strategies=[one.make(8760, 1, "mean")]).best

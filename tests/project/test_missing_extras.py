@@ -120,14 +120,14 @@ def test_the_extras_bring_what_they_are_named_for() -> None:
         assert any(line.lower().startswith(package) for line in extras[extra]), module
 
 
-def test_a_package_that_is_there_and_broken_is_not_called_missing() -> None:
+def test_broken_package_is_not_reported_as_missing() -> None:
     error = missing("psycopg", ImportError("no pq wrapper available"))
     assert isinstance(error, MissingDependencyError)
     assert isinstance(error, CountonError | ImportError)
     assert "psycopg, which cannot be imported (no pq wrapper available): install" in str(error)
 
 
-def test_nobody_is_told_to_install_by_name_what_no_index_has() -> None:
+def test_no_document_installs_counton_by_name() -> None:
     """It would fail, or install whatever takes the name; extras come from a checkout or a wheel."""
     by_name = re.compile(
         r"\b(pipx?|uv|uvx|conda)\b[^\n`#]* (install|add|run) "

@@ -26,6 +26,6 @@ def test_the_cells_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert namespace["counts"].steps == range(1, 336)
 
 
-def test_a_page_that_shows_an_error_does_not_stop_a_notebook() -> None:
+def test_cells_of_page_omit_block_with_error() -> None:
     page = "Text.\n\n```pycon\n>>> 1 / 0\nTraceback (most recent call last):\n...\n```\n"
     assert cells_of(page) == [("markdown", "Text.")]

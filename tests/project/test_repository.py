@@ -89,9 +89,7 @@ def test_the_lock_names_versions_and_no_addresses() -> None:
     assert [line for line in pins if not re.fullmatch(r"[a-z0-9.-]+==[a-z0-9.]+", line)] == []
 
 
-def test_each_locked_version_has_digests_of_its_files_and_those_of_demonstrations_are_first() -> (
-    None
-):
+def test_locked_versions_have_digests_and_demonstration_packages_are_first() -> None:
     text = (ROOT / "requirements.hashes").read_text(encoding="utf-8")
     first = text.partition(f"{lock.REST}\n")[0]
     lines = [line for line in text.splitlines() if not line.startswith("#")]
@@ -127,7 +125,7 @@ def test_a_lock_is_written_from_what_was_compiled(tmp_path: Path) -> None:
     assert (tmp_path / "image.hashes").read_text().splitlines()[1:] == first
 
 
-def test_each_lock_has_the_digests_of_its_packages_and_is_installed_by_them() -> None:
+def test_each_lock_has_digests_and_is_used_by_make() -> None:
     usual = lock.pins_of((ROOT / "requirements.hashes").read_text(encoding="utf-8"))
     versions = {name: version for name, (version, _) in usual.items()}
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -147,7 +145,7 @@ def test_each_lock_has_the_digests_of_its_packages_and_is_installed_by_them() ->
         assert ("-m build" in line) <= ("--no-isolation" in line), line
 
 
-def test_locked_packages_allow_the_first_python_of_the_stated_minor_version() -> None:
+def test_locked_packages_allow_first_patch_of_lowest_python() -> None:
     """Distributions ship early patches: Debian 12 has Python 3.11.2."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lowest = project["requires-python"].removeprefix(">=") + ".0"

@@ -33,7 +33,7 @@ def test_rooms_name_files_and_tests_that_there_are_each_once() -> None:
             assert (ROOT / name).is_file(), name
 
 
-def test_whoever_opens_rows_or_keys_is_on_the_list_or_calls_who_is() -> None:
+def test_public_folders_name_no_reader_of_rows_or_keys() -> None:
     """No file of the public wing names a reader of rows, a key or a state."""
     words = ("counton.io", "counton.state", "counton.noise", "sqlite3", "noise_field(")
     for wing in PUBLIC:
@@ -109,7 +109,7 @@ def shown_sections(verification: str) -> set[str]:
     return {anchor for anchor, commands in rows if SHOWS.search(commands)}
 
 
-def test_each_section_of_the_details_has_a_command_that_shows_what_it_says() -> None:
+def test_each_section_of_details_has_command_in_verification() -> None:
     names = [anchor_of(name) for name, _ in sections(PAGES["details"])]
     assert len(names) > 10
     assert set(names) == shown_sections(PAGES["verification"])

@@ -213,7 +213,7 @@ def fails_after_the_row() -> None:
         raise CountonError("no such step")  # noqa: B904 - what is shown all the same
 
 
-def test_a_row_is_found_in_all_that_led_to_an_error() -> None:
+def test_told_contains_row_from_cause_of_error() -> None:
     assert USER in told(fails_after_the_row)
 
 

@@ -34,11 +34,11 @@ from counton import Counter, PureDP
 from counton.base.private import Private, reveal
 from counton.continual.html_table import html_table
 from counton.run import Job, RunResult, run
+from counton.run.counting.plan_steps import plan_steps
 from counton.run.opened_state import OpenedState
-from counton.run.output_files import write_table
-from counton.run.plan_steps import plan_steps
+from counton.run.outputs.output_files import write_table
 from counton.run.prepared_run import prepare
-from counton.run.read_rows import read_rows
+from counton.run.rows.read_rows import read_rows
 from counton.run.run_job import decide
 from counton.serve.log_lines import note
 from counton.state import Stream
@@ -99,7 +99,7 @@ def test_what_is_closed_gives_nothing_out(what: str) -> None:
         assert not tells(str(refused.value), EXACT)
 
 
-def test_what_is_closed_says_what_kind_it_is_and_opens_in_one_way() -> None:
+def test_private_value_shows_only_its_type_until_revealed() -> None:
     closed = Private([EXACT])
     assert repr(closed) == "Private[list]"
     assert repr([closed]) == "[Private[list]]"
@@ -131,7 +131,7 @@ def test_the_page_lists_each_function_that_opens() -> None:
     assert listed(OPENS) == sorted(map(tuple, openings()))
 
 
-def test_the_page_lists_each_function_that_tells_the_operator_numbers_of_rows() -> None:
+def test_page_lists_each_function_that_returns_confidential_counts() -> None:
     assert listed(TOLD) == sorted(map(tuple, openings("confidential_counts")))
 
 
@@ -171,8 +171,14 @@ def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
 
 #: Lengths of what is open that are plain integers, each with where they stay.
 LENGTHS = {
-    ("run/read_journal.py: _read_found_groups", "len(names)"): "how many steps are read at a time",
-    ("run/uncounted_files.py: recognise_files", "len(files.parts)"): "how many files a job names",
+    (
+        "run/outputs/read_journal.py: _read_found_groups",
+        "len(names)",
+    ): "how many steps are read at a time",
+    (
+        "run/rows/uncounted_files.py: recognise_files",
+        "len(files.parts)",
+    ): "how many files a job names",
     ("state/stream.py: Stream.amounts", "totals.size"): "whether there are cells",
 }
 #: Calls whose arguments say how large an array is, and nothing else.
@@ -250,7 +256,7 @@ def functions(source: str, name: str) -> list[ast.AST]:
     ]
 
 
-def test_a_length_of_what_is_open_is_no_plain_integer_but_where_it_is_said() -> None:
+def test_lengths_of_revealed_values_are_plain_only_where_listed() -> None:
     """A number of rows, labels or users leaves as `Private`, which no public field takes."""
     found = set()
     for file, name in openings():
@@ -286,14 +292,14 @@ def test_a_length_that_leaves_is_found(line: str, leaves: bool) -> None:
 FACES = {
     "a table on the screen": ("counton.cli.run_report", "counton.cli.print_forms"),
     "the machine's report": ("counton.cli.run_report",),
-    "a file": ("counton.results.release_files", "counton.run.output_files"),
+    "a file": ("counton.results.release_files", "counton.run.outputs.output_files"),
     "a chart": ("counton.charts.totals", "counton.charts.style"),
     "the page": ("counton.serve.read_paths", "counton.serve.public_series"),
     "metrics": ("counton.serve.metrics",),
     "methods": ("counton.continual.methods", "counton.results.text"),
     "a notebook": ("counton.results.terminal",),
-    "an export": ("counton.run.exports",),
-    "tables of SQL": ("counton.run.exports", "counton.state.sql_view"),
+    "an export": ("counton.run.outputs.exports",),
+    "tables of SQL": ("counton.run.outputs.exports", "counton.state.sql_view"),
     "messages": ("counton.base.errors",),
     "logs": ("counton.serve.log_lines",),
 }
@@ -322,9 +328,13 @@ def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
     forbidden = {module for one in CONTRACTS for module in one.get("forbidden_modules", ())}
     rooms = {f"counton.{file.removesuffix('.py').replace('/', '.')}" for file, _ in openings()}
     called = {  # what a command or a page calls, and what hands on what is closed
-        *("counton.run.read_journal", "counton.run.close_stream", "counton.run.erasure"),
-        *("counton.run.run_job", "counton.run.read_rows", "counton.run.rows_of_run"),
-        *("counton.run.plan_steps", "counton.run.dry_run", "counton.run.input_preview"),
+        *("counton.run.outputs.read_journal", "counton.run.close_stream", "counton.run.erasure"),
+        *("counton.run.run_job", "counton.run.rows.read_rows", "counton.run.counting.rows_of_run"),
+        *(
+            "counton.run.counting.plan_steps",
+            "counton.run.dry_run",
+            "counton.run.new_job.input_preview",
+        ),
         "counton.run.opened_state",
         *("counton.serve.served_jobs", "counton.state.stream_reader", "counton.state.stream"),
         # what a program counts with
@@ -389,10 +399,10 @@ from counton.io.remote_rows import RemoteRows
 from counton.io.row_assignment import RowMapping
 from counton.io.aggregation import sum_rows
 from counton.run.close_stream import ClosedStream, waiting_rows
-from counton.run.planned_steps import PlannedSteps
-from counton.run.read_rows import ReadRows
+from counton.run.counting.step_inputs import PlannedSteps
+from counton.run.rows.read_rows import ReadRows
 from counton.run.run_job import RunResult
-from counton.run.stream_spec import StreamSpec
+from counton.run.spec.stream_spec import StreamSpec
 from counton.base.private import reveal
 from counton.serve.log_lines import note
 from counton.state import Stream
@@ -506,7 +516,7 @@ def test_nothing_that_a_run_holds_says_what_is_exact(outcome: Reached) -> None:
         ("estimate 17919.25, std 0.7919, 7919.25, digest a7919b, 117,919", False),
     ],
 )
-def test_a_number_is_found_in_a_text_unless_it_is_a_part_of_another(text: str, told: bool) -> None:
+def test_tells_matches_number_but_not_part_of_another(text: str, told: bool) -> None:
     assert tells(text, EXACT) is told
 
 

@@ -45,7 +45,7 @@ def test_shares_hold_for_all_groups_together(of: str | None, tmp_path: Path) -> 
     assert table["estimate"].to_list() == [one.value for one in alone]
 
 
-def test_the_largest_change_is_found_with_one_band_for_all_groups(tmp_path: Path) -> None:
+def test_largest_change_has_one_band_for_all_groups(tmp_path: Path) -> None:
     found = released("count", tmp_path)
     table = CHANGES(found, "2:2", "1:1")
     assert sorted(table["group"][:2].to_list()) == ["home", "shop"]

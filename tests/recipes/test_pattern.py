@@ -68,7 +68,7 @@ def test_hours_are_those_of_the_local_clock(tmp_path: Path) -> None:
     assert off.abs().max() < 6
 
 
-def test_windows_that_are_too_long_and_a_group_that_is_missing_are_refused(tmp_path: Path) -> None:
+def test_pattern_refuses_long_windows_and_missing_group(tmp_path: Path) -> None:
     found = released(tmp_path, every="1d")
     with pytest.raises(InvalidInputError, match="the windows cover no 1h completely"):
         PATTERN(found, "hour", "home")

@@ -69,7 +69,7 @@ def write(file: Path, numbers: range) -> None:
         rows.writelines(f'{{"n": {number}}}\n' for number in numbers)
 
 
-def test_new_lines_are_sent_and_a_line_that_is_being_written_waits(
+def test_send_sends_new_lines_once_and_waits_for_incomplete_line(
     tmp_path: Path, service: Counts, send: Callable[[Path], int]
 ) -> None:
     file = tmp_path / "visits.jsonl"

@@ -61,7 +61,7 @@ def test_each_draw_reads_bytes_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("forgotten", FORGET)
-def test_a_draw_that_forgets_a_part_of_the_address_is_refused(
+def test_draw_with_incomplete_address_is_refused(
     forgotten: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = reference.Bits.part

@@ -132,7 +132,7 @@ def test_released_values_are_sums_of_the_rows_that_count(
     assert reference.main(["check", *files]) == 1
 
 
-def test_ids_of_a_user_and_of_its_periods_are_told_apart() -> None:
+def test_ids_per_user_and_period_change_counted_rows() -> None:
     """The test above is not idle: rows would be others if ids were a user's, or everybody's."""
     rule = Rule(2, 2, once=True)
     rows = rows_of(RULES.index(rule))

@@ -206,7 +206,7 @@ def run_of(what: Any, folder: Path, name: str, **options: Any) -> Released:
     )  # fmt: skip
 
 
-def test_a_file_answers_as_its_run_and_streams_stand_beside_each_other(tmp_path: Path) -> None:
+def test_comparisons_from_file_equal_run_and_combine_streams(tmp_path: Path) -> None:
     bounds = {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
     paid = {**bounds, "group_by": "page", "groups": ["home", "shop"]}
     own, other = (run_of("average", tmp_path, name, **paid) for name in ("one", "two"))
@@ -245,7 +245,7 @@ def test_a_file_answers_as_its_run_and_streams_stand_beside_each_other(tmp_path:
         alike.difference("home", "all", of="mean")
 
 
-def test_comparisons_of_what_is_shown_by_size_hold_for_all_pairs(tmp_path: Path) -> None:
+def test_comparison_in_top_k_holds_for_all_pairs(tmp_path: Path) -> None:
     shown = run_of("top-k", tmp_path, "top", group_by="page", groups=["home", "shop", "far"], top=2)
     assert shown.numbers._comparisons == 3
     found = shown.difference("home", "far")

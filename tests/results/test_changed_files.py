@@ -21,7 +21,7 @@ from some_cases import long
 
 from counton import read, release
 from counton.base.errors import InvalidInputError, StateError
-from counton.run.output_files import write_table
+from counton.run.outputs.output_files import write_table
 from counton.statistics import Count, Quantiles, Report
 
 CHANGES = 100 * int(os.environ.get("COUNTON_FUZZ", "1"))

@@ -18,7 +18,7 @@ from counton.results.metadata import ReleaseMetadata
 from counton.results.release_data import ReleaseData
 from counton.results.series import Series
 from counton.results.terminal import screen_of
-from counton.run.planning import plan_stream
+from counton.run.spec.plan_stream import plan_stream
 
 KEYS = 20
 CELLS = 2500
@@ -159,9 +159,7 @@ def shown_intervals(released: ReleaseData, kind: str) -> list[tuple[str, float, 
 
 
 @pytest.mark.parametrize("kind", ["screen", "last rows", "chart"])
-def test_intervals_of_some_of_many_groups_hold_as_often_as_stated(
-    tmp_path: Path, kind: str
-) -> None:
+def test_intervals_of_displayed_groups_have_stated_coverage(tmp_path: Path, kind: str) -> None:
     """All groups are alike, so whoever picks the largest estimates picks the largest noise."""
     groups = [f"g{number:02}" for number in range(80)]
     rows = pl.DataFrame({"time": [datetime(2024, 3, 1)] * len(groups), "page": groups})

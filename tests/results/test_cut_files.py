@@ -23,7 +23,7 @@ def test_a_table_without_its_description_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "cut.parquet")
 
 
-def test_the_description_is_in_the_schema_that_pandas_and_pyarrow_keep(tmp_path: Path) -> None:
+def test_metadata_is_read_from_schema_of_pandas_and_pyarrow(tmp_path: Path) -> None:
     """As `tests/spark/test_cut_by_pandas.py` has it of these two themselves."""
     out = tmp_path / "t.parquet"
     windows = tmp_path / "cut.parquet"

@@ -51,9 +51,7 @@ SEVERAL: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", SEVERAL)
-def test_share_of_users_is_refused_where_a_user_counts_in_several_groups(
-    tmp_path: Path, name: str
-) -> None:
+def test_share_of_users_counted_in_several_groups_is_refused(tmp_path: Path, name: str) -> None:
     what, options = SEVERAL[name]
     file = tmp_path / "t.parquet"
     found = released(what, tmp_path, **BY_PAGE, **options, output=str(file))
@@ -76,7 +74,7 @@ def test_share_of_rows_of_users_is_right(tmp_path: Path) -> None:
     assert found.share("home").value == pytest.approx(4 / 7, abs=0.01)
 
 
-def test_share_of_users_who_count_in_one_group_of_a_window_is_right(tmp_path: Path) -> None:
+def test_share_of_users_with_one_group_per_window_is_exact(tmp_path: Path) -> None:
     options: dict[str, Any] = {
         "max_contributions": 3,
         "contribution_period": "1w",
@@ -146,13 +144,13 @@ def test_sums_of_users_who_count_again_are_refused(tmp_path: Path, name: str) ->
     assert table["estimate"].to_list() == pytest.approx(expected, abs=0.01)
 
 
-def test_sums_of_users_who_count_once_are_those_of_new_users(tmp_path: Path) -> None:
+def test_sums_of_distinct_users_count_new_users(tmp_path: Path) -> None:
     found = released("distinct", tmp_path)
     assert found.sums("1w")["estimate"].to_list() == pytest.approx([4, 0], abs=0.01)
     assert found.total("all", steps="3:9").what.endswith(", without users who were counted before)")
 
 
-def test_total_of_some_days_of_a_week_says_whom_it_leaves_out(tmp_path: Path) -> None:
+def test_total_of_incomplete_week_states_omitted_users(tmp_path: Path) -> None:
     found = released("reach", tmp_path, contribution_period="1w", at_least="1")
     part = found.total("1 or more", steps="9:10")
     assert part.value == pytest.approx(0, abs=0.01)
@@ -164,7 +162,7 @@ def test_total_of_some_days_of_a_week_says_whom_it_leaves_out(tmp_path: Path) ->
     assert both.what.endswith(", each counted once in each week)")
 
 
-def test_total_of_users_once_in_a_window_says_that_they_count_again(tmp_path: Path) -> None:
+def test_total_of_users_once_per_window_states_repetition(tmp_path: Path) -> None:
     options: dict[str, Any] = {
         "max_contributions": 14, "contribution_period": "1mo", "once_per_window": True,
         "series": "per-window",

@@ -71,7 +71,7 @@ def test_another_level_computes_its_own_errors(tmp_path: Path) -> None:
     assert (wide.numbers.series.std == first.numbers.series.std).all()
 
 
-def test_a_level_out_of_range_is_refused_when_a_release_is_made(tmp_path: Path) -> None:
+def test_confidence_level_out_of_range_is_refused_before_release(tmp_path: Path) -> None:
     numbers = released(tmp_path, 3).numbers
     with pytest.raises(InvalidInputError, match="level"):
         ReleaseData.of(numbers.metadata, numbers.design, np.zeros((2, 1), np.int64), 1.5)

@@ -39,7 +39,7 @@ from counton.results.metadata import ReleaseMetadata
 from counton.results.release import ChartWords, Comparison, Release
 from counton.results.release_data import ReleaseData
 from counton.results.series import labels_of
-from counton.run.planning import plan_stream
+from counton.run.spec.plan_stream import plan_stream
 from counton.statistics import AccumulatorStatistic, Report
 from counton.statistics.by_group import inner_of
 from counton.statistics.catalogue import keywords, statistic_named

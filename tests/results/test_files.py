@@ -161,7 +161,7 @@ def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", in_turn([name for name in JOBS if "once" not in name], 2))
-def test_what_is_exported_of_some_steps_hangs_on_no_later_one(name: str, tmp_path: Path) -> None:
+def test_export_of_some_windows_is_independent_of_later_ones(name: str, tmp_path: Path) -> None:
     """Neither its table nor all that its file carries."""
     found = []
     for until in ("2024-03-06", "2024-03-11"):
@@ -191,7 +191,7 @@ def _answers_alike(found: Release, own: Release) -> None:
             assert (mine.half == theirs.half).all()
 
 
-def test_rows_that_people_cut_or_shuffled_are_answered_and_others_said(tmp_path: Path) -> None:
+def test_cut_or_shuffled_file_gives_numbers_of_remaining_rows(tmp_path: Path) -> None:
     out = tmp_path / "t.csv"
     own = released(made("count by group", tmp_path, output=out))
     rows = pl.read_csv(out)
@@ -218,7 +218,7 @@ def test_rows_that_people_cut_or_shuffled_are_answered_and_others_said(tmp_path:
 
 
 @pytest.mark.parametrize("name", ["count by group", "both", "windows"])
-def test_a_chart_has_no_number_where_a_row_was_left_out(name: str, tmp_path: Path) -> None:
+def test_chart_has_gap_for_omitted_row(name: str, tmp_path: Path) -> None:
     out = tmp_path / "t.csv"
     own = released(made(name, tmp_path, output=out))
     rows = pl.read_csv(out)
@@ -237,7 +237,7 @@ def test_a_chart_has_no_number_where_a_row_was_left_out(name: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["count by group", "both", "windows"])
-def test_numbers_of_steps_that_were_left_out_are_refused_by_name(name: str, tmp_path: Path) -> None:
+def test_numbers_of_omitted_steps_are_refused_with_their_names(name: str, tmp_path: Path) -> None:
     out = tmp_path / "t.csv"
     own = released(made(name, tmp_path, output=out))
     rows = pl.read_csv(out)
@@ -267,9 +267,7 @@ def test_numbers_of_steps_that_were_left_out_are_refused_by_name(name: str, tmp_
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_a_file_in_which_no_group_is_shown_yet_says_how_far_it_is(
-    ending: str, tmp_path: Path
-) -> None:
+def test_file_without_displayed_group_states_its_steps(ending: str, tmp_path: Path) -> None:
     out = tmp_path / f"t.{ending}"
     own = released(made("found", tmp_path, output=out, epsilon=1, delta="1e-300"))
     assert not own.table().height
@@ -286,7 +284,7 @@ CUT = (
 
 
 @pytest.mark.parametrize("name", CUT)
-def test_rows_of_any_statistic_that_were_cut_are_not_there_again(name: str, tmp_path: Path) -> None:
+def test_rows_removed_from_file_stay_removed_in_table(name: str, tmp_path: Path) -> None:
     """Tables once too: their description holds the cells, and the rows are those that are left."""
     out = tmp_path / "t.csv"
     own = released(made(name, tmp_path, output=out)).table()

@@ -14,7 +14,7 @@ from counton.continual import halfwidths
 from counton.continual.simultaneous_intervals import narrowing_factor
 from counton.privacy import Guarantee
 from counton.results.release_data import ReleaseData
-from counton.run.planning import plan_stream
+from counton.run.spec.plan_stream import plan_stream
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 
 STEPS = 60

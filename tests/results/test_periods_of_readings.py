@@ -126,7 +126,7 @@ def test_the_intervals_are_of_the_noise_between_two_releases(tmp_path: Path) -> 
     assert each_day.height == DAYS
 
 
-def test_a_file_says_the_same_and_of_a_cut_file_what_is_left(tmp_path: Path) -> None:
+def test_sums_of_complete_and_cut_file_equal_those_of_run(tmp_path: Path) -> None:
     whole = released(AVERAGE, tmp_path, 1, value="paid", output=str(tmp_path / "o.csv"),
                      **BY_PAGE)  # fmt: skip
     read = counton.read(str(tmp_path / "o.csv"))

@@ -20,8 +20,8 @@ from counton.results.metadata_codec import guarantee_of_stream
 from counton.results.systematic_errors import systematic_errors
 from counton.results.terminal import screen_of
 from counton.run import Job, export, run
-from counton.run.output_files import write_release
-from counton.run.planning import plan_stream
+from counton.run.outputs.output_files import write_release
+from counton.run.spec.plan_stream import plan_stream
 from counton.serve.public_series import Journal
 from counton.state import Store
 
@@ -189,7 +189,7 @@ PEOPLE: dict[str, Any] = {"user": "reader", "max_contributions": 2, "missing_val
        ("sum", PEOPLE | {"group_by": "branch", "groups": "north,south", "other_group": "others"}),
        ("count", PEOPLE | DROPS)],
 )  # fmt: skip
-def test_the_columns_named_are_those_whose_missing_values_leave_rows_out(
+def test_systematic_errors_name_columns_with_missing_values(
     what: str, more: dict[str, Any], tmp_path: Path
 ) -> None:
     """One row lacks a value of each column in turn; whether it does, no line tells."""

@@ -39,7 +39,7 @@ def test_totals_of_groups_are_their_sums(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["cumulative", "per-window", "both"])
-def test_a_chart_of_a_band_has_the_numbers_of_the_band(tmp_path: Path, form: str) -> None:
+def test_chart_of_band_shows_limits_of_band(tmp_path: Path, form: str) -> None:
     found = released(
         tmp_path, hours=40, series=form, strategy="binary" if form != "per-window" else None
     ).only(range(5, 40))

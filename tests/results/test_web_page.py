@@ -11,7 +11,7 @@ import pytest
 
 from counton import PureDP, Release, release
 from counton.run import annotate
-from counton.run.exports import export
+from counton.run.outputs.exports import export
 
 #: A name that a page must not take for a tag.
 NAME = "<b>shop & co</b>"
@@ -60,7 +60,7 @@ def rows_of(page: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_page_of_a_release_loads_nothing_and_has_its_title_and_methods(
+def test_page_loads_nothing_and_has_title_and_methods(
     kind: str, exported: Callable[..., tuple[str, Release]]
 ) -> None:
     page, found = exported(kind)
@@ -88,7 +88,7 @@ def test_page_of_totals_has_readable_numbers_newest_first(
     assert re.fullmatch(r"8,400 to 8,400|8,399 to 8,401", rows[0][2])
 
 
-def test_page_of_both_series_has_totals_and_windows_of_each_group(
+def test_page_of_both_series_has_totals_and_windows(
     exported: Callable[..., tuple[str, Release]],
 ) -> None:
     head, *rows = rows_of(exported("both")[0])
@@ -115,7 +115,7 @@ def test_page_of_a_revised_stream_marks_provisional_numbers(
     assert "<p>Provisional numbers may change until 2 days after the end of their day.</p>" in page
 
 
-def test_page_of_a_marked_stream_has_the_notes_and_no_withdrawn_number(
+def test_page_of_annotated_stream_shows_notes_without_withdrawn_numbers(
     exported: Callable[..., tuple[str, Release]], tmp_path: Path
 ) -> None:
     exported("both")
@@ -154,7 +154,7 @@ def test_page_with_a_title_has_it_as_heading(
     assert "<h1>Visits &amp; more</h1>" in page
 
 
-def test_page_of_a_table_that_is_released_once_names_all_labels_together(tmp_path: Path) -> None:
+def test_page_of_single_table_names_label_of_all_rows(tmp_path: Path) -> None:
     release(
         "contingency", VISITS, columns="page", groups={"page": ["home", NAME]},
         guarantee=PureDP(1000), privacy_unit="visit", state=tmp_path / "s.db",

@@ -84,7 +84,7 @@ def test_two_shops_with_one_job_have_noise_of_their_own(
             one.difference("home", "home", beside=runs[0])
 
 
-def test_a_file_that_does_not_say_whose_noise_it_has_is_taken_by_the_union_bound(
+def test_files_without_noise_id_are_compared_by_union_bound(
     tmp_path: Path,
 ) -> None:
     files = [tmp_path / name for name in ("one.csv", "two.csv")]

@@ -77,7 +77,7 @@ def test_what_is_also_a_group_is_refused(request_: Job) -> None:
 
 
 @pytest.mark.parametrize("counted", [0, 1])
-def test_whether_a_row_counts_does_not_decide_if_its_file_is_read_again(
+def test_duplicate_input_is_refused_whether_or_not_rows_counted(
     counted: int, request_: Job, tmp_path: Path
 ) -> None:
     totals(request_.derive(unlisted_groups="drop", append=True, until="2013-01-01T01:00"))

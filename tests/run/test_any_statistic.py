@@ -44,7 +44,7 @@ def test_noise_too_wide_is_refused_before_anything_is_spent(job: Job) -> None:
         assert not Path(str(job.state)).exists()
 
 
-def test_an_average_of_a_year_of_minutes_is_released_at_a_budget_of_one(tmp_path: Path) -> None:
+def test_average_over_year_of_minutes_is_released_at_epsilon_1(tmp_path: Path) -> None:
     """Its noise is wide on the grid of its sums, and those of the best strategy are exact."""
     job = made("average", tmp_path).derive(windows=105_120, strategy=None, upper=100)
     assert table(job.derive(resolution="0.5")).height
@@ -154,7 +154,7 @@ def test_errors_are_ours_alone(job: Job, tmp_path: Path) -> None:
             Path(f"{job.state}.key").unlink()
 
 
-def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Path) -> None:
+def test_users_in_several_groups_are_described_in_text_and_methods(tmp_path: Path) -> None:
     each = (("00:10", "home", "ann"), ("00:20", "shop", "ann"), ("01:30", "shop", "bob"))
     rows = [f"{','.join(row)},3,u,v,1,a,{number}" for number, row in enumerate(each)]
     job = made("distinct", tmp_path, rows).derive(group_by="page", groups="home,shop", epsilon=1000)
@@ -172,7 +172,7 @@ def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", [*keywords(), *(f"{name} once" for name in ONCE)])
-def test_a_later_job_repeats_any_part_of_what_defines_its_stream(name: str, tmp_path: Path) -> None:
+def test_later_job_may_repeat_any_option_that_defines_stream(name: str, tmp_path: Path) -> None:
     """Each part alone, and all but each; of what streams have in common one part in its turn."""
     place = [*keywords()].index(name) if name in keywords() else 0
     name, _, once = name.partition(" ")
@@ -202,9 +202,7 @@ def test_levels_that_are_not_those_of_the_tree(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_a_stream_of_a_statistic_given_as_such_is_gone_on_with_by_its_name(
-    grouped: bool, tmp_path: Path
-) -> None:
+def test_stream_of_statistic_object_continues_by_name(grouped: bool, tmp_path: Path) -> None:
     by: dict[str, Any] = {"group_by": "page", "groups": "home,shop"} if grouped else {}
     first = made("average", tmp_path).derive(**{**dict.fromkeys(OWN["average"]), **by})
     first = first.derive(what=Average(0, 9, resolution=1), value="paid")

@@ -13,7 +13,7 @@ from run_results import counts_of, releases_of
 from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 from counton.run.dry_run import dry_run
-from counton.run.parsing import parse_policies
+from counton.run.spec.parsing import parse_policies
 
 GOOD = [("2024-03-01T00:10", "a", "ann", "1.5", "1"), ("2024-03-01T01:10", "b", "bob", "2.5", "2")]
 #: Rows that no run could count, whatever else is in the file.
@@ -129,7 +129,7 @@ def test_policies_that_are_none_are_refused(given: tuple[str, int, Any], words: 
 
 
 @pytest.mark.parametrize("there", ["open", "linked", "hard link"])
-def test_rows_are_set_aside_in_a_file_of_the_owner_alone(there: str, tmp_path: Path) -> None:
+def test_bad_rows_file_is_readable_by_owner_only(there: str, tmp_path: Path) -> None:
     file = tmp_path / "q.csv"
     other = tmp_path / "other.csv"
     other.write_text("of somebody else\n")

@@ -37,9 +37,7 @@ def journal(state: Path) -> list[Any]:
     return rows
 
 
-def test_the_command_line_goes_on_with_what_python_began_and_the_other_way_round(
-    tmp_path: Path, one_key: None
-) -> None:
+def test_command_line_and_python_continue_each_others_stream(tmp_path: Path, one_key: None) -> None:
     early = ROWS.filter(pl.col("time") < "2013-01-01T03")
     states = []
     early.write_csv(tmp_path / "early.csv")
@@ -75,7 +73,7 @@ def test_the_command_line_goes_on_with_what_python_began_and_the_other_way_round
     assert len(states[0]) == 2
 
 
-def test_a_run_says_what_happened_and_shows_the_steps_it_released(tmp_path: Path) -> None:
+def test_release_returns_numbers_of_its_own_run(tmp_path: Path) -> None:
     state = tmp_path / "state.db"
     first = release("count", ROWS.filter(pl.col("time") < "2013-01-01T03"), **NEW, state=state)
     then = first.table()
@@ -140,7 +138,7 @@ def test_what_cannot_be_asked_is_refused_and_changes_nothing(
     assert not list(tmp_path.iterdir())
 
 
-def test_of_a_folder_of_new_events_only_new_files_are_read(
+def test_append_run_reads_only_new_files_of_folder(
     tmp_path: Path, one_key: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "logs"
@@ -152,7 +150,7 @@ def test_of_a_folder_of_new_events_only_new_files_are_read(
         read.extend(Path(part.name).name for part in source.parts)
         return sum_rows(source, *arguments, **more)
 
-    monkeypatch.setattr("counton.run.reading.sum_rows", noting)
+    monkeypatch.setattr("counton.run.rows.window_sums.sum_rows", noting)
     for night, rows in enumerate((ROWS[:20], ROWS[20:30], ROWS[30:])):
         rows.write_csv(folder / f"{night}.csv")
         latest = release("count", folder, **NEW, state=state, append=True)

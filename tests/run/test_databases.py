@@ -200,7 +200,7 @@ ODD_CELLS: dict[str, int] = {"x'ff'": 0, "cast(x'61ff' as text)": 0, "x'61'": 1,
 
 
 @pytest.mark.parametrize("column", ["page", "user", "id"])
-def test_an_odd_cell_of_sqlite_is_that_of_its_row_alone(
+def test_unreadable_cell_of_sqlite_affects_only_its_row(
     column: str, tmp_path: Path, one_key: None
 ) -> None:
     """Neighbours: with or without one row, whatever it holds, all others count."""
@@ -278,7 +278,7 @@ def test_what_is_no_question_is_refused(tmp_path: Path) -> None:
         ("postgresql://127.0.0.1:1/visits?password=horse@x", r"got no answer \(OperationalError\)"),
     ],
 )
-def test_a_server_that_is_down_may_answer_later_and_no_message_has_the_password(
+def test_unavailable_server_raises_retryable_error_without_password(
     url: str, match: str, tmp_path: Path
 ) -> None:
     with pytest.raises(StateUnavailableError, match=match) as told:
@@ -296,7 +296,7 @@ DUE = {
 
 
 @pytest.mark.parametrize("append", [False, True])
-def test_moments_of_a_question_are_those_of_the_windows_that_are_due(
+def test_query_for_due_windows_gives_counts_of_complete_file(
     append: bool, put: Put, tmp_path: Path, one_key: None
 ) -> None:
     """Three nights that each ask for their windows alone release what one file of all would."""

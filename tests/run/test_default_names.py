@@ -42,7 +42,7 @@ def test_a_later_run_without_name_and_value_goes_on(tmp_path: Path) -> None:
         released(state, "sum", until="2024-03-05")
 
 
-def test_a_count_of_rows_does_not_go_on_with_one_of_counts(tmp_path: Path) -> None:
+def test_count_of_rows_and_of_counts_have_different_streams(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     first = released(state, "count", count_column="paid", **NEW)
     released(state, "count", **NEW)

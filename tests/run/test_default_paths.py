@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from counton.base.errors import MissingOptionError
-from counton.run.default_paths import (
+from counton.run.new_job.default_paths import (
     default_state,
     has_default_state,
     is_named,
@@ -66,7 +66,7 @@ def test_state_beside_refuses_events_without_a_lasting_name(
     assert not has_default_state("a.counton.db", events, append=append)
 
 
-def test_state_beside_a_link_is_not_a_second_state_of_its_file(folder: Path) -> None:
+def test_link_to_counted_file_needs_stated_state(folder: Path) -> None:
     (folder / "loans.csv").write_text("at\n")
     (folder / "newest.csv").symlink_to("loans.csv")
     assert state_beside("newest.csv", append=False) == "newest.counton.db"

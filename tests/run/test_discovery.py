@@ -26,7 +26,7 @@ from counton.io.row_assignment import label
 from counton.job.stream_name import usual_name
 from counton.results.metadata_codec import facts_of
 from counton.run import Job, export, methods, publish, read, run
-from counton.run.planning import plan_stream
+from counton.run.spec.plan_stream import plan_stream
 from counton.state import Store, journal, state_summary, verify
 from counton.statistics.discovery import Discovery, draws, first_shown
 from counton.strategies import (
@@ -96,7 +96,7 @@ def test_delta_by_convolution(strategy: StreamStrategy, delta: Fraction) -> None
     assert short.groups * chance(short, strategy, distribution) > delta
 
 
-def test_the_page_says_what_a_smaller_delta_and_none_would_cost() -> None:
+def test_page_states_thresholds_for_delta_as_computed() -> None:
     """The numbers of docs/guides/protect-users.md, for a year of days at epsilon 1."""
     best = plan(365, PureDP(1), simple=True).best
     distribution = best.distribution
@@ -158,7 +158,12 @@ def test_delta_by_simulation(strategy: StreamStrategy) -> None:
     cells = 200_000
     key = Key.generate()
     counter = Counter(
-        strategy, ApproxDP(1, delta), key=key, name="pages", shape=(2**31,), counters=PureDP(1)
+        strategy,
+        ApproxDP(1, delta),
+        key=key,
+        name="pages",
+        shape=(2**31,),
+        noise_guarantee=PureDP(1),
     )
     distribution = counter.design.distribution
     assert isinstance(distribution, DiscreteLaplace)
@@ -268,7 +273,7 @@ def test_a_label_is_no_formula_in_csv(what: str, tmp_path: Path) -> None:
     assert set(read(out).numbers.groups) == set(labels)
 
 
-def test_later_groups_come_after_earlier_ones_and_not_before_their_step(tmp_path: Path) -> None:
+def test_later_discovered_groups_follow_earlier_ones(tmp_path: Path) -> None:
     rows = visits(rare=0)
     late = [(START + timedelta(days=5, minutes=m), "aaa", "x") for m in range(500)]
     early = [(START + timedelta(days=0, minutes=m), "zzz", "x") for m in range(3)]
@@ -306,7 +311,7 @@ def test_exported_groups_are_those_of_the_run(what: str, tmp_path: Path) -> None
         assert only["lower"].equals(among["lower"])
 
 
-def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_path: Path) -> None:
+def test_ranking_of_discovered_groups_is_equal_in_run_and_files(tmp_path: Path) -> None:
     """What its job said of that is remembered, since the intervals hang on it."""
     out = tmp_path / "t.csv"
     state = tmp_path / "visits.db"
@@ -354,7 +359,7 @@ def test_one_unit_shifts_what_others_bring_and_nothing_else(tmp_path: Path, one_
 
 
 @pytest.mark.parametrize("what", ["count", "top-k"])
-def test_what_is_shown_does_not_hang_on_how_many_groups_are_hidden(
+def test_released_bytes_are_independent_of_hidden_groups(
     what: str, tmp_path: Path, one_key: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under one key: no byte of a file tells of groups that nobody sees, nor how many there are."""
@@ -399,7 +404,7 @@ def test_a_crash_leaves_what_an_undisturbed_run_leaves(
     rows, (whole, broken) = visits(), folders(tmp_path, 2)
     expected = table(asked(whole, rows))
     monkeypatch.setattr(
-        "counton.run.planned_steps._VALUES_OF_TRANSACTION", 40
+        "counton.run.counting.step_inputs._VALUES_OF_TRANSACTION", 40
     )  # several transactions
     write = journal.write_observed
     left = [0, 3, 1]
@@ -445,7 +450,7 @@ def test_users_bring_no_more_groups_than_rows_that_count(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "more", [{}, {"contribution_period": "1d"}, {"once_per_window": True}, {"distinct_users": True}]
 )
-def test_which_rows_of_a_unit_count_is_not_for_others_to_say(
+def test_counted_rows_of_user_are_independent_of_other_users(
     tmp_path: Path, more: dict[str, Any]
 ) -> None:
     """Rows at one time were taken by the number of their group, which others' rows decide."""

@@ -85,9 +85,7 @@ def moved(folder: Path, what: str, without: Any, with_it: Any, **more: Any) -> i
 
 
 @pytest.mark.parametrize("what", WHATS)
-def test_an_erased_row_and_a_late_one_of_another_move_no_more_than_one(
-    what: str, tmp_path: Path
-) -> None:
+def test_erased_row_and_late_row_change_at_most_one(what: str, tmp_path: Path) -> None:
     """The late row was taken for the erased one, and did not count: twice what is promised."""
     hers: Row = ("2024-03-01T12:00:00", "a", "zoe", "9")
     late: Row = ("2024-03-01T13:00:00", "a", "bob", "9")
@@ -98,7 +96,7 @@ def test_an_erased_row_and_a_late_one_of_another_move_no_more_than_one(
     assert 0 < moved(tmp_path, what, without, with_it) <= CLAIMS[what]
 
 
-def test_a_row_that_comes_and_goes_for_five_nights_moves_no_more_than_one(tmp_path: Path) -> None:
+def test_row_present_every_other_run_changes_at_most_one(tmp_path: Path) -> None:
     hers: Row = ("2024-03-01T12:00:00", "a", "", "1")
     days = [day(number, 5) for number in range(1, 7)]
     without = list[list[Row]]()
@@ -113,7 +111,7 @@ def test_a_row_that_comes_and_goes_for_five_nights_moves_no_more_than_one(tmp_pa
 
 @pytest.mark.parametrize("users", [{}, {"user": "reader", "max_contributions": 2}])
 @pytest.mark.parametrize("share", [0.5, 0.9])
-def test_one_row_does_not_decide_whether_a_file_of_hundreds_counts(
+def test_one_missing_row_does_not_reject_large_file(
     share: float, users: dict[str, Any], tmp_path: Path
 ) -> None:
     """Each was delivered once; nearly all of the second say what rows of the first said."""
@@ -131,7 +129,7 @@ def test_one_row_does_not_decide_whether_a_file_of_hundreds_counts(
 
 
 @pytest.mark.parametrize("what", WHATS)
-def test_a_file_of_all_events_goes_on_where_a_reader_was_erased(what: str, tmp_path: Path) -> None:
+def test_complete_file_continues_after_user_was_erased(what: str, tmp_path: Path) -> None:
     """What was counted stays so, what is late and of nobody known stays out; both are told."""
     days = [day(number) for number in range(1, 5)]
     nights = [*days[:2], *map(without_ann, days[2:])]

@@ -126,7 +126,7 @@ def test_each_row_of_a_file_with_other_bytes_is_new(what: str, kind: str, tmp_pa
     assert np.array_equal(np.rint(then), np.rint(last * (1 if what == "distinct" else 2)))
 
 
-def test_a_copy_in_a_folder_is_no_news_on_any_night(tmp_path: Path) -> None:
+def test_copied_file_in_folder_is_duplicate_input(tmp_path: Path) -> None:
     """With a new file beside it, and where nothing is new."""
     folder = tmp_path / "in"
     folder.mkdir()
@@ -180,7 +180,7 @@ def test_a_corrected_file_under_its_name_is_refused_by_name(
     assert values[: len(before)] == before
 
 
-def test_a_folder_with_one_file_is_known_by_its_name_too(tmp_path: Path) -> None:
+def test_duplicate_in_folder_of_one_file_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "1.csv").write_bytes(csv_of(ROWS))
@@ -241,7 +241,7 @@ def test_a_frame_is_known_by_its_values_whatever_their_types(tmp_path: Path) -> 
 # ------------------------------------------------------------------------- nights without news
 
 
-def test_a_night_without_a_new_file_releases_quiet_windows_where_that_is_confirmed(
+def test_run_without_new_file_releases_empty_windows_when_allowed(
     tmp_path: Path,
 ) -> None:
     """Every night's ``--allow-empty-windows``: such a night ended with exit code 8."""
@@ -262,7 +262,7 @@ def test_a_night_without_a_new_file_releases_quiet_windows_where_that_is_confirm
     assert np.rint(released(last)[0][-1]).sum() == 44
 
 
-def test_a_file_without_rows_is_a_quiet_night_as_often_as_it_comes(tmp_path: Path) -> None:
+def test_file_without_rows_releases_empty_windows_repeatedly(tmp_path: Path) -> None:
     """The same one, and identical ones in a folder."""
     folder = tmp_path / "in"
     folder.mkdir()

@@ -116,7 +116,7 @@ def test_the_bits_do_not_depend_on_the_source(statistic: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("people", ["events", "people"])
-def test_odd_rows_count_or_are_set_aside_as_those_of_a_frame(people: str, tmp_path: Path) -> None:
+def test_unusual_rows_are_counted_alike_from_every_source(people: str, tmp_path: Path) -> None:
     expected = odd_ends(tmp_path / "a frame", people, SOURCES["a frame"])
     assert len(expected[1]) > 2
     for name, given in SOURCES.items():

@@ -19,10 +19,11 @@ from databases import rows_in
 from run_results import counts_of, releases_of
 
 from counton.base.errors import ConcurrentWriterError
-from counton.run import Job, contribution_choice, run
-from counton.run.chosen_rows import RowChoice
-from counton.run.contribution_choice import UNIT
-from counton.run.row_buffer import RowBuffer
+from counton.run import Job, run
+from counton.run.counting import contribution_choice
+from counton.run.counting.chosen_rows import RowChoice
+from counton.run.counting.contribution_choice import UNIT
+from counton.run.rows.row_buffer import RowBuffer
 from counton.state.dedup import unpack
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -45,7 +46,7 @@ WAYS: list[dict[str, Any]] = [
 @pytest.fixture(autouse=True)
 def few_at_a_time(one_key: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counton.io.aggregation.ROWS_AT_A_TIME", 7)
-    monkeypatch.setattr("counton.run.row_buffer._ROWS_OF_PORTION", 4)
+    monkeypatch.setattr("counton.run.rows.row_buffer._ROWS_OF_PORTION", 4)
 
 
 def nights(seed: int) -> list[pl.DataFrame]:
@@ -158,7 +159,7 @@ def test_a_thinning_that_drops_a_tie_is_caught(
         check_some()
 
 
-def test_marks_that_another_run_has_made_stop_a_run_that_left_rows_out(
+def test_users_counted_by_another_run_stop_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RowBuffer, "least", 0)

@@ -17,9 +17,9 @@ from counton import PureDP, Stream
 from counton.base.errors import InvalidInputError, StateError
 from counton.base.private import reveal
 from counton.run import Job, run
-from counton.run import remembered_rows as people
+from counton.run.counting import remembered_rows as people
 from counton.run.erasure import erase_older, erase_user
-from counton.run.row_buffer import PURPOSES
+from counton.run.rows.row_buffer import PURPOSES
 from counton.state import Store, dedup
 from counton.strategies import Binary
 
@@ -47,7 +47,7 @@ def counted(*args: Any, **more: Any) -> list[int]:
         return [round(one) for one in outcome.read().table()["estimate"].to_list()]
 
 
-def test_a_person_is_forgotten_by_each_way_to_write_a_whole_number(tmp_path: Path) -> None:
+def test_erase_user_matches_every_spelling_of_integer(tmp_path: Path) -> None:
     for written in ("7", "7.0"):
         state = tmp_path / f"{written}.db"
         counted(state, rows(tmp_path / "a.csv", ("7", 1)), "2024-03-02")
@@ -213,7 +213,7 @@ def test_what_keeps_nobody_says_so(tmp_path: Path) -> None:
         erase_user(state, "")
 
 
-def test_a_state_that_is_read_meanwhile_says_that_bytes_may_stay(
+def test_erase_user_reports_that_readers_may_keep_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = tmp_path / "v.db"
@@ -239,7 +239,7 @@ def test_rows_that_wait_are_counted_first(tmp_path: Path) -> None:
         erase_user(state, ANN, now=NOW)
 
 
-def test_a_file_of_all_events_goes_on_with_or_without_the_persons_rows(tmp_path: Path) -> None:
+def test_complete_file_continues_with_or_without_rows_of_erased_user(tmp_path: Path) -> None:
     whole = [(ANN, 1), ("bob", 1), ("cid", 2)]
     later = ("bob", 3), ("dan", 3)
     for name, then in (("with", [*whole, *later]), ("without", [*whole[1:], *later])):
@@ -322,7 +322,7 @@ def periods_known(state: Path) -> list[int]:
         return [part.period - DAY_2 + 2 for part in reveal(stream.digest_sets("user"))]
 
 
-def test_a_job_forgets_by_itself_and_never_lets_anybody_begin_anew(tmp_path: Path) -> None:
+def test_retention_forgets_users_and_never_lets_them_count_again(tmp_path: Path) -> None:
     """Also where a later run says that people be known longer than before."""
     state = tmp_path / "v.db"
     more = DAYS
@@ -369,7 +369,7 @@ def test_no_byte_stays_of_people_whom_a_job_forgot(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_forgotten_by_itself_is_refused_before_there_is_a_state(
+def test_invalid_retention_is_refused_before_state_is_created(
     tmp_path: Path, more: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=why):

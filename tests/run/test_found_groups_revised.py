@@ -64,7 +64,7 @@ def test_delta_from_every_value_of_every_node(inner: StreamStrategy, delta: Frac
 
 
 @pytest.mark.parametrize("revise", ["1d", long("2d")])
-def test_a_group_of_one_is_shown_by_its_numbers_alone_and_less_often_than_delta(
+def test_group_of_one_user_is_displayed_less_often_than_delta(
     revise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whole jobs: as many groups of one row as there are samples, in each of three windows."""
@@ -89,7 +89,7 @@ def test_a_group_of_one_is_shown_by_its_numbers_alone_and_less_often_than_delta(
 
 
 @pytest.mark.long
-def test_a_row_moves_what_is_claimed_and_nothing_else_at_every_lag() -> None:
+def test_row_changes_each_version_by_claimed_amount() -> None:
     """In counts; of sums in `test_found_values`."""
     nights = some_nights(5)
     without = released(nights, **FOUND)
@@ -126,7 +126,7 @@ def test_rows_of_final_days_bring_no_group(people: dict[str, Any], tmp_path: Pat
 # ----------------------------------------------------------------------- what readers get
 
 
-def test_a_group_is_shown_from_the_night_on_that_finds_it(tmp_path: Path) -> None:
+def test_group_is_displayed_from_run_that_discovers_it(tmp_path: Path) -> None:
     """With all versions of that night and later ones, and nothing of nights before."""
     shown = []
     for night, rows in enumerate(some_nights(), 1):
@@ -154,7 +154,7 @@ def test_a_group_is_shown_from_the_night_on_that_finds_it(tmp_path: Path) -> Non
     ]
 
 
-def test_a_group_found_late_begins_with_the_windows_of_that_night(tmp_path: Path) -> None:
+def test_late_group_begins_with_windows_of_its_run(tmp_path: Path) -> None:
     for night in range(1, 8):
         rows = rows_of(night, "home", 60) + (rows_of(night, "new", 60) if night > 5 else [])
         found = night_of(tmp_path, rows, night)
@@ -188,7 +188,7 @@ class KilledError(Exception):
 
 
 @pytest.mark.parametrize("where", [(Stream, "_commit"), long((RollbackGuard, "note"))])
-def test_a_killed_night_gives_the_same_bits_when_it_runs_again(
+def test_repeated_run_after_kill_releases_same_bits(
     where: tuple[type, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(*_: Any, **__: Any) -> None:
@@ -293,7 +293,7 @@ def test_verify_notices_thresholds_that_are_too_low(
     assert "the guarantee allows delta" in found.problems[0]
 
 
-def test_verify_reads_no_more_often_if_more_steps_were_released_at_once(
+def test_verify_reads_rows_once_for_several_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads = calls_of(monkeypatch, journal, "read")

@@ -55,7 +55,9 @@ def test_delta_from_every_value_of_every_node(inner: StreamStrategy, row: int) -
     distribution = DiscreteLaplace(Fraction(3, 2))
     delta = Fraction(1, 20)
     windows = WindowVersions(6, inner)
-    unit = ContributionBound.of_pattern(BoundedChange(row, row**2, once=True), "whose value counts")
+    unit = ContributionBound.of_pattern(
+        BoundedChange(row, row**2, single_step=True), "whose value counts"
+    )
     told: dict[str, Any] = {"compared": ComparedCells(2, row)}
     found = Discovery.with_least_thresholds(windows, distribution, 6, unit, delta, **told)
     chances = [chance_of_being_shown(found, windows, distribution, 6, night) for night in (1, 2, 6)]
@@ -68,7 +70,7 @@ def test_delta_from_every_value_of_every_node(inner: StreamStrategy, row: int) -
 
 @pytest.mark.parametrize("what", ["average", long("sum")])
 @pytest.mark.long
-def test_a_group_of_one_is_shown_by_its_number_of_rows_alone(
+def test_discovery_depends_only_on_number_of_rows(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whole jobs: the same groups of one row are shown, and as often as computed, whatever its
@@ -96,7 +98,7 @@ def test_a_group_of_one_is_shown_by_its_number_of_rows_alone(
 # ------------------------------------------------------------------------------ neighbours
 
 
-def test_a_row_moves_what_is_claimed_whatever_its_value_and_lag() -> None:
+def test_row_changes_sums_by_claimed_amount_at_every_lag() -> None:
     """The cells of a sum are those of an average."""
     nights = some_nights()
     options = {**FOUND, **VALUES}
@@ -119,7 +121,7 @@ def test_a_row_moves_what_is_claimed_whatever_its_value_and_lag() -> None:
     ("what", "more", "compared"), [("count", {}, (1, 1)), ("average", VALUES, (2, 60))]
 )
 @pytest.mark.long
-def test_a_user_moves_what_is_claimed_and_brings_no_more_groups_than_the_bound(
+def test_user_changes_at_most_claimed_amount_and_groups(
     what: str, more: dict[str, Any], compared: tuple[int, int]
 ) -> None:
     """Rows of one user in several windows and groups, with several lags; rows of final days too."""
@@ -154,7 +156,7 @@ def test_a_user_moves_what_is_claimed_and_brings_no_more_groups_than_the_bound(
         ("count", {"allowed_lateness": None, "series": "per-window"}),
     ],
 )
-def test_what_is_published_does_not_hang_on_a_group_that_is_not_shown(
+def test_released_values_are_independent_of_hidden_group(
     what: str, more: dict[str, Any], tmp_path: Path
 ) -> None:
     """Files and words are the same but for the identity of the noise."""
@@ -242,7 +244,7 @@ def test_windows_are_shown_each_by_itself(tmp_path: Path) -> None:
         assert (np.abs(moved).sum(), np.abs(moved[2, :2]).sum()) == (60, 60)
 
 
-def test_sums_from_0_on_cost_no_noise_for_the_number_of_rows(tmp_path: Path) -> None:
+def test_sums_from_0_need_no_noise_for_row_count(tmp_path: Path) -> None:
     """The sum is one of the two cells, whose noise is that of a sum alone."""
     told = {**VALUES, "lower": 0}
     alone = {"unlisted_groups": "error", "groups": ["home"], "delta": None, "windows": 30}

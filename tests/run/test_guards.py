@@ -121,7 +121,7 @@ def test_an_old_copy_publishes_nothing(tmp_path: Path, kept: str) -> None:
     assert publish(state, out).after == 3
 
 
-def test_on_a_server_the_witness_says_how_new_the_state_is(postgres: str, tmp_path: Path) -> None:
+def test_rollback_guard_of_server_records_newest_state(postgres: str, tmp_path: Path) -> None:
     key = tmp_path / "my.key"
     run(visits(tmp_path).derive(state=postgres, key=key)).close()
     witness = witness_file(postgres)

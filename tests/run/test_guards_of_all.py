@@ -78,7 +78,7 @@ def test_a_refusal_does_not_name_an_until_that_nobody_gave(folder: Path) -> None
         JOBS["count"](folder, **NEW | {"windows": 10**5, "strategy": "binary"})
 
 
-def test_the_window_of_the_newest_event_is_one_of_the_quiet_ones(folder: Path) -> None:
+def test_window_of_latest_event_counts_as_empty_window(folder: Path) -> None:
     """Comments of job files and the refusal say so."""
     count = JOBS["count"]
     with pytest.raises(InvalidInputError, match=r"2 windows, but the newest row is of 2024-03-02"):
@@ -117,7 +117,7 @@ def test_times_that_no_window_ends_by(
 
 
 @each_job
-def test_a_weekly_job_before_its_first_window_releases_nothing_without_an_error(
+def test_weekly_job_before_first_window_releases_nothing(
     folder: Path, job: Callable[..., int]
 ) -> None:
     weekly = {**NEW, "every": "1w", "start": "2024-03-04"}
@@ -160,7 +160,7 @@ def test_the_private_file_is_no_domain_of_a_table_once(folder: Path, kind: str) 
     assert LISTED[kind](folder, time=None, epsilon=1, groups=folder / "public.csv") == 1
 
 
-def test_users_may_be_a_part_of_the_groups_that_are_declared(folder: Path) -> None:
+def test_users_may_be_subset_of_declared_groups(folder: Path) -> None:
     declared = {"group_by": "page,node", "groups": {"page": ["a", "b"], "node": ["x", "y"]}}
     asked = {**NEW, **declared, "until": "2024-03-03", "user": "node", "max_contributions": 1}
     assert JOBS["count"](folder, **asked) == 2
@@ -233,7 +233,7 @@ def test_groups_of_its_own_are_refused_before_a_state(folder: Path) -> None:
     assert not state.exists()
 
 
-def test_users_of_a_statistic_are_users_for_all_that_comes_later(tmp_path: Path) -> None:
+def test_user_option_of_stream_holds_for_later_runs(tmp_path: Path) -> None:
     """The ledger took them for events: more of the same users was refused, and events were not."""
     (tmp_path / "visits.csv").write_text("time,who,paid\n2024-03-01T09:00,x,3\n")
     asked: dict[str, Any] = {**NEW, "time": "time", "until": "2024-03-02"}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from counton.base.private import Private
 from counton.run import Job, run
-from counton.run.planned_steps import (
+from counton.run.counting.step_inputs import (
     Measurement,
     NewRowsOfRun,
     PlannedSteps,
@@ -21,7 +21,7 @@ from counton.run.planned_steps import (
     Span,
     kept_totals,
 )
-from counton.run.planning import plan_stream
+from counton.run.spec.plan_stream import plan_stream
 from counton.state.commit_input import LateRowStats
 from counton.state.journal import WindowTotals
 from counton.windowing.windows import RevisableWindows
@@ -141,7 +141,7 @@ def inputs_of(
 
 @FEW
 @given(EVENTS, ENDED, st.booleans())
-def test_every_row_is_counted_once_as_soon_as_its_window_is_released(
+def test_each_row_counts_once_when_its_window_is_released(
     events: list[Event], ended: tuple[int, ...], append: bool
 ) -> None:
     expected = np.zeros((5, 2), dtype=np.int64)
@@ -168,7 +168,7 @@ NIGHTLY = st.lists(st.lists(VALUE, max_size=3), min_size=4, max_size=4)
     st.lists(st.tuples(STEP, GROUP, NIGHTLY), max_size=6), ENDED, STEP, GROUP, VALUE,
     st.lists(st.booleans(), min_size=4, max_size=4),
 )  # fmt: skip
-def test_a_row_that_comes_and_goes_moves_one_cell_of_one_step_by_its_value(
+def test_corrected_row_changes_one_cell_by_its_value(
     cells_of: list[tuple[int, int, list[list[int]]]],
     ended: tuple[int, ...],
     step: int,
@@ -207,7 +207,7 @@ def test_a_row_that_comes_and_goes_moves_one_cell_of_one_step_by_its_value(
     assert len(also) == len(told) == 4
 
 
-def test_how_many_rows_come_and_go_is_told_and_changes_nothing() -> None:
+def test_number_of_changed_rows_is_reported_without_effect() -> None:
     first = [(0, 1, 0, 3), (0, 1, 1, 4), (0, 1, 1, 5)]
     then = [(0, 1, 0, 3), (0, 1, 0, 9), (0, 1, 1, 6), (0, 2, 0, 1)]
     new = compare({}, cells(first), released=0, target=1, covered=range(1, 2))
@@ -227,7 +227,7 @@ def test_how_many_rows_come_and_go_is_told_and_changes_nothing() -> None:
 
 @FEW
 @given(EVENTS, ENDED, st.booleans(), st.integers(0, 13))
-def test_one_row_more_changes_one_cell_of_one_step_by_its_value(
+def test_additional_row_changes_one_cell_by_its_value(
     events: list[Event], ended: tuple[int, ...], append: bool, place: int
 ) -> None:
     event: Event = (place % 4, place % 5 + 1, place % 2, 7)

@@ -24,7 +24,7 @@ from counton.results.charts import totals_curves
 from counton.run import Job, planned_jobs, run
 from counton.run.opened_state import OpenedState
 from counton.run.prepared_run import prepare
-from counton.run.read_rows import read_rows
+from counton.run.rows.read_rows import read_rows
 from counton.run.run_job import commit, decide
 from counton.state import Store, Stream
 from counton.state.database import Database
@@ -76,7 +76,7 @@ def test_a_bound_of_zero_is_a_bound(request_: Job) -> None:
         assert (outcome.before, outcome.after) == (3, 6)
 
 
-def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Job) -> None:
+def test_totals_with_release_delay_have_times_of_window_ends(request_: Job) -> None:
     forever = request_.derive(expiring=True, windows=None)
     with run(forever) as outcome, run(forever.derive(stream="late", expiration_delay=1)) as late:
         now = outcome.read()
@@ -98,7 +98,7 @@ def test_the_run_reports_where_it_is(request_: Job) -> None:
     assert [share for _, share in heard] == sorted(share for _, share in heard)
 
 
-def test_a_run_is_called_in_parts_and_the_first_ones_leave_no_state(request_: Job) -> None:
+def test_run_in_parts_creates_no_state_before_commit(request_: Job) -> None:
     with OpenedState(request_) as state:
         prepared = prepare(request_, state, None, datetime.now(UTC))
         rows = read_rows(prepared)
@@ -133,7 +133,7 @@ def by_command(job: Job) -> None:
 
 
 @pytest.mark.parametrize("door", [by_run, by_release, by_command])
-def test_a_second_run_opens_the_state_once_and_rebuilds_its_terms_once(
+def test_second_run_opens_state_once_and_parses_terms_once(
     door: Callable[[Job], None], request_: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(request_).close()
@@ -144,7 +144,7 @@ def test_a_second_run_opens_the_state_once_and_rebuilds_its_terms_once(
     assert (len(opened), len(rebuilt)) == (1, 1)
 
 
-def test_a_file_of_jobs_opens_a_state_once_before_them_and_once_for_each(
+def test_job_file_opens_state_once_before_and_per_job(
     request_: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What all streams remember, the limit and the witness are asked of one open state."""
@@ -181,7 +181,7 @@ def test_a_file_of_jobs_opens_a_state_once_before_them_and_once_for_each(
     assert len(opened) == 1 + 2
 
 
-def test_a_refused_run_does_not_take_a_stream_from_its_writer(request_: Job) -> None:
+def test_refused_run_leaves_stream_to_its_writer(request_: Job) -> None:
     run(request_).close()
     with Stream.open(str(request_.state), "count") as stream:
         with pytest.raises(StateError, match=r"every .here 2h, there 1h."):
@@ -209,10 +209,10 @@ def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
     run(other.derive(privacy_unit="event\n")).close()
 
 
-def test_a_table_made_in_parts_is_the_table_made_at_once(
+def test_table_computed_in_parts_equals_table_at_once(
     request_: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from counton.run.output_files import write_table
+    from counton.run.outputs.output_files import write_table
 
     with run(request_.derive(series="both")) as outcome:
         released = outcome.read()

@@ -65,7 +65,7 @@ def mode_and_states(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str
     return mode, str(tmp_path / "killed.db"), str(tmp_path / "undisturbed.db")
 
 
-def test_the_same_command_again_ends_with_the_table_of_an_undisturbed_run(
+def test_repeated_command_after_kill_ends_with_undisturbed_table(
     mode_and_states: tuple[str, str, str], tmp_path: Path
 ) -> None:
     mode, *states = mode_and_states

@@ -14,7 +14,8 @@ from counton.job.job_file import load
 from counton.job.option_fields import OptionScope, names_in_scope
 from counton.job.saved_job import job_entries, save
 from counton.job.statistics import CountJob
-from counton.run import Job, run, stream_spec
+from counton.run import Job, run
+from counton.run.spec import stream_spec
 
 FIELDS = {name: item for name, item in CountJob.model_fields.items() if name != "statistic"}
 #: Where a later run cannot come with the value of `OTHERWISE`.
@@ -113,9 +114,7 @@ DEFINING = [name for name in names_in_scope(CountJob, OptionScope.STREAM) if nam
 
 
 @pytest.mark.parametrize("name", DEFINING)
-def test_later_run_may_leave_out_what_defines_its_stream_and_not_contradict_it(
-    name: str, stream: Job
-) -> None:
+def test_later_run_may_omit_but_not_contradict_stream_options(name: str, stream: Job) -> None:
     with run(stream) as outcome:
         assert outcome.after == outcome.before == 2
     assert is_refused(stream, name)
@@ -136,7 +135,7 @@ def test_law_sees_an_option_that_nobody_compares(
     assert not is_refused(stream, "series")
 
 
-def test_every_option_of_a_command_is_a_field_and_says_its_text_once() -> None:
+def test_every_command_option_is_a_field_with_one_help_text() -> None:
     shown = {one.name: one.help for one in statistic_command("count").params}
     beside = {"help", "h", "json", "save_job", "plan", "full", "all_options"}
     assert {*shown} - beside <= {*FIELDS}

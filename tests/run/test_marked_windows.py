@@ -239,7 +239,7 @@ def test_other_statistics_have_notes_and_keep_their_numbers(tmp_path: Path) -> N
     assert table.drop("note").equals(before)
 
 
-def test_a_number_that_is_marked_while_a_run_reads_its_rows_stays_marked(tmp_path: Path) -> None:
+def test_annotation_during_run_is_kept(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     run(job(state, 2, **KINDS["windows"])).close()
 
@@ -253,7 +253,7 @@ def test_a_number_that_is_marked_while_a_run_reads_its_rows_stays_marked(tmp_pat
     assert 2 not in read_again(state)["window_index"].to_list()
 
 
-def test_a_service_shows_no_number_that_was_withdrawn_since_it_read_it(tmp_path: Path) -> None:
+def test_service_hides_number_withdrawn_after_it_was_read(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     run(job(state, 3, **KINDS["windows"])).close()
     with Store(state) as store:
@@ -286,7 +286,7 @@ def test_no_answer_contains_a_withdrawn_number(state: Path) -> None:
         assert found.total("a", steps="2:3").confidence_level == 0.95
 
 
-def test_a_total_that_is_withdrawn_is_in_no_answer_at_either_end(tmp_path: Path) -> None:
+def test_withdrawn_total_is_missing_in_every_difference(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     run(job(state, 4, **KINDS["totals"])).close()
     annotate(state, "2024-03-02", "counter broken", group="a", withdraw=True)

@@ -33,7 +33,7 @@ from counton.continual import Design
 from counton.continual.design import design_for
 from counton.privacy import ContributionBound, calibrate
 from counton.run import StreamSpec, run
-from counton.run.planning import plan_stream
+from counton.run.spec.plan_stream import plan_stream
 
 
 def check_noise(case: Case, design: Design, statistic: Any) -> None:

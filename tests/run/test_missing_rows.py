@@ -90,7 +90,7 @@ def test_export_of_last_days_alone_passes_if_confirmed(seven_days: Path) -> None
     assert numbers(job) == [24, 24, 24, 24, 0, 0, 24, 24]  # 4 March is final
 
 
-def test_missed_nights_and_file_of_one_day_is_refused_with_days(tmp_path: Path) -> None:
+def test_file_of_one_day_after_missed_runs_is_refused(tmp_path: Path) -> None:
     given: dict[str, Any] = {"allowed_lateness": None, "windows": 60}
     numbers(nightly(tmp_path, rows_of(hours_of([1, 2, 3, 4])), day(5), **given))
     words = refused(nightly(tmp_path, rows_of(hours_of([9])), day(10), **given))

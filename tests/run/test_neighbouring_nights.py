@@ -34,8 +34,8 @@ from whole_nights import (
     share_of_closed,
 )
 
-from counton.run import chosen_rows, rows_of_run
-from counton.run.planned_steps import SnapshotOfRun
+from counton.run.counting import chosen_rows, rows_of_run
+from counton.run.counting.step_inputs import SnapshotOfRun
 from counton.windowing.windows import Windows
 
 BERLIN = "Europe/Berlin"

@@ -110,7 +110,7 @@ def test_query_of_sqlite_with_edge_on_one_side_equals_truth(
 
 @pytest.mark.parametrize("append", [False, True])
 @pytest.mark.parametrize("where", ["time >= {since}", "time < {until}"])
-def test_query_with_edge_on_one_side_and_row_ids_equals_truth(
+def test_query_with_one_edge_and_row_ids_equals_truth(
     where: str, append: bool, tmp_path: Path
 ) -> None:
     kind = SQLITE_COLUMNS["Z"]  # each time is another text, so it is an id
@@ -454,7 +454,7 @@ def test_query_of_postgresql_that_converts_texts_equals_truth(server: str, tmp_p
     assert run_nights(job, SPRING) == expected_nights(SPRING)
 
 
-def test_query_by_time_of_loading_has_the_edges_of_the_column_of_times(tmp_path: Path) -> None:
+def test_query_by_time_of_loading_uses_edges_of_time_column(tmp_path: Path) -> None:
     """Queries of new rows may compare another column: their rows may be late."""
     with closing(sqlite3.connect(tmp_path / "e.db")) as database, database:
         database.execute("create table visits (time TEXT, loaded TEXT)")

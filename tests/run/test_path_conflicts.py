@@ -9,7 +9,7 @@ import pytest
 
 from counton.base.errors import InvalidInputError
 from counton.job.job_file import load
-from counton.run.path_conflicts import JobStates, refuse_publishing_over, refuse_shared
+from counton.run.outputs.path_conflicts import JobStates, refuse_publishing_over, refuse_shared
 from counton.run.run_job import run
 
 ROWS = "time,page\n2024-03-01T09:00,home\n2024-03-02T10:15,shop\n"
@@ -118,7 +118,7 @@ def test_job_states_knows_what_a_stream_remembers(folder: Path) -> None:
         assert states.at(folder / "other.db") is None
 
 
-def test_job_states_leaves_a_state_that_cannot_be_read_to_its_run(folder: Path) -> None:
+def test_job_states_omits_unreadable_state(folder: Path) -> None:
     (folder / "v.db").write_text("left over, longer than the header of a database" * 9)
     jobs = load(write(folder, "", "", 'state = "mysql://db"'))
     with JobStates(jobs) as states:

@@ -24,7 +24,7 @@ from counton.continual.node_distribution import sensitivity_of
 from counton.privacy.contribution_rules import UserLevel
 from counton.results.periods import period_of
 from counton.run import Job, run
-from counton.run.row_buffer import PURPOSES, _digests
+from counton.run.rows.row_buffer import PURPOSES, _digests
 from counton.state import Store, Stream
 from counton.state.dedup import Secret
 from counton.strategies import StreamStrategy
@@ -214,9 +214,7 @@ SPREAD: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.parametrize("seed", FEW_LOGS)
-def test_what_one_unit_changes_in_one_window_stays_within_the_claim(
-    seed: int, tmp_path: Path
-) -> None:
+def test_user_changes_one_window_within_claim(seed: int, tmp_path: Path) -> None:
     """Two deliveries of three release no window: what they bring late counts in the same one."""
     log = adversarial(seed)
     first, middle, last = log.untils
@@ -226,13 +224,13 @@ def test_what_one_unit_changes_in_one_window_stays_within_the_claim(
 
 
 @pytest.mark.long
-def test_what_one_unit_changes_stays_within_the_claim_in_many_logs(tmp_path: Path) -> None:
+def test_user_changes_stay_within_claim_in_many_logs(tmp_path: Path) -> None:
     """Of the first dozen two use up all that is claimed, and five more than four fifths of it."""
     used = [check(adversarial(seed), tmp_path / str(seed)) for seed in LOGS]
     assert max(used) == 100  # no bound is looser than it has to be
 
 
-def test_a_day_of_a_user_moves_more_than_the_user_and_no_more_than_twice(tmp_path: Path) -> None:
+def test_user_day_changes_at_most_twice_the_bound(tmp_path: Path) -> None:
     """Why what protects users counts twice in a ledger about their days: see `is_part`."""
     rows = [at(f"{day}T02:0{n}", "ab"[day == 31], "ann") for day in (30, 31) for n in range(4)]
     log = Log([rows], [START + timedelta(hours=34)], False, {"max_contributions": 4})
@@ -276,7 +274,7 @@ FLOOD = [at(f"01T0{hour}:00", "ab"[hour % 2], "ann") for hour in range(6)]
 BOB = [at("01T09:00", "a", "bob")]
 
 
-def test_the_first_rows_in_time_count_and_a_late_one_finds_no_room(tmp_path: Path) -> None:
+def test_first_rows_in_time_count_and_late_ones_are_dropped(tmp_path: Path) -> None:
     options = {**DAYS, "max_contributions": 3}
     late = [at("01T00:30", "b", "ann")]
     released, (over, _, _) = totals(
@@ -291,9 +289,7 @@ def test_the_first_rows_in_time_count_and_a_late_one_finds_no_room(tmp_path: Pat
 
 
 @pytest.mark.parametrize("append", [False, long(True)], ids=["all events", "new events"])
-def test_late_windows_of_a_period_keep_some_rows_of_a_busy_user(
-    append: bool, tmp_path: Path
-) -> None:
+def test_late_windows_of_period_keep_rows_of_busy_user(append: bool, tmp_path: Path) -> None:
     rows = [at(f"{day:02}T0{hour}:00", "a", "ann") for day in range(1, 5) for hour in range(4)]
     options = {**DAYS, "max_contributions": 8, "contribution_period": "1mo", "append": append}
     nights = [(f"03-{day:02}", rows[: 4 * day - 4]) for day in range(2, 6)]
@@ -367,7 +363,7 @@ def test_an_input_of_the_other_kind_is_refused(tmp_path: Path) -> None:
         run(asked.derive(events=write(tmp_path / "all.csv", FLOOD), until="2013-03-03"))
 
 
-def test_rows_of_users_that_disappear_stay_counted_and_give_no_room_back(tmp_path: Path) -> None:
+def test_disappeared_rows_of_user_keep_their_slots(tmp_path: Path) -> None:
     gone = [row for row in FLOOD if row != FLOOD[0]]
     more = [*gone, at("03T01:00", "a", FLOOD[0][2])]
     runs = ("03-02", [*FLOOD, *BOB]), ("03-03", gone), ("03-04", more)
@@ -399,7 +395,7 @@ def test_a_row_counts_once_in_whatever_files_it_comes(tmp_path: Path) -> None:
         assert releases_of(again)[-1].tolist() == [6, 1]
 
 
-def test_an_id_used_again_after_it_was_forgotten_is_another_event(tmp_path: Path) -> None:
+def test_row_id_used_after_retention_is_new_event(tmp_path: Path) -> None:
     """As the output and the page on people say."""
     options = {**DAYS, "user": None, "row_id": "id", "append": True}
     used = at("01T01:00", "a", "", row="7")
@@ -410,7 +406,7 @@ def test_an_id_used_again_after_it_was_forgotten_is_another_event(tmp_path: Path
 
 
 @pytest.mark.parametrize("bound", [{"user": None}, {"max_contributions": 3}])
-def test_an_id_that_was_counted_late_is_known_as_long_as_any_other(
+def test_row_id_counted_late_is_kept_as_long_as_others(
     bound: dict[str, Any], tmp_path: Path
 ) -> None:
     """It is remembered from the window that counted it, not from its own: a late id whose mark is
@@ -459,9 +455,7 @@ def test_what_one_user_calls_its_rows_says_nothing_of_anothers(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("append", [False, True])
-def test_what_a_user_calls_rows_of_one_period_says_nothing_of_another(
-    append: bool, tmp_path: Path
-) -> None:
+def test_row_ids_are_separate_in_each_period_of_user(append: bool, tmp_path: Path) -> None:
     """The unit is one user's day: what it does on one day moves nothing of the next."""
     days = [at(f"0{day}T01:00", "a", "ann", row="7") for day in (1, 2)]
     options = {
@@ -536,7 +530,7 @@ def test_what_is_forgotten_makes_no_room(per: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("per", "zone"), [("1d", "UTC"), ("1w", "UTC"), ("1mo", "Europe/Berlin"), (None, "UTC")]
 )
-def test_rows_count_once_on_both_sides_of_the_line_after_which_they_are_forgotten(
+def test_rows_count_once_on_both_sides_of_retention_limit(
     per: str | None, zone: str, append: bool, tmp_path: Path
 ) -> None:
     """Every night rows of every day come; what counts is computed here from the rows alone.
@@ -702,7 +696,7 @@ def test_the_secret_goes_with_the_key(tmp_path: Path) -> None:
         totals(tmp_path, {**DAYS, "max_contributions": 3}, ("03-03", FLOOD))
 
 
-def test_a_row_of_an_open_window_is_known_until_long_after_its_end(tmp_path: Path) -> None:
+def test_row_of_open_window_is_recognised_after_window_end(tmp_path: Path) -> None:
     options = {**DAYS, "every": "1mo", "windows": 9, "user": None, "row_id": "id", "append": True}
     used = at("01T01:00", "a", "", row="7")
     other = [at("02T01:00", "b", "", row=str(n)) for n in range(3)]
@@ -711,7 +705,7 @@ def test_a_row_of_an_open_window_is_known_until_long_after_its_end(tmp_path: Pat
     assert totals(tmp_path, options, *runs)[0][-1] == [1, 2]
 
 
-def test_digests_of_names_are_those_of_their_texts_one_by_one() -> None:
+def test_digests_of_columns_equal_digests_of_each_text() -> None:
     """However long they are, and however polars holds them: states keep them."""
     secret = Secret.fresh()
     purpose = PURPOSES["user"]

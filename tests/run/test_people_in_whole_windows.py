@@ -20,7 +20,8 @@ from whole_nights import Night, Place, day, kept, moved, now, released
 from counton.base.errors import InvalidInputError
 from counton.base.private import reveal
 from counton.continual.checkpoint import read_checkpoint
-from counton.run import Job, chosen_rows, run
+from counton.run import Job, run
+from counton.run.counting import chosen_rows
 from counton.run.erasure import erase_user
 from counton.state import Stream
 from counton.state.dedup import DigestChange
@@ -108,7 +109,7 @@ def test_a_slot_keeps_its_row_or_takes_another(tmp_path: Path) -> None:
         assert now(people_job(state, last, 3, max_corrections=recounts)) == wanted
 
 
-def test_a_window_that_is_open_and_not_covered_keeps_its_rows(tmp_path: Path) -> None:
+def test_open_window_outside_lookback_keeps_its_rows(tmp_path: Path) -> None:
     job = partial(people_job, tmp_path / "s.db", max_corrections=1, max_contributions=2)
     assert now(job([(1, "a", "u"), (1, "b", "v")], 1, lookback="1d")) == [[1, 1]]
     with run(job([(2, "a", "u")], 2, lookback="1d")) as outcome:
@@ -206,7 +207,7 @@ def test_people_who_are_known_come_back_after_somebody_was_forgotten(tmp_path: P
     assert now(people_job(state, later, 3, max_corrections=1))[:2] == [[1, 0], [0, 3999]]
 
 
-def test_a_covered_window_of_people_takes_no_late_row_and_texts_say_so(tmp_path: Path) -> None:
+def test_window_within_lookback_counts_no_late_row_of_users(tmp_path: Path) -> None:
     more = {"allowed_lateness": None, "windows": 9, "series": "per-window", "lookback": "1d"}
     with run(people_job(tmp_path / "s.db", [(1, "a", "u")], 1, **more)) as outcome:
         words = outcome.read().methods(full=True)

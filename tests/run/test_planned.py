@@ -122,7 +122,7 @@ def test_what_is_looked_back_over_is_planned(tmp_path: Path) -> None:
         refuse_other(planned, halfwidths(outcome.read().table()))
 
 
-def test_rows_that_are_expected_say_how_far_off_a_mean_is(tmp_path: Path) -> None:
+def test_expected_rows_give_planned_margin_of_mean(tmp_path: Path) -> None:
     job = whole("average", tmp_path)
     few, many = (planned_job(job, size=size).numbers for size in (10_000, 20_000))
     assert [one.what for one in few] == ["mean", "sum", "count"]
@@ -192,7 +192,7 @@ def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
         planned_jobs({"one": job, "two": job})
 
 
-def test_groups_that_nobody_declares_and_streams_without_an_end_are_planned(tmp_path: Path) -> None:
+def test_discovered_groups_and_endless_streams_are_planned(tmp_path: Path) -> None:
     found = planned_job(
         made("count", tmp_path).derive(
             group_by="page", unlisted_groups="discover", delta="1e-9", strategy=None

@@ -149,9 +149,7 @@ COUNTED = {
 
 
 @pytest.mark.parametrize("form", COUNTED)
-def test_percentages_of_a_plan_are_of_the_rows_that_a_number_counts(
-    tmp_path: Path, form: str
-) -> None:
+def test_planned_percentages_refer_to_rows_of_each_number(tmp_path: Path, form: str) -> None:
     planned = planned_job(job_of("count", form, tmp_path), size=WINDOWS * ROWS)
     numbers = {number.what: number for number in planned.numbers}
     assert set(numbers) == set(COUNTED[form])
@@ -168,7 +166,7 @@ def test_percentages_of_a_plan_are_of_the_rows_that_a_number_counts(
         ("average", "last two", 2), ("reach", "periods", 3),
     ],
 )  # fmt: skip
-def test_percentages_of_a_statistic_are_of_the_rows_that_it_covers(
+def test_planned_percentages_refer_to_rows_of_statistic(
     tmp_path: Path, statistic: str, form: str, windows: int
 ) -> None:
     planned = planned_job(job_of(statistic, form, tmp_path), size=WINDOWS * ROWS)
@@ -195,9 +193,7 @@ def planned_again(planned: Any, folder: Path) -> Job:
 
 
 @pytest.mark.parametrize("form", ["windows", "revised", "last two", "totals"])
-def test_within_finds_the_loss_that_reaches_the_error_of_the_released_numbers(
-    tmp_path: Path, form: str
-) -> None:
+def test_margin_of_error_finds_loss_with_that_released_error(tmp_path: Path, form: str) -> None:
     wanted = {"epsilon": None, "margin_of_error": "mean=0.05", "expected_rows": WINDOWS * ROWS}
     job = job_of("average", form, tmp_path).derive(**wanted)
     with run(job) as outcome:
@@ -224,7 +220,7 @@ def test_size_of_revised_windows_needs_their_number_for_an_error(tmp_path: Path)
 
 
 @pytest.mark.parametrize("strategies", [None, [Binary(WINDOWS)]])
-def test_plan_of_a_statistic_of_windows_takes_the_rows_of_one_window(strategies: Any) -> None:
+def test_plan_of_per_window_statistic_uses_rows_of_one_window(strategies: Any) -> None:
     average = Average(0, 9, resolution="0.01")
     wanted = {"mean": 0.05}
     windows = plan(

@@ -6,7 +6,7 @@ import pytest
 
 from counton.base.errors import InvalidInputError
 from counton.job.statistics import CountJob, ReachJob
-from counton.run.planning import plan_stream
+from counton.run.spec.plan_stream import plan_stream
 
 WINDOWS: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}
 

@@ -92,7 +92,7 @@ def test_plans_say_papers_and_what_they_cost() -> None:
 
 
 @pytest.mark.parametrize("kind", public_strategies(), ids=lambda kind: kind.__name__)
-def test_each_is_in_a_paper_or_names_theorems_that_are_checked(kind: Any) -> None:
+def test_each_published_strategy_names_paper_or_checked_theorem(kind: Any) -> None:
     for strategy in kind.examples(9):
         own = {*strategy.sources} & {*THEOREMS}
         assert (paper_of(strategy.sources) is None) == bool(own)

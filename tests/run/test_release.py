@@ -83,7 +83,7 @@ def test_groups_of_two_columns_count_what_both_say(domain: Any, tmp_path: Path) 
     assert (run.steps, again.steps) == (range(1, 4), range(1, 5))
 
 
-def test_a_row_that_lacks_one_of_two_groups_has_no_group(tmp_path: Path) -> None:
+def test_row_without_one_of_two_groups_has_no_group(tmp_path: Path) -> None:
     rows = ROWS.with_columns(pl.when(pl.col("paid") > 0).then("region").alias("region"))
     asked = {"group_by": "region,adult", "groups": PAIRS, "state": tmp_path / "s.db", **NEW}
     with pytest.raises(InvalidInputError, match="no group"):
@@ -175,7 +175,7 @@ def test_what_is_no_statistic_ends_in_a_sentence(tmp_path: Path) -> None:
         interval_halfwidth(distribution, 1)
 
 
-def test_a_key_at_hand_is_as_good_as_the_place_of_one(tmp_path: Path) -> None:
+def test_release_accepts_key_object_like_key_location(tmp_path: Path) -> None:
     key = Key.generate()
     rows = pl.DataFrame({"time": [datetime(2024, 3, 1, hour) for hour in (1, 2)]})
     asked: dict[str, Any] = {"time": "time", "every": "1h", "start": "2024-03-01", "windows": 3}
@@ -218,7 +218,7 @@ def test_a_cell_without_a_state_may_run_twice(
 
 
 @pytest.mark.parametrize("kept", [{}, {"state": "s.db"}], ids=["beside", "named"])
-def test_late_rows_of_a_frame_that_are_not_counted_are_noticed(
+def test_release_warns_of_late_rows_in_data_frame(
     kept: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -289,7 +289,7 @@ def test_other_rows_under_a_released_name_bring_a_warning(
     assert not again.table().equals(first.table())
 
 
-def test_late_rows_of_final_windows_are_told_of_a_longer_time(tmp_path: Path) -> None:
+def test_late_rows_after_final_suggest_longer_lateness(tmp_path: Path) -> None:
     """The stream revises its windows already."""
     asked: dict[str, Any] = {
         "time": "at", "every": "1d", "start": "2024-03-01", "privacy_unit": "row",
@@ -318,7 +318,7 @@ def test_days_that_come_later_bring_no_warning(case: str, tmp_path: Path) -> Non
     release(what, more, **{**asked, "until": date(2024, 3, 6)})
 
 
-def test_rows_that_are_missing_where_windows_are_new_bring_a_warning(tmp_path: Path) -> None:
+def test_missing_rows_with_new_windows_give_warning(tmp_path: Path) -> None:
     asked = {**NEW, "state": tmp_path / "s.db"}
     release("count", ROWS, **{**asked, "until": date(2024, 3, 3)})
     fewer = ROWS.filter(pl.col("time") != ROWS["time"][0])
@@ -326,7 +326,7 @@ def test_rows_that_are_missing_where_windows_are_new_bring_a_warning(tmp_path: P
         release("count", fewer, **asked)
 
 
-def test_python_and_commands_say_one_promise_and_who_is_left_out(tmp_path: Path) -> None:
+def test_python_and_command_state_same_guarantee_and_dropped_rows(tmp_path: Path) -> None:
     own = {**NEW, "guarantee": PureDP(1)}
     state = tmp_path / "s.db"
     out = tmp_path / "t.csv"
@@ -363,7 +363,7 @@ def test_without_pandas_one_line_says_what_to_install(
         found.to_pandas()
 
 
-def test_a_first_call_is_refused_once_with_all_that_it_needs(
+def test_first_release_is_refused_with_all_missing_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Times without a zone, of a past year; a row without a page, and one without a reader."""

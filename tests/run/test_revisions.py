@@ -18,7 +18,7 @@ from some_cases import long
 from counton import PureDP, release
 from counton.base.errors import InvalidInputError
 from counton.run import Job, run
-from counton.run.planned_steps import PlannedSteps
+from counton.run.counting.step_inputs import PlannedSteps
 
 #: Of windows with three versions: rows of other people, some of them late.
 OTHERS: list[list[Row]] = [
@@ -67,7 +67,7 @@ def test_a_row_moves_what_is_claimed_at_every_lag(guarantee: dict[str, Any]) -> 
     assert used[3] == 0.0
 
 
-def test_a_row_counts_once_in_the_window_of_its_own_day() -> None:
+def test_row_counts_once_in_window_of_its_day() -> None:
     exact = released(OTHERS, **GROUPS, epsilon=10**7)
     day1 = [exact.values[night, :, night].round().astype(int).tolist() for night in range(3)]
     assert day1 == [[1, 0], [1, 1], [2, 1]]

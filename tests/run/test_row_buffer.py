@@ -13,7 +13,7 @@ from counton.run import Job, run
 NOW = datetime(2024, 3, 9, tzinfo=UTC)
 
 
-def test_run_row_of_a_window_beyond_32_bits_is_after_the_last_window(tmp_path: Path) -> None:
+def test_run_reports_row_beyond_32_bits_after_last_window(tmp_path: Path) -> None:
     rows = pl.DataFrame({"at": ["2024-03-01T00:00:01", "9999-01-01T00:00:00"], "who": ["a", "b"]})
     job = Job(
         "count", rows, tmp_path / "s.db", time="at", every="1s", start="2024-03-01", windows=86400,

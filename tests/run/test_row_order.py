@@ -132,9 +132,7 @@ def test_order_of_rows_in_input_changes_no_released_number(
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
-def test_order_of_rows_in_history_of_recounts_changes_no_released_number(
-    seed: int, tmp_path: Path
-) -> None:
+def test_order_of_corrected_rows_changes_no_released_number(seed: int, tmp_path: Path) -> None:
     nights = draw_history(seed)
     for kind in ("two recounts", "recounts by day"):
         check_order(tmp_path, kind, nights, [rows[::-1] for rows in nights])

@@ -8,7 +8,7 @@ import pytest
 
 from counton.base.errors import InvalidInputError
 from counton.run import Job, run
-from counton.run.planning import plan_stream
+from counton.run.spec.plan_stream import plan_stream
 
 FIRST: dict[str, Any] = {
     "time": "at",

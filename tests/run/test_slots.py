@@ -16,15 +16,16 @@ import pytest
 from some_cases import long
 
 from counton.base.private import Private, reveal
-from counton.run import Job, StreamSpec, chosen_rows
-from counton.run.chosen_rows import RowChoice
-from counton.run.contribution_slots import Slots, compare_slots
-from counton.run.covered_windows import covered_windows
-from counton.run.due_windows import EndedWindows
-from counton.run.parsing import parse_run
-from counton.run.planning import plan_stream
-from counton.run.remembered_rows import RememberedRows, change_of_memory
-from counton.run.row_buffer import Portion
+from counton.run import Job, StreamSpec
+from counton.run.counting import chosen_rows
+from counton.run.counting.chosen_rows import RowChoice
+from counton.run.counting.contribution_slots import Slots, compare_slots
+from counton.run.counting.remembered_rows import RememberedRows, change_of_memory
+from counton.run.rows.row_buffer import Portion
+from counton.run.spec.parsing import parse_run
+from counton.run.spec.plan_stream import plan_stream
+from counton.run.windows.covered_windows import covered_windows
+from counton.run.windows.due_windows import EndedWindows
 from counton.state.dedup import DigestChange, DigestSet, Secret
 
 #: A person's rows: the window and the group (0 or 1) of each.
@@ -212,7 +213,7 @@ def test_as_much_is_moved_as_the_promise_says(most: int, recounts: int) -> None:
 
 
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])
-def test_of_equal_slots_the_one_that_was_replaced_keeps_its_row(order: list[int]) -> None:
+def test_replaced_slot_keeps_its_row_among_equal_slots(order: list[int]) -> None:
     """The other can still be replaced, so the row that the input lacks is taken back."""
     alike = {"user": [7, 7], "period": [0, 0], "step": [1, 1], "group": [0, 0], "total": [0, 0]}
     slots = pl.DataFrame({**alike, "due": [0, 0], "replaced": order})

@@ -10,10 +10,10 @@ from counton.job.common_options import Job
 from counton.job.messages import parse_options
 from counton.job.option_fields import STREAM, names_in_scope
 from counton.job.statistics import CountJob, model_of
-from counton.run.parsing import normal_form, parse_run, parse_terms
-from counton.run.planning import plan_stream
-from counton.run.stream_spec import StreamSpec, differences
-from counton.run.terms import (
+from counton.run.spec.parsing import normal_form, parse_run, parse_terms
+from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.stream_spec import StreamSpec, differences
+from counton.run.spec.terms import (
     Endless,
     FixedHorizon,
     NewRows,

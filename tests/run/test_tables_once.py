@@ -77,7 +77,7 @@ WHOLE = {
 }
 
 
-def test_all_rows_are_released_once_and_no_column_tells_of_time(job: Job) -> None:
+def test_single_table_is_released_once_without_time_columns(job: Job) -> None:
     assert numbers(job) == WHOLE[job.statistic]
     with run(job) as outcome:
         assert (outcome.before, outcome.after, counts_of(outcome).late) == (1, 1, 0)
@@ -359,7 +359,7 @@ ONE_PATH = Tree.from_leaves({"a": ["x"], "b": ["y"]}, ["a", "b"])
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5"), ZCDP(20)], ids=str)
-def test_no_event_moves_more_than_is_claimed_however_it_is_measured(
+def test_event_changes_single_table_by_at_most_claimed_amount(
     guarantee: Any, neighbours: Any
 ) -> None:
     made: list[Any] = [
@@ -400,9 +400,7 @@ def test_a_claim_that_is_too_small_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("timed", [True, False])
-def test_counts_are_of_no_user_and_have_no_ids_however_they_are_given(
-    timed: bool, tmp_path: Path
-) -> None:
+def test_counts_refuse_users_and_row_ids(timed: bool, tmp_path: Path) -> None:
     """A statistic that was handed over took a row of a thousand for one of a user's few."""
     rows = pl.DataFrame({"at": ["2024-03-01"], "region": ["N"], "number": [1000], "who": ["u1"]})
     times = {

@@ -114,7 +114,7 @@ def test_a_count_that_is_none_is_told_or_set_aside(bad: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("many", [2**32, 2**32 + 1, 2**33 - 1, 2**33, 10**10])
-def test_one_event_too_many_moves_a_sum_by_one_at_most(many: int, tmp_path: Path) -> None:
+def test_one_additional_event_changes_sum_by_at_most_one(many: int, tmp_path: Path) -> None:
     """A wrong example: to set a row aside whose count is too large, with all its events."""
     rows = [*ROWS, f"2024-02-09,S,,u1,{many}"]
     if many > 2**32:
@@ -139,7 +139,7 @@ def test_rows_of_no_leaf_are_told_or_dropped(row: str, tmp_path: Path) -> None:
         assert counts_of(outcome).unknown == 1
 
 
-def test_a_row_of_no_leaf_takes_no_place_of_its_user(tmp_path: Path) -> None:
+def test_row_without_leaf_uses_no_slot_of_user(tmp_path: Path) -> None:
     rows = ["2024-01-01,Q,q,u1,1", *ROWS]
     job = months(
         tmp_path, rows, user="who", max_contributions=2, unlisted_groups="drop", epsilon=4000

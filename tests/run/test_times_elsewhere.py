@@ -26,9 +26,7 @@ def job(folder: Path, times: list[Any], **more: Any) -> Job:
     "far", ["9999-12-31", "2199-01-01T00:00", "9999-12-31T23:59:59.999999999Z", "2024-03-21"]
 )
 @pytest.mark.parametrize("append", [False, True])
-def test_a_row_that_is_far_away_does_not_hide_missing_nights(
-    append: bool, far: str, tmp_path: Path
-) -> None:
+def test_row_far_away_does_not_hide_missing_days(append: bool, far: str, tmp_path: Path) -> None:
     """It switched off the guard, and 13 empty windows were released."""
     given = job(tmp_path, ["2024-03-01", far], append=append)
     with pytest.raises(
@@ -89,7 +87,7 @@ def test_rows_of_undeclared_groups_are_in_no_window_either(tmp_path: Path) -> No
         assert outcome.after == 14
 
 
-def test_a_night_without_rows_and_a_later_run_without_rows_in_windows_go_on(tmp_path: Path) -> None:
+def test_run_without_rows_in_windows_continues(tmp_path: Path) -> None:
     empty = job(tmp_path, [], allow_empty_windows=True).derive(
         events=pl.DataFrame({"time": []}, {"time": pl.String})
     )
@@ -115,7 +113,7 @@ def test_days_of_excel_are_no_epoch(form: str, kind: Any, tmp_path: Path) -> Non
         assert np.rint(outcome.read().table()["estimate"].to_numpy()).tolist() == [1]
 
 
-def test_seconds_of_the_first_day_of_1970_are_read_where_the_stream_begins_then(
+def test_epoch_seconds_of_1970_are_read_in_stream_from_1970(
     tmp_path: Path,
 ) -> None:
     more = {"start": "1970-01-01", "until": "1970-01-02", "time_format": "epoch"}

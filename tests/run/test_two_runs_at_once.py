@@ -16,7 +16,7 @@ from counton.base.errors import (
 from counton.job.statistics import CountJob
 from counton.run.opened_state import OpenedState
 from counton.run.prepared_run import prepare
-from counton.run.read_rows import read_rows
+from counton.run.rows.read_rows import read_rows
 from counton.run.run_job import commit, decide, run
 
 NOW = datetime(2024, 3, 5, tzinfo=UTC)
@@ -94,7 +94,7 @@ def test_commit_options_remembered_by_another_run_are_kept(tmp_path: Path) -> No
             commit(slow, read, ended)
 
 
-def test_commit_file_whose_name_another_run_counted_with_other_bytes_is_refused(
+def test_commit_refuses_file_name_counted_with_other_bytes(
     tmp_path: Path,
 ) -> None:
     """Of a folder, a file of the same name may hold the same rows again."""

@@ -124,9 +124,7 @@ def test_what_nobody_reads_is_not_looked_at(kind: str, odd: bytes, tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_lines_of_several_files_and_of_compressed_ones_are_set_aside(
-    kind: str, tmp_path: Path
-) -> None:
+def test_bad_lines_of_several_compressed_files_are_quarantined(kind: str, tmp_path: Path) -> None:
     files = [tmp_path / f"{name}.{kind}" for name in ("a", "b", "c")]
     files = [file.with_name(file.name + end) for file, end in zip(files, ENDS, strict=True)]
     lines = [among(bad, kind) for bad in (BAD[kind][0], BAD[kind][1], BAD[kind][0])]
@@ -155,7 +153,7 @@ def test_json_lines_without_a_row_are_a_quiet_night(first: bytes, tmp_path: Path
     )
 
 
-def test_a_night_on_which_no_row_has_a_column_is_one_of_rows_without(tmp_path: Path) -> None:
+def test_day_without_column_has_rows_with_missing_values(tmp_path: Path) -> None:
     file = tmp_path / "e.jsonl"
     file.write_bytes(b'{"time":"2024-03-01T00:10"}\n')
     with pytest.raises(InvalidInputError, match=r"no column 'group'\. Its columns are time"):
@@ -273,7 +271,7 @@ def test_skippable_frames_of_zstd_are_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_file_that_is_still_written_ends_with_a_bad_row(tmp_path: Path) -> None:
+def test_incomplete_last_line_of_file_is_bad_row(tmp_path: Path) -> None:
     """As far as it shows: where the last field alone is cut, it may be whole."""
     line = b"7,Central,a,2026-09-01T09:17:31+02:00"
     first = line.index(b"2026")

@@ -16,7 +16,7 @@ from counton.results.charts import window_curves
 from counton.results.periods import check_periods, periods_of
 from counton.results.release import Release
 from counton.run import Job, run
-from counton.run.stream_spec import StreamSpec
+from counton.run.spec.stream_spec import StreamSpec
 from counton.state import Store
 from counton.strategies import Independent
 from counton.windowing.windows import Windows, microseconds
@@ -226,7 +226,7 @@ def test_all_that_is_missing_is_named_at_once(
     assert not (tmp_path / "s.db").exists()
 
 
-def test_a_state_keeps_what_was_asked_and_what_was_settled_as_one_record(tmp_path: Path) -> None:
+def test_state_stores_stream_specification_as_one_record(tmp_path: Path) -> None:
     events = tmp_path / "e.csv"
     state = tmp_path / "s.db"
     events.write_text("at,who,paid\n2024-03-01T09:00,u,3\n")

@@ -23,12 +23,12 @@ from counton import ContributionBound, read
 from counton.base.errors import InvalidInputError
 from counton.privacy.contribution_rules import BoundedUpstream
 from counton.run import Job, export, run
-from counton.run.covered_windows import covered_windows
-from counton.run.due_windows import EndedWindows
+from counton.run.counting.step_inputs import Measurement, SnapshotOfRun, Span
 from counton.run.input_notes import differing_rows_note
-from counton.run.parsing import parse_run
-from counton.run.planned_steps import Measurement, SnapshotOfRun, Span
-from counton.run.planning import plan_stream
+from counton.run.spec.parsing import parse_run
+from counton.run.spec.plan_stream import plan_stream
+from counton.run.windows.covered_windows import covered_windows
+from counton.run.windows.due_windows import EndedWindows
 from counton.state import Store
 from counton.windowing.windows import Windows, microseconds, parse_time
 
@@ -104,7 +104,7 @@ def test_a_run_without_a_new_step_keeps_nothing(tmp_path: Path) -> None:
         assert store.summary() == before
 
 
-def test_a_run_up_to_an_earlier_day_covers_what_the_newest_release_does(tmp_path: Path) -> None:
+def test_run_until_earlier_day_covers_windows_of_newest_release(tmp_path: Path) -> None:
     days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 24)
     asked = Job("count", "e.csv", "s.db", **DAYS, windows=24, lookback="3d", series="per-window")
     spec = plan_stream(asked, ())
@@ -241,7 +241,7 @@ def test_a_query_is_told_what_is_covered(
 
 @pytest.mark.parametrize("guarantee", [{"epsilon": 1}, {"rho": "0.5"}], ids=str)
 @pytest.mark.parametrize("recounts", [None, 1, 2])
-def test_changes_that_the_promise_covers_move_what_noise_is_made_for(
+def test_covered_changes_stay_within_sensitivity_of_noise(
     recounts: int | None, guarantee: dict[str, Any]
 ) -> None:
     """And one more moves further, but under rho only for other events than these."""
@@ -315,7 +315,7 @@ def together(events: Sequence[Sequence[Place]]) -> list[list[Place]]:
 @pytest.mark.parametrize("guarantee", [{"epsilon": 1}, {"rho": "0.5"}], ids=str)
 @pytest.mark.parametrize("recounts", [None, 1])
 @pytest.mark.parametrize("revised", [False, True])
-def test_a_person_moves_as_many_events_as_the_table_was_made_of(
+def test_user_changes_as_many_events_as_bound_allows(
     revised: bool, recounts: int | None, guarantee: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``moves`` times what an event moves: 1 + 2K where windows are revised, else 1 + K."""
@@ -463,7 +463,7 @@ def test_differing_windows_are_those_that_differ() -> None:
         assert [tuple(one) for one in differing] == found
 
 
-def test_a_file_of_seven_days_covers_what_a_watermark_holds_back(tmp_path: Path) -> None:
+def test_lookback_of_seven_days_covers_release_delay(tmp_path: Path) -> None:
     """At three in the morning yesterday waits, and the file lacks the day before the last seven."""
     given: dict[str, Any] = {
         "time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 10**6, "lookback": "7d",

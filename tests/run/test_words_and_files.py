@@ -55,11 +55,11 @@ def test_later_nights_of_a_word_run_without_it(tmp_path: Path, name: str, word: 
             assert outcome.after == day - 1
 
 
-def test_words_of_options_have_the_word_of_each_that_may_name_a_file() -> None:
+def test_option_values_cover_options_that_may_name_files() -> None:
     assert ("bad_rows", "fail") in WORDS
 
 
-def test_later_nights_of_bad_rows_refuse_take_a_file_and_the_word_again(tmp_path: Path) -> None:
+def test_bad_rows_fail_may_follow_quarantine_and_return(tmp_path: Path) -> None:
     job = first_night(tmp_path, bad_rows="fail")
     run(job).close()
     for day, bad_rows in ((3, f"quarantine:{tmp_path / 'bad.csv'}"), (4, "fail"), (5, None)):
@@ -98,7 +98,7 @@ def test_later_nights_of_bad_rows_refuse_take_a_file_and_the_word_again(tmp_path
         ("state", "postgresql://db/visits", "postgresql://db/visits"),
     ],
 )
-def test_value_of_an_option_is_a_path_only_where_it_names_a_file(
+def test_value_is_path_only_in_options_that_name_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, kept: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -123,7 +123,7 @@ def test_one_stream_is_served_by_one_job(tmp_path: Path) -> None:
     assert "a stream named 'visits' too" in message
 
 
-def test_limits_are_set_by_the_ledger_and_publishing_is_for_runs(tmp_path: Path) -> None:
+def test_service_refuses_publish_and_limit_tables_of_job_file(tmp_path: Path) -> None:
     file = job_file(tmp_path)
     text = file.read_text()
     file.write_text(f"{text}\n[publish]\nto = 'public.db'\n")
@@ -187,9 +187,7 @@ def test_tokens_that_others_may_read_or_write_are_refused(tmp_path: Path, mode: 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
 @pytest.mark.parametrize("mode", [0o600, 0o400, 0o440])
-def test_tokens_of_their_owner_or_as_orchestrators_hand_them_out_are_read(
-    tmp_path: Path, mode: int
-) -> None:
+def test_tokens_file_readable_by_owner_or_group_is_accepted(tmp_path: Path, mode: int) -> None:
     made = tokens_of(tmp_path / "tokens")
     (tmp_path / "tokens").chmod(mode)
     assert tokens_of(tmp_path / "tokens") == made
@@ -243,7 +241,7 @@ def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
         ({"windows": [60]}, "windows is not a whole number"),
     ],
 )
-def test_a_job_that_cannot_run_is_said_and_stops_no_other(
+def test_job_that_cannot_run_is_reported_and_others_are_served(
     tmp_path: Path, bad: dict[str, Any], says: str
 ) -> None:
     with inside(tmp_path, jobs={"visits": {}, "bad": bad}) as service:
@@ -287,7 +285,7 @@ def test_jobs_of_every_statistic_that_cannot_run_stop_no_other(tmp_path: Path) -
         service.close()
 
 
-def test_a_service_opens_a_state_once_to_look_at_a_job_and_once_to_begin_it(
+def test_service_opens_state_a_fixed_number_of_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The releaser and the journals of its streams then share one."""
@@ -324,7 +322,7 @@ def test_a_job_that_meets_a_defect_stops_no_other(
         assert "job 'bad': " in str(service.failed["bad"])
 
 
-def test_a_job_beyond_the_limit_of_its_state_stops_no_other(tmp_path: Path) -> None:
+def test_job_beyond_budget_is_refused_and_others_are_served(tmp_path: Path) -> None:
     with Store(tmp_path / "bad.db", create=True) as store:
         store.set_budget(PureDP("0.5"))
     service = served_by(job_file(tmp_path, jobs={"visits": {}, "bad": {"state": "bad.db"}}))
@@ -342,7 +340,7 @@ def test_a_job_beyond_the_limit_of_its_state_stops_no_other(tmp_path: Path) -> N
         assert (store.streams, store.entries) == ((), ())
 
 
-def test_a_key_or_a_domain_that_is_a_state_is_not_opened_and_stops_no_other(
+def test_state_named_as_key_or_groups_is_not_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A state that is opened besides loses its locks."""

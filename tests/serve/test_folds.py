@@ -153,7 +153,7 @@ def test_rows_removed_in_another_transaction_are_lost_or_counted_twice(
         assert (sum(counted) < sum(sent)) if early else (sum(counted) > sum(sent))
 
 
-def test_a_server_that_was_paused_counts_nothing_that_another_one_has_counted(
+def test_resumed_server_counts_no_batch_that_another_server_counted(
     tmp_path: Path,
 ) -> None:
     """It still holds a fold, and other folds have come and gone, of the same number."""

@@ -23,7 +23,7 @@ BATCHES = 10 * int(os.environ.get("COUNTON_FUZZ", "1"))
         *((job, False) for job in ("refused", "ids", "found", "format")),
     ],
 )
-def test_what_is_made_up_is_answered_and_what_is_accepted_is_counted(
+def test_random_batches_are_answered_and_accepted_rows_are_counted(
     job: str, policies: bool, tmp_path: Path
 ) -> None:
     more = {"missing_values": "drop"} if policies else {}

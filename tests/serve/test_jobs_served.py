@@ -29,7 +29,7 @@ from counton.strategies.streams import growing_root
 from counton.strategies.streams.least_squares_strategy import _BlockSums
 
 
-def test_rows_count_in_their_windows_and_late_ones_at_the_next_release(tmp_path: Path) -> None:
+def test_late_rows_count_in_next_window_of_service(tmp_path: Path) -> None:
     with inside(tmp_path, **EXACT, release_delay="60s") as service:
         service.post("a", [visit(0.5), visit(0.6, "shop"), visit(1.5)])
         service.at(1.5)
@@ -191,7 +191,7 @@ def _batch(name: str, part: float) -> Batch:
     return Batch("visits", name, name.encode(), 0, {}, 1, *rows)
 
 
-def test_a_batch_that_no_run_can_count_waits_and_stops_its_stream(
+def test_batch_that_fails_to_count_waits_and_stops_its_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing that was acknowledged is lost: it is counted once the cause is mended."""
@@ -217,7 +217,7 @@ def test_a_batch_that_no_run_can_count_waits_and_stops_its_stream(
         assert [row["estimate"] for row in service.rows()] == [1, 0]
 
 
-def test_rows_that_wait_when_a_command_ends_their_stream_are_dropped(tmp_path: Path) -> None:
+def test_waiting_rows_are_dropped_when_stream_is_closed(tmp_path: Path) -> None:
     with inside(tmp_path, **EXACT) as service:
         service.at(1)
         service.post("a", [visit(1.5)])
@@ -292,7 +292,7 @@ def test_a_service_does_not_begin_with_an_old_copy(tmp_path: Path) -> None:
         Service(tmp_path / "jobs.toml", clock=lambda: START)
 
 
-def test_a_long_series_has_the_form_and_compression_that_its_reader_takes(tmp_path: Path) -> None:
+def test_long_series_is_compressed_when_reader_accepts_gzip(tmp_path: Path) -> None:
     with inside(tmp_path, **EXACT) as service:
         service.at(40)
         path = "/v1/streams/visits/series"
@@ -344,7 +344,7 @@ def test_a_client_that_refuses_gzip_gets_none(
         ({"confidence_level": "nan"}, "confidence_level: "),
     ],
 )
-def test_a_value_that_is_not_allowed_is_named_with_its_bound(
+def test_query_value_out_of_range_is_refused_with_bound(
     tmp_path: Path, query: dict[str, str], says: str
 ) -> None:
     with inside(tmp_path, **EXACT) as service:
@@ -614,7 +614,7 @@ def test_what_comes_while_the_last_window_is_released_is_refused(tmp_path: Path)
         assert inbox.load().batches == 0
 
 
-def test_a_batch_of_another_server_is_counted_before_the_last_release(tmp_path: Path) -> None:
+def test_batch_of_another_server_is_counted_before_stream_closes(tmp_path: Path) -> None:
     """Or refused where it is committed: its clock is another one."""
     with inside(tmp_path, **EXACT, windows=2) as service:
         inbox = service.service.state_of("visits").inbox
@@ -643,7 +643,7 @@ def test_a_batch_of_another_server_is_counted_before_the_last_release(tmp_path: 
         assert service.rows(last=1, group="home")[0]["estimate"] == 2
 
 
-def test_a_stream_without_a_stated_end_takes_rows_up_to_the_last_step_of_its_strategy(
+def test_endless_stream_accepts_rows_until_last_step_of_strategy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And runs do not fail again and again after it."""
@@ -714,7 +714,7 @@ def test_a_public_page_is_a_setting(tmp_path: Path) -> None:
         assert service("GET", "/v1/streams", "read").status_code == 200
 
 
-def test_what_all_jobs_of_a_state_spend_is_told_by_each(tmp_path: Path) -> None:
+def test_each_stream_states_total_privacy_loss_of_state(tmp_path: Path) -> None:
     """The page, the API and the ledger say one total: of the state, and not of one stream."""
     per_day = {
         "user": "who",

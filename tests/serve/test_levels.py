@@ -11,7 +11,7 @@ from inside import Inside, inside, visit
 
 from counton.base.distributions import distribution_from_dict
 from counton.base.table_schema import ESTIMATE
-from counton.run.exports import export
+from counton.run.outputs.exports import export
 
 AVERAGE = {"statistic": "average", "value": "spent", "lower": 0, "upper": 10, "resolution": 0.5}
 QUANTILES = {"statistic": "quantiles", "value": "spent", "lower": 0, "upper": 10, "cells": 8}

@@ -13,9 +13,7 @@ from counton.serve.service import Service
 
 
 @pytest.mark.parametrize("name", ["a/b", "/", ".", "..", "../visits"])
-def test_name_that_no_address_can_hold_is_refused_and_stops_no_other(
-    tmp_path: Path, name: str
-) -> None:
+def test_stream_name_unfit_for_web_address_is_refused(tmp_path: Path, name: str) -> None:
     file = job_file(tmp_path, jobs={"visits": {}, "other": {"stream": name, "state": "other.db"}})
     service = Service(file, clock=lambda: START)
     with closing(service):

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from inside import Inside, inside, visit
 
-from counton.run.exports import export
 from counton.run.notes import annotate
-from counton.run.read_journal import read_release
+from counton.run.outputs.exports import export
+from counton.run.outputs.read_journal import read_release
 from counton.serve import pages
 from counton.serve.pages import Position
 
@@ -106,7 +106,7 @@ def test_page_that_ends_within_a_step_is_continued_there(
         assert answer.headers["Link"] == f'<{answer.json()["next"]}>; rel="next"'
 
 
-def test_pages_keep_groups_level_and_the_last_step_of_the_first_page(
+def test_next_page_keeps_query_and_last_window_of_first_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "PAGE_ROWS", 3)
@@ -214,7 +214,7 @@ def test_page_before_the_first_release_is_refused(tmp_path: Path) -> None:
         assert service("GET", SERIES, params={"page": "1.0.1"}).status_code == 422
 
 
-def test_skipped_rows_beyond_a_step_skip_no_row_of_the_next(tmp_path: Path) -> None:
+def test_page_position_beyond_window_skips_no_row_of_next(tmp_path: Path) -> None:
     """As after a number was withdrawn between two pages."""
     with inside(tmp_path) as service:
         service.at(2)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 PAGES = ["home", "shop", "home"]
 
 
-def test_a_service_that_is_told_to_end_answers_what_is_under_way(tmp_path: Path) -> None:
+def test_stopping_service_answers_open_requests_and_keeps_accepted_rows(tmp_path: Path) -> None:
     with running(job_file(tmp_path)) as service:
         answers: list[int] = []
 
@@ -228,7 +228,7 @@ def test_two_servers_share_a_database(postgres: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_server_that_does_not_see_the_witness_takes_no_rows(
+def test_server_without_rollback_guard_accepts_no_rows(
     postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It cannot tell an old dump; with the folder that the servers share it takes over."""

@@ -156,7 +156,7 @@ def test_a_clock_that_was_ahead_is_said(own: RunningService) -> None:
 
 
 @pytest.mark.parametrize("path", ["/metrics/", "/ready/", "/v1/streams/", "/openapi.json/"])
-def test_a_client_is_not_sent_to_the_host_that_it_names(service: RunningService, path: str) -> None:
+def test_redirect_ignores_host_header_of_client(service: RunningService, path: str) -> None:
     answer = httpx.get(f"{service.url}{path}", headers={"Host": "elsewhere.example"}, **PLAIN)
     assert answer.status_code == 404
     assert "elsewhere" not in str(answer.headers)
@@ -191,7 +191,7 @@ def test_reading(own: RunningService) -> None:
     assert [row["window_index"] for row in service.series(group="shop", last=3)] == [10, 11, 12]
 
 
-def test_answers_do_not_wait_for_the_client_to_confirm_their_heads() -> None:
+def test_accepted_sockets_let_asyncio_disable_delayed_sending() -> None:
     """A second answer on a connection took 40 ms more: Nagle's algorithm and a delayed ACK."""
     with (
         listening("127.0.0.1", 0) as server,

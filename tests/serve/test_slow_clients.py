@@ -97,7 +97,7 @@ def test_end_of_an_answer_that_nobody_reads_is_dropped(tmp_path: Path) -> None:
         assert service.get("/health").status_code == 200
 
 
-def test_long_answers_that_nobody_reads_leave_room_for_one_that_is_read(tmp_path: Path) -> None:
+def test_long_unread_answers_leave_room_for_other_clients(tmp_path: Path) -> None:
     more = NEVER | {"counton.serve.answers._AT_ONCE": 2}
     with serving(tmp_path, **more) as service, contextlib.ExitStack() as silent:
         for _ in range(6):

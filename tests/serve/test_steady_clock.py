@@ -68,7 +68,7 @@ def test_jump_that_changes_begins_anew() -> None:
         assert machine.steady.is_ahead
 
 
-def test_jump_back_is_followed_at_once_and_its_end_is_no_jump_ahead() -> None:
+def test_clock_follows_jump_back_and_return_without_alarm() -> None:
     machine = Machine()
     assert machine.pass_by(10, jump=-3600) == after(10 - 3600)
     assert not machine.steady.is_ahead

@@ -6,7 +6,7 @@ from inside import EXACT, inside, metric, visit
 
 from counton.base.exact import MOST_SENT
 from counton.base.private import Private
-from counton.run.exactness import SumBounds
+from counton.run.counting.exactness import SumBounds
 from counton.state.inbox import Batch
 
 #: Counts of 2^32, of which a few dozen together can be read with this noise.
@@ -22,7 +22,7 @@ def batch(name: str, part: float, step: int = 0, over: int = 0) -> Batch:
     return Batch("visits", name, name.encode(), 0, {}, 1, *rows, over=over)
 
 
-def test_what_a_stream_takes_ends_exactly_where_it_is_said_to(tmp_path: Path) -> None:
+def test_inbox_accepts_batches_exactly_up_to_its_limit(tmp_path: Path) -> None:
     """With what the batch itself comes to, in its own window, and no more."""
     with inside(tmp_path, **EXACT) as service:
         inbox = service.service.state_of("visits").inbox

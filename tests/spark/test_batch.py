@@ -244,7 +244,7 @@ def test_a_frame_that_changes_between_passes_is_noticed(tmp_path: Path, spark: A
             assert counts_of(outcome).rows == 40
 
 
-def test_rows_that_lack_something_are_skipped_where_others_would_be_set_aside(
+def test_rows_with_missing_values_are_dropped_before_quarantine(
     tmp_path: Path, spark: Any, one_key: None
 ) -> None:
     rows = events(rows=20)
@@ -259,7 +259,7 @@ def test_rows_that_lack_something_are_skipped_where_others_would_be_set_aside(
     assert aside.read_text() == written
 
 
-def test_count_above_the_bound_is_set_aside_as_on_one_machine(
+def test_count_above_bound_is_quarantined_as_on_one_machine(
     tmp_path: Path, spark: Any, one_key: None
 ) -> None:
     aside = tmp_path / "bad.csv"

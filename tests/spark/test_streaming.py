@@ -159,7 +159,7 @@ def test_what_a_stream_cannot_have_is_refused_before_it_starts(tmp_path: Path, s
     assert not (tmp_path / "checkpoint").exists()
 
 
-def test_rows_that_are_set_aside_have_a_file_for_each_batch(tmp_path: Path, spark: Any) -> None:
+def test_quarantined_rows_have_one_file_per_batch(tmp_path: Path, spark: Any) -> None:
     bad = pl.DataFrame({"at": ["never"], "page": ["a"]})
     parts = [pl.concat([part, bad], how="diagonal") for part in nights()[:2]]
     written(tmp_path, parts)
@@ -196,7 +196,7 @@ def test_what_stops_a_query_is_told_to_its_owner_alone(
     assert b"Aldous" not in logged
 
 
-def test_a_batch_without_a_time_and_no_unreadable_row_is_counted(
+def test_batch_with_missing_time_is_counted_and_quarantines_nothing(
     tmp_path: Path, spark: Any
 ) -> None:
     nothing = pl.DataFrame(
@@ -211,9 +211,7 @@ def test_a_batch_without_a_time_and_no_unreadable_row_is_counted(
         assert len((tmp_path / f"bad.{number}.csv").read_text().splitlines()) == 1
 
 
-def test_a_row_that_cannot_be_read_stops_a_query_which_then_goes_on(
-    tmp_path: Path, spark: Any
-) -> None:
+def test_bad_row_stops_query_which_continues_with_quarantine(tmp_path: Path, spark: Any) -> None:
     bad = pl.DataFrame({"at": ["never"], "page": ["a"]})
     asked = job("groups", tmp_path, until=None, output=tmp_path / "out.parquet")
     early = events(rows=9).with_columns(at=pl.lit("2023-12-31"))

@@ -284,7 +284,7 @@ def test_reader_sees_what_another_process_has_written_meanwhile(state: str) -> N
         assert [part.digests.tolist() for part in reveal(reader.digest_sets("user"))] == [[5]]
 
 
-def test_writer_that_was_taken_over_is_told_so_when_it_reads(state: str) -> None:
+def test_replaced_writer_is_refused_when_it_reads_digests(state: str) -> None:
     with Stream.create(state, "s", KAry(9, 3), PureDP(1), key=KEY) as former:
         former.take(Private(CommitInput(remembered=DigestChange(SECRET, [users(1, 5)]))))
         with Stream.open(state, "s", key=KEY) as stream:
@@ -314,7 +314,7 @@ def test_failed_commit_leaves_the_lists_of_the_writer(
     assert all(one.right for one in verify(tmp_path / "s.db", key=KEY))
 
 
-def test_commit_of_which_the_writer_does_not_know_is_not_sealed_over(
+def test_writer_refuses_commit_after_unconfirmed_transaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection may break after the commit, and the lists in memory are those before it."""

@@ -85,7 +85,7 @@ def test_a_second_name_is_refused_and_nothing_is_shown_twice(used: Path, key: Ke
         assert stream.step == 201
 
 
-def test_the_name_of_a_state_that_was_being_made_is_dropped(used: Path, key: Key) -> None:
+def test_open_removes_temporary_name_of_new_state(used: Path, key: Key) -> None:
     unfinished = used.with_name(f".{used.name}.a1_bcdef")
     unfinished.hardlink_to(used)
     kept = used.with_name(f".{used.name}.12345678")
@@ -113,7 +113,7 @@ def test_missing_folder(tmp_path: Path, key: Key) -> None:
         Stream.create(tmp_path / "no" / "s.db", "visits", Binary(10), PureDP(1), key=key)
 
 
-def test_a_key_whose_state_was_replaced_by_an_empty_one_is_not_taken_up(file: Path) -> None:
+def test_key_of_state_replaced_by_empty_one_is_refused(file: Path) -> None:
     Stream.create(file, "visits", Binary(10), PureDP(1)).close()
     file.unlink()
     Store(file, create=True).close()
@@ -141,7 +141,7 @@ def test_a_full_disk_leaves_nothing(file: Path, monkeypatch: pytest.MonkeyPatch)
     assert list(file.parent.iterdir()) == []
 
 
-def test_a_path_that_becomes_a_state_is_one_from_then_on(file: Path) -> None:
+def test_is_state_is_true_after_state_is_created(file: Path) -> None:
     assert not sqlite_file.is_state(file)
     Stream.create(file, "visits", Binary(10), PureDP(1)).close()
     assert sqlite_file.is_state(file)
@@ -159,9 +159,7 @@ def test_truncated(used: Path, key: Key, size: int) -> None:
     refused(used, key, "truncated")
 
 
-def test_a_process_that_was_killed_while_it_merged_its_log_has_truncated_nothing(
-    used: Path, key: Key
-) -> None:
+def test_process_killed_during_checkpoint_of_log_truncates_nothing(used: Path, key: Key) -> None:
     log = used.with_name(used.name + "-wal")
     with Stream.open(used, "visits", key=key) as stream:
         stream.release_many(np.ones((300, 20), dtype=int))

@@ -132,9 +132,7 @@ CELLS = (
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_run_and_verify_with_a_text_in_a_cell_end_with_exit_code_3(
-    cell: str, tmp_path: Path
-) -> None:
+def test_text_in_numeric_cell_gives_exit_code_3(cell: str, tmp_path: Path) -> None:
     folder = copied(VERSION, tmp_path / "state")
     state = folder / "state.db"
     table, _, column = cell.partition(".")
@@ -162,7 +160,7 @@ IMPOSSIBLE = {
     [(column, value) for column, values in IMPOSSIBLE.items() for value in values],
     ids=lambda value: repr(value)[:20],
 )
-def test_impossible_public_value_with_its_checksum_is_refused_in_a_sentence(
+def test_impossible_public_value_with_valid_checksum_is_corrupt_state(
     column: str, value: Any, tmp_path: Path
 ) -> None:
     folder = copied(VERSION, tmp_path / "state")

@@ -194,7 +194,7 @@ def test_ids_are_forgotten_by_their_age(state: str) -> None:
         assert [v.what for v in inbox.put([batch("a"), batch("b")])] == ["accepted", "known"]
 
 
-def test_rows_that_come_again_once_their_id_is_forgotten_are_another_fold(state: str) -> None:
+def test_batch_id_reused_after_retention_is_another_drain(state: str) -> None:
     """They were accepted, and are counted; whoever still has the fold of before counts nothing."""
     with Inbox(state) as inbox:
         stale = None
@@ -220,7 +220,7 @@ def test_a_stream_that_is_not_there_takes_nothing(state: str) -> None:
         assert inbox.load().batches == 0
 
 
-def test_an_inbox_that_set_rows_aside_is_refused_with_what_to_do(state: str) -> None:
+def test_inbox_of_earlier_version_with_quarantine_is_refused_with_advice(state: str) -> None:
     """Every batch would fail, because its table wants what no batch has any more."""
     with Inbox(state) as inbox, inbox._database.transaction(write=True) as connection:
         connection.execute("CREATE TABLE counton_inbox_aside (id BIGINT, aside TEXT NOT NULL)")
@@ -261,7 +261,7 @@ def test_fold_with_a_value_of_another_type_is_refused(
 
 
 @pytest.mark.parametrize("arrived", [-(2**63), -1, 2**62])
-def test_fold_of_rows_that_came_at_an_impossible_time_is_refused(arrived: int, state: str) -> None:
+def test_drain_of_rows_with_impossible_arrival_time_is_refused(arrived: int, state: str) -> None:
     with Inbox(state) as inbox:
         inbox.put([batch("a", arrived=arrived)])
         with pytest.raises(StateError, match="microseconds after 1970"):
@@ -317,9 +317,7 @@ def test_each_stream_has_a_lease_of_its_own(postgres: str, tmp_path: Path) -> No
         assert other.renew() == {"others", "more"}
 
 
-def test_a_lease_is_given_up_for_streams_that_others_are_to_have(
-    postgres: str, tmp_path: Path
-) -> None:
+def test_lease_is_released_for_excluded_streams(postgres: str, tmp_path: Path) -> None:
     for name in ("visits", "others"):
         Stream.create(postgres, name, Binary(100), PureDP(1), key=tmp_path / "key").close()
     names = ["visits", "others"]

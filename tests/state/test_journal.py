@@ -34,9 +34,7 @@ def test_integers_come_back(numbers: NDArray[np.int64]) -> None:
 
 
 @given(WHOLE | SMALL, st.integers(1, 200))
-def test_integers_that_are_packed_some_bytes_at_a_time_are_packed_alike(
-    numbers: NDArray[np.int64], most: int
-) -> None:
+def test_integers_packed_in_parts_equal_packed_whole(numbers: NDArray[np.int64], most: int) -> None:
     packed = pack(numbers)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("counton.base.arrays._TOGETHER", most)
@@ -151,7 +149,7 @@ def test_what_was_observed_comes_back_whatever_was_written_between(
                 assert all(found[k].shape == expected[k].shape for k in found)
 
 
-def test_what_was_observed_of_many_windows_takes_few_rows_and_bytes(tmp_path: Path) -> None:
+def test_observed_totals_of_many_windows_take_few_bytes(tmp_path: Path) -> None:
     file = tmp_path / "state.db"
     seen = {step: np.full((2, 1, 20), step % 5) for step in range(1, 20_001)}
     with Stream.create(file, "s", KAry.best(10), PureDP(1), key=Key.generate()) as stream:

@@ -131,7 +131,7 @@ class TestWitness:
         assert Key.load(key_path(file))._secret.hex() not in path.read_text()
         assert "123456" not in path.read_text()
 
-    def test_a_lost_state_is_not_begun_again_under_a_named_key(self, file: Path) -> None:
+    def test_named_key_of_lost_state_starts_no_new_state(self, file: Path) -> None:
         key = file.with_name("my.key")
         with create(file, key=key) as stream:
             stream.release(1)
@@ -160,7 +160,7 @@ class TestWitness:
         witness_file(tmp_path / "other.db").write_text("[")
         create(file, key=tmp_path / "my.key").close()
 
-    def test_a_key_that_is_used_as_it_is_gives_noise_to_one_state(self, tmp_path: Path) -> None:
+    def test_loaded_key_gives_noise_to_one_state(self, tmp_path: Path) -> None:
         path = tmp_path / "my.key"
         Key.generate().save(path)
         with create(tmp_path / "one.db", key=Key.load(path)) as stream:

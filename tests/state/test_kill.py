@@ -81,7 +81,7 @@ def shown_values(lines: list[str]) -> dict[int, set[str]]:
 
 
 @pytest.mark.parametrize("kills", [18, long(36)])
-def test_killed_at_any_moment_the_journal_is_that_of_an_undisturbed_run(
+def test_journal_after_kills_equals_undisturbed_run(
     state: str, tmp_path: Path, key_file: Path, killing: Any, kills: int
 ) -> None:
     seen = run("kill", state, key_file, kills)
@@ -126,7 +126,7 @@ def test_killed_at_any_moment_the_journal_is_that_of_an_undisturbed_run(
     assert len({step for _, step in seen["landed"]}) > kills / 3
 
 
-def test_writers_which_fight_over_a_stream_show_one_value_per_step(
+def test_competing_writers_release_one_value_per_step(
     state: str, key_file: Path, killing: Any
 ) -> None:
     seen = run("race", state, key_file, 3)
@@ -143,7 +143,7 @@ def test_writers_which_fight_over_a_stream_show_one_value_per_step(
 
 
 @pytest.mark.parametrize("apart", [4, long(1)])
-def test_killed_while_it_is_created_a_state_can_be_used_without_repair(
+def test_state_killed_during_creation_is_usable_without_repair(
     tmp_path: Path, key_file: Path, apart: int
 ) -> None:
     seen = run("create", tmp_path, key_file, apart)

@@ -551,7 +551,7 @@ def test_a_move_that_was_cut_short_is_no_witness(
         night(file, 9, rollback_guard=two)
 
 
-def test_who_waits_for_a_witness_that_is_moved_does_not_write_it(
+def test_writer_waiting_for_moved_rollback_guard_does_not_write_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process moves it between the opening of the file and its lock."""

@@ -347,7 +347,7 @@ def test_on_a_server_whose_key_has_a_file(postgres: str, tmp_path: Path, make: M
     assert [one.name for one in verify(state, key=key) if one.kind == "forgotten"] == ["second"]
 
 
-def test_a_release_that_was_not_noted_is_noted_by_whoever_shows_it(
+def test_unrecorded_release_is_recorded_when_it_is_shown(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its process was killed between commit and note; then the state is put back."""

@@ -12,9 +12,7 @@ from counton.strategies import Binary
 
 
 @pytest.mark.parametrize("column", ["step", "writer_epoch"])
-def test_a_writer_goes_on_only_from_the_step_and_the_epoch_it_knows(
-    column: str, state: str
-) -> None:
+def test_writer_continues_only_from_its_step_and_epoch(column: str, state: str) -> None:
     with Stream.create(state, "s", Binary(7), PureDP(1), key=Key.generate()) as stream:
         with looked_into(state) as connection:
             said = f"UPDATE counton_streams SET {column} = {column} + 1"  # noqa: S608 - ours

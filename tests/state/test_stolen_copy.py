@@ -173,7 +173,7 @@ def test_stolen_state_holds_no_later_noise_in_any_form(
 
 @pytest.mark.long
 @pytest.mark.parametrize("wrong", ["in plain text", "packed", "compressed", "differences"])
-def test_search_of_a_stolen_state_finds_noise_that_is_not_encrypted(
+def test_search_of_stolen_state_finds_unencrypted_noise(
     tmp_path: Path, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wrong implementations, which the test above rejects."""

@@ -198,7 +198,7 @@ def _shown_as(file: Path, contribution: ContributionBound | None, name: str) -> 
     return unit
 
 
-def test_who_names_no_unit_counts_by_the_one_of_the_state(file: Path) -> None:
+def test_stream_without_privacy_unit_uses_unit_of_budget(file: Path) -> None:
     with Store(file, create=True) as store:
         store.set_budget(PureDP(1))
     assert _shown_as(file, ContributionBound.add_remove(unit="visitor"), "a") == "visitor"
@@ -244,7 +244,7 @@ def test_a_unit_is_not_named_after_others_that_nobody_named(file: Path) -> None:
         assert [spend.name for spend in store.entries] == ["a"]
 
 
-def test_a_stream_without_a_last_step_is_charged_once_and_for_ever(file: Path, key: Key) -> None:
+def test_endless_stream_is_charged_once(file: Path, key: Key) -> None:
     with Store(file, create=True) as store:
         store.set_budget(PureDP(1))
     with Stream.create(file, "visits", Epochs(), PureDP(1), key=key) as stream:

@@ -75,7 +75,7 @@ def test_releases_are_those_of_a_counter_however_they_are_cut(state: str, key: K
         assert stream.describe() == counter.describe()
 
 
-def test_scalar_values_are_numbers_and_real_values_survive_to_the_bit(file: Path, key: Key) -> None:
+def test_scalar_releases_are_numbers_and_real_values_are_exact(file: Path, key: Key) -> None:
     clipped = ContributionBound.values(0, 10, resolution=0.1)
     counter = Counter(Binary(50), PureDP(1), key=key, name="takings", contribution=clipped)
     expected = counter.release_many([0.1 + 0.2, 7.5, 3.0])
@@ -114,9 +114,7 @@ def test_replay_answers_the_same_input_and_refuses_another(state: str, key: Key)
         assert stream.step == 20
 
 
-def test_a_repeated_call_with_its_first_step_releases_only_what_is_new(
-    file: Path, key: Key
-) -> None:
+def test_repeated_release_with_first_step_adds_only_new_steps(file: Path, key: Key) -> None:
     expected = (
         Counter(STRATEGY, PureDP(1), key=key, name="visits", shape=(4,))
         .release_many(XS[:12])
@@ -276,7 +274,7 @@ def test_streams_of_one_database_do_not_touch_each_other(state: str, key: Key) -
         create(state, key, "a")
 
 
-def test_a_wrong_key_is_refused_and_does_not_stop_the_writer(state: str, key: Key) -> None:
+def test_wrong_key_is_refused_without_stopping_writer(state: str, key: Key) -> None:
     with create(state, key) as stream:
         stream.release(XS[0])
         with pytest.raises(NoiseKeyError, match=key.fingerprint):
@@ -431,7 +429,7 @@ def test_a_state_removed_or_replaced_while_open_is_noticed(file: Path, key: Key)
         assert (stream.releases().values[0] == first.value).all()
 
 
-def test_state_files_are_private_and_hold_no_key_and_no_plain_digest(file: Path, key: Key) -> None:
+def test_state_files_are_private_without_key_or_plain_digest(file: Path, key: Key) -> None:
     import hashlib
 
     with create(file, key) as stream:
@@ -476,7 +474,7 @@ class TestKeyFile:
         assert Key.load(path).fingerprint in prints
         assert sorted(p.name for p in file.parent.iterdir()) == ["state.db", "state.db.key"]
 
-    def test_a_key_left_from_a_lost_state_is_not_taken_up(self, file: Path) -> None:
+    def test_key_left_from_lost_state_is_refused(self, file: Path) -> None:
         Stream.create(file, "a", STRATEGY, PureDP(1)).close()
         file.unlink()
         with pytest.raises(NoiseKeyError, match="changed data would reveal the change"):
@@ -522,7 +520,7 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_streams_created_at_once_in_a_new_state_keep_their_keys(file: Path) -> None:
+def test_streams_created_together_in_new_state_keep_their_keys(file: Path) -> None:
     """Each made a key of its own before the other had given its key the name."""
     guarantee = PureDP(1)
     with for_creation(file, None) as (waiting, _):

@@ -96,8 +96,8 @@ def test_create_with_contribution_below_one_row_is_refused(file: Path) -> None:
     settled = EDGES.resolve_parameters(ZCDP(1), 7)
     row: Any = settled.contribution(batched=True).pattern
     fewer = (
-        BoundedChange(row.l1 - 1, row.l2_squared, once=True),
-        BoundedChange(row.l1, row.l2_squared - 1, once=True),
+        BoundedChange(row.l1 - 1, row.l2_squared, single_step=True),
+        BoundedChange(row.l1, row.l2_squared - 1, single_step=True),
     )
     for small in (
         *(ContributionBound.of_pattern(pattern, "which counts once") for pattern in fewer),
@@ -142,7 +142,7 @@ def test_cells_are_the_statistics_own(file: Path) -> None:
         stream.results()
 
 
-def test_a_step_that_could_not_be_noted_is_behind_the_next(
+def test_step_after_failed_rollback_guard_follows_unrecorded_step(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     note = RollbackGuard.note

@@ -75,7 +75,7 @@ LESS: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("how", "epsilon", "unit"), LESS, ids=[unit for *_, unit in LESS])
-def test_what_a_limit_is_about_is_not_passed_by_another_word(
+def test_budget_of_one_unit_refuses_other_units(
     how: dict[str, Any], epsilon: str, unit: str, file: Path
 ) -> None:
     with Store(file, create=True) as store:
@@ -94,7 +94,7 @@ def test_what_a_limit_is_about_is_not_passed_by_another_word(
     assert count(file, "rest", **{**of_readers, "epsilon": "0.3"}) == "reader"
 
 
-def test_an_event_is_not_called_as_what_a_limit_is_about(file: Path) -> None:
+def test_event_named_like_unit_of_budget_is_refused(file: Path) -> None:
     with Store(file, create=True) as store:
         store.set_budget(PureDP(1), unit="reader")
     with pytest.raises(
@@ -125,7 +125,7 @@ def test_a_limit_keeps_its_unit_when_only_its_number_changes(file: Path) -> None
     assert count(file, "events") == "event"
 
 
-def test_the_first_release_says_whether_a_limit_is_of_rows_or_of_users(file: Path) -> None:
+def test_first_release_fixes_whether_budget_is_for_rows_or_users(file: Path) -> None:
     """A budget of moves holds for rows called so; a row without the name never spends it."""
     with Store(file, create=True) as store:
         store.set_budget(PureDP(1))

@@ -65,7 +65,7 @@ def test_every_strategy_is_computed_again(
     assert (tmp_path / "s.db").read_bytes() == before
 
 
-def test_a_slip_that_release_and_check_share_is_seen_by_the_reference(
+def test_reference_finds_noise_error_that_verify_repeats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Noise of one node, taken from its neighbour, is the same when it is computed again."""
@@ -303,7 +303,7 @@ def test_a_state_with_two_keys_is_verified_with_each(tmp_path: Path) -> None:
             assert name in [one.name for one in verify(state, key=other) if one.problems]
 
 
-def test_a_stream_that_can_release_no_more_says_so_beside_what_holds(
+def test_verify_reports_stream_that_can_release_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A state of a version that began streams whose noise their strategy cannot add up."""

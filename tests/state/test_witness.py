@@ -200,7 +200,7 @@ def test_a_witness_that_knows_nothing_of_a_stream(file: Path) -> None:
     go_on(file, None)
 
 
-def test_a_stream_that_begins_while_another_process_looks_is_no_old_copy(file: Path) -> None:
+def test_stream_begun_during_a_read_is_no_old_copy(file: Path) -> None:
     """The witness is read before the state: then it may not know what the state has released."""
     Stream.create(file, "a", Binary(64), PureDP(1)).close()
     with Store(file) as store:
@@ -218,7 +218,7 @@ def test_a_stream_that_begins_while_another_process_looks_is_no_old_copy(file: P
                 position_of(connection, database, "a", before.pop())
 
 
-def test_a_release_is_shown_when_its_witness_is_on_the_disk(
+def test_release_is_returned_after_rollback_guard_is_on_disk(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a power cut leaves is what was synced: of files their bytes, of folders their names."""
@@ -276,9 +276,7 @@ def test_several_machines_share_a_folder(
         assert verify(postgres, key=keys[machine])[0].old_copy
 
 
-def test_a_place_that_another_process_names_is_told_at_the_next_release(
-    state: str, tmp_path: Path
-) -> None:
+def test_moved_rollback_guard_is_used_by_open_streams(state: str, tmp_path: Path) -> None:
     key = tmp_path / "my.key"
     away = tmp_path / "away"
     back = tmp_path / "back"
@@ -332,7 +330,7 @@ def test_who_may_not_see_sums_is_told_of_old_copies(postgres: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_who_waits_to_make_a_witness_does_not_write_over_it(
+def test_waiting_process_does_not_overwrite_new_rollback_guard(
     killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process makes it between the opening of the new file and its lock."""

@@ -79,7 +79,7 @@ def test_old_values_may_expire() -> None:
         assert readings[2].table_columns()["estimate"].tolist() == [2, 6, 3]
 
 
-def test_a_public_number_of_values_where_releases_are_of_single_steps() -> None:
+def test_average_with_public_number_releases_single_steps() -> None:
     running = started(
         Average(0, 10, 1, number=2), guarantee=ZCDP(10**6), strategy=Independent(4), batched=True
     )

@@ -74,7 +74,7 @@ def test_any_cut_can_be_asked() -> None:
     assert [many.name_of(cell) for cell in range(len(pairs))] == [f"{u} {v}" for u, v in pairs]
 
 
-def test_intervals_of_cuts_are_as_wide_as_normal_ones_and_replacing_moves_twice() -> None:
+def test_cut_intervals_have_normal_width_and_replacement_doubles_sensitivity() -> None:
     sure: Any = {"guarantee": ZCDP("1/900"), "name": "s", "strategy": KAry(6, 3, True)}
     reading: Any = RunningStatistic.start(Cuts(5), **sure, key=Key.generate()).release((0, 1))
     cut = reading.cut([0, 1], [2, 3, 4])
@@ -86,7 +86,7 @@ def test_intervals_of_cuts_are_as_wide_as_normal_ones_and_replacing_moves_twice(
     assert (other.l1, other.l2_squared) == (2 * one.l1, 2 * one.l2_squared)
 
 
-def test_a_sum_beyond_the_exact_range_is_refused_and_nothing_is_changed() -> None:
+def test_cut_sum_beyond_exact_range_is_refused_without_change() -> None:
     """Released integers must not wrap: with 16 bits of fractions 2^45 is the end of the range."""
     cuts = Cuts(4, lower=-(2**40), upper=2**40, resolution=1)
     strategy = LookAhead.best(9)

@@ -114,7 +114,7 @@ def streams_of(*ways: Sequence[tuple[tuple[int, int], int | None]]) -> Iterator[
 
 
 @pytest.mark.parametrize("nodes", [None, 6])
-def test_dropping_moves_three_edges_of_a_histogram_and_not_their_root(nodes: int | None) -> None:
+def test_dropped_edges_change_histogram_of_degrees_by_three_edges(nodes: int | None) -> None:
     """Norms are three times those of one edge, and squares nine times: an edge early, two late."""
     rest = [((0, 2), 1), ((1, 3), 1)]
     pairs = (tuple(streams_of([((0, 1), at), *rest], rest)) for at in range(2))

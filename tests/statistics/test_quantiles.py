@@ -143,7 +143,7 @@ def test_what_is_no_number_is_refused(wrong: Any) -> None:
             statistic.begin().take(wrong, np.array([len(wrong)]))
 
 
-def test_values_replaced_move_the_rows_by_the_largest_distance_of_two_columns() -> None:
+def test_replaced_value_changes_rows_by_largest_distance_of_columns() -> None:
     for cells, line in (2, "square_root"), (3, "haar"), (5, "cascade"), (5, "hierarchy"):
         statistic = Quantiles(lower=0, upper=cells, cells=cells, line=line, neighbours="replace")
         columns = statistic.line.matrix().T
@@ -159,7 +159,7 @@ def test_zero_has_one_sign() -> None:
         Quantiles([0, 10**400])
 
 
-def test_intervals_of_numbers_of_values_are_as_wide_as_normal_ones() -> None:
+def test_intervals_of_values_between_have_normal_width() -> None:
     statistic = Quantiles([0, 1, 2, 3], line="identity")
     reading: Any = started(statistic, guarantee=ZCDP("1/900"), strategy=Binary(3)).release(1)
     found = reading.between(0, 2)

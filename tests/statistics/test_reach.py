@@ -21,9 +21,10 @@ from counton.base.private import reveal
 from counton.privacy.contribution_rules import UserLevel
 from counton.results.metadata import ReleaseMetadata
 from counton.results.systematic_errors import systematic_errors
-from counton.run import Job, chosen_rows, run
-from counton.run.contribution_choice import with_ranks, within_bound
-from counton.run.row_buffer import RowBuffer
+from counton.run import Job, run
+from counton.run.counting import chosen_rows
+from counton.run.counting.contribution_choice import with_ranks, within_bound
+from counton.run.rows.row_buffer import RowBuffer
 from counton.state.dedup import Secret
 from counton.statistics import Count, Distinct, Reach, Report
 from counton.statistics.statistic_plan import halfwidths_of_plan, plan_statistic
@@ -309,7 +310,7 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], words: str, tmp_path
     assert not (tmp_path / "s.db").exists()
 
 
-def test_a_later_run_may_leave_thresholds_out_and_not_change_them(tmp_path: Path) -> None:
+def test_later_run_may_omit_thresholds_but_not_change_them(tmp_path: Path) -> None:
     given = nights(0)
     state = tmp_path / "s.db"
     run(job(WAYS[0], state, given[0], 1)).close()

@@ -135,7 +135,7 @@ class Forgetful(Report):
         first = next(iter(self.measured_ones))
         l1, l2 = norms_of(self.statistics[first])
         weight = self.weight(first)
-        moved = BoundedChange(weight * l1, weight**2 * l2, once=True)
+        moved = BoundedChange(weight * l1, weight**2 * l2, single_step=True)
         return ContributionBound.of_pattern(moved, "which counts in all", unit=self.unit)
 
 
@@ -264,7 +264,7 @@ def test_measured_once_is_better_than_twice() -> None:
     assert half(once, "paid") < 0.51 * half(twice, "paid")
 
 
-def test_a_hierarchy_of_counts_does_not_say_how_many_rows_there_are() -> None:
+def test_hierarchy_of_counts_gives_no_number_of_rows() -> None:
     rows = Hierarchy(TREE)
     counts = Hierarchy(TREE, counts=True)
     assert (rows.gives(None), counts.gives(None), rows.gives(0)) == ({"count": ()}, {}, {})
@@ -493,7 +493,7 @@ statistic = "count"
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
-def test_a_table_goes_by_time_and_then_by_the_job_file(tmp_path: Path, ending: str) -> None:
+def test_table_of_report_is_ordered_by_window_and_job_file(tmp_path: Path, ending: str) -> None:
     """Not by the names of statistics or of groups; the screen shows all rows, in order."""
     pages = [f"p{number}" for number in range(30, 0, -1)]
     rows = [f"2024-03-0{day},{page}\n" for day in (2, 1) for page in pages]

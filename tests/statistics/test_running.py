@@ -36,7 +36,7 @@ __all__ = ["letters_are_known"]  # a fixture
 pytestmark = pytest.mark.usefixtures("letters_are_known")
 
 
-def test_a_statistic_whose_card_is_its_own_can_be_sent_to_another_process() -> None:
+def test_pickled_statistics_have_equal_text() -> None:
     columns = {"sex": ["f", "m"], "smokes": ["no", "yes"]}
     for statistic in TopK(["a", "b"], 1), Contingency(columns), Average(0, 9, 1):
         assert repr(pickle.loads(pickle.dumps(statistic))) == repr(statistic)  # noqa: S301
@@ -170,7 +170,7 @@ def interrupted(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_step_whose_event_is_left_out_is_an_empty_step() -> None:
+def test_step_without_its_event_is_an_empty_step() -> None:
     key = Key.generate()
     alone, other = (
         RunningStatistic.start(Distinct(), 6, PureDP(1), key=key, name="u") for _ in range(2)
@@ -252,7 +252,7 @@ def test_a_plan_states_the_errors_of_what_readings_say(
     assert stds.max() == pytest.approx(best.errors.max_std)
 
 
-def test_a_plan_says_how_its_error_becomes_that_of_a_mean() -> None:
+def test_error_of_mean_is_stated_as_multiple_of_count_error() -> None:
     of = Average(-2, 6, resolution=0.5).error_of
     running = started(Average(-2, 6, resolution=0.5), 1, PureDP(50), batched=True)
     one = running.release_batch([6.0] * 1000)  # at a bound the mean has its largest error

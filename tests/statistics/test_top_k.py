@@ -171,7 +171,7 @@ def test_upper_ends_need_to_allow_for_the_largest_alone(k: int, down: int, up: i
     assert min(holds(np.array(truth), k, down, up, 8) for truth in truths[2:5]) >= stated - 1e-12
 
 
-def test_lower_ends_allow_for_all_groups_and_upper_ends_for_those_shown() -> None:
+def test_ranking_levels_cover_all_groups_below_and_shown_groups_above() -> None:
     """With the half-widths of one group as good as all would fail."""
     once = MASS[DRAWS > 2].sum()
     assert holds(np.array([0, 0, 0]), 1, 2, 3) < 1 - 2 * once
@@ -259,7 +259,7 @@ def test_the_level_that_a_refusal_names_is_known(groups: int) -> None:
         }),
     ],
 )  # fmt: skip
-def test_a_level_that_no_ranking_has_is_refused_before_a_release(
+def test_confidence_level_too_high_for_ranking_is_refused_before_release(
     what: Any, own: dict[str, Any], tmp_path: Path
 ) -> None:
     events = pl.DataFrame({"at": ["2024-03-01T09:00"], "page": ["a"]})

@@ -16,9 +16,9 @@ from counton.results.periods import made_of_windows, period_starts
 from counton.results.terminal import screen_of
 from counton.run import Job, export, run
 from counton.run.plan_job import planned_job
-from counton.run.planned_accuracy import planned_design
-from counton.run.planning import plan_stream
-from counton.run.stream_spec import StreamSpec
+from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.planned_accuracy import planned_design
+from counton.run.spec.stream_spec import StreamSpec
 from counton.serve.public_series import Journal
 from counton.state import Store
 from counton.strategies import KAry
@@ -111,7 +111,7 @@ def test_each_door_says_of_which_period_a_number_is(tmp_path: Path) -> None:
     assert released.result.number_of("1 or more").value == last
 
 
-def test_who_asks_for_the_running_sum_is_told_what_it_is(tmp_path: Path) -> None:
+def test_cumulative_reach_states_that_users_count_again(tmp_path: Path) -> None:
     with run(job(tmp_path, series="cumulative")) as outcome:
         released = outcome.read()
     said = f"{ANEW} week"
@@ -186,7 +186,7 @@ def error_of_periods(spec: StreamSpec, per: str) -> float:
     )
 
 
-def test_a_plan_says_how_far_off_the_numbers_of_periods_are(tmp_path: Path) -> None:
+def test_planned_error_of_reach_equals_released_error(tmp_path: Path) -> None:
     asked = job(tmp_path, epsilon=1)
     planned = {one.what: one.halfwidths for one in planned_job(asked).numbers}
     with run(asked) as outcome:

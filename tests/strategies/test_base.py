@@ -109,7 +109,7 @@ def test_matrices_in_floats_are_the_exact_ones_rounded(
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(1)])
-def test_matrices_of_a_plan_of_a_year_are_floats_on_request(guarantee: Guarantee) -> None:
+def test_matrices_of_long_strategy_are_floats_on_request(guarantee: Guarantee) -> None:
     strategy = plan(365, guarantee).best.strategy
     with pytest.raises(InvalidInputError, match=r"up to 256 cells.*exact=False"):
         matrices(strategy)

@@ -389,7 +389,7 @@ def test_norms_of_heavy_levels_over_many_steps() -> None:
     ids=repr,
 )  # fmt: skip
 @pytest.mark.parametrize("separation", [1, 3])
-def test_many_steps_are_shared_out_as_all_ways_to_do_it(
+def test_largest_sum_over_many_steps_equals_brute_force(
     tree: StreamStrategy, separation: int
 ) -> None:
     schedule = participation.schedule_for(tree.horizon, 130, separation, None)
@@ -425,7 +425,7 @@ def all_shares(tree: StreamStrategy, norm: int, schedule: participation.Schedule
     return int(best(None).max())
 
 
-def test_what_a_strategy_was_asked_is_not_what_another_one_answers() -> None:
+def test_sensitivity_is_cached_for_each_strategy_separately() -> None:
     class Times(Binary):
         """Its parameters forget how often an item enters a node."""
 

@@ -79,7 +79,7 @@ def state_by_reference(state: Path | str, key: keyfile.KeySource = None) -> int:
             row = connection.first("SELECT * FROM counton_streams")
         held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
         kept = _Recomputation(database, row, held)
-        terms = kept._terms
+        terms = kept._design
         parts = []
         if terms.statistic is not None and statistic_of(terms.statistic)[0].on_demand:
             return 0
@@ -87,7 +87,7 @@ def state_by_reference(state: Path | str, key: keyfile.KeySource = None) -> int:
         noise_alone = Counter.resume(start, key=held)
         for steps in kept._parts(row.step):
             released = kept._read_values(steps).values
-            if terms.counters is not None:
+            if terms.finds_cells:
                 noise_alone.widen(released.shape[1], held)
             noise = noise_alone.release_exact(np.zeros(released.shape, np.int64)).values
             sums = np.rint((released - noise) / float(terms.units.exact)).astype(np.int64)
@@ -106,7 +106,7 @@ def state_by_reference(state: Path | str, key: keyfile.KeySource = None) -> int:
             pairs = zip(totals.tolist(), noises[row.step - len(was) :], strict=True)
             mine = [stream.value(total, noise) for total, noise in pairs]
             assert mine == was.tolist(), (terms.strategy, cell, version)
-    if terms.counters is not None:
+    if terms.finds_cells:
         return int(row.step)
     return sum(released.size for released, _ in parts)
 
@@ -210,7 +210,7 @@ def sums_of(state: Path, out: Path) -> Path:
     told = json.loads(Path(f"{out}.json").read_text())["description"]
     flat = values.reshape(len(values), -1)
     steps = range(1, len(values) + 1)
-    width = flat.shape[1] if terms.counters is not None else None
+    width = flat.shape[1] if terms.finds_cells else None
     names = labels or told["groups"] or ["all"]
     if "cells" in told:
         names = [str(cell) for cell in range(flat.shape[1])]

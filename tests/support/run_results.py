@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from counton.base.private import reveal
 from counton.continual.design import Design
 from counton.run import RunResult
-from counton.run.planned_steps import ChangedWindow
+from counton.run.counting.step_inputs import ChangedWindow
 from counton.state import Store
 
 

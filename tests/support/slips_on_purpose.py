@@ -12,9 +12,9 @@ from counton.base.errors import InvalidInputError
 from counton.continual import node_distribution
 from counton.noise import NoiseField
 from counton.privacy import value_grid
-from counton.run import chosen_rows
-from counton.run.planned_steps import SnapshotOfRun
-from counton.run.terms import User
+from counton.run.counting import chosen_rows
+from counton.run.counting.step_inputs import SnapshotOfRun
+from counton.run.spec.terms import User
 from counton.state.dedup import Secret
 
 Row = tuple[Any, ...]

@@ -84,7 +84,7 @@ def test_prefixes_with_laplace_noise_are_no_worse_than_they_were() -> None:
 @pytest.mark.parametrize(
     "asked", [AllRanges(60), Prefixes(60), TreeNodes(61), RandomSubsets(40), AllRanges(61)]
 )
-def test_no_strategy_is_below_the_bound_and_the_optimal_one_reaches_it(asked: Any) -> None:
+def test_gaussian_costs_exceed_bound_and_optimum_attains_it(asked: Any) -> None:
     bound = gaussian_bound(asked)
     strategy = optimal_gaussian(asked)
     assert bound <= gaussian_cost(strategy, asked) <= 1.001 * bound
@@ -189,7 +189,7 @@ def test_variances_of_all_cells_need_no_look_at_any(cells: Any, radices: Any) ->
     assert list(cell_levels(distribution)) == pytest.approx(each, abs=1e-9)
 
 
-def test_errors_of_huge_lines_take_no_time_and_agree_with_smaller_ones() -> None:
+def test_haar_is_better_than_cascade_on_huge_line() -> None:
     asked = AllRanges(2**25)
     strategy = Haar.best(asked, 2)
     assert gaussian_cost(strategy, asked) < gaussian_cost(Haar.cascade(2**25), asked)

@@ -187,7 +187,7 @@ def test_strategies_are_rebuilt_from_json() -> None:
     assert rebuilt_grid.name == grid.name
 
 
-def test_a_matrix_is_kept_in_little_more_room_than_it_needs() -> None:
+def test_stored_matrix_is_small_and_compressed_once() -> None:
     """Half of the entries are zeros, the others have 16 bits: 2 bytes, and a third for text."""
     strategy = optimal_gaussian(AllRanges(200))
     assert len(json.dumps(strategy.to_dict())) < 1.5 * 200 * 201 / 2 * 2
@@ -250,7 +250,7 @@ def test_products_of_dense_matrices_are_exact() -> None:
 
 
 @pytest.mark.parametrize("cells", range(1, 257))
-def test_the_line_that_is_known_to_be_the_best_for_totals_has_the_least_error(cells: int) -> None:
+def test_line_chosen_for_totals_over_time_has_least_error(cells: int) -> None:
     asked = Prefixes(cells), 1, 8
 
     def error(name: str) -> float:

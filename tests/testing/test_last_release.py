@@ -144,7 +144,7 @@ PLANNED = [(horizon, norm) for horizon in (1000, 105_120, 2**25, 2**30) for norm
 
 @pytest.mark.parametrize(("horizon", "norm"), PLANNED)
 @pytest.mark.slow
-def test_the_last_step_of_what_plans_choose_from_can_be_released(horizon: int, norm: int) -> None:
+def test_planned_strategies_can_release_their_last_step(horizon: int, norm: int) -> None:
     for found in candidates(horizon, norms=(norm,), compare=False):  # type: ignore[arg-type]
         for strategy in found.members[:1]:
             few = (

@@ -77,7 +77,7 @@ def test_type_in_words_of_an_option(statistic: str, name: str, expected: tuple[s
     assert reference_pages.type_in_words(model_of(statistic).model_fields[name]) == expected
 
 
-def test_only_the_statistics_of_a_report_have_a_type_without_words() -> None:
+def test_only_report_statistics_have_option_type_without_words() -> None:
     other = {
         key
         for key, statistic in KEYS.items()

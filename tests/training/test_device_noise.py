@@ -245,7 +245,7 @@ def test_a_compiled_program_does_not_show_the_key() -> None:
         assert not any(str(word) in text for word in words)
 
 
-def test_the_twister_of_a_cpu_has_more_than_the_32_bits_of_a_seed() -> None:
+def test_cpu_generator_uses_more_than_32_bits_of_seed() -> None:
     generator = DeviceField(bytes(32), 5)._generator("0/1/0", torch.device("cpu"))
     seeded = torch.Generator().manual_seed(generator.initial_seed())
     assert not torch.equal(torch.randn(5, generator=generator), torch.randn(5, generator=seeded))

@@ -159,7 +159,7 @@ def test_it_trains_in_a_chain() -> None:
     assert float(jnp.abs(p["w"] - jnp.asarray([1.0, -2.0, 0.5])).max()) < 0.2
 
 
-def test_a_step_beyond_the_run_and_no_batch_size_are_refused() -> None:
+def test_private_aggregate_refuses_step_beyond_run_and_empty_batch() -> None:
     transformation = private_aggregate(
         noise_of(OctaveTraining.fit(1)), batch_size=1, per_example=False
     )
@@ -467,7 +467,7 @@ main(True)
     assert (done.returncode, done.stdout) == (0, "queued\nqueued\n"), done.stderr
 
 
-def test_secret_places_are_refused_as_a_state_of_jax_does_not_keep_them() -> None:
+def test_private_aggregate_refuses_secret_places() -> None:
     key = Key.generate()
     sampler = SecretPlaces(60, 4, 2, key=key, name="run")
     strategy = BufferedToeplitz(8, (0.4,), (0.1,), sampler.schedule)

@@ -157,7 +157,7 @@ def test_attackers_who_choose_gradients_by_what_they_saw_gain_nothing(epsilon: f
         assert lost(cut, low, high) <= alike * (1 + 1e-4)
 
 
-def test_means_on_grids_have_mean_one_and_are_wider_than_the_exact_law() -> None:
+def test_mean_of_many_has_mean_one_and_slightly_larger_variance() -> None:
     for variance, number in ((0.3, 5), (2.0, 64), (1.0, 100)):
         atoms = mean_of_many(variance, number, 128, 1e-12)
         assert atoms.masses.sum() == pytest.approx(1)
@@ -203,7 +203,7 @@ def test_what_is_not_covered_is_not_amplified() -> None:
     assert place_bounds(longer, 3) == (PlaceBound(1, 0.0),)
 
 
-def test_what_the_end_of_the_normals_may_show_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_multiplier_pays_for_end_of_normals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once for every place, with epsilon + ln(places); where delta does not cover it, no gain."""
     guarantee = ApproxDP(1, 1e-5)
     strategy = independent(16, 1)
@@ -285,7 +285,7 @@ def test_coarser_grids_of_losses_only_raise_the_bound(monkeypatch: pytest.Monkey
     assert fine <= reshuffled_delta(1.0, 16, 4, 1.0) < 1.1 * fine
 
 
-def test_an_epoch_of_its_own_is_the_same_as_one_that_is_kept() -> None:
+def test_place_delta_equals_reshuffled_delta_of_one_epoch() -> None:
     once = place_delta(1.0, PlaceBound(16, 0.0), 0.8)
     assert reshuffled_delta(1.0, 16, 1, 0.8) == pytest.approx(once, rel=2e-3)
 
@@ -580,7 +580,7 @@ def test_the_search_returns_only_what_was_proved() -> None:
     assert secret_place_noise._search(partial(lambda _: 1.0), 1e-5, 0.5, 0.9, 2.0) == np.inf
 
 
-def test_a_run_that_began_with_more_noise_goes_on_with_it() -> None:
+def test_resume_keeps_larger_noise_of_first_session() -> None:
     key = Key.generate()
     first = noise_with(secret(key), key)
     first.std *= 1.3  # as bounds of earlier versions needed

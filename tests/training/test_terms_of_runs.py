@@ -144,7 +144,7 @@ def test_a_run_that_says_no_terms_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", FITS)
-def test_the_noise_of_a_run_is_made_of_what_the_run_says(name: str) -> None:
+def test_noise_is_restored_from_run_description(name: str) -> None:
     strategy = fitted(name)
     key = chosen_key()
     first = noise_of(strategy, key, clip=0.25, guarantee=ApproxDP(1, "1e-6"))

@@ -266,7 +266,7 @@ def test_a_sweep_of_learning_rates_shares_no_noise() -> None:
         trained("all", 0.3, shared)
 
 
-def test_a_run_goes_on_from_its_checkpoint_and_not_from_the_start(tmp_path: Path) -> None:
+def test_optimizer_resumes_from_checkpoint_at_its_step(tmp_path: Path) -> None:
     key, (inputs, labels) = Key.generate(), data()
     sampler = FixedEpochs(examples=8, batch_size=4, epochs=4)
 
@@ -333,7 +333,7 @@ def test_batches_that_are_not_the_samplers_are_refused() -> None:
         list(private.batches())
 
 
-def test_clipped_sums_longer_than_the_samplers_batch_can_be_are_refused() -> None:
+def test_clipped_sum_above_batch_bound_is_refused() -> None:
     sampler = FixedEpochs(examples=80, batch_size=8, epochs=2)
     model = model_of()
     noise = TrainingNoise(

@@ -436,7 +436,7 @@ def test_rows_paired_by_index_let_an_example_add_more(
     assert moved_by_an_example(STRUCTURES[case][0]) > BROKEN
 
 
-def test_compiled_steps_add_new_noise_and_do_not_trace_its_key() -> None:
+def test_compiled_steps_add_new_noise_without_tracing_key() -> None:
     """What ``torch.compile`` traces is kept for later steps, and may be written into messages."""
     model = nn.Linear(3, 1, bias=False)
     optimizer = sgd(model)

@@ -150,7 +150,7 @@ def test_forward_pass_in_another_mode_is_refused(case: str, grad: bool) -> None:
     model(inputs)  # when the run is over, its hooks are gone
 
 
-def test_forward_pass_of_a_module_that_comes_and_goes_is_refused() -> None:
+def test_module_present_only_in_forward_pass_is_refused() -> None:
     """No step sees a module that is in the model during the forward pass alone."""
     model = nn.Sequential(nn.Identity(), Block(nn.Identity()))
     optimizer = private_sgd(model)

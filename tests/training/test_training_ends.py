@@ -54,7 +54,7 @@ PATHS: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_delta_below_what_the_end_of_normals_shows_is_refused(path: str) -> None:
+def test_delta_below_end_of_normals_is_refused(path: str) -> None:
     with pytest.raises(InvalidInputError, match=r"noise that ends at 9\.49 .* give a larger delta"):
         PATHS[path]()
 
@@ -128,7 +128,7 @@ def lost(epsilon: float, shift: float) -> float:
 LONG = [(epsilon, shift) for epsilon in (1, 8, 24, 32, 36) for shift in (0.5, 2.2, 4.0, 5.6, 8.0)]
 
 
-def test_what_is_lost_at_a_large_epsilon_is_at_most_what_is_computed() -> None:
+def test_beyond_bounds_exact_loss_at_large_epsilon() -> None:
     for epsilon, shift in LONG:
         assert lost(epsilon, shift) <= beyond(1 / shift, 1, epsilon) <= beyond(1 / shift)
     assert beyond(1 / 5.6, 1, 32) < beyond(1 / 5.6) / 100

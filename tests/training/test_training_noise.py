@@ -82,7 +82,7 @@ def test_shards_have_the_bits_of_the_whole(
 
 
 @pytest.mark.parametrize("make", STRATEGIES[2:4])
-def test_without_buffers_any_step_is_had_from_key_and_step_alone(
+def test_noise_without_buffers_depends_on_key_and_step_only(
     make: Callable[[], TrainingStrategy], key: Key
 ) -> None:
     first = noise_of(make(), key)
@@ -111,7 +111,7 @@ def test_buffers_are_resumed_from_a_checkpoint_or_drawn_again(
             assert all((found[name] == right[name]).all() for name in zeros)
 
 
-def test_a_state_of_another_run_or_a_broken_one_is_refused(key: Key) -> None:
+def test_load_state_dict_refuses_state_of_other_or_broken_run(key: Key) -> None:
     noise = noise_of(STRATEGIES[0](), key)
     noise.read(1, "w", 4)
     state = noise.state_dict()
@@ -172,7 +172,7 @@ def test_the_std_covers_sensitivity_clip_and_guarantee(key: Key) -> None:
 
 
 @pytest.mark.parametrize("make", STRATEGIES[:4])
-def test_rounded_weights_stay_within_the_room_that_is_left_for_them(
+def test_sensitivity_with_rounded_weights_is_within_margin(
     make: Callable[[], TrainingStrategy],
 ) -> None:
     """The sensitivity of what is computed with float32 weights is below std's margin."""

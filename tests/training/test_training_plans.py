@@ -48,7 +48,7 @@ def test_plan_in_fixed_order_has_no_more_error_than_separated(
 
 @pytest.mark.long
 @pytest.mark.parametrize(("steps", "epochs"), [(192, 4), (256, 8), (256, 2), (384, 16), (512, 2)])
-def test_long_plan_in_fixed_order_has_no_more_error_than_separated(steps: int, epochs: int) -> None:
+def test_fixed_order_has_no_more_error_than_separated_order(steps: int, epochs: int) -> None:
     for search in ("quick", "long"):
         fixed = best_error(steps=steps, epochs=epochs, search=search)
         separated = best_error(steps=steps, epochs=epochs, order="separated", search=search)
@@ -246,7 +246,7 @@ def test_quick_search_for_bands_has_few_evaluations(
     assert counted.calls <= most
 
 
-def test_long_search_for_echo_is_no_worse_than_a_quick_one() -> None:
+def test_long_search_for_echo_has_no_more_error_than_quick() -> None:
     """A search does not know the scales, with which its second best may be better."""
     for steps, epochs in ((16, 2), (30, 3)):
         long = Echo.fit(steps, epochs, 2, "free")

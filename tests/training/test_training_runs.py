@@ -110,7 +110,7 @@ def test_a_key_whose_folder_cannot_be_written_still_trains(
     noise_of(STRATEGIES[0], Key.load(path)).add(1, ZEROS)
 
 
-def test_a_witness_that_stands_and_cannot_be_written_stops_a_run(
+def test_unwritable_rollback_guard_stops_training_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "training.key"
@@ -155,7 +155,7 @@ def test_a_checkpoint_continued_twice_has_two_noises(strategy: TrainingStrategy,
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
-def test_a_run_of_several_sessions_has_the_law_of_the_strategy(strategy: TrainingStrategy) -> None:
+def test_noise_of_resumed_run_has_distribution_of_strategy(strategy: TrainingStrategy) -> None:
     """Its noise is std * K z with one independent normal at each node, whoever drew it."""
     key = Key.generate()
     size = 3
@@ -205,7 +205,7 @@ def squared_sensitivity_of_two_ways(strategy: TrainingStrategy, last: int) -> fl
 
 
 @pytest.mark.parametrize("strategy", CAUSAL, ids=lambda s: s.name)
-def test_two_ways_on_from_a_step_cost_at_most_two_runs(strategy: TrainingStrategy) -> None:
+def test_two_continuations_from_a_step_cost_at_most_two_runs(strategy: TrainingStrategy) -> None:
     for last in range(strategy.steps):
         found = squared_sensitivity_of_two_ways(strategy, last)
         assert found <= 2 * strategy.squared_sensitivity() * (1 + 1e-6)

@@ -95,7 +95,7 @@ def by_number(examples: list[int]) -> Sampler:
     return FixedEpochs(len(examples), 25, epochs=2)
 
 
-def test_an_example_more_or_less_is_not_promised_where_it_costs_more() -> None:
+def test_samplers_state_replacement_when_removal_costs_more() -> None:
     assert cost_of_removal(by_number, 200, 0) > 50
     for sampler in SAMPLERS:
         assert sampler.neighbours == "present or its place left empty"

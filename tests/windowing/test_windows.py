@@ -21,7 +21,7 @@ def year_2013(every: str, steps: int) -> Windows:
     return Windows(parse_time("2013-01-01T00:00", NEW_YORK), every, steps, NEW_YORK)
 
 
-def test_8760_hours_are_the_year_2013_in_new_york_clock_changes_included() -> None:
+def test_8760_hours_cover_year_2013_in_new_york() -> None:
     windows = year_2013("1h", 8760)
     assert moment(windows.end) == datetime(2014, 1, 1, 5, tzinfo=UTC)
     lengths = windows.ends(range(1, 8761)) - windows.starts(range(1, 8761))
@@ -67,7 +67,7 @@ def test_days_that_begin_while_the_clocks_change(zone: str, day: str, hours: int
         assert before.date() < begin.date()
 
 
-def test_months_end_on_the_last_day_where_the_day_is_missing() -> None:
+def test_months_end_on_last_day_where_day_is_missing() -> None:
     windows = Windows(datetime(2024, 1, 31, tzinfo=UTC), "1mo", 3)
     assert [moment(us).date().isoformat() for us in windows.ends(range(1, 4)).tolist()] == [
         "2024-02-29",
@@ -92,7 +92,7 @@ def test_an_event_lies_in_the_window_whose_bounds_contain_it(every: str) -> None
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
 @pytest.mark.parametrize("every", ["6h", "1d", "1w", "1mo"])
-def test_the_window_of_an_event_does_not_hang_on_the_rows_beside_it(every: str, zone: str) -> None:
+def test_step_of_event_is_independent_of_other_rows(every: str, zone: str) -> None:
     windows = Windows(datetime(2024, 1, 31, 9, tzinfo=UTC), every, 20, zone)
     first = int(windows.starts(range(1, 2))[0])
     end = windows.end
@@ -159,7 +159,7 @@ def test_impossible_windows_are_refused(every: str, steps: int, zone: str, words
         Windows(datetime(2013, 1, 1, tzinfo=UTC), every, steps, zone)
 
 
-def test_a_window_that_would_begin_where_the_clocks_skip_begins_after_the_jump() -> None:
+def test_window_starting_in_skipped_hour_begins_after_jump() -> None:
     windows = Windows(parse_time("2013-03-01T02:30", NEW_YORK), "1d", 365, NEW_YORK)
     tenth = moment(int(windows.starts(range(10, 11))[0])).astimezone(ZoneInfo(NEW_YORK))
     assert tenth.isoformat() == "2013-03-10T03:00:00-04:00"
@@ -182,9 +182,7 @@ def test_a_naive_start_is_refused() -> None:
         ("UTC", "2024-02-01", "1mo", "to the end of 29 February 2024"),
     ],
 )
-def test_a_day_that_ends_is_named_and_not_the_next_one(
-    zone: str, start: str, every: str, said: str
-) -> None:
+def test_until_names_day_that_ends(zone: str, start: str, every: str, said: str) -> None:
     windows = Windows(parse_time(start, zone), every, 2, zone)
     assert windows.until(int(windows.ends(range(1, 2))[0])) == said
 

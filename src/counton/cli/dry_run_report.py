@@ -16,7 +16,7 @@ from counton.cli.run_report import unlisted_group_notes
 from counton.job.common_options import Job
 from counton.run.dry_run import DryRun, dry_run
 from counton.run.plan_job import PlannedJob, planned_jobs
-from counton.run.terms import SingleTable
+from counton.run.spec.terms import SingleTable
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from counton.cli.command_text import (
     command_words,
 )
 from counton.job.common_options import Job
-from counton.run.job_template import look_at, with_examples
+from counton.run.new_job.job_template import look_at, with_examples
 from counton.state import Store, state_file
 
 

@@ -292,7 +292,7 @@ def _check_chart(chart: Path | None, width: float | None) -> None:
     """Refuse a file whose ending is that of no chart, and a width without a chart."""
     if chart is not None:
         from counton.charts.style import check_width
-        from counton.run.output_files import PICTURES, check_output
+        from counton.run.outputs.output_files import PICTURES, check_output
 
         check_output(chart, PICTURES)
         check_width(width)
@@ -314,7 +314,7 @@ def _contribution_of(job: CountJob) -> ContributionBound:
     """Return the bound on what one protected unit contributes."""
     from counton.base.lengths import PERIODS
     from counton.privacy import ContributionBound
-    from counton.run.parsing import check_period
+    from counton.run.spec.parsing import check_period
 
     if job.max_contributions is None:
         return ContributionBound.add_remove(unit="count")
@@ -373,7 +373,7 @@ def _warn_of_weak_guarantee(ranked: StreamPlan, unit: str) -> None:
 
 def _draw(ranked: StreamPlan, path: Path, width: float | None) -> None:
     from counton.charts import plot_plan
-    from counton.run.output_files import write_figure
+    from counton.run.outputs.output_files import write_figure
 
     write_figure(plot_plan(ranked, "Errors of counts, by step", width=width), path)
 

@@ -114,7 +114,7 @@ def _select(
     from counton.cli.print_forms import Console, ReportLines, warn_of_guard_beside_state
     from counton.job.common_options import Job
     from counton.job.job_file import load_usable, published_to, select_jobs
-    from counton.run.path_conflicts import JobStates, refuse_shared
+    from counton.run.outputs.path_conflicts import JobStates, refuse_shared
 
     loaded = load_usable(file)
     publish_to = published_to(file)
@@ -168,7 +168,7 @@ def _refuse_publishing(
         jobs: the jobs of this run.
         publish_to: the database.
     """
-    from counton.run.path_conflicts import refuse_publishing_over
+    from counton.run.outputs.path_conflicts import refuse_publishing_over
     from counton.state.database import parse_address
     from counton.state.sql_view import checked_address
 
@@ -279,7 +279,7 @@ def _run_job(name: str, job: Job, publish_to: str | None, *, is_silent: bool) ->
 def _publish(job: Job, to: str, *, is_silent: bool) -> None:
     from counton.cli.print_forms import Console
     from counton.job.saved_job import stream_name
-    from counton.run.exports import publish
+    from counton.run.outputs.exports import publish
 
     publication = publish(_state_of(job), to, stream=stream_name(job), key=job.key)
     if is_silent:

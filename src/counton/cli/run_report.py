@@ -15,10 +15,10 @@ from counton.job.common_options import Job
 from counton.results.systematic_errors import systematic_errors
 from counton.results.text import size_of_table, users_note_of
 from counton.run.input_notes import differing_rows_note, number_missing
-from counton.run.row_numbers import RowNumbers
+from counton.run.rows.row_numbers import RowNumbers
 from counton.run.run_job import RunResult
-from counton.run.stream_spec import StreamSpec
-from counton.run.terms import CountedEvent, Expiring, RankingOfGroups, UserOfCounts
+from counton.run.spec.stream_spec import StreamSpec
+from counton.run.spec.terms import CountedEvent, Expiring, RankingOfGroups, UserOfCounts
 from counton.statistics.catalogue import statistic_to_dict
 from counton.windowing.windows import ENDLESS
 

@@ -54,7 +54,7 @@ def statistic_command(statistic: str, perform: Perform = _perform) -> click.Comm
         options = {name: value for name, value in values.items() if value is not None}
         options["events"] = events[0] if len(events) == 1 else list(events)
         if "state" not in options:
-            from counton.run.default_paths import state_beside
+            from counton.run.new_job.default_paths import state_beside
 
             options["state"] = state_beside(options["events"], append=options["append"])
         perform(parse_options(model, options), CommandActions(plan, save_job, json))

@@ -38,11 +38,11 @@ from counton.io.input_paths import left_in_folders
 from counton.job.common_options import Job
 from counton.results.terminal import Screen, screen_of
 from counton.results.text import groups_in_words, statistic_in_words
-from counton.run.default_paths import has_default_state
-from counton.run.due_windows import EndedWindows
-from counton.run.parsing import parse_policies
+from counton.run.new_job.default_paths import has_default_state
 from counton.run.prepared_run import PreparedRun
 from counton.run.run_job import RunResult, run
+from counton.run.spec.parsing import parse_policies
+from counton.run.windows.due_windows import EndedWindows
 
 #: Name of the events that are read from standard input.
 STANDARD_INPUT = "-"

@@ -50,11 +50,11 @@ class StreamProgress(NamedTuple):
         return self.sums + self.waiting.sum(axis=0) if len(self.waiting) else self.sums
 
     @classmethod
-    def start(cls, terms: Design) -> StreamProgress:
+    def start(cls, design: Design) -> StreamProgress:
         """Return the progress of a stream before its first release."""
-        cells = terms.step_shape if terms.counters is None else (0, *terms.step_shape[1:])
-        waiting = np.zeros((terms.strategy.facts.delay, *cells), np.int64)
-        carried = terms.strategy.facts.workload == "totals" or terms.strategy.facts.versions > 1
+        cells = (0, *design.step_shape[1:]) if design.finds_cells else design.step_shape
+        waiting = np.zeros((design.strategy.facts.delay, *cells), np.int64)
+        carried = design.strategy.facts.workload == "totals" or design.strategy.facts.versions > 1
         return cls(0, np.zeros(cells if carried else (0,), np.int64), waiting)
 
     def wider(self, cells: int) -> StreamProgress:
@@ -93,31 +93,31 @@ def arrivals_of(sums_after: NDArray[np.int64], before: NDArray[np.int64]) -> NDA
 
 
 def check_totals(
-    terms: Design, done: StreamProgress, totals: NDArray[np.int64], smallest: int, largest: int
+    design: Design, done: StreamProgress, totals: NDArray[np.int64], smallest: int, largest: int
 ) -> None:
     """Refuse totals of the next steps, ``(n, *shape)``, that cannot be released exactly."""
-    shape = terms.step_shape if terms.counters is None else done.sums.shape
+    shape = done.sums.shape if design.finds_cells else design.step_shape
     if totals.ndim == 0 or totals.shape[1:] != shape:
         raise InvalidInputError(
             f"the input of a step has shape {totals.shape[1:]}, but this stream takes {shape}: "
             "pass one total for each cell, and a list of steps to release several"
         )
-    horizon = last_served_step(terms.strategy)
+    horizon = last_served_step(design.strategy)
     if horizon is not None and done.step + len(totals) > horizon:
         raise HorizonExceededError(
             f"step {done.step + len(totals):,} is after the last of the {horizon:,} steps "
-            f"({horizon - done.step:,} are left): {more_steps(terms.strategy)}"
+            f"({horizon - done.step:,} are left): {more_steps(design.strategy)}"
         )
-    _refuse_impossible(terms, done, totals, smallest, largest)
-    _refuse_overflow(terms, done, totals, max(-smallest, largest))
+    _refuse_impossible(design, done, totals, smallest, largest)
+    _refuse_overflow(design, done, totals, max(-smallest, largest))
 
 
 def _refuse_impossible(
-    terms: Design, done: StreamProgress, totals: NDArray[np.int64], smallest: int, largest: int
+    design: Design, done: StreamProgress, totals: NDArray[np.int64], smallest: int, largest: int
 ) -> None:
     """Refuse totals that no data has: negative counts, or sums on the wrong side of 0."""
-    unit = terms.contribution
-    if terms.strategy.facts.versions > 1:  # a later version may take rows back
+    unit = design.contribution
+    if design.strategy.facts.versions > 1:  # a later version may take rows back
         totals = totals[..., 0]
         smallest, largest = extremes(totals)
     if smallest < 0 and not unit.signed:
@@ -142,15 +142,15 @@ def _refuse_impossible(
 
 
 def _refuse_overflow(
-    terms: Design, done: StreamProgress, totals: NDArray[np.int64], largest: int
+    design: Design, done: StreamProgress, totals: NDArray[np.int64], largest: int
 ) -> None:
     """Refuse totals with which an exact sum, at any of the next steps, exceeds its range.
 
     With a delay, totals are checked now, ``delay`` steps before they are released.
     """
-    most = largest_sum(terms.strategy)
-    if terms.strategy.facts.workload == "windows":
-        facts = terms.strategy.facts
+    most = largest_sum(design.strategy)
+    if design.strategy.facts.workload == "windows":
+        facts = design.strategy.facts
         if facts.versions > 1:  # a window grows at each of its versions
             largest *= min(len(totals), facts.versions)
             largest += _largest(done.sums)
@@ -203,26 +203,26 @@ class Checkpoint(NamedTuple):
         """Return whether another checkpoint has the same design, key, step and exact sums."""
         return self[:3] == other[:3] and all(map(np.array_equal, self[3:], other[3:]))
 
-    def progress(self, terms: Design) -> StreamProgress:
+    def progress(self, design: Design) -> StreamProgress:
         """Return the step and exact sums, checked to be possible with this design."""
-        start = StreamProgress.start(terms)
-        horizon = last_served_step(terms.strategy)
-        most = largest_sum(terms.strategy)
+        start = StreamProgress.start(design)
+        horizon = last_served_step(design.strategy)
+        most = largest_sum(design.strategy)
         if (
             type(self.step) is not int
             or self.step < 0
             or (horizon is not None and self.step > horizon)
-            or (self.sums.size != start.sums.size and terms.counters is None)
+            or (self.sums.size != start.sums.size and not design.finds_cells)
             or self.waiting.size != start.waiting.size
             or _largest(self.sums) > most
             or _largest(self.waiting) > 2 * most
         ):
             raise StateError(
-                f"the checkpoint of stream {terms.name!r} has step {self.step!r}, or sums that are "
-                "impossible in this stream: it was altered; restore it from a copy"
+                f"the checkpoint of stream {design.name!r} has step {self.step!r}, or sums that "
+                "are impossible in this stream: it was altered; restore it from a copy"
             )
         waiting = self.waiting.reshape(start.waiting.shape)
-        if terms.counters is not None:
+        if design.finds_cells:
             sums = self.sums.reshape(-1, *start.sums.shape[1:])
             return start.wider(len(sums))._replace(step=self.step, sums=sums)
         return StreamProgress(self.step, self.sums.reshape(start.sums.shape), waiting)
@@ -274,24 +274,26 @@ def read_state(saved: bytes, form: str) -> dict[str, Any]:
     return fields
 
 
-def write_checkpoint(terms: str, key_fingerprint: str, done: StreamProgress) -> bytes:
+def write_checkpoint(design_json: str, key_fingerprint: str, done: StreamProgress) -> bytes:
     """Return the bytes of a checkpoint of a design (JSON with sorted names) and its progress."""
     numbers = {"sums": done.sums, "waiting": done.waiting}
     packed = {name: pack(array.reshape(1, -1)) for name, array in numbers.items()}
     sizes = {name: [numbers[name].size, len(packed[name])] for name in numbers}
     header = {"key_fingerprint": key_fingerprint, "step": int(done.step), **sizes}
-    return with_checksum(_FORMAT, f"{json.dumps(header)}\n{terms}\n".encode(), *packed.values())
+    return with_checksum(
+        _FORMAT, f"{json.dumps(header)}\n{design_json}\n".encode(), *packed.values()
+    )
 
 
 def read_checkpoint(saved: bytes) -> Checkpoint:
     body = _body_of(saved, _FORMAT, "Counter.checkpoint()")
     try:
-        header, terms, packed = body.split(b"\n", 2)
+        header, design_json, packed = body.split(b"\n", 2)
         fields = json.loads(header)
         count, size = fields["sums"]
         waiting, _ = fields["waiting"]
         return Checkpoint(
-            design=json.loads(terms),
+            design=json.loads(design_json),
             key_fingerprint=fields["key_fingerprint"],
             step=fields["step"],
             sums=unpack(packed[:size], (1, count))[0],

@@ -126,7 +126,7 @@ def answer(
 
 
 def sum_formula(
-    terms: Design, parts: Sequence[Term], total: Callable[[int, int], float]
+    design: Design, parts: Sequence[Term], total: Callable[[int, int], float]
 ) -> Formula:
     """Return a weighted sum of cells as a `Formula`, by ``total(cell, step)``."""
     if not parts:
@@ -137,5 +137,5 @@ def sum_formula(
     value = math.fsum(
         part.weight * (total(part.cell, part.stop) - total(part.cell, part.start)) for part in parts
     )
-    placed = (part._replace(cell=stream_cell(terms, part.cell)) for part in parts)
-    return Formula.from_cell_sum(CellSum(value, terms, tuple(placed)))
+    placed = (part._replace(cell=stream_cell(design, part.cell)) for part in parts)
+    return Formula.from_cell_sum(CellSum(value, design, tuple(placed)))

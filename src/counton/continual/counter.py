@@ -92,8 +92,9 @@ class Counter:
         contribution: the bound on how much one protected unit changes the input; default: one count
             in one cell, added or removed.
         shape: shape of one step's input; ``()`` for scalars, ``(16,)`` for a histogram of 16 cells.
-        counters: for cells added when needed (`widen`), the guarantee of the noise alone; the
-            choice of cells to show costs the rest. ``shape`` is then the largest number of cells.
+        noise_guarantee: for cells added when needed (`widen`), the guarantee of the noise alone;
+            the choice of cells to show costs the rest. ``shape`` is then the largest number of
+            cells.
         statistic: the statistic of ``counton.statistics`` that the cells belong to, as JSON values.
 
     Raises:
@@ -124,7 +125,7 @@ class Counter:
         name: str,
         contribution: ContributionBound | None = None,
         shape: tuple[int, ...] = (),
-        counters: Guarantee | None = None,
+        noise_guarantee: Guarantee | None = None,
         statistic: Mapping[str, Any] | None = None,
     ) -> None:
         contribution = ContributionBound.add_remove() if contribution is None else contribution
@@ -135,58 +136,58 @@ class Counter:
                 f"strategy {strategy!r} only describes how the releases of another strategy are "
                 "read: begin the stream with that other strategy, which is among its parameters"
             )
-        if counters is not None and (len(shape) != 1 or strategy.facts.delay):
+        if noise_guarantee is not None and (len(shape) != 1 or strategy.facts.delay):
             raise InvalidInputError(
                 "cells that are added later need a single axis and a strategy without delay; the "
                 f"shape is {shape} and the delay {strategy.facts.delay}: give a shape such as "
                 "(1000,)"
             )
-        terms = design_for(
-            strategy, guarantee, contribution, shape, counters=counters, name=name,
+        design = design_for(
+            strategy, guarantee, contribution, shape, noise_guarantee=noise_guarantee, name=name,
             statistic=statistic,
         )  # fmt: skip
         check_addresses(strategy, shape)
-        self._begin(terms, key, StreamProgress.start(terms))
+        self._begin(design, key, StreamProgress.start(design))
 
     @classmethod
-    def from_design(cls, terms: Design, key: Key) -> Counter:
+    def from_design(cls, design: Design, key: Key) -> Counter:
         """Return a new counter of the stream with this design, before its first step.
 
         Args:
-            terms: strategy, guarantee and all other public parameters of the stream.
+            design: strategy, guarantee and all other public parameters of the stream.
             key: the secret of the noise.
         """
         counter = cls.__new__(cls)
-        counter._begin(terms, key, StreamProgress.start(terms))
+        counter._begin(design, key, StreamProgress.start(design))
         return counter
 
-    def _begin(self, terms: Design, key: Key, done: StreamProgress) -> None:
+    def _begin(self, design: Design, key: Key, done: StreamProgress) -> None:
         check_key(key)
         self.key_fingerprint = key.fingerprint
         # A plan's errors may be of sums over recent steps; those of the counter are of releases.
-        released = terms.errors_of._replace(workload=None)
-        self.design = replace(terms.bound_to_key(self.key_fingerprint), errors_of=released)
-        width = None if terms.counters is None else len(done.sums)
+        released = design.errors_of._replace(workload=None)
+        self.design = replace(design.bound_to_key(self.key_fingerprint), errors_of=released)
+        width = len(done.sums) if design.finds_cells else None
         #: The noise of the next steps, computed when a step is released.
-        self._lookahead = NoiseCache(terms.strategy, terms.noise_field(key, width))
+        self._lookahead = NoiseCache(design.strategy, design.noise_field(key, width))
         self._std_window = range(0)
         self._stds = np.empty(0)
         self._done = Private(done)
-        self._last_step = last_served_step(terms.strategy)
-        self._largest_sum = largest_sum(terms.strategy)
-        facts = terms.strategy.facts
+        self._last_step = last_served_step(design.strategy)
+        self._largest_sum = largest_sum(design.strategy)
+        facts = design.strategy.facts
         #: Whether a step is one count, released as an integer running total.
         self._is_one_count = (
-            not terms.step_shape
-            and terms.counters is None
+            not design.step_shape
+            and not design.finds_cells
             and facts.workload == "totals"
             and not facts.delay
             and not facts.fraction_bits
-            and terms.contribution.resolution is None
-            and terms.units.released == 1
+            and design.contribution.resolution is None
+            and design.units.released == 1
         )
         self._turn = OneAtATime(
-            f"the counter of stream {terms.name!r}",
+            f"the counter of stream {design.name!r}",
             remedy="hand it over by Counter.checkpoint() and Counter.resume(saved, key=key)",
         )
 
@@ -237,12 +238,10 @@ class Counter:
     def keep_noise(self, store: NoiseStore) -> None:
         """Store the noise of later steps if that saves later processes work; releases stay equal.
 
-        The store is for this stream alone. The noise in it is encrypted.
-
         Args:
             store: a store for this stream alone. The noise in it is encrypted.
         """
-        if self.design.counters is None:  # else cells may be added at any step
+        if not self.design.finds_cells:  # else cells may be added at any step
             self._lookahead.keep(self.step + 1, store, self.design.largest_noise_std)
 
     def release(self, x: Totals) -> StepRelease:
@@ -307,9 +306,11 @@ class Counter:
 
         >>> from counton import ApproxDP, Counter, Key, PureDP
         >>> from counton.strategies import Binary
-        >>> key, terms = Key.generate(), (Binary(31), ApproxDP(1, "1e-9"))
-        >>> open_to = {"shape": (1000,), "counters": PureDP(1), "name": "pages"}
-        >>> counter, wide = (Counter(*terms, key=key, **open_to) for _ in range(2))
+        >>> key = Key.generate()
+        >>> open_to = {"shape": (1000,), "noise_guarantee": PureDP(1), "name": "pages"}
+        >>> counter, wide = (
+        ...     Counter(Binary(31), ApproxDP(1, "1e-9"), key=key, **open_to) for _ in range(2)
+        ... )
         >>> counter.widen(1, key)
         >>> wide.widen(2, key)
         >>> bool(counter.release([5]).value[0] == wide.release([5, 0]).value[0])
@@ -318,7 +319,7 @@ class Counter:
         with self._turn.take():
             there = len(np.atleast_1d(self._progress().sums))
             most = self.design.cells
-            if self.design.counters is None or not there <= cells <= most:
+            if not self.design.finds_cells or not there <= cells <= most:
                 raise InvalidInputError(
                     f"stream {self.design.name!r} cannot have {cells:,} cells: it has {there:,} "
                     f"now, and may have at most {most:,}; give a number from {there:,} to {most:,}"
@@ -427,7 +428,7 @@ class Counter:
 
     def _compute(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], StreamProgress]:
         """Add noise to totals of shape ``(n, *self.shape)``; return releases and new progress."""
-        terms = self.design
+        design = self.design
         facts = self.design.strategy.facts
         step, sums, waiting = self._progress()
         count = len(totals)
@@ -454,20 +455,20 @@ class Counter:
                 exact <<= facts.fraction_bits
             exact += noise
             # Compute in parts that fit into the cache, each in place of its input.
-            shown = terms.to_data(exact)
+            shown = design.to_data(exact)
             if shown is not exact:
                 released = values.view(shown.dtype)
                 released[part] = shown
             start = part.stop
         if not count:
-            released = terms.to_data(values)
+            released = design.to_data(values)
         return released, StreamProgress(step + count, sums, waiting)
 
     def _compute_by_cells(
         self, totals: NDArray[np.int64], sums: NDArray[np.int64], step: int
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Add noise to one step, ``(1, *self.shape)``, for some cells at a time to save memory."""
-        terms = self.design
+        design = self.design
         carried = self.design.strategy.facts.workload == "totals"
         values: NDArray[Any] = np.empty(totals.shape, np.int64)
         after = np.empty_like(sums) if carried else sums
@@ -479,10 +480,10 @@ class Counter:
             if carried:
                 exact += sums.reshape(-1)[cells]
                 after.reshape(-1)[cells] = exact
-            if terms.strategy.facts.fraction_bits:
-                exact <<= terms.strategy.facts.fraction_bits
+            if design.strategy.facts.fraction_bits:
+                exact <<= design.strategy.facts.fraction_bits
             exact += noise
-            shown = terms.to_data(exact)
+            shown = design.to_data(exact)
             if shown is not exact:
                 released = values.view(shown.dtype)
                 released.reshape(-1)[cells] = shown
@@ -523,12 +524,12 @@ class Counter:
             StateError: the checkpoint is of another version, or of another strategy.
             NoiseKeyError: the stream was started with another key.
         """
-        terms = Design.from_dict(state.design, strategy)
+        design = Design.from_dict(state.design, strategy)
         counter = cls.__new__(cls)
-        counter._begin(terms, key, state.progress(terms))
+        counter._begin(design, key, state.progress(design))
         if counter.key_fingerprint != state.key_fingerprint:
             raise NoiseKeyError(
-                f"stream {terms.name!r} was saved under the key {state.key_fingerprint}, but the "
+                f"stream {design.name!r} was saved under the key {state.key_fingerprint}, but the "
                 f"given key is {counter.key_fingerprint}: load the key that was saved with it"
             )
         return counter
@@ -541,21 +542,21 @@ class Counter:
 
     def describe(self) -> str:
         """Describe protected unit, neighbouring relation, guarantee, strategy and noise."""
-        terms = self.design
-        last = terms.strategy.horizon or max(self.step, 1 + terms.strategy.facts.delay)
+        design = self.design
+        last = design.strategy.horizon or max(self.step, 1 + design.strategy.facts.delay)
         deviation = float(self.std(range(last, last + 1))[0])
-        windows = terms.strategy.facts.workload == "windows"
+        windows = design.strategy.facts.workload == "windows"
         released = ", which releases each step's own count" if windows else ""
         return (
-            f"Protected: {terms.contribution}. "
-            f"Guarantee: {terms.guarantee}, {terms.guarantee.scope}. "
-            f"Strategy: {terms.strategy!r}{released}. "
+            f"Protected: {design.contribution}. "
+            f"Guarantee: {design.guarantee}, {design.guarantee.scope}. "
+            f"Strategy: {design.strategy!r}{released}. "
             f"Noise: standard deviation {figures(deviation)} at step {last:,}."
         )
 
     def __repr__(self) -> str:
-        terms = self.design
+        design = self.design
         return (
-            f"Counter(name={terms.name!r}, strategy={terms.strategy!r}, "
-            f"guarantee={terms.guarantee!r}, shape={terms.shape}, step={self.step})"
+            f"Counter(name={design.name!r}, strategy={design.strategy!r}, "
+            f"guarantee={design.guarantee!r}, shape={design.shape}, step={self.step})"
         )

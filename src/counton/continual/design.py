@@ -106,8 +106,8 @@ class Design(Generic[S]):
         shape: shape of one step's input.
         distribution: noise distribution of a node.
         strategy: the correlation of the noise over time.
-        counters: for cells added when needed, the guarantee of the noise alone; the choice of cells
-            to show costs the rest of ``guarantee``.
+        noise_guarantee: for cells added when needed, the guarantee of the noise alone; the choice
+            of cells to show costs the rest of ``guarantee``.
         statistic: the statistic of ``counton.statistics`` that the cells belong to, as JSON values.
         noise_id: public identity of the noise: equal identities mean the same key and noise. None:
             unknown, as for a plan.
@@ -129,7 +129,7 @@ class Design(Generic[S]):
     shape: tuple[int, ...] = ()
     distribution: NoiseDistribution
     strategy: S
-    counters: Guarantee | None = None
+    noise_guarantee: Guarantee | None = None
     statistic: Mapping[str, Any] | None = None
     noise_id: str | None = None
     part: DesignPart | None = None
@@ -150,6 +150,11 @@ class Design(Generic[S]):
             cells=self.cells,
             of=self.errors_of,
         )
+
+    @property
+    def finds_cells(self) -> bool:
+        """Whether cells are added when rows first need them; ``shape`` is then their limit."""
+        return self.noise_guarantee is not None
 
     @cached_property
     def cells(self) -> int:
@@ -184,7 +189,7 @@ class Design(Generic[S]):
         # These are strategies that are not causal, under (epsilon, delta), and for Laplace noise
         # under rho. Their noise was once calibrated to a step fixed beforehand, whose loss differs
         # from that of a step chosen later.
-        guarantee = self.counters or self.guarantee
+        guarantee = self.noise_guarantee or self.guarantee
         apart = isinstance(guarantee, ApproxDP) or (
             isinstance(guarantee, ZCDP) and self.distribution.family == "laplace"
         )
@@ -198,9 +203,9 @@ class Design(Generic[S]):
 
         >>> from counton import PureDP
         >>> from counton.strategies import Binary, WindowVersions
-        >>> terms = PureDP(1), ContributionBound.add_remove(), (5,)
+        >>> bound = ContributionBound.add_remove()
         >>> several = Binary(9), WindowVersions(9, Binary(3))
-        >>> [design_for(each, *terms).step_shape for each in several]
+        >>> [design_for(each, PureDP(1), bound, (5,)).step_shape for each in several]
         [(5,), (5, 3)]
         """
         versions = self.strategy.facts.versions
@@ -217,8 +222,8 @@ class Design(Generic[S]):
             "shape": list(self.shape),
             "law": distribution_to_dict(self.distribution),
         }
-        if self.counters is not None:
-            saved["counters"] = self.counters.to_dict()
+        if self.noise_guarantee is not None:
+            saved["counters"] = self.noise_guarantee.to_dict()
         if self.statistic is not None:
             saved["statistic"] = dict(self.statistic)
         return saved
@@ -254,7 +259,7 @@ class Design(Generic[S]):
                         f"written with {str(saved['strategy'])[:300]}: pass the strategy of the "
                         "state, or start a new stream"
                     )
-                terms = _design_of(saved, strategy)
+                design = _design_of(saved, strategy)
             else:
                 saved_strategy = saved["strategy"]
                 kind = str(saved_strategy.get("strategy"))
@@ -270,15 +275,16 @@ class Design(Generic[S]):
                         "one of counton's own: pass the strategy again, as in Stream.open(state, "
                         f"{saved['name']!r}, strategy={built[:300]})"
                     )
-                terms = _rebuilt(json.dumps(saved))
-        if written != terms._format:
+                design = _rebuilt(json.dumps(saved))
+        if written != design._format:
             raise StateError(
-                f"stream {terms.name!r} has format {written}, and {terms.strategy!r} under "
-                f"{terms.guarantee} now has format {terms._format}, because the old noise does not "
-                "protect against readers who choose data after they have seen releases; read the "
-                "stream with the version of counton that wrote it, and start a new stream to go on"
+                f"stream {design.name!r} has format {written}, and {design.strategy!r} under "
+                f"{design.guarantee} now has format {design._format}, because the old noise does "
+                "not protect against readers who choose data after they have seen releases; read "
+                "the stream with the version of counton that wrote it, and start a new stream "
+                "to go on"
             )
-        return terms
+        return design
 
     @cached_property
     def text(self) -> str:
@@ -328,8 +334,8 @@ class Design(Generic[S]):
             "strategy": {"strategy": self.strategy.saved_name, **self.strategy.parameters},
             "shape": [*self.shape],
         }
-        if self.counters is not None:
-            address["counters"] = self.counters.to_dict()
+        if self.noise_guarantee is not None:
+            address["counters"] = self.noise_guarantee.to_dict()
         if self.statistic is not None:
             address["statistic"] = dict(self.statistic)
         return json.dumps(address, sort_keys=True, separators=(",", ":"))
@@ -379,7 +385,7 @@ def design_for(
     contribution: ContributionBound,
     shape: tuple[int, ...] = (),
     *,
-    counters: Guarantee | None = None,
+    noise_guarantee: Guarantee | None = None,
     **parameters: Any,
 ) -> Design[S]:
     """Return the design whose noise has the least variance that satisfies a guarantee.
@@ -395,7 +401,7 @@ def design_for(
     """
     bound_guarantee = guarantee_of_stream(strategy, guarantee)
     distribution = distribution_for(
-        strategy, counters or bound_guarantee, contribution, shape
+        strategy, noise_guarantee or bound_guarantee, contribution, shape
     ).distribution
     strategy._check_distribution(distribution)
     return Design(
@@ -404,28 +410,28 @@ def design_for(
         contribution=contribution,
         shape=shape,
         distribution=distribution,
-        counters=counters,
+        noise_guarantee=noise_guarantee,
         **parameters,
     )
 
 
-def stream_cell(terms: Design, cell: int) -> int:
+def stream_cell(design: Design, cell: int) -> int:
     """Convert the index of a cell in a design, perhaps of a part, to that in the whole stream."""
-    if terms.part is None:
+    if design.part is None:
         return cell
-    group, own_cell = divmod(cell, terms.part.width)
-    return terms.part.starts[group] + own_cell
+    group, own_cell = divmod(cell, design.part.width)
+    return design.part.starts[group] + own_cell
 
 
 @lru_cache(maxsize=16)
-def _rebuilt(terms: str) -> Design:
-    # A run reads the terms of its stream, and again with its checkpoint: rebuild them once.
-    saved = json.loads(terms)
+def _rebuilt(design_json: str) -> Design:
+    # A run reads the design of its stream, and again with its checkpoint: rebuild them once.
+    saved = json.loads(design_json)
     return _design_of(saved, strategy_from_dict(saved["strategy"]))
 
 
 def _design_of(saved: Mapping[str, Any], strategy: StreamStrategy) -> Design:
-    counters = saved.get("counters")
+    noise_guarantee = saved.get("counters")
     statistic = saved.get("statistic")
     noise_id = saved.get("noise_id")
     if noise_id is not None and not re.fullmatch("[0-9a-f]{32}", str(noise_id)):
@@ -434,7 +440,7 @@ def _design_of(saved: Mapping[str, Any], strategy: StreamStrategy) -> Design:
         )
     return Design(
         strategy=strategy,
-        counters=None if counters is None else guarantee_from_dict(counters),
+        noise_guarantee=None if noise_guarantee is None else guarantee_from_dict(noise_guarantee),
         statistic=None if statistic is None else dict(statistic),
         noise_id=None if noise_id is None else str(noise_id),
         name=saved["name"],

@@ -614,7 +614,7 @@ class _JointNoise:
             keys = streams[index][1]
             for part in cell_sum.parts:
                 keys.setdefault(part[1:], len(keys))
-        self._noises = [_Noise(terms, list(keys)) for terms, keys in streams]
+        self._noises = [_Noise(design, list(keys)) for design, keys in streams]
         self._streams = streams
 
     def _vectors(self, formula: Formula) -> tuple[list[Floats], float]:
@@ -747,17 +747,17 @@ def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -
     return vectors
 
 
-def _stream_index(streams: Sequence[tuple[Design, object]], terms: Design) -> int:
-    """Return the place of a design's stream; ``len(streams)`` if it is not in the list.
+def _stream_index(streams: Sequence[tuple[Design, object]], wanted: Design) -> int:
+    """Return the index of a design's stream; ``len(streams)`` if it is not in the list.
 
     Statistics of a report are of one stream. Designs without an identity, as of a plan, are of one
     stream if they are equal.
     """
     for index, (design, _) in enumerate(streams):
-        if design is terms or design == terms:
+        if design is wanted or design == wanted:
             return index
-        same = design.noise_id is not None and design.noise_id == terms.noise_id
-        if same and design.units.exact == terms.units.exact:
+        same = design.noise_id is not None and design.noise_id == wanted.noise_id
+        if same and design.units.exact == wanted.units.exact:
             return index
     return len(streams)
 
@@ -780,9 +780,9 @@ class _Noise:
     # Covariances follow from variances of windows: 2 Cov(N_s, N_t) = Var N_s + Var N_t - Var(N_t -
     # N_s).
 
-    def __init__(self, terms: Design, keys: Sequence[tuple[int, int, int]]) -> None:
-        self._design = terms
-        strategy = terms.strategy
+    def __init__(self, design: Design, keys: Sequence[tuple[int, int, int]]) -> None:
+        self._design = design
+        strategy = design.strategy
         ends = sorted({end for start, stop, *_ in keys for end in (start, stop)} - {0})
         index_of = {end: number for number, end in enumerate(ends)}
         cells = {cell: number for number, cell in enumerate(sorted({key[2] for key in keys}))}
@@ -796,8 +796,8 @@ class _Noise:
             self._rounding = window_rounding(strategy, np.zeros_like(at), at)
         bits = 2.0**-strategy.facts.lattice_bits
         self._full = float(strategy._largest_reads(at).max()) * bits if len(at) else 0.0
-        self._node = terms.distribution.std  # std of a node read at weight 1, in lattice cells
-        self._coarse = 1.0 if terms.distribution.variance < 400 else 0.5
+        self._node = design.distribution.std  # std of a node read at weight 1, in lattice cells
+        self._coarse = 1.0 if design.distribution.variance < 400 else 0.5
 
     @cached_property
     def _covariance(self) -> NDArray[np.float64]:
@@ -867,8 +867,6 @@ class _Noise:
 class StreamParts(NamedTuple):
     """The weights of several formulas on the running totals of one stream.
 
-    of one stream.
-
     ``weights`` are those of totals at ``ends``: shape ``(formulas, cells, ends)``.
     """
 
@@ -900,12 +898,12 @@ def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np
                 streams[index][1].append((number, part.cell, part.stop, contribution))
                 streams[index][1].append((number, part.cell, part.start, -contribution))
     streams_parts = []
-    for terms, rows in streams:
+    for design, rows in streams:
         rows = [row for row in rows if row[2]]  # the total of step 0 is 0
         cells, ends = (np.unique([row[at] for row in rows]).astype(np.int64) for at in (1, 2))
         weights = np.zeros((len(formulas), len(cells), len(ends)))
         for number, cell, end, contribution in rows:
             at = np.searchsorted(cells, cell), np.searchsorted(ends, end)
             weights[number, *at] += contribution
-        streams_parts.append(StreamParts(terms, cells, ends, weights))
+        streams_parts.append(StreamParts(design, cells, ends, weights))
     return streams_parts, grain

@@ -65,9 +65,9 @@ _WIDE = DiscreteLaplace(Fraction(2**24))
 
 
 def interval_halfwidth(
-    distribution: NoiseDistribution, terms: int, confidence_level: float = 0.95
+    distribution: NoiseDistribution, draws: int, confidence_level: float = 0.95
 ) -> int:
-    """Return the smallest c with P(|N| <= c) >= confidence_level, where N sums ``terms``
+    """Return the smallest c with P(|N| <= c) >= confidence_level, where N sums ``draws``
     independent draws.
 
     The result is exact up to float64 (about 1e-12 in probability). Only Gaussian sums with a
@@ -75,11 +75,11 @@ def interval_halfwidth(
 
     Args:
         distribution: distribution of one draw.
-        terms: number of nodes whose noise is added or subtracted.
+        draws: number of nodes whose noise is added or subtracted.
         confidence_level: wanted probability, above 0 and at most 1 - 1e-9.
 
     Raises:
-        InvalidInputError: the level or the number of terms is out of range.
+        InvalidInputError: the level or the number of draws is out of range.
 
     >>> from fractions import Fraction
     >>> interval_halfwidth(DiscreteLaplace(Fraction(3)), 1), interval_halfwidth(
@@ -94,7 +94,7 @@ def interval_halfwidth(
         raise InvalidInputError(
             f"the noise distribution is {untyped!r}; give a distribution such as DiscreteLaplace(5)"
         )
-    counts = ((distribution, check_integer("terms", terms, 0)),)
+    counts = ((distribution, check_integer("draws", draws, 0)),)
     return _sum_halfwidth(counts, check_confidence_level(confidence_level))
 
 
@@ -658,7 +658,7 @@ def sum_tail(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
     return _inverted_tail(counts, std) or _coarse_tail(scales, std)
 
 
-def laplace_tail(distribution: DiscreteLaplace, terms: int) -> Callable[[int], float]:
+def laplace_tail(distribution: DiscreteLaplace, draws: int) -> Callable[[int], float]:
     """Return c -> P(|N| > c) for a sum of Laplace draws, small probabilities exactly too."""
     # A positive mixture: nothing is subtracted.
     #
@@ -671,23 +671,23 @@ def laplace_tail(distribution: DiscreteLaplace, terms: int) -> Callable[[int], f
     # G_i a sum of i geometric variables. It is above c + n - i if fewer than i of the first c + n
     # trials end one, each with probability 1 - q: a sum of i binomial probabilities.
     rate = 1 / float(distribution.scale)
-    left = np.arange(terms)  # n - i
+    left = np.arange(draws)  # n - i
     # Logarithms of q / (1+q) and 1 / (1+q), finite even if q is not: little noise has small q.
     log_rest = -math.log1p(math.exp(-rate))
     log_share = log_rest - rate
     log_weights = (
-        np.array([math.lgamma(terms + m) - math.lgamma(m + 1) for m in range(terms)])
-        - math.lgamma(terms)
+        np.array([math.lgamma(draws + m) - math.lgamma(m + 1) for m in range(draws)])
+        - math.lgamma(draws)
         + left * log_share
-        + terms * log_rest
+        + draws * log_rest
     )
     weights = np.exp(log_weights)
 
     ends = -math.expm1(-rate)
-    numbers = np.arange(1.0, terms)
+    numbers = np.arange(1.0, draws)
 
     def tail(c: int) -> float:
-        trials = float(c + terms)
+        trials = float(c + draws)
         # Logarithms of the binomial probabilities of 0, 1, ... ends, over q to the power of trials.
         steps = np.log(ends * (trials + 1 - numbers) / numbers) + rate
         ended = np.concatenate([[0.0], np.cumsum(steps)]) - rate * trials

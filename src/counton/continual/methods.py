@@ -29,7 +29,7 @@ from counton.strategies.strategy import node_distribution
 
 
 def methods(
-    terms: Design,
+    design: Design,
     *,
     released: str | None = None,
     unit: str | None = None,
@@ -48,7 +48,7 @@ def methods(
     strategy, its constants, sources and software: public facts, from the design and releases.
 
     Args:
-        terms: the design of the stream, or of the table.
+        design: the design of the stream, or of the table.
         released: sentences on the releases; None: derived from the design.
         unit: word for a privacy unit; None: that of the design.
         change: the most that one unit changes, as words that can follow the unit's name; None:
@@ -70,31 +70,31 @@ def methods(
     The privacy unit is one unit, counted in one cell of one step by at most 1. Neighbouring data
     sets differ in one unit that is added or removed.
     """
-    contribution = terms.contribution
+    contribution = design.contribution
     unit = unit or contribution.unit
     if change is None:
-        change = contribution.change_in_words(steps=not is_single_release(terms))
+        change = contribution.change_in_words(steps=not is_single_release(design))
     privacy = (
         f"The privacy unit is one {unit}, {change}. Neighbouring data sets differ in one {unit} "
         f"that is {contribution.neighbours}."
     )
     paragraphs = [
-        [released or _released_in_words(terms)],
+        [released or _released_in_words(design)],
         [privacy],
-        [_guarantee_in_words(terms, unit), *before],
-        _attacker(terms, noun),
-        [*errors, *(_clipping_in_words(terms) if besides is None else ())],
+        [_guarantee_in_words(design, unit), *before],
+        _attacker(design, noun),
+        [*errors, *(_clipping_in_words(design) if besides is None else ())],
         [*(besides or ())],
-        [*_mechanism_in_words(terms, noun), *_noise_in_words(terms, unit)],
-        [_limits_in_words(terms, unit, unprotected)],
+        [*_mechanism_in_words(design, noun), *_noise_in_words(design, unit)],
+        [_limits_in_words(design, unit, unprotected)],
     ]
-    over_time = () if is_single_release(terms) else mechanism_sources(terms.strategy)
-    named = [*sources, *over_time, terms.distribution.family]
+    over_time = () if is_single_release(design) else mechanism_sources(design.strategy)
+    named = [*sources, *over_time, design.distribution.family]
     table = [
         *(
             []
-            if is_single_release(terms)
-            else [("strategy", constants_in_words(terms.strategy, noun))]
+            if is_single_release(design)
+            else [("strategy", constants_in_words(design.strategy, noun))]
         ),
         *constants,
         *(("source", paper_of([name]) or REFERENCES[name]) for name in dict.fromkeys(named)),
@@ -105,44 +105,44 @@ def methods(
     return "\n\n".join([*(" ".join(part) for part in paragraphs if part), "\n".join(rows)])
 
 
-def is_single_release(terms: Design) -> bool:
+def is_single_release(design: Design) -> bool:
     """Return whether a design has a single release, without earlier or later steps."""
-    strategy = terms.strategy
+    strategy = design.strategy
     if isinstance(strategy, AsOf):  # which describes the newest numbers of some first windows
         strategy = strategy.windows
     return strategy.horizon == 1 and strategy.facts.versions == 1
 
 
-def _guarantee_in_words(terms: Design, unit: str) -> str:
+def _guarantee_in_words(design: Design, unit: str) -> str:
     """Return two sentences: the guarantee with its scope, and the privacy loss that it bounds."""
-    guarantee = terms.guarantee
-    scope = "" if is_single_release(terms) else f", {guarantee.scope}"
-    meaning = guarantee.meaning_for(unit, terms.contribution.relation)
+    guarantee = design.guarantee
+    scope = "" if is_single_release(design) else f", {guarantee.scope}"
+    meaning = guarantee.meaning_for(unit, design.contribution.relation)
     return f"The guarantee is {guarantee}{scope}. {with_capital(meaning)}."
 
 
-def _released_in_words(terms: Design) -> str:
-    windows = terms.strategy.facts.workload == "windows"
+def _released_in_words(design: Design) -> str:
+    windows = design.strategy.facts.workload == "windows"
     quantity = "the number of each step by itself" if windows else "the running total"
-    if terms.cells > 1:
-        quantity = f"{quantity} of {terms.cells:,} cells"
-    if is_single_release(terms):
-        quantity = f"a table of {terms.cells:,} cells" if terms.cells > 1 else "a number"
-        return f"{terms.name!r} is {quantity}, released once."
-    last = terms.strategy.horizon
+    if design.cells > 1:
+        quantity = f"{quantity} of {design.cells:,} cells"
+    if is_single_release(design):
+        quantity = f"a table of {design.cells:,} cells" if design.cells > 1 else "a number"
+        return f"{design.name!r} is {quantity}, released once."
+    last = design.strategy.horizon
     until = "for as many steps as come" if last is None else f"for up to {last:,} steps"
-    return f"{terms.name!r} is {quantity}, released after every step {until}."
+    return f"{design.name!r} is {quantity}, released after every step {until}."
 
 
-def _attacker(terms: Design, noun: str) -> list[str]:
-    guarantee = terms.guarantee
+def _attacker(design: Design, noun: str) -> list[str]:
+    guarantee = design.guarantee
     knows = "all releases, the program and its parameters and every other row"
-    if not is_single_release(terms) and not isinstance(guarantee, ExpiringDP | ExpiringZCDP):
+    if not is_single_release(design) and not isinstance(guarantee, ExpiringDP | ExpiringZCDP):
         knows += (
             f", and who chooses rows, and the {noun} and cells that distinguish neighbours, after "
             "seeing earlier releases"
         )
-        if isinstance(guarantee, ZCDP) and not terms.strategy.facts.causal:
+        if isinstance(guarantee, ZCDP) and not design.strategy.facts.causal:
             knows += " (at whole orders of the divergences)"
     return [
         "The trust model is central: the publisher holds the rows, the state and the key.",
@@ -154,11 +154,11 @@ def _attacker(terms: Design, noun: str) -> list[str]:
     ]
 
 
-def _mechanism_in_words(terms: Design, noun: str) -> list[str]:
+def _mechanism_in_words(design: Design, noun: str) -> list[str]:
     """Return a sentence on the noise of several steps; none if there is a single release."""
-    if is_single_release(terms):
+    if is_single_release(design):
         return []
-    strategy: StreamStrategy = terms.strategy
+    strategy: StreamStrategy = design.strategy
     if isinstance(strategy, AsOf):
         strategy = strategy.windows
     paper = origin_of(mechanism_sources(strategy))
@@ -209,32 +209,32 @@ class _NodeNoise(NamedTuple):
     trend: str
 
 
-def _node_noise(terms: Design) -> _NodeNoise:
-    distribution = terms.distribution
+def _node_noise(design: Design) -> _NodeNoise:
+    distribution = design.distribution
     is_laplace = isinstance(distribution, DiscreteLaplace)
     parameter = (
         float(distribution.scale) if isinstance(distribution, DiscreteLaplace) else distribution.std
     )
     std = distribution.std
-    size = float(terms.units.noise)
-    trend = _trend_of_levels(terms)
-    if trend or terms.part is not None or isinstance(terms.guarantee, ExpiringDP | ExpiringZCDP):
-        is_scaled = terms.statistic is not None
+    size = float(design.units.noise)
+    trend = _trend_of_levels(design)
+    if trend or design.part is not None or isinstance(design.guarantee, ExpiringDP | ExpiringZCDP):
+        is_scaled = design.statistic is not None
         return _NodeNoise(parameter * size, std * size, None, is_scaled, trend)
-    strategy: StreamStrategy = terms.strategy
+    strategy: StreamStrategy = design.strategy
     if isinstance(strategy, AsOf):
         strategy = strategy.windows
-    moved = sensitivity_of(strategy, terms.contribution, terms.shape)
+    moved = sensitivity_of(strategy, design.contribution, design.shape)
     norm = float(moved.l1) if is_laplace else math.sqrt(float(moved.l2_squared))
-    if terms.statistic is not None:
+    if design.statistic is not None:
         return _NodeNoise(parameter / norm, std / norm, 1.0, True, trend)
     return _NodeNoise(parameter * size, std * size, norm * size, False, trend)
 
 
-def _trend_of_levels(terms: Design) -> str:
+def _trend_of_levels(design: Design) -> str:
     """Return how noise of higher levels compares with that of the first; "" if all are equal."""
-    strategy = terms.strategy
-    distribution = terms.distribution
+    strategy = design.strategy
+    distribution = design.distribution
     if strategy.horizon is not None:
         return ""
     last = 2**12
@@ -248,10 +248,10 @@ def _trend_of_levels(terms: Design) -> str:
     return "larger" if highest > first else "smaller"
 
 
-def _noise_in_words(terms: Design, unit: str) -> list[str]:
+def _noise_in_words(design: Design, unit: str) -> list[str]:
     """Return sentences on the noise of a measurement, and on the sensitivity that it hides."""
-    noise = _node_noise(terms)
-    is_laplace = isinstance(terms.distribution, DiscreteLaplace)
+    noise = _node_noise(design)
+    is_laplace = isinstance(design.distribution, DiscreteLaplace)
     norm = "sum of absolute changes: L1 sensitivity"
     if not is_laplace:
         norm = "root of the sum of squared changes: L2 sensitivity"
@@ -278,8 +278,8 @@ def _noise_in_words(terms: Design, unit: str) -> list[str]:
     return sentences
 
 
-def _clipping_in_words(terms: Design) -> list[str]:
-    bounds = terms.contribution.value_bounds
+def _clipping_in_words(design: Design) -> list[str]:
+    bounds = design.contribution.value_bounds
     if bounds is None:
         return []
     lower, upper, step = (text(bound) for bound in bounds)
@@ -291,8 +291,8 @@ def _clipping_in_words(terms: Design) -> list[str]:
     ]
 
 
-def _limits_in_words(terms: Design, unit: str, more: Sequence[str]) -> str:
-    about = difference(unit, terms.contribution.relation)
+def _limits_in_words(design: Design, unit: str, more: Sequence[str]) -> str:
+    about = difference(unit, design.contribution.relation)
     parts = [
         (
             "the parameters named here and all that was declared, which must not be "

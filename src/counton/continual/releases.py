@@ -63,10 +63,10 @@ class PublicNumbers:
         )
 
     def describe(self) -> str:
-        terms = self._design
+        design = self._design
         return (
-            f"{terms.name}\nprivacy unit: {terms.contribution}\n"
-            f"guarantee: {terms.guarantee}, {terms.guarantee.scope}"
+            f"{design.name}\nprivacy unit: {design.contribution}\n"
+            f"guarantee: {design.guarantee}, {design.guarantee.scope}"
         )
 
     def methods(self) -> str:
@@ -175,35 +175,35 @@ class StepRelease(PublicNumbers):
             InvalidInputError: ``earlier`` is of another stream, later, or a difference; or the
                 stream does not release totals.
         """
-        terms = self._design
+        design = self._design
         if (
             self.between is not None
             or earlier.between is not None
-            or earlier._design != terms
+            or earlier._design != design
             or earlier.step > self.step
-            or terms.strategy.facts.workload != "totals"
+            or design.strategy.facts.workload != "totals"
         ):
             raise InvalidInputError(
                 f"step {earlier.step} cannot be subtracted from step {self.step}: give an earlier "
                 "release of this stream, whose releases must be running totals"
             )
-        std = float(terms.errors.window_std(earlier.step, self.step))
+        std = float(design.errors.window_std(earlier.step, self.step))
         both = self, earlier
-        return StepRelease(self.step, self.value - earlier.value, std, terms, both)
+        return StepRelease(self.step, self.value - earlier.value, std, design, both)
 
-    def part(self, of: Callable[[NDArray[Any]], Any], terms: Design) -> StepRelease:
+    def part(self, of: Callable[[NDArray[Any]], Any], design: Design) -> StepRelease:
         """Return a release of some cells.
 
         Args:
             of: function that selects these cells from an array of all values.
-            terms: the design of these cells.
+            design: the design of these cells.
         """
         if self.between is not None:
-            now, earlier = (release.part(of, terms) for release in self.between)
+            now, earlier = (release.part(of, design) for release in self.between)
             return now.since(earlier)
         value = np.asarray(of(np.asarray(self.value)))
-        std = self.std if terms is self._design else float(terms.errors.in_data_units(self.std))
-        return StepRelease(self.step, value if value.ndim else value.item(), std, terms)
+        std = self.std if design is self._design else float(design.errors.in_data_units(self.std))
+        return StepRelease(self.step, value if value.ndim else value.item(), std, design)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -271,10 +271,10 @@ class Releases(PublicNumbers):
                 "steps between two running totals is releases[4].since(releases[1])"
             )
         step = self.steps[place]
-        terms = self._design
+        design = self._design
         value = self.values[place]
-        std = float(terms.errors.std(range(step, step + 1))[0])
-        return StepRelease(step, value if terms.shape else value.item(), std, terms)
+        std = float(design.errors.std(range(step, step + 1))[0])
+        return StepRelease(step, value if design.shape else value.item(), std, design)
 
     def recent(self, workload: RecentWorkload) -> RecentNumbers:
         """Return sums over recent steps, such as those of the last 7, with noise and intervals.
@@ -364,9 +364,9 @@ class RecentNumbers(PublicNumbers):
         totals = np.asarray(releases.values)
         if facts.workload == "windows":
             totals = np.cumsum(totals, axis=0)
-        terms = replace(design, errors_of=ErrorsOf(workload=workload))
+        design_of_sums = replace(design, errors_of=ErrorsOf(workload=workload))
         values = {part.name: _values(totals, part) for part in workload.parts}
-        return cls(workload, releases.steps, values, terms)
+        return cls(workload, releases.steps, values, design_of_sums)
 
     @cached_property
     def _stds(self) -> dict[str, Floats]:

@@ -38,28 +38,28 @@ UNLUCKY = 1e-6
 
 
 def stream_noise(
-    terms: Design, key: Key, cells: int, steps: int, at_a_time: int
+    design: Design, key: Key, cells: int, steps: int, at_a_time: int
 ) -> Iterator[NDArray[np.float64]]:
     """Yield a stream's noise in data units: ``(n, cells)`` for ``at_a_time`` steps."""
     counts = ContributionBound.add_remove()
-    # A stream of counts, whatever the terms count: its releases are in units of its sums.
+    # A stream of counts, whatever the design counts: its releases are in units of its sums.
     bare = Design(
-        name=terms.name,
-        guarantee=terms.guarantee,
+        name=design.name,
+        guarantee=design.guarantee,
         contribution=counts,
         shape=(cells,),
-        distribution=terms.distribution,
-        strategy=terms.strategy,
+        distribution=design.distribution,
+        strategy=design.strategy,
     )
     counter = Counter.from_design(bare, key)
     for first in range(0, steps, at_a_time):
         count = min(at_a_time, steps - first)
         noise = counter.release_many(np.zeros((count, cells), np.int64))
-        yield terms.errors.in_data_units(np.asarray(noise.values, np.float64))
+        yield design.errors.in_data_units(np.asarray(noise.values, np.float64))
 
 
 def _known_noise(
-    terms: Design, cells: int, steps: int, seed: int, *, windows: bool
+    design: Design, cells: int, steps: int, seed: int, *, windows: bool
 ) -> Iterator[NDArray[np.float64]]:
     """Yield simulated noise of windows or totals, for some steps at a time, under a public key."""
     with warnings.catch_warnings():
@@ -67,8 +67,8 @@ def _known_noise(
         key = InsecureSeededKey(seed)
     before = np.zeros((1, cells))
     chunk = max(1, _AT_A_TIME // max(cells, 1))
-    released_windows = terms.strategy.facts.workload == "windows"
-    for noise in stream_noise(terms, key, cells, steps, chunk):
+    released_windows = design.strategy.facts.workload == "windows"
+    for noise in stream_noise(design, key, cells, steps, chunk):
         if windows and not released_windows:
             noise, before = np.diff(noise, axis=0, prepend=before), noise[-1:].copy()
         elif released_windows and not windows:
@@ -78,7 +78,7 @@ def _known_noise(
 
 
 def narrowing_factor(
-    terms: Design,
+    design: Design,
     widths: NDArray[np.float64],
     first: int,
     confidence_level: float,
@@ -98,7 +98,7 @@ def narrowing_factor(
         return 1.0
     largest = np.zeros(cells)
     done = 0
-    for noise in _known_noise(terms, cells, steps, 0, windows=windows):
+    for noise in _known_noise(design, cells, steps, 0, windows=windows):
         begin = max(first - 1 - done, 0)
         if begin < len(noise):
             at = done + begin - (first - 1)

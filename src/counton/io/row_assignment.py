@@ -141,8 +141,8 @@ class RowMapping(NamedTuple):
 
     Attributes:
         windows: assigns each row to a step.
-        unknown: rows of undeclared groups are refused ("refuse"), counted nowhere ("drop"), or
-            counted in found groups ("discover").
+        unlisted_groups: rows of undeclared groups are refused ("error"), counted nowhere ("drop"),
+            or counted in found groups ("discover").
         adds: how rows change sums; None: rows are only counted.
         ambiguous: which moment is meant by a local time that occurs twice. If windows are whole
             days, each local time is in the day that it names.

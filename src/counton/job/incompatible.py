@@ -1,8 +1,8 @@
 """The one table of options that exclude or need each other, each row with its reason.
 
 What a statistic cannot do at all is no option of its model, and is not here. Combinations that only
-a planned stream shows to be impossible are refused where it is planned (`counton.run.planning`,
-`counton.results.metadata`).
+a planned stream shows to be impossible are refused where it is planned
+(`counton.run.spec.plan_stream`, `counton.results.metadata`).
 """
 
 from __future__ import annotations

@@ -86,6 +86,8 @@ _SOLVED_FROM = 37
 _SOLVED_UP_TO = 2
 #: Horizon beyond which the square root is not considered for Laplace noise.
 _LONG_SERIES = 2**16
+#: Horizon beyond which the square root is not considered for any noise.
+_LONGEST_ROOT = 2**22
 #: Kinds of strategies whose later candidates have coarser weights, for noise that is too wide for
 #: the first candidate.
 _EVER_COARSER = {
@@ -197,20 +199,23 @@ class Plan(Generic[D]):
         ...
         """
         rows = self.rows() if full else self.rows()[:_BRIEF]
-        names = self.shown if full else self.brief or self.shown
+        column_names = self.shown if full else self.brief or self.shown
         cells = [
             [
                 str(row["rank"]),
                 *(
                     row[name] if isinstance(row[name], str) else figures(row[name])
-                    for name in names
+                    for name in column_names
                 ),
             ]
             for row in rows
         ]
         heads = [
             ("", True),
-            *((name.replace("_", " "), not isinstance(rows[0][name], str)) for name in names),
+            *(
+                (name.replace("_", " "), not isinstance(rows[0][name], str))
+                for name in column_names
+            ),
         ]
         lines = align_lines(TextTable(heads, cells))
         more = len(self) - len(rows)
@@ -229,8 +234,8 @@ class Plan(Generic[D]):
         from counton.continual.html_table import html_table
 
         rows = self.rows()
-        names = ("rank", *(self.brief or self.shown))
-        columns = {name: np.array([row[name] for row in rows]) for name in names}
+        column_names = ("rank", *(self.brief or self.shown))
+        columns = {name: np.array([row[name] for row in rows]) for name in column_names}
         return html_table("\n".join(self.head()), columns, _BRIEF)
 
 
@@ -900,6 +905,10 @@ def _square_root(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
         raise InvalidInputError(
             f"with Laplace noise it is not planned beyond {_LONG_SERIES:,} steps: it needs many "
             f"times the noise of a tree"
+        )
+    if question.horizon > _LONGEST_ROOT:
+        raise InvalidInputError(
+            "it is not planned beyond 2^22 steps: each run computes the noise of all steps"
         )
     return [catalogue.SqrtToeplitz(question.horizon)]
 

@@ -112,11 +112,11 @@ class ReleaseMetadata:
     >>> from counton.continual import Counter
     >>> from counton import Key, PureDP
     >>> from counton.strategies import Binary
-    >>> terms = Counter(Binary(31), PureDP(1), key=Key.generate(), name="visits").design
+    >>> design = Counter(Binary(31), PureDP(1), key=Key.generate(), name="visits").design
     >>> facts = {"what": "count", "by": None, "value": None, "windows": None, "groups": None,
     ...          "unit": "visit", "people": None, "series": "cumulative", "metric": "mean",
     ...          "discovery": None}
-    >>> described = ReleaseMetadata.of(terms, facts)
+    >>> described = ReleaseMetadata.of(design, facts)
     >>> described.subject, described.groups, described.public() == facts
     ('number of visits', ('all',), True)
     """
@@ -141,24 +141,24 @@ class ReleaseMetadata:
     notes: tuple[WindowNote, ...] = ()
 
     @classmethod
-    def of_stream(cls, terms: Design) -> ReleaseMetadata:
+    def of_stream(cls, design: Design) -> ReleaseMetadata:
         """Return the description of a stream to which a program passes numbers, not events.
 
         Args:
-            terms: the design of the stream.
+            design: the design of the stream.
         """
         return cls(
             what="stream",
-            statistic=statistic_kept(terms, "stream", None),
+            statistic=statistic_kept(design, "stream", None),
             group_by=None,
             value=None,
             windows=UnwindowedSteps(),
             domain=None,
-            privacy_unit=terms.contribution.unit,
-            guarantee=terms.guarantee,
-            contribution=terms.contribution,
-            strategy=terms.strategy,
-            series="per-window" if terms.strategy.facts.workload == "windows" else "cumulative",
+            privacy_unit=design.contribution.unit,
+            guarantee=design.guarantee,
+            contribution=design.contribution,
+            strategy=design.strategy,
+            series="per-window" if design.strategy.facts.workload == "windows" else "cumulative",
             metric="mean",
         )
 
@@ -299,11 +299,11 @@ class ReleaseMetadata:
         }
 
     @classmethod
-    def of(cls, terms: Design, public: Mapping[str, Any]) -> ReleaseMetadata:
+    def of(cls, design: Design, public: Mapping[str, Any]) -> ReleaseMetadata:
         """Rebuild a description from the design of its stream and the result of `public`.
 
         Args:
-            terms: the design of the stream.
+            design: the design of the stream.
             public: the JSON values that `public` returned, as a released file has them.
 
         Raises:
@@ -319,7 +319,7 @@ class ReleaseMetadata:
                 )
         windows = public["windows"]
         groups = public["groups"]
-        statistic = statistic_kept(terms, public["what"], public["value"])
+        statistic = statistic_kept(design, public["what"], public["value"])
         windows_of_stream = windows_from_dict(windows, once=public.get("once", False))
         return ReleaseMetadata(
             what=public["what"],
@@ -329,9 +329,9 @@ class ReleaseMetadata:
             windows=windows_of_stream,
             domain=None if groups is None else GroupNames(groups),
             privacy_unit=public["unit"],
-            guarantee=terms.guarantee,
-            contribution=terms.contribution,
-            strategy=terms.strategy,
+            guarantee=design.guarantee,
+            contribution=design.contribution,
+            strategy=design.strategy,
             series=public["series"],
             metric=public["metric"],
             contribution_rule=contribution_rule_from_dict(public["people"]),
@@ -347,13 +347,13 @@ class ReleaseMetadata:
         )
 
 
-def statistic_kept(terms: Design, keyword: str, value: str | None) -> AccumulatorStatistic:
+def statistic_kept(design: Design, keyword: str, value: str | None) -> AccumulatorStatistic:
     """Return the statistic in a stream's design; if it is a count or a sum, by its name ``keyword``
     and its column of values.
     """
-    if terms.statistic is not None:
-        return cast("AccumulatorStatistic", statistic_of(terms.statistic)[0])
-    return statistic_of_rows(keyword, terms.contribution, counts=value is not None)
+    if design.statistic is not None:
+        return cast("AccumulatorStatistic", statistic_of(design.statistic)[0])
+    return statistic_of_rows(keyword, design.contribution, counts=value is not None)
 
 
 def windows_from_dict(kept: Mapping[str, Any] | None, *, once: bool) -> Windows:

@@ -71,7 +71,7 @@ ATTRS = "PANDAS_ATTRS"
 
 
 def about(
-    terms: Design,
+    design: Design,
     level: float,
     people: str | None = None,
     steps: Sequence[int] = (),
@@ -93,18 +93,18 @@ def about(
     >>> about(counter.design, 0.95)["guarantee"]
     'pure differential privacy with epsilon = 1'
     """
-    unit = terms.contribution
-    guarantee = terms.guarantee
-    noise: dict[str, Any] = {"family": distribution_to_dict(terms.distribution)["law"]}
+    unit = design.contribution
+    guarantee = design.guarantee
+    noise: dict[str, Any] = {"family": distribution_to_dict(design.distribution)["law"]}
     if len(steps) and not once:
         last = int(steps[-1])
-        std, of = noise_at(terms, last, since)
+        std, of = noise_at(design, last, since)
         noise |= {"std": std, **({} if of is None else {"of": of}), "step": last}
-        if terms.statistic is None and since is None:
-            reads = node_reads(terms.strategy, terms.distribution, last)
+        if design.statistic is None and since is None:
+            reads = node_reads(design.strategy, design.distribution, last)
             noise |= {} if reads is None else {"reads": reads._asdict()}
     return {
-        "name": terms.name,
+        "name": design.name,
         "released": once or "stream",
         "unit": unit.unit,
         "protected": unit.describe(),
@@ -112,7 +112,7 @@ def about(
         "guarantee": str(guarantee),
         "meaning": guarantee.meaning_for(unit.unit, unit.relation),
         "terms": {"guarantee": guarantee.to_dict(), "contribution": unit.to_dict()},
-        "strategy": repr(terms.strategy),
+        "strategy": repr(design.strategy),
         "noise": noise,
         "confidence_level": level,
         "written_by": software(),

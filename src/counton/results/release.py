@@ -193,7 +193,8 @@ class Release:
         member = report.statistic(name)
         statistic = member
         measured = report.derived_from.get(name, name)
-        terms = report.terms_of(measured, numbers.design, () if groups is None else (len(groups),))
+        n_groups = () if groups is None else (len(groups),)
+        design = report.design_of(measured, numbers.design, n_groups)
         counts = statistic.additive and measured == name
         by_group = None if groups is None or counts else Grouped(statistic, groups)
         by = numbers.metadata.group_by
@@ -223,15 +224,15 @@ class Release:
         releases = numbers.results.releases
         assert releases is not None
         if additive:
-            values = report.values_of(name, releases.values, terms)
-            cells = numbers.of(metadata, terms, values, numbers.level)
+            values = report.values_of(name, releases.values, design)
+            cells = numbers.of(metadata, design, values, numbers.level)
             return type(self)(cells.only(range(numbers.first, numbers.steps.stop), numbers.chosen))
 
         def read(release: StepRelease) -> StatisticResult:
             return report.read_part(name, Cells(release), by_group)
 
         results = StatisticResults(metadata.statistic, releases.steps, releases, read=read)
-        selected = replace(numbers, metadata=metadata, design=terms, published=results)
+        selected = replace(numbers, metadata=metadata, design=design, published=results)
         return type(self)(selected)
 
     def at(self, level: float) -> Self:
@@ -321,7 +322,9 @@ class Release:
         _refuse_unknown("change", options, Comparison)
         change = self._two(
             lambda above, below: shifted_ratio(above, below, 100.0, -100.0),
-            *("against", groups, other),
+            operator="against",
+            groups=groups,
+            other=other,
             **options,
         )
         return replace(change, what=f"{change.what}, in per cent")
@@ -432,16 +435,16 @@ class Release:
 
     def _numbers_at_step(self, revisions: Revisions, step: int) -> ReleaseData:
         """Return the newest numbers of the shown windows and groups after one release."""
-        terms = revisions.design_at(step)
+        design = revisions.design_at(step)
         values = revisions.newest(step)
         numbers = self.numbers
-        metadata = replace(numbers.metadata, strategy=terms.strategy)
+        metadata = replace(numbers.metadata, strategy=design.strategy)
         chosen = numbers.chosen
         if (since := revisions.found_by(step)) is not None:
             values = values[:, GroupNames(tuple(revisions.since or ())).places(list(since))]
             chosen = None if chosen is None else tuple(name for name in chosen if name in since)
         version_numbers = numbers.of(
-            metadata, terms, values, numbers.level, shown=numbers.shown, since=since
+            metadata, design, values, numbers.level, shown=numbers.shown, since=since
         )
         version_numbers = replace(
             version_numbers, revisions=revisions, notes=numbers.notes, kept_in=numbers.kept_in
@@ -603,12 +606,12 @@ class Release:
         steps = self.numbers.steps
         numbers._check_released()
         metadata = numbers.metadata
-        terms = numbers.design
+        design = numbers.design
         over = numbers.over
         if not full:
             return methods_of(
                 metadata,
-                terms.name,
+                design.name,
                 steps=numbers.steps,
                 level=numbers.level,
                 reach=_reach(numbers),
@@ -616,10 +619,10 @@ class Release:
                 notes=numbers.facts().get("notes", ()),
             )
         if isinstance(numbers.published, Releases):  # the subject of its numbers is not stated
-            return methods(terms, errors=_errors_in_words(numbers))
+            return methods(design, errors=_errors_in_words(numbers))
         notes = numbers.notes
         errors = [*_errors_in_words(numbers), *notes_as_sentences(notes)]
-        return account_of(metadata, terms, len(steps), errors, over)
+        return account_of(metadata, design, len(steps), errors, over)
 
     def __repr__(self) -> str:
         last = self.numbers.steps.stop - 1

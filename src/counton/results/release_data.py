@@ -121,7 +121,7 @@ class ReleaseData:
     def of(
         cls,
         metadata: ReleaseMetadata,
-        terms: Design,
+        design: Design,
         values: NDArray[Any],
         level: float,
         *,
@@ -133,7 +133,7 @@ class ReleaseData:
     ) -> Self:
         """Return the released numbers of a stream, given its cells, by step from ``start`` on."""
         steps = range(1, start + len(values))
-        readable = terms
+        readable = design
         if since is not None and not metadata.statistic.additive:
             inner = metadata.inner
             # Nobody reads the cells of the group without a name.
@@ -142,7 +142,7 @@ class ReleaseData:
                 values = np.zeros((len(values), *statistic.cells), np.int64)
             values = values.reshape(len(values), *statistic.cells)
             metadata = replace(metadata, statistic=statistic)
-            readable = replace(terms, shape=statistic.cells)
+            readable = replace(design, shape=statistic.cells)
         if metadata.statistic.additive:
             flat: Any = values.reshape(len(values), math.prod(values.shape[1:]))
             flat = flat if start == 1 else LateValues(flat, start)
@@ -151,7 +151,11 @@ class ReleaseData:
         else:
             published = StatisticResults.from_values(metadata.statistic, readable, values)
         return cls(
-            *(metadata, terms, steps, published, check_confidence_level(level)),
+            metadata=metadata,
+            design=design,
+            steps=steps,
+            published=published,
+            level=check_confidence_level(level),
             shown=shown,
             since=since,
             there=there,
@@ -166,9 +170,13 @@ class ReleaseData:
     @property
     def _cells(self) -> Any:
         """The cells of counts and sums; `InvalidInputError` for others."""
+        self._require_cells()
+        return self.published
+
+    def _require_cells(self) -> None:
+        """Raise `InvalidInputError` unless the published numbers are those of cells."""
         if not self.has_cells:
             self._cannot("totals and windows")
-        return self.published
 
     @cached_property
     def series(self) -> Series:
@@ -389,7 +397,7 @@ class ReleaseData:
     @cached_property
     def totals(self) -> Series | None:
         """Running totals, if they are published; else `InvalidInputError`."""
-        self._cells  # noqa: B018 - which another statistic has not
+        self._require_cells()
         if self.metadata.series == "per-window":
             return None
         if self.design.strategy.facts.workload == "windows":  # sums of windows, read together
@@ -404,7 +412,7 @@ class ReleaseData:
 
     def _windows(self, steps: range) -> Series | None:
         """Return the numbers of single windows for some steps."""
-        self._cells  # noqa: B018 - which another statistic has not
+        self._require_cells()
         if self.metadata.series == "cumulative":
             return None
         if self.design.strategy.facts.workload == "windows":

@@ -156,11 +156,11 @@ def is_table(path: str | os.PathLike[str]) -> bool:
 def _release_of(file: _File, level: float | None) -> ReleaseData:
     """Return the release that a file contains."""
     described = file.described
-    terms = Design.from_dict(described["terms"])
-    metadata = ReleaseMetadata.of(terms, described)
+    design = Design.from_dict(described["terms"])
+    metadata = ReleaseMetadata.of(design, described)
     level = check_confidence_level(described["confidence_level"] if level is None else level)
     last = file.last() or int(described.get("steps", 0))
-    horizon = terms.strategy.horizon
+    horizon = design.strategy.horizon
     if horizon is not None and last > horizon:
         raise InvalidInputError(
             f"it has a row of step {last:,}, but the stream ends with step {horizon:,}: correct "
@@ -174,7 +174,7 @@ def _release_of(file: _File, level: float | None) -> ReleaseData:
     of = _results_of_file
     if metadata.statistic.additive and not metadata.ranks:
         of = _cells
-    release_numbers = of(file, metadata, terms, level)
+    release_numbers = of(file, metadata, design, level)
     return (
         release_numbers
         if "revisions" not in described
@@ -187,15 +187,15 @@ def _with_revisions(release: ReleaseData, described: Mapping[str, Any]) -> Relea
     from counton.results.revisions import Revisions
 
     strategy: Any = release.design.strategy
-    terms: Any = replace(release.design, strategy=strategy.windows)
+    design: Any = replace(release.design, strategy=strategy.windows)
     since = _since(described)
     additive = release.metadata.statistic.additive
     names = release.metadata.groups if since is None else tuple(since)
     cells = (len(names),) if additive else release.design.shape
     if since is not None:
         cells = (len(names), *release.metadata.inner.cells)
-    values = unpack(described["revisions"], (*cells, terms.strategy.facts.versions))
-    return replace(release, revisions=Revisions(terms, values, since))
+    values = unpack(described["revisions"], (*cells, design.strategy.facts.versions))
+    return replace(release, revisions=Revisions(design, values, since))
 
 
 @contextmanager
@@ -309,16 +309,16 @@ def _with_steps(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(window_index=pl.lit(1, pl.Int64))
 
 
-def _cells(file: _File, metadata: ReleaseMetadata, terms: Design, level: float) -> ReleaseData:
+def _cells(file: _File, metadata: ReleaseMetadata, design: Design, level: float) -> ReleaseData:
     """Return the counts or sums that a file contains."""
     since = _since(file.described)
     if since is not None and metadata.windows.n_revisions:  # versions may be of later steps
-        last_step = terms.strategy.horizon or 0
+        last_step = design.strategy.horizon or 0
         since = {group: first for group, first in since.items() if first <= last_step}
     groups = metadata.groups if since is None else tuple(since)
     last = file.last() or int(file.described["steps"])
     rows = _rows_of_groups(file, groups)
-    estimates = _estimates(file.label, rows, terms)
+    estimates = _estimates(file.label, rows, design)
     step_index = rows["window_index"].to_numpy() - 1
     group_index = rows["group_index"].to_numpy()
     zeros = np.zeros((last, len(groups)), estimates.dtype)
@@ -342,7 +342,7 @@ def _cells(file: _File, metadata: ReleaseMetadata, terms: Design, level: float) 
     values, *own_windows = by_series.values()
     numbers = ReleaseData.of(
         metadata,
-        terms,
+        design,
         values,
         level,
         since=since,
@@ -381,18 +381,18 @@ def _rows_of_groups(file: _File, groups: Sequence[str]) -> pl.DataFrame:
     return rows.with_columns(group_index=named.replace_strict(place, return_dtype=pl.Int64))
 
 
-def _estimates(label: str, rows: pl.DataFrame, terms: Design) -> NDArray[Any]:
+def _estimates(label: str, rows: pl.DataFrame, design: Design) -> NDArray[Any]:
     """Return the numbers of a file: integers if all are whole; refuse what was not released."""
     number = rows["estimate"].cast(pl.Float64).to_numpy()
     if not np.isfinite(number).all():
         raise InvalidInputError(f"{label!r} has an estimate that is not a number: correct it")
-    unit = float(terms.units.released)
+    unit = float(design.units.released)
     if not np.allclose(number / unit, np.rint(number / unit), 1e-9, 1e-6):
         raise InvalidInputError(
             f"{label!r} has an estimate that is not a multiple of {unit:g}, but all released "
             "numbers are: give the file as counton wrote it"
         )
-    is_whole = terms.contribution.resolution is None and not terms.strategy.facts.fraction_bits
+    is_whole = design.contribution.resolution is None and not design.strategy.facts.fraction_bits
     return rows["estimate"].cast(pl.Int64).to_numpy() if is_whole else number
 
 
@@ -404,11 +404,11 @@ def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
     return dict(sorted(since.items(), key=lambda entry: (entry[1], entry[0])))
 
 
-def _cell_values(file: _File, terms: Design) -> NDArray[Any]:
+def _cell_values(file: _File, design: Design) -> NDArray[Any]:
     """Return the released cells in a file, ``(steps, cells)``; refuse too many."""
     if (cells := file.described.get("cells")) is None:
         raise InvalidInputError(
-            f"{file.label!r} shows only results of {terms.name!r}, and the more than "
+            f"{file.label!r} shows only results of {design.name!r}, and the more than "
             f"{MOST_CELLS:,} numbers behind them are not in the file: read its rows as a plain "
             "table"
         )
@@ -430,7 +430,7 @@ def _rows_there(file: _File, released: ReleaseData) -> pl.DataFrame | None:
 
 
 def _results_of_file(
-    file: _File, metadata: ReleaseMetadata, terms: Design, level: float
+    file: _File, metadata: ReleaseMetadata, design: Design, level: float
 ) -> ReleaseData:
     """Return the release computed from released cells: not of counts and sums, but rankings."""
     described = file.described
@@ -439,17 +439,17 @@ def _results_of_file(
     since = _since(described)
     metadata = metadata if metadata.ranks else with_shown_groups(metadata, shown)
     if since is not None:
-        values = _cell_values(file, terms)
-        numbers = ReleaseData.of(metadata, terms, values, level, since=since, shown=shown)
+        values = _cell_values(file, design)
+        numbers = ReleaseData.of(metadata, design, values, level, since=since, shown=shown)
     elif not rows.height:
         raise InvalidInputError(
             f"{param('source', file.label)} has no rows, because nothing was released: read it "
             "after the first release"
         )
     else:
-        values = _cell_values(file, terms)
-        values = values.reshape(len(values), *terms.shape)
-        numbers = ReleaseData.of(metadata, terms, values, level, shown=shown)
+        values = _cell_values(file, design)
+        values = values.reshape(len(values), *design.shape)
+        numbers = ReleaseData.of(metadata, design, values, level, shown=shown)
     stored_steps = rows["window_index"].sort()
     numbers = numbers.only(
         range(stored_steps[0], stored_steps[-1] + 1) if len(stored_steps) else numbers.steps

@@ -91,12 +91,12 @@ def versions_of_cells(
     """
     places = list(cells.values())
     parts = []
-    terms = revisions.design_at(last)
+    design = revisions.design_at(last)
     for lag in range(min(revisions.lags + 1, last)):
         versions = range(last - lag, last - lag + 1)
         values = revisions.values[lag:last, ..., lag].reshape(last - lag, -1)[:, places]
-        std = np.repeat(np.asarray(terms.errors.std(versions), np.float64), last - lag)
-        half = np.repeat(terms.errors.halfwidths(versions, level), last - lag)
+        std = np.repeat(np.asarray(design.errors.std(versions), np.float64), last - lag)
+        half = np.repeat(design.errors.halfwidths(versions, level), last - lag)
         windows = np.arange(1, last - lag + 1)
         names = pl.Series(list(cells), dtype=pl.String)
         columns = {
@@ -122,9 +122,9 @@ def versions_of_cells(
     return table.filter(pl.col("window_index") + pl.col("lag_windows") >= first)
 
 
-def final_windows(terms: Design, until: int) -> int:
+def final_windows(design: Design, until: int) -> int:
     """Return how many of the first ``until`` windows are final."""
-    strategy = terms.strategy
+    strategy = design.strategy
     if not isinstance(strategy, AsOf):
         return until
     return max(0, min(until, strategy.step - strategy.windows.lags))

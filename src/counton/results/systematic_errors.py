@@ -24,7 +24,7 @@ def systematic_errors(metadata: ReleaseMetadata) -> list[str]:
     """Return a sentence for each kind of error that no interval covers, such as rows left out.
 
     >>> from counton.run import Job
-    >>> from counton.run.planning import plan_stream
+    >>> from counton.run.spec.plan_stream import plan_stream
     >>> job = Job("sum", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           windows=31, value="paid", lower=0, upper=60, resolution=1, user="reader",
     ...           max_contributions=3,

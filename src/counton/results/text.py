@@ -109,7 +109,7 @@ def measured_in(metadata: ReleaseMetadata) -> dict[str, str]:
     """Return the units of a release's numbers; "" stands for all others.
 
     >>> from counton.run import Job
-    >>> from counton.run.planning import plan_stream
+    >>> from counton.run.spec.plan_stream import plan_stream
     >>> job = Job("average", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           windows=31, value="paid", lower=0, upper=60, resolution=1, privacy_unit="visit",
     ...           epsilon=1)
@@ -375,7 +375,7 @@ def _as_sentence(note: str | None) -> list[str]:
 
 def account_of(
     metadata: ReleaseMetadata,
-    terms: Design,
+    design: Design,
     steps: int,
     errors: Sequence[str],
     over: int | str | None = None,
@@ -388,11 +388,11 @@ def account_of(
     # The least error of numbers of periods, and of several versions of a window, is not known.
     unknown = metadata.series == "period-to-date" or metadata.windows.n_revisions > 0
     least: Literal["mean", "max"] = "max" if metadata.metric == "max" else "mean"
-    factors = [] if unknown else factors_of_design(terms, least)
-    far = far_from_possible(terms, factors, least, of=of, cited=False)
+    factors = [] if unknown else factors_of_design(design, least)
+    far = far_from_possible(design, factors, least, of=of, cited=False)
     return methods(
-        terms,
-        released=_released_in_words(metadata, terms, steps) + _shown_in_words(metadata, over),
+        design,
+        released=_released_in_words(metadata, design, steps) + _shown_in_words(metadata, over),
         unit=metadata.privacy_unit,
         change=change_in_words(metadata),
         noun=metadata.windows.noun,
@@ -431,7 +431,7 @@ def _shown_in_words(metadata: ReleaseMetadata, over: int | str | None) -> str:
     return f" The numbers shown at each {noun} are of {of}."
 
 
-def _released_in_words(metadata: ReleaseMetadata, terms: Design, steps: int) -> str:
+def _released_in_words(metadata: ReleaseMetadata, design: Design, steps: int) -> str:
     """Return a sentence on what has been released."""
     cut = metadata.windows
     additive = metadata.statistic.additive
@@ -455,7 +455,7 @@ def _released_in_words(metadata: ReleaseMetadata, terms: Design, steps: int) -> 
         subject = f"{subject} by {by} ({cells_note})"
     if not cut.timed:
         return f"The {subject} was released after each row, {steps:,} times."
-    last = terms.strategy.horizon
+    last = design.strategy.horizon
     if cut.n_revisions:  # the strategy of the newest numbers has only the windows that have ended
         last = None if cut.steps >= ENDLESS else cut.steps
     of = "each window" if last is None else f"each of up to {counted(last, 'window')}"
@@ -631,7 +631,7 @@ def protected_in_words(metadata: ReleaseMetadata) -> str:
     are.
 
     >>> from counton.run import Job
-    >>> from counton.run.planning import plan_stream
+    >>> from counton.run.spec.plan_stream import plan_stream
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           windows=31, group_by="page", groups="home,shop", privacy_unit="visit", epsilon=1)
     >>> protected_in_words(plan_stream(job).metadata())

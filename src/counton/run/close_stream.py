@@ -11,8 +11,8 @@ import numpy as np
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import name_alone
 from counton.base.private import Private, reveal
-from counton.run.stream_spec import StreamSpec, amend_public_notes
-from counton.run.terms import SingleTable
+from counton.run.spec.stream_spec import StreamSpec, amend_public_notes
+from counton.run.spec.terms import SingleTable
 from counton.state import Store
 from counton.state.stream_reader import JournalReader
 from counton.windowing.lazy_polars import polars as pl

@@ -39,10 +39,10 @@ from counton.base.lengths import LATE_DAYS
 from counton.base.private import Private, reveal
 from counton.io.row_assignment import one_name
 from counton.results.periods import period_of
-from counton.run.remembered_rows import BUCKETS, CLOSED, REFUSED, bucket_of
-from counton.run.row_buffer import PURPOSES
-from counton.run.stream_spec import StreamSpec, is_made_by_job
-from counton.run.terms import SingleTable
+from counton.run.counting.remembered_rows import BUCKETS, CLOSED, REFUSED, bucket_of
+from counton.run.rows.row_buffer import PURPOSES
+from counton.run.spec.stream_spec import StreamSpec, is_made_by_job
+from counton.run.spec.terms import SingleTable
 from counton.state import Store, Stream
 from counton.state.backup import compact
 from counton.state.commit_input import CommitInput

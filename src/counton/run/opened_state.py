@@ -22,7 +22,7 @@ from counton.job.common_options import Job
 from counton.job.stream_name import usual_name
 from counton.noise import Key
 from counton.privacy import LedgerEntry
-from counton.run.stream_spec import StreamSpec, without_public_notes
+from counton.run.spec.stream_spec import StreamSpec, without_public_notes
 from counton.state import Store, Stream
 from counton.state.database import reading
 from counton.state.dedup import Secret
@@ -173,7 +173,7 @@ class OpenedState:
         """
         terms = spec.terms
         additive = spec.accumulator_statistic.additive
-        counters = spec.cells.counters(terms.loss)
+        noise_guarantee = spec.cells.noise_guarantee(terms.loss)
         try:
             self._stream = Stream.create(
                 self._address if self._store is None else self._store,
@@ -183,8 +183,8 @@ class OpenedState:
                 key=self._key,
                 rollback_guard=self._rollback_guard,
                 contribution=spec.contribution,
-                shape=spec.shape if additive or counters is not None else (),
-                counters=counters,
+                shape=spec.shape if additive or noise_guarantee is not None else (),
+                noise_guarantee=noise_guarantee,
                 details=spec.facts(),
                 statistic=None if additive else spec.accumulator_statistic,
             )
@@ -221,7 +221,7 @@ class OpenedState:
 
 
 def _names_of_groups(stream: JournalReader) -> tuple[str, ...]:
-    finds_groups = stream.design.counters is not None
+    finds_groups = stream.design.finds_cells
     return reveal(stream.labels()) if finds_groups else ()
 
 

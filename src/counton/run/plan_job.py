@@ -26,17 +26,17 @@ from counton.privacy.ledger import LedgerEntry
 from counton.results.metadata import ReleaseMetadata
 from counton.results.systematic_errors import late_note
 from counton.run.opened_state import OpenedState
-from counton.run.path_conflicts import JobStates, refuse_shared, state_of
-from counton.run.planned_accuracy import (
+from counton.run.outputs.path_conflicts import JobStates, refuse_shared, state_of
+from counton.run.prepared_run import PreparedRun, prepare
+from counton.run.spec.planned_accuracy import (
     count_windows,
     counted_windows,
     halfwidths_at,
     last_step,
     planned_design,
 )
-from counton.run.prepared_run import PreparedRun, prepare
-from counton.run.stream_spec import StreamSpec
-from counton.run.terms import SingleTable
+from counton.run.spec.stream_spec import StreamSpec
+from counton.run.spec.terms import SingleTable
 from counton.state import Store
 from counton.state.ledger_rows import SpentUnit
 from counton.statistics import AccumulatorStatistic, Grouped, Report
@@ -96,7 +96,7 @@ class PlannedJob:
         size: number of rows by the last window; None: it is not stated.
         windows: number of windows over which they are spread evenly.
         counted: how many of these windows a number of the last step counts, by the name of the
-            number, as in `counton.run.planned_accuracy.counted_windows`.
+            number, as in `counton.run.spec.planned_accuracy.counted_windows`.
     """
 
     spec: StreamSpec

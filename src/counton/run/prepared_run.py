@@ -10,15 +10,11 @@ from counton.base.private import Private
 from counton.io.input_paths import are_several
 from counton.io.sources import Source
 from counton.job.common_options import Job
-from counton.run.covered_windows import covered_windows
-from counton.run.due_windows import EndedWindows
 from counton.run.erasure import check_retain
 from counton.run.opened_state import OpenedState
-from counton.run.outputs import check_outputs, refuse_shared_files
-from counton.run.parsing import parse_outputs, parse_run
-from counton.run.planned_accuracy import refuse_less_accurate
+from counton.run.outputs.run_outputs import check_outputs, refuse_shared_files
 from counton.run.progress import Progress, no_progress
-from counton.run.row_source import (
+from counton.run.rows.row_source import (
     check_rows,
     open_rows,
     open_rows_of_new_stream,
@@ -26,8 +22,12 @@ from counton.run.row_source import (
     refuse_rows_as_domain,
     refuse_unit_of_users,
 )
-from counton.run.stream_spec import StreamSpec, refuse_differences
-from counton.run.terms import OutputFiles, RunOptions, SingleTable
+from counton.run.spec.parsing import parse_outputs, parse_run
+from counton.run.spec.planned_accuracy import refuse_less_accurate
+from counton.run.spec.stream_spec import StreamSpec, refuse_differences
+from counton.run.spec.terms import OutputFiles, RunOptions, SingleTable
+from counton.run.windows.covered_windows import covered_windows
+from counton.run.windows.due_windows import EndedWindows
 from counton.state.ledger_rows import SpentUnit
 from counton.windowing.windows import Windows
 
@@ -112,7 +112,7 @@ def prepare(
     states_domain = job.has_stated("groups")
     source: Source | None = None
     if state.saved is None:
-        from counton.run.planning import plan_stream  # loads all strategies
+        from counton.run.spec.plan_stream import plan_stream  # loads all strategies
 
         source = open_rows_of_new_stream(job, rows)
         spec = plan_stream(job, [*state.units, *units])

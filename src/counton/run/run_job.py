@@ -22,22 +22,22 @@ from counton.job.common_options import Job
 from counton.noise import Key
 from counton.results.display import DisplaySelection
 from counton.results.release import Release
-from counton.run.due_windows import EndedWindows, ReleaseClock
+from counton.run.counting.missing_rows import refuse_holes
+from counton.run.counting.plan_steps import plan_steps
+from counton.run.counting.step_inputs import OperatorCounts
 from counton.run.erasure import retain
-from counton.run.missing_rows import refuse_holes
 from counton.run.opened_state import OpenedState
-from counton.run.outputs import write_outputs
-from counton.run.plan_steps import plan_steps
-from counton.run.planned_steps import OperatorCounts
+from counton.run.outputs.read_journal import read_release
+from counton.run.outputs.run_outputs import write_outputs
 from counton.run.prepared_run import PreparedRun, prepare
 from counton.run.progress import Progress, no_progress
-from counton.run.read_journal import read_release
-from counton.run.read_rows import ReadRows, read_rows
-from counton.run.reading import refuse_no_row_within
-from counton.run.row_numbers import RowNumbers
-from counton.run.stream_spec import StreamSpec
-from counton.run.terms import OutputFiles, RunOptions, SingleTable
-from counton.run.uncounted_files import refuse_counted_meanwhile
+from counton.run.rows.read_rows import ReadRows, read_rows
+from counton.run.rows.row_numbers import RowNumbers
+from counton.run.rows.uncounted_files import refuse_counted_meanwhile
+from counton.run.rows.window_sums import refuse_no_row_within
+from counton.run.spec.stream_spec import StreamSpec
+from counton.run.spec.terms import OutputFiles, RunOptions, SingleTable
+from counton.run.windows.due_windows import EndedWindows, ReleaseClock
 from counton.state import Store, Stream
 from counton.state.database import CommitHook
 
@@ -372,6 +372,6 @@ def publish_again(stream: Stream) -> None:
         row = sql_view.find_row(connection, stream.name)
     if row is None:
         return
-    from counton.run.exports import publish_new
+    from counton.run.outputs.exports import publish_new
 
     publish_new(stream, sql_view.PublishTarget(stream.database, None), None)

@@ -20,8 +20,8 @@ from counton.base.private import Private, reveal
 from counton.io.aggregation import sum_rows
 from counton.io.row_assignment import assign_rows
 from counton.io.sources import Source
-from counton.run.discovered_groups import find_group_names
-from counton.run.exactness import AddedSums, place_sums, refuse_inexact, shares_of_bounds
+from counton.run.counting.exactness import AddedSums, place_sums, refuse_inexact, shares_of_bounds
+from counton.run.rows.discovered_groups import find_group_names
 from counton.serve.bodies import read_rows
 from counton.serve.log_lines import warn
 from counton.serve.served_jobs import ServedJob, pack_rows
@@ -102,8 +102,14 @@ def checked_batch(
         "counted_nowhere": {name: rows for name, rows in ignored.items() if rows},
     }
     return Batch(
-        *(served.stream, id, digest, now, answer, read.height),
-        *(pack_rows(frame), Private(shares)),
+        stream=served.stream,
+        id=id,
+        digest=digest,
+        arrived=now,
+        answer=answer,
+        rows=read.height,
+        body=pack_rows(frame),
+        parts=Private(shares),
         over=served.windows.ended_by(due - _LONG),
     )
 

@@ -31,10 +31,10 @@ from counton.results.text import (
     protection_in_words,
     users_note_of,
 )
-from counton.run.planned_accuracy import halfwidths_at, last_step
-from counton.run.read_journal import public_notes, read_release
-from counton.run.stream_spec import StreamSpec
-from counton.run.terms import Endless
+from counton.run.outputs.read_journal import public_notes, read_release
+from counton.run.spec.planned_accuracy import halfwidths_at, last_step
+from counton.run.spec.stream_spec import StreamSpec
+from counton.run.spec.terms import Endless
 from counton.serve.pages import Page, Position, ReleasedRows
 from counton.state import Store
 from counton.state.keys import KeySource

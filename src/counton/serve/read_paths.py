@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, Response
 
 from counton.base.errors import InvalidInputError, param
 from counton.continual.intervals import check_confidence_level
-from counton.run.output_files import escape_formulas
+from counton.run.outputs.output_files import escape_formulas
 from counton.serve.access import Access
 from counton.serve.answers import LongAnswers
 from counton.serve.pages import Page

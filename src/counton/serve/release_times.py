@@ -22,7 +22,7 @@ from counton.base.private import Private, reveal
 from counton.io.sources import Rows
 from counton.run.opened_state import OpenedState
 from counton.run.prepared_run import prepare
-from counton.run.read_rows import read_rows
+from counton.run.rows.read_rows import read_rows
 from counton.run.run_job import RowCounts, commit, decide, publish_again
 from counton.serve.batch_intake import UnderWay
 from counton.serve.log_lines import note, warn

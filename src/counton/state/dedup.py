@@ -5,8 +5,8 @@ a state, or finds names with equal digests. A new name has the digest of a known
 probability n / 2^64, where n is the number of known names: 5e-12 for 10^8 names.
 
 Each release writes a set of marks for the rows that it counts, in its own transaction. Sets belong
-to periods of time, so that old ones can be deleted; ``counton.run.remembered_rows`` says which,
-and why no bound can be exceeded then.
+to periods of time, so that old ones can be deleted; ``counton.run.counting.remembered_rows`` says
+which, and why no bound can be exceeded then.
 """
 
 from __future__ import annotations

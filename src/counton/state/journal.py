@@ -188,22 +188,27 @@ _ENTRIES = (
 )
 
 
-def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the shape of one step's released values, from a stream's terms (its public design as
-    JSON values). A length of -1 means any.
+def shape_of(saved_design: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the shape of one step's released values, from a stream's public design (JSON values).
+
+    A length of -1 means any.
 
     >>> of_counts = {"shape": [2, 3], "strategy": {"strategy": "Binary"}}
     >>> shape_of(of_counts), shape_of({"shape": [84], "statistic": {}})
     ((2, 3), (-1,))
     """
-    if "counters" in terms or "statistic" in terms:
+    if "counters" in saved_design or "statistic" in saved_design:
         return (-1,)
-    several = terms["strategy"]["strategy"] == "WindowVersions"
-    return (-1,) if several else tuple(terms["shape"])
+    several = saved_design["strategy"]["strategy"] == "WindowVersions"
+    return (-1,) if several else tuple(saved_design["shape"])
 
 
 def read(
-    connection: Connection, stream_id: int, start: int, stop: int, terms: Design | Mapping[str, Any]
+    connection: Connection,
+    stream_id: int,
+    start: int,
+    stop: int,
+    design: Design | Mapping[str, Any],
 ) -> Entries:
     """Read the exact releases of some steps, and the digests of their inputs.
 
@@ -212,15 +217,15 @@ def read(
         stream_id: the stream's number in the state.
         start: the first step.
         stop: the step after the last.
-        terms: the stream's design, or its JSON values, which leave more lengths open.
+        design: the stream's design, or its JSON values, which leave more lengths open.
 
     Raises:
         StateError: a step is missing, doubled or malformed.
     """
-    if isinstance(terms, Mapping):
-        shape = shape_of(terms)
+    if isinstance(design, Mapping):
+        shape = shape_of(design)
     else:
-        shape = terms.step_shape if terms.counters is None else (-1, *terms.step_shape[1:])
+        shape = (-1, *design.step_shape[1:]) if design.finds_cells else design.step_shape
     stored = connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)
     rows = [*map(_check_row, stored)]
     any_cells = shape[:1] == (-1,)

@@ -340,12 +340,12 @@ class Store(Closing):
     def summary(self) -> dict[str, Any]:
         """Describe the database as JSON values without secrets: no sums, no inputs, no keys."""
         with self.database.transaction(write=False) as connection, reading("the description"):
-            terms = books.terms(connection)
+            budget = books.terms(connection)
             rows = [*public_rows(connection)]
             return {
                 "state": self.database.label,
                 "format": schema.FORMAT,
-                "budget": None if terms is None else terms["limit"],
+                "budget": None if budget is None else budget["limit"],
                 "ledger": [
                     {**entry.to_dict(), "entered": time}
                     for entry, time in zip(
@@ -395,7 +395,7 @@ def _public(connection: Connection, database: Database, row: PublicRow) -> dict[
 
     The parameters of a user's own strategy are not included.
     """
-    terms = json.loads(row.terms)
+    saved_design = json.loads(row.terms)
     last = None
     refused = dict[str, str]()
     try:
@@ -404,25 +404,26 @@ def _public(connection: Connection, database: Database, row: PublicRow) -> dict[
         refused["refused"] = str(error)
     design: Design | None = None
     with suppress(StateError):  # the strategy may be the user's own
-        design = Design.from_dict(terms)
+        design = Design.from_dict(saved_design)
     if row.step and not refused:
-        hidden = "counters" in terms  # for such streams the values would not say which cells show
-        hidden |= "statistic" in terms  # its cells mean nothing without a reading
-        released = journal.read(connection, row.id, row.step, row.step + 1, terms)
+        # The values of found cells do not say which cells are shown; the cells of a statistic mean
+        # nothing without its results.
+        hidden = "counters" in saved_design or "statistic" in saved_design
+        released = journal.read(connection, row.id, row.step, row.step + 1, saved_design)
         values = None if hidden else released.values[0]
         last = {
             "step": row.step,
             "values": None if values is None else values.tolist(),
             "std": released.std,
         }
-        if "statistic" in terms:  # readings may have units of their own
+        if "statistic" in saved_design:  # readings may have units of their own
             from counton.statistics.live_statistic import noise_at
 
             last["std"] = None
             if design is not None:
                 with suppress(InvalidInputError, StateError):  # the statistic may be the user's own
                     last["std"], last["of"] = noise_at(design, row.step)
-    public_terms = {**terms, "law": {"law": terms["law"]["law"]}}
+    public_terms = {**saved_design, "law": {"law": saved_design["law"]["law"]}}
     return {
         "name": row.name,
         "terms": public_terms if design is None else design.public(),

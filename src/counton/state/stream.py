@@ -71,16 +71,15 @@ class Stream(JournalReader, Closing):
     """A series of releases kept in a database: what was released stays released, after any crash.
 
     A stream holds counts, or a statistic whose cells are counted. `release_many` takes the changes
-    of a statistic's cells, as it takes counts, and `readings` returns the results.
+    of a statistic's cells, as it takes counts, and `results` returns the results.
 
     Make a stream with `create`, continue it with `open`. One process writes at a time: the process
     that opens a stream takes it over, and the former writer gets ``ConcurrentWriterError`` at its
     next release. Each opening raises a number in the stream's row, the writer epoch. A commit
     changes the row only if epoch and step are those that this writer knows. No lock outlives a
-    killed
-    process. A process that is killed at any moment cannot show two values for one step: noise is a
-    function of key and step, and the journal (the table of releases) is written before anything is
-    shown.
+    killed process. A process that is killed at any moment cannot show two values for one step:
+    noise is a function of key and step, and the journal (the table of releases) is written before
+    anything is shown.
 
     The state holds exact sums, and for some statistics users: it is as secret as the data. The key
     is not in it. An old copy of the state lacks later steps; the rollback guard, a file away from
@@ -137,7 +136,7 @@ class Stream(JournalReader, Closing):
         contribution: ContributionBound | None = None,
         shape: tuple[int, ...] = (),
         details: Mapping[str, Any] | None = None,
-        counters: Guarantee | None = None,
+        noise_guarantee: Guarantee | None = None,
         statistic: Statistic | None = None,
         rollback_guard: str | os.PathLike[str] | None = None,
     ) -> Stream:
@@ -159,12 +158,12 @@ class Stream(JournalReader, Closing):
                 ``statistic.resolve_parameters(guarantee, strategy.horizon)``, and give that
                 statistic too.
             shape: shape of one step's input and output, () for a single number; a statistic uses
-                the shape of its cells, and with ``counters`` it is the shape of all groups
+                the shape of its cells, and with ``noise_guarantee`` it is the shape of all groups
                 together.
             details: public facts to keep with the stream (JSON values), such as names of groups.
-            counters: for cells that are created only when needed: the guarantee that the noise
-                alone keeps (see `Counter`). The caller must then choose the cells to show by a
-                private rule, so that ``guarantee`` holds for the values and the choice together.
+            noise_guarantee: for cells that are created only when needed: the guarantee that the
+                noise alone keeps (see `Counter`). The caller must then choose the cells to show by
+                a private rule, so that ``guarantee`` holds for the values and the choice together.
             statistic: the statistic that the cells count: one of ``counton.statistics``.
             rollback_guard: a folder, away from the state, for the rollback guard, a record of
                 releases that shows old copies; None: its last place, at first
@@ -182,7 +181,7 @@ class Stream(JournalReader, Closing):
             InvalidInputError: an argument is outside what is allowed; nothing is created.
         """
         if statistic is not None:
-            if shape != () and counters is None:
+            if shape != () and noise_guarantee is None:
                 raise InvalidInputError(
                     f"shape {shape} cannot be given with {statistic!r}, which decides it itself: "
                     "leave it out"
@@ -206,11 +205,13 @@ class Stream(JournalReader, Closing):
         with keyfile.for_creation(place, key, rollback_guard) as (noise_key, database):
             named: Any = {"key": noise_key, "name": name, "contribution": contribution}
             if statistic is None:
-                counter = Counter(strategy, guarantee, shape=shape, counters=counters, **named)
+                counter = Counter(
+                    strategy, guarantee, shape=shape, noise_guarantee=noise_guarantee, **named
+                )
             else:
                 from counton.statistics.live_statistic import counter_of
 
-                shape_and_guarantee = None if counters is None else (shape, counters)
+                shape_and_guarantee = None if noise_guarantee is None else (shape, noise_guarantee)
                 counter = counter_of(
                     statistic,
                     strategy,
@@ -509,7 +510,7 @@ class Stream(JournalReader, Closing):
         counter = self._counter()
         grid = cast("NDArray[np.int64]", addition.inputs)
         step_shape = counter.design.step_shape
-        shape = step_shape if counter.design.counters is None else grid.shape[1:]
+        shape = grid.shape[1:] if counter.design.finds_cells else step_shape
         if grid.ndim == 0 or grid.shape[1:] != shape or len(shape) != len(step_shape):
             raise InvalidInputError(
                 f"inputs of stream {self.name!r} have shape {grid.shape}; it must be "
@@ -545,7 +546,7 @@ class Stream(JournalReader, Closing):
         addition: CommitInput,
         also: CommitHook | None,
     ) -> Releases:
-        if counter.design.counters is not None:
+        if counter.design.finds_cells:
             self._ready = None  # with new cells the counter is ahead of the journal
             counter.widen(grid.shape[1], self._key)
         if len(grid) and counter is not self._drawing:

@@ -115,18 +115,18 @@ class JournalReader:
             InvalidInputError: the steps are not all released.
         """
         self.record_release()
-        terms = self.design
+        design = self.design
         step = self.step
         start = check_integer("start", start, 0)
         stop = step + 1 if stop is None else check_integer("stop", stop, 0)
         if not 1 <= start <= stop <= step + 1:
             raise InvalidInputError(
-                f"steps {start} to {stop - 1} are not all released; stream {terms.name!r} has "
+                f"steps {start} to {stop - 1} are not all released; stream {design.name!r} has "
                 f"released steps 1 to {step}: ask only for these"
             )
         with self.database.transaction(write=False) as connection:
-            values = journal.read(connection, self._row.id, start, stop, terms).values
-        return Releases(range(start, stop), values, terms)
+            values = journal.read(connection, self._row.id, start, stop, design).values
+        return Releases(range(start, stop), values, design)
 
     def results(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None

@@ -188,14 +188,14 @@ def insert_stream(
     # This precedes the first release, and no noise depends on the name of a unit.
     options = ledger.defining_options_in(json.loads(details.text))
     counter.design = with_unit(ledger.known_in(connection), counter.design, options)
-    terms = counter.design
-    window = (terms.statistic or {}).get("window")
-    unit = ledger.by_its_clock(terms.contribution.unit, options, window)
-    spend = LedgerEntry(name, terms.guarantee, unit, terms.contribution.relation)
+    design = counter.design
+    window = (design.statistic or {}).get("window")
+    unit = ledger.by_its_clock(design.contribution.unit, options, window)
+    spend = LedgerEntry(name, design.guarantee, unit, design.contribution.relation)
     ledger.record_spend(connection, spend)
     stored = {
         "name": name,
-        "terms": terms.text,
+        "terms": design.text,
         "details": details.text,
         "key_fingerprint": key.fingerprint,
         "key_salt": key.salt,
@@ -216,22 +216,22 @@ def insert_stream(
 
 
 def with_unit(
-    spent_units: Iterable[ledger.SpentUnit], terms: Design, options: Mapping[str, Any]
+    spent_units: Iterable[ledger.SpentUnit], design: Design, options: Mapping[str, Any]
 ) -> Design:
     """Return a new stream's design with the ledger's name of its protected unit."""
-    contribution_unit = default = terms.contribution.unit
+    contribution_unit = default = design.contribution.unit
     stated_unit = None if contribution_unit == ANY_UNIT else contribution_unit
-    if terms.statistic is not None:
+    if design.statistic is not None:
         from counton.statistics.live_statistic import statistic_of
 
-        statistic, batched = statistic_of(terms.statistic)
+        statistic, batched = statistic_of(design.statistic)
         default = statistic.contribution(batched=batched).unit
         if contribution_unit == default and "unit" not in statistic.parameters:
             stated_unit = None
     unit = ledger.unit_word(
-        spent_units, ledger.protected_kind(terms.statistic, options), stated_unit, default
+        spent_units, ledger.protected_kind(design.statistic, options), stated_unit, default
     )
-    return replace(terms, contribution=replace(terms.contribution, unit=unit))
+    return replace(design, contribution=replace(design.contribution, unit=unit))
 
 
 def mac_of(
@@ -335,8 +335,8 @@ def check_digest(connection: Connection, row: PublicRow, key: Key) -> None:
         return
     digest = None
     with suppress(StateError):  # the reading of that step raises it again
-        terms = json.loads(row.terms)
-        released = journal.read(connection, row.id, row.step, row.step + 1, terms)
+        saved_design = json.loads(row.terms)
+        released = journal.read(connection, row.id, row.step, row.step + 1, saved_design)
         digest = release_digest(key, row.name, row.step, released.values[0])
     if digest not in (None, journal.digest_at(connection, row.id, row.step)):
         raise StateError(
@@ -358,9 +358,9 @@ def load_counter(row: StreamRow, key: Key, strategy: StreamStrategy | None) -> C
     """Rebuild a stream's counter at its last step; ``strategy`` only if not part of counton."""
     with reading(f"the checkpoint of stream {row.name!r}"):
         state = read_checkpoint(bytes(row.checkpoint))
-        terms = json.loads(row.terms)
+        saved_design = json.loads(row.terms)
         counter = Counter.resume_from(state, key, strategy)
-    if state.step != row.step or state.design != terms:
+    if state.step != row.step or state.design != saved_design:
         raise StateError(
             f"the checkpoint of stream {row.name!r} is of step {state.step}, but the stream is "
             f"at step {row.step}: the state was altered; restore it from a copy"

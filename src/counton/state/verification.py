@@ -240,7 +240,7 @@ class _Recomputation:
         self._row = row
         self._key = key
         with reading(f"the terms of stream {row.name!r}"):
-            self._terms = Design.from_dict(json.loads(row.terms))
+            self._design = Design.from_dict(json.loads(row.terms))
         self._digest_key = key.derive(b"journal digest", row.name.encode())
         self._checks: list[str] = []
         self._problems: list[str] = []
@@ -248,11 +248,11 @@ class _Recomputation:
     def verify(self, spent: Any) -> Verification:
         """Run all checks; ``spent`` is the ledger's row of the stream, if there is one."""
         row = self._row
-        terms = self._terms
+        design = self._design
         self._check_promise(spent)
-        if terms.strategy.horizon is None or row.step < terms.strategy.horizon:
+        if design.strategy.horizon is None or row.step < design.strategy.horizon:
             try:
-                terms.strategy._check_distribution(terms.distribution)
+                design.strategy._check_distribution(design.distribution)
             except InvalidInputError as error:
                 self._problems.append(
                     f"it can release no further step ({error}), though its promise still holds; "
@@ -269,7 +269,7 @@ class _Recomputation:
                 "valid MAC"
             )
         # The number of cells of found groups would tell how many are hidden.
-        values = row.step * (1 if terms.counters is not None else max(terms.cells, 1))
+        values = row.step * (1 if design.finds_cells else max(design.cells, 1))
         try:
             self._recompute()
         except (InvalidInputError, StateError, InputChangedError) as error:
@@ -296,7 +296,7 @@ class _Recomputation:
     def _check_std(self) -> None:
         """Refuse a journal whose noise deviation differs from the design's."""
         row = self._row
-        every = self._terms.errors.std(range(1, self._row.step + 1))
+        every = self._design.errors.std(range(1, self._row.step + 1))
         sql = (
             "SELECT step, std FROM counton_journal WHERE stream_id = :stream AND step <= :last"
             " ORDER BY step"
@@ -317,20 +317,20 @@ class _Recomputation:
 
     def _recompute(self) -> None:
         """Recompute all released values; check that the stored sums for the next release fit."""
-        terms = self._terms
+        design = self._design
         row = self._row
-        nothing_yet = StreamProgress.start(terms)
-        start = write_checkpoint(terms.text, self._key.fingerprint, nothing_yet)
+        nothing_yet = StreamProgress.start(design)
+        start = write_checkpoint(design.text, self._key.fingerprint, nothing_yet)
         noise_alone, again = (Counter.resume(start, key=self._key) for _ in range(2))
-        delay = terms.strategy.facts.delay
+        delay = design.strategy.facts.delay
         last = row.step
         so_far = np.zeros(nothing_yet.waiting.shape[1:], np.int64)
         with reading(f"the checkpoint of stream {row.name!r}"):
             saved = read_checkpoint(bytes(row.checkpoint))
-            kept = saved.progress(terms)
+            kept = saved.progress(design)
         for steps in self._parts(last):
             released = self._read_values(steps).values
-            if terms.counters is not None:  # groups may have been found with the first of them
+            if design.finds_cells:  # groups may have been found with the first of them
                 for counter in (noise_alone, again):
                     counter.widen(released.shape[1], self._key)
                 wider = np.zeros(released.shape[1:], np.int64)  # new cells have no sums yet
@@ -338,11 +338,11 @@ class _Recomputation:
                 so_far = wider
             nothing = np.zeros(released.shape, np.int64)
             noise = noise_alone.release_exact(nothing).values
-            sums = np.rint((released - noise) / float(terms.units.exact)).astype(np.int64)
-            if terms.strategy.facts.workload == "totals":
+            sums = np.rint((released - noise) / float(design.units.exact)).astype(np.int64)
+            if design.strategy.facts.workload == "totals":
                 inputs = np.diff(sums, axis=0, prepend=so_far[None])
                 so_far = sums[-1]
-            elif terms.strategy.facts.versions > 1:
+            elif design.strategy.facts.versions > 1:
                 inputs = arrivals_of(sums, so_far)
                 so_far = sums[-1]
             else:
@@ -351,9 +351,9 @@ class _Recomputation:
             self._compare(again, inputs[first + delay - steps.start :])
         if delay and last:  # waiting inputs are in the checkpoint and in no release yet
             self._compare(again, kept.waiting[-min(delay, last) :])
-        number = max(terms.cells, 1)
+        number = max(design.cells, 1)
         of = f"of {counted(number, 'value')}"
-        if terms.counters is not None:
+        if design.finds_cells:
             of = "of all discovered groups, including hidden ones"
         self._checks.append(
             f"{counted(last, 'step')} {of}: each value is the exact sum, which matches the stored "
@@ -367,10 +367,10 @@ class _Recomputation:
 
     def _parts(self, last: int) -> Iterator[range]:
         """Yield ranges of steps with equally many cells that fit into memory."""
-        terms = self._terms
+        design = self._design
         begin = 1
-        if terms.counters is None:
-            size = max(1, _CHUNK // max(math.prod(terms.step_shape), 1))
+        if not design.finds_cells:
+            size = max(1, _CHUNK // max(math.prod(design.step_shape), 1))
             for begin in range(1, last + 1, size):
                 yield range(begin, min(begin + size, last + 1))
             return
@@ -386,7 +386,7 @@ class _Recomputation:
     def _read_values(self, steps: range) -> journal.Entries:
         """Return the journal's values of these steps, shape (steps, *shape of a step)."""
         with self._database.transaction(write=False) as connection:
-            return journal.read(connection, self._row.id, steps.start, steps.stop, self._terms)
+            return journal.read(connection, self._row.id, steps.start, steps.stop, self._design)
 
     def _compare(self, again: Counter, inputs: NDArray[np.int64]) -> None:
         """Release ``inputs`` (shape (steps, *shape)) with ``again``; compare with the journal."""
@@ -413,32 +413,32 @@ class _Recomputation:
 
     def _check_promise(self, spent: Any) -> None:
         """Check that the ledger has the guarantee, and that noise and thresholds satisfy it."""
-        terms = self._terms
+        design = self._design
         name = self._row.name
-        if spent is None or spent.guarantee != terms.guarantee:
+        if spent is None or spent.guarantee != design.guarantee:
             had = "no entry" if spent is None else str(spent.guarantee)
             self._problems.append(
-                f"the ledger has {had} for {name!r}, which promises {terms.guarantee}"
+                f"the ledger has {had} for {name!r}, which promises {design.guarantee}"
             )
         else:
-            self._checks.append(f"the privacy ledger states its guarantee: {terms.guarantee}")
+            self._checks.append(f"the privacy ledger states its guarantee: {design.guarantee}")
         options: Mapping[str, Any] = {}
         with suppress(ValueError):  # altered details are reported elsewhere
             options = defining_options_in(json.loads(self._row.details))
-        window = (terms.statistic or {}).get("window")
-        unit = by_its_clock(terms.contribution.unit, options, window)
-        relation = terms.contribution.relation
+        window = (design.statistic or {}).get("window")
+        unit = by_its_clock(design.contribution.unit, options, window)
+        relation = design.contribution.relation
         if spent is not None and (spent.unit, spent.relation) != (unit, relation):
             self._problems.append(
                 f"the ledger counts {name!r} by {spent.unit!r} ({spent.relation}), but the stream "
                 f"protects {unit!r} ({relation}): the state was altered; restore it from a copy"
             )
-        promised = terms.counters or terms.guarantee
+        promised = design.noise_guarantee or design.guarantee
         needed = distribution_for(
-            terms.strategy, promised, terms.contribution, terms.shape
+            design.strategy, promised, design.contribution, design.shape
         ).distribution
-        distribution = terms.distribution
-        word = distribution_to_dict(terms.distribution)["law"]
+        distribution = design.distribution
+        word = distribution_to_dict(design.distribution)["law"]
         if distribution.variance >= needed.variance * (1 - 1e-9):
             self._checks.append(f"the noise ({word}) is as large as the guarantee requires")
         else:
@@ -447,24 +447,24 @@ class _Recomputation:
                 f"the noise ({word}) is only {part:.3g} times as wide as the guarantee needs: the "
                 f"state was altered; restore it from a copy"
             )
-        if terms.counters is None:
+        if not design.finds_cells:
             return
         from counton.statistics.discovery import cells_from_dict
 
         # With this probability a group of a single unit is above the threshold for being shown.
         cells = cells_from_dict(json.loads(self._row.details).get("discovery"))
-        chance = cells.chance(terms)
+        chance = cells.chance(design)
         if chance is None:
             return
-        delta = Fraction(terms.guarantee.to_dict()["delta"])
+        delta = Fraction(design.guarantee.to_dict()["delta"])
         if chance <= delta:
             self._checks.append(
-                f"all thresholds together show a group of one {terms.contribution.unit} with a "
+                f"all thresholds together show a group of one {design.contribution.unit} with a "
                 f"probability of at most delta = {float(delta):g}"
             )
         else:
             self._problems.append(
-                f"the thresholds show a group of one {terms.contribution.unit} with a probability "
+                f"the thresholds show a group of one {design.contribution.unit} with a probability "
                 f"of up to {chance:.3g}, and the guarantee allows delta = {float(delta):g}: "
                 "end this stream, and begin another"
             )

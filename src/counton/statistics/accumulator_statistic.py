@@ -343,7 +343,7 @@ def refuse_unreadable(
 
 
 def refuse_unreadable_cells(
-    statistic: Statistic, terms: Design, totals: Integers, changes: Integers
+    statistic: Statistic, design: Design, totals: Integers, changes: Integers
 ) -> None:
     """Raise `SumOverflowError` if the next steps' changes make releases inexact.
 
@@ -353,6 +353,6 @@ def refuse_unreadable_cells(
         return
     added = statistic.total(changes)
     whole = float(added.max(initial=0.0))
-    if terms.strategy.facts.workload == "totals":
+    if design.strategy.facts.workload == "totals":
         whole = float(statistic.total(totals[None])[0] + added.sum())
-    refuse_unreadable(statistic, terms.strategy, terms.distribution, whole)
+    refuse_unreadable(statistic, design.strategy, design.distribution, whole)

@@ -69,9 +69,9 @@ class Cells:
             )
         return Cells(self.release.since(earlier.release), self.first, self.groups)
 
-    def part(self, of: Callable[[NDArray[Any]], Any], terms: Design, first: int) -> Cells:
+    def part(self, of: Callable[[NDArray[Any]], Any], design: Design, first: int) -> Cells:
         """Return the cells ``of`` one statistic with its design and first cell's index."""
-        return Cells(self.release.part(of, terms), first)
+        return Cells(self.release.part(of, design), first)
 
     def cell(self, cell: int, scale: Fraction = Fraction(1)) -> ClosedForm:
         """Return one cell times ``scale``, with the interval of its noise's exact distribution."""

@@ -103,7 +103,7 @@ class Declared:
     #: The cells of a group that are found with it.
     compared: ClassVar[ComparedCells] = ONE_CELL
 
-    def counters(self, guarantee: Any) -> PureDP | None:
+    def noise_guarantee(self, guarantee: Any) -> PureDP | None:
         """Return None: no delta is spent on finding groups."""
         return None
 
@@ -115,7 +115,7 @@ class Declared:
         """Return the number of groups in words, such as "12 pages"."""
         return f"{groups:,} {plural}"
 
-    def chance(self, terms: Design) -> float | None:
+    def chance(self, design: Design) -> float | None:
         """Return None: there is no probability to bound."""
         return None
 
@@ -123,11 +123,11 @@ class Declared:
         """Return None."""
         return None
 
-    def sizes(self, terms: Design) -> tuple[int, int] | None:
+    def sizes(self, design: Design) -> tuple[int, int] | None:
         """Return None: there is no threshold."""
         return None
 
-    def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
+    def thresholds(self, design: Design, steps: range) -> NDArray[np.int64]:
         """Return the thresholds of groups that are found; declared groups have none."""
         raise NotImplementedError
 
@@ -206,9 +206,9 @@ class Discovery:
             low, high = (low, middle) if enough else (middle, high)
         return cls(str(delta), str(high * _GRAIN), groups, change, compared)
 
-    def counters(self, guarantee: Any) -> PureDP | None:
+    def noise_guarantee(self, guarantee: Any) -> PureDP | None:
         """Return the guarantee of the noisy counts alone, without the delta of showing groups."""
-        return counters_of(guarantee)
+        return noise_guarantee_of(guarantee)
 
     def to_dict(self) -> dict[str, Any] | None:
         """Return the rule as JSON values, from which `cells_from_dict` rebuilds it."""
@@ -232,11 +232,11 @@ class Discovery:
             f"{unit} is ever shown with probability below delta = {float(Fraction(self.delta)):g}"
         )
 
-    def sizes(self, terms: Design) -> tuple[int, int] | None:
+    def sizes(self, design: Design) -> tuple[int, int] | None:
         """Return the lowest and highest number of rows at which a group is shown."""
-        last = terms.strategy.horizon or 1
-        versions = terms.strategy.facts.versions
-        thresholds = self.thresholds(terms, range(1 if versions == 1 else last, last + 1))
+        last = design.strategy.horizon or 1
+        versions = design.strategy.facts.versions
+        thresholds = self.thresholds(design, range(1 if versions == 1 else last, last + 1))
         thresholds = thresholds[thresholds < _NEVER]
         lowest, highest = (
             -(-int(threshold) // self.compared.row)
@@ -244,19 +244,19 @@ class Discovery:
         )
         return lowest, highest
 
-    def chance(self, terms: Design) -> float:
+    def chance(self, design: Design) -> float:
         """Bound the probability that any release ever shows a group with rows of one unit only.
 
         The bound is computed from the `thresholds` of all releases, not from the margin.
         """
         # The unit raises a group's sum by change * row at most, so noise must reach the rest.
-        assert isinstance(terms.distribution, DiscreteLaplace)
-        last = terms.strategy.horizon or 1
+        assert isinstance(design.distribution, DiscreteLaplace)
+        last = design.strategy.horizon or 1
         n_cells, row = self.compared
-        variance = compared_variance(terms.strategy, terms.distribution, range(1, last + 1))
-        number = n_cells * np.rint(variance / float(terms.distribution.variance)).astype(np.int64)
-        rest = self.thresholds(terms, range(1, last + 1)) - self.change * row
-        tail = _tail_of(terms.distribution)
+        variance = compared_variance(design.strategy, design.distribution, range(1, last + 1))
+        number = n_cells * np.rint(variance / float(design.distribution.variance)).astype(np.int64)
+        rest = self.thresholds(design, range(1, last + 1)) - self.change * row
+        tail = _tail_of(design.distribution)
         total = 0.0
         pairs, releases = np.unique(
             np.stack([number.ravel(), rest.ravel()]), axis=1, return_counts=True
@@ -266,16 +266,16 @@ class Discovery:
                 total += times * tail(draws_in_one, reached)
         return self.groups * total * _ROUNDING
 
-    def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
+    def thresholds(self, design: Design, steps: range) -> NDArray[np.int64]:
         """Return the least sum of a group's cells that shows it: int64, ``(len(steps),)``.
 
         If each step releases several windows, the shape is ``(len(steps), versions)``; for windows
         before the first, no count reaches the threshold.
         """
-        assert isinstance(terms.distribution, DiscreteLaplace)
-        versions = terms.strategy.facts.versions
+        assert isinstance(design.distribution, DiscreteLaplace)
+        versions = design.strategy.facts.versions
         n_cells, row = self.compared
-        variance = n_cells * compared_variance(terms.strategy, terms.distribution, steps)
+        variance = n_cells * compared_variance(design.strategy, design.distribution, steps)
         thresholds = np.asarray(
             self.change * row + _above(variance, Fraction(self.margin)), np.int64
         )
@@ -392,7 +392,7 @@ def _tail_of(distribution: DiscreteLaplace) -> Callable[[int, int], float]:
     return tail
 
 
-def counters_of(guarantee: Any) -> PureDP:
+def noise_guarantee_of(guarantee: Any) -> PureDP:
     """Return the guarantee of the noisy counts alone: `PureDP` with the epsilon of the stream's.
     Showing a group spends the delta.
     """

@@ -112,8 +112,8 @@ class GridResult(StatisticResult):
         # with a margin for all that it leaves open.
         confidence_level = check_confidence_level(confidence_level)
         grid = self.statistic.grid
-        terms = self.release._design
-        distribution = terms.distribution
+        design = self.release._design
+        distribution = design.distribution
         # Each corner of a box is rounded by half a unit.
         rounding = 2.0 ** (len(low) - 1 - self._bits)
         if not self.cells.one_draw:
@@ -130,18 +130,18 @@ class GridResult(StatisticResult):
                     for n in draws.tolist()
                 ]
             )
-            half = terms.errors.in_data_units(half[inverse.reshape(-1)])
+            half = design.errors.in_data_units(half[inverse.reshape(-1)])
             half = half + (rounding if weight > 1 else 0.0)
         elif is_narrow(distribution) and (read := grid.read_weights(low, high)) is not None:
             kinds, inverse = read
             half = np.array(
                 [weighted_halfwidth(distribution, kind, confidence_level) for kind in kinds]
             )
-            half = terms.errors.in_data_units(half[inverse]) + rounding
+            half = design.errors.in_data_units(half[inverse]) + rounding
         else:
             std = np.sqrt(grid.variance(low, high) * distribution.variance)
             half = (
-                terms.errors.in_data_units(smooth_halfwidth(std, distribution, confidence_level))
+                design.errors.in_data_units(smooth_halfwidth(std, distribution, confidence_level))
                 + rounding
             )
         return np.asarray(np.where((high > low).all(axis=0), half, 0.0), np.float64)

@@ -103,16 +103,15 @@ class RunningStatistic:
     ) -> None:
         self._counter = source if isinstance(source, Counter) else None
         if isinstance(source, Counter):
-            terms = source.design
+            self.design = source.design
             self.key_fingerprint = source.key_fingerprint
         else:
             design, key = source
             self.key_fingerprint = key.fingerprint
-            terms = design.bound_to_key(key.fingerprint)
-            self._field = terms.noise_field(key)
+            self.design = design.bound_to_key(key.fingerprint)
+            self._field = self.design.noise_field(key)
         self.statistic = statistic
         self.batched = batched
-        self.design = terms
         self._exact = exact
         self._step = step
         self._whole = True  # releases, exact state and step agree
@@ -358,11 +357,12 @@ class RunningStatistic:
 
     def describe(self) -> str:
         """Describe the statistic, the protected unit, the guarantee and the strategy."""
-        terms = self.design
+        design = self.design
         return (
-            f"{terms.name}: {self.statistic!r}\nprotected: {terms.contribution}\n"
+            f"{design.name}: {self.statistic!r}\nprotected: {design.contribution}\n"
             f"neighbours: differ {self.statistic.neighbours_differ()}\n"
-            f"guarantee: {terms.guarantee}, {terms.guarantee.scope}\nstrategy: {terms.strategy!r}"
+            f"guarantee: {design.guarantee}, {design.guarantee.scope}\n"
+            f"strategy: {design.strategy!r}"
         )
 
     def result(self, step: int | None = None) -> StatisticResult:
@@ -470,7 +470,7 @@ def counter_of(
     """
     if contribution is None:
         contribution = statistic.contribution(batched=batched)
-    shape, counters = (
+    shape, noise_guarantee = (
         (statistic.cells, None) if shape_and_guarantee is None else shape_and_guarantee
     )
     return Counter(
@@ -480,7 +480,7 @@ def counter_of(
         name=name,
         contribution=contribution,
         shape=shape,
-        counters=counters,
+        noise_guarantee=noise_guarantee,
         statistic={**statistic_to_dict(statistic), "batched": batched},
     )
 
@@ -520,16 +520,16 @@ def statistic_of(saved: Mapping[str, Any] | None) -> tuple[Statistic, bool]:
     return statistic_from_dict(parameters), bool(batched)
 
 
-def noise_at(terms: Design, step: int, since: int | None = None) -> tuple[float, str | None]:
+def noise_at(design: Design, step: int, since: int | None = None) -> tuple[float, str | None]:
     """Return the standard deviation of a released number in data units, and words for it.
 
     The words are such as "the number of values"; None for plain counts and sums. ``since``: the
     step after which events count; None: all so far count.
     """
-    std = float(terms.errors.std(step) if since is None else terms.errors.window_std(since, step))
-    if terms.statistic is None:
+    std = float(design.errors.std(step) if since is None else design.errors.window_std(since, step))
+    if design.statistic is None:
         return std, None
-    error = statistic_of(terms.statistic)[0].error_of
+    error = statistic_of(design.statistic)[0].error_of
     return std * error.mean, error.what
 
 
@@ -601,10 +601,10 @@ class OnDemandResult(StatisticResult):
         return np.arange(count)
 
     def _half(self, confidence_level: float) -> float:
-        terms = self._machine.design
+        design = self._machine.design
         steps = range(self.step, self.step + 1)
-        half = float(terms.errors.halfwidths(steps, confidence_level)[0])
-        return int(half) if half == int(half) and not terms.strategy.facts.fraction_bits else half
+        half = float(design.errors.halfwidths(steps, confidence_level)[0])
+        return int(half) if half == int(half) and not design.strategy.facts.fraction_bits else half
 
     def describe(self) -> str:
         """Describe the stream, the protected unit and the guarantee."""

@@ -33,7 +33,7 @@ _MANY = 10**7
 
 def planned_halfwidths(
     statistic: Statistic,
-    terms: Design,
+    design: Design,
     step: int,
     confidence_level: float = 0.95,
     *,
@@ -56,8 +56,8 @@ def planned_halfwidths(
     >>> waits = Average(0, 60, resolution=1)
     >>> from counton.continual.design import design_for
     >>> best = plan(52, PureDP(1), of=waits, batched=True).best
-    >>> terms = design_for(best.strategy, best.guarantee, best.contribution, best.shape)
-    >>> found = planned_halfwidths(waits, terms, 52, rows=5000)
+    >>> design = design_for(best.strategy, best.guarantee, best.contribution, best.shape)
+    >>> found = planned_halfwidths(waits, design, 52, rows=5000)
     >>> {name: round(half, 2) for name, half in found.items()}
     {'mean': 0.11, 'sum': 778.55, 'count': 18.35}
     """
@@ -68,14 +68,19 @@ def planned_halfwidths(
             known_names = part.known_beforehand
             if name not in report.derived_from:
                 part_halfwidths = planned_halfwidths(
-                    part, report.terms_of(name, terms), step, confidence_level, rows=rows, over=over
+                    part,
+                    report.design_of(name, design),
+                    step,
+                    confidence_level,
+                    rows=rows,
+                    over=over,
                 )
             elif rows is None and known_names == ():
                 continue
             else:
                 of = report.derived_from[name]
                 result = planned_result(
-                    report.statistics[of], report.terms_of(of, terms), step, rows, over
+                    report.statistics[of], report.design_of(of, design), step, rows, over
                 )
                 part_halfwidths = halfwidths_of(report.result_of(name, result), confidence_level)
                 if rows is None and known_names is not None:
@@ -86,21 +91,21 @@ def planned_halfwidths(
         return of_all
     if isinstance(statistic, Grouped):  # a row belongs to one group
         rows = None if rows is None else max(rows // len(statistic.groups), 1)
-        of_group = replace(terms, shape=statistic.inner.cells)
+        of_group = replace(design, shape=statistic.inner.cells)
         return planned_halfwidths(
             statistic.inner, of_group, step, confidence_level, rows=rows, over=over, ask=ask
         )
-    start = step_before(terms, step, over)
+    start = step_before(design, step, over)
     if statistic.on_demand:
-        return {"": float(terms.errors.window_halfwidths(start, step, confidence_level))}
+        return {"": float(design.errors.window_halfwidths(start, step, confidence_level))}
 
     halfwidths = halfwidths_of(
-        planned_result(statistic, terms, step, rows, over), confidence_level, ask
+        planned_result(statistic, design, step, rows, over), confidence_level, ask
     )
     known_names = statistic.known_beforehand
     if rows is not None or known_names is None:
         return halfwidths
-    cell = float(terms.errors.window_halfwidths(start, step, confidence_level))
+    cell = float(design.errors.window_halfwidths(start, step, confidence_level))
     return {name: half for name, half in halfwidths.items() if name in known_names} or {
         "": cell * statistic.error_of.mean
     }
@@ -132,19 +137,19 @@ def refuse_share_of_rows(statistic: Statistic, halfwidths: Mapping[str, float]) 
             )
 
 
-def step_before(terms: Design, step: int, over: int | None = None) -> int:
+def step_before(design: Design, step: int, over: int | None = None) -> int:
     """Return the step after which the number of a step begins to count; 0 for the first.
 
     Args:
         over: number of last steps whose rows count; None: those that the strategy's releases cover.
     """
-    if over is None and terms.strategy.facts.workload == "windows":
+    if over is None and design.strategy.facts.workload == "windows":
         over = 1
     return 0 if over is None else max(step - over, 0)
 
 
 def planned_result(
-    statistic: Statistic, terms: Design, step: int, rows: int | None, over: int | None = None
+    statistic: Statistic, design: Design, step: int, rows: int | None, over: int | None = None
 ) -> StatisticResult:
     """Return the numbers of a noiseless release, if ``rows`` rows are spread evenly over all steps.
 
@@ -153,20 +158,20 @@ def planned_result(
             0. Cells are 0 if the statistic cannot tell which these rows would give.
         over: as in `planned_halfwidths`.
     """
-    start = step_before(terms, step, over)
+    start = step_before(design, step, over)
     counted = _MANY
     if rows is not None:
         counted = max(rows * (step - start) // step, 1)
     cells = None
     if isinstance(statistic, AccumulatorStatistic):
         cells = statistic.typical_cells(counted, step - start)
-    exact = np.zeros(terms.shape, np.int64) if cells is None else np.asarray(cells, np.int64)
-    part = terms.part
-    value: Any = terms.contribution.from_grid(exact) if part is None else exact * float(part.exact)
-    value = value if terms.shape else np.asarray(value).item()
-    release = StepRelease(step, value, float(terms.errors.std(step)), terms)
-    if start and terms.strategy.facts.workload == "totals":
-        nothing = StepRelease(start, value - value, float(terms.errors.std(start)), terms)
+    exact = np.zeros(design.shape, np.int64) if cells is None else np.asarray(cells, np.int64)
+    part = design.part
+    value: Any = design.contribution.from_grid(exact) if part is None else exact * float(part.exact)
+    value = value if design.shape else np.asarray(value).item()
+    release = StepRelease(step, value, float(design.errors.std(step)), design)
+    if start and design.strategy.facts.workload == "totals":
+        nothing = StepRelease(start, value - value, float(design.errors.std(start)), design)
         release = release.since(nothing)
     return read_release(statistic, release)
 

@@ -299,8 +299,8 @@ class Report(AccumulatorStatistic):
         self.n_accumulators = sum(
             statistic.n_accumulators for statistic in self.measured_ones.values()
         )
-        most = self.code_bounds()[1]
-        if most >= _MOST_CODES or math.prod(map(len, self.spans)) >= _MOST_CODES // 2**20:
+        largest_code = self.code_bounds()[1]
+        if largest_code >= _MOST_CODES or math.prod(map(len, self.spans)) >= _MOST_CODES // 2**20:
             raise InvalidInputError(
                 "the values that the report reads from one row take more than 62 bits: give a "
                 "coarser resolution, fewer cells, or two reports"
@@ -505,7 +505,7 @@ class Report(AccumulatorStatistic):
         )
         rank_note = f" (in {ranked_names} only the first one)" if ranked_names else ""
         return ContributionBound.of_pattern(
-            BoundedChange(l1, l2_squared, once=True),
+            BoundedChange(l1, l2_squared, single_step=True),
             f"which counts in all of {names}{rank_note}",
             unit=self.unit,
         )
@@ -771,19 +771,21 @@ class Report(AccumulatorStatistic):
 
     # Readings.
 
-    def terms_of(self, name: str, terms: Design, groups: tuple[int, ...] = ()) -> Design:
+    def design_of(self, name: str, design: Design, groups: tuple[int, ...] = ()) -> Design:
         """Return the design of one measured statistic.
 
         Args:
             name: name of the statistic in the report.
-            terms: the design of the whole stream.
+            design: the design of the whole stream.
             groups: number of groups, as a tuple of one; empty: without groups.
         """
         statistic = self.measured_ones[name]
         first = self.cell_ranges[name].start
         stride = math.prod(self.cells)
         starts = range(first, first + math.prod(groups) * stride, stride)
-        return part_design(terms, statistic, self.weight(name), (*groups, *statistic.cells), starts)
+        return part_design(
+            design, statistic, self.weight(name), (*groups, *statistic.cells), starts
+        )
 
     def read_part(
         self, name: str, cells: Cells, by_group: Grouped | None = None
@@ -798,10 +800,10 @@ class Report(AccumulatorStatistic):
         of = self.derived_from.get(name, name)
         source = self.statistics[of]
         groups = () if by_group is None else (len(by_group.groups),)
-        terms = self.terms_of(of, cells.design, groups)
+        design = self.design_of(of, cells.design, groups)
         # Cells of other groups, and of statistics with equal descriptions, have other noise.
         first = cells.first // math.prod(self.cells) * math.prod(source.cells)
-        part = cells.part(lambda values: self.values_of(of, values, terms), terms, first)
+        part = cells.part(lambda values: self.values_of(of, values, design), design, first)
 
         def read_derived(cells: Cells) -> StatisticResult:
             return self.result_of(name, read_cells(source, cells))
@@ -822,20 +824,20 @@ class Report(AccumulatorStatistic):
         assert rows is not None
         return FollowedResult(self.statistics[name], result, rows)
 
-    def values_of(self, name: str, values: NDArray[Any], terms: Design) -> NDArray[np.float64]:
+    def values_of(self, name: str, values: NDArray[Any], design: Design) -> NDArray[np.float64]:
         """Return one statistic's cells without its weight.
 
         Args:
             name: name of a measured statistic of the report.
             values: released cells of the report, which are the last axis.
-            terms: the design of the statistic, from `terms_of`.
+            design: the design of the statistic, from `design_of`.
 
         Returns:
             Values in data units, of shape ``(*values.shape[:-1], *cells)``.
         """
         part_cells = np.asarray(values)[..., self.cell_ranges[name]].astype(np.float64)
         shape = (*part_cells.shape[:-1], *self.statistics[name].cells)
-        return np.asarray(terms.errors.in_data_units(part_cells.reshape(shape)))
+        return np.asarray(design.errors.in_data_units(part_cells.reshape(shape)))
 
 
 def _slices(names: Mapping[str, Any], sizes: Sequence[int]) -> dict[str, slice]:

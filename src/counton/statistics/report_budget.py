@@ -24,7 +24,7 @@ _MOST = 2**40
 
 
 def part_design(
-    terms: Design,
+    design: Design,
     statistic: AccumulatorStatistic,
     weight: int,
     shape: tuple[int, ...],
@@ -38,7 +38,7 @@ def part_design(
     resolution = statistic.contribution(batched=True).resolution
     grain = (Fraction(1) if resolution is None else resolution) / weight
     return replace(
-        terms,
+        design,
         errors_of=ErrorsOf(),
         shape=shape,
         statistic=statistic_to_dict(statistic),

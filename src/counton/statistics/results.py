@@ -219,11 +219,11 @@ class StatisticResults(Sequence[StatisticResult]):
 
     @classmethod
     def from_values(
-        cls, statistic: Statistic, terms: Design, values: NDArray[Any]
+        cls, statistic: Statistic, design: Design, values: NDArray[Any]
     ) -> StatisticResults:
         """Return the results of released values; the first axis is the step, from 1."""
         steps = range(1, len(values) + 1)
-        return cls(statistic, steps, Releases(steps, values, terms))
+        return cls(statistic, steps, Releases(steps, values, design))
 
     def __len__(self) -> int:
         return len(self.steps)

@@ -11,7 +11,6 @@ from counton.base.distributions import Sensitivity
 from counton.strategies.lines.dense import Dense
 from counton.strategies.lines.line_strategy import LineStrategy
 from counton.strategies.strategy import LARGEST_DENSE, Norm
-from counton.strategies.streams.square_root import LARGEST_HORIZON
 from counton.tables.haar import Haar
 from counton.tables.line_square_root import SquareRoot
 from counton.tables.nodes import Nodes
@@ -40,6 +39,8 @@ _LARGEST_OVER_TIME = 256
 #: Largest number of cells whose running totals are best computed from independent cells, under
 #: Laplace noise; beyond, a dense matrix is best.
 _FEW = 8
+#: Largest number of cells for which the square root is compared with other strategies.
+_LONGEST_ROOT = 2**22
 
 
 @lru_cache(maxsize=64)
@@ -105,5 +106,5 @@ def serves(name: str, workload: Workload, norm: Norm, axes: int) -> bool:
     if name == "optimal":
         return workload.cells <= (LARGEST_LAPLACE if norm == 1 else LARGEST_DENSE)
     if name == "square_root":
-        return axes == 1 and 2 <= workload.cells <= LARGEST_HORIZON
+        return axes == 1 and 2 <= workload.cells <= _LONGEST_ROOT
     return True

@@ -27,7 +27,7 @@ class SquareRoot(LineStrategy):
     """A strategy for a line of cells that releases totals by the square-root factorisation.
 
     Raises:
-        InvalidInputError: more than 2^22 cells.
+        InvalidInputError: more than 2^24 cells.
 
     >>> strategy = SquareRoot(1000)
     >>> variance = strategy.variance(np.array([0, 500]), np.array([1000, 501]))

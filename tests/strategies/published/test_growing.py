@@ -57,7 +57,7 @@ def test_sums_have_the_law_of_the_cascade_at_every_size() -> None:
         assert cascade.variance(high, since=low) == pytest.approx(expected, rel=1e-11)
 
 
-def test_complete_blocks_are_as_accurate_as_steps_however_long_the_stream() -> None:
+def test_complete_blocks_have_equal_variance_in_any_stream_length() -> None:
     cascade = GrowingCascade(32)
     starts = np.array([0, 2**31, 2**20 * 77, 5, 2**32 - 1])
     sizes = np.array([2**32, 2**31, 2**20, 1, 1])

@@ -65,9 +65,7 @@ def test_known_horizon_reaches_the_best_known_error(width: int, steps: int, best
     ("width", "bound"),
     [(2, 1.2732), (7, 1.7783), (28, 2.3399), (91, 2.8175), (182, 3.0983), (365, 3.3800)],
 )
-def test_endless_streams_are_within_a_fiftieth_of_a_percent_of_the_bound(
-    width: int, bound: float
-) -> None:
+def test_endless_banded_root_is_within_a_fifth_percent_of_bound(width: int, bound: float) -> None:
     std = _std(Rolling(width).root(None), width, 10**6)
     assert bound <= std <= 1.002 * bound
 

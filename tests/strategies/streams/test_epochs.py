@@ -36,7 +36,7 @@ def test_mean_variances_are_the_known_ones(most: int) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.every_case
-def test_how_many_times_the_best_for_a_known_end_it_errs(
+def test_epochs_error_ratio_to_best_plan_is_as_documented(
     steps: int, least: float, most: float
 ) -> None:
     """The docstring's sentence, which once said 2.1 at most."""

@@ -28,7 +28,7 @@ class OnesAt:
 
 
 @pytest.mark.parametrize("delay", [0, 1, 2, 5, 24])
-def test_the_first_outputs_are_0_and_every_later_one_carries_noise(delay: int) -> None:
+def test_outputs_during_delay_are_0_and_later_ones_have_noise(delay: int) -> None:
     # Erratum: Algorithm 3 as printed shifts twice; then steps delay + 1 .. 2 delay carry none.
     strategy = Expiring(growth=1, delay=delay)
     noise = strategy.noise(OnesAt(), range(1, 200))

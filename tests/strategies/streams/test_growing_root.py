@@ -127,7 +127,7 @@ def test_no_column_ever_costs_more_than_one(weight_bits: int, even: int | None) 
 
 
 @pytest.mark.parametrize("even", EVEN)
-def test_norms_of_roots_with_even_nodes_are_no_smaller_than_sums_and_their_tails(even: int) -> None:
+def test_norms_of_growing_root_lie_between_sums_and_tail_bounds(even: int) -> None:
     """Apart: node by node up to 2^18, then by f(k)^2 < 1 / (pi k) and what q grows by."""
     equal = GrowingSquareRoot(even=even)._equal
     near = 2**18
@@ -247,7 +247,7 @@ def test_what_it_cannot_serve_is_refused() -> None:
         GrowingSquareRoot(even=64)
 
 
-def test_a_unit_with_several_steps_moves_it_by_as_many_times_as_much() -> None:
+def test_sensitivity_grows_with_number_of_steps() -> None:
     root = GrowingSquareRoot()
     assert sensitivity(root, 2) == 1.0
     assert sensitivity(root, 2, steps=3, separation=100) == pytest.approx(3.0)

@@ -248,7 +248,7 @@ def test_exact_rows_are_for_short_lines() -> None:
     ],
     ids=repr,
 )
-def test_a_neighbour_is_made_up_for_by_its_nodes_in_public(
+def test_neighbour_with_shifted_noise_has_same_releases(
     strategy: StreamStrategy, guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With noise shifted by -d C e_i, the neighbour's releases are the same to the last bit."""

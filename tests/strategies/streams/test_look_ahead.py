@@ -94,7 +94,7 @@ def test_largest_variance_is_attained_nearby_and_never_exceeded(
         (1254, (25, 20, 7), (8192, 1, 29, 27)),
     ],
 )
-def test_largest_variance_where_a_node_is_known_worse_than_its_children(
+def test_largest_variance_includes_nodes_known_worse_than_their_children(
     horizon: int, radices: tuple[int, ...], weights: tuple[int, ...]
 ) -> None:
     tree = LookAhead(horizon, radices, weights)
@@ -151,7 +151,7 @@ def test_losses_of_all_levels_add_up_to_epsilon() -> None:
 
 
 @pytest.mark.parametrize("horizon", [7, 60, 365])
-def test_no_release_reads_a_node_with_more_than_the_largest_weight(horizon: int) -> None:
+def test_largest_read_bounds_weights_of_all_releases(horizon: int) -> None:
     trees = {*LookAhead.examples(horizon), *LookAhead.candidates(horizon, steps=horizon // 4 + 1)}
     for tree in trees:
         rows = [tree.row(step) for step in range(1, horizon + 1, 1 + horizon // 30)]

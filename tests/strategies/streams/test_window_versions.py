@@ -41,7 +41,7 @@ def test_versions_are_totals_within_each_window(windows: WindowVersions) -> None
 
 
 @pytest.mark.parametrize("windows", WindowVersions.examples(4), ids=str)
-def test_a_row_moves_one_window_by_no_more_than_the_window_has(windows: WindowVersions) -> None:
+def test_row_changes_one_window_within_sensitivity(windows: WindowVersions) -> None:
     _, enters = every_matrix(windows)
     assert np.abs(enters).sum(axis=0).max() <= float(windows.l1_sensitivity()) + 1e-12
     assert (enters**2).sum(axis=0).max() <= float(windows.squared_sensitivity()) + 1e-12
@@ -146,9 +146,7 @@ def test_a_strategy_that_serves_no_window_is_refused(inner: StreamStrategy) -> N
 @pytest.mark.parametrize(
     ("lags", "pure", "rho"), [(7, 2.88, 1.50), (14, 3.57, 1.68), (35, 4.58, 1.94)]
 )
-def test_noise_is_that_of_as_many_steps_as_a_window_has_versions(
-    lags: int, pure: float, rho: float
-) -> None:
+def test_noise_equals_that_of_one_step_per_version(lags: int, pure: float, rho: float) -> None:
     """Mean standard deviation over the lags, whatever the number of windows."""
     for guarantee, wanted in ((PureDP(1), pure), (ZCDP(0.5), rho)):
         best = plan(lags + 1, guarantee).best
@@ -216,7 +214,7 @@ def against_each_other(versions: int) -> StreamStrategy:
 
 
 @pytest.mark.parametrize("inner", [against_each_other(5), against_each_other(66)], ids=[5, 66])
-def test_two_corrections_in_one_cell_move_no_more_than_is_claimed(inner: StreamStrategy) -> None:
+def test_two_corrections_in_one_cell_stay_within_sensitivity(inner: StreamStrategy) -> None:
     windows = WindowVersions(4, inner, 2)
     enters = np.asarray(matrices(inner)[1], np.float64)
     lags = range(windows.lags + 1)

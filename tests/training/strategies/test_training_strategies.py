@@ -115,7 +115,7 @@ def test_echo_at_its_known_parameters(steps: int, epochs: int) -> None:
     assert strategy.squared_sensitivity() ** 0.5 == pytest.approx(sensitivity, rel=1e-6)
 
 
-def test_the_largest_cost_of_an_echo_is_not_always_that_of_the_first_place() -> None:
+def test_largest_cost_of_echo_may_be_at_later_position() -> None:
     strategy = echo_2(4096, 16)
     costs = strategy._gram.sum((1, 2))
     assert int(costs.argmax()) == 188
@@ -186,7 +186,7 @@ def test_optimal_bands_where_only_separation_is_promised() -> None:
 
 
 @pytest.mark.long
-def test_a_few_normals_are_nearly_as_good_as_all_of_them() -> None:
+def test_plan_with_few_draws_is_nearly_as_accurate() -> None:
     """And a plan takes them; for 512 steps see tests/papers/test_training_tables.py."""
     best = plan(steps=128, epochs=8, order="separated", dimension=9, draws=16).best
     strategy = best.strategy
@@ -198,7 +198,7 @@ def test_a_few_normals_are_nearly_as_good_as_all_of_them() -> None:
     assert fixed.squared_sensitivity() < 0.999 * strategy.squared_sensitivity()
 
 
-def test_a_few_normals_cost_what_the_worst_set_of_steps_does() -> None:
+def test_sensitivity_with_few_draws_covers_worst_set_of_steps() -> None:
     """Exact for small runs, by all sets of steps; columns alone, as of bands, would be too few."""
     strategy = BandedOptimum.fit(12, 3, draws=4)
     assert strategy.lags == (0, 1, 2, 4, 5)
@@ -288,7 +288,7 @@ def test_octave_agrees_with_the_dense_least_norm() -> None:
     assert np.allclose(1 / np.sqrt(norms), strategy._divisors, rtol=1e-9)
 
 
-def test_free_scaling_is_worse_than_none_where_the_order_is_not_kept() -> None:
+def test_free_scaling_exceeds_sensitivity_when_order_is_not_fixed() -> None:
     """Under mere separation the sensitivity of free shares is above what was calibrated."""
     strategy = BufferedToeplitz.fit(512, 8).with_scaling("free")
     other = strategy._with_shares(strategy.shares)
@@ -297,7 +297,7 @@ def test_free_scaling_is_worse_than_none_where_the_order_is_not_kept() -> None:
     assert other.squared_sensitivity() > 1.07
 
 
-def test_an_echo_under_a_broken_order_would_cost_a_tenth_more() -> None:
+def test_echo_with_separated_order_has_ten_percent_larger_sensitivity() -> None:
     from counton.training.strategies.sensitivity import full_gram, separated_squared
 
     strategy = echo_2(512, 8)

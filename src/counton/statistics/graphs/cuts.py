@@ -57,14 +57,14 @@ class CutsResult(OnDemandResult):
                 outside (0, 1 - 1e-9].
         """
         cells = self.statistic.pairs(nodes, other)
-        terms = self._machine.design
+        design = self._machine.design
         values = self._machine.values(cells, self.step)
         # Python's integers do not wrap if many pairs have weights near the end of their range.
         value = sum(values.tolist()) if values.dtype.kind == "i" else values.sum().item()
 
         def half(confidence_level: float) -> float:
             wide = float(
-                terms.errors.window_halfwidths(0, self.step, confidence_level, cells=len(cells))
+                design.errors.window_halfwidths(0, self.step, confidence_level, cells=len(cells))
             )
             return math.ceil(wide) if isinstance(value, int) else wide
 

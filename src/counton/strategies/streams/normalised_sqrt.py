@@ -181,7 +181,7 @@ class NormalisedSqrt(RootStrategy):
     @cached_property
     def inverse(self) -> NDArray[np.float64]:
         """First column of the inverse of the square root, in float64: shape (horizon,)."""
-        return np.diff(self.root.quotient.approximate, prepend=0.0)
+        return np.diff(self.root.inverse.coefficients, prepend=0.0)
 
     @cached_property
     @override

@@ -30,6 +30,9 @@ DIGIT_BITS = 30
 #: Fraction bits of the first digit: coefficients up to 1 fit int64.
 LEADING_BITS = 62
 
+#: Products of two digits of 20 bits and a sign whose sum fits int64.
+_SUMMED_EXACTLY = 2**22
+
 #: Lock for computing digits: streams in several threads may share one strategy, and hence one
 #: series.
 _GROWING = threading.Lock()
@@ -90,12 +93,14 @@ def balanced_digits(x: Integers, bits: int, number: int) -> list[Integers]:
 
 
 def exact_dot(x: Integers, y: Integers) -> int:
-    """Return the exact inner product of at most 2^22 entries, each at most 2^62 in magnitude.
+    """Return the exact inner product of two series, whose entries are at most 2^62 in magnitude.
 
     >>> exact_dot(np.array([2**60, 1]), np.array([2**40, -3]))
     1267650600228229401496703205373
     """
-    # |digits| <= 2^20, so a sum of 2^22 products fits int64.
+    if len(x) > _SUMMED_EXACTLY:
+        halves = (slice(_SUMMED_EXACTLY), slice(_SUMMED_EXACTLY, None))
+        return sum(exact_dot(x[half], y[half]) for half in halves)
     xs = balanced_digits(x, 21, 3)
     ys = balanced_digits(y, 21, 3)
     return sum(

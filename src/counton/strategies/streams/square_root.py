@@ -42,6 +42,7 @@ from counton.strategies.strategy import (
     check_window,
     window_ends,
 )
+from counton.strategies.streams.inverse_root import BoundedSeries, inverse_root
 from counton.strategies.streams.power_series import (
     DIGIT_BITS,
     LEADING_BITS,
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from counton.base.arrays import Floats, Integers
 
 #: Longest series for which intermediate values are proven to fit int64.
-LARGEST_HORIZON = 2**22
+LARGEST_HORIZON = 2**24
 
 #: C is rounded to multiples of 2^-18; above this horizon to multiples of 2^-20.
 _FINER_BEYOND = 2**19
@@ -109,7 +110,7 @@ def _checked_horizon(horizon: int) -> int:
     horizon = check_integer("horizon", horizon, 1)
     if horizon > LARGEST_HORIZON:
         raise InvalidInputError(
-            f"horizon of the square-root factorisation is {horizon}; it must be at most 2^22: use "
+            f"horizon of the square-root factorisation is {horizon}; it must be at most 2^24: use "
             f"a tree strategy such as KAry for longer streams"
         )
     return horizon
@@ -196,7 +197,7 @@ class RootSeries:
             reals: noise z of nodes 1, 2, ..., integers in float64, shape (coordinates, nodes).
             few: the steps whose releases are computed; default: all, by a Fourier transform.
         """
-        b = self._coefficients
+        b = self.inverse.coefficients
         nodes = reals.shape[1]
         if few is not None:
             backwards = b[nodes - 1 :: -1].copy()  # BLAS needs it contiguous
@@ -209,9 +210,8 @@ class RootSeries:
                 kept = self._kept = (length, np.fft.rfft(b[: length // 2], length))
             sums = np.fft.irfft(kept[1] * np.fft.rfft(reals, length), length)[:, :nodes]
             slack = self._slack(length)
-        # Rounding z and b to float64 adds 2^-53 each; the error of b is multiplied by |z|_1 <=
-        # sqrt(steps) |z|_2.
-        of_b = self.quotient.error_units(0) * 2.0**-LEADING_BITS * math.sqrt(nodes)
+        # Rounding z and b to float64 adds 2^-53 each; the error of b is multiplied by |z|_2.
+        of_b = self.inverse.error
         norms = 1.001 * np.linalg.norm(reals, axis=1)
         if norms.max() >= 2.0**60 or np.abs(reals).max() >= 2.0**52:
             raise SumOverflowError(
@@ -220,10 +220,30 @@ class RootSeries:
             )
         return sums, norms * ((slack + 2.0**-51) * 1.001 * float(np.linalg.norm(b)) + of_b)
 
+    def last_sum(self, z: Integers) -> tuple[int, int]:
+        """Return the last entry of B z and a bound on its error, both in units of 2^-LEADING_BITS.
+
+        The product is exact, so this error is far smaller than that of `sums`.
+
+        Args:
+            z: noise of nodes 1, 2, ..., integers.
+        """
+        count = len(z)
+        b = np.rint(np.ldexp(self.inverse.coefficients[:count], LEADING_BITS)).astype(np.int64)
+        error = self.inverse.error * 2.0**LEADING_BITS + math.sqrt(count)  # rounded to integers
+        norm = math.sqrt(np.square(z.astype(np.float64)).sum())
+        return exact_dot(b, z[::-1]), math.ceil(1.001 * error * norm)
+
     @cached_property
-    def _coefficients(self) -> NDArray[np.float64]:
-        """First column of B in float64, with a proven relative error of at most 2^-53."""
-        return np.ldexp(self.quotient.digit(0).astype(np.float64), -LEADING_BITS)
+    def inverse(self) -> BoundedSeries:
+        """First column of B in float64, with a proven bound on its error."""
+        inverse = inverse_root(self.numerators, self.bits)
+        if inverse is None:  # a subclass with other numerators
+            digits = self.quotient.digit(0)
+            error = self.quotient.error_units(0) * 2.0**-LEADING_BITS * math.sqrt(self.count)
+            coefficients = np.ldexp(digits.astype(np.float64), -LEADING_BITS)
+            inverse = BoundedSeries(coefficients, error)
+        return inverse
 
 
 class RootStrategy(StreamStrategy):
@@ -331,8 +351,18 @@ class RootStrategy(StreamStrategy):
         for row, column in floor_all(cells, guard, released):
             released[row, column] = self._decide(z[: steps[row], column])
 
+    @property
+    def _rounded_bits(self) -> int:
+        """How many fraction bits measurements have, and releases have not."""
+        return self.facts.lattice_bits - self.facts.fraction_bits
+
     def _decide(self, z: NDArray[np.int64]) -> int:
         """Return the rounded noise of one number, with more digits until rounding is certain."""
+        if not self.weight_bits:
+            total, error = self.root.last_sum(z)
+            rounded = rounded_within(total, error, LEADING_BITS + self._rounded_bits)
+            if rounded is not None:
+                return rounded
         quotient = self.root.quotient
         length = exact_dot(np.abs(z), np.ones_like(z))
         # If all weights are 1, only the last s is needed.
@@ -353,8 +383,7 @@ class RootStrategy(StreamStrategy):
             most = shares[-1] + sum(abs(a - b) for a, b in pairwise(shares))  # d_1 if they fall
             error = most * quotient.error_units(j) * length + sum(map(abs, sums)) + len(sums)
             error += quotient.error_units(j) * length * len(sums)
-            places = quotient.places(j) + finer
-            places += self.facts.lattice_bits - self.facts.fraction_bits
+            places = quotient.places(j) + finer + self._rounded_bits
             rounded = rounded_within(total, error, places)
             if rounded is not None:  # it ends, because B z is rational
                 return rounded
@@ -415,7 +444,7 @@ class SqrtToeplitz(RootStrategy):
     are rounded correctly: see `RootStrategy`.
 
     Args:
-        horizon: number of steps, from 1 to 2^22.
+        horizon: number of steps, from 1 to 2^24.
 
     Raises:
         InvalidInputError: a horizon outside that range.
@@ -457,7 +486,7 @@ class SqrtToeplitz(RootStrategy):
     @override
     def _variances(self) -> Floats:
         """Variances of all releases; the last is the largest."""
-        return np.cumsum(self.root.quotient.approximate**2)
+        return np.cumsum(self.root.inverse.coefficients**2)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Return the variances of releases, or of their differences.
@@ -485,7 +514,7 @@ class SqrtToeplitz(RootStrategy):
 
     def _by_length(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the sums over j < s of (b_{j+d} - b_j)^2, in one pass for each different d."""
-        b = self.root.quotient.approximate
+        b = self.root.inverse.coefficients
         variances = np.empty(len(s))
         for length in np.unique(d):
             some = d == length
@@ -496,7 +525,7 @@ class SqrtToeplitz(RootStrategy):
 
     def _by_start(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the sums over j < s of (b_{j+d} - b_j)^2, by a correlation for each s."""
-        b = self.root.quotient.approximate
+        b = self.root.inverse.coefficients
         variances = np.empty(len(s))
         squares = np.concatenate([[0.0], self._variances])
         for start in np.unique(s):
