@@ -55,7 +55,8 @@ PRIVATE = (
          "tests/run/test_neighbours.py"),
     ),
     Room(
-        ("run/counting/step_inputs.py", "run/rows/window_sums.py", "run/rows/discovered_groups.py",
+        ("run/counting/step_inputs.py", "run/counting/seen_rows.py", "run/counting/kept_totals.py",
+         "run/counting/measurement.py", "run/rows/window_sums.py", "run/rows/discovered_groups.py",
          "run/rows/uncounted_files.py", "run/counting/missing_rows.py", "run/close_stream.py"),
         "a row counts once, late or again, whatever other rows come and go; what waits is shown to "
         "nobody",
@@ -70,7 +71,7 @@ PRIVATE = (
     Room(
         ("run/run_job.py", "run/prepared_run.py", "run/rows/read_rows.py",
          "run/counting/rows_of_run.py", "run/counting/plan_steps.py",
-         "run/spec/stream_spec.py", "run/spec/plan_stream.py", "run/spec/parsing.py",
+         "run/spec/stream_spec.py", "run/spec/plan_spec.py", "run/spec/parsing.py",
          "run/opened_state.py", "run/windows/due_windows.py", "run/outputs/read_journal.py",
          "job/incompatible.py"),
         "all that can be refused is refused before a release; when it happens is public",
@@ -218,12 +219,12 @@ PROMISES = (
     ),
     Promise(
         "a step is released once, and other data for it are refused",
-        "state/stream.py: Stream.take",
+        "state/stream.py: Stream.commit",
         "state/stream.py: Stream._release",
     ),
     Promise(
         "nothing is shown before it is journaled",
-        "state/stream.py: Stream._advance",
+        "state/stream.py: Stream._draw_and_commit",
         "state/stream.py: Stream._commit",
     ),
     Promise(
@@ -240,6 +241,8 @@ BESIDES = (
     "run/counting/contribution_slots.py",
     "run/counting/remembered_rows.py",
     "run/counting/step_inputs.py",
+    "run/counting/seen_rows.py",
+    "run/counting/kept_totals.py",
     "run/rows/uncounted_files.py",
     "privacy/filter.py",
     "privacy/ledger.py",

@@ -18,7 +18,7 @@ from counton.results.metadata import ReleaseMetadata
 from counton.results.release_data import ReleaseData
 from counton.results.series import Series
 from counton.results.terminal import screen_of
-from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.plan_spec import plan_spec
 
 KEYS = 20
 CELLS = 2500
@@ -47,7 +47,7 @@ def asked(release: Any, loss: dict[str, Fraction], *, simple: bool = True) -> Re
         simple=simple,
         **loss,  # type: ignore[arg-type]
     )
-    return plan_stream(request).metadata()
+    return plan_spec(request).metadata()
 
 
 def zeros_released(
@@ -101,7 +101,7 @@ def coverage(
 @pytest.mark.slow
 @pytest.mark.parametrize("release", ["per-window", "both"])
 @pytest.mark.parametrize("loss", LOSSES, ids=["laplace", "gaussian"])
-def test_intervals_hold_the_truth_as_often_as_they_say(
+def test_intervals_of_releases_have_stated_coverage(
     release: str, loss: dict[str, Fraction]
 ) -> None:
     # From key to key the shares vary so little that a mean over all keys is within 0.07% (one

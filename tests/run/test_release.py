@@ -66,7 +66,7 @@ def exact() -> dict[str, int]:
     ],
     ids=["mapping", "tuples", "labels", "list", "table"],
 )
-def test_groups_of_two_columns_count_what_both_say(domain: Any, tmp_path: Path) -> None:
+def test_groups_of_two_columns_are_counted_by_pair(domain: Any, tmp_path: Path) -> None:
     if domain == "table":
         pairs = [pair.split(" / ") for pair in PAIRS]
         pl.DataFrame(pairs, schema=["region", "adult"], orient="row").write_csv(tmp_path / "d.csv")
@@ -110,7 +110,7 @@ def test_a_column_whose_name_has_a_comma_is_that_column(tmp_path: Path) -> None:
         ([1.5], "of type float"),
     ],
 )
-def test_domains_that_do_not_fit_end_in_a_sentence(domain: Any, said: str, tmp_path: Path) -> None:
+def test_release_refuses_groups_unfit_for_columns(domain: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=said):
         release(
             "count",
@@ -124,7 +124,7 @@ def test_domains_that_do_not_fit_end_in_a_sentence(domain: Any, said: str, tmp_p
 
 
 @pytest.mark.parametrize("length", [timedelta(0), timedelta(seconds=1.5), timedelta(days=-1)])
-def test_lengths_are_whole_seconds(length: timedelta, tmp_path: Path) -> None:
+def test_window_length_must_be_whole_seconds(length: timedelta, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="whole number of seconds"):
         release("count", ROWS, state=tmp_path / "s.db", **{**NEW, "every": length})
 
@@ -162,7 +162,7 @@ def test_shares_lie_between_0_and_1_with_both_ends(tmp_path: Path) -> None:
     assert all(0 <= one.lower <= one.upper <= 1 for one in shares)
 
 
-def test_what_is_no_statistic_ends_in_a_sentence(tmp_path: Path) -> None:
+def test_release_refuses_invalid_statistic(tmp_path: Path) -> None:
     wrong: Any
     for wrong, said in ((3, "what is 3; give"), (Average, "give a statistic such as")):
         with pytest.raises(InvalidInputError, match=said):
@@ -352,7 +352,7 @@ def test_a_release_is_given_to_other_libraries_and_drawn(tmp_path: Path) -> None
     ][:1]
 
 
-def test_without_pandas_one_line_says_what_to_install(
+def test_to_pandas_without_pandas_names_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = release("count", ROWS, state=tmp_path / "s.db", **NEW)

@@ -136,7 +136,7 @@ def test_clipping_holds_where_16_bits_do_not_hold_a_square(
     assert 0.0098 < np.linalg.norm(np.asarray(found["w"], np.float64)) < 0.0102
 
 
-def test_it_trains_in_a_chain() -> None:
+def test_private_aggregate_trains_in_a_chain() -> None:
     random = np.random.default_rng(2)
     inputs = jnp.asarray(random.standard_normal((64, 3)))
     labels = inputs @ jnp.asarray([1.0, -2.0, 0.5])
@@ -282,7 +282,7 @@ def test_a_state_goes_on_under_its_own_terms_alone() -> None:
     assert int(chain.update(ones, resume(state))[1].step) == 2
 
 
-def test_a_resumed_state_draws_what_add_draws() -> None:
+def test_resumed_state_draws_noise_of_add() -> None:
     """Sessions of a state are those of `TrainingNoise`: the law of the strategy."""
     key, (zeros, _) = Key.generate(), zeros_and_ones()
     for place, strategy in enumerate(STRATEGIES):

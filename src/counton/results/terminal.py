@@ -189,12 +189,12 @@ def _bounded_subject(metadata: ReleaseMetadata) -> str:
     """Return words for what the numbers measure, with its bounds, which intervals are for.
 
     >>> from counton.run import Job
-    >>> from counton.run.spec.plan_stream import plan_stream
+    >>> from counton.run.spec.plan_spec import plan_spec
     >>> job = Job("count", "departures.csv", "d.db", time="at", every="1w", start="2024-03-04",
     ...           windows=31, user="tail", privacy_unit="aircraft", event_name="departure",
     ...           max_contributions=5, contribution_period="1w",
     ...           epsilon=1)
-    >>> _bounded_subject(plan_stream(job).metadata())
+    >>> _bounded_subject(plan_spec(job).metadata())
     "number of departures, at most 5 of one aircraft's week"
     """
     inner = metadata.inner

@@ -109,11 +109,11 @@ def measured_in(metadata: ReleaseMetadata) -> dict[str, str]:
     """Return the units of a release's numbers; "" stands for all others.
 
     >>> from counton.run import Job
-    >>> from counton.run.spec.plan_stream import plan_stream
+    >>> from counton.run.spec.plan_spec import plan_spec
     >>> job = Job("average", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           windows=31, value="paid", lower=0, upper=60, resolution=1, privacy_unit="visit",
     ...           epsilon=1)
-    >>> measured_in(plan_stream(job).metadata())
+    >>> measured_in(plan_spec(job).metadata())
     {'': 'paid', 'count': 'visits'}
     """
     inner = metadata.inner
@@ -631,10 +631,10 @@ def protected_in_words(metadata: ReleaseMetadata) -> str:
     are.
 
     >>> from counton.run import Job
-    >>> from counton.run.spec.plan_stream import plan_stream
+    >>> from counton.run.spec.plan_spec import plan_spec
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           windows=31, group_by="page", groups="home,shop", privacy_unit="visit", epsilon=1)
-    >>> protected_in_words(plan_stream(job).metadata())
+    >>> protected_in_words(plan_spec(job).metadata())
     'one visit more or less, counted in one group of one window by at most 1'
     """
     unit = metadata.privacy_unit

@@ -10,6 +10,7 @@ from counton.base.private import Private
 from counton.io.input_paths import are_several
 from counton.io.sources import Source
 from counton.job.common_options import Job
+from counton.job.incompatible import NEEDS_OF_RETENTION, refuse_unmet_needs
 from counton.run.erasure import check_retain
 from counton.run.opened_state import OpenedState
 from counton.run.outputs.run_outputs import check_outputs, refuse_shared_files
@@ -112,10 +113,10 @@ def prepare(
     states_domain = job.has_stated("groups")
     source: Source | None = None
     if state.saved is None:
-        from counton.run.spec.plan_stream import plan_stream  # loads all strategies
+        from counton.run.spec.plan_spec import plan_spec  # loads all strategies
 
         source = open_rows_of_new_stream(job, rows)
-        spec = plan_stream(job, [*state.units, *units])
+        spec = plan_spec(job, [*state.units, *units])
         state.refuse_beyond_budget(spec)
     else:
         kept = StreamSpec.of_stream(state.saved)
@@ -129,7 +130,8 @@ def prepare(
     outputs = parse_outputs(job) if writes_files else OutputFiles()
     retention = job.value_of("retain")
     if retention is not None:
-        check_retain(retention, spec)
+        check_retain(retention)
+        refuse_unmet_needs(job, NEEDS_OF_RETENTION)
     check_outputs(outputs, options, spec, job.confidence_level)
     refuse_shared_files(job, rows, options, outputs, state.noise_id)
     moments = query_moments(job, spec, options, state.released, now)

@@ -115,21 +115,21 @@ def refuse_another_streams(path: Path, noise_id: str | None) -> None:
     Raises:
         InvalidInputError: another stream released the table.
     """
-    places = [written.resolve() for written in table_paths(path)]
-    described = [place.with_suffix("") for place in places if place.suffix.lower() == ".json"]
-    places += [place for place in described if place.suffix.lower() in (".csv", ".json")]
-    for place in places:
-        if not place.exists():
+    tables = [written.resolve() for written in table_paths(path)]
+    described = [table.with_suffix("") for table in tables if table.suffix.lower() == ".json"]
+    tables += [table for table in described if table.suffix.lower() in (".csv", ".json")]
+    for table in tables:
+        if not table.exists():
             continue
         name = None
         noise_id_there = None
         with suppress(Exception):  # whatever is wrong with another program's file
-            facts: Any = facts_in(place)
+            facts: Any = facts_in(table)
             name = facts["name"]
             noise_id_there = facts["description"]["terms"]["noise_id"]
         if noise_id_there not in (None, noise_id):
             raise InvalidInputError(
-                f"{str(place)!r} was released by another stream ({quote(name)}), and this one "
+                f"{str(table)!r} was released by another stream ({quote(name)}), and this one "
                 "would replace it, or the description beside it. If that stream's state was moved "
                 "or lost, give it back, and its table goes on; else, as for a stream that follows "
                 f"an ended one, give another {param('output')}, or move this table away"

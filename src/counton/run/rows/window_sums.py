@@ -33,7 +33,7 @@ class WindowSums:
     """The rows of a run, added up by window and group. Exact, and so secret.
 
     Attributes:
-        frame: columns ``step`` (the window), ``cell``, ``rows`` and ``total``.
+        frame: columns ``window`` (its number), ``cell``, ``rows`` and ``total``.
         times: what the times of the rows say.
         numbers: numbers of the rows.
         names: names of groups that are found in the rows; None if groups are declared.
@@ -126,9 +126,8 @@ def _add_up(
     buffer = make_buffer(mapping, groups)
     counted = reveal(sum_rows(rows, mapping, groups, bound=buffer, watch=watch))
     numbers = _row_numbers(rows, mapping, spec, counted)
-    frame = counted.cells.rename({"group": "cell"})
     times = _times_of(counted, now, more_follow=rows.live)
-    return WindowSums(frame, times, numbers, names, buffer)
+    return WindowSums(counted.cells, times, numbers, names, buffer)
 
 
 def _row_numbers(
@@ -137,8 +136,8 @@ def _row_numbers(
     groups = spec.terms.groups
     has_other_rows = False
     if isinstance(groups, Declared) and groups.other is not None:
-        places = counted.cells["group"] // spec.terms.group_statistic.n_accumulators
-        has_other_rows = bool((places == len(groups.declared)).any())
+        group_index = counted.cells["cell"] // spec.terms.group_statistic.n_accumulators
+        has_other_rows = bool((group_index == len(groups.declared)).any())
     number = 0
     names: list[tuple[str, int]] = []
     if isinstance(groups, Declared) and (counted.unknown or has_other_rows):

@@ -63,7 +63,7 @@ from counton.strategies.streams.window_versions import MOST_CORRECTIONS
 _COMPARED_STEPS = 512
 
 
-def plan_stream(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
+def plan_spec(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
     """Plan the stream of a job that begins one: nothing is read or written.
 
     Args:
@@ -78,7 +78,7 @@ def plan_stream(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
         InvalidInputError: an option is missing or wrong, or no strategy serves the stream.
 
     >>> from counton.job.statistics import CountJob
-    >>> spec = plan_stream(CountJob(
+    >>> spec = plan_spec(CountJob(
     ...     time="at", every="1d", start="2024-03-01", windows=365, epsilon=1,
     ... ))
     >>> spec.strategy.saved_name, spec.contribution.unit
@@ -342,10 +342,10 @@ def _best_strategy(
     if isinstance(windowing, Endless):
         workload = "totals"  # the number of a window is the difference of two
     horizon = windowing.horizon
-    also: list[StreamStrategy] = []
+    further_strategies: list[StreamStrategy] = []
     if terms.series == "period-to-date" and horizon is not None and name == "auto":
         # Each step alone: the best strategy for short periods.
-        also = [KAry(horizon, horizon + 1, subtraction=False)]
+        further_strategies = [KAry(horizon, horizon + 1, subtraction=False)]
     ranked, _ = ranked_designs(
         horizon,
         terms.loss,
@@ -357,9 +357,9 @@ def _best_strategy(
         simple=terms.is_simple or sums_of_draws or isinstance(windowing, SingleTable),
         compare=name != "auto" or sums_of_draws,
         expected_windows=windowing.expected_windows if isinstance(windowing, Endless) else None,
-        also=also,
+        also=further_strategies,
     )
-    if also:
+    if further_strategies:
         return _best_for_periods(terms, ranked)
     if sums_of_draws:
         ranked = [design for design in ranked if sums_draws(design.strategy)]
