@@ -135,9 +135,7 @@ def test_intervals_of_weighted_noise_are_never_too_short(loss: dict[str, Fractio
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("levels", "keys"), [((0.94, 0.96), 5), long((0.945, 0.955), KEYS)])
-def test_intervals_that_are_too_short_or_too_long_are_noticed(
-    levels: tuple[float, float], keys: int
-) -> None:
+def test_coverage_detects_intervals_of_wrong_width(levels: tuple[float, float], keys: int) -> None:
     for found in coverage(asked("both", LOSSES[0]), *levels, keys=keys):
         assert not any(0.947 < share < 0.953 for share in found.values()), found
 

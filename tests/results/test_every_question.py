@@ -454,7 +454,7 @@ def test_errors_are_those_of_the_noise(kind: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", [1.3, long(1 / 1.3)])
-def test_a_wrong_unit_is_seen_by_every_question(
+def test_every_check_of_errors_detects_wrong_unit(
     wrong: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = Errors.in_data_units

@@ -563,7 +563,7 @@ def test_discovery_refuses_incompatible_options(
     assert not (tmp_path / "visits.db").exists()
 
 
-def test_no_group_is_there_before_the_rows_are_read(tmp_path: Path) -> None:
+def test_discovery_has_no_group_before_first_run(tmp_path: Path) -> None:
     found = plan_spec(asked(tmp_path, visits(2)), ()).metadata()
     assert [*found.groups] == []
     total = plan_spec(

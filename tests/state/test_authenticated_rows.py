@@ -86,7 +86,7 @@ def assert_noticed(state: Path) -> None:
 
 @pytest.mark.parametrize("table", [MARKS, OBSERVED, SOURCES], ids=lambda table: table.name)
 @pytest.mark.parametrize("change", ["contents", "first gone", "last gone", "added", "facts"])
-def test_altered_row_with_its_digest_is_noticed(
+def test_altered_row_with_correct_digest_is_refused(
     tmp_path: Path, table: AuthenticatedTable, change: str
 ) -> None:
     build(tmp_path / "s.db")
@@ -111,7 +111,7 @@ def test_altered_row_with_its_digest_is_noticed(
 
 
 @pytest.mark.parametrize("fact", ["last = 0, written = -1", "last = 1", "written = 0"])
-def test_row_that_would_not_be_read_any_more_is_noticed(tmp_path: Path, fact: str) -> None:
+def test_row_hidden_by_altered_range_is_refused(tmp_path: Path, fact: str) -> None:
     """Its contents and their digest are as before."""
     build(tmp_path / "s.db")
     with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
@@ -121,7 +121,7 @@ def test_row_that_would_not_be_read_any_more_is_noticed(tmp_path: Path, fact: st
 
 
 @pytest.mark.parametrize("table", [MARKS, OBSERVED, SOURCES], ids=lambda table: table.name)
-def test_rows_of_an_earlier_copy_are_noticed(tmp_path: Path, table: AuthenticatedTable) -> None:
+def test_rows_of_earlier_copy_are_refused(tmp_path: Path, table: AuthenticatedTable) -> None:
     """Each of them was written under the key once."""
     build(tmp_path / "s.db")
     earlier = rows_of(tmp_path / "s.db", table)
@@ -170,7 +170,7 @@ def test_altered_contents_are_refused_when_read(tmp_path: Path, table: Authentic
         "terms = replace(terms, '\"epsilon\": \"1\"', '\"epsilon\": \"2\"')",
     ],
 )  # fmt: skip
-def test_altered_row_of_a_stream_with_its_checksum_is_noticed(tmp_path: Path, change: str) -> None:
+def test_altered_stream_row_with_valid_checksum_is_refused(tmp_path: Path, change: str) -> None:
     state = tmp_path / "s.db"
     build(state)
     with closing(sqlite3.connect(state)) as connection:
@@ -190,7 +190,7 @@ def test_altered_row_of_a_stream_with_its_checksum_is_noticed(tmp_path: Path, ch
         Stream.open(state, "s", key=KEY)
 
 
-def test_state_with_another_identity_is_noticed(tmp_path: Path) -> None:
+def test_state_with_other_identity_is_refused(tmp_path: Path) -> None:
     """Otherwise an old copy could leave its witness behind."""
     state = tmp_path / "s.db"
     build(state)

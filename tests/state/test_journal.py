@@ -27,7 +27,7 @@ SMALL = arrays(np.int64, array_shapes(max_dims=2, max_side=60), elements=st.inte
 
 
 @given(WHOLE | SMALL)
-def test_integers_come_back(numbers: NDArray[np.int64]) -> None:
+def test_packed_integers_are_restored(numbers: NDArray[np.int64]) -> None:
     packed = pack(numbers)
     assert (unpack(packed, numbers.shape) == numbers).all()
     assert len(packed) <= 8 * numbers.size + 1
@@ -78,7 +78,7 @@ CLIPPED = ContributionBound.values(0, 10, "0.01")
         (SqrtToeplitz(3000), CLIPPED, [1, 2, 3000]),
     ],
 )
-def test_values_come_back_to_the_bit_from_few_bytes(
+def test_journal_restores_values_exactly_in_few_bytes(
     strategy: StreamStrategy, contribution: ContributionBound, cut: list[int], tmp_path: Path
 ) -> None:
     key = Key.generate()
@@ -112,7 +112,7 @@ def test_a_scalar_stream_takes_less_than_ten_bytes_a_step(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("change", ["SET step = 5", "SET unit = '1/2'"])
-def test_rows_that_do_not_go_together_are_refused(change: str, tmp_path: Path) -> None:
+def test_inconsistent_journal_rows_are_refused(change: str, tmp_path: Path) -> None:
     """A step that two rows have, and a row of other numbers than those before it."""
     file = tmp_path / "state.db"
     with Stream.create(file, "s", KAry.best(9), PureDP(1), key=Key.generate()) as stream:

@@ -237,7 +237,7 @@ def test_a_failed_commit_undoes_the_release(
         assert np.array_equal(stream.releases().values, expected)
 
 
-def test_an_interrupt_after_the_commit_is_noticed(
+def test_interrupt_after_commit_keeps_released_step(
     file: Path, key: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with create(file, key) as stream:
@@ -451,7 +451,7 @@ def test_arguments_of_wrong_types_are_named(file: Path, key: Key) -> None:
                 stream.release(XS[0], step=wrong)
 
 
-def test_a_state_removed_or_replaced_while_open_is_noticed(file: Path, key: Key) -> None:
+def test_state_replaced_while_open_is_refused(file: Path, key: Key) -> None:
     """Its journal could not be found again, and the step might be released once more elsewhere."""
     with create(file, key) as stream:
         first = stream.release(XS[0])

@@ -261,7 +261,7 @@ def test_a_state_of_another_process_is_resumed(
     assert not near(shown[1], shown[2])
 
 
-def test_a_state_goes_on_under_its_own_terms_alone() -> None:
+def test_jax_state_continues_only_under_its_terms() -> None:
     key, (zeros, ones) = Key.generate(), zeros_and_ones()
     strategy = Echo(6, (0.9,), (0.7,), 0.2, 0.6, training_schedule(6, 2))
     first = own_noise(key=key, strategy=strategy)
@@ -329,7 +329,7 @@ def test_more_examples_than_the_samplers_batch_are_refused() -> None:
         jax.block_until_ready(summed.update({"w": jnp.full(4, 40.0)}, state))
 
 
-def test_a_state_keeps_its_shape_however_often_it_goes_on() -> None:
+def test_resumed_jax_state_keeps_its_shape() -> None:
     zeros, _ = zeros_and_ones()
     noise = own_noise(strategy=BufferedToeplitz.fit(400))
     transformation = private_aggregate(noise, batch_size=1, per_example=False)

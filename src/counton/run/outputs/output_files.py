@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -155,22 +155,19 @@ def description_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
-def chart_paths(series: str, path: Path | None) -> dict[str, Path]:
-    """Return the path of the chart of each series, by its name: "totals" or "windows".
+def chart_paths(kinds: Iterable[str], path: Path) -> dict[str, Path]:
+    """Return the path of each chart by its kind, such as "totals", "windows" or "last-7d".
 
     Args:
-        series: what a job releases. If it is "both", the chart of totals gets the path, and the
-            chart of windows a path beside it.
-        path: path of the chart; None: there are no charts.
+        kinds: the kinds of charts; the first one gets the path, others a path beside it.
+        path: path of the chart.
 
-    >>> [path.name for path in chart_paths("both", Path("visits.png")).values()]
+    >>> [path.name for path in chart_paths(["totals", "windows"], Path("visits.png")).values()]
     ['visits.png', 'visits.windows.png']
     """
-    if path is None:
-        return {}
-    if series != "both":
-        return {series: path}
-    return {"totals": path, "windows": path.with_name(f"{path.stem}.windows{path.suffix}")}
+    first, *others = kinds
+    beside = {kind: path.with_name(f"{path.stem}.{kind}{path.suffix}") for kind in others}
+    return {first: path, **beside}
 
 
 # ---------------------------------------------------------------------------------------- written
@@ -270,7 +267,7 @@ def draw_release(numbers: ReleaseData, path: Path, **form: Unpack[ChartWords]) -
     """Write the charts of a release: of totals and of windows, in files beside each other."""
     try:
         figures = Release(numbers).figures(**form)
-        paths = chart_paths("both" if len(figures) > 1 else next(iter(figures)), path)
+        paths = chart_paths(figures, path)
         for series, figure in figures.items():
             write_figure(figure, paths[series])
     except (CountonError, OSError):  # these errors name their own remedy

@@ -285,6 +285,8 @@ def choose_strategy(
         # The versions of a revised window are running totals, whose noise no other window shares.
         inner = _best_strategy(terms, "totals", contribution, shape)
         return WindowVersions(windowing.n_windows, inner, terms.max_corrections)
+    if terms.workload is not None:  # such sums are differences of totals
+        return _best_strategy(terms, "totals", contribution, shape)
     return _best_strategy(terms, WORKLOADS[terms.series], contribution, shape)
 
 
@@ -358,6 +360,7 @@ def _best_strategy(
         compare=name != "auto" or sums_of_draws,
         expected_windows=windowing.expected_windows if isinstance(windowing, Endless) else None,
         also=further_strategies,
+        workload=terms.workload,
     )
     if further_strategies:
         return _best_for_periods(terms, ranked)

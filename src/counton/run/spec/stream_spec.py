@@ -394,6 +394,8 @@ class StreamSpec:
             contribution=self.contribution,
             strategy=self.strategy,
             series=terms.series,
+            widths=terms.widths,
+            half_life=terms.half_life,
             metric=terms.metric,
             contribution_rule=terms.privacy_unit.rule,
             left_out=self.left_out,
