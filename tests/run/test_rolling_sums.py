@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from counton.run.spec.plan_stream import plan_stream
 from keys import chosen_key
 
 from counton import ZCDP, Decayed, PureDP, Release, Rolling, Stack, plan, read, release
@@ -15,7 +16,6 @@ from counton.job.statistics import CountJob
 from counton.run import Job, run
 from counton.run.notes import annotate
 from counton.run.outputs.exports import export
-from counton.run.spec.plan_stream import plan_stream
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 DAYS = 30
@@ -281,7 +281,7 @@ def test_noise_is_at_most_that_of_derived_sums(loss: dict[str, Any], last: str) 
     assert mean_variance(last=last) <= min(derived) * (1 + 1e-9)
 
 
-def test_noise_is_less_than_half_of_that_from_totals_with_rho() -> None:
+def test_rolling_noise_with_rho_is_below_half_of_totals() -> None:
     from counton.run.spec.planned_accuracy import planned_design
 
     week = planned_design(planned(rho=0.5)).errors.window_std([193], [200])
