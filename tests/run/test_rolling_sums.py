@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from counton.run.spec.plan_stream import plan_stream
 from keys import chosen_key
 
 from counton import ZCDP, Decayed, PureDP, Release, Rolling, Stack, plan, read, release
@@ -16,6 +15,7 @@ from counton.job.statistics import CountJob
 from counton.run import Job, run
 from counton.run.notes import annotate
 from counton.run.outputs.exports import export
+from counton.run.spec.plan_spec import plan_spec
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 DAYS = 30
@@ -239,7 +239,7 @@ def test_other_statistics_have_no_last_windows(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------------------------- the noise
 def planned(**options: Any) -> Any:
-    return plan_stream(CountJob(**{**TIMES, "windows": 365, **LAST, **options}))
+    return plan_spec(CountJob(**{**TIMES, "windows": 365, **LAST, **options}))
 
 
 @pytest.mark.parametrize(
