@@ -18,7 +18,7 @@ plus the place of the sum.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -348,18 +348,24 @@ class SnapshotOfRun:
 
     def counts(self, kept: pl.DataFrame, span: Span, measurement: Measurement) -> OperatorCounts:
         """Compare released windows with what the state has kept of them."""
-        changed = self._changed_windows(kept, span, measurement, "rows")
+        # A first run has no released windows, but may have millions of sums.
+        of_released = replace(self, sums=self.sums.filter(_step <= span.released))
+        kept = kept.filter(_step <= span.released)
+        changed = of_released._changed_windows(kept, span, measurement, "rows")
+        told = changed
+        if measurement.told_number != "rows":
+            told = of_released._changed_windows(kept, span, measurement, measurement.told_number)
         for_good = [window for window in changed if window.step <= span.last_final]
         added = sum(window.added for window in for_good)
         return OperatorCounts(
             late=sum(window.added for window in changed if window.is_open),
-            late_uncounted=_number_uncounted(self.seen(kept, span), span, measurement),
+            late_uncounted=_number_uncounted(of_released.seen(kept, span), span, measurement),
             after_final=added,
             outside_snapshot=measurement.number_of_rows(
                 self.sums.filter(_step < self.covered.start)
             ),
             missing=sum(window.missing for window in for_good),
-            changed=self._changed_windows(kept, span, measurement, measurement.told_number),
+            changed=told,
             choice=self.choice,
         )
 
@@ -431,6 +437,8 @@ class SnapshotOfRun:
 
 def _join_totals(kept: pl.DataFrame, sums: pl.DataFrame) -> pl.DataFrame:
     """Join kept totals and sums of rows; what one of them lacks is 0."""
+    if not kept.height:  # a first run may have millions of sums
+        return sums.with_columns(pl.lit(0, pl.Int64).alias(name) for name in _KEPT).sort(_KEY)
     joined = kept.join(sums, on=_KEY, how="full", coalesce=True)
     return joined.fill_null(0).sort(_KEY)
 
@@ -485,8 +493,10 @@ class PlannedSteps:
     ) -> PlannedSteps:
         """Compare a run's rows with what the state has kept."""
         totals = rows.seen(kept, span).select(_KEY + _KEPT)
-        before = kept.select("step", "cell", was_rows="seen_rows", was_total="seen_total")
-        compared = totals.join(before, on=_KEY, how="left").fill_null(0)
+        compared = totals.with_columns(was_rows=pl.lit(0, pl.Int64), was_total=pl.lit(0, pl.Int64))
+        if kept.height:
+            before = kept.select("step", "cell", was_rows="seen_rows", was_total="seen_total")
+            compared = totals.join(before, on=_KEY, how="left").fill_null(0)
         has_moved = (_seen_rows != pl.col("was_rows")) | (_seen_total != pl.col("was_total"))
         is_counted_now = _is_due() & (_step <= span.target) & bool(span.new_steps)
         changed = compared.filter(has_moved | is_counted_now)["step"].unique().sort()
