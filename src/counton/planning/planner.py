@@ -84,6 +84,9 @@ _SHORT = 64
 #: fine.
 _SOLVED_FROM = 37
 _SOLVED_UP_TO = 2
+#: Families that are never better than another, for totals and units in one step. A test compares
+#: both.
+_BEATEN = {names.SQUARE_ROOT.words: names.NORMALISED.words}
 #: Horizon beyond which the square root is not considered for Laplace noise.
 _LONG_SERIES = 2**16
 #: Horizon beyond which the square root is not considered for any noise.
@@ -733,7 +736,10 @@ def ranked_designs(
         *contenders,
         *(_Contenders(strategy.saved_name, (strategy,)) for strategy in given_strategies),
     )
-    choices, notes = _best_designs(contenders, design, metric)
+    beaten: dict[str, str] = {}
+    if not (compare or also or workload) and release == "totals" and contribution.in_one_step:
+        beaten = _BEATEN
+    choices, notes = _best_designs(contenders, design, metric, beaten)
     if not choices:
         steps = "without a last step" if horizon is None else f"over {horizon:,} steps"
         several = f"; nor can {len(notes) - 1:,} others" if len(notes) > 1 else ""
@@ -759,13 +765,23 @@ def _best_designs(
     contenders: Sequence[_Contenders],
     design: Callable[[str, StreamStrategy], Design],
     metric: Metric,
+    beaten: Mapping[str, str],
 ) -> tuple[list[Design], list[str]]:
-    """Return each family's best design by noise, least error first, and notes on refusals."""
+    """Return each family's best design by noise, least error first, and notes on refusals.
+
+    Args:
+        contenders: the candidates of each family.
+        design: function that returns the design of a family's strategy.
+        metric: which error is compared.
+        beaten: families that are left out if there is a design of another one, which is named.
+    """
     other: Metric = "max" if metric == "mean" else "mean"
     notes: list[str] = []
     choices: list[Design] = []
     for strategy_family, members, note in contenders:
         notes += [note] * bool(note)
+        if beaten.get(strategy_family) in {choice.strategy_family for choice in choices}:
+            continue
         least: dict[str, Design] = {}
         refused: list[str] = []
         for strategy in members:
