@@ -11,7 +11,7 @@ import polars as pl
 from counton.base.errors import InvalidInputError
 from counton.cli.command_text import command_text
 from counton.run import Job
-from counton.run.output_files import write_table
+from counton.run.outputs.output_files import write_table
 
 _LEVELS = "continent,country,region,city"
 

@@ -15,7 +15,7 @@ from counton.cli.command_text import CommandActions, command_text
 from counton.cli.statistic_run import perform
 from counton.privacy import Guarantee
 from counton.run import Job
-from counton.run.output_files import write_table
+from counton.run.outputs.output_files import write_table
 from counton.statistics import Degrees, Episodes, Statistic, Triangles
 from examples.departures import data_folder
 

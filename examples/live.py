@@ -28,7 +28,7 @@ from pathlib import Path
 import polars as pl
 
 from counton.cli.exits import explain_errors
-from counton.run.output_files import write_table
+from counton.run.outputs.output_files import write_table
 from counton.serve.tokens import tokens_of
 from examples.departures import data_folder
 

@@ -26,7 +26,7 @@ from counton.job.option_fields import (
     RUN_ONLY,
     OptionScope,
     Section,
-    has_fact,
+    has_mark,
     scope_of,
     section_of,
 )
@@ -74,7 +74,9 @@ EXAMPLES: Mapping[str, str] = {
     "group-by": '"page"',
     "groups": '["home", "shop"]',
     "key": '"command:vault read -field=key secret/counton"',
+    "half-life": '"7d"',
     "label": '"age"',
+    "last": '"7d,28d"',
     "levels": '"region,city"',
     "line": '"haar"',
     "lookback": '"7d"',
@@ -133,6 +135,7 @@ _TYPES: tuple[tuple[Any, str, str], ...] = (
     (v.Column, "text", "the name of a column"),
     (v.Columns, "text or list", "names of columns"),
     (v.Text, "text", ""),
+    (v.Lengths, "text or list", "whole numbers and units, as in `7d`"),
     (v.Length, "text", "a whole number and a unit: `s`, `m`, `h`, `d`, `w` or `mo`"),
     (v.Delay, "text", "a whole number and a unit: `s`, `m`, `h` or `d`"),
     (v.Moment, "text or date", "ISO 8601"),
@@ -346,9 +349,9 @@ def _statistics_in_words(variants: list[Variant]) -> str:
 def _where(field: FieldInfo) -> str:
     """Return where an option can be stated, if not everywhere."""
     parts = []
-    if has_fact(field, FILE_ONLY):
+    if has_mark(field, FILE_ONLY):
         parts.append("in job files and Python only")
-    if has_fact(field, RUN_ONLY):
+    if has_mark(field, RUN_ONLY):
         parts.append("not for `counton serve`")
     return "; ".join(parts)
 

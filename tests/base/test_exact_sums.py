@@ -67,7 +67,7 @@ def _of_rows(days: int) -> Callable[[Path], None]:
 
 ROOMS: dict[str, Callable[[Path], None]] = {
     "continual/checkpoint.py": _of_a_program,
-    "run/exactness.py": _of_rows(2),
+    "run/counting/exactness.py": _of_rows(2),
     "io/aggregation.py": _of_rows(1),
 }
 

@@ -15,8 +15,8 @@ import pytest
 from forked_commands import forked_python
 
 import counton
-from counton.run import input_preview
-from counton.run.parsing import microseconds_of
+from counton.run.new_job import input_preview
+from counton.run.spec.parsing import microseconds_of
 from tests.cli.conftest import Result, Workplace
 
 #: Loans on local clocks of Berlin: also in the hour that comes twice, and in one that is skipped.
@@ -166,7 +166,7 @@ def test_init_leaves_unstated_keys_empty_and_run_names_them(
     assert not (loans / "loans.counton.db").exists()
 
 
-def test_no_name_of_a_column_decides_who_is_protected(
+def test_init_chooses_no_user_column_by_its_name(
     loans: Path, init: Callable[..., Result], place: Workplace
 ) -> None:
     """Neither a device nor a visitor: the operator says it, at every door."""
@@ -188,7 +188,7 @@ def test_no_name_of_a_column_decides_who_is_protected(
 
 
 @pytest.mark.parametrize("year", ["2020", "2999"])
-def test_start_stays_open_whatever_the_year_of_rows(
+def test_init_leaves_start_empty_for_any_year(
     loans: Path, init: Callable[..., Result], year: str
 ) -> None:
     """Days before the first row would be released as noise alone."""
@@ -200,7 +200,7 @@ def test_start_stays_open_whatever_the_year_of_rows(
 @pytest.mark.parametrize(
     ("column", "noticed"), [("count", True), ("N", True), ("Total", True), ("country", False)]
 )
-def test_a_column_of_counts_is_noticed(
+def test_init_notes_column_that_may_hold_counts(
     column: str, noticed: bool, loans: Path, init: Callable[..., Result], place: Workplace
 ) -> None:
     rows = [f"time,site,{column}", "2024-03-01T09:12Z,bridge,17", "2024-03-02T09:12Z,bridge,4"]
@@ -268,7 +268,7 @@ def test_init_of_counts_writes_job_that_sums_them(
     assert pl.read_csv("passages.released.csv")["estimate"].to_list()[::2] == [17, 4]
 
 
-def test_a_job_file_that_is_there_stays(loans: Path, init: Callable[..., Result]) -> None:
+def test_init_keeps_existing_job_file(loans: Path, init: Callable[..., Result]) -> None:
     assert init("loans.csv", *SAID).code == 0
     before = (loans / "nightly.toml").read_bytes()
     refused = init("loans.csv", *SAID, "--series", "cumulative")
@@ -367,7 +367,7 @@ def test_a_table_of_a_database_is_events_too(loans: Path, init: Callable[..., Re
 
 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the kernel counts no bytes read")
-def test_of_ten_gigabytes_a_small_part_is_read(loans: Path) -> None:
+def test_init_reads_small_part_of_large_file(loans: Path) -> None:
     """Neither bytes that are read, nor memory, into which files are mapped, grow with the file."""
     rows = "ann,north,2020-10-24 09:00\n" * 1_000_000
     with (loans / "big.csv").open("w") as file:
@@ -390,7 +390,7 @@ def test_of_ten_gigabytes_a_small_part_is_read(loans: Path) -> None:
     assert kilobytes < 2**20
 
 
-def test_what_a_first_look_found_shows_no_number_by_itself(loans: Path) -> None:
+def test_input_preview_hides_values_in_its_repr(loans: Path) -> None:
     job = counton.Job("count", str(loans / "loans.csv"), "s.db", time="borrowed_at")
     look = input_preview.look_at(job)
     assert "north" not in repr(look)

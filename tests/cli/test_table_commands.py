@@ -86,7 +86,7 @@ def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
     assert states.filter(pl.col("state") == "NY")["estimate"].item() == pytest.approx(700, abs=9)
 
 
-def test_the_same_again_and_changed_data_show_what_was_released(desk: Desk) -> None:
+def test_repeated_single_table_shows_released_values(desk: Desk) -> None:
     desk.hierarchy("--rho", "5")
     first = desk.path("out.csv").read_text()
     desk.path("out.csv").unlink()
@@ -233,7 +233,7 @@ def test_groups_table_with_column_of_counts_is_refused(desk: Desk) -> None:
     assert desk.rest() == before | {"other.CSV", "line2.csv"}
 
 
-def test_labels_are_public_and_come_from_no_private_file(desk: Desk) -> None:
+def test_ranges_refuse_labels_from_events(desk: Desk) -> None:
     said = desk.ranges("--rho", "1", "--label", "hour").refused()
     assert "ranges needs --groups" in said
     said = desk.ranges("--rho", "1", "--label", "hour", "--groups", desk.line).refused()
@@ -257,7 +257,7 @@ def test_a_screen_shows_the_largest_rows_with_their_intervals(desk: Desk) -> Non
         assert re.search(rf"\n{words} +\d[\d.]+ +\d", done.out), words
 
 
-def test_its_file_and_its_state_are_shown(desk: Desk) -> None:
+def test_inspect_describes_single_tables_in_file_and_state(desk: Desk) -> None:
     """The file was looked at for steps, of which it has none."""
     desk.hierarchy("--rho", "5", out="tree.parquet")
     labels = desk.write("hours.csv", "hour\n" + "".join(f"{hour:02}\n" for hour in range(24)))
@@ -280,7 +280,7 @@ def test_its_file_and_its_state_are_shown(desk: Desk) -> None:
     assert (refused.code, "it needs no end" in refused.err) == (2, True)
 
 
-def test_verify_says_what_is_right_and_ends_with_a_code(desk: Desk) -> None:
+def test_verify_reports_results_with_exit_code(desk: Desk) -> None:
     desk.hierarchy("--rho", "5")
     desk.ranges("--rho", "5", out="ranges.csv")
     state = str(desk.path("state.db"))

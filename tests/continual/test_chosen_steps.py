@@ -48,7 +48,7 @@ def waiting(distribution: NoiseDistribution, epsilon: float, blocks: int) -> flo
     return value
 
 
-def test_waiting_for_a_block_gains_nothing() -> None:
+def test_attacker_who_waits_for_block_stays_within_delta() -> None:
     """Composed losses of both nodes, right for a fixed step, were 1.6 times too little."""
     strategy = KAry(180, 19, subtraction=True)
     guarantee = ApproxDP(1, "0.01")
@@ -127,14 +127,14 @@ def around(centre: float, square: float, epsilon: float) -> float:
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("1/2"), ApproxDP(1, "1e-6")])
-def test_causal_strategies_need_what_a_fixed_step_needs(guarantee: Guarantee) -> None:
+def test_causal_strategies_need_noise_of_fixed_step(guarantee: Guarantee) -> None:
     for strategy in (Binary(100), KAry(100, 5, subtraction=False), SmoothBinary(100, 9, 4)):
         distribution = distribution_for(strategy, guarantee, ONE).distribution
         assert distribution == calibrate(guarantee, sensitivities(strategy)).distribution
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("1/2")])
-def test_pure_and_concentrated_laws_do_not_ask_who_is_causal(guarantee: Guarantee) -> None:
+def test_pure_and_zcdp_noise_is_independent_of_causality(guarantee: Guarantee) -> None:
     for strategy in (KAry(100, 5), LookAhead.best(100)):
         assert (
             distribution_for(strategy, guarantee, ONE).distribution
@@ -159,7 +159,7 @@ def test_several_steps_use_conversion_when_strategy_reads_later_steps() -> None:
 
 
 @pytest.mark.parametrize("horizon", [30, 300])
-def test_the_planner_promises_nothing_else(horizon: int) -> None:
+def test_planned_strategies_are_private_for_chosen_steps(horizon: int) -> None:
     guarantee = ApproxDP(1, "1e-2")
     ranked = plan(horizon, guarantee)
     for choice in ranked:

@@ -73,7 +73,9 @@ def coverage(answers: list[Answer], truth: float) -> float:
     [CASES[0], *(long(*case) for case in CASES[1:])],
     ids=lambda case: type(case).__name__,
 )
-def test_ratios_hold_as_often_as_promised(strategy: StreamStrategy, guarantee: Guarantee) -> None:
+def test_intervals_of_ratios_have_stated_coverage(
+    strategy: StreamStrategy, guarantee: Guarantee
+) -> None:
     releases = released(strategy, guarantee, 10)
     above = [Term(1, 4, 16, 0)]
     below = [Term(1, 4, 16, 0), Term(1, 4, 16, 1)]
@@ -91,7 +93,7 @@ def test_a_divisor_that_may_be_nothing_gives_no_bounds() -> None:
     assert (found.lower, found.upper) == (-math.inf, math.inf)
 
 
-def test_more_at_once_are_wider() -> None:
+def test_intervals_widen_with_simultaneous_comparisons() -> None:
     releases = released(KAry(STEPS, 3), PureDP(0.5), 10)
     of = total_of(releases, 0)
     asked = sum_formula(releases._design, [Term(1, 0, 16, 0), Term(-1, 0, 16, 1)], of)

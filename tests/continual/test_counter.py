@@ -30,6 +30,7 @@ from counton.privacy import (
     ContributionBound,
     ExpiringDP,
     ExpiringZCDP,
+    Guarantee,
     PureDP,
 )
 from counton.strategies import (
@@ -161,7 +162,7 @@ def test_another_stream_budget_or_key_never_meets_the_same_noise(change: dict[st
         assert (usual == other).mean() < 0.5
 
 
-def test_clipped_sums_come_out_in_data_units() -> None:
+def test_clipped_sums_are_released_in_data_units() -> None:
     contribution = ContributionBound.values(0, 50, resolution=0.01)
     values = contribution.clip([3.217, 49, 120])
     stream = counter(Binary(100), contribution=contribution, guarantee=PureDP(1000))
@@ -214,7 +215,7 @@ def test_wrong_shapes_are_refused(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
-def test_of_windows_alone_nothing_is_carried_on(shape: tuple[int, ...]) -> None:
+def test_counter_of_single_windows_keeps_no_totals(shape: tuple[int, ...]) -> None:
     """Whatever the shape: an export or a job of several groups asks for it too."""
     counter = Counter(Independent(8), PureDP(1), key=KEY, name="own counts", shape=shape)
     counter.release_many(np.ones((3, *shape), np.int64))
@@ -330,13 +331,13 @@ def test_checkpoint_restores_counter_and_rejects_each_altered_bit(
             Counter.resume(cut, key=KEY)
 
 
-def test_description_says_what_is_protected() -> None:
+def test_description_states_unit_guarantee_and_strategy() -> None:
     words = counter(KAry(8760, 13, subtraction=True), guarantee=PureDP(1)).describe()
     for part in ("one unit", "added or removed", "epsilon = 1", "KAry", "standard deviation"):
         assert part in words
 
 
-def test_nothing_shown_holds_the_key() -> None:
+def test_texts_of_counter_hide_the_key() -> None:
     stream = counter(Binary(10))
     for text in (repr(stream), stream.describe(), str(stream.design), repr(stream.release(1))):
         assert KEY._secret.hex() not in text
@@ -426,7 +427,7 @@ def test_counter_copies_inputs_and_returns_read_only_outputs(
             assert not values.flags.writeable
 
 
-def test_published_numbers_lead_to_no_secret() -> None:
+def test_releases_refer_to_no_exact_sum_or_key() -> None:
     """Releases may be kept, copied and sent; the counter's exact sums must not travel with them."""
     stream = counter(Binary(10), shape=(2,))
     releases = stream.release_many(np.full((3, 2), 123_456_789))
@@ -446,7 +447,7 @@ def test_published_numbers_lead_to_no_secret() -> None:
         reachable += [*inside, *slots]
 
 
-def test_a_contribution_must_be_one() -> None:
+def test_counter_and_plan_refuse_invalid_contribution() -> None:
     wrong: Any = 5
     with pytest.raises(InvalidInputError, match=r"^contribution is 5; give"):
         counter(Binary(3), contribution=wrong)
@@ -516,7 +517,7 @@ def test_threads_never_release_the_same_noise_twice(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("of", "failing"), [(Binary, "_expand"), (Binary, "variance")])
-def test_a_failure_after_the_checks_changes_nothing(
+def test_failed_release_leaves_counter_unchanged(
     of: type, failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = counter(Binary(100))
@@ -542,7 +543,7 @@ def test_counter_refuses_noise_too_large_for_fixed_point() -> None:
 
 
 @pytest.mark.parametrize("guarantee", [ExpiringDP(1), ExpiringZCDP(1)], ids=repr)
-def test_losses_by_age_are_of_single_events(guarantee: Any) -> None:
+def test_losses_by_age_are_of_single_events(guarantee: Guarantee) -> None:
     """Those of a unit's events add up, which no one curve says."""
     with pytest.raises(InvalidInputError, match=r"add up .* steps=1"):
         Counter(

@@ -68,7 +68,7 @@ def test_square_root_privacy_shift_and_sensitivity() -> None:
     assert axis.least_inner <= (matrix.T @ matrix).min()
 
 
-def test_auto_takes_the_least_error_and_states_it() -> None:
+def test_automatic_strategy_has_least_error() -> None:
     plan = counton.plan_cells(256, guarantee=ZCDP(1 / (2 * 50.2098**2)))
     assert plan.best.name == "optimal"
     share = plan.best.expected_error / (50.2098**2 * gaussian_bound(AllRanges(256)))
@@ -124,7 +124,7 @@ def test_two_dimensional_cascade_has_the_product_sensitivity() -> None:
     assert found == pytest.approx(np.full(3, sigma_squared), rel=1e-5)
 
 
-def test_strategies_for_each_axis() -> None:
+def test_ranges_accept_strategy_for_each_axis() -> None:
     best = counton.plan_cells(
         (8, 6), guarantee=ZCDP(0.5), line=("haar", Nodes.independent(6)),
         workload=("ranges", np.eye(6)),

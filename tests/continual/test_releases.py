@@ -36,7 +36,9 @@ def counter_of(strategy: StreamStrategy, guarantee: Guarantee, **changed: Any) -
 
 
 @pytest.mark.parametrize(("strategy", "guarantee"), FAMILIES, ids=repr)
-def test_windows_are_what_the_releases_say(strategy: StreamStrategy, guarantee: Guarantee) -> None:
+def test_windows_equal_differences_of_releases(
+    strategy: StreamStrategy, guarantee: Guarantee
+) -> None:
     counts = np.random.default_rng(3).integers(0, 50, (20, 2, 3))
     counter = counter_of(strategy, guarantee, shape=(2, 3))
     releases = counter.release_many(counts)
@@ -59,7 +61,7 @@ def test_windows_are_what_the_releases_say(strategy: StreamStrategy, guarantee: 
         assert (alone.value <= high).all()
 
 
-def test_steps_that_are_not_here_and_wrong_levels_are_refused() -> None:
+def test_unreleased_steps_and_wrong_levels_are_refused() -> None:
     counter = counter_of(Binary(20), PureDP(1), shape=(3,))
     counter.release_many(np.ones((4, 3), int))
     releases = counter.release_many(np.ones((5, 3), int))  # steps 5 to 9

@@ -56,7 +56,7 @@ def formula(terms: Design, pair: Any, value: float = 0.0) -> Formula:
 
 @pytest.mark.parametrize("pairs", [DIFFERENCES, WEEKS], ids=["groups", "weeks"])
 @pytest.mark.parametrize(("strategy", "guarantee"), CASES, ids=lambda case: type(case).__name__)
-def test_answers_hold_together_as_often_as_they_say(
+def test_joint_intervals_have_stated_coverage(
     strategy: StreamStrategy, guarantee: Guarantee, pairs: list[Any]
 ) -> None:
     terms, noise = noise_of(strategy, guarantee)
@@ -77,7 +77,7 @@ def test_answers_hold_together_as_often_as_they_say(
     assert bonferroni > held
 
 
-def test_the_law_is_the_joint_one() -> None:
+def test_joint_factor_uses_correlation_of_answers() -> None:
     terms, _ = noise_of(*CASES[0])
     one = formula(terms, DIFFERENCES[0])
     half = np.array([one.half(1 - (1 - LEVEL) / 2)] * 2)

@@ -13,7 +13,7 @@ from counton.strategies import Expiring
 
 @pytest.mark.parametrize("delay", [0, 1, 3, 100])
 @pytest.mark.parametrize("shape", [(), (2, 3)])
-def test_totals_leave_in_the_order_in_which_they_came(delay: int, shape: tuple[int, ...]) -> None:
+def test_delayed_totals_are_released_in_order(delay: int, shape: tuple[int, ...]) -> None:
     """In any batches: noise is a function of the step, so two counters differ by their input."""
     generator = np.random.default_rng(delay)
     key = Key.generate()
@@ -43,7 +43,7 @@ def test_counts_wait_as_long_one_by_one_as_all_at_once(delay: int) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-def test_totals_that_wait_are_part_of_what_must_stay_exact(batch: int) -> None:
+def test_delayed_totals_count_towards_exact_range(batch: int) -> None:
     """Counted only later, they would leave the exact range then, when nothing can be refused."""
     counter = Counter(Expiring(delay=4), ExpiringDP(1), key=Key.generate(), name="late")
     part = largest_sum(counter.design.strategy) // 4

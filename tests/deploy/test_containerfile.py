@@ -66,7 +66,7 @@ def test_image_runs_as_unprivileged_user_with_private_folders() -> None:
     assert f"HOME={only(FINAL, 'WORKDIR')}" in only(FINAL, "ENV")
 
 
-def test_it_is_the_command_and_signals_reach_it() -> None:
+def test_image_starts_counton_without_a_shell() -> None:
     assert json.loads(only(FINAL, "ENTRYPOINT")) == ["counton"]  # not through a shell
     assert json.loads(only(FINAL, "CMD")) == ["--help"]
 
@@ -80,7 +80,7 @@ def test_its_base_is_named_with_a_version_that_counton_supports() -> None:
         assert base[1] in supported
 
 
-def test_it_installs_extras_that_there_are_in_locked_versions() -> None:
+def test_image_installs_existing_extras_in_locked_versions() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     verified, built = (each.rest for each in BUILD if each.word == "RUN")
     assert "--no-deps --require-hashes --requirement image.hashes" in verified

@@ -62,7 +62,7 @@ def read(
 
 def dense(found: Aggregates) -> list[list[int]]:
     dense = np.zeros((4, 2), dtype=np.int64)
-    for step, group, total in found.cells.select("step", "group", "total").rows():
+    for step, group, total in found.cells.select("window", "cell", "total").rows():
         dense[step - 1, group] += total
     return dense.tolist()
 
@@ -201,7 +201,7 @@ def test_stated_time_formats(form: str, text: str, write: Write) -> None:
 def test_a_date_is_its_local_midnight(write: Write) -> None:
     windows = Windows(datetime(2013, 1, 1, 5, tzinfo=UTC), "1d", 2, "America/New_York")
     found = read(write("time\n2013-01-02\n"), Columns("time"), windows)
-    assert found.cells["step"].to_list() == [2]
+    assert found.cells["window"].to_list() == [2]
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_clock_changes_are_refused_or_resolved_as_stated(write: Write) -> None:
 
 @pytest.mark.parametrize("hour", ["2013-03-10 02:30", "2013-11-03 01:30"])
 @pytest.mark.parametrize("start", [5, 6])
-def test_a_local_time_is_in_the_day_that_it_names(hour: str, start: int, write: Write) -> None:
+def test_local_time_is_assigned_to_its_day(hour: str, start: int, write: Write) -> None:
     begin = datetime(2013, 1, 1, start, tzinfo=UTC)  # midnight, and one o'clock
     windows = Windows(begin, "1d", 365, "America/New_York")
     file = open_source(write(f"time\n{hour}\n"))
@@ -248,7 +248,7 @@ def test_a_local_time_is_in_the_day_that_it_names(hour: str, start: int, write: 
             read(file, Columns("time"), windows)
         return
     day = datetime.fromisoformat(hour).timetuple().tm_yday
-    assert read(file, Columns("time"), windows).cells["step"].to_list() == [day]
+    assert read(file, Columns("time"), windows).cells["window"].to_list() == [day]
 
 
 def test_many_undeclared_groups_are_not_all_listed(write: Write) -> None:
@@ -309,7 +309,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
         EventFile(str(tmp_path / "none.csv"))
 
 
-def test_domain_from_a_table_a_text_file_and_a_list(tmp_path: Path) -> None:
+def test_groups_are_read_from_table_text_file_or_list(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("carrier,name\nNA,North\n01,One\n")
     (tmp_path / "one.csv").write_text("x\nNA\n01\n")
     (tmp_path / "d.txt").write_text("NA\n\n01\n")
@@ -351,7 +351,7 @@ def test_names_longer_than_terms_may_be_are_refused(monkeypatch: pytest.MonkeyPa
         ("", "has no group"),
     ],
 )
-def test_domains_that_are_no_list_of_groups_are_refused(source: str, words: str) -> None:
+def test_invalid_groups_are_refused(source: str, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         read_domain(source, "carrier")
 
@@ -571,13 +571,13 @@ def test_names_of_columns_are_shown_short_and_readable() -> None:
         read(frame)
 
 
-def test_who_watches_is_told_of_all_rows() -> None:
+def test_watch_callback_receives_number_of_all_rows() -> None:
     seen: list[int] = []
     sum_rows(open_source(FRAME), RowMapping(COLUMNS, WINDOWS), ("a", "b"), watch=seen.append)
     assert sum(seen) == 6
 
 
-def test_files_that_are_left_are_called_by_what_they_are(tmp_path: Path) -> None:
+def test_source_without_some_files_has_name_of_the_rest(tmp_path: Path) -> None:
     """Not by how many there were, of which messages then said that they "has been counted"."""
     for name in "abc":
         (tmp_path / f"{name}.csv").write_text("time\n2024-03-01\n")
@@ -588,7 +588,7 @@ def test_files_that_are_left_are_called_by_what_they_are(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "csv.zst"])
-def test_of_a_file_the_first_lines_are_unpacked(kind: str, tmp_path: Path) -> None:
+def test_begin_of_compressed_file_is_read(kind: str, tmp_path: Path) -> None:
     frame = pl.DataFrame({"time": [f"2024-03-01T{hour:02}:00" for hour in range(24)] * 100})
     text = frame.write_csv().encode()
     path = tmp_path / f"events.{kind}"

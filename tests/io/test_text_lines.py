@@ -21,7 +21,7 @@ from counton.run import Job, run
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("some", "files"), [(0, 8), long(1, 60)])
-def test_no_line_decides_about_another(
+def test_each_line_is_read_independently_of_others(
     some: int, files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(some)
@@ -34,7 +34,7 @@ def test_no_line_decides_about_another(
     assert seen == {"all lines count", "lines set aside"}
 
 
-def test_a_reader_that_glues_lines_breaks_the_law() -> None:
+def test_check_rejects_reader_that_joins_lines() -> None:
     def try_some() -> None:
         chance = random.Random(1)
         for _ in range(50):
@@ -113,7 +113,7 @@ def test_field_with_line_end_makes_two_bad_lines(tmp_path: Path) -> None:
     assert run_of(file, tmp_path, bad_rows=aside) == (1, 2)
 
 
-def test_a_domain_is_read_by_lines_too(tmp_path: Path) -> None:
+def test_groups_file_is_read_by_lines(tmp_path: Path) -> None:
     file = tmp_path / "d.csv"
     file.write_bytes(b'page,note\rhome,"it is 5"" wide"\rshop,\r\r')
     assert read_domain(str(file), "page") == ("home", "shop")
@@ -142,7 +142,7 @@ def test_names_of_a_text_are_its_stripped_lines(
     assert read_domain(text, "page") == ("NA", *(f"a {place}" for place in range(29)), "end")
 
 
-def test_a_folder_says_what_it_leaves_out(tmp_path: Path) -> None:
+def test_left_in_folders_names_files_not_read(tmp_path: Path) -> None:
     folder = tmp_path / "h"
     (folder / "day=2024-03-01").mkdir(parents=True)
     (folder / ".hidden").mkdir()

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from counton import PureDP, release
-from counton.run.exports import export
+from counton.run.outputs.exports import export
 from tools.browser import browsing, chromium
 
 MISSING = [name for name in ("playwright", "axe_playwright_python") if find_spec(name) is None]

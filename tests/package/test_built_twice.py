@@ -14,7 +14,7 @@ EPOCH = "1767225600"  # the first second of 2026
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_a_wheel_has_the_same_bytes_wherever_it_is_built(tmp_path: Path) -> None:
+def test_wheel_has_same_bytes_in_any_folder(tmp_path: Path) -> None:
     (tmp_path / "a/longer/path").mkdir(parents=True)
     first = build_wheel(tmp_path / "a/longer/path", EPOCH)
     second = build_wheel(tmp_path / "b", EPOCH)
@@ -42,7 +42,7 @@ def test_bill_of_materials_lists_wheel_and_required_packages(tmp_path: Path) -> 
     assert {one["purl"] for one in SHIPPED} <= set(references)
 
 
-def test_all_that_is_needed_is_locked() -> None:
+def test_required_packages_are_locked() -> None:
     found = needed()
     assert {"numpy", "cryptography", "fastapi", "psycopg", "polars"} <= found.keys()
     assert not {"ipython", "pytest"} & found.keys()

@@ -20,7 +20,7 @@ SIZES = [1, 2, 3, 5, 8, 11, 16]
 
 
 @pytest.mark.parametrize("cells", SIZES)
-def test_it_keeps_the_laws_of_lines(cells: int) -> None:
+def test_dyadic_strategy_passes_line_checks(cells: int) -> None:
     for check in (
         check_line_sensitivity,
         check_line_estimates,
@@ -43,7 +43,7 @@ def test_intervals_are_answered_by_the_nodes_that_are_read(cells: Any) -> None:
     assert found.tolist() == (strategy.reads(queries) @ measured).tolist()
 
 
-def test_least_squares_on_what_it_measures_are_better_everywhere() -> None:
+def test_least_squares_improve_every_dyadic_interval() -> None:
     plain, consistent = (choice(name, 1000) for name in ("dyadic", "binary"))
     assert plain.distribution == consistent.distribution
     low, high = np.triu_indices(1001, 1)

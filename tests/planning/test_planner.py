@@ -19,9 +19,10 @@ from counton.base.exact import figures_above
 from counton.base.series import PlannedSeries
 from counton.base.strategy_names import FAMILIES, PAPERS, RECENT_FAMILIES
 from counton.continual.node_distribution import distribution_for
-from counton.planning import planner
+from counton.planning import families, planner
+from counton.planning.families import StreamRequest
+from counton.planning.families import candidates as candidates_by_kind
 from counton.planning.planner import MOST_HELD
-from counton.planning.planner import candidates as candidates_by_kind
 from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee, PureDP
 from counton.privacy.calibration import elders_scale
 from counton.privacy.gaussian import analytic_gaussian_sigma
@@ -47,8 +48,12 @@ UNIT = ContributionBound.add_remove()
 GUARANTEES = [PureDP(1), ZCDP(Fraction(1, 2)), ApproxDP(1, 1e-6)]
 
 
-def members(*asked: Any, **when: Any) -> dict[str, tuple[StreamStrategy, ...]]:
-    return {found.strategy_family: found.members for found in candidates_by_kind(*asked, **when)}
+def members(
+    horizon: int, metric: Metric, *, simple: bool = False, **unit: Any
+) -> dict[str, tuple[StreamStrategy, ...]]:
+    request = StreamRequest(horizon, metric, **unit)
+    by_family = candidates_by_kind(request, simple=simple)
+    return {family.strategy_family: family.members for family in by_family}
 
 
 def error_of(strategy: StreamStrategy, guarantee: Guarantee, metric: Metric) -> float:
@@ -315,7 +320,7 @@ def test_the_normalised_square_root_is_never_worse_than_the_square_root(horizon:
     assert normalised.max_std <= plain.max_std
 
 
-def test_long_horizons_leave_out_what_cannot_serve_them() -> None:
+def test_long_horizons_omit_unsuitable_strategies() -> None:
     result = plan(10**9, ZCDP(0.5))
     assert any("square root" in note and "2^22" in note for note in result.notes)
     assert all(np.isfinite(choice.errors.mean_std) for choice in result)
@@ -387,7 +392,7 @@ def test_a_simple_plan_releases_integers(form: PlannedSeries) -> None:
 
 
 @pytest.mark.long
-def test_what_is_not_compared_is_not_the_best() -> None:
+def test_plan_without_comparison_finds_the_best_strategy() -> None:
     """From 64 steps on, for every kind of noise and however often units count."""
     units = [
         UNIT,
@@ -408,7 +413,7 @@ def test_what_is_not_compared_is_not_the_best() -> None:
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 7, 15, 16, 31])
-def test_what_is_published_is_compared_with_and_not_chosen(horizon: int) -> None:
+def test_published_strategies_are_compared_but_not_chosen(horizon: int) -> None:
     """However short: full trees, where two children a node are at their best, and one step more."""
     guarantees = [PureDP(1), ZCDP(8), ApproxDP(1, 1e-6)]
     metrics: tuple[Metric, ...] = ("mean", "max")
@@ -449,7 +454,7 @@ def is_published(strategy: StreamStrategy) -> bool:
     return type(strategy).__module__.startswith("counton.strategies.published.")
 
 
-def test_what_would_hold_or_draw_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_omits_strategies_with_too_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     few = plan(8760, PureDP(1), shape=(100,))
     many = plan(8760, PureDP(1), shape=(10**5,))
     assert few.best.strategy_family == "least-squares"
@@ -500,7 +505,7 @@ def test_bad_arguments_are_refused() -> None:
         plan(10, PureDP(1e-15))
 
 
-def test_a_plan_says_itself_in_words_and_in_notebooks() -> None:
+def test_plan_describes_itself_in_text_and_html() -> None:
     ranked = plan(365, PureDP(1), contribution=ContributionBound.add_remove(unit="<b>"))
     assert str(ranked) == ranked.describe()
     assert repr(ranked.best.strategy) in ranked.describe(full=True)
@@ -516,7 +521,7 @@ def test_a_plan_says_itself_in_words_and_in_notebooks() -> None:
     assert "<b>" not in shown
 
 
-def test_a_plan_says_how_far_off_each_form_is() -> None:
+def test_plan_states_margin_of_each_series() -> None:
     """Windows beside totals are wider than windows alone, and the sentence says so."""
     alone, both = (plan(52, PureDP(1), series=form) for form in ("per-window", "both"))
     assert (
@@ -625,7 +630,7 @@ def test_wide_noise_without_a_last_step_takes_coarser_weights() -> None:
     )
 
 
-def test_what_has_no_plan_without_a_last_step_is_refused() -> None:
+def test_endless_plan_refuses_single_windows() -> None:
     with pytest.raises(InvalidInputError, match="can only be planned for totals"):
         plan(None, ZCDP(0.5), series="per-window")
     with pytest.raises(InvalidInputError, match="expected_windows is only for"):
@@ -652,7 +657,7 @@ def test_whole_numbers_with_gaussian_noise_are_octaves() -> None:
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)], ids=str)
-def test_every_way_to_ask_for_an_error_gives_the_same(guarantee: Guarantee) -> None:
+def test_errors_of_plan_and_design_are_equal(guarantee: Guarantee) -> None:
     """Of planned strategies too, whose lattice is finer than what is counted."""
     bound = ContributionBound.values(0, 8, resolution="0.5")
     ranked = plan(600, guarantee, contribution=bound)
@@ -674,7 +679,7 @@ def test_every_way_to_ask_for_an_error_gives_the_same(guarantee: Guarantee) -> N
             ranked.best.errors.std(wrong)
 
 
-def test_there_is_one_way_to_ask_for_an_error() -> None:
+def test_errors_have_same_methods_in_plan_and_release() -> None:
     """Of plan, choice, counter and releases, with the same arguments; one release has a number."""
     ranked = plan(60, PureDP(1))
     best = ranked.best
@@ -722,7 +727,7 @@ def test_one_release_of_whole_numbers_needs_no_comparison(metric: Metric) -> Non
 
 
 @pytest.mark.parametrize("horizon", [pytest.param(2**20 + 1, marks=pytest.mark.long), 10**9])
-def test_octave_is_so_far_above_what_no_factorisation_is_below(horizon: int) -> None:
+def test_multiscale_error_is_as_near_to_bound_as_documented(horizon: int) -> None:
     """What the pages say of it."""
     ranked = plan(horizon, ZCDP(0.5), compare=False)
     assert ranked.best.strategy_family == "multiscale"
@@ -731,7 +736,8 @@ def test_octave_is_so_far_above_what_no_factorisation_is_below(horizon: int) -> 
 
 
 def test_ranked_families_and_named_families_are_same() -> None:
-    ranked = {group.family.words for group in (*planner._BOTH, *planner._WINDOWS)}
+    rules = (*families.TOTALS_FAMILIES, *families.WINDOWS_FAMILIES)
+    ranked = {rule.family.words for rule in rules}
     endless = plan(None, ZCDP(1), expected_windows=100), plan(None, PureDP(1), expected_windows=100)
     ranked |= {choice.strategy_family for each in endless for choice in each}
     recent = plan(100, ZCDP(1), workload=Rolling(20)), plan(100, PureDP(1), workload=Rolling(20))

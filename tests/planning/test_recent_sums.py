@@ -75,14 +75,14 @@ def _derived(steps: int, guarantee: Guarantee, width: int) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("guarantee", [GAUSSIAN, LAPLACE, ApproxDP(1, 1e-6)], ids=str)
 @pytest.mark.parametrize(("steps", "width"), [(40, 7), (40, 30), (200, 150), (200, 200), (300, 2)])
-def test_no_plan_is_worse_than_what_follows_from_other_plans(
+def test_rolling_plan_is_no_worse_than_derived_plans(
     guarantee: Guarantee, steps: int, width: int
 ) -> None:
     best = plan(steps, guarantee, workload=Rolling(width)).best
     assert best.errors.mean_std <= _derived(steps, guarantee, width) * (1 + 1e-9)
 
 
-def test_both_becomes_better_by_the_same_stack() -> None:
+def test_stack_workload_improves_totals_and_windows_together() -> None:
     stack = plan(365, GAUSSIAN, workload=Stack({1: 1}, totals=1)).best.errors
     both = plan(365, GAUSSIAN, series="both").best.errors
     assert stack.mean_std == pytest.approx(2.199, rel=0.002)
@@ -228,7 +228,7 @@ def test_lower_bound_of_long_streams_adds_up_blocks() -> None:
         assert 0.97 * bound < least < bound + 1e-4
 
 
-def test_plans_state_how_far_from_the_bound_they_are() -> None:
+def test_plans_of_recent_sums_state_distance_from_bound() -> None:
     for workload in (Rolling(7), Decayed(7), Stack([1, 7, 28]), Stack([1, 7], totals=1)):
         result = plan(365, GAUSSIAN, workload=workload)
         gaussian, other = result.factors

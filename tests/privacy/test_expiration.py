@@ -29,7 +29,7 @@ STRATEGY = Expiring(growth=2, delay=4)
 
 
 @pytest.mark.parametrize("guarantee", [ExpiringDP(0.1), ExpiringZCDP("1/3")])
-def test_it_survives_being_saved_with_or_without_a_strategy(
+def test_saved_expiring_guarantee_is_restored(
     guarantee: ExpiringDP | ExpiringZCDP,
 ) -> None:
     for each in (guarantee, guarantee.bound_to(STRATEGY)):
@@ -37,7 +37,7 @@ def test_it_survives_being_saved_with_or_without_a_strategy(
     assert guarantee.bound_to(STRATEGY).bound_to(STRATEGY).expiry == STRATEGY.expiry
 
 
-def test_it_is_printed_in_words() -> None:
+def test_expiring_guarantee_has_text() -> None:
     assert str(ExpiringDP(0.5)) == "expiring differential privacy with epsilon = 0.5"
     bound = ExpiringZCDP(2).bound_to(Expiring("3/2", 3, 5))
     assert str(bound).endswith("with rho = 2 (growth 1.5, delay 3, levels 5)")
@@ -45,7 +45,7 @@ def test_it_is_printed_in_words() -> None:
     assert all("one visit" in kind(1).meaning_for("visit") for kind in (ExpiringDP, ExpiringZCDP))
 
 
-def test_at_an_age_it_promises_epsilon_times_the_loss() -> None:
+def test_guarantee_at_age_is_epsilon_times_loss() -> None:
     guarantee = ExpiringDP(0.5).bound_to(STRATEGY)
     assert guarantee.at_age(3) is None
     assert guarantee.at_age(4) == PureDP(0.5)
@@ -56,7 +56,7 @@ def test_at_an_age_it_promises_epsilon_times_the_loss() -> None:
     assert 0 <= concentrated.rho - Fraction(loss) / 1000 < 1e-9
 
 
-def test_laws_have_the_papers_scales() -> None:
+def test_node_distributions_have_scales_of_paper() -> None:
     pure = distribution_for(STRATEGY, ExpiringDP(0.5), ContributionBound.add_remove()).distribution
     assert pure == DiscreteLaplace(Fraction(2))
     assert node_distribution(STRATEGY, pure, 3) == DiscreteLaplace(Fraction(1, 2))
@@ -78,7 +78,7 @@ def test_a_unit_in_more_cells_needs_more_noise() -> None:
     assert distribution == DiscreteGaussian(Fraction(1))  # one cell loses one, another gains one
 
 
-def test_what_a_unit_loses_is_what_the_laws_cost() -> None:
+def test_loss_of_unit_is_sum_of_inverse_scales() -> None:
     # Shift every interval of the cheapest cover of [1, age + 1] by one: the log-probabilities
     # change by the sum of 1 / scale, which is the promised loss.
     guarantee = ExpiringDP("0.3").bound_to(Expiring("3/2"))
@@ -161,7 +161,7 @@ def test_expiring_guarantee_refuses_unsuitable_strategy_or_parameters() -> None:
 
 
 @pytest.mark.parametrize("expiry", ["x", 3, {"growth": 1, "age": 3}, {"growth": "99"}])
-def test_what_is_no_expiry_is_refused_in_words(expiry: Any) -> None:
+def test_guarantee_from_dict_refuses_invalid_expiry(expiry: Any) -> None:
     for kind in ("expiring", "expiring zero-concentrated"):
         parameter = "epsilon" if kind == "expiring" else "rho"
         with pytest.raises(InvalidInputError, match=r"expiry is|cannot be read|growth is"):

@@ -75,9 +75,7 @@ def delta_of_luck(start: PrivacyFilter | Ledger, budget: ApproxDP, steps: int) -
 @pytest.mark.parametrize(
     ("epsilon", "delta", "steps"), [("5", "0.01", 400), long("10", "1e-6", 800)]
 )
-def test_the_analyst_who_waits_for_luck_stays_within_the_limit(
-    epsilon: str, delta: str, steps: int
-) -> None:
+def test_adaptive_analyst_stays_within_budget(epsilon: str, delta: str, steps: int) -> None:
     """Many small releases; when luck was good, all that remains as one pure one.
 
     A total that is the least over all orders after each spend accepts every path, and this analyst
@@ -168,7 +166,7 @@ def worst_delta(start: PrivacyFilter, menu: Sequence[Way], unit: float, most: in
     share=st.sampled_from([None, Fraction(0), Fraction(1, 2), Fraction(1)]),
     first=st.integers(0, 2),
 )
-def test_no_analyst_loses_more_than_the_limit(
+def test_worst_delta_of_filter_is_within_budget(
     most: int,
     epsilon: float,
     delta: float,
@@ -190,7 +188,7 @@ def test_no_analyst_loses_more_than_the_limit(
     assert worst_delta(start, menu, unit, most) <= delta * (1 + 1e-9)
 
 
-def test_what_a_limit_promises_is_used() -> None:
+def test_worst_delta_nearly_reaches_budget() -> None:
     """The exact analyst above is not blind: alone, each kind comes near what the budget allows."""
     told = ApproxDP(0.1, 0.01)
     start = PrivacyFilter.start(ApproxDP(1, 0.05), [told])
@@ -250,7 +248,7 @@ def smaller(guarantee: AddableGuarantee, part: Fraction) -> AddableGuarantee:
 
 @settings(max_examples=30)
 @given(st.lists(guarantees, max_size=6), st.fractions("1/10", 1), st.data())
-def test_less_fits_where_more_does(
+def test_filter_accepts_smaller_losses_than_accepted_ones(
     spends: list[AddableGuarantee], part: Fraction, data: st.DataObject
 ) -> None:
     """With less spent, or less asked for, what was accepted is accepted."""

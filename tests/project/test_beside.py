@@ -19,14 +19,14 @@ def programs() -> list[str]:
     return ["\n".join(line[len(indent) :] for line in body.splitlines()) for indent, body in found]
 
 
-def test_the_page_compares_with_each_of_them() -> None:
+def test_comparison_page_has_code_of_each_library() -> None:
     assert len(programs()) == 4
     assert all(any(f"{peer}" in program for program in programs()) for peer in PEERS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(4))
-def test_code_of_another_library_does_what_the_page_says(number: int) -> None:
+def test_code_of_other_libraries_runs_as_page_states(number: int) -> None:
     program = programs()[number]
     for peer in PEERS:
         if f"{peer}." in program and find_spec(peer) is None:

@@ -52,7 +52,7 @@ def command(*words: str) -> str:
         ("psycopg", "from counton import Stream; Stream.open('postgresql://ann@db/x', 's')"),
     ],
 )
-def test_what_is_missing_and_how_to_get_it(module: str, program: str) -> None:
+def test_missing_package_error_names_its_extra(module: str, program: str) -> None:
     done = run(program, module)
     need, extra = NEEDED[module]
     assert done.returncode == 1
@@ -99,7 +99,7 @@ def test_a_command_without_a_package_ends_in_one_line(module: str, words: tuple[
     assert done.stderr == (f"counton: {need}, which is not installed: {remedy(extra)}\n")
 
 
-def test_all_names_but_those_of_jobs_come_without_optional_packages() -> None:
+def test_names_without_jobs_need_no_optional_package() -> None:
     done = run(
         "from counton import *\n"
         "import counton\n"
@@ -112,7 +112,7 @@ def test_all_names_but_those_of_jobs_come_without_optional_packages() -> None:
     assert done.stdout.endswith("\n" + 3 * "False True\n")
 
 
-def test_the_extras_bring_what_they_are_named_for() -> None:
+def test_extras_install_their_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     for module, (_, extra) in NEEDED.items():

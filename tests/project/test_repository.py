@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import tomllib
 from collections.abc import Iterator
 from importlib import metadata
@@ -52,22 +51,11 @@ def texts() -> Iterator[Path]:
             yield path
 
 
-def test_what_lies_about_is_not_read(tmp_path: Path) -> None:
-    for name in ("README.md", "src/a.py", "src/__pycache__/a.py", "build.log"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("", encoding="utf-8")
-    names = {path.name for path in files_of(tmp_path)}
-    assert names == {"README.md", "a.py", "build.log"}  # without git nobody knows better
-    for command in ("init -q", "add README.md src/a.py"):
-        subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)
-    assert {path.name for path in files_of(tmp_path)} == {"README.md", "a.py"}
-
-
 @pytest.mark.parametrize(
     "text",
     ["/home/" + "ann/x", "file:" + "///x", "--find" + "-links x", "https://pypi" + ".org/simple"],
 )
-def test_the_pattern_finds_what_it_forbids(text: str) -> None:
+def test_forbidden_pattern_matches_machine_paths(text: str) -> None:
     assert FORBIDDEN.search(text.lower())
 
 
@@ -107,7 +95,7 @@ def test_locked_versions_have_digests_and_demonstration_packages_are_first() -> 
         assert {*lock.pins_of(first)} == needed | lock.DEMO
 
 
-def test_a_lock_is_written_from_what_was_compiled(tmp_path: Path) -> None:
+def test_write_lock_divides_compiled_requirements(tmp_path: Path) -> None:
     digests = [f"    --hash=sha256:{digit * 64}" for digit in "ab"]
     compiled = (
         "numpy==2.0 \\\n"
@@ -171,15 +159,6 @@ def test_the_image_has_the_digests_of_the_lock() -> None:
         assert {*found} == needed | lock.BUILDS
 
 
-def test_no_file_is_called_utils() -> None:
-    assert [path for path in texts() if "util" in path.stem] == []
-
-
-def test_test_files_have_unique_names() -> None:
-    names = [path.name for path in files_of(ROOT) if path.match("test_*.py")]
-    assert sorted(names) == sorted(set(names))
-
-
 @pytest.mark.skipif(os.name != "posix", reason="a Python is played by a script of sh")
 def test_other_pythons_are_found_under_pyenv_and_by_the_launcher(tmp_path: Path) -> None:
     def script(path: Path, body: str) -> Path:
@@ -225,7 +204,7 @@ def test_bare_make_lists_the_targets() -> None:
         assert re.search(rf"^  make {target} +\w", listed, re.MULTILINE), target
 
 
-def test_what_pytest_leaves_out_continuous_integration_runs() -> None:
+def test_continuous_integration_runs_tests_omitted_by_make() -> None:
     rules = (ROOT / "Makefile").read_text(encoding="utf-8")
     (named,) = re.findall(r"\nCHECKS := \$\(PYTEST\)((?: --ignore=tests/\w+)+)\n", rules)
     # Some cases in `make test`, some of long tests, and all others.

@@ -34,11 +34,11 @@ from counton import Counter, PureDP
 from counton.base.private import Private, reveal
 from counton.continual.html_table import html_table
 from counton.run import Job, RunResult, run
+from counton.run.counting.plan_steps import plan_steps
 from counton.run.opened_state import OpenedState
-from counton.run.output_files import write_table
-from counton.run.plan_steps import plan_steps
+from counton.run.outputs.output_files import write_table
 from counton.run.prepared_run import prepare
-from counton.run.read_rows import read_rows
+from counton.run.rows.read_rows import read_rows
 from counton.run.run_job import decide
 from counton.serve.log_lines import note
 from counton.state import Stream
@@ -92,7 +92,7 @@ REFUSED: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_is_closed_gives_nothing_out(what: str) -> None:
+def test_private_value_refuses_every_use(what: str) -> None:
     for inside in (EXACT, np.array([EXACT]), {1: EXACT}, pl.DataFrame({"n": [EXACT]})):
         with pytest.raises((TypeError, AttributeError)) as refused:
             REFUSED[what](Private(inside))
@@ -123,7 +123,7 @@ def listed(heading: str) -> list[tuple[str, str]]:
     return sorted(one for several in named for one in several)
 
 
-OPENS = "come out in these functions:\n\n"
+OPENS = "These functions open one:\n\n"
 TOLD = "the operator sees exact numbers of rows:\n\n"
 
 
@@ -135,7 +135,7 @@ def test_page_lists_each_function_that_returns_confidential_counts() -> None:
     assert listed(TOLD) == sorted(map(tuple, openings("confidential_counts")))
 
 
-def test_whoever_opens_is_in_a_room_that_is_reviewed() -> None:
+def test_reveal_is_called_only_in_reviewed_files() -> None:
     read = {path for room in (*PRIVATE, *DOOR) for path in files_of(room)}
     assert {SOURCE / file for file, _ in openings()} <= read
 
@@ -163,7 +163,7 @@ def test_nothing_but_the_two_names_is_taken_from_the_module() -> None:
         "from counton.base.private import reveal as shown",
     ],
 )
-def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
+def test_check_detects_unlisted_reveal(mistake: str) -> None:
     assert len(uses(mistake, "reveal")) == 1
 
 
@@ -171,8 +171,14 @@ def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
 
 #: Lengths of what is open that are plain integers, each with where they stay.
 LENGTHS = {
-    ("run/read_journal.py: _read_found_groups", "len(names)"): "how many steps are read at a time",
-    ("run/uncounted_files.py: recognise_files", "len(files.parts)"): "how many files a job names",
+    (
+        "run/outputs/read_journal.py: _read_found_groups",
+        "len(names)",
+    ): "how many steps are read at a time",
+    (
+        "run/rows/uncounted_files.py: recognise_files",
+        "len(files.parts)",
+    ): "how many files a job names",
     ("state/stream.py: Stream.amounts", "totals.size"): "whether there are cells",
 }
 #: Calls whose arguments say how large an array is, and nothing else.
@@ -275,7 +281,7 @@ def test_lengths_of_revealed_values_are_plain_only_where_listed() -> None:
         ("return len(closed.names)", False),
     ],
 )
-def test_a_length_that_leaves_is_found(line: str, leaves: bool) -> None:
+def test_check_detects_plain_length_of_revealed_value(line: str, leaves: bool) -> None:
     source = f"def told(closed):\n    rows = reveal(closed)\n    {line}\n"
     (function,) = functions(source, "told")
     assert bool(plain_lengths(function)) is leaves
@@ -286,14 +292,14 @@ def test_a_length_that_leaves_is_found(line: str, leaves: bool) -> None:
 FACES = {
     "a table on the screen": ("counton.cli.run_report", "counton.cli.print_forms"),
     "the machine's report": ("counton.cli.run_report",),
-    "a file": ("counton.results.release_files", "counton.run.output_files"),
+    "a file": ("counton.results.release_files", "counton.run.outputs.output_files"),
     "a chart": ("counton.charts.totals", "counton.charts.style"),
     "the page": ("counton.serve.read_paths", "counton.serve.public_series"),
     "metrics": ("counton.serve.metrics",),
     "methods": ("counton.continual.methods", "counton.results.text"),
     "a notebook": ("counton.results.terminal",),
-    "an export": ("counton.run.exports",),
-    "tables of SQL": ("counton.run.exports", "counton.state.sql_view"),
+    "an export": ("counton.run.outputs.exports",),
+    "tables of SQL": ("counton.run.outputs.exports", "counton.state.sql_view"),
     "messages": ("counton.base.errors",),
     "logs": ("counton.serve.log_lines",),
 }
@@ -308,7 +314,7 @@ CONTRACTS: list[dict[str, Any]] = tomllib.loads(
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_a_public_face_may_not_import_what_opens(face: str) -> None:
+def test_public_modules_are_forbidden_to_import_private(face: str) -> None:
     assert "counton.base.private" in OF_FACES["forbidden_modules"]
     for module in FACES[face]:
         assert (SOURCE.parent / f"{module.replace('.', '/')}.py").is_file()
@@ -317,14 +323,18 @@ def test_a_public_face_may_not_import_what_opens(face: str) -> None:
         assert above & {*OF_FACES["source_modules"]}, module
 
 
-def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
+def test_files_that_reveal_are_forbidden_imports() -> None:
     """A room that opens, and that a face need not import, is on the list of forbidden ones."""
     forbidden = {module for one in CONTRACTS for module in one.get("forbidden_modules", ())}
     rooms = {f"counton.{file.removesuffix('.py').replace('/', '.')}" for file, _ in openings()}
     called = {  # what a command or a page calls, and what hands on what is closed
-        *("counton.run.read_journal", "counton.run.close_stream", "counton.run.erasure"),
-        *("counton.run.run_job", "counton.run.read_rows", "counton.run.rows_of_run"),
-        *("counton.run.plan_steps", "counton.run.dry_run", "counton.run.input_preview"),
+        *("counton.run.outputs.read_journal", "counton.run.close_stream", "counton.run.erasure"),
+        *("counton.run.run_job", "counton.run.rows.read_rows", "counton.run.counting.rows_of_run"),
+        *(
+            "counton.run.counting.plan_steps",
+            "counton.run.dry_run",
+            "counton.run.new_job.input_preview",
+        ),
         "counton.run.opened_state",
         *("counton.serve.served_jobs", "counton.state.stream_reader", "counton.state.stream"),
         # what a program counts with
@@ -389,10 +399,10 @@ from counton.io.remote_rows import RemoteRows
 from counton.io.row_assignment import RowMapping
 from counton.io.aggregation import sum_rows
 from counton.run.close_stream import ClosedStream, waiting_rows
-from counton.run.planned_steps import PlannedSteps
-from counton.run.read_rows import ReadRows
+from counton.run.counting.step_inputs import PlannedSteps
+from counton.run.rows.read_rows import ReadRows
 from counton.run.run_job import RunResult
-from counton.run.stream_spec import StreamSpec
+from counton.run.spec.stream_spec import StreamSpec
 from counton.base.private import reveal
 from counton.serve.log_lines import note
 from counton.state import Stream
@@ -460,7 +470,7 @@ def closed_in(outcome: Reached) -> list[Private[Any]]:
     return [*found, stream.labels(), stream.digest_sets("user")]
 
 
-def test_all_that_is_exact_of_a_run_is_closed(outcome: Reached) -> None:
+def test_exact_values_of_a_run_are_private(outcome: Reached) -> None:
     assert reveal(outcome.result.counts).rows.read == EXACT
     assert reveal(outcome.stream.amounts).largest == EXACT
     assert observed_of(outcome.stream)[1].max() == EXACT
@@ -483,7 +493,7 @@ def all_held_by(*begin: object) -> list[Any]:
     return found
 
 
-def test_nothing_that_a_run_holds_says_what_is_exact(outcome: Reached) -> None:
+def test_repr_of_no_object_of_a_run_shows_exact_values(outcome: Reached) -> None:
     """A debugger, a log of locals or a rich traceback shows what ``repr`` says."""
     held = all_held_by(outcome)
     names = {type(one).__name__ for one in held}
@@ -522,7 +532,7 @@ def test_a_counter_holds_its_sums_closed() -> None:
         assert said["StreamProgress"] == "StreamProgress(step=1, secret)"
 
 
-def test_rows_and_what_files_come_to_travel_closed(tmp_path: Path) -> None:
+def test_rows_and_file_digests_are_private(tmp_path: Path) -> None:
     """From what is settled to what is changed: digests of exact sums are as secret as the sums."""
     rows = pl.DataFrame({"at": ["2024-03-01T10:00"] * EXACT})
     job = Job(
@@ -625,7 +635,7 @@ SHOWS: dict[str, Callable[[Any], str]] = {
 
 
 @pytest.mark.parametrize("face", SHOWS)
-def test_a_mistake_in_a_public_face_shows_nothing(
+def test_public_output_of_private_value_shows_no_exact_number(
     face: str,
     outcome: Reached,
     tmp_path: Path,
@@ -643,7 +653,7 @@ def test_a_mistake_in_a_public_face_shows_nothing(
 
 
 @pytest.mark.parametrize("face", SHOWS)
-def test_the_same_mistake_shows_what_is_open(
+def test_public_output_of_plain_value_shows_exact_number(
     face: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Without the wall these faces show the number: else the test above would pass for nothing."""

@@ -9,7 +9,7 @@ import pytest
 from inside import inside, visit
 
 from counton import read
-from counton.run.exports import export
+from counton.run.outputs.exports import export
 
 RECIPE = runpy.run_path(str(Path(__file__).parents[2] / "recipes" / "read_a_service.py"))
 AVERAGE = {"statistic": "average", "value": "spent", "lower": 0, "upper": 10, "resolution": 0.5}

@@ -87,7 +87,7 @@ def test_send_sends_new_lines_once_and_waits_for_incomplete_line(
 
 
 @pytest.mark.parametrize("fate", ["lost", "busy", "unanswered"])
-def test_a_batch_is_sent_until_it_is_acknowledged(
+def test_send_repeats_batch_until_accepted(
     tmp_path: Path, service: Counts, send: Callable[[Path], int], fate: str
 ) -> None:
     file = tmp_path / "visits.jsonl"
@@ -97,7 +97,7 @@ def test_a_batch_is_sent_until_it_is_acknowledged(
     assert service.rows == [*range(20)]
 
 
-def test_a_sender_that_is_killed_goes_on_where_it_was(
+def test_killed_send_continues_with_its_batch(
     tmp_path: Path, service: Counts, send: Callable[[Path], int]
 ) -> None:
     """Its last batch was taken, and lines have come since: it is the same batch once more."""
@@ -111,7 +111,9 @@ def test_a_sender_that_is_killed_goes_on_where_it_was(
     assert service.rows == [*range(30)]
 
 
-def test_a_refusal_ends_it(tmp_path: Path, service: Counts, send: Callable[[Path], int]) -> None:
+def test_send_stops_at_refused_batch(
+    tmp_path: Path, service: Counts, send: Callable[[Path], int]
+) -> None:
     file = tmp_path / "visits.jsonl"
     write(file, range(3))
     service.fates = ["refused"]
@@ -155,9 +157,7 @@ def behind_a_proxy() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("length", [50, 1000, 300_000])
-def test_batches_pass_a_proxy_that_limits_bodies_to_1_mib(
-    tmp_path: Path, behind_a_proxy: str, length: int
-) -> None:
+def test_send_keeps_bodies_below_1_mib(tmp_path: Path, behind_a_proxy: str, length: int) -> None:
     file = tmp_path / "visits.jsonl"
     line = json.dumps({"page": "x" * length}).encode() + b"\n"
     file.write_bytes(line * (4 * 2**20 // len(line)))

@@ -50,7 +50,7 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_it_runs_alone_and_imports_one_package(folder: Path) -> None:
+def test_reference_runs_alone_with_one_package(folder: Path) -> None:
     modules = {
         name.partition(".")[0]
         for node in ast.walk(ast.parse(PROGRAM.read_text(encoding="utf-8")))
@@ -73,7 +73,7 @@ def test_it_runs_alone_and_imports_one_package(folder: Path) -> None:
     assert (alone.returncode, alone.stdout) == (0, "6 values are right\n")
 
 
-def test_it_shows_what_is_measured_and_released(
+def test_reference_shows_measurements_and_releases(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = [str(folder / name) for name in ("out.json", "key", "sums.csv")]
@@ -236,7 +236,7 @@ CASES: dict[str, tuple[Callable[[Path], None], int, str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_wrong_is_said_in_a_sentence(
+def test_reference_reports_each_mistake_with_its_exit_code(
     name: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     change, code, words = CASES[name]
@@ -250,7 +250,7 @@ def test_what_is_wrong_is_said_in_a_sentence(
 
 
 @pytest.mark.parametrize("words", [[], ["check"], ["check", "a", "b"], ["show", "a", "b", "c"]])
-def test_other_words_are_told_what_to_give(
+def test_reference_without_files_prints_usage(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -105,7 +105,7 @@ def test_no_scale_is_below_the_least_one(strategy: StreamStrategy) -> None:
 
 
 @pytest.mark.parametrize("name", ["Binary", "SqrtToeplitz", "Solved", "LookAhead"])
-def test_scales_are_the_least_ones_where_they_are_fractions(name: str) -> None:
+def test_fractional_scales_are_least_ones(name: str) -> None:
     """And half a percent less is refused: the test above is not idle."""
     strategy = next(one for one in STRATEGIES if one.saved_name == name)
     for design, family, width, guarantee, norms in found(strategy):
@@ -119,7 +119,7 @@ def test_scales_are_the_least_ones_where_they_are_fractions(name: str) -> None:
 
 @pytest.mark.parametrize("strategy", Expiring.examples(9), ids=repr)
 @pytest.mark.parametrize("guarantee", [ExpiringDP("0.5"), ExpiringZCDP("0.5")], ids=str)
-def test_what_expires_is_kept_at_every_age(strategy: Expiring, guarantee: ExpiringDP) -> None:
+def test_expiring_noise_keeps_loss_at_every_age(strategy: Expiring, guarantee: ExpiringDP) -> None:
     """Releases up to d steps later count an item of age d by nodes in a row: those of least cost.
 
     Nodes begin where the item stands, and one begins where the other ends; the last one may end

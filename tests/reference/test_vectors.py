@@ -16,7 +16,7 @@ FILES = sorted(vectors.FOLDER.glob("*.json"))
 ANSWERS: list[dict[str, Any]] = [one for file in FILES for one in json.loads(file.read_text())]
 
 
-def test_they_are_what_counton_releases() -> None:
+def test_vector_files_equal_released_values() -> None:
     """Whoever changes one of them changes what everybody's stream releases."""
     answers = vectors.answers()
     assert {path.stem for path in FILES} == set(answers)
@@ -26,7 +26,7 @@ def test_they_are_what_counton_releases() -> None:
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda one: one["terms"]["name"])
-def test_the_reference_meets_them(answer: dict[str, Any]) -> None:
+def test_reference_computes_the_vectors(answer: dict[str, Any]) -> None:
     stream = reference.Stream(answer["terms"], bytes.fromhex(answer["key"]))
     last = len(answer["sums"][0])
     cells = range(len(answer["sums"]) // stream.strategy.versions)
@@ -41,7 +41,7 @@ def test_the_reference_meets_them(answer: dict[str, Any]) -> None:
         assert any(block[15] == reference.RETRY for block, _ in stream._bits.read)
 
 
-def test_they_have_all_strategies_both_laws_wide_scales_and_rejections() -> None:
+def test_vectors_cover_strategies_distributions_and_scales() -> None:
     assert len(ANSWERS) == 45
     named = {one["terms"]["strategy"]["strategy"] for one in ANSWERS}
     assert named | {"AsOf"} == set(reference.STRATEGIES)  # with which no stream begins
@@ -61,12 +61,12 @@ def program(*files: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.long
-def test_a_program_in_another_language_meets_them() -> None:
+def test_javascript_program_computes_the_vectors() -> None:
     done = program(*FILES)
     assert (done.returncode, done.stdout, done.stderr) == (0, "45 of 45 answers are met\n", "")
 
 
-def test_the_program_says_which_answer_is_wrong(tmp_path: Path) -> None:
+def test_reference_names_wrong_vector(tmp_path: Path) -> None:
     right, answer = json.loads((vectors.FOLDER / "Expiring.json").read_text())
     answer["released"][0][0] += 1
     (tmp_path / "wrong.json").write_text(vectors.text_of([right, answer]))

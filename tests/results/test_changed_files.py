@@ -21,7 +21,7 @@ from some_cases import long
 
 from counton import read, release
 from counton.base.errors import InvalidInputError, StateError
-from counton.run.output_files import write_table
+from counton.run.outputs.output_files import write_table
 from counton.statistics import Count, Quantiles, Report
 
 CHANGES = 100 * int(os.environ.get("COUNTON_FUZZ", "1"))
@@ -150,9 +150,7 @@ def test_a_number_that_is_none_is_refused(folders: Path, tmp_path: Path) -> None
             read(tmp_path / "t.parquet")
 
 
-def test_cells_that_are_compressed_take_no_more_than_they_may(
-    folders: Path, tmp_path: Path
-) -> None:
+def test_compressed_metadata_beyond_limit_is_refused(folders: Path, tmp_path: Path) -> None:
     file = tmp_path / "t.parquet"
     carried = pl.read_parquet_metadata(folders / "quantiles" / "t.parquet")["counton"]
     facts = json.loads(carried)

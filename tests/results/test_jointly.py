@@ -14,7 +14,7 @@ from counton.continual import halfwidths
 from counton.continual.simultaneous_intervals import narrowing_factor
 from counton.privacy import Guarantee
 from counton.results.release_data import ReleaseData
-from counton.run.planning import plan_stream
+from counton.run.spec.plan_spec import plan_spec
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 
 STEPS = 60
@@ -30,7 +30,7 @@ def zeros(release: Any, loss: dict[str, Any]) -> Release:
         groups=[f"g{cell}" for cell in range(GROUPS)], start="2024-03-01", windows=STEPS,
         series=release, simple=True, **loss,
     )  # fmt: skip
-    spec = plan_stream(request)
+    spec = plan_spec(request)
     definition = spec.metadata()
     counter = Counter(
         definition.strategy, definition.guarantee, key=chosen_key(), name="t",
@@ -68,7 +68,7 @@ def test_a_band_holds_all_steps_of_a_group(release: str, loss: dict[str, Any]) -
     ("strategy", "guarantee", "percent"),
     [long(SqrtToeplitz(365), ZCDP(0.1), 2), (KAry.best(365), PureDP(1), 11)],
 )
-def test_the_page_says_how_much_narrower_a_band_is(
+def test_page_states_computed_narrowing_of_band(
     strategy: StreamStrategy, guarantee: Guarantee, percent: int
 ) -> None:
     terms = Counter(strategy, guarantee, key=chosen_key(), name="t").design

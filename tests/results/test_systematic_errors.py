@@ -20,8 +20,8 @@ from counton.results.metadata_codec import guarantee_of_stream
 from counton.results.systematic_errors import systematic_errors
 from counton.results.terminal import screen_of
 from counton.run import Job, export, run
-from counton.run.output_files import write_release
-from counton.run.planning import plan_stream
+from counton.run.outputs.output_files import write_release
+from counton.run.spec.plan_spec import plan_spec
 from counton.serve.public_series import Journal
 from counton.state import Store
 
@@ -156,7 +156,7 @@ def cases() -> list[Any]:
 
 
 @pytest.mark.parametrize(("what", "option", "drops"), in_turn(cases(), 2))
-def test_a_description_says_what_its_numbers_leave_out(
+def test_description_states_systematic_errors(
     what: str, option: str, drops: bool, tmp_path: Path
 ) -> None:
     more = DROPS if drops else {"unlisted_groups": "drop"} if what == "contingency" else {}
@@ -224,7 +224,7 @@ def test_systematic_errors_name_columns_with_missing_values(
     ],
     ids=["skipped", "set aside"],
 )
-def test_a_night_that_left_rows_out_is_not_forgotten(
+def test_dropped_rows_of_earlier_run_remain_systematic_error(
     options: dict[str, Any], way: dict[str, str], line: str, tmp_path: Path
 ) -> None:
     """A stream whose jobs refuse such rows says nothing; one that once did not says it.
@@ -260,7 +260,7 @@ def shown(path: object) -> str:
         ("count", "setting aside"),
     ],
 )
-def test_every_door_says_it(what: str, option: str, tmp_path: Path) -> None:
+def test_systematic_errors_are_same_in_every_output(what: str, option: str, tmp_path: Path) -> None:
     """Screen, description, chart, text for a publication, whole account, file, page, command."""
     more = {"unlisted_groups": "drop"} if what == "contingency" else {}
     asked = job(tmp_path, what, OPTIONS[option] | more)
@@ -298,7 +298,7 @@ def test_every_door_says_it(what: str, option: str, tmp_path: Path) -> None:
     )
 
 
-def test_a_night_that_left_out_groups_is_not_forgotten(tmp_path: Path) -> None:
+def test_dropped_groups_of_earlier_run_remain_systematic_error(tmp_path: Path) -> None:
     """What it released lacks rows for ever, whatever the next job does with such rows."""
     asked = job(tmp_path, "count", DROPS)
     with run(asked) as outcome:
@@ -310,18 +310,18 @@ def test_a_night_that_left_out_groups_is_not_forgotten(tmp_path: Path) -> None:
         assert DROPPED in systematic_errors(outcome.spec.metadata())
 
 
-def test_what_is_found_says_so(tmp_path: Path) -> None:
+def test_discovered_groups_have_systematic_errors(tmp_path: Path) -> None:
     found: dict[str, Any] = {
         "group_by": "branch",
         "unlisted_groups": "discover",
         "epsilon": 9,
         "delta": "1e-3",
     }
-    words = systematic_errors(plan_stream(job(tmp_path, "count", {}).derive(**found)).metadata())
+    words = systematic_errors(plan_spec(job(tmp_path, "count", {}).derive(**found)).metadata())
     assert words == [
         CLOSED,
         "groups that never reached the threshold are left out, with all of their rows",
     ]
     once = Job("contingency", "v.csv", tmp_path / "o.db", columns="branch", groups="branch=a,b",
                epsilon=1)  # fmt: skip
-    assert systematic_errors(plan_stream(once).metadata()) == []
+    assert systematic_errors(plan_spec(once).metadata()) == []

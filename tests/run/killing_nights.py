@@ -25,7 +25,7 @@ import scipy.linalg  # noqa: F401 - loaded before the children are forked
 
 from counton.noise import Key
 from counton.run import Job, run
-from counton.run.chosen_rows import RowChoice  # noqa: F401 - loaded before the children are forked
+from counton.run.counting.chosen_rows import RowChoice  # noqa: F401 - loaded before the children are forked
 
 _spec = importlib.util.spec_from_file_location(
     "killing", Path(__file__).parents[1] / "state" / "killing.py"

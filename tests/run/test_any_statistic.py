@@ -28,7 +28,7 @@ def table(job: Job) -> pl.DataFrame:
         return outcome.read().table()
 
 
-def test_all_kinds_are_here() -> None:
+def test_cases_cover_every_statistic() -> None:
     assert set(keywords()) == {*OWN, *TABLES}
     assert {name for name in keywords() if model_of(name).may_be_single_table} == {*ONCE}
 
@@ -142,7 +142,7 @@ def test_late_rows_new_files_and_ids_count_once(name: str, tmp_path: Path) -> No
         assert (releases_of(outcome)[-1] == together).all()
 
 
-def test_errors_are_ours_alone(job: Job, tmp_path: Path) -> None:
+def test_empty_events_raise_only_counton_errors(job: Job, tmp_path: Path) -> None:
     for events in ("at\n", HEADER, "", "no,columns\n1,2\n"):
         (tmp_path / "e.csv").write_text(events)
         try:
@@ -221,7 +221,7 @@ def test_stream_of_statistic_object_continues_by_name(grouped: bool, tmp_path: P
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_ranking_with_users_goes_on_by_itself(first: bool, tmp_path: Path) -> None:
+def test_ranking_with_users_continues_without_options(first: bool, tmp_path: Path) -> None:
     asked: dict[str, Any] = {"user": "user", "max_contributions": 2, "distinct_users": first}
     job = made("top-k", tmp_path).derive(**asked)
     run(job).close()

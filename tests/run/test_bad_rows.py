@@ -13,7 +13,7 @@ from run_results import counts_of, releases_of
 from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 from counton.run.dry_run import dry_run
-from counton.run.parsing import parse_policies
+from counton.run.spec.parsing import parse_policies
 
 GOOD = [("2024-03-01T00:10", "a", "ann", "1.5", "1"), ("2024-03-01T01:10", "b", "bob", "2.5", "2")]
 #: Rows that no run could count, whatever else is in the file.
@@ -113,7 +113,7 @@ def test_more_rows_than_may_be_set_aside_are_refused(tmp_path: Path) -> None:
         (("fail", 1, "skip"), "missing_values=skip is not possible"),
     ],
 )
-def test_policies_that_are_none_are_refused(given: tuple[str, int, Any], words: str) -> None:
+def test_invalid_bad_row_policies_are_refused(given: tuple[str, int, Any], words: str) -> None:
     bad_rows, most, missing = given
     with pytest.raises(InvalidInputError, match=words):
         parse_policies(

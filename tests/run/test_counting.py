@@ -106,7 +106,7 @@ def test_a_run_that_released_nothing_shows_itself_too(tmp_path: Path) -> None:
         (ExpiringZCDP("0.2"), {"expiring": True, "rho": "0.2"}),
     ],
 )
-def test_a_guarantee_and_its_numbers_ask_for_the_same(
+def test_guarantee_object_and_numbers_create_same_stream(
     guarantee: Guarantee, numbers: dict[str, Any], tmp_path: Path, one_key: None
 ) -> None:
     asked = {**NEW}
@@ -129,7 +129,7 @@ def test_a_guarantee_and_its_numbers_ask_for_the_same(
         ({"value": "paid"}, "did you mean count-column"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_and_changes_nothing(
+def test_release_refuses_invalid_options_and_creates_no_file(
     more: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     asked = {"events": ROWS, **NEW, **more}
@@ -150,7 +150,7 @@ def test_append_run_reads_only_new_files_of_folder(
         read.extend(Path(part.name).name for part in source.parts)
         return sum_rows(source, *arguments, **more)
 
-    monkeypatch.setattr("counton.run.reading.sum_rows", noting)
+    monkeypatch.setattr("counton.run.rows.window_sums.sum_rows", noting)
     for night, rows in enumerate((ROWS[:20], ROWS[20:30], ROWS[30:])):
         rows.write_csv(folder / f"{night}.csv")
         latest = release("count", folder, **NEW, state=state, append=True)

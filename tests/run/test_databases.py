@@ -37,7 +37,7 @@ def put(request: pytest.FixtureRequest, tmp_path: Path) -> Put:
     return lambda rows: in_sqlite(tmp_path / "visits.sqlite", rows)
 
 
-def test_a_question_writes_nothing(put: Put, tmp_path: Path) -> None:
+def test_query_cannot_write_to_database(put: Put, tmp_path: Path) -> None:
     """Whatever it says: what could write is refused, and what is there stays."""
     given = put(moments(events()))
     asked = job("groups", tmp_path)
@@ -71,7 +71,9 @@ def test_a_question_writes_nothing(put: Put, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_superuser_asks_as_somebody_who_reads(postgres_server: Server, tmp_path: Path) -> None:
+def test_query_of_superuser_runs_with_rights_of_reader(
+    postgres_server: Server, tmp_path: Path
+) -> None:
     """And of the tables that its own name finds; where rows would be hidden it is told."""
     import psycopg
 
@@ -228,7 +230,7 @@ def test_unreadable_cell_of_sqlite_affects_only_its_row(
     assert found == {None: [1, 0]} | {cell: [1 + more, 0] for cell, more in ODD_CELLS.items()}
 
 
-def test_sqlite_written_meanwhile_is_noticed(tmp_path: Path) -> None:
+def test_sqlite_changed_during_reading_is_refused(tmp_path: Path) -> None:
     given = in_sqlite(tmp_path / "a #1.sqlite", moments(events()))
     rows = open_query(
         given["events"].replace("sqlite:", "sqlite+pysqlite:"), "select * from visits"
@@ -242,7 +244,7 @@ def test_sqlite_written_meanwhile_is_noticed(tmp_path: Path) -> None:
         part.scan(["page", "at"])
 
 
-def test_what_is_no_question_is_refused(tmp_path: Path) -> None:
+def test_invalid_query_is_refused(tmp_path: Path) -> None:
     url = in_sqlite(tmp_path / "visits.sqlite", moments(events()))["events"]
     asked = job("groups", tmp_path)
     refused: dict[str, dict[str, Any]] = {

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from counton.base.errors import MissingOptionError
-from counton.run.default_paths import (
+from counton.run.new_job.default_paths import (
     default_state,
     has_default_state,
     is_named,
@@ -57,7 +57,7 @@ def test_state_beside_is_found_by_each_run(
     ],
     ids=lambda value: str(value)[:14],
 )
-def test_state_beside_refuses_events_without_a_lasting_name(
+def test_state_beside_refuses_events_without_file_name(
     events: object, append: bool, words: str, folder: Path
 ) -> None:
     with pytest.raises(MissingOptionError, match=words) as caught:

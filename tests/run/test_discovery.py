@@ -26,7 +26,7 @@ from counton.io.row_assignment import label
 from counton.job.stream_name import usual_name
 from counton.results.metadata_codec import facts_of
 from counton.run import Job, export, methods, publish, read, run
-from counton.run.planning import plan_stream
+from counton.run.spec.plan_spec import plan_spec
 from counton.state import Store, journal, state_summary, verify
 from counton.statistics.discovery import Discovery, draws, first_shown
 from counton.strategies import (
@@ -137,7 +137,7 @@ def test_noise_without_a_variance_is_refused() -> None:
         )
 
 
-def test_what_one_unit_can_bring() -> None:
+def test_groups_per_unit_follow_contribution_bound() -> None:
     distribution = DiscreteLaplace(Fraction(3))
     strategy = Binary(7)
     delta = Fraction(1, 1000)
@@ -345,7 +345,7 @@ def test_some_steps_of_a_ranking_are_those_steps(tmp_path: Path) -> None:
     assert export(tmp_path / "visits.db", windows="3:5").table().equals(some)
 
 
-def test_one_unit_shifts_what_others_bring_and_nothing_else(tmp_path: Path, one_key: None) -> None:
+def test_unit_changes_only_counts_of_other_units_groups(tmp_path: Path, one_key: None) -> None:
     """Under one key: the tables differ by the unit's counts, in the groups of others alone."""
     first, second = folders(tmp_path, 2)
     others = visits(rare=0)
@@ -384,7 +384,7 @@ def test_released_bytes_are_independent_of_hidden_groups(
     assert shown[0] == shown[1]
 
 
-def test_nights_and_one_run_agree_to_the_bit(tmp_path: Path, one_key: None) -> None:
+def test_daily_runs_and_one_run_release_same_bits(tmp_path: Path, one_key: None) -> None:
     rows, (whole, nights, added) = visits(6), folders(tmp_path, 3)
     at_once = table(asked(whole, rows, until=START + timedelta(days=6)))
     for day in range(1, 7):
@@ -398,13 +398,13 @@ def test_nights_and_one_run_agree_to_the_bit(tmp_path: Path, one_key: None) -> N
     assert table(asked(nights, rows, until=until)).equals(at_once)  # again: from the journal
 
 
-def test_a_crash_leaves_what_an_undisturbed_run_leaves(
+def test_repeated_run_after_crash_equals_undisturbed_run(
     tmp_path: Path, one_key: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows, (whole, broken) = visits(), folders(tmp_path, 2)
     expected = table(asked(whole, rows))
     monkeypatch.setattr(
-        "counton.run.planned_steps._VALUES_OF_TRANSACTION", 40
+        "counton.run.counting.step_inputs._VALUES_OF_TRANSACTION", 40
     )  # several transactions
     write = journal.write_observed
     left = [0, 3, 1]
@@ -467,7 +467,7 @@ def test_counted_rows_of_user_are_independent_of_other_users(
     assert abs(seen[1]["x"] - 40) <= 1
 
 
-def test_what_was_released_earlier_knows_no_later_group(tmp_path: Path) -> None:
+def test_earlier_release_has_no_later_group(tmp_path: Path) -> None:
     rows = visits(3)
     late = [(START + timedelta(days=6, minutes=i), "late", f"l{i}") for i in range(200)]
     with run(asked(tmp_path, rows + late)) as outcome:
@@ -523,7 +523,7 @@ def test_labels_of_groups_not_shown_are_nowhere(
         assert len(reveal(store.reader(usual_name(job)).labels())) == 2 + 36  # the state knows them
 
 
-def test_nothing_is_shown_while_no_group_is_large(tmp_path: Path) -> None:
+def test_table_is_empty_below_discovery_threshold(tmp_path: Path) -> None:
     few = [(START + timedelta(hours=n), f"page{n}", "x") for n in range(5)]
     with run(asked(tmp_path, few)) as outcome:
         assert outcome.read().table().height == 0
@@ -555,16 +555,18 @@ def test_labels_that_look_alike_are_one_and_hostile_ones_none() -> None:
         ({"what": "sum", "value": "page"}, "sum"),
     ],
 )
-def test_what_does_not_go_together(tmp_path: Path, more: dict[str, Any], words: str) -> None:
+def test_discovery_refuses_incompatible_options(
+    tmp_path: Path, more: dict[str, Any], words: str
+) -> None:
     with pytest.raises(InvalidInputError, match=words):
         run(asked(tmp_path, visits(2)).derive(**more))
     assert not (tmp_path / "visits.db").exists()
 
 
-def test_no_group_is_there_before_the_rows_are_read(tmp_path: Path) -> None:
-    found = plan_stream(asked(tmp_path, visits(2)), ()).metadata()
+def test_discovery_has_no_group_before_first_run(tmp_path: Path) -> None:
+    found = plan_spec(asked(tmp_path, visits(2)), ()).metadata()
     assert [*found.groups] == []
-    total = plan_stream(
+    total = plan_spec(
         asked(tmp_path, visits(2), group_by=None, unlisted_groups=None, delta=None), ()
     )
     assert [*total.metadata().groups] == ["all"]

@@ -19,10 +19,11 @@ from databases import rows_in
 from run_results import counts_of, releases_of
 
 from counton.base.errors import ConcurrentWriterError
-from counton.run import Job, contribution_choice, run
-from counton.run.chosen_rows import RowChoice
-from counton.run.contribution_choice import UNIT
-from counton.run.row_buffer import RowBuffer
+from counton.run import Job, run
+from counton.run.counting import contribution_choice
+from counton.run.counting.chosen_rows import RowChoice
+from counton.run.counting.contribution_choice import UNIT
+from counton.run.rows.row_buffer import RowBuffer
 from counton.state.dedup import unpack
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -45,7 +46,7 @@ WAYS: list[dict[str, Any]] = [
 @pytest.fixture(autouse=True)
 def few_at_a_time(one_key: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counton.io.aggregation.ROWS_AT_A_TIME", 7)
-    monkeypatch.setattr("counton.run.row_buffer._ROWS_OF_PORTION", 4)
+    monkeypatch.setattr("counton.run.rows.row_buffer._ROWS_OF_PORTION", 4)
 
 
 def nights(seed: int) -> list[pl.DataFrame]:
@@ -130,7 +131,7 @@ def check(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_same_rows_count_whatever_is_left_out_meanwhile(
+def test_counted_rows_are_same_when_buffer_is_thinned(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check(seed, tmp_path, monkeypatch)

@@ -17,9 +17,9 @@ from counton import PureDP, Stream
 from counton.base.errors import InvalidInputError, StateError
 from counton.base.private import reveal
 from counton.run import Job, run
-from counton.run import remembered_rows as people
+from counton.run.counting import remembered_rows as people
 from counton.run.erasure import erase_older, erase_user
-from counton.run.row_buffer import PURPOSES
+from counton.run.rows.row_buffer import PURPOSES
 from counton.state import Store, dedup
 from counton.strategies import Binary
 
@@ -74,7 +74,7 @@ def bytes_of(state: str, postgres: bool) -> bytes:
 
 
 @pytest.mark.parametrize("place", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
-def test_no_byte_of_a_person_stays(
+def test_erase_user_leaves_no_byte_of_user(
     place: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     key = tmp_path / "a.key"
@@ -88,7 +88,7 @@ def test_no_byte_of_a_person_stays(
     (digest,) = secret.digests(ANN.encode(), np.array([len(ANN)]), PURPOSES["user"])
     with Stream.open(state, "count", key=key) as stream:
         before = [*reveal(stream.digest_sets("user"))]
-    packed = [dedup.pack(part.digests, part.facts) for part in before]
+    packed = [dedup.pack(part.digests, part.columns) for part in before]
     assert all(blob in bytes_of(state, on_server) for blob in packed)
 
     (done,) = erase_user(state, ANN, key=key, now=NOW)
@@ -107,7 +107,7 @@ def test_no_byte_of_a_person_stays(
 
 
 @pytest.mark.parametrize("more", [{}, {"append": False}, {"contribution_period": "1d"}], ids=str)
-def test_forget_refuses_bucket_whether_or_not_person_was_known(
+def test_erase_user_closes_bucket_for_unknown_user_too(
     more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(people, "BUCKETS", 1)  # everybody is in the bucket of the forgotten person
@@ -161,14 +161,18 @@ def same_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("same_secret")
 @pytest.mark.parametrize("buckets", [1, long(1024)])  # all others are in the same one, or none
-def test_the_guarantee_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buckets: int) -> None:
+def test_guarantee_holds_after_erasure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buckets: int
+) -> None:
     assert list(broken(tmp_path, buckets, monkeypatch)) == []
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("same_secret")
 @pytest.mark.parametrize("wrong", ["their room comes back", "refused only if they were known"])
-def test_what_would_break_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+def test_guarantee_check_detects_wrong_erasure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
     if wrong == "their room comes back":
         monkeypatch.setattr(people.RememberedRows, "without_refused", lambda _, rows: rows)
     else:
@@ -187,7 +191,7 @@ def test_what_would_break_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wr
     assert any(broken(tmp_path, buckets, monkeypatch))
 
 
-def test_a_period_that_is_over_refuses_nobody(tmp_path: Path) -> None:
+def test_erasure_closes_no_finished_period(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
     terms = {"contribution_period": "1d"}
     counted(state, rows(tmp_path / "one.csv", (ANN, 1), ("bob", 1)), "2024-03-02", **terms)
@@ -196,14 +200,14 @@ def test_a_period_that_is_over_refuses_nobody(tmp_path: Path) -> None:
     assert counted(state, late, "2024-03-04", **terms) == [2, 2, 4]
 
 
-def test_a_person_of_tomorrow_is_not_forgotten_today(tmp_path: Path) -> None:
+def test_erase_user_refuses_rows_of_the_future(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
     counted(state, rows(tmp_path / "one.csv", (ANN, 3)), "2024-03-02", contribution_period="1d")
     with pytest.raises(InvalidInputError, match="whose times lie in the future"):
         erase_user(state, ANN, now=datetime(2024, 3, 2, tzinfo=UTC))
 
 
-def test_what_keeps_nobody_says_so(tmp_path: Path) -> None:
+def test_erase_user_reports_streams_without_users(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
     Stream.create(state, "sums", Binary(9), PureDP(1)).close()
     assert [one.keeps for one in erase_user(state, ANN)] == ["sums"]
@@ -257,7 +261,7 @@ DAYS = {"contribution_period": "1d"}
 DAY_2 = (datetime(2024, 3, 2) - datetime(1970, 1, 1)).days
 
 
-def test_no_byte_of_people_of_long_ago_stays(tmp_path: Path) -> None:
+def test_retention_leaves_no_byte_of_old_users(tmp_path: Path) -> None:
     state = str(tmp_path / "v.db")
     counted(
         state, rows(tmp_path / "one.csv", (ANN, 1), ("bob", 1), ("cid", 3)), "2024-03-04", **DAYS
@@ -309,7 +313,7 @@ COUNTED = {"their rows and one more": [2, 3, 3], "their rows and new ones": [2, 
 
 @pytest.mark.parametrize("retain", [None, "1d"])
 @pytest.mark.parametrize("comes", AGAIN)
-def test_nobody_counts_again_in_a_period_that_is_forgotten(
+def test_users_of_erased_period_count_no_more(
     tmp_path: Path, comes: str, retain: str | None
 ) -> None:
     again = delivered_again(tmp_path / "v", *AGAIN[comes], retain)
@@ -341,13 +345,13 @@ def test_retention_forgets_users_and_never_lets_them_count_again(tmp_path: Path)
     assert counted(state, again, "2024-03-07", **more)[-1] == 12  # of day 6 alone
 
 
-def test_no_byte_stays_of_people_whom_a_job_forgot(tmp_path: Path) -> None:
+def test_retention_of_job_leaves_no_byte_of_users(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
     many = [(f"{number}", 1) for number in range(900)]  # several pages of the file
     counted(state, rows(tmp_path / "one.csv", *many), "2024-03-02", **DAYS)
     with Stream.open(state, "count") as stream:
         (part,) = reveal(stream.digest_sets("user"))
-    packed = dedup.pack(part.digests, part.facts)
+    packed = dedup.pack(part.digests, part.columns)
     pieces = [packed[at : at + 32] for at in range(0, len(packed) - 32, 32)]
     there = bytes_of(str(state), postgres=False)
     assert sum(one in there for one in pieces) > 0.9 * len(pieces)
@@ -378,14 +382,16 @@ def test_invalid_retention_is_refused_before_state_is_created(
 
 
 @pytest.mark.slow
-def test_room_that_comes_back_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_erasure_check_detects_slots_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What if no period were closed: the same rows count once more."""
     monkeypatch.setattr(people, "CLOSED", "nothing")
     comes = "their rows and one more"
     assert delivered_again(tmp_path / "v", *AGAIN[comes]) != COUNTED[comes]
 
 
-def test_people_without_periods_are_kept_as_long_as_the_stream(tmp_path: Path) -> None:
+def test_users_without_periods_are_never_erased_by_age(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
     counted(state, rows(tmp_path / "one.csv", (ANN, 1)), "2024-03-02")
     before = state.read_bytes()

@@ -55,7 +55,9 @@ def test_delta_from_every_value_of_every_node(inner: StreamStrategy, row: int) -
     distribution = DiscreteLaplace(Fraction(3, 2))
     delta = Fraction(1, 20)
     windows = WindowVersions(6, inner)
-    unit = ContributionBound.of_pattern(BoundedChange(row, row**2, once=True), "whose value counts")
+    unit = ContributionBound.of_pattern(
+        BoundedChange(row, row**2, single_step=True), "whose value counts"
+    )
     told: dict[str, Any] = {"compared": ComparedCells(2, row)}
     found = Discovery.with_least_thresholds(windows, distribution, 6, unit, delta, **told)
     chances = [chance_of_being_shown(found, windows, distribution, 6, night) for night in (1, 2, 6)]
@@ -256,7 +258,7 @@ def test_sums_from_0_need_no_noise_for_row_count(tmp_path: Path) -> None:
     assert stds[0] == stds[1]
 
 
-def test_where_no_group_is_shown_there_is_an_empty_table(tmp_path: Path) -> None:
+def test_table_without_displayed_group_is_empty(tmp_path: Path) -> None:
     for what, revise in (("count", "2d"), ("average", "2d"), ("average", None)):
         folder = tmp_path / f"{what}{revise}"
         folder.mkdir()
@@ -297,7 +299,7 @@ def test_all_values_are_computed_again_also_of_hidden_groups(
 # ----------------------------------------------------------------------------- what is refused
 
 
-def test_what_does_not_go_with_it(tmp_path: Path) -> None:
+def test_discovery_of_sums_refuses_incompatible_options(tmp_path: Path) -> None:
     rows = rows_of(1, "home", [1.0])
     known = Average(-20, 40, resolution=1, number=5)
     for what, more, why in (

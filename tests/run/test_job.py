@@ -17,14 +17,14 @@ from run_results import design_of
 from counton import PureDP, release
 from counton.base.errors import BudgetExceededError, StateError
 from counton.cli.app import app
-from counton.cli.statistic_run import carry_out
+from counton.cli.statistic_run import run_and_report
 from counton.continual import design
 from counton.job.job_file import load
 from counton.results.charts import totals_curves
 from counton.run import Job, planned_jobs, run
 from counton.run.opened_state import OpenedState
 from counton.run.prepared_run import prepare
-from counton.run.read_rows import read_rows
+from counton.run.rows.read_rows import read_rows
 from counton.run.run_job import commit, decide
 from counton.state import Store, Stream
 from counton.state.database import Database
@@ -56,7 +56,7 @@ def write(path: Path, rows: list[str]) -> None:
     path.write_text(f"time,group,value\n{lines}")
 
 
-def test_numbers_may_be_numbers(request_: Job) -> None:
+def test_job_accepts_numbers_of_python(request_: Job) -> None:
     bounds = {"value": "value", "lower": 0, "upper": 5, "resolution": 0.5}
     with run(request_.derive(what="sum", **bounds)) as outcome:
         assert outcome.read().numbers.series.estimates[-1].tolist() == [5.5, 1.0]
@@ -65,7 +65,7 @@ def test_numbers_may_be_numbers(request_: Job) -> None:
         assert outcome.spec.metadata().strategy.parameters["growth"] == "0"
 
 
-def test_a_bound_of_zero_is_a_bound(request_: Job) -> None:
+def test_lower_bound_of_zero_contradicts_stream(request_: Job) -> None:
     bounds = {"value": "value", "lower": 1, "upper": 5, "resolution": 1}
     first = request_.derive(what="average", stream="a", group_by=None, groups=None, **bounds)
     run(first).close()
@@ -89,7 +89,7 @@ def test_totals_with_release_delay_have_times_of_window_ends(request_: Job) -> N
     assert then.table()["counted_until"].to_list()[2:] == now.table()["window_end"].to_list()[:-2]
 
 
-def test_the_run_reports_where_it_is(request_: Job) -> None:
+def test_run_reports_progress_of_stages(request_: Job) -> None:
     heard: list[tuple[str, float]] = []
     run(request_, lambda stage, share: heard.append((stage, share))).close()
     assert [stage for stage, _ in heard] == [
@@ -129,7 +129,7 @@ def by_release(job: Job) -> None:
 
 
 def by_command(job: Job) -> None:
-    carry_out(job, is_silent=True)
+    run_and_report(job, is_silent=True)
 
 
 @pytest.mark.parametrize("door", [by_run, by_release, by_command])
@@ -212,7 +212,7 @@ def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
 def test_table_computed_in_parts_equals_table_at_once(
     request_: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from counton.run.output_files import write_table
+    from counton.run.outputs.output_files import write_table
 
     with run(request_.derive(series="both")) as outcome:
         released = outcome.read()

@@ -14,7 +14,8 @@ from counton.job.job_file import load
 from counton.job.option_fields import OptionScope, names_in_scope
 from counton.job.saved_job import job_entries, save
 from counton.job.statistics import CountJob
-from counton.run import Job, run, stream_spec
+from counton.run import Job, run
+from counton.run.spec import stream_spec
 
 FIELDS = {name: item for name, item in CountJob.model_fields.items() if name != "statistic"}
 #: Where a later run cannot come with the value of `OTHERWISE`.
@@ -121,7 +122,7 @@ def test_later_run_may_omit_but_not_contradict_stream_options(name: str, stream:
         run(stream.derive(**{name: STREAM[name]})).close()
 
 
-def test_law_sees_an_option_that_nobody_compares(
+def test_check_detects_option_that_is_not_compared(
     stream: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = stream_spec.differences

@@ -34,8 +34,8 @@ from whole_nights import (
     share_of_closed,
 )
 
-from counton.run import chosen_rows, rows_of_run
-from counton.run.planned_steps import SnapshotOfRun
+from counton.run.counting import chosen_rows, rows_of_run
+from counton.run.counting.seen_rows import SnapshotOfRun
 from counton.windowing.windows import Windows
 
 BERLIN = "Europe/Berlin"
@@ -301,7 +301,9 @@ def pairs(seed: int, unit: str | None = None) -> Iterator[Pair]:
         *(long([seed], None, 30) for seed in range(100)),
     ],
 )
-def test_a_unit_moves_what_is_stated(seeds: list[int], unit: str | None, many: int) -> None:
+def test_neighbouring_runs_stay_within_stated_sensitivity(
+    seeds: list[int], unit: str | None, many: int
+) -> None:
     """So many pairs each; as much is attained, also by units that stay."""
     found = [pair for seed in seeds for pair in itertools.islice(pairs(seed, unit), many)]
     assert not [pair for pair in found if pair.ratio > 1 + 1e-9]
@@ -309,7 +311,7 @@ def test_a_unit_moves_what_is_stated(seeds: list[int], unit: str | None, many: i
 
 
 @pytest.mark.parametrize("most", [1, long(5)])
-def test_what_an_input_that_releases_nothing_says_is_not_kept(most: int) -> None:
+def test_input_without_release_changes_no_later_release(most: int) -> None:
     """Of nights that come again, too early, or that are killed: any rows release the same. So do
     rows in another order. So many jobs of each unit.
     """
@@ -345,10 +347,10 @@ def keeps_input_without_release(patch: pytest.MonkeyPatch) -> None:
     def seen(self: SnapshotOfRun, kept: pl.DataFrame, span: Any) -> pl.DataFrame:
         if span.new_steps:
             return right(self, kept, span)
-        step = pl.col("step")
+        step = pl.col("window")
         is_open = self._is_covered() & (step > span.last_final)
         sums = self.sums.filter(self._is_covered())
-        both = kept.join(sums, on=["step", "cell"], how="full", coalesce=True).fill_null(0)
+        both = kept.join(sums, on=["window", "cell"], how="full", coalesce=True).fill_null(0)
         changes = {}
         for name in ("rows", "total"):
             for what, which in (("seen", is_open), ("counted", is_open & (step <= span.released))):
@@ -378,7 +380,7 @@ def covers_windows_of_rows(patch: pytest.MonkeyPatch) -> None:
 
     def of_rows(sums: pl.DataFrame, covered: range, *more: Any, **named: Any) -> SnapshotOfRun:
         if sums.height:
-            first: Any = sums["step"].min()
+            first: Any = sums["window"].min()
             covered = range(max(covered.start, first), covered.stop)
         return SnapshotOfRun(sums, covered, *more, **named)
 
@@ -405,7 +407,7 @@ def chooses_rows_anew(patch: pytest.MonkeyPatch) -> None:
         long(4, "person", chooses_rows_anew),
     ],
 )
-def test_a_wrong_rule_moves_more(
+def test_neighbouring_runs_detect_each_wrong_rule(
     seed: int, unit: str, make_mistake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_mistake(monkeypatch)

@@ -24,7 +24,7 @@ from counton.continual.node_distribution import sensitivity_of
 from counton.privacy.contribution_rules import UserLevel
 from counton.results.periods import period_of
 from counton.run import Job, run
-from counton.run.row_buffer import PURPOSES, _digests
+from counton.run.rows.row_buffer import PURPOSES, _digests
 from counton.state import Store, Stream
 from counton.state.dedup import Secret
 from counton.strategies import StreamStrategy
@@ -195,7 +195,7 @@ def check(log: Log, folder: Path) -> int:
 
 
 @pytest.mark.parametrize("seed", FEW_LOGS)
-def test_what_one_unit_changes_stays_within_the_claim(seed: int, tmp_path: Path) -> None:
+def test_user_changes_inputs_within_claim(seed: int, tmp_path: Path) -> None:
     assert check(adversarial(seed), tmp_path / "logs") > 0
 
 
@@ -305,9 +305,7 @@ def test_late_windows_of_period_keep_rows_of_busy_user(append: bool, tmp_path: P
 
 
 @pytest.mark.parametrize("append", [False, True], ids=["all events", "new events"])
-def test_late_rows_share_the_window_with_which_they_are_released(
-    append: bool, tmp_path: Path
-) -> None:
+def test_late_rows_share_slots_of_next_window(append: bool, tmp_path: Path) -> None:
     """In several runs that release nothing they find the room that the ones before left."""
     options = {
         **DAYS,
@@ -379,7 +377,7 @@ def test_disappeared_rows_of_user_keep_their_slots(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------- ids
 
 
-def test_a_row_counts_once_in_whatever_files_it_comes(tmp_path: Path) -> None:
+def test_row_id_counts_once_in_several_files(tmp_path: Path) -> None:
     rows = [at(f"01T0{n}:00", "a", "", row=f"row {n}") for n in range(6)]
     moved = at("02T08:00", "b", "", row="row 0")  # the same row, whatever its time says now
     released, notes = totals(
@@ -447,7 +445,7 @@ def test_a_whole_number_is_one_name_with_and_without_zeros(
         assert np.rint(outcome.read().table()["estimate"].to_numpy()).tolist() == [2, 2, 4]
 
 
-def test_what_one_user_calls_its_rows_says_nothing_of_anothers(tmp_path: Path) -> None:
+def test_row_ids_are_separate_for_each_user(tmp_path: Path) -> None:
     rows = [at("01T01:00", "a", "ann", row="7"), at("01T02:00", "a", "bob", row="7")]
     assert totals(tmp_path, {**DAYS, "row_id": "id", "max_contributions": 3}, ("03-02", rows))[
         0
@@ -482,7 +480,7 @@ def test_row_ids_are_separate_in_each_period_of_user(append: bool, tmp_path: Pat
         {"once_per_window": True, "max_contributions": 3},
     ],
 )
-def test_which_of_tied_rows_counts_hangs_on_no_other_user(
+def test_choice_among_tied_rows_is_independent_of_others(
     bound: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of one time and group, of other ids; one of these comes again in another group."""
@@ -508,7 +506,7 @@ def test_which_of_tied_rows_counts_hangs_on_no_other_user(
 
 
 @pytest.mark.parametrize("per", ["1d", "1w", "1mo"])
-def test_what_is_forgotten_makes_no_room(per: str, tmp_path: Path) -> None:
+def test_retention_gives_no_slot_back(per: str, tmp_path: Path) -> None:
     options = {
         **DAYS,
         "max_contributions": 2,
@@ -583,7 +581,7 @@ def _period(moment: datetime, per: str | None, zone: str) -> Any:
     return local.replace(day=1) if per == "1mo" else local
 
 
-def test_a_user_without_periods_is_never_forgotten(tmp_path: Path) -> None:
+def test_user_without_periods_is_remembered_for_ever(tmp_path: Path) -> None:
     rows = [at(f"01T0{n}:00", "a", "ann") for n in range(4)]
     runs = ("03-02", rows[:2]), ("04-25", rows[2:3]), ("04-26", rows[3:])
     assert totals(tmp_path, {**DAYS, "max_contributions": 3, "append": True}, *runs)[0] == [
@@ -593,7 +591,7 @@ def test_a_user_without_periods_is_never_forgotten(tmp_path: Path) -> None:
     ]
 
 
-def test_merged_parts_know_what_the_parts_knew(tmp_path: Path) -> None:
+def test_merged_digest_sets_contain_all_parts(tmp_path: Path) -> None:
     rows = [at(f"01T{n:02}:00", "a", f"user {n}", row=str(n)) for n in range(12)]
     options = {**DAYS, "max_contributions": 1, "append": True, "row_id": "id"}
     runs = [("03-02", [row]) for row in rows]
@@ -642,13 +640,15 @@ def test_the_state_holds_no_names(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_contradictions_are_refused(options: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_incompatible_user_options_are_refused(
+    options: dict[str, Any], words: str, tmp_path: Path
+) -> None:
     with pytest.raises(InvalidInputError, match=words):
         totals(tmp_path, {**DAYS, "max_contributions": 3, **options}, ("03-02", FLOOD))
     assert not (tmp_path / "s.db").exists()
 
 
-def test_a_later_run_does_not_contradict(tmp_path: Path) -> None:
+def test_later_run_refuses_other_user_options(tmp_path: Path) -> None:
     totals(
         tmp_path, {**DAYS, "max_contributions": 3, "contribution_period": "1d"}, ("03-02", FLOOD)
     )
@@ -686,7 +686,7 @@ def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:
         assert [spend.unit for spend in store.entries] == ["visitor's day (UTC, time)", "event"]
 
 
-def test_the_secret_goes_with_the_key(tmp_path: Path) -> None:
+def test_secret_of_digests_needs_key_of_stream(tmp_path: Path) -> None:
     totals(tmp_path, {**DAYS, "max_contributions": 3}, ("03-02", FLOOD))
     with Store(tmp_path / "s.db") as store, pytest.raises(NoiseKeyError, match="was created with"):
         store.reader("count", Key.generate()).secret()

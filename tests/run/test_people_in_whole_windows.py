@@ -20,7 +20,8 @@ from whole_nights import Night, Place, day, kept, moved, now, released
 from counton.base.errors import InvalidInputError
 from counton.base.private import reveal
 from counton.continual.checkpoint import read_checkpoint
-from counton.run import Job, chosen_rows, run
+from counton.run import Job, run
+from counton.run.counting import chosen_rows
 from counton.run.erasure import erase_user
 from counton.state import Stream
 from counton.state.dedup import DigestChange
@@ -35,7 +36,9 @@ OTHERS = [(1, "a", "u", "1", 1.0), (1, "b", "v", "2", 1.0), (2, "b", "v", "3", 1
     [(2, {"epsilon": 1}), *(long(*one) for one in ((1, {"epsilon": 1}), (1, RHO), (2, RHO)))],
     ids=str,
 )
-def test_what_the_noise_is_made_for_is_attained(most: int, guarantee: dict[str, Any]) -> None:
+def test_corrections_of_user_attain_sensitivity_of_noise(
+    most: int, guarantee: dict[str, Any]
+) -> None:
     """Where rows stay, as one event of ``most``; with one replacement, three times in counts."""
     nights = [Night(OTHERS, until, 9) for until in (1, 2, 3)]
     nobody: list[list[Place]] = [[], [], []]
@@ -118,7 +121,7 @@ def test_open_window_outside_lookback_keeps_its_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("per", ["1mo", "1d"])
-def test_a_slot_that_nobody_fills_is_taken_back_once(per: str, tmp_path: Path) -> None:
+def test_empty_slot_is_retracted_once(per: str, tmp_path: Path) -> None:
     """A row leaves, and for two nights nobody new comes, at least not in its period."""
     job = partial(
         people_job,
@@ -172,7 +175,7 @@ def test_windows_that_are_released_once_stay(tmp_path: Path) -> None:
         run(people_job(state, rows, 4, lookback="1d", **more))
 
 
-def test_a_forgotten_person_counts_no_more(tmp_path: Path) -> None:
+def test_erased_user_counts_no_more(tmp_path: Path) -> None:
     """Rows that were taken back before are gone; else they stay counted, and none is new."""
     for recounts in (None, 1):
         state = tmp_path / f"{recounts}.db"
@@ -192,7 +195,7 @@ def test_a_forgotten_person_counts_no_more(tmp_path: Path) -> None:
         assert now(people_job(erased, rows, 3, max_corrections=recounts)) == [*gone, [0, 0]]
 
 
-def test_people_who_are_known_come_back_after_somebody_was_forgotten(tmp_path: Path) -> None:
+def test_known_users_count_again_after_erasure_of_another(tmp_path: Path) -> None:
     """Also those all of whose rows were taken back; only new people of the bucket are refused."""
     state = tmp_path / "s.db"
     people = [f"u{number}" for number in range(4000)]
@@ -218,7 +221,7 @@ def _users(stream: Stream) -> Any:
     return [one for part in reveal(stream.digest_sets("user")) for one in part.digests]
 
 
-def test_more_than_most_is_not_replaced(tmp_path: Path) -> None:
+def test_max_corrections_refuses_further_user_bounds(tmp_path: Path) -> None:
     for more in (
         {"max_contributions_per_window": 1, "max_contributions": 2},
         {"once_per_window": True},
@@ -228,7 +231,7 @@ def test_more_than_most_is_not_replaced(tmp_path: Path) -> None:
             run(job)
 
 
-def test_every_text_says_what_of_people_changes(tmp_path: Path) -> None:
+def test_every_output_states_corrections_of_users(tmp_path: Path) -> None:
     for recounts, words in (
         (None, "a counted row that later inputs lack stays counted"),
         (2, "later inputs may replace each counted row 2 times"),

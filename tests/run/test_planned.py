@@ -81,7 +81,7 @@ def test_planned_halfwidths_are_those_that_are_released(name: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("release", ["cumulative", "per-window", "both"])
-def test_totals_and_windows_are_planned_as_they_are_released(tmp_path: Path, release: str) -> None:
+def test_planned_errors_of_each_series_equal_released_ones(tmp_path: Path, release: str) -> None:
     job = whole(
         "count", tmp_path, series=release, group_by="page", groups="home,shop", strategy=None
     )
@@ -93,9 +93,7 @@ def test_totals_and_windows_are_planned_as_they_are_released(tmp_path: Path, rel
 
 
 @pytest.mark.parametrize("name", ["count", "sum", "hierarchy", "top-k", "average"])
-def test_windows_that_are_revised_are_planned_as_they_are_released(
-    name: str, tmp_path: Path
-) -> None:
+def test_planned_errors_of_revised_windows_equal_released_ones(name: str, tmp_path: Path) -> None:
     job = whole(name, tmp_path, allowed_lateness="1h", append=True)
     planned = planned_job(job)
     assert planned.steps == (1, 2)
@@ -107,7 +105,7 @@ def test_windows_that_are_revised_are_planned_as_they_are_released(
         assert one.halfwidths[-1] == pytest.approx(half, rel=0.01)
 
 
-def test_a_plan_that_is_three_per_cent_off_is_seen(tmp_path: Path) -> None:
+def test_check_detects_plan_three_percent_off(tmp_path: Path) -> None:
     with run(whole("sum", tmp_path)) as outcome:
         released = halfwidths(outcome.read().table())
     refuse_other(released, released)
@@ -115,7 +113,7 @@ def test_a_plan_that_is_three_per_cent_off_is_seen(tmp_path: Path) -> None:
         refuse_other({"": released[""] * 1.03}, released)
 
 
-def test_what_is_looked_back_over_is_planned(tmp_path: Path) -> None:
+def test_planned_error_includes_over_option(tmp_path: Path) -> None:
     job = whole("average", tmp_path, over=2)
     planned = {one.what: one.halfwidths[-1] for one in planned_job(job).numbers}
     with run(job) as outcome:
@@ -149,7 +147,7 @@ def limit_all(jobs: dict[str, Job], limit: PureDP) -> None:
             store.set_budget(limit)
 
 
-def test_limits_hold_by_state_and_unit(tmp_path: Path) -> None:
+def test_planned_jobs_respect_budget_of_state_and_unit(tmp_path: Path) -> None:
     jobs = {
         "visits": made("count", tmp_path).derive(stream="visits"),
         "sales": made("sum", tmp_path).derive(stream="sales", epsilon=2),
@@ -169,7 +167,7 @@ def test_limits_hold_by_state_and_unit(tmp_path: Path) -> None:
     assert "epsilon = 1 is spent and pure differential privacy with epsilon = 1 is left" in said
 
 
-def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
+def test_planned_job_refuses_incomplete_or_repeated_jobs(tmp_path: Path) -> None:
     job = made("count", tmp_path)
     events = tmp_path / "pages.csv"
     events.write_text("at,page\n2024-03-01T00:10,home\n")
@@ -205,7 +203,7 @@ def test_discovered_groups_and_endless_streams_are_planned(tmp_path: Path) -> No
     assert planned_job(endless.derive(expiring=True)).steps == (1, 500, 1000)
 
 
-def test_six_hours_are_planned_as_many(tmp_path: Path) -> None:
+def test_plan_of_few_revised_windows_equals_plan_of_many(tmp_path: Path) -> None:
     revised = planned_job(whole("count", tmp_path, allowed_lateness="2d"))
     # Six hours are planned as many would be, though none of them is ever final.
     many = planned_job(whole("count", tmp_path, allowed_lateness="2d", windows=100))

@@ -66,7 +66,7 @@ def exact() -> dict[str, int]:
     ],
     ids=["mapping", "tuples", "labels", "list", "table"],
 )
-def test_groups_of_two_columns_count_what_both_say(domain: Any, tmp_path: Path) -> None:
+def test_groups_of_two_columns_are_counted_by_pair(domain: Any, tmp_path: Path) -> None:
     if domain == "table":
         pairs = [pair.split(" / ") for pair in PAIRS]
         pl.DataFrame(pairs, schema=["region", "adult"], orient="row").write_csv(tmp_path / "d.csv")
@@ -110,7 +110,7 @@ def test_a_column_whose_name_has_a_comma_is_that_column(tmp_path: Path) -> None:
         ([1.5], "of type float"),
     ],
 )
-def test_domains_that_do_not_fit_end_in_a_sentence(domain: Any, said: str, tmp_path: Path) -> None:
+def test_release_refuses_groups_unfit_for_columns(domain: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=said):
         release(
             "count",
@@ -124,7 +124,7 @@ def test_domains_that_do_not_fit_end_in_a_sentence(domain: Any, said: str, tmp_p
 
 
 @pytest.mark.parametrize("length", [timedelta(0), timedelta(seconds=1.5), timedelta(days=-1)])
-def test_lengths_are_whole_seconds(length: timedelta, tmp_path: Path) -> None:
+def test_window_length_must_be_whole_seconds(length: timedelta, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="whole number of seconds"):
         release("count", ROWS, state=tmp_path / "s.db", **{**NEW, "every": length})
 
@@ -162,7 +162,7 @@ def test_shares_lie_between_0_and_1_with_both_ends(tmp_path: Path) -> None:
     assert all(0 <= one.lower <= one.upper <= 1 for one in shares)
 
 
-def test_what_is_no_statistic_ends_in_a_sentence(tmp_path: Path) -> None:
+def test_release_refuses_invalid_statistic(tmp_path: Path) -> None:
     wrong: Any
     for wrong, said in ((3, "what is 3; give"), (Average, "give a statistic such as")):
         with pytest.raises(InvalidInputError, match=said):
@@ -237,7 +237,7 @@ def test_release_warns_of_late_rows_in_data_frame(
     assert estimates == [rows[0], sum(rows[:2]), sum(rows[:2]) + 2 * rows[2]]
 
 
-def test_another_frame_without_a_state_is_noticed(
+def test_second_data_frame_without_state_gives_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would be shown the numbers of the first, which has no file to give it a name."""
@@ -305,7 +305,7 @@ def test_late_rows_after_final_suggest_longer_lateness(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in AGAIN if "time" in AGAIN[case][1]])
-def test_days_that_come_later_bring_no_warning(case: str, tmp_path: Path) -> None:
+def test_later_days_give_no_warning(case: str, tmp_path: Path) -> None:
     """A warning is an error here."""
     what, asked = AGAIN[case]
     asked = {**asked, "guarantee": PureDP(200), "state": tmp_path / "s.db"}
@@ -352,7 +352,7 @@ def test_a_release_is_given_to_other_libraries_and_drawn(tmp_path: Path) -> None
     ][:1]
 
 
-def test_without_pandas_one_line_says_what_to_install(
+def test_to_pandas_without_pandas_names_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = release("count", ROWS, state=tmp_path / "s.db", **NEW)

@@ -18,7 +18,7 @@ from some_cases import long
 from counton import PureDP, release
 from counton.base.errors import InvalidInputError
 from counton.run import Job, run
-from counton.run.planned_steps import PlannedSteps
+from counton.run.counting.step_inputs import PlannedSteps
 
 #: Of windows with three versions: rows of other people, some of them late.
 OTHERS: list[list[Row]] = [
@@ -48,7 +48,7 @@ def of_others(**options: Any) -> Released:
 
 
 @pytest.mark.parametrize("guarantee", [GUARANTEES[0], *map(long, GUARANTEES[1:])], ids=str)
-def test_a_row_moves_what_is_claimed_at_every_lag(guarantee: dict[str, Any]) -> None:
+def test_row_changes_versions_by_claim_at_every_lag(guarantee: dict[str, Any]) -> None:
     without = of_others(**guarantee)
     used = []
     for lag in range(4):
@@ -87,7 +87,7 @@ def test_a_row_that_comes_twice_counts_once() -> None:
 
 
 @pytest.mark.parametrize("append", [True, False])
-def test_ids_tell_late_rows_in_files_of_all_events(append: bool) -> None:
+def test_row_ids_identify_late_rows_in_complete_files(append: bool) -> None:
     nights = list[list[Row]]()
     so_far = list[Row]()
     for rows in OTHERS:
@@ -97,7 +97,7 @@ def test_ids_tell_late_rows_in_files_of_all_events(append: bool) -> None:
     assert (found.values == of_others(epsilon=1, row_id="id").values).all()
 
 
-def test_an_attacker_chooses_day_and_night_by_what_was_released() -> None:
+def test_adaptive_attacker_changes_no_earlier_release() -> None:
     """Nights bring rows by what was released until then: both runs see the same until the row."""
 
     def chosen(values: np.ndarray[Any, Any]) -> list[Row]:
@@ -126,7 +126,9 @@ def test_an_attacker_chooses_day_and_night_by_what_was_released() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("guarantee", [GUARANTEES[0], long(GUARANTEES[1])], ids=str)
-def test_a_user_moves_what_is_claimed(people: dict[str, Any], guarantee: dict[str, Any]) -> None:
+def test_user_changes_versions_within_claim(
+    people: dict[str, Any], guarantee: dict[str, Any]
+) -> None:
     options = {**GROUPS, **guarantee, **people, "user": "user"}
     without = released(OTHERS, **options)
     used = []
@@ -165,7 +167,7 @@ SUMS: dict[str, Any] = {"value": "value", "lower": 0, "upper": 5, "resolution": 
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )
-def test_other_statistics_move_what_is_claimed(what: str, options: dict[str, Any]) -> None:
+def test_statistics_change_versions_within_claim(what: str, options: dict[str, Any]) -> None:
     groups = GROUPS if what in ("sum", "average", "quantiles", "report") else {}
     without = released(OTHERS, what, **groups, **options, rho=2)
     used = []
@@ -198,7 +200,7 @@ RIGHT = PlannedSteps.values
 
 
 @pytest.mark.parametrize("wrong", [counts_in_two_windows, lag_by_others])
-def test_a_wrong_choice_of_windows_is_seen(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_detects_wrong_window_inputs(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PlannedSteps, "values", wrong)
     nights: list[list[Row]] = [[(1, "a", "u", "1", 1)] * 3, [(1, "a", "u", "2", 1)] * 3, [], []]
     row = (2, "a", "someone", "new", 1.0)
@@ -243,7 +245,7 @@ def test_rows_beyond_count_nowhere_later_either() -> None:
     ],
     ids=str,
 )
-def test_what_does_not_go_together_is_refused(
+def test_allowed_lateness_refuses_incompatible_options(
     more: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
     told: dict[str, Any] = {
@@ -289,7 +291,7 @@ def test_a_window_may_be_final_after_most_of_a_year(tmp_path: Path) -> None:
     assert table["upper"][0] - table["lower"][0] < 20
 
 
-def test_what_was_known_when(tmp_path: Path) -> None:
+def test_versions_show_numbers_known_at_each_run(tmp_path: Path) -> None:
     found = None
     for night, rows in enumerate(OTHERS, 1):
         found = release(

@@ -16,15 +16,16 @@ import pytest
 from some_cases import long
 
 from counton.base.private import Private, reveal
-from counton.run import Job, StreamSpec, chosen_rows
-from counton.run.chosen_rows import RowChoice
-from counton.run.contribution_slots import Slots, compare_slots
-from counton.run.covered_windows import covered_windows
-from counton.run.due_windows import EndedWindows
-from counton.run.parsing import parse_run
-from counton.run.planning import plan_stream
-from counton.run.remembered_rows import RememberedRows, change_of_memory
-from counton.run.row_buffer import Portion
+from counton.run import Job, StreamSpec
+from counton.run.counting import chosen_rows
+from counton.run.counting.chosen_rows import RowChoice
+from counton.run.counting.contribution_slots import Slots, compare_slots
+from counton.run.counting.remembered_rows import RememberedRows, change_of_memory
+from counton.run.rows.row_buffer import Portion
+from counton.run.spec.parsing import parse_run
+from counton.run.spec.plan_spec import plan_spec
+from counton.run.windows.covered_windows import covered_windows
+from counton.run.windows.due_windows import EndedWindows
 from counton.state.dedup import DigestChange, DigestSet, Secret
 
 #: A person's rows: the window and the group (0 or 1) of each.
@@ -94,7 +95,7 @@ def planned(lags: int, most: int, recounts: int, people: int) -> StreamSpec:
         epsilon=1,
         allowed_lateness=f"{lags}d", max_corrections=recounts or None,
     )  # fmt: skip
-    return plan_stream(job, ())
+    return plan_spec(job, ())
 
 
 def nights(case: Case) -> Iterator[tuple[bool, int, range]]:
@@ -131,7 +132,7 @@ def moved(case: Case, held: Any = HELD, *, keeps_always: bool = False) -> Any:
             who = np.flatnonzero(held[:, night, place])
             frame = {
                 "us": np.full(len(who), step * 86_400_000_000 + 1_709_251_200_000_000 - 1),
-                "step": np.full(len(who), step),
+                "window": np.full(len(who), step),
                 "group": 2 * who + group,
                 "total": np.ones(len(who), np.int64),
                 "user": keys[who],
@@ -203,7 +204,7 @@ def test_no_history_moves_more_than_its_slots(
 
 @pytest.mark.parametrize("most", [1, 2])
 @pytest.mark.parametrize("recounts", [0, 1, 2])
-def test_as_much_is_moved_as_the_promise_says(most: int, recounts: int) -> None:
+def test_slots_attain_their_bound(most: int, recounts: int) -> None:
     """All rows of a person go to another group each night."""
     rows = [(1, group) for group in (0, 1) for _ in range(most)]
     case = Case(rows, (1, 2, 3, 4), (False,) * NIGHTS, 3, most, recounts)
@@ -214,8 +215,8 @@ def test_as_much_is_moved_as_the_promise_says(most: int, recounts: int) -> None:
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])
 def test_replaced_slot_keeps_its_row_among_equal_slots(order: list[int]) -> None:
     """The other can still be replaced, so the row that the input lacks is taken back."""
-    alike = {"user": [7, 7], "period": [0, 0], "step": [1, 1], "group": [0, 0], "total": [0, 0]}
-    slots = pl.DataFrame({**alike, "due": [0, 0], "replaced": order})
+    alike = {"user": [7, 7], "period": [0, 0], "window": [1, 1], "group": [0, 0], "total": [0, 0]}
+    slots = pl.DataFrame({**alike, "counting_step": [0, 0], "replaced": order})
     found = compare_slots(slots, slots[:1], range(1, 2), 1)
     assert (found.kept["replaced"].to_list(), found.free["replaced"].to_list()) == ([1], [1])
     assert (found.retracted.height, found.missing) == (1, 0)
@@ -234,11 +235,13 @@ def frees_closed_slots(
 ) -> Slots:
     """A mistake: a slot is free again once its window is closed."""
     found = compare_slots(slots, snapshot, covered, max_corrections)
-    return found._replace(kept=found.kept.filter(pl.col("step") >= covered.start))
+    return found._replace(kept=found.kept.filter(pl.col("window") >= covered.start))
 
 
 @pytest.mark.parametrize("wrong", [chooses_anew, frees_closed_slots])
-def test_a_wrong_rule_moves_more(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slots_with_wrong_rule_exceed_their_bound(
+    wrong: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case = Case(ROWS[0], (1, 2, 3, 4), (False,) * NIGHTS, 1, 1, 1)
     assert moved(case).sum(axis=1).max() <= case.bound
     monkeypatch.setattr(chosen_rows, "compare_slots", wrong)

@@ -99,7 +99,7 @@ def test_rows_may_count_several_times(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bad", ["2.5", "-1", "nan", "", "many"])
-def test_a_count_that_is_none_is_told_or_set_aside(bad: str, tmp_path: Path) -> None:
+def test_invalid_count_is_refused_or_quarantined(bad: str, tmp_path: Path) -> None:
     rows = [*ROWS, f"2024-02-09,S,,u1,{bad}"]
     with pytest.raises(InvalidInputError, match=r"row 6 of .* in column 'number'"):
         run(months(tmp_path, rows, count_column="number"))
@@ -129,7 +129,7 @@ def test_one_additional_event_changes_sum_by_at_most_one(many: int, tmp_path: Pa
 
 
 @pytest.mark.parametrize("row", ["Q,a", "N,", "N,c", ",a", ",", "S,a"])
-def test_rows_of_no_leaf_are_told_or_dropped(row: str, tmp_path: Path) -> None:
+def test_row_of_unlisted_leaf_is_refused_or_dropped(row: str, tmp_path: Path) -> None:
     rows = [*ROWS, f"2024-02-09,{row},u1,3"]
     with pytest.raises(InvalidInputError, match=r"'region', 'city' that are not listed: .* row 6"):
         run(months(tmp_path, rows))
@@ -161,7 +161,7 @@ def test_row_without_leaf_uses_no_slot_of_user(tmp_path: Path) -> None:
         ({"count_column": "city"}, "has the column of counts"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything(
+def test_tables_over_time_refuse_invalid_options_before_release(
     more: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidInputError, match=words):

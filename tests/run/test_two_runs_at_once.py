@@ -16,7 +16,7 @@ from counton.base.errors import (
 from counton.job.statistics import CountJob
 from counton.run.opened_state import OpenedState
 from counton.run.prepared_run import prepare
-from counton.run.read_rows import read_rows
+from counton.run.rows.read_rows import read_rows
 from counton.run.run_job import commit, decide, run
 
 NOW = datetime(2024, 3, 5, tzinfo=UTC)

@@ -16,7 +16,7 @@ from counton.results.charts import window_curves
 from counton.results.periods import check_periods, periods_of
 from counton.results.release import Release
 from counton.run import Job, run
-from counton.run.stream_spec import StreamSpec
+from counton.run.spec.stream_spec import StreamSpec
 from counton.state import Store
 from counton.strategies import Independent
 from counton.windowing.windows import Windows, microseconds
@@ -42,7 +42,7 @@ def released(request: Job) -> Release:
         return outcome.read()
 
 
-def test_both_are_one_release_seen_twice(year: Job) -> None:
+def test_series_both_has_windows_that_sum_to_totals(year: Job) -> None:
     totals = released(year.derive(stream="totals")).table()
     table = released(year.derive(series="both")).table()
     assert totals.columns == table.columns
@@ -79,7 +79,7 @@ def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: 
     assert change["window_start"].dt.strftime("%m-%d").to_list() == ["03-31", "10-27"]
 
 
-def test_a_sum_has_the_deviation_of_the_releases_it_reads(year: Job) -> None:
+def test_sums_of_periods_have_noise_of_their_releases(year: Job) -> None:
     found = released(year.derive(series="both"))
     months = found.sums("1mo").filter(group="a")
     for row in months.iter_rows(named=True):
@@ -95,7 +95,7 @@ def test_a_sum_has_the_deviation_of_the_releases_it_reads(year: Job) -> None:
         assert row["lower"] <= row["estimate"] <= row["upper"]
 
 
-def test_periods_at_the_ends_say_that_they_are_not_whole() -> None:
+def test_first_and_last_periods_are_marked_incomplete() -> None:
     windows = Windows(datetime(2024, 1, 31, 22, tzinfo=BERLIN), "1h", 100, "Europe/Berlin")
     months = periods_of(windows, "1mo", 26)
     assert months.edges.tolist() == [0, 2, 26]
@@ -155,7 +155,7 @@ def test_windows_alone_have_one_draw_of_noise_each(year: Job) -> None:
         ("multiscale", "Octave", {}),
     ],
 )
-def test_what_plans_rank_can_be_named(
+def test_job_accepts_every_ranked_strategy_by_name(
     year: Job, name: str, saved: str, more: dict[str, Any]
 ) -> None:
     named = year.derive(epsilon=None, rho=1, strategy=name, until="2024-01-03", **more)
@@ -180,7 +180,7 @@ def test_a_simple_strategy_releases_integers(year: Job) -> None:
         run(simple.derive(stream="best"))
 
 
-def test_a_delay_goes_with_totals_alone(year: Job) -> None:
+def test_expiration_delay_is_refused_without_totals(year: Job) -> None:
     forever = year.derive(windows=None, expiring=True, expiration_delay=2)
     with pytest.raises(
         InvalidInputError, match="expiration_delay=2 does not go with series=per-window"
@@ -217,7 +217,7 @@ def test_a_long_series_of_windows_is_drawn_by_day(year: Job) -> None:
         ("moments", {"time": "time", "rho": 1}, "columns, bounds, every, start and windows"),
     ],
 )
-def test_all_that_is_missing_is_named_at_once(
+def test_new_stream_names_all_missing_options(
     what: str, stated: dict[str, Any], missing: str, tmp_path: Path
 ) -> None:
     (tmp_path / "e.csv").write_text("time,v\n2024-03-01T09:00,3\n")

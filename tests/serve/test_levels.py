@@ -11,7 +11,7 @@ from inside import Inside, inside, visit
 
 from counton.base.distributions import distribution_from_dict
 from counton.base.table_schema import ESTIMATE
-from counton.run.exports import export
+from counton.run.outputs.exports import export
 
 AVERAGE = {"statistic": "average", "value": "spent", "lower": 0, "upper": 10, "resolution": 0.5}
 QUANTILES = {"statistic": "quantiles", "value": "spent", "lower": 0, "upper": 10, "cells": 8}
@@ -76,7 +76,7 @@ def test_answers_before_the_first_release_are_as_afterwards(
 
 
 @pytest.mark.parametrize("job", [{}, AVERAGE, {"strategy": "binary"}])
-def test_no_path_tells_noise_in_units_of_its_own(tmp_path: Path, job: dict[str, Any]) -> None:
+def test_every_path_states_noise_in_data_units(tmp_path: Path, job: dict[str, Any]) -> None:
     with inside(tmp_path, **job) as service:
         service.at(2)
         distribution = asked(service, "/release")["description"]["terms"]["law"]

@@ -6,7 +6,7 @@ from inside import EXACT, inside, metric, visit
 
 from counton.base.exact import MOST_SENT
 from counton.base.private import Private
-from counton.run.exactness import SumBounds
+from counton.run.counting.exactness import SumBounds
 from counton.state.inbox import Batch
 
 #: Counts of 2^32, of which a few dozen together can be read with this noise.

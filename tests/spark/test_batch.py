@@ -179,7 +179,7 @@ def test_labels_that_are_not_declared_are_refused_by_name(tmp_path: Path, spark:
     refused(asked, spread(spark, events(rows=60), 1), "rows of 'page' that are not listed: '")
 
 
-def test_what_a_frame_of_spark_cannot_have_is_refused(tmp_path: Path, spark: Any) -> None:
+def test_spark_run_refuses_unsupported_options(tmp_path: Path, spark: Any) -> None:
     rows = events(rows=20)
     frame = spread(spark, rows, 1)
     asked = job("groups", tmp_path)
@@ -227,7 +227,7 @@ def test_names_of_columns_may_hold_any_sign_and_case(
         assert told(outcome) == expected
 
 
-def test_a_frame_that_changes_between_passes_is_noticed(tmp_path: Path, spark: Any) -> None:
+def test_frame_changed_between_passes_is_refused(tmp_path: Path, spark: Any) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
     with tempfile.TemporaryDirectory() as folder:
@@ -292,7 +292,7 @@ def test_groups_of_two_columns_are_refused_by_name(tmp_path: Path, spark: Any) -
     refused(asked, spread(spark, lacking, 1), "no group in column 'page,place'")
 
 
-def test_what_goes_wrong_on_an_executor_quotes_no_row() -> None:
+def test_executor_errors_quote_no_row() -> None:
     from counton.spark.source import _guard
 
     def made(batches: Any) -> Any:
@@ -317,7 +317,7 @@ def test_the_same_rows_again_are_known_in_any_order(tmp_path: Path, spark: Any) 
         assert not outcome.is_duplicate_input
 
 
-def test_no_rows_and_empty_parts(tmp_path: Path, spark: Any) -> None:
+def test_spark_refuses_no_rows_and_accepts_empty_parts(tmp_path: Path, spark: Any) -> None:
     frame = spread(spark, events(rows=5), 1)
     refused(job("groups", tmp_path), frame.limit(0), "There are no rows")
     with counton_spark.run(job("groups", tmp_path), frame.repartition(20)) as outcome:

@@ -70,7 +70,7 @@ class TestWitness:
             ):
                 Stream.open(file, "a", rollback_guard=place)
 
-    def test_a_witness_that_is_behind_refuses_nothing(self, file: Path) -> None:
+    def test_rollback_guard_that_is_behind_is_updated(self, file: Path) -> None:
         with create(file) as stream:
             stream.release_many([1, 2, 3])
         witness = witness_file(file)
@@ -82,7 +82,7 @@ class TestWitness:
             Stream.open(file, "a").close()
         assert '"step": 4' in witness.read_text()
 
-    def test_what_a_process_left_that_was_killed_as_it_began(
+    def test_rollback_guard_is_created_after_kill_at_start(
         self, file: Path, tmp_path: Path
     ) -> None:
         create(file, rollback_guard=tmp_path).close()
@@ -93,7 +93,7 @@ class TestWitness:
         assert '"step": 0' in witness.read_text()
         assert not Path(f"{witness}.new").exists()
 
-    def test_verify_says_of_an_old_copy_what_it_has_forgotten(self, file: Path) -> None:
+    def test_verify_reports_forgotten_steps_of_old_copy(self, file: Path) -> None:
         with create(file) as stream:
             stream.release_many([1, 2, 3])
         shutil.copy(file, f"{file}.old")
@@ -110,7 +110,7 @@ class TestWitness:
         assert not any(one.right for one in forgotten)
         assert len(verify(file, "a")) == 1
 
-    def test_it_forgets_no_other_stream_and_never_goes_back(self, tmp_path: Path) -> None:
+    def test_rollback_guard_keeps_newest_step_of_each_stream(self, tmp_path: Path) -> None:
         witness = GuardFile(tmp_path / "witness")
         facts = {"key": "key", "state": "visits.db", "past": [], "forgotten": 0}
         witness.begin([{**facts, "stream": "b", "step": 1, "digest": "digest 1"}])
@@ -123,7 +123,7 @@ class TestWitness:
         }
         assert found == {("a", 3): [[2, "digest 2"]], ("b", 9): [[1, "digest 1"]]}
 
-    def test_it_is_private_and_holds_no_secret(self, file: Path) -> None:
+    def test_rollback_guard_is_private_and_holds_no_secret(self, file: Path) -> None:
         with create(file) as stream:
             stream.release(123_456)
         path = witness_file(file)
@@ -144,7 +144,7 @@ class TestWitness:
         assert not file.exists()
         create(file.with_name("another.db"), key=key).close()
 
-    def test_who_deletes_state_and_key_begins_anew(self, file: Path) -> None:
+    def test_deleted_state_and_key_allow_new_stream(self, file: Path) -> None:
         with create(file) as stream:
             first = stream.release(1).value
         for path in (file, key_path(file)):
@@ -152,7 +152,7 @@ class TestWitness:
         with create(file) as stream:  # under another key; the ledger has forgotten the first one
             assert stream.release(1).value != first
 
-    def test_a_damaged_witness_of_another_state_stops_no_new_one(
+    def test_damaged_rollback_guard_of_other_state_stops_no_creation(
         self, file: Path, tmp_path: Path
     ) -> None:
         Key.generate().save(tmp_path / "my.key")
@@ -199,7 +199,7 @@ class TestPrepared:
         with pytest.raises(NoiseKeyError, match="was created with the key"):
             Stream.open(tmp_path / "s.db", "a", key=two)
 
-    def test_tables_too(self, tmp_path: Path) -> None:
+    def test_prepared_key_gives_equal_noise_to_tables(self, tmp_path: Path) -> None:
         key = tmp_path / "prepared.key"
         Key.generate().save(key)
         os.environ["COUNTON_TEST_KEY"] = key.read_text()
@@ -222,7 +222,7 @@ class TestElsewhere:
         Key.generate().save(tmp_path / "vault")
         return (tmp_path / "vault").read_text()
 
-    def test_an_environment_variable(
+    def test_key_is_read_from_environment_variable(
         self, file: Path, text: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("VISITS_KEY", text)
@@ -240,7 +240,7 @@ class TestElsewhere:
         with pytest.raises(NoiseKeyError, match="'VISITS_KEY', which is not set: set it to the"):
             Stream.open(file, "a", key="env:VISITS_KEY")
 
-    def test_a_command(self, file: Path, text: str, tmp_path: Path) -> None:
+    def test_key_is_read_from_command(self, file: Path, text: str, tmp_path: Path) -> None:
         def printing(what: str) -> str:
             return f"command:{shlex.quote(sys.executable)} -c {shlex.quote(what)}"
 
@@ -259,7 +259,7 @@ class TestElsewhere:
                 Stream.open(file, "a", key=wrong)
             assert "secret words" not in str(error.value)
 
-    def test_a_state_that_is_lost_is_noticed(
+    def test_lost_state_with_key_from_environment_is_refused(
         self, file: Path, text: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("VISITS_KEY", text)
@@ -293,7 +293,7 @@ def test_an_empty_text_names_no_key(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_the_witness_tells_nothing_of_what_was_released(file: Path) -> None:
+def test_rollback_guard_reveals_nothing_of_released_values(file: Path) -> None:
     """Neither how many cells there are that are not shown nor their values: it is keyed."""
     found = []
     for name in ("one", "two"):

@@ -68,7 +68,7 @@ def kept(state: str) -> list[tuple[Any, ...]]:
     return ask(state, "SELECT step, steps FROM counton_noise ORDER BY stream_id, step")
 
 
-def test_nights_release_what_they_did_without_it(state: str, expected: NDArray[Any]) -> None:
+def test_runs_with_noise_table_release_same_values(state: str, expected: NDArray[Any]) -> None:
     create(state)
     steps = []
     for step in range(1, NIGHTS + 1):
@@ -99,7 +99,9 @@ ALTERED: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("what", ALTERED)
-def test_what_was_altered_changes_no_release(state: str, expected: NDArray[Any], what: str) -> None:
+def test_altered_noise_table_changes_no_release(
+    state: str, expected: NDArray[Any], what: str
+) -> None:
     create(state)
     night(state, 1)
     statement, values = ALTERED[what]
@@ -207,7 +209,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("place", ["before", "within", "after"])
-def test_a_kill_around_it_changes_no_release(
+def test_kill_while_noise_is_stored_changes_no_release(
     state: str, expected: NDArray[Any], place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before rows are kept, while they are, and when they are and the release is not."""
@@ -265,7 +267,7 @@ def test_noise_that_cannot_be_kept_is_released_all_the_same(
     assert not kept(state)
 
 
-def test_a_copy_has_none_of_it(tmp_path: Path, expected: NDArray[Any]) -> None:
+def test_backup_contains_no_stored_noise(tmp_path: Path, expected: NDArray[Any]) -> None:
     """With what is released later it would tell sums of later than the copy."""
     create(state := str(tmp_path / "state.db"))
     night(state, 1)

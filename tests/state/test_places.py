@@ -200,7 +200,7 @@ def _never_missing(patch: pytest.MonkeyPatch) -> None:
         (_never_missing, [Run("H1", None), COPY, Run("H1", "W1"), BACK, Run("H1", None)]),
     ],
 )
-def test_each_slip_is_found(
+def test_histories_detect_each_wrong_rollback_guard(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     slip: Callable[[pytest.MonkeyPatch], None],
@@ -265,7 +265,7 @@ def test_a_place_that_is_not_mounted(file: Path, tmp_path: Path) -> None:
             night(file, 9)
 
 
-def test_a_word_does_not_help_where_the_witness_knows_better(file: Path) -> None:
+def test_disabled_rollback_guard_is_refused_for_old_copy(file: Path) -> None:
     night(file, 1)
     old = file.read_bytes()
     night(file, 2)
@@ -283,7 +283,7 @@ def test_a_place_is_a_folder(file: Path, place: str) -> None:
     assert not file.exists()
 
 
-def test_a_place_in_the_folder_of_the_state_is_said(
+def test_rollback_guard_in_folder_of_state_gives_remark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder := tmp_path / "data").mkdir()
@@ -364,7 +364,7 @@ def test_fresh_machines_with_a_key_from_the_environment(
         fresh(4)
 
 
-def test_whoever_wanted_no_witness_may_begin_one(file: Path, tmp_path: Path) -> None:
+def test_rollback_guard_can_be_added_to_existing_state(file: Path, tmp_path: Path) -> None:
     """It knows all streams, and a copy from before is refused."""
     for rows in (1, 2):
         night(file, rows, rollback_guard=NONE)
@@ -421,7 +421,7 @@ def test_a_step_that_is_known_lies_inside_a_longer_commit(file: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [b"", b"[{", b"\x00\xff junk", b"[" * 10**5, b'[{"step": 1}]', b"{}", b"[]", None]
 )
-def test_a_damaged_witness_is_said(file: Path, damage: bytes | None) -> None:
+def test_damaged_rollback_guard_is_refused_until_repaired(file: Path, damage: bytes | None) -> None:
     night(file, 1)
     kept = witness_file(file)
     right = kept.read_bytes()
@@ -452,7 +452,7 @@ def test_a_damaged_witness_is_said(file: Path, damage: bytes | None) -> None:
     night(file, 2)
 
 
-def test_who_goes_back_to_a_place_leaves_the_other(file: Path, tmp_path: Path) -> None:
+def test_named_rollback_guard_replaces_the_former_one(file: Path, tmp_path: Path) -> None:
     one = str(tmp_path / "one")
     two = str(tmp_path / "two")
     for rows, named in enumerate((one, two, one, None, two), 1):
@@ -496,7 +496,7 @@ def test_an_earlier_file_that_cannot_be_removed_stops_the_move(
 
 
 @pytest.mark.parametrize("before", ["begin", "move_to", "commit"])
-def test_a_process_killed_while_the_witness_moves(
+def test_kill_during_move_of_rollback_guard_loses_nothing(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
     """Before the new file, before the earlier one is gone, or before the state says so."""
@@ -532,7 +532,7 @@ def test_a_process_killed_while_the_witness_moves(
     assert not [*one.iterdir()]
 
 
-def test_a_move_that_was_cut_short_is_no_witness(
+def test_interrupted_move_leaves_no_valid_rollback_guard(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The new place does not stand for the earlier one, which went on and is not mounted."""
@@ -572,7 +572,7 @@ def test_writer_waiting_for_moved_rollback_guard_does_not_write_it(
     assert [known["step"] for known in parse_entries(new.path.read_bytes())] == [1, 1]
 
 
-def test_a_witness_that_moves_between_commit_and_note(
+def test_release_waits_for_rollback_guard_moved_after_commit(
     state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The release is not shown; the same command shows it, and the new file knows it."""
@@ -626,7 +626,7 @@ def test_a_state_on_another_machine(
             night(there / "e.db", 3, rollback_guard=there / "home" / "counton")
 
 
-def test_a_state_file_that_is_moved_keeps_its_witness(tmp_path: Path) -> None:
+def test_moved_state_file_keeps_its_rollback_guard(tmp_path: Path) -> None:
     one = tmp_path / "one.db"
     two = tmp_path / "two.db"
     night(one, 1)
@@ -650,7 +650,7 @@ def _many(state: str, key: Path, places: list[Path], name: str) -> None:
 
 
 @pytest.mark.slow
-def test_processes_that_move_a_witness_at_once(state: str, tmp_path: Path) -> None:
+def test_concurrent_moves_of_rollback_guard_lose_no_step(state: str, tmp_path: Path) -> None:
     """Whoever is too late is refused; nothing that was released is forgotten."""
     key = tmp_path / "my.key"
     places = [tmp_path / "one", tmp_path / "two"]

@@ -30,8 +30,8 @@ from counton.strategies import Binary
 
 #: What docs/guarantees/details.md says that nobody notices: each is tried here, or where it says.
 NOT_NOTICED = (
-    "the rollback guard is put back together with the state",
-    "a state from before its first release, under a `Key` that a program passes itself",
+    "The rollback guard is restored together with the state",
+    "A program passes its own `Key` to a state from before its first release",
 )
 
 
@@ -41,7 +41,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def test_every_part_from_every_night(tmp_path: Path, home: Path) -> None:
+def test_restored_parts_of_any_night_never_repeat_noise(tmp_path: Path, home: Path) -> None:
     world = nights(tmp_path / "w", home)
     sources = [None, *world.copies[1:]]  # of night 0 nothing is there
     first = dict(world.shown)
@@ -78,7 +78,7 @@ def test_parts_put_back_in_any_order(tmp_path: Path, home: Path, seed: int) -> N
         world.act(*one)
 
 
-def test_a_note_that_nobody_makes_is_found(
+def test_model_detects_missing_rollback_guard_record(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model is no echo of the code: without notes it finds a step twice."""
@@ -181,7 +181,7 @@ def test_a_dump_and_the_folder_of_the_key_put_back(
         night(postgres, 3, 12, folder, **more)
 
 
-def test_a_place_that_is_named(tmp_path: Path, home: Path) -> None:
+def test_moved_state_is_checked_by_named_rollback_guards(tmp_path: Path, home: Path) -> None:
     """It is remembered; a state that is moved to another one is checked by both."""
     state = tmp_path / "e.db"
     one = tmp_path / "one"
@@ -226,7 +226,7 @@ def test_a_folder_that_states_share(tmp_path: Path, home: Path) -> None:
     assert not home.exists()
 
 
-def test_the_page_lists_what_is_not_noticed() -> None:
+def test_page_lists_undetected_restorations() -> None:
     page = " ".join(
         (Path(__file__).parents[2] / "docs" / "guarantees" / "details.md").read_text().split()
     )
@@ -249,7 +249,7 @@ def test_a_key_that_a_program_passes_itself(tmp_path: Path, home: Path) -> None:
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("until", ["2024-03-03", "2024-03-01T12:00"])
 @pytest.mark.parametrize("older", [False, True])
-def test_somebody_who_was_forgotten_does_not_come_back(
+def test_erased_user_is_not_restored_by_old_copy(
     tmp_path: Path, home: Path, until: str, older: bool, killed: bool
 ) -> None:
     """Where no step was released since, and before the first one too."""

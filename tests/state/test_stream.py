@@ -26,7 +26,7 @@ from counton.base.private import Private
 from counton.noise import InsecureSeededKey
 from counton.state import Store, key_path, state_summary
 from counton.state.commit_input import CommitInput
-from counton.state.keys import for_creation
+from counton.state.keys import key_of_new_stream
 from counton.strategies import Binary, KAry
 
 pytestmark = pytest.mark.filterwarnings("ignore::counton.noise.key.InsecureKeyWarning")
@@ -44,25 +44,52 @@ def create(state: str | Path, key: Key, name: str = "visits", **more: Any) -> St
     return Stream.create(state, name, STRATEGY, PureDP(1), key=key, shape=(4,), **more)
 
 
-def test_releases_are_those_of_a_counter_however_they_are_cut(state: str, key: Key) -> None:
-    counter = Counter(STRATEGY, PureDP(1), key=key, name="visits", shape=(4,))
-    expected = counter.release_many(XS)
-    shown = []
+@pytest.fixture
+def parts(state: str, key: Key) -> list[tuple[int, int]]:
+    """Create a stream, to be released in these parts."""
     create(state, key).close()
-    for start, stop in ((0, 1), (1, 2), (2, 7), (7, 7), (7, 200), (200, 300)):
+    return [(0, 1), (1, 2), (2, 7), (7, 7), (7, 200), (200, 300)]
+
+
+def uncut_counter(key: Key) -> Counter:
+    """Return a counter in memory with the noise of the stream."""
+    return Counter(STRATEGY, PureDP(1), key=key, name="visits", shape=(4,))
+
+
+def test_stream_released_in_parts_equals_counter(
+    state: str, key: Key, parts: list[tuple[int, int]]
+) -> None:
+    expected = uncut_counter(key).release_many(XS)
+    values = []
+    for start, stop in parts:
         with Stream.open(state, "visits", key=key) as stream:
             assert stream.step == start
-            if stop - start == 1:
-                release = stream.release(XS[start])
-                assert release.step == stop
-                assert release.std == expected.std()[start]
-                shown.append(release.value[np.newaxis])
-            else:
-                releases = stream.release_many(XS[start:stop])
-                assert releases.steps == range(start + 1, stop + 1)
-                shown.append(releases.values)
+            releases = stream.release_many(XS[start:stop])
+            assert releases.steps == range(start + 1, stop + 1)
             assert stream.step == stop
-    assert np.array_equal(np.concatenate(shown), expected.values)
+            values.append(releases.values)
+    assert np.array_equal(np.concatenate(values), expected.values)
+
+
+def test_stream_releases_single_steps_as_counter_does(state: str, key: Key) -> None:
+    expected = uncut_counter(key).release_many(XS)
+    create(state, key).close()
+    for step in (1, 2):
+        with Stream.open(state, "visits", key=key) as stream:
+            release = stream.release(XS[step - 1])
+        assert release.step == step
+        assert release.std == expected.std()[step - 1]
+        assert np.array_equal(release.value, expected.values[step - 1])
+
+
+def test_journal_returns_released_values_and_errors(
+    state: str, key: Key, parts: list[tuple[int, int]]
+) -> None:
+    counter = uncut_counter(key)
+    expected = counter.release_many(XS)
+    with Stream.open(state, "visits", key=key) as stream:
+        for start, stop in parts:
+            stream.release_many(XS[start:stop])
     with Stream.open(state, "visits", key=key) as stream:
         journal = stream.releases()
         assert journal.steps == expected.steps
@@ -184,7 +211,7 @@ def test_one_masked_total_is_refused(file: Path, key: Key) -> None:
         ):
             stream.release_many([hidden])
         with pytest.raises(InvalidInputError, match="masked"):
-            stream.take(Private(CommitInput(observed={1: hidden})))
+            stream.commit(Private(CommitInput(totals_by_window={1: hidden})))
         assert stream.step == 0
         assert stream.release(np.ma.array([1, 2, 3, 4])).step == 1
 
@@ -210,7 +237,7 @@ def test_a_failed_commit_undoes_the_release(
         assert np.array_equal(stream.releases().values, expected)
 
 
-def test_an_interrupt_after_the_commit_is_noticed(
+def test_interrupt_after_commit_keeps_released_step(
     file: Path, key: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with create(file, key) as stream:
@@ -231,37 +258,51 @@ def test_an_interrupt_after_the_commit_is_noticed(
         assert stream.step == 1
 
 
-def test_observed_totals_and_sources_are_kept_with_the_release(state: str, key: Key) -> None:
+def test_observed_totals_are_kept_and_replaced_by_later_ones(state: str, key: Key) -> None:
     with create(state, key) as stream:
         windows = {step: XS[step - 1] for step in range(1, 6)}
-        stream.take(Private(CommitInput(XS[:5], observed=windows, sources=["a", "b"])))
+        stream.commit(Private(CommitInput(XS[:5], totals_by_window=windows)))
         later = {5: XS[4] + 1, 6: np.array([[1, 2], [3, -4]])}
-        stream.take(Private(CommitInput(observed=later, sources=["c"])))
+        stream.commit(Private(CommitInput(totals_by_window=later)))
         assert stream.step == 5
-        with pytest.raises(InputChangedError, match="source b has been counted already"):
-            stream.take(Private(CommitInput(XS[5:6], observed={6: XS[5]}, sources=["d", "b"])))
-        assert stream.step == 5
-        assert not stream.has_source("d")
-        with pytest.raises(InvalidInputError, match="window 0 "):
-            stream.take(Private(CommitInput(observed={0: XS[0]})))
-        with pytest.raises(InvalidInputError, match="dtype float64"):
-            stream.take(Private(CommitInput(observed={1: XS[0] / 2})))
     with Stream.open(state, "visits", key=key) as stream:
         kept = observed_of(stream)
         assert sorted(kept) == [1, 2, 3, 4, 5, 6]
         assert np.array_equal(kept[5], XS[4] + 1)
         assert np.array_equal(kept[6], [[1, 2], [3, -4]])
+
+
+def test_source_is_counted_once_and_remembered(state: str, key: Key) -> None:
+    with create(state, key) as stream:
+        stream.commit(Private(CommitInput(XS[:5], sources=["a", "b"])))
+        stream.commit(Private(CommitInput(sources=["c"])))
+        with pytest.raises(InputChangedError, match="source b has been counted already"):
+            stream.commit(
+                Private(CommitInput(XS[5:6], totals_by_window={6: XS[5]}, sources=["d", "b"]))
+            )
+        assert stream.step == 5
+        assert not stream.has_source("d")
+    with Stream.open(state, "visits", key=key) as stream:
         assert stream.has_source("a")
         assert stream.has_source("c")
-        stream.take(Private(CommitInput(XS[5:6], sources=["d"])))
+        assert sorted(observed_of(stream)) == []
+        stream.commit(Private(CommitInput(XS[5:6], sources=["d"])))
         assert stream.has_source("d")
+
+
+def test_observed_totals_of_wrong_step_or_type_are_refused(state: str, key: Key) -> None:
+    with create(state, key) as stream:
+        with pytest.raises(InvalidInputError, match="window 0 "):
+            stream.commit(Private(CommitInput(totals_by_window={0: XS[0]})))
+        with pytest.raises(InvalidInputError, match="dtype float64"):
+            stream.commit(Private(CommitInput(totals_by_window={1: XS[0] / 2})))
 
 
 def test_streams_of_one_database_do_not_touch_each_other(state: str, key: Key) -> None:
     with create(state, key, "a") as a, create(state, key, "b") as b:
         a.release_many(XS[:5])
         b.release_many(XS[:3])
-        a.take(Private(CommitInput(XS[5:6], sources=["s"])))
+        a.commit(Private(CommitInput(XS[5:6], sources=["s"])))
         assert (a.step, b.step) == (6, 3)
         assert not b.has_source("s")
         # one key, other name: other noise
@@ -282,7 +323,7 @@ def test_wrong_key_is_refused_without_stopping_writer(state: str, key: Key) -> N
         assert stream.release(XS[1]).step == 2
 
 
-def test_later_writer_wins_and_the_earlier_is_told(state: str, key: Key) -> None:
+def test_later_writer_replaces_earlier_one(state: str, key: Key) -> None:
     first = create(state, key)
     first.release(XS[0])
     second = Stream.open(state, "visits", key=key)
@@ -291,7 +332,7 @@ def test_later_writer_wins_and_the_earlier_is_told(state: str, key: Key) -> None
     with pytest.raises(ConcurrentWriterError):
         first.release(XS[1])
     with pytest.raises(ConcurrentWriterError):
-        first.take(Private(CommitInput(observed={1: XS[0]})))
+        first.commit(Private(CommitInput(totals_by_window={1: XS[0]})))
     assert second.release(XS[1]).step == 2
     with pytest.raises(ConcurrentWriterError):
         first.release(XS[2])
@@ -326,7 +367,7 @@ def test_threads_take_turns(file: Path, key: Key) -> None:
         )
 
 
-def test_closed_handles_say_so(file: Path, key: Key) -> None:
+def test_closed_stream_handle_is_refused(file: Path, key: Key) -> None:
     stream = create(file, key)
     stream.close()
     stream.close()
@@ -358,10 +399,10 @@ def test_a_state_that_is_dropped_is_closed(
 
 def test_description_has_no_secrets(state: str, key: Key) -> None:
     secret_sums = np.array([123456789, 987654321, 192837465, 918273645])
-    with create(state, key, details={"groups": ["AA", "UA", "DL", "WN"]}) as stream:
+    with create(state, key, public_facts={"groups": ["AA", "UA", "DL", "WN"]}) as stream:
         assert state_summary(state)["streams"][0]["last"] is None
-        release = stream.take(
-            Private(CommitInput(secret_sums[np.newaxis], observed={1: secret_sums}))
+        release = stream.commit(
+            Private(CommitInput(secret_sums[np.newaxis], totals_by_window={1: secret_sums}))
         )
         terms = stream.design.to_dict()
         assert release is not None
@@ -398,10 +439,10 @@ def test_arguments_of_wrong_types_are_named(file: Path, key: Key) -> None:
         with pytest.raises(InvalidInputError, match="name is"):
             create(file, key, wrong)
     wrong = [1]
-    with pytest.raises(InvalidInputError, match=r"details are a value of type list"):
-        create(file, key, details=wrong)
+    with pytest.raises(InvalidInputError, match=r"public_facts are a value of type list"):
+        create(file, key, public_facts=wrong)
     with pytest.raises(InvalidInputError, match="JSON"):
-        create(file, key, details={"start": object()})
+        create(file, key, public_facts={"start": object()})
     assert not file.exists()
     with create(file, key) as stream:
         stream.release(XS[0])
@@ -410,7 +451,7 @@ def test_arguments_of_wrong_types_are_named(file: Path, key: Key) -> None:
                 stream.release(XS[0], step=wrong)
 
 
-def test_a_state_removed_or_replaced_while_open_is_noticed(file: Path, key: Key) -> None:
+def test_state_replaced_while_open_is_refused(file: Path, key: Key) -> None:
     """Its journal could not be found again, and the step might be released once more elsewhere."""
     with create(file, key) as stream:
         first = stream.release(XS[0])
@@ -481,7 +522,7 @@ class TestKeyFile:
             Stream.create(file, "a", STRATEGY, PureDP(1))
         assert not file.exists()
 
-    def test_lost(self, file: Path) -> None:
+    def test_lost_key_file_is_refused(self, file: Path) -> None:
         Stream.create(file, "a", STRATEGY, PureDP(1)).close()
         key_path(file).unlink()
         with pytest.raises(NoiseKeyError, match=r"state\.db\.key"):
@@ -501,7 +542,7 @@ class TestKeyFile:
             Stream.create(file, "", STRATEGY, PureDP(1))
         assert list(file.parent.iterdir()) == []
 
-    def test_a_server_has_none(self, postgres: str) -> None:
+    def test_state_on_server_needs_stated_key(self, postgres: str) -> None:
         with pytest.raises(NoiseKeyError, match="the place of the key"):
             Stream.create(postgres, "a", STRATEGY, PureDP(1))
 
@@ -523,7 +564,7 @@ def _interrupt(*_: object) -> None:
 def test_streams_created_together_in_new_state_keep_their_keys(file: Path) -> None:
     """Each made a key of its own before the other had given its key the name."""
     guarantee = PureDP(1)
-    with for_creation(file, None) as (waiting, _):
+    with key_of_new_stream(file, None) as (waiting, _):
         Stream.create(file, "b", STRATEGY, guarantee).close()
         Stream.create(file, "a", STRATEGY, guarantee, key=waiting).close()
     for name in ("a", "b"):

@@ -28,7 +28,7 @@ CASES: list[tuple[Statistic, list[list[Any]]]] = [
 
 
 @pytest.mark.parametrize(("statistic", "batches"), CASES, ids=repr)
-def test_it_releases_what_a_running_statistic_does(
+def test_stream_of_statistic_equals_running_statistic(
     statistic: Statistic, batches: list[list[Any]], state: str
 ) -> None:
     key = Key.generate()
@@ -40,9 +40,11 @@ def test_it_releases_what_a_running_statistic_does(
     for step in range(len(batches)):
         with Stream.open(state, "s", key=key) as stream:
             one = changes(stream, batches)[step : step + 1]
-            stream.take(
+            stream.commit(
                 Private(
-                    CommitInput(one, observed={step + 1: np.arange(3)}, sources=[f"file {step}"])
+                    CommitInput(
+                        one, totals_by_window={step + 1: np.arange(3)}, sources=[f"file {step}"]
+                    )
                 )
             )
             assert stream.statistic == running.statistic
@@ -56,14 +58,14 @@ def test_it_releases_what_a_running_statistic_does(
         with pytest.raises(InputChangedError):
             stream.release_many(in_data(changes(stream, batches[::-1])), first_step=1)
         with pytest.raises(InputChangedError, match="counted already"):
-            stream.take(Private(CommitInput(sources=["file 1"])))
+            stream.commit(Private(CommitInput(sources=["file 1"])))
     with Store(state) as store:
         np.testing.assert_array_equal(store.reader("s").releases().values, expected)
     (found,) = verify(state, key=key)
     assert found.right, found
 
 
-def test_the_caller_may_bound_what_a_unit_does(file: Path) -> None:
+def test_stream_of_statistic_accepts_larger_contribution_bound(file: Path) -> None:
     of_users = ContributionBound.events(3, unit="user")
     with Stream.create(
         file, "s", Binary(7), PureDP(1), statistic=TopK(["a", "b"]), contribution=of_users
@@ -96,8 +98,8 @@ def test_create_with_contribution_below_one_row_is_refused(file: Path) -> None:
     settled = EDGES.resolve_parameters(ZCDP(1), 7)
     row: Any = settled.contribution(batched=True).pattern
     fewer = (
-        BoundedChange(row.l1 - 1, row.l2_squared, once=True),
-        BoundedChange(row.l1, row.l2_squared - 1, once=True),
+        BoundedChange(row.l1 - 1, row.l2_squared, single_step=True),
+        BoundedChange(row.l1, row.l2_squared - 1, single_step=True),
     )
     for small in (
         *(ContributionBound.of_pattern(pattern, "which counts once") for pattern in fewer),

@@ -36,12 +36,12 @@ def count(state: Path, name: str, **more: Any) -> str:
 
 
 @pytest.mark.parametrize("statistic", OF_EVENTS, ids=repr)
-def test_statistics_of_events_take_the_word_of_the_state(file: Path, statistic: Statistic) -> None:
+def test_statistics_of_events_use_unit_of_state(file: Path, statistic: Statistic) -> None:
     assert count(file, "orders", privacy_unit="order") == "order"
     assert keep(file, "other", statistic) == "order"
 
 
-def test_a_spent_limit_holds_for_statistics_too(file: Path) -> None:
+def test_spent_budget_refuses_statistics(file: Path) -> None:
     with Store(file, create=True) as store:
         store.set_budget(PureDP(1))
     count(file, "orders", privacy_unit="order")
@@ -50,7 +50,7 @@ def test_a_spent_limit_holds_for_statistics_too(file: Path) -> None:
             keep(file, "other", statistic, 1)
 
 
-def test_another_word_is_stated(file: Path) -> None:
+def test_other_unit_must_be_stated_for_new_stream(file: Path) -> None:
     count(file, "orders", privacy_unit="order")
     assert keep(file, "letters", Average(0, 10, 1, unit="parcel")) == "parcel"
     assert keep(file, "plain", Average(0, 10, 1, unit="event")) == "event"
@@ -103,7 +103,7 @@ def test_event_named_like_unit_of_budget_is_refused(file: Path) -> None:
         count(file, "events", privacy_unit="Reader")
 
 
-def test_a_limit_keeps_its_unit_when_only_its_number_changes(file: Path) -> None:
+def test_changed_budget_keeps_its_unit(file: Path) -> None:
     with Store(file, create=True) as store:
         store.set_budget(PureDP(2), unit="reader")
         store.set_budget(PureDP(1))
@@ -147,7 +147,7 @@ def test_first_release_fixes_whether_budget_is_for_rows_or_users(file: Path) -> 
         count(file, "more", privacy_unit="move")
 
 
-def test_one_word_never_means_an_event_and_a_user(file: Path) -> None:
+def test_unit_name_cannot_mean_event_and_user(file: Path) -> None:
     count(file, "orders", privacy_unit="customer")
     with pytest.raises(
         InvalidInputError, match="'customer' means one event in the release 'orders'"

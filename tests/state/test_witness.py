@@ -21,16 +21,17 @@ from counton.base.errors import NoiseKeyError, StateError, StateUnavailableError
 from counton.noise import Key, guard_file
 from counton.noise.guard_file import parse_entries
 from counton.state import Store, verify
+from counton.state.keys import KeySource
 from counton.state.rollback_guard import accept_old_copy, latest_guard, position_of
 from counton.strategies import Binary
 
 
-def create(state: Any, key: Any = None, name: str = "a") -> None:
+def create(state: Path | str, key: KeySource = None, name: str = "a") -> None:
     with Stream.create(state, name, Binary(64), PureDP(1), key=key) as stream:
         stream.release_many([1, 2])
 
 
-def go_on(state: Any, key: Any, value: int = 3, name: str = "a") -> None:
+def go_on(state: Path | str, key: KeySource, value: int = 3, name: str = "a") -> None:
     with Stream.open(state, name, key=key) as stream:
         stream.release(value)
 
@@ -57,7 +58,7 @@ def test_a_key_through_a_symbolic_link(file: Path, tmp_path: Path, first: bool) 
             go_on(elsewhere, name, 10)
 
 
-def test_a_witness_through_a_link_is_written_where_it_leads(file: Path, tmp_path: Path) -> None:
+def test_linked_rollback_guard_is_written_at_its_target(file: Path, tmp_path: Path) -> None:
     create(file)
     kept = witness_file(file)
     vault = tmp_path / "vault"
@@ -120,7 +121,9 @@ def test_nothing_is_released_that_cannot_be_noted(
     assert verify(file)[0].right
 
 
-def test_no_space_for_the_witness(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_keeps_previous_rollback_guard(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Part of a text is no note, and what stood there stays."""
     create(file)
     path = witness_file(file)
@@ -152,36 +155,67 @@ def full(*_: Any) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_verify_names_a_witness_that_is_behind_or_missing(file: Path) -> None:
+def test_verify_reports_rollback_guard_that_is_behind(file: Path) -> None:
     create(file)
-    path = witness_file(file)
-    old = path.read_bytes()
+    guard = witness_file(file)
+    old = guard.read_bytes()
     go_on(file, None)
-    path.write_bytes(old)
+    guard.write_bytes(old)
     assert "records only steps up to 2" in verify(file)[0].problems[0]
-    path.unlink()
-    said = f"rollback guard {path} of state .* is missing.*would release steps again"
-    (found,) = verify(file)
-    assert found.old_copy
-    assert re.search(said, found.problems[0])
+
+
+@pytest.fixture
+def missing_guard(file: Path) -> Path:
+    """Release three steps, and delete the rollback guard; return its path."""
+    create(file)
+    go_on(file, None)
+    guard = witness_file(file)
+    guard.unlink()
+    return guard
+
+
+def lost(guard: Path) -> str:
+    return f"rollback guard {guard} of state .* is missing.*would release steps again"
+
+
+def test_verify_reports_missing_rollback_guard(file: Path, missing_guard: Path) -> None:
+    (verified,) = verify(file)
+    assert verified.old_copy
+    assert re.search(lost(missing_guard), verified.problems[0])
+
+
+def test_missing_rollback_guard_stops_releases_and_new_streams(
+    file: Path, missing_guard: Path
+) -> None:
     for _ in range(2):
-        with pytest.raises(StateError, match=said):
+        with pytest.raises(StateError, match=lost(missing_guard)):
             go_on(file, None)
-        with Store(file) as store:  # whoever looks or shows notes nothing that nobody knew
-            assert len(store.reader("a").releases().values) == 3
-            assert re.search(said, str(store.reader("a").rollback_suspicion()))
-            with pytest.raises(StateError, match=said):
-                store.position("a")
-        assert not path.exists()
-    with pytest.raises(StateError, match=said):
+        assert not missing_guard.exists()
+    with pytest.raises(StateError, match=lost(missing_guard)):
         Stream.create(file, "b", Binary(64), PureDP(1))
+
+
+def test_reader_shows_released_steps_without_creating_missing_guard(
+    file: Path, missing_guard: Path
+) -> None:
+    with Store(file) as store:
+        assert len(store.reader("a").releases().values) == 3
+        assert re.search(lost(missing_guard), str(store.reader("a").rollback_suspicion()))
+        with pytest.raises(StateError, match=lost(missing_guard)):
+            store.position("a")
+    assert not missing_guard.exists()
+
+
+def test_accept_old_copy_lets_stream_continue_after_lost_guard(
+    file: Path, missing_guard: Path
+) -> None:
     assert accept_old_copy(file) == ("a",)
     go_on(file, None)
     assert verify(file)[0].right
     assert accept_old_copy(file) == ()
 
 
-def test_a_witness_that_knows_nothing_of_a_stream(file: Path) -> None:
+def test_rollback_guard_without_stream_stops_it(file: Path) -> None:
     """As one that was begun anew by hand: the stream and new ones are refused."""
     create(file)
     path = witness_file(file)
@@ -301,7 +335,7 @@ def test_moved_rollback_guard_is_used_by_open_streams(state: str, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_who_may_not_see_sums_is_told_of_old_copies(postgres: str, tmp_path: Path) -> None:
+def test_reader_without_rights_is_warned_of_old_copies(postgres: str, tmp_path: Path) -> None:
     key = tmp_path / "my.key"
     Key.generate().save(key)
     create(postgres, key)

@@ -162,7 +162,7 @@ def test_no_edge_moves_a_forest_more_than_claimed(heaviest: int) -> None:
     check_sensitivity(Forest(heaviest), 4, weighted(), slack=1.0)
 
 
-def test_words_and_sizes_of_what_is_impossible() -> None:
+def test_graph_statistics_describe_bounds_and_refuse_invalid_sizes() -> None:
     def words(statistic: Statistic) -> str:
         return statistic.contribution().words
 
@@ -207,7 +207,7 @@ def test_forests_are_the_least() -> None:
         assert found == [heaviest_first(told[: k + 1]) for k in range(20)]
 
 
-def test_at_one_go_and_one_by_one_count_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batched_and_single_edges_give_same_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     chance = np.random.default_rng(3)
     edges = chance.integers(0, 60, (1500, 2))
     edges = edges[edges[:, 0] != edges[:, 1]]
@@ -265,7 +265,7 @@ def test_state_is_whole() -> None:
             restore(broken, b"{}")
 
 
-def test_what_breaks_a_bound_is_refused_and_changes_nothing() -> None:
+def test_edge_beyond_bound_is_refused_without_change() -> None:
     running = started(Triangles(2), 9, ZCDP(1), batched=True)
     running.release_batch([("a", "b"), ("a", "c")])
     saved = running.checkpoint()
@@ -301,7 +301,7 @@ def test_what_breaks_a_bound_is_refused_and_changes_nothing() -> None:
             make()
 
 
-def test_readings_say_what_was_released() -> None:
+def test_results_of_graphs_equal_released_values() -> None:
     sure: Any = {
         "guarantee": ZCDP(10**9), "key": Key.generate(), "name": "s", "strategy": KAry(4, 3, True),
     }  # fmt: skip
@@ -327,7 +327,7 @@ def test_readings_say_what_was_released() -> None:
 @pytest.mark.parametrize(
     "statistic", [Degrees(4), Degrees(4, nodes=9), Edges(), Forest(3), Triangles(5)], ids=repr
 )
-def test_a_cell_has_the_name_that_it_is_called_by(statistic: Statistic) -> None:
+def test_graph_cells_are_found_by_name_or_text(statistic: Statistic) -> None:
     """Of degrees it was not, as texts had no cell."""
     names = [statistic.counted or name for name in statistic.number_names]
     for given in (names, map(str, names)):

@@ -48,7 +48,7 @@ def test_no_unit_moves_more_than_claimed() -> None:
     )
 
 
-def test_counts_do_not_depend_on_how_steps_come() -> None:
+def test_group_counts_are_independent_of_batches() -> None:
     sets = TopK(GROUPS, cells=2)
     check_exact(sets, [[["a", "b"]], [], [["c"], ["a"]]])
     assert sets.begin().take([["a", "b"], ["c"], []], np.array([2, 3])).tolist() == [
@@ -85,7 +85,7 @@ def test_wrong_groups_change_nothing() -> None:
     st.floats(0, 4),
     st.data(),
 )
-def test_rankings_say_what_intervals_allow(
+def test_certain_ranks_follow_from_intervals(
     values: list[int], k: int, half: float, data: st.DataObject
 ) -> None:
     """Among all true values within the intervals: surely in, or never in."""
@@ -101,7 +101,7 @@ def test_rankings_say_what_intervals_allow(
     assert found.is_certain or found.others
 
 
-def test_rankings_claim_no_more_than_they_must() -> None:
+def test_uncertain_ranks_change_within_intervals() -> None:
     """At the ends of the intervals those who are not sure fall out, and others come in."""
     rng = np.random.default_rng(5)
     values = rng.integers(0, 60, 4000)

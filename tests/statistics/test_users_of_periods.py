@@ -16,9 +16,9 @@ from counton.results.periods import made_of_windows, period_starts
 from counton.results.terminal import screen_of
 from counton.run import Job, export, run
 from counton.run.plan_job import planned_job
-from counton.run.planned_accuracy import planned_design
-from counton.run.planning import plan_stream
-from counton.run.stream_spec import StreamSpec
+from counton.run.spec.plan_spec import plan_spec
+from counton.run.spec.planned_accuracy import planned_design
+from counton.run.spec.stream_spec import StreamSpec
 from counton.serve.public_series import Journal
 from counton.state import Store
 from counton.strategies import KAry
@@ -91,7 +91,7 @@ def test_numbers_are_of_the_period(per: str, zone: str, tmp_path: Path) -> None:
         )
 
 
-def test_each_door_says_of_which_period_a_number_is(tmp_path: Path) -> None:
+def test_every_output_names_period_of_number(tmp_path: Path) -> None:
     asked = job(tmp_path)
     with run(asked) as outcome:
         released = outcome.read()
@@ -128,7 +128,7 @@ def test_cumulative_reach_states_that_users_count_again(tmp_path: Path) -> None:
     assert round(released.total("1 or more").value) == whole > 30
 
 
-def test_a_report_says_which_of_its_numbers_add_users_up(tmp_path: Path) -> None:
+def test_report_marks_numbers_that_add_users(tmp_path: Path) -> None:
     parts = {"rows": {"statistic": "count"}, "active": {"statistic": "reach", "at_least": "1,3"}}
     asked = job(tmp_path, what="report", statistics=parts, max_contributions=9, at_least=None)
     with run(asked) as outcome:
@@ -153,7 +153,7 @@ def test_periods_that_end_within_windows_are_added_up(tmp_path: Path) -> None:
             run(job(tmp_path, **changed, series="period-to-date"))
 
 
-def test_numbers_of_periods_are_for_who_counts_anew(tmp_path: Path) -> None:
+def test_series_period_to_date_needs_contribution_period(tmp_path: Path) -> None:
     for changed in (
         {"what": "count", "max_contributions": 2, "at_least": None},
         {"contribution_period": None},
@@ -167,14 +167,13 @@ def test_the_noise_is_least_of_the_periods(per: str, rho: int | None, tmp_path: 
     loss = {"epsilon": 1} if rho is None else {"epsilon": None, "rho": rho}
     asked = job(tmp_path, contribution_period=per, windows=364, **loss)
     ours, totals = (
-        error_of_periods(plan_stream(one), per)
-        for one in (asked, asked.derive(series="cumulative"))
+        error_of_periods(plan_spec(one), per) for one in (asked, asked.derive(series="cumulative"))
     )
     assert ours <= totals * (1 + 1e-9)
     if per != "1mo" and rho is None:
         assert ours < 0.6 * totals
     if per == "1d":
-        assert plan_stream(asked).metadata().strategy == KAry(364, 365, subtraction=False)
+        assert plan_spec(asked).metadata().strategy == KAry(364, 365, subtraction=False)
 
 
 def error_of_periods(spec: StreamSpec, per: str) -> float:
@@ -197,7 +196,7 @@ def test_planned_error_of_reach_equals_released_error(tmp_path: Path) -> None:
         assert half == pytest.approx(planned["1 or more"][place], abs=0.51)
 
 
-def test_where_periods_begin() -> None:
+def test_period_starts_follow_calendar_of_timezone() -> None:
     days = Windows(datetime(2024, 2, 28, tzinfo=UTC), "1d", 40)
     assert period_starts(days, "1w", 9).tolist() == [0, 0, 0, 0, 0, 5, 5, 5, 5]
     assert period_starts(days, "1mo", 4).tolist() == [0, 0, 2, 2]
@@ -225,7 +224,7 @@ def test_numbers_of_single_windows_are_of_no_others(tmp_path: Path) -> None:
             released.total("1 or more", steps=asked)
 
 
-def test_readers_of_a_service_are_told_too(tmp_path: Path) -> None:
+def test_service_names_period_of_number(tmp_path: Path) -> None:
     asked = job(tmp_path)
     run(asked).close()
     with Store(str(asked.state)) as store:

@@ -86,7 +86,7 @@ class InOneStep(Distinct):
         return {}
 
     def contribution(self, *, batched: bool = False) -> ContributionBound:
-        pattern = BoundedChange(2, 4, once=True)
+        pattern = BoundedChange(2, 4, single_step=True)
         return ContributionBound.of_pattern(pattern, "which changes as much as two", unit="user")
 
 

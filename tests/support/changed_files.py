@@ -20,7 +20,7 @@ import polars as pl
 
 from counton import CountonError, read
 from counton.results.metadata_codec import TABLES
-from counton.run.output_files import write_table
+from counton.run.outputs.output_files import write_table
 
 PART = int(os.environ.get("COUNTON_PART", "1"))
 #: Bytes of memory that the process may take besides what it has when it begins.

@@ -212,6 +212,8 @@ def _all_words(state: Path, folder: str) -> str:
     """What a state says for all to see, but for the numbers themselves."""
     about = facts_of(export(state).numbers)
     cells = about["description"].pop("cells", {})
+    # Which groups are found, and since when, is released under (epsilon, delta).
+    about["description"].pop("since", None)
     told = [cells.get("steps"), [one.right for one in verify(state)], methods(state), about]
     text = json.dumps(told, default=str).replace(folder, "")
     # What was released says how far quantiles, averages and shares are off.

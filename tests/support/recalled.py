@@ -2,7 +2,7 @@
 
 from counton.run import Job
 from counton.run.opened_state import OpenedState
-from counton.run.stream_spec import StreamSpec
+from counton.run.spec.stream_spec import StreamSpec
 
 
 def recall(job: Job) -> Job:

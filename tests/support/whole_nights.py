@@ -26,7 +26,7 @@ from revised_jobs import COLUMNS, Nights, Row
 from counton.base.errors import InvalidInputError
 from counton.continual.checkpoint import arrivals_of
 from counton.run import Job, run
-from counton.run.stream_spec import StreamSpec
+from counton.run.spec.stream_spec import StreamSpec
 from counton.state import Store, Stream
 
 #: Where an event is on a night: its time in windows (3.5: in the middle of the third), its group
@@ -146,7 +146,7 @@ class _Killed(BaseException):
 @contextmanager
 def _killed(after: int | None) -> Iterator[None]:
     """The process ends after so many transactions, each of which releases one window."""
-    take = Stream.take
+    take = Stream.commit
     left = [np.inf if after is None else after]
 
     def takes(*given: Any, **more: Any) -> None:
@@ -156,7 +156,7 @@ def _killed(after: int | None) -> Iterator[None]:
         take(*given, **more)
 
     with pytest.MonkeyPatch.context() as patch, suppress(_Killed):
-        patch.setattr("counton.run.planned_steps._VALUES_OF_TRANSACTION", 1)
+        patch.setattr("counton.run.counting.step_inputs._VALUES_OF_TRANSACTION", 1)
         patch.setattr(Stream, "take", takes)
         yield
 

@@ -222,13 +222,13 @@ def test_every_name_is_in_a_list() -> None:
     assert public(Measuring) - {"reads"} == WRONG_CELLS.keys()
 
 
-def test_a_right_one_keeps_every_law() -> None:
+def test_correct_tree_strategy_passes_checks() -> None:
     check_tree_strategy(claiming())
     check_tree_strategy(with_distribution())
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_claim_breaks_its_law(name: str) -> None:
+def test_tree_checks_reject_each_wrong_claim(name: str) -> None:
     for distribution, strategy in WRONG[name]:
         with pytest.raises(PropertyViolationError):
             distribution(strategy)
@@ -237,13 +237,13 @@ def test_a_wrong_claim_breaks_its_law(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WRONG_DISTRIBUTIONS)
-def test_a_wrong_joint_law_is_noticed(name: str) -> None:
+def test_tree_checks_reject_wrong_joint_distribution(name: str) -> None:
     with pytest.raises(PropertyViolationError, match="the stated"):
         check_tree_variance(WRONG_DISTRIBUTIONS[name])
 
 
 @pytest.mark.parametrize("name", WRONG_CELLS)
-def test_wrong_cells_are_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tree_checks_reject_wrong_cells(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = type("Wrong", (Measuring,), {name: WRONG_CELLS[name]})
     monkeypatch.setattr(tree_laws, "Measuring", wrong)
     with pytest.raises(PropertyViolationError):

@@ -21,7 +21,8 @@ from counton.continual.checkpoint import StreamProgress
 from counton.continual.design import Design, largest_sum
 from counton.continual.node_distribution import distribution_for
 from counton.noise import NoiseField
-from counton.planning.planner import MOST_DRAWN, MOST_HELD, candidates
+from counton.planning.families import FamilyMembers, StreamRequest, candidates
+from counton.planning.planner import MOST_DRAWN, MOST_HELD
 from counton.privacy import ZCDP, ApproxDP, Guarantee
 from counton.statistics import (
     Average,
@@ -50,6 +51,7 @@ from counton.strategies import (
     KAry,
     LeastSquaresStrategy,
     NodeNoise,
+    Norm,
     StreamStrategy,
     noise_variance,
     public_strategies,
@@ -139,14 +141,20 @@ def test_the_last_step_can_be_released(strategy: StreamStrategy, horizon: int) -
     check_last_release(strategy, horizon)
 
 
+def contending(horizon: int, norms: tuple[Norm, ...]) -> tuple[FamilyMembers, ...]:
+    request = StreamRequest(horizon)
+    return candidates(request, norms=norms, published=False, unlikely=False)
+
+
 PLANNED = [(horizon, norm) for horizon in (1000, 105_120, 2**25, 2**30) for norm in (1, 2)]
 
 
 @pytest.mark.parametrize(("horizon", "norm"), PLANNED)
 @pytest.mark.slow
 def test_planned_strategies_can_release_their_last_step(horizon: int, norm: int) -> None:
-    for found in candidates(horizon, norms=(norm,), compare=False):  # type: ignore[arg-type]
-        for strategy in found.members[:1]:
+    norms: Any = (norm,)
+    for family in contending(horizon, norms):
+        for strategy in family.members[:1]:
             few = (
                 strategy.facts.buffer_size <= MOST_HELD and strategy.facts.drawn_ahead <= MOST_DRAWN
             )
@@ -176,12 +184,12 @@ class CarelessSolved(LeastSquaresStrategy):
 
 
 def careless_solved() -> StreamStrategy:
-    said = candidates(105_120, norms=(1,), compare=False)[0].members[0].to_dict()
+    said = contending(105_120, (1,))[0].members[0].to_dict()
     return built_from(CarelessSolved, said)
 
 
 @pytest.mark.parametrize("careless", [CarelessEpochs, careless_solved])
-def test_what_accepts_too_much_is_found(
+def test_check_last_release_rejects_careless_strategy(
     careless: Callable[[], StreamStrategy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Without the second modulus residuals of wide noise are not known.
@@ -190,10 +198,10 @@ def test_what_accepts_too_much_is_found(
         check_last_release(careless(), 105_120)
 
 
-def test_a_solved_strategy_refuses_what_it_could_not_add_up(
+def test_least_squares_refuses_noise_that_overflows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    strategy = candidates(105_120, norms=(1,), compare=False)[0].members[0]
+    strategy = contending(105_120, (1,))[0].members[0]
     assert isinstance(strategy, LeastSquaresStrategy)
     wide = distribution_for(strategy, PureDP("0.001"), ContributionBound.add_remove()).distribution
     monkeypatch.setattr(least_squares, "_TOGETHER", least_squares._ALONE)
@@ -227,7 +235,7 @@ GUARANTEES: tuple[Guarantee, ...] = (PureDP("0.001"), ApproxDP("0.001", "1e-9"),
 
 @pytest.mark.parametrize("statistic", STATISTICS, ids=lambda one: type(one).__name__)
 @pytest.mark.slow
-def test_what_statistics_are_counted_by_releases_its_last_step(statistic: Statistic) -> None:
+def test_strategies_of_statistics_release_last_step(statistic: Statistic) -> None:
     turn = STATISTICS.index(statistic) % len(GUARANTEES)
     for guarantee in in_turn(GUARANTEES, len(GUARANTEES), first=turn):
         this = statistic.resolve_parameters(guarantee, 105_120)
@@ -247,10 +255,10 @@ def test_several_cells_have_addresses_for_all_their_noise(strategy: StreamStrate
         Counter(strategy, PureDP(1), key=chosen_key(), name="many", shape=(3,))
 
 
-def test_a_stream_that_cannot_be_is_refused_before_it_begins() -> None:
+def test_stream_that_overflows_is_refused_at_start() -> None:
     key = chosen_key()
     bound = ContributionBound.add_remove()
-    strategy = candidates(105_120, norms=(1,), compare=False)[0].members[0]
+    strategy = contending(105_120, (1,))[0].members[0]
     for wide, budget in ((strategy, "0.0000001"), (Epochs(), "0.00000000001")):
         with pytest.raises(InvalidInputError, match=r"(give a larger|raise) epsilon"):
             Counter(wide, PureDP(budget), key=key, name="wide", contribution=bound)
@@ -305,6 +313,6 @@ class Boundless(Ranges):
         return math.inf
 
 
-def test_a_table_that_takes_what_it_cannot_read_is_found() -> None:
+def test_check_readable_rejects_table_with_unreadable_sums() -> None:
     with pytest.raises(SumOverflowError, match="private sums reach"):
         check_readable(Boundless(["a", "b", "c", "d"], counts=True), "d", PureDP(1000))

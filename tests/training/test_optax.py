@@ -136,7 +136,7 @@ def test_clipping_holds_where_16_bits_do_not_hold_a_square(
     assert 0.0098 < np.linalg.norm(np.asarray(found["w"], np.float64)) < 0.0102
 
 
-def test_it_trains_in_a_chain() -> None:
+def test_private_aggregate_trains_in_a_chain() -> None:
     random = np.random.default_rng(2)
     inputs = jnp.asarray(random.standard_normal((64, 3)))
     labels = inputs @ jnp.asarray([1.0, -2.0, 0.5])
@@ -261,7 +261,7 @@ def test_a_state_of_another_process_is_resumed(
     assert not near(shown[1], shown[2])
 
 
-def test_a_state_goes_on_under_its_own_terms_alone() -> None:
+def test_jax_state_continues_only_under_its_terms() -> None:
     key, (zeros, ones) = Key.generate(), zeros_and_ones()
     strategy = Echo(6, (0.9,), (0.7,), 0.2, 0.6, training_schedule(6, 2))
     first = own_noise(key=key, strategy=strategy)
@@ -282,7 +282,7 @@ def test_a_state_goes_on_under_its_own_terms_alone() -> None:
     assert int(chain.update(ones, resume(state))[1].step) == 2
 
 
-def test_a_resumed_state_draws_what_add_draws() -> None:
+def test_resumed_state_draws_noise_of_add() -> None:
     """Sessions of a state are those of `TrainingNoise`: the law of the strategy."""
     key, (zeros, _) = Key.generate(), zeros_and_ones()
     for place, strategy in enumerate(STRATEGIES):
@@ -329,7 +329,7 @@ def test_more_examples_than_the_samplers_batch_are_refused() -> None:
         jax.block_until_ready(summed.update({"w": jnp.full(4, 40.0)}, state))
 
 
-def test_a_state_keeps_its_shape_however_often_it_goes_on() -> None:
+def test_resumed_jax_state_keeps_its_shape() -> None:
     zeros, _ = zeros_and_ones()
     noise = own_noise(strategy=BufferedToeplitz.fit(400))
     transformation = private_aggregate(noise, batch_size=1, per_example=False)

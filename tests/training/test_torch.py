@@ -197,7 +197,7 @@ def test_clipping_holds_where_16_bits_do_not_hold_a_square(
     "strategy", [BufferedToeplitz.fit(8), Echo.fit(8, 2), OctaveTraining.fit(8)]
 )
 @pytest.mark.parametrize("how", ["checkpoint", "key and step"])
-def test_after_a_crash_training_goes_on_with_the_same_bits(
+def test_training_resumes_with_same_bits_after_crash(
     strategy: TrainingStrategy, how: str, tmp_path: Path
 ) -> None:
     inputs, labels = data()
@@ -359,7 +359,7 @@ def test_schedulers_see_an_optimizer() -> None:
     assert optimizer.param_groups[0]["lr"] == 0.5
 
 
-def test_what_would_not_be_private_is_refused() -> None:
+def test_make_private_refuses_unprotected_steps() -> None:
     model, (inputs, labels) = model_of(), data()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     private = make_private(optimizer, noise_of(OctaveTraining.fit(4)), model, batch_size=8)

@@ -66,7 +66,7 @@ def test_usual_deltas_cost_next_to_nothing() -> None:
     poisson_multiplier(ApproxDP(2, 1e-8), 0.1, 100)
 
 
-def test_normals_end_where_it_is_said() -> None:
+def test_normals_end_at_stated_radius() -> None:
     words = 2.0**32 * np.array([2.0**-65, 2.0**-64, 2.0**-33, 0.5], np.float64)
     angle = np.zeros(4, np.int32)  # all of the radius is in the first of a pair
     low, high = np.empty((2, 4), np.float32)
@@ -99,7 +99,7 @@ def deltas(epsilon: float, shift: float, radius: float) -> tuple[float, float]:
 
 @pytest.mark.parametrize("radius", [2.0, 3.0, 4.0])
 @pytest.mark.parametrize("shift", [0.05, 0.5, 1.5])
-def test_delta_where_normals_end_is_at_most_what_is_computed(
+def test_delta_at_end_of_normals_is_within_bound(
     radius: float, shift: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accounting, "LARGEST_SQUARED_RADIUS", radius**2)
@@ -134,13 +134,13 @@ def test_beyond_bounds_exact_loss_at_large_epsilon() -> None:
     assert beyond(1 / 5.6, 1, 32) < beyond(1 / 5.6) / 100
 
 
-def test_a_bound_of_a_sixteenth_is_found_out() -> None:
+def test_bound_reduced_to_a_sixteenth_is_exceeded() -> None:
     """The same with a sixteenth of what the second density has beyond its disc."""
     for epsilon in (32, 36):
         assert lost(epsilon, 5.6) > beyond(1 / 5.6, 1, epsilon - math.log(16))
 
 
-def test_no_split_loses_more_at_an_epsilon_whoever_chooses_it() -> None:
+def test_no_split_of_pairs_exceeds_bound_at_epsilon() -> None:
     """Pairs that are lost by either density, each of the two sums over a split of its own."""
     random = np.random.default_rng(6)
     for epsilon, shift in LONG:
@@ -183,7 +183,7 @@ def test_the_least_deltas_of_the_trust_page(epsilon: int, steps: int, least: flo
         noise_multiplier(ApproxDP(epsilon, 0.9 * least), steps)
 
 
-def test_what_is_said_of_zero_concentrated_guarantees() -> None:
+def test_zcdp_guarantees_lose_stated_delta() -> None:
     """The numbers of docs/guarantees/details.md."""
     found = {rho: beyond(noise_multiplier(ZCDP(rho)), 10_000) for rho in ("1/2", 2, 8)}
     assert found["1/2"] < 4e-11

@@ -305,18 +305,20 @@ class BoundedChange:
         l1: ||C d||_1 is at most this many times the largest ||C e_t||_1.
         l2_squared: ||C d||_2^2 is at most this many times the largest ||C e_t||_2^2, for every C
             whose columns are aligned (`counton.strategies.StreamStrategy`).
-        once: True if d changes one step only; the bounds are then the norms of d itself.
+        single_step: True if d changes one step only; the bounds are then the norms of d itself.
     """
 
     kind: ClassVar[str] = "bounded"
     l1: int
     l2_squared: int
-    once: bool = False
+    single_step: bool = False
 
     def __post_init__(self) -> None:
         whole = type(self.l1) is int and type(self.l2_squared) is int
-        if type(self.once) is not bool:
-            raise InvalidInputError(f"once is {self.once!r}; it must be true or false")
+        if type(self.single_step) is not bool:
+            raise InvalidInputError(
+                f"single_step is {self.single_step!r}; it must be true or false"
+            )
         if not whole or not 1 <= self.l1 <= self.l2_squared <= self.l1**2 <= LARGEST_SPREAD**2:
             raise InvalidInputError(
                 f"norms are l1 = {self.l1!r} and l2_squared = {self.l2_squared!r}; they must be "
@@ -326,7 +328,7 @@ class BoundedChange:
     def scaled_by(self, by: int) -> BoundedChange:
         """Return the bounds for a unit that changes every count ``by`` times as much."""
         l1, l2_squared = scaled_norms(self.l1, self.l2_squared, by)
-        return BoundedChange(l1, l2_squared, self.once)
+        return BoundedChange(l1, l2_squared, self.single_step)
 
 
 #: The ways to describe how one protected unit changes the counts of a stream.
@@ -341,7 +343,8 @@ def pattern_to_dict(pattern: Pattern) -> dict[str, Any]:
         change_entries = {"changes": pattern.changes, "cells": pattern.cells, "size": pattern.size}
         # "together" is a part of noise addresses.
         return {"pattern": pattern.kind, **change_entries, "together": False}
-    once = {"once": True} if pattern.once else {}
+    # "once" is a part of noise addresses.
+    once = {"once": True} if pattern.single_step else {}
     return {"pattern": pattern.kind, "l1": pattern.l1, "l2_squared": pattern.l2_squared, **once}
 
 
@@ -354,7 +357,7 @@ def pattern_from_dict(saved: dict[str, Any]) -> Pattern:
         if saved.get("pattern") == "alternating":
             return Alternating(**{name: rest[name] for name in ("changes", "cells", "size")})
         if saved.get("pattern") == "bounded":
-            return BoundedChange(**rest)
+            return BoundedChange(single_step=rest.pop("once", False), **rest)
     except (KeyError, TypeError) as error:
         raise InvalidInputError(
             f"the sensitivity pattern {saved!r} cannot be read ({error!r}): give what "

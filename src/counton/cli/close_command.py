@@ -26,7 +26,7 @@ def close(state: str, stream: str | None, drop_waiting: bool, withdrawn: str | N
     """
     from counton.cli.print_forms import CONFIDENTIAL, Console
     from counton.run.close_stream import close_stream
-    from counton.run.exports import only_name
+    from counton.run.outputs.exports import only_name
     from counton.state import Store
 
     if stream is None:

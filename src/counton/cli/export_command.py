@@ -62,8 +62,8 @@ def export(
     Choose any steps, any groups and intervals of any level. No key is needed, and nobody who
     writes the stream is disturbed.
     """
-    from counton.run.exports import export as export_release
-    from counton.run.output_files import PAGES, PICTURES
+    from counton.run.outputs.exports import export as export_release
+    from counton.run.outputs.output_files import PAGES, PICTURES
 
     chart_form = {"title": title, "axis": axis, "source": source, "width": width}
     ending = "" if output is None else output.suffix.lower()

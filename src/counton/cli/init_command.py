@@ -19,7 +19,7 @@ from counton.job.statistics import CountJob
 from counton.job.values import LATEST_ROW
 
 if TYPE_CHECKING:
-    from counton.run.job_template import FirstLook
+    from counton.run.new_job.job_template import FirstLook
     from counton.run.plan_job import PlannedJob
 
 #: Options of a job that the command takes.
@@ -119,8 +119,8 @@ def init(events: str, job_file: Path, force: bool, **job_options: Any) -> None:
     counton run nightly.toml
     """
     from counton.job.saved_job import save as save_job
-    from counton.run import job_template
-    from counton.run.default_paths import default_state
+    from counton.run.new_job import job_template
+    from counton.run.new_job.default_paths import default_state
 
     _refuse_existing_file(job_file, force=force)
     _refuse_standard_input(events)

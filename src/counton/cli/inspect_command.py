@@ -84,6 +84,7 @@ def _print_table_as_json(release: Release) -> None:
         **guarantee_of_stream(numbers),
         **{fact: public[fact] for fact in ("what", "by", "value", "windows", "groups")},
         "publishes": metadata.series,
+        **metadata.recent_sums(),
     }
     if metadata.windows.is_recurring:
         covered = _steps_of(numbers)
@@ -182,8 +183,8 @@ def _with_local_time(stream: Mapping[str, Any]) -> Mapping[str, Any]:
 def _print_stream(console: Console, stream: Mapping[str, Any], store: Store) -> None:
     """Print a stream's last numbers, guarantee and strategy."""
     from counton.cli.print_forms import with_option_words
-    from counton.run.read_journal import read_release
-    from counton.run.stream_spec import STREAM_FORMAT, StreamSpec
+    from counton.run.outputs.read_journal import read_release
+    from counton.run.spec.stream_spec import STREAM_FORMAT, StreamSpec
 
     name = stream["name"]
     step = stream["step"]
@@ -247,10 +248,7 @@ def _print_job_stream(
     metadata: ReleaseMetadata,
     numbers: ReleaseData | None,
 ) -> None:
-    """Print a stream's last numbers, why they differ from the truth besides noise, its guarantee
-    and
-    its strategy.
-    """
+    """Print a stream's last numbers, guarantee and strategy, and the errors other than noise."""
     from counton.cli.privacy_words import privacy_line
     from counton.continual.strategy_text import mechanism_in_words
     from counton.results.terminal import screen_of

@@ -29,7 +29,7 @@ def methods(
     """
     from counton.cli.print_forms import Console, print_json, tell_of_old_copies
     from counton.results.release_files import read_public
-    from counton.run.exports import methods as methods_of_state
+    from counton.run.outputs.exports import methods as methods_of_state
     from counton.state import Store
 
     released = read_public(state, stream=stream, confidence_level=confidence_level)

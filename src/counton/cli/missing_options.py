@@ -11,7 +11,7 @@ from counton.cli.command_text import (
     command_words,
 )
 from counton.job.common_options import Job
-from counton.run.job_template import look_at, with_examples
+from counton.run.new_job.job_template import look_at, with_examples
 from counton.state import Store, state_file
 
 
@@ -70,6 +70,6 @@ def _streams_of(job: Job) -> Sequence[str]:
     with Store(job.state) as store:
         return [
             name
-            for name, facts in sorted(store.details.items())
-            if facts.get("what") == job.statistic
+            for name, public_facts in sorted(store.public_facts.items())
+            if public_facts.get("what") == job.statistic
         ]

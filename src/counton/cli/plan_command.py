@@ -23,6 +23,8 @@ _RANKED_NUMBERS = {
     "cumulative": "",
     "per-window": "of each step's own count ",
     "both": "of totals and counts ",
+    "rolling": "of sums of the last windows ",
+    "decayed": "of decayed sums ",
 }
 #: Options that may be given with a job file, which states all others.
 _WITH_JOB_FILE = ("asked", "expected_rows", "as_json")
@@ -61,8 +63,8 @@ class PlanCommand(TwoPageCommand):
 @click.argument(
     "asked",
     required=False,
-    metavar="[STEPS|JOBFILE]",
-    help="How many windows the stream will have, as with --windows; or a job file to plan.",
+    metavar="[WINDOWS|JOBFILE]",
+    help="Number of windows of the stream, as with --windows, or a job file to plan.",
 )
 @option(
     "--windows",
@@ -85,8 +87,8 @@ class PlanCommand(TwoPageCommand):
 @option(
     "--margin-of-error",
     is_in_short_help=True,
-    help="Find the smallest epsilon (or rho) so that an interval at the last step reaches at most "
-    "this far to either side: 20, or 2% of --expected-rows.",
+    help="Find the smallest epsilon (or rho) with this margin of error at the last window: 20, or "
+    "2% of --expected-rows.",
 )
 @option(
     "--confidence-level",
@@ -100,7 +102,7 @@ class PlanCommand(TwoPageCommand):
     "--expected-rows",
     type=int,
     metavar="N",
-    help="How many rows there will be by the last step; the number must be public.",
+    help="Public guess of the number of rows up to the last window.",
 )
 @option(
     "--metric",
@@ -110,15 +112,25 @@ class PlanCommand(TwoPageCommand):
 @option(
     "--series",
     is_in_short_help=True,
-    metavar="cumulative|per-window|both",
+    metavar="cumulative|per-window|both|rolling|decayed",
     help="Which numbers must be accurate. [default: cumulative]",
+)
+@option(
+    "--last",
+    metavar="N[,N]",
+    help="With --series rolling: number of last windows that are added up: 7, or several: 1,7,28.",
+)
+@option(
+    "--half-life",
+    metavar="N",
+    help="With --series decayed: number of windows after which a window counts half.",
 )
 @option(
     "--expected-windows",
     type=int,
     metavar="N",
     is_in_short_help=True,
-    help="Plan a stream without an end for this many first windows.",
+    help="Plan a stream without an end, with the least error over this many first windows.",
 )
 @option(
     "--simple",
@@ -134,9 +146,8 @@ class PlanCommand(TwoPageCommand):
 )
 @option(
     "--contribution-period",
-    help="With --max-contributions: apply --max-contributions to each period of this length, as "
-    "in 1d; protects what a user "
-    "does in one period.",
+    help="With --max-contributions: apply the limit to each period of this length, such as 1d. One "
+    "period of one user is protected.",
 )
 @option(
     "--max-contributions-per-window",
@@ -169,6 +180,8 @@ def plan(
     expected_windows: int | None,
     simple: bool,
     strategy: str | None,
+    last: str | None,
+    half_life: str | None,
     chart: Path | None,
     width: float | None,
     full: bool,
@@ -202,9 +215,9 @@ def plan(
         strategies=_names_in(strategy),
         expected_windows=expected_windows,
         metric=job.metric or "mean",
-        series=job.series or "cumulative",
         simple=simple,
         contribution=contribution,
+        **_numbers_of(job, last, half_life),
         **_target_of(job),
     )
     _warn_of_weak_guarantee(ranked, contribution.unit)
@@ -292,7 +305,7 @@ def _check_chart(chart: Path | None, width: float | None) -> None:
     """Refuse a file whose ending is that of no chart, and a width without a chart."""
     if chart is not None:
         from counton.charts.style import check_width
-        from counton.run.output_files import PICTURES, check_output
+        from counton.run.outputs.output_files import PICTURES, check_output
 
         check_output(chart, PICTURES)
         check_width(width)
@@ -314,7 +327,7 @@ def _contribution_of(job: CountJob) -> ContributionBound:
     """Return the bound on what one protected unit contributes."""
     from counton.base.lengths import PERIODS
     from counton.privacy import ContributionBound
-    from counton.run.parsing import check_period
+    from counton.run.spec.parsing import check_period
 
     if job.max_contributions is None:
         return ContributionBound.add_remove(unit="count")
@@ -326,6 +339,35 @@ def _contribution_of(job: CountJob) -> ContributionBound:
     return ContributionBound.events(
         job.max_contributions, most_a_step=job.max_contributions_per_window, unit=unit
     )
+
+
+def _numbers_of(job: CountJob, last: str | None, half_life: str | None) -> dict[str, Any]:
+    """Return the arguments of `counton.plan` for the numbers that must be accurate."""
+    from counton.base.exact import exact
+    from counton.strategies.workloads import Decayed, Rolling, Stack
+
+    for series, name, value in (("rolling", "last", last), ("decayed", "half_life", half_life)):
+        if (job.series == series) != (value is not None):
+            raise InvalidInputError(
+                f"{param('series', series)} and {param(name)} go together: give both, or leave "
+                "both out"
+            )
+    if half_life is not None:
+        return {"workload": Decayed(exact(half_life, param("half_life")))}
+    if last is None:
+        return {"series": job.series or "cumulative"}
+    widths = sorted({*_widths_in(last)})
+    return {"workload": Rolling(*widths) if len(widths) == 1 else Stack(widths)}
+
+
+def _widths_in(last: str) -> list[int]:
+    """Return the numbers of windows that a text names."""
+    texts = [text.strip() for text in last.split(",")]
+    if not all(text.isdecimal() for text in texts):
+        raise InvalidInputError(
+            f"{param('last', last)} is not a number of windows; give 7, or several as in 1,7,28"
+        )
+    return [int(text) for text in texts]
 
 
 def _unit_in_words(job: CountJob, contribution: ContributionBound) -> str:
@@ -373,7 +415,7 @@ def _warn_of_weak_guarantee(ranked: StreamPlan, unit: str) -> None:
 
 def _draw(ranked: StreamPlan, path: Path, width: float | None) -> None:
     from counton.charts import plot_plan
-    from counton.run.output_files import write_figure
+    from counton.run.outputs.output_files import write_figure
 
     write_figure(plot_plan(ranked, "Errors of counts, by step", width=width), path)
 

@@ -41,7 +41,7 @@ def publish(
     database every later run publishes by itself.
     """
     from counton.cli.print_forms import Console, print_json
-    from counton.run.exports import publish as publish_stream
+    from counton.run.outputs.exports import publish as publish_stream
 
     publication = publish_stream(
         state, to, stream=stream, confidence_level=confidence_level, remove=remove, key=key

@@ -15,10 +15,10 @@ from counton.job.common_options import Job
 from counton.results.systematic_errors import systematic_errors
 from counton.results.text import size_of_table, users_note_of
 from counton.run.input_notes import differing_rows_note, number_missing
-from counton.run.row_numbers import RowNumbers
+from counton.run.rows.row_numbers import RowNumbers
 from counton.run.run_job import RunResult
-from counton.run.stream_spec import StreamSpec
-from counton.run.terms import CountedEvent, Expiring, RankingOfGroups, UserOfCounts
+from counton.run.spec.stream_spec import StreamSpec
+from counton.run.spec.terms import CountedEvent, Expiring, RankingOfGroups, UserOfCounts
 from counton.statistics.catalogue import statistic_to_dict
 from counton.windowing.windows import ENDLESS
 
@@ -263,7 +263,7 @@ def _changed_windows(result: RunResult) -> list[str]:
     if isinstance(spec.terms.privacy_unit, CountedEvent | UserOfCounts):
         noun = spec.terms.privacy_unit.rule.event_name or spec.metadata().privacy_unit
     lines = [
-        f"{windows.span(range(window.step, window.step + 1))}: {counted(window.now, noun)}, "
+        f"{windows.span(range(window.number, window.number + 1))}: {counted(window.now, noun)}, "
         f"previously {window.before:,} ({window.added:,} added, {window.missing:,} missing); "
         f"window {'updated' if window.is_open else 'not updated, because it is final'}"
         for window in reversed(changed[-_MOST_CHANGED_WINDOWS:])
@@ -390,6 +390,7 @@ def json_report(
         "guarantee": metadata.guarantee.to_dict(),
         "totals_apart": list(result.spent),
         "series": metadata.series,
+        **metadata.recent_sums(),
         "strategy": repr(metadata.strategy),
         "expiration_delay": metadata.strategy.facts.delay,
         "confidence_level": result.release.numbers.level,

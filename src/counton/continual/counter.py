@@ -237,8 +237,6 @@ class Counter:
     def keep_noise(self, store: NoiseStore) -> None:
         """Store the noise of later steps if that saves later processes work; releases stay equal.
 
-        The store is for this stream alone. The noise in it is encrypted.
-
         Args:
             store: a store for this stream alone. The noise in it is encrypted.
         """

@@ -867,8 +867,6 @@ class _Noise:
 class StreamParts(NamedTuple):
     """The weights of several formulas on the running totals of one stream.
 
-    of one stream.
-
     ``weights`` are those of totals at ``ends``: shape ``(formulas, cells, ends)``.
     """
 

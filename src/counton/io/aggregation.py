@@ -53,9 +53,10 @@ def cells_of(
             ``newest`` in microseconds.
 
     Returns:
-        ``cell`` (window, group and place), ``group`` (label if groups are found, else null),
-        ``rows`` and ``us`` (newest time). If rows add other amounts than 1, ``total N`` (int64,
-        modulo 2^64) and the sum of absolute values ``magnitude N`` (float64) for each place N.
+        ``code`` (one number for window, group and chosen sums), ``group`` (label if groups are
+        found, else null), ``rows`` and ``us`` (newest time). If rows add other amounts than 1,
+        ``total N`` (int64, modulo 2^64) and the sum of absolute values ``magnitude N`` (float64)
+        for each entry N.
     """
     marked = assign_part(rows, mapping)
     number = None
@@ -75,18 +76,20 @@ def _cells_of(
     number: pl.Expr | None = None,
 ) -> pl.DataFrame:
     if mapping.unlisted_groups == "discover":
-        cells = _add(marked, pl.col("step"), mapping.adds, newest=True, by=["group"], number=number)
+        cells = _add(
+            marked, pl.col("window"), mapping.adds, newest=True, by=["group"], number=number
+        )
     else:
         cells = sums_by_cell(marked, domain, mapping.adds, newest=True, number=number)
         cells = cells.with_columns(group=pl.lit(None, pl.String))
-    sums = [name for name in cells.collect_schema().names() if name not in ("cell", "group")]
-    return cells.select("cell", "group", *sums).collect()
+    sums = [name for name in cells.collect_schema().names() if name not in ("code", "group")]
+    return cells.select("code", "group", *sums).collect()
 
 
 def sum_cells(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Add up sums of several parts by cell and, if there is one, group; the newest time is kept."""
+    """Add up sums of several parts by code and, if there is one, group; the newest time is kept."""
     together = pl.concat(cells)
-    by = [name for name in ("cell", "group") if name in together.columns]
+    by = [name for name in ("code", "group") if name in together.columns]
     newest = [pl.col("us").max()] if "us" in together.columns else []
     sums = pl.exclude(*by, "us").sum()
     return together.group_by(by).agg(*newest, sums).select(together.columns)
@@ -95,34 +98,34 @@ def sum_cells(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
 def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> pl.DataFrame:
     """Return sums by positions in ``domain``, not labels; an undeclared one comes after the last.
 
-    >>> cells = {"cell": [1, 2], "group": ["b", "?"], "rows": [3, 1], "us": [0, 0]}
-    >>> by_place(pl.DataFrame(cells), ["a", "b"], None).sort("cell")["cell"].to_list()
+    >>> cells = {"code": [1, 2], "group": ["b", "?"], "rows": [3, 1], "us": [0, 0]}
+    >>> by_place(pl.DataFrame(cells), ["a", "b"], None).sort("code")["code"].to_list()
     [4, 8]
     """
     across = cells_across(adds)
     width = len(domain) + 1
-    window = pl.col("cell") // across
-    rest = pl.col("cell") % across
-    cell = (window * width + pl.col("place")) * across + rest
+    window = pl.col("code") // across
+    rest = pl.col("code") % across
+    code = (window * width + pl.col("place")) * across + rest
     placed = _place(cells.lazy(), domain).collect()
-    return sum_cells([placed.with_columns(cell=cell, group=pl.lit(None, pl.String)).drop("place")])
+    return sum_cells([placed.with_columns(code=code, group=pl.lit(None, pl.String)).drop("place")])
 
 
 def labels_of(cells: pl.DataFrame, mapping: RowMapping) -> pl.DataFrame:
     """Return the labels of groups within the windows, and the first window of each.
 
     Args:
-        cells: sums by cell, as `sum_cells` returns them, with a column of groups.
+        cells: sums by code, as `sum_cells` returns them, with a column of groups.
         mapping: the columns and windows by which rows were summed.
 
     Returns:
-        A row for each group, with the columns ``group`` and ``step``. Rows outside the windows are
-        ignored.
+        A row for each group, with the columns ``group`` and ``window``. Rows outside the windows
+        are ignored.
     """
-    labelled = cells.select("group", step=pl.col("cell") // cells_across(mapping.adds)).filter(
-        pl.col("step").is_between(1, mapping.windows.steps), pl.col("group").is_not_null()
+    labelled = cells.select("group", window=pl.col("code") // cells_across(mapping.adds)).filter(
+        pl.col("window").is_between(1, mapping.windows.steps), pl.col("group").is_not_null()
     )
-    return labelled.group_by("group").agg(pl.col("step").min())
+    return labelled.group_by("group").agg(pl.col("window").min())
 
 
 def pick_rows(rows: Rows, mapping: RowMapping, condition: pl.Expr) -> pl.DataFrame:
@@ -150,7 +153,7 @@ def candidates(
     The first lie within the windows, with a known group (its position in ``domain``) and values.
     """
     frame = assign_part(rows, mapping).collect()
-    could = pl.col("step").is_between(1, mapping.windows.steps)
+    could = pl.col("window").is_between(1, mapping.windows.steps)
     if mapping.columns.group is not None:
         could &= pl.col("group").is_not_null()
     if mapping.adds is not None and by_row(mapping.adds):
@@ -167,11 +170,11 @@ def sums_by_cell(
 ) -> pl.LazyFrame:
     """Add up rows by window and position of the group in ``domain``."""
     # A row's window and group as one number; below 0 for a bad row.
-    cell = pl.col("step")
+    code = pl.col("window")
     if domain is not None:
-        cell = cell * (len(domain) + 1) + pl.col("place")
+        code = code * (len(domain) + 1) + pl.col("place")
         rows = _place(rows, domain)
-    return _add(rows, cell, adds, **more)
+    return _add(rows, code, adds, **more)
 
 
 def _place(rows: pl.LazyFrame, domain: Sequence[str]) -> pl.LazyFrame:
@@ -207,21 +210,21 @@ def sums_by_label(
         # Equal rows are counted first, so that each distinct row is encoded only once.
         labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
         aggregates = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
-        equal = rows.group_by(pl.col("step").alias("cell"), *by, *labels).agg(aggregates)
+        equal = rows.group_by(pl.col("window").alias("code"), *by, *labels).agg(aggregates)
         alike = with_total(collect(source, equal), mapping).lazy()
         number = pl.col("rows")
-        sums = _add(alike, pl.col("cell"), adds, newest=True, by=by, number=number).collect()
+        sums = _add(alike, pl.col("code"), adds, newest=True, by=by, number=number).collect()
     else:
-        sums = collect(source, _add(rows, pl.col("step"), adds, newest=True, by=by))
+        sums = collect(source, _add(rows, pl.col("window"), adds, newest=True, by=by))
     if domain is None:
         return sums
     across = cells_across(adds)
-    window = pl.col("cell") // across
-    rest = pl.col("cell") % across
+    window = pl.col("code") // across
+    rest = pl.col("code") % across
     places = _places_of(sums["group"], domain)
-    cell = (window * (len(domain) + 1) + pl.lit(places)) * across + rest
+    code = (window * (len(domain) + 1) + pl.lit(places)) * across + rest
     unknown = places == len(domain)
-    cells = sums.with_columns(cell=cell).drop("group")
+    cells = sums.with_columns(code=code).drop("group")
     if not unknown.any():
         return cells
     return pl.concat([cells.filter(~unknown), sum_cells([cells.filter(unknown)])])
@@ -244,16 +247,16 @@ def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
 def added_up(
     parts: Iterable[pl.DataFrame], groups: int, adds: Adds | None, number: pl.Expr
 ) -> pl.DataFrame:
-    """Add up ``step``, ``group`` (position) and ``total`` (Int64), as in `Aggregates.cells`.
+    """Add up ``window``, ``group`` (position) and ``total`` (Int64), as in `Aggregates.cells`.
 
     ``number``: how many times each row counts; below 0 it is taken back.
     """
-    cell = pl.col("step") * groups + pl.col("group")
-    none = pl.DataFrame(schema=dict.fromkeys(("step", "group", "total", "number"), pl.Int64))
-    adding = partial(_add, cell=cell, adds=adds, number=number)
-    sums = _sum_batches(parts, none, adding).sort("cell")
-    cells = sums["cell"] // cells_across(adds)
-    return _by_place(sums.with_columns(step=cells // groups, group=cells % groups), adds)
+    code = pl.col("window") * groups + pl.col("group")
+    none = pl.DataFrame(schema=dict.fromkeys(("window", "group", "total", "number"), pl.Int64))
+    adding = partial(_add, code=code, adds=adds, number=number)
+    sums = _sum_batches(parts, none, adding).sort("code")
+    cells = sums["code"] // cells_across(adds)
+    return _by_place(sums.with_columns(window=cells // groups, group=cells % groups), adds)
 
 
 def _sum_batches(
@@ -276,14 +279,14 @@ def _sum_batches(
 
 def _add(
     rows: pl.LazyFrame,
-    cell: pl.Expr,
+    code: pl.Expr,
     adds: Adds | None,
     *,
     newest: bool = False,
     by: Sequence[str] = (),
     number: pl.Expr | None = None,
 ) -> pl.LazyFrame:
-    """Add up each cell's number of rows, and what they add to each place, window by window.
+    """Add up the number of rows of each code, and what they add to each sum.
 
     ``newest``: also the newest time. ``number``: of events for which each row stands.
     """
@@ -302,7 +305,7 @@ def _add(
                 in_range &= (place >= span.start) & (place < span.stop)
                 choice = choice * len(span) + (place - span.start)
             none = cells_across(adds) - 1
-            cell = cell * (none + 1) + pl.when(in_range).then(choice).otherwise(none)
+            code = code * (none + 1) + pl.when(in_range).then(choice).otherwise(none)
         if not adds.counts_rows:
             for place, (_, amount) in enumerate(entries):
                 if isinstance(amount, int):  # equal for each row
@@ -313,15 +316,15 @@ def _add(
                     size = (amount.cast(pl.Float64) * weight).abs().sum()
                 sums.append(added.alias(f"total {place}"))
                 sums.append(size.alias(f"magnitude {place}"))
-    return rows.group_by(cell.alias("cell"), *by).agg(sums)
+    return rows.group_by(code.alias("code"), *by).agg(sums)
 
 
 def _by_place(cells: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
-    """Convert sums of `_add` to a row for each place."""
+    """Convert sums of `_add` to a row for each window, group and accumulator."""
     group = pl.col("group")
-    names = ("step", "group", "rows", "total")
+    names = ("window", "cell", "rows", "total")
     if adds is None:
-        return cells.select("step", "group", "rows", total="rows")
+        return cells.select("window", cell="group", rows="rows", total="rows")
     across = cells_across(adds)
     parts = []
     radix = across - 1
@@ -331,16 +334,16 @@ def _by_place(cells: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
         if not isinstance(place, int):
             span = next(spans)
             radix //= len(span)
-            at = span.start + pl.col("cell") % across // radix % len(span)
-        at = (group * adds.n_accumulators + at).alias("group")
+            at = span.start + pl.col("code") % across // radix % len(span)
+        at = (group * adds.n_accumulators + at).alias("cell")
         total = "rows" if adds.counts_rows else f"total {number}"
-        parts.append(cells.select("step", at, "rows", total=total))
+        parts.append(cells.select("window", at, "rows", total=total))
     if len(parts) == 1:
         return parts[0]
     together = pl.concat(parts)
     if by_row(adds):  # other rows of the place may have chosen others elsewhere
-        together = together.group_by("step", "group").agg(pl.col("rows", "total").sum())
-    return together.sort("step", "group").select(names)
+        together = together.group_by("window", "cell").agg(pl.col("rows", "total").sum())
+    return together.sort("window", "cell").select(names)
 
 
 class RowHolder(Protocol):
@@ -363,8 +366,9 @@ class Aggregates:
     """Exact sums of all rows of a run. Secret, so they are passed on as `Private`.
 
     Attributes:
-        cells: ``step``; ``group``, which is (position of the group) * (number of places) + place;
-            ``rows``; and ``total``, the amount that they add; all int64.
+        cells: ``window``; ``cell``, which is (position of the group) * (number of accumulators) +
+            (position of the accumulator); ``rows``; and ``total``, the amount that they add; all
+            int64.
         newest: newest readable time, also of rows that count nowhere, in microseconds since 1970.
         before, beyond: rows before the first and after the last window.
         unknown, skipped, quarantined: rows of undeclared groups, with a missing value, and
@@ -416,14 +420,14 @@ def sum_rows(
     sizes = [name for name in sums.columns if name.startswith("magnitude")]
     most = sums.select(pl.col(sizes).max().fill_null(0.0)).row(0) if sizes else ()
     exact = [name for name, size in zip(sizes, most, strict=True) if size < _LARGEST_CELL]
-    sums = sums.drop(exact).sort("cell")
+    sums = sums.drop(exact).sort("code")
     rows_read = int(sums["rows"].sum())
     skipped = 0
     quarantined = 0
-    if sums.height and sums["cell"][0] < 0:
+    if sums.height and sums["code"][0] < 0:
         skipped, quarantined = _set_bad_rows_aside(source, mapping, sums, width * across)
-        sums = sums.filter(pl.col("cell") >= 0)
-    cells = sums["cell"].to_numpy()
+        sums = sums.filter(pl.col("code") >= 0)
+    cells = sums["code"].to_numpy()
     counts = sums["rows"].to_numpy()
     window = width * across
     steps = cells // window
@@ -446,7 +450,7 @@ def sum_rows(
     large = (sums[name].to_numpy()[counted] for name in {*sizes} - {*exact})
     largest = max((column.max(initial=0) for column in large), default=0.0)
     _refuse_large_sum(float(largest), mapping)
-    parted = sums.with_columns(pl.Series("step", steps), pl.Series("group", groups_of))[within]
+    parted = sums.with_columns(pl.Series("window", steps), pl.Series("group", groups_of))[within]
     if not counted[within].all():
         parted = parted.filter(counted[within])
     return Private(
@@ -476,8 +480,8 @@ def _set_bad_rows_aside(
     """
     if not isinstance(source, RemoteRows):
         return set_bad_rows_aside(source, mapping)
-    bad = sums.filter(pl.col("cell") < 0)
-    problems = bad.select(problem=-(pl.col("cell") // cells_of_step), rows="rows")
+    bad = sums.filter(pl.col("code") < 0)
+    problems = bad.select(problem=-(pl.col("code") // cells_of_step), rows="rows")
     return set_bad_rows_aside_elsewhere(source, mapping, problems)
 
 

@@ -140,9 +140,9 @@ class RowMapping(NamedTuple):
     """Options by which rows are read.
 
     Attributes:
-        windows: assigns each row to a step.
-        unknown: rows of undeclared groups are refused ("refuse"), counted nowhere ("drop"), or
-            counted in found groups ("discover").
+        windows: assigns each row to a window.
+        unlisted_groups: rows of undeclared groups are refused ("error"), counted nowhere ("drop"),
+            or counted in found groups ("discover").
         adds: how rows change sums; None: rows are only counted.
         ambiguous: which moment is meant by a local time that occurs twice. If windows are whole
             days, each local time is in the day that it names.
@@ -219,7 +219,7 @@ def assign_rows(
     events are equal.
 
     Returns:
-        ``us``: the time in microseconds since 1970. ``step``: the window; 0 before the first, the
+        ``us``: the time in microseconds since 1970. ``window``: its number; 0 before the first, the
             number of windows plus 1 after the last, minus the `Problem` if a row cannot be counted.
             ``group``: text. ``total``: 1, the value as a multiple of the resolution, or the code of
             `with_total`; with ``kept`` there are ``part N`` instead. ``user``, ``id`` (text) and
@@ -300,14 +300,14 @@ def assign_part(
         totals = kept_parts
     elif values and mapping.adds is not None:
         totals = [_encode(values, mapping.adds).alias("total")]
-    step = mapping.windows.step("us")
+    window = mapping.windows.step("us")
     for wrong, problem in reversed(problems):
         unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
-        step = unless.then(-int(problem)).otherwise(step)
+        window = unless.then(-int(problem)).otherwise(window)
     kept: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in expressions]
     if "group" in expressions:
         kept.insert(0, mapping.group(pl.col("group")).alias("group"))
-    return frame.select(**expressions).select("us", *kept, step.alias("step"), *totals)
+    return frame.select(**expressions).select("us", *kept, window.alias("window"), *totals)
 
 
 def _values_of_parts(

@@ -24,7 +24,7 @@ from counton.planning.expiration_search import (
     Space,
     least_error,
 )
-from counton.planning.planner import Plan, margin_in_words, worst_step
+from counton.planning.plans import Plan, margin_in_words, worst_step
 from counton.strategies import Expiring
 
 #: Smallest default number of steps over which errors are averaged.

@@ -17,7 +17,7 @@ from counton.base.distributions import Family, NoiseDistribution
 from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, figures, is_whole, quote, quoted_numbers
 from counton.continual.node_distribution import check_guarantee
-from counton.planning.planner import Plan, loss_of
+from counton.planning.plans import Plan, loss_of
 from counton.privacy import ContributionBound, Guarantee, calibrate
 from counton.privacy.guarantees import one_guarantee
 from counton.strategies import Norm

@@ -37,7 +37,7 @@ from counton.privacy import value_grid
 
 Relation = Literal["add_remove", "replace"]
 #: Values of ``once``: with "group" no two events of one unit are in one cell.
-SingleTableWindow = Literal["group"]
+OncePer = Literal["group"]
 
 _ONCE = ("group",)
 #: Relation, cells and steps of a contribution that bounds only the number of events.
@@ -269,7 +269,7 @@ class ContributionBound:
     every: int | None = None
     unit: str = "unit"
     most: int | None = None
-    once: SingleTableWindow | None = None
+    once: OncePer | None = None
     pattern: Pattern | None = None
     words: str = ""
     most_a_step: int | None = None
@@ -471,7 +471,7 @@ class ContributionBound:
         most: int,
         *,
         most_a_step: int | None = None,
-        once: SingleTableWindow | None = None,
+        once: OncePer | None = None,
         bounds: ContributionBound | None = None,
         unit: str = "unit",
     ) -> ContributionBound:
@@ -522,7 +522,7 @@ class ContributionBound:
         """
         if isinstance(self.pattern, BoundedChange):
             # Norms of the sum of several changes are at most the sums of their norms.
-            pattern = replace(self.pattern.scaled_by(times), once=False)
+            pattern = replace(self.pattern.scaled_by(times), single_step=False)
             return replace(self, pattern=pattern, words=f"{self.words}, up to {times:,} times")
         if self.most is not None:
             return replace(self, most=self.most * times, most_a_step=self.most, steps=1)
@@ -585,7 +585,9 @@ class ContributionBound:
     @property
     def in_one_step(self) -> bool:
         """Whether one unit changes one step only, by the limit ``steps`` or by its pattern."""
-        return self.acts_once or (isinstance(self.pattern, BoundedChange) and self.pattern.once)
+        return self.acts_once or (
+            isinstance(self.pattern, BoundedChange) and self.pattern.single_step
+        )
 
     def describe(self, unit: str | None = None, *, steps: bool = True) -> str:
         """Return protected unit and neighbouring relation in words.
@@ -688,7 +690,7 @@ class ContributionBound:
             raise InvalidInputError(
                 f"the vector of a step has {cells} cells; it must have at least 1"
             )
-        if isinstance(self.pattern, BoundedChange) and self.pattern.once:
+        if isinstance(self.pattern, BoundedChange) and self.pattern.single_step:
             return Sensitivity(
                 single.l1 * self.pattern.l1, single.l2_squared * self.pattern.l2_squared
             )

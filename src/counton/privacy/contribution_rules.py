@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Protocol
 
 from typing_extensions import override
 
@@ -16,7 +16,7 @@ from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInputError, param
 from counton.base.lengths import LATE_DAYS, PERIODS
 from counton.base.wording import plural
-from counton.privacy.contribution import ContributionBound
+from counton.privacy.contribution import ContributionBound, OncePer
 
 #: Names of attributes in the metadata of releases, which older versions read, too.
 _STORED_NAMES = {
@@ -235,7 +235,7 @@ class UserLevel(ContributionRule):
         """Return a note that counts are too low in the last windows of a period.
 
         A user's rows count in order of time until the bound is reached
-        (`counton.run.contribution_choice`).
+        (`counton.run.counting.contribution_choice`).
         """
         if (
             self.max_contributions_per_group is not None
@@ -305,9 +305,7 @@ class UserLevel(ContributionRule):
                 f"{param('user')} hides whether a user is in the data, but "
                 f"{param('replace', True)} hides only the values of rows; leave one of them out"
             )
-        once: Literal["group"] | None = (
-            None if self.max_contributions_per_group is None else "group"
-        )
+        once: OncePer | None = None if self.max_contributions_per_group is None else "group"
         if row.pattern is None:
             a_step = self.max_contributions_per_window
             most = self.max_contributions * (row.most or 1)
@@ -320,7 +318,7 @@ class UserLevel(ContributionRule):
                 "only for counts and sums, and here each row changes several numbers; leave it out"
             )
         assert isinstance(row.pattern, BoundedChange)
-        rows_together = replace(row.pattern.scaled_by(self.max_contributions), once=False)
+        rows_together = replace(row.pattern.scaled_by(self.max_contributions), single_step=False)
         pattern = BoundedChange(*norms) if norms else rows_together
         rows = (
             f"up to {self.max_contributions:,} rows count, each a row"

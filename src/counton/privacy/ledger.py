@@ -105,12 +105,11 @@ class Ledger:
     stream's first release: the guarantee for all its releases is spent at once.
 
     **Units.** Each kind of protected unit has a total of its own, with the whole budget: a
-    guarantee
-    for a visit is none for a visitor. With ``unit`` the ledger has one total, and refuses a release
-    that does not protect this unit. A release that protects a reader counts for a reader's day as
-    if the day were replaced (`counton.privacy.contribution.is_part`). Periods are counted by a
-    clock, a time zone and a column: the first release that names one decides it, and releases with
-    others are refused.
+    guarantee for a visit is none for a visitor. With ``unit`` the ledger has one total, and refuses
+    a release that does not protect this unit. A release that protects a reader counts for a
+    reader's day as if the day were replaced (`counton.privacy.contribution.is_part`). Periods are
+    counted by a clock, a time zone and a column: the first release that names one decides it, and
+    releases with others are refused.
 
     **Relations.** The first entry of each kind of unit decides the relation of its total. If units
     are replaced, a guarantee for a unit added or removed counts twice its epsilon, or four times

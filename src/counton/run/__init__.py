@@ -24,12 +24,12 @@ options of the job that it is about.
 ...     result.after - result.before, result.read().table().equals(table)
 (0, True)
 
-To read the code, begin with `terms` (typed values; what excludes each other is a type), `parsing`
-and `statistic_parsing` (from a job's options to these values), `stream_spec` (what a stream keeps)
-and `planning` (a new stream). Then `run_job` (the five steps of a run) with `prepared_run`,
-`read_rows`, `rows_of_run` and `plan_steps`. These rest on `opened_state`, `row_source`,
-`uncounted_files`, `reading`, `due_windows`, `planned_steps` and, for users and row ids,
-`chosen_rows`. Then `read_journal` and `outputs`.
+To read the code, begin with `spec`: `terms` has the typed values (what excludes each other is a
+type), `parsing` turns a job's options into them, `stream_spec` has what a stream keeps, and
+`plan_spec` plans a new stream. Then read `run_job`, the five steps of a run. `prepared_run`
+prepares it from `opened_state`. `rows` reads and sums the rows, and `windows` decides which windows
+have ended. `counting` chooses the rows that count, and makes the inputs of steps. `outputs` reads
+the journal and writes files. `new_job` writes a first job for a file.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from counton.results.release import Release as Release
     from counton.results.release_files import read as read
     from counton.run.api import release as release
-    from counton.run.exports import Publication as Publication
-    from counton.run.exports import export as export
-    from counton.run.exports import methods as methods
-    from counton.run.exports import publish as publish
     from counton.run.notes import annotate as annotate
+    from counton.run.outputs.exports import Publication as Publication
+    from counton.run.outputs.exports import export as export
+    from counton.run.outputs.exports import methods as methods
+    from counton.run.outputs.exports import publish as publish
     from counton.run.plan_job import planned_jobs as planned_jobs
     from counton.run.progress import Progress as Progress
     from counton.run.run_job import RunResult as RunResult
     from counton.run.run_job import run as run
-    from counton.run.stream_spec import StreamSpec as StreamSpec
+    from counton.run.spec.stream_spec import StreamSpec as StreamSpec
 
 # All but a job needs `counton.io`, which asks for polars.
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -24,12 +24,12 @@ from counton.job.statistic_objects import make_job
 from counton.job.typed_kwargs import EventSource, JobOptions, StatisticName
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
 from counton.results.release import Release
-from counton.run.default_paths import default_state, is_named, state_beside
 from counton.run.input_notes import differing_rows_note, number_missing
-from counton.run.job_template import look_at, with_examples
+from counton.run.new_job.default_paths import default_state, is_named, state_beside
+from counton.run.new_job.job_template import look_at, with_examples
 from counton.run.progress import Progress, no_progress
 from counton.run.run_job import RunResult, run
-from counton.run.terms import Revised, SingleTable
+from counton.run.spec.terms import Revised, SingleTable
 from counton.statistics import Statistic
 
 

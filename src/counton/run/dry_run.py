@@ -9,14 +9,14 @@ from tempfile import TemporaryDirectory
 
 from counton.base.private import Private, reveal
 from counton.job.common_options import Job
+from counton.run.counting.plan_steps import plan_steps
 from counton.run.opened_state import OpenedState
-from counton.run.plan_steps import plan_steps
 from counton.run.prepared_run import PreparedRun, prepare
 from counton.run.progress import Progress, no_progress
-from counton.run.read_rows import read_rows
-from counton.run.row_numbers import RowNumbers
+from counton.run.rows.read_rows import read_rows
+from counton.run.rows.row_numbers import RowNumbers
 from counton.run.run_job import decide
-from counton.run.stream_spec import StreamSpec
+from counton.run.spec.stream_spec import StreamSpec
 
 
 @dataclass(frozen=True)

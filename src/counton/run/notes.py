@@ -11,9 +11,9 @@ import numpy as np
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import some_of, suggest, with_capital
 from counton.results.window_notes import WindowNote
-from counton.run.exports import only_name
-from counton.run.stream_spec import StreamSpec, amend_public_notes
-from counton.run.terms import SingleTable
+from counton.run.outputs.exports import only_name
+from counton.run.spec.stream_spec import StreamSpec, amend_public_notes
+from counton.run.spec.terms import SingleTable
 from counton.state import Store
 from counton.state.stream_reader import JournalReader
 from counton.windowing.windows import microseconds, parse_time

@@ -26,17 +26,17 @@ from counton.privacy.ledger import LedgerEntry
 from counton.results.metadata import ReleaseMetadata
 from counton.results.systematic_errors import late_note
 from counton.run.opened_state import OpenedState
-from counton.run.path_conflicts import JobStates, refuse_shared, state_of
-from counton.run.planned_accuracy import (
+from counton.run.outputs.path_conflicts import JobStates, refuse_shared, state_of
+from counton.run.prepared_run import PreparedRun, prepare
+from counton.run.spec.planned_accuracy import (
     count_windows,
     counted_windows,
     halfwidths_at,
-    last_step,
     planned_design,
+    planned_last_step,
 )
-from counton.run.prepared_run import PreparedRun, prepare
-from counton.run.stream_spec import StreamSpec
-from counton.run.terms import SingleTable
+from counton.run.spec.stream_spec import StreamSpec
+from counton.run.spec.terms import SingleTable
 from counton.state import Store
 from counton.state.ledger_rows import SpentUnit
 from counton.statistics import AccumulatorStatistic, Grouped, Report
@@ -96,7 +96,7 @@ class PlannedJob:
         size: number of rows by the last window; None: it is not stated.
         windows: number of windows over which they are spread evenly.
         counted: how many of these windows a number of the last step counts, by the name of the
-            number, as in `counton.run.planned_accuracy.counted_windows`.
+            number, as in `counton.run.spec.planned_accuracy.counted_windows`.
     """
 
     spec: StreamSpec
@@ -247,10 +247,10 @@ def planned_jobs(
                 plans[name] = job
                 continue
             try:
-                place = state_of(job)
-                if place not in books:
-                    books[place] = _Book(states.at(job.state))
-                book = books[place]
+                address = state_of(job)
+                if address not in books:
+                    books[address] = _Book(states.at(job.state))
+                book = books[address]
                 with _before_rows(job, book.units) as prepared:
                     plans[name] = _plan_of(prepared, size)
                     book.enter(prepared)
@@ -300,7 +300,7 @@ def _plan_of(prepared: PreparedRun, size: int | None) -> PlannedJob:
     if size is None:
         size = job.expected_rows
     stated_windows = None if isinstance(spec.terms.windowing, SingleTable) else job.windows
-    last = last_step(spec) or stated_windows or _AROUND
+    last = planned_last_step(spec) or stated_windows or _AROUND
     windows = count_windows(spec) or stated_windows or _AROUND
     steps = tuple(dict.fromkeys((1, (last + 1) // 2, last)))
     halfwidths = halfwidths_at(
@@ -356,6 +356,7 @@ def _with_share_and_percent(
         rank = ranks[number.part][-1]
         return number._replace(percent=float(100 * rank * groups / rows), in_rank=True)
     counts_rows |= number.what.endswith("count") or statistic.is_table
+    counts_rows &= planned.metadata.half_life is None  # such sums have no number of rows
     if number.part and statistic.known_beforehand is None:
         counts_rows |= statistic.counts_rows or statistic.counts_users
     if not counts_rows:

@@ -10,23 +10,24 @@ from counton.base.private import Private
 from counton.io.input_paths import are_several
 from counton.io.sources import Source
 from counton.job.common_options import Job
-from counton.run.covered_windows import covered_windows
-from counton.run.due_windows import EndedWindows
+from counton.job.incompatible import NEEDS_OF_RETENTION, refuse_unmet_needs
 from counton.run.erasure import check_retain
 from counton.run.opened_state import OpenedState
-from counton.run.outputs import check_outputs, refuse_shared_files
-from counton.run.parsing import parse_outputs, parse_run
-from counton.run.planned_accuracy import refuse_less_accurate
+from counton.run.outputs.run_outputs import check_outputs, refuse_shared_files
 from counton.run.progress import Progress, no_progress
-from counton.run.row_source import (
+from counton.run.rows.row_source import (
     check_rows,
     open_rows,
     open_rows_of_new_stream,
     query_moments,
     refuse_rows_as_domain,
 )
-from counton.run.stream_spec import StreamSpec, refuse_differences
-from counton.run.terms import OutputFiles, RunOptions, SingleTable
+from counton.run.spec.parsing import parse_outputs, parse_run
+from counton.run.spec.planned_accuracy import refuse_less_accurate
+from counton.run.spec.stream_spec import StreamSpec, refuse_differences
+from counton.run.spec.terms import OutputFiles, RunOptions, SingleTable
+from counton.run.windows.covered_windows import covered_windows
+from counton.run.windows.due_windows import EndedWindows
 from counton.state.ledger_rows import SpentUnit
 from counton.windowing.windows import Windows
 
@@ -111,10 +112,10 @@ def prepare(
     states_domain = job.has_stated("groups")
     source: Source | None = None
     if state.saved is None:
-        from counton.run.planning import plan_stream  # loads all strategies
+        from counton.run.spec.plan_spec import plan_spec  # loads all strategies
 
         source = open_rows_of_new_stream(job, rows)
-        spec = plan_stream(job, [*state.units, *units])
+        spec = plan_spec(job, [*state.units, *units])
         state.refuse_beyond_budget(spec)
     else:
         kept = StreamSpec.of_stream(state.saved)
@@ -128,7 +129,8 @@ def prepare(
     outputs = parse_outputs(job) if writes_files else OutputFiles()
     retention = job.value_of("retain")
     if retention is not None:
-        check_retain(retention, spec)
+        check_retain(retention)
+        refuse_unmet_needs(job, NEEDS_OF_RETENTION)
     check_outputs(outputs, options, spec, job.confidence_level)
     refuse_shared_files(job, rows, options, outputs, state.noise_id)
     moments = query_moments(job, spec, options, state.released, now)

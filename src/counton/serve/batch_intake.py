@@ -20,8 +20,13 @@ from counton.base.private import Private, reveal
 from counton.io.aggregation import sum_rows
 from counton.io.row_assignment import assign_rows
 from counton.io.sources import Source
-from counton.run.discovered_groups import find_group_names
-from counton.run.exactness import AddedSums, place_sums, refuse_inexact, shares_of_bounds
+from counton.run.counting.exactness import (
+    AddedSums,
+    accumulator_sizes,
+    refuse_inexact,
+    shares_of_bounds,
+)
+from counton.run.rows.discovered_groups import find_group_names
 from counton.serve.bodies import read_rows
 from counton.serve.log_lines import warn
 from counton.serve.served_jobs import ServedJob, pack_rows
@@ -66,19 +71,19 @@ def checked_batch(
         groups = find_group_names(source, mapping, ()).all
     # Read all that a run reads of a row, so that no row is accepted that a run could not read.
     read = assign_rows(source, mapping).collect(engine="in-memory")
-    bad = read["step"] < 0  # it is the code of a row's problem
+    bad = read["window"] < 0  # it is the code of a row's problem
     if bad.any():
         sum_rows(source, mapping, groups)  # refuses bad rows, unless they are skipped
     frame = _with_moments(part.frame().collect(), read["us"], served).filter(~bad)
     counted = reveal(sum_rows(source, mapping, groups, marked=read.filter(~bad)))
-    sums = counted.cells.rename({"group": "cell"})
+    sums = counted.cells
     of_cells = sums.group_by("cell").agg(pl.col("total").cast(pl.Float64).abs().sum())
     largest: Any = of_cells["total"].max()
-    of_places = place_sums(sums, spec.terms.group_statistic.n_accumulators)
-    refuse_inexact(spec, AddedSums(int(largest or 0), of_places), Amounts(0, 0.0))
+    sizes_of_accumulators = accumulator_sizes(sums, spec.terms.group_statistic.n_accumulators)
+    refuse_inexact(spec, AddedSums(int(largest or 0), sizes_of_accumulators), Amounts(0, 0.0))
     # Late rows are released with the next window that is due.
     due = now - served.release_delay
-    late = pl.max_horizontal("step", served.windows.ended_by(due) + 1).alias("step")
+    late = pl.max_horizontal("window", served.windows.ended_by(due) + 1).alias("window")
     shares = shares_of_bounds(spec, served.bounds, sums.with_columns(late))
     refuse_overflow(
         max(shares.values(), default=0.0),
@@ -102,8 +107,14 @@ def checked_batch(
         "counted_nowhere": {name: rows for name, rows in ignored.items() if rows},
     }
     return Batch(
-        *(served.stream, id, digest, now, answer, read.height),
-        *(pack_rows(frame), Private(shares)),
+        stream=served.stream,
+        id=id,
+        digest=digest,
+        arrived=now,
+        answer=answer,
+        rows=read.height,
+        body=pack_rows(frame),
+        parts=Private(shares),
         over=served.windows.ended_by(due - _LONG),
     )
 

@@ -31,10 +31,10 @@ from counton.results.text import (
     protection_in_words,
     users_note_of,
 )
-from counton.run.planned_accuracy import halfwidths_at, last_step
-from counton.run.read_journal import public_notes, read_release
-from counton.run.stream_spec import StreamSpec
-from counton.run.terms import Endless
+from counton.run.outputs.read_journal import public_notes, read_release
+from counton.run.spec.planned_accuracy import halfwidths_at, planned_last_step
+from counton.run.spec.stream_spec import StreamSpec
+from counton.run.spec.terms import Endless
 from counton.serve.pages import Page, Position, ReleasedRows
 from counton.state import Store
 from counton.state.keys import KeySource
@@ -163,7 +163,7 @@ class Journal:
         """Return when a step is to be released: at its window's end plus the release delay."""
         end = self.ends(step)
         last = last_served_step(self.spec.strategy)
-        if end is None or self.spec.last_step is not None or step > (last or step):
+        if end is None or self.spec.closed_at_step is not None or step > (last or step):
             return None
         return self.metadata.windows.local(microseconds(end) + self._release_delay)
 
@@ -183,6 +183,7 @@ class Journal:
             "what": subject,
             **self.promise(),
             "series": metadata.series,
+            **metadata.recent_sums(),
             "every": metadata.windows.every,
             "timezone": metadata.windows.timezone,
             "confidence_level": self.level,
@@ -251,7 +252,7 @@ class Journal:
     def planned_error(self) -> str | None:
         """Half-widths of a count's or sum's intervals at the last step, as they were planned."""
         spec = self.spec
-        last = None if isinstance(spec.terms.windowing, Endless) else last_step(spec)
+        last = None if isinstance(spec.terms.windowing, Endless) else planned_last_step(spec)
         if last is None or not spec.accumulator_statistic.additive:
             return None
         planned = halfwidths_at(spec, [last], self.level)
@@ -410,7 +411,9 @@ class Journal:
             empty = self._table_without_rows(released, groups, series)
             return ReleasedRows(steps, lambda _: empty)
         chosen = released.only(steps, list(groups) or None)
-        step_rows = None if chosen.rows is None else len(chosen.groups)
+        name = chosen.metadata.series_names[0] if series is None else series
+        n_series = sum(published.name == name for published in chosen.metadata.published_series)
+        step_rows = None if chosen.rows is None else len(chosen.groups) * max(n_series, 1)
         return ReleasedRows(steps, partial(chosen.plain_table, series), step_rows)
 
     def page(

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, Response
 
 from counton.base.errors import InvalidInputError, param
 from counton.continual.intervals import check_confidence_level
-from counton.run.output_files import escape_formulas
+from counton.run.outputs.output_files import escape_formulas
 from counton.serve.access import Access
 from counton.serve.answers import LongAnswers
 from counton.serve.pages import Page
@@ -130,8 +130,11 @@ def router(
         start: Annotated[Moment, Query(alias="from")] = None,
         until: Annotated[Moment, Query(alias="to")] = None,
         chosen_series: Annotated[
-            Literal["cumulative", "per-window"] | None,
-            Query(alias="series", description="for counts and sums: totals, or each window alone"),
+            Literal["cumulative", "per-window", "rolling", "decayed"] | None,
+            Query(
+                alias="series",
+                description="for counts and sums: totals, each window alone, or recent windows",
+            ),
         ] = None,
         confidence_level: Annotated[
             float | None,

@@ -34,15 +34,15 @@ from counton.job.job_file import (
 )
 from counton.job.saved_job import stream_name
 from counton.results.display import check_shown
-from counton.run.exactness import SumBounds
+from counton.run.counting.exactness import SumBounds
 from counton.run.opened_state import OpenedState
-from counton.run.parsing import parse_run
-from counton.run.path_conflicts import refuse_shared
+from counton.run.outputs.path_conflicts import refuse_shared
 from counton.run.prepared_run import prepare
-from counton.run.reading import columns_of, row_mapping
-from counton.run.row_source import named_columns
-from counton.run.stream_spec import StreamSpec
-from counton.run.terms import SingleTable
+from counton.run.rows.row_source import named_columns
+from counton.run.rows.window_sums import columns_of, row_mapping
+from counton.run.spec.parsing import parse_run
+from counton.run.spec.stream_spec import StreamSpec
+from counton.run.spec.terms import SingleTable
 from counton.serve.settings import MOST_NAME
 from counton.windowing.windows import Windows
 
@@ -194,7 +194,7 @@ def serve_job(name: str, job: Job) -> ServedJob:
         if kept is not None and type(job) is type(kept.job):
             job = kept.with_remembered_options(job)
             columns = columns_of(kept).names
-        if kept is not None and kept.last_step is not None:  # no run goes on with it
+        if kept is not None and kept.closed_at_step is not None:  # no run goes on with it
             options = parse_run(kept.fill_job(job), kept.terms)
             level = check_confidence_level(job.confidence_level, usual=LEVEL)
             check_shown(options.display, kept.metadata(), level)

@@ -13,7 +13,7 @@ from counton.base.errors import InvalidInputError, param
 from counton.job import values as v
 from counton.job.job_file_tables import read_table, read_tables
 from counton.job.option_fields import Section, option
-from counton.run.parsing import microseconds_of
+from counton.run.spec.parsing import microseconds_of
 
 #: Largest size of one batch after decompression, in bytes and rows, and of an inbox in bytes.
 BATCH_BYTES = 8 * 2**20

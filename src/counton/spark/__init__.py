@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from counton.results.release import Release
     from counton.run.progress import Progress
     from counton.run.run_job import RunResult
-    from counton.run.stream_spec import StreamSpec
+    from counton.run.spec.stream_spec import StreamSpec
     from counton.spark.streaming import Batches
 
 __all__ = ["batches", "merge_text", "run"]
@@ -178,7 +178,7 @@ def _check_of(
             "Spark frame, or use counton.run.run"
         )
 
-    from counton.run.terms import SingleTable
+    from counton.run.spec.terms import SingleTable
 
     def check(spec: StreamSpec) -> None:
         if isinstance(spec.terms.windowing, SingleTable) and frame.isStreaming:

@@ -38,7 +38,7 @@ _BYTES = 2**26
 #: Number of cells from which the sums of several chunks are added up.
 _CELLS = 2**20
 _BLOB = pl.Schema({"kind": pl.String, "packed": pl.Binary})
-_CELL = pl.Schema({"cell": pl.Int64, "group": pl.String, "rows": pl.Int64, "us": pl.Int64})
+_CELL = pl.Schema({"code": pl.Int64, "group": pl.String, "rows": pl.Int64, "us": pl.Int64})
 
 
 class SparkRows(Rows):
@@ -105,14 +105,14 @@ class SparkRows(Rows):
     def read(self, columns: Sequence[str], halves: pl.DataFrame) -> None:
         """Compute the digest from sums of row hashes of one pass.
 
-        ``halves`` has the sums of the upper and lower 32 bits, in ``cell`` and ``rows``.
+        ``halves`` has the sums of the upper and lower 32 bits, in ``code`` and ``rows``.
 
         Raises:
             InvalidInputError: an earlier pass has found other sums.
         """
         names = tuple(columns)
         types = [str(self.frame().collect_schema()[name]) for name in self.of_file(names)]
-        rows_by_cell = dict(halves.group_by("cell").agg(pl.col("rows").sum()).rows())
+        rows_by_cell = dict(halves.group_by("code").agg(pl.col("rows").sum()).rows())
         hashed = hashlib.sha256(b"counton/spark rows")
         for text in (self._salt, *names, *types):
             hashed.update(len(text.encode()).to_bytes(8, "little") + text.encode())
@@ -248,11 +248,11 @@ class SparkSource(RemoteRows):
             hashed,
             partial(_cells, work, schema),
             schema,
-            lambda parts: parts.groupBy("cell", "group").agg(*sums),
+            lambda parts: parts.groupBy("code", "group").agg(*sums),
         )
-        self._rows.read(columns, collected.filter(pl.col("cell") < _HALVES).select("cell", "rows"))
+        self._rows.read(columns, collected.filter(pl.col("code") < _HALVES).select("code", "rows"))
         # A total that is null exceeds int64; its magnitude shows this too.
-        return collected.filter(pl.col("cell") > _HALVES).with_columns(
+        return collected.filter(pl.col("code") > _HALVES).with_columns(
             pl.col("^total .*$").fill_null(0)
         )
 
@@ -482,9 +482,9 @@ class _Hashes:
         return chunk.drop(halves).drop(counts), chunk.select(counts)
 
     def halves(self) -> pl.DataFrame:
-        """Return the sums by ``cell``, which can be added up without overflow."""
+        """Return the sums by ``code``, which can be added up without overflow."""
         cells = _HALVES - 1 - np.arange(len(self._halves), dtype=np.int64)
-        return pl.DataFrame({"cell": cells, "rows": self._halves})
+        return pl.DataFrame({"code": cells, "rows": self._halves})
 
 
 def _cells(

@@ -130,7 +130,7 @@ class Average(ClippedValues):
             return self.bounds
         ends = f"[{text(self.lower)}, {text(self.upper)}] in steps of {text(self.resolution)}"
         return ContributionBound.of_pattern(
-            BoundedChange(self.width, self.width**2, once=True),
+            BoundedChange(self.width, self.width**2, single_step=True),
             f"whose value, clipped to {ends}, counts in a sum and in the number of values",
             unit=self.unit,
         )

@@ -25,7 +25,7 @@ from counton.tables.line_catalogue import NAMES, line_over_time
 from counton.tables.workloads import NAMED, Workload, workload
 
 if TYPE_CHECKING:
-    from counton.planning.planner import Plan
+    from counton.planning.plans import Plan
     from counton.planning.ranges_plan import CellsDesign
 
 _LINES = tuple(name for name in NAMES if name != "square_root")

@@ -120,7 +120,7 @@ class TableStatistic(AccumulatorStatistic):
 
     def _contribution_of(self, moved: Sensitivity, words: str) -> ContributionBound:
         """Return the bound of a unit that changes the measured cells by ``moved`` in one step."""
-        pattern = BoundedChange(moved.l1, moved.l2_squared, once=True)
+        pattern = BoundedChange(moved.l1, moved.l2_squared, single_step=True)
         return ContributionBound.of_pattern(
             pattern, words, relation=self.neighbours, unit=self.unit
         )

@@ -104,21 +104,22 @@ class _MomentNumber(NamedTuple):
     """A number of columns that are scaled to [-1, 1].
 
     Attributes:
+        dual: the value with its derivatives by the sums.
         least, most: bounds on the true number that always hold.
-        scale, moved: in data units the number is ``scale`` times the value, plus ``moved``.
+        scale, offset: in data units the number is ``scale`` times the value, plus ``offset``.
         formula: the number as a `Formula`.
     """
 
-    of: _Dual
+    dual: _Dual
     least: float
     most: float
     formula: Callable[[], Formula]
     scale: float = 1.0
-    moved: float = 0.0
+    offset: float = 0.0
 
     def to_data_units(self, value: float) -> float:
         """Clip a value to the possible values, and convert it to data units."""
-        return min(max(value, self.least), self.most) * self.scale + self.moved
+        return min(max(value, self.least), self.most) * self.scale + self.offset
 
 
 class MomentsResult(StatisticResult):
@@ -154,10 +155,10 @@ class MomentsResult(StatisticResult):
             return number.to_data_units(low), number.to_data_units(high)
 
         def formula() -> Formula:
-            return number.formula() * number.scale + number.moved
+            return number.formula() * number.scale + number.offset
 
-        std = self._std(number.of.slopes * number.scale)
-        return ClosedForm(number.to_data_units(number.of.value), ends, std, formula)
+        std = self._std(number.dual.slopes * number.scale)
+        return ClosedForm(number.to_data_units(number.dual.value), ends, std, formula)
 
     def _kind_and_columns(self, name: Any) -> tuple[str, tuple[int, ...]]:
         """Return the kind of a number, such as "mean", and the indices of its columns."""
@@ -180,18 +181,26 @@ class MomentsResult(StatisticResult):
         half = [float(self.statistic.half[place]) for place in places]
         middle = [float(self.statistic.middle[place]) for place in places]
         if kind == "count":
-            return _MomentNumber(self._sum(0), 0.0, math.inf, partial(self._sum_at, 0))
+            return _MomentNumber(
+                self._sum(0), least=0.0, most=math.inf, formula=partial(self._sum_at, 0)
+            )
         if kind in ("sum", "mean"):
             at = 1 + places[0]
             if kind == "mean":
                 return _MomentNumber(
-                    *(self._mean(places[0]), -1.0, 1.0),
-                    *(lambda: self._quotient(at).bounded_by(-1.0, 1.0), half[0], middle[0]),
+                    self._mean(places[0]),
+                    least=-1.0,
+                    most=1.0,
+                    formula=lambda: self._quotient(at).bounded_by(-1.0, 1.0),
+                    scale=half[0],
+                    offset=middle[0],
                 )
             slopes = middle[0] * self._sum(0).slopes + half[0] * self._sum(at).slopes
             return _MomentNumber(
-                *(_Dual(float(slopes @ self._sums), slopes), -math.inf, math.inf),
-                lambda: self._sum_at(0) * middle[0] + self._sum_at(at) * half[0],
+                _Dual(float(slopes @ self._sums), slopes),
+                least=-math.inf,
+                most=math.inf,
+                formula=lambda: self._sum_at(0) * middle[0] + self._sum_at(at) * half[0],
             )
         place = places[0]
         other = places[-1]
@@ -204,7 +213,13 @@ class MomentsResult(StatisticResult):
                 least, 1.0
             )
 
-        return _MomentNumber(self._moment(place, other), least, 1.0, formula, half[0] * half[-1])
+        return _MomentNumber(
+            self._moment(place, other),
+            least=least,
+            most=1.0,
+            formula=formula,
+            scale=half[0] * half[-1],
+        )
 
     @cached_property
     def _sums(self) -> Floats:
@@ -268,11 +283,11 @@ class MomentsResult(StatisticResult):
         self, kind: str, places: tuple[int, ...], moment: _MomentNumber, confidence_level: float
     ) -> tuple[float, float]:
         """Return the interval of one number, scaled to [-1, 1]."""
-        value = moment.of.value
+        value = moment.dual.value
         number = float(self._sums[0])
         fails = 1 - confidence_level
         if kind in ("count", "sum"):
-            half = self._half(moment.of.slopes, confidence_level)
+            half = self._half(moment.dual.slopes, confidence_level)
             return value - half, value + half
         if kind == "mean":
             unit_half = self._unit_halfwidth(fails)
@@ -445,7 +460,7 @@ class Moments(AccumulatorStatistic):
             places = np.arange(-self.grid, self.grid + 1, 2, dtype=np.int64)
             total = int((square + self.grid * np.abs(places) + square - places**2).max())
         return ContributionBound.of_pattern(
-            BoundedChange(total, largest * square**2, once=True),
+            BoundedChange(total, largest * square**2, single_step=True),
             f"whose {counted(count, 'value')}, clipped to bounds on a grid of {self.grid} "
             f"cells, count in sums and products, and in the number of rows",
             unit=self.unit,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from counton.base.arguments import known_arguments
 from counton.base.errors import InvalidInputError, param
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from counton.base.exact import Number
     from counton.base.series import PlannedSeries
     from counton.planning.least_privacy import Loss, TargetWidth
-    from counton.planning.planner import StreamPlan
+    from counton.planning.planner import StreamOptions
+    from counton.planning.plans import StreamPlan
     from counton.privacy import ContributionBound, Guarantee
     from counton.statistics.statistic import Statistic
     from counton.strategies import Metric, StreamStrategy
@@ -138,7 +139,7 @@ def plan(
         raise InvalidInputError(
             f"{param('series', series)} is not possible; give cumulative, per-window or both"
         )
-    options: dict[str, Any] = {
+    options: StreamOptions = {
         "metric": metric,
         "strategies": [strategies] if isinstance(strategies, str) else strategies,
         "release": WORKLOADS[series],
@@ -149,53 +150,119 @@ def plan(
     }
     if workload is not None:
         options["workload"] = _checked_workload(workload, series, of)
-    if of is None:
-        options |= {"contribution": contribution, "shape": shape}
-    else:
-        from counton.base.exact import quote
-        from counton.statistics.statistic import Statistic
-
-        if not isinstance(of, Statistic):
-            raise InvalidInputError(
-                f"of is {quote(of)}, which is not a statistic; give one, such as Distinct()"
-            )
-        # For a statistic that adds up rows, the number of rows of a user may be stated.
-        if contribution is not None and of.ordered:
-            raise InvalidInputError(
-                "the statistic decides contribution itself: leave contribution out"
-            )
-        if shape != ():
-            raise InvalidInputError("the statistic decides shape itself: leave shape out")
-        options |= {"of": of, "batched": batched}
-        if contribution is not None:
-            options["contribution"] = contribution
+    if of is not None:
+        _check_statistic(of, contribution, shape)
+    request = _StreamRequest(
+        horizon=horizon,
+        contribution=contribution,
+        shape=shape,
+        statistic=of,
+        batched=batched,
+        options=options,
+    )
     if margin_of_error is None:
-        for name, value, usual in (
-            ("confidence_level", confidence_level, 0.95),
-            ("solve_for", solve_for, "epsilon"),
-            ("expected_rows", expected_rows, None),
-        ):
-            if value != usual:
-                raise InvalidInputError(
-                    f"{param(name, value)} is only for a plan that starts from an error: give "
-                    f"{param('margin_of_error')}, or leave {param(name)} out"
-                )
-        return _plan(horizon, one_guarantee(guarantee, epsilon, delta, rho), **options)
+        _refuse_options_of_accuracy(
+            confidence_level=confidence_level, solve_for=solve_for, expected_rows=expected_rows
+        )
+        # Plans refuse a guarantee that is not stated.
+        return request.plan(cast("Guarantee", one_guarantee(guarantee, epsilon, delta, rho)))
     if one_guarantee(guarantee, epsilon, None, rho) is not None:
         raise InvalidInputError(
             f"{param('margin_of_error')} finds the privacy loss, but a guarantee is given too: "
-            "leave one of "
-            "them out"
+            "leave one of them out"
         )
     return _plan_accuracy(
-        horizon,
-        options,
+        request,
         margin_of_error=margin_of_error,
         confidence_level=confidence_level,
         solve_for=solve_for,
         delta=delta,
         expected_rows=expected_rows,
     )
+
+
+class _StreamRequest(NamedTuple):
+    """What is planned, besides the guarantee.
+
+    Attributes:
+        contribution: the stated bound; None: that of the statistic, or one count.
+        statistic, batched: as ``of`` and ``batched`` of `plan`.
+    """
+
+    horizon: int | None
+    contribution: ContributionBound | None
+    shape: Sequence[int]
+    statistic: Statistic | None
+    batched: bool
+    options: StreamOptions
+
+    @property
+    def releases_windows(self) -> bool:
+        """Whether each step's own number is released, and no total."""
+        return self.options["release"] == "windows"
+
+    def plan(self, guarantee: Guarantee) -> StreamPlan:
+        """Return the plan under a guarantee."""
+        if self.statistic is not None:
+            from counton.statistics.statistic_plan import plan_statistic
+
+            return plan_statistic(
+                self.statistic,
+                self.horizon,
+                guarantee,
+                batched=self.batched,
+                contribution=self.contribution,
+                **self.options,
+            )
+        from counton.planning.planner import plan_stream
+
+        return plan_stream(
+            self.horizon,
+            guarantee,
+            contribution=self.contribution,
+            shape=self.shape,
+            **self.options,
+        )
+
+    def without_comparison(self) -> _StreamRequest:
+        """Return the request without families of strategies that are never the best."""
+        options = self.options.copy()
+        options["compare"] = False
+        return self._replace(options=options)
+
+
+def _check_statistic(
+    of: object, contribution: ContributionBound | None, shape: Sequence[int]
+) -> None:
+    """Refuse what is not a statistic, and arguments that a statistic decides."""
+    from counton.base.exact import quote
+    from counton.statistics.statistic import Statistic
+
+    if not isinstance(of, Statistic):
+        raise InvalidInputError(
+            f"of is {quote(of)}, which is not a statistic; give one, such as Distinct()"
+        )
+    # For a statistic that adds up rows, the number of rows of a user may be stated.
+    if contribution is not None and of.ordered:
+        raise InvalidInputError("the statistic decides contribution itself: leave contribution out")
+    if shape != ():
+        raise InvalidInputError("the statistic decides shape itself: leave shape out")
+
+
+def _refuse_options_of_accuracy(
+    *, confidence_level: float, solve_for: Loss, expected_rows: int | None
+) -> None:
+    """Refuse options that only a plan for a margin of error uses."""
+    for name, value, usual in (
+        ("confidence_level", confidence_level, 0.95),
+        ("solve_for", solve_for, "epsilon"),
+        ("expected_rows", expected_rows, None),
+    ):
+        if value != usual:
+            raise InvalidInputError(
+                f"{param(name, value)} is only for a plan that starts from an error: give "
+                f"{param('margin_of_error')}, or leave {param(name)} out"
+            )
 
 
 def _checked_workload(workload: Any, series: str, of: Statistic | None) -> RecentWorkload:
@@ -214,19 +281,8 @@ def _checked_workload(workload: Any, series: str, of: Statistic | None) -> Recen
     return check_workload(workload)
 
 
-def _plan(horizon: int | None, guarantee: Any, **options: Any) -> StreamPlan:
-    if "of" in options:
-        from counton.statistics.statistic_plan import plan_statistic
-
-        return plan_statistic(options.pop("of"), horizon, guarantee, **options)
-    from counton.planning.planner import plan_stream
-
-    return plan_stream(horizon, guarantee, **options)
-
-
 def _plan_accuracy(
-    horizon: int | None,
-    options: dict[str, Any],
+    request: _StreamRequest,
     *,
     margin_of_error: TargetWidth,
     confidence_level: float,
@@ -250,15 +306,15 @@ def _plan_accuracy(
         expected_rows = check_integer(param("expected_rows"), expected_rows, 1, 2**60)
     level = check_confidence_level(confidence_level)
     bounds = bounds_of(margin_of_error, expected_rows)
-    statistic = options.get("of")
+    statistic = request.statistic
     is_share = is_share_of_rows(margin_of_error)
     # A share of the rows is an error of a quantile's rank. It needs no number of rows.
     is_rank = is_share and statistic is not None and inner_of(statistic).in_rank
     if solve_for not in ("epsilon", "rho"):
         raise InvalidInputError(f"{param('solve_for', solve_for)} must be 'epsilon' or 'rho'")
 
-    def plan_with(guarantee: Guarantee, **faster: bool) -> StreamPlan:
-        stream_plan = _plan(horizon, guarantee, **{**options, **faster})
+    def plan_with(guarantee: Guarantee, request: _StreamRequest) -> StreamPlan:
+        stream_plan = request.plan(guarantee)
         steps = stream_plan.steps
         if stream_plan.own_halfwidths is not None and not is_rank:
             stream_plan = replace(
@@ -268,7 +324,7 @@ def _plan_accuracy(
         bounds_to_reach = bounds
         if is_rank:
             assert statistic is not None
-            counted = 1 if options["release"] == "windows" else steps
+            counted = 1 if request.releases_windows else steps
             groups = statistic.groups if isinstance(statistic, Grouped) else ("",)
             bounds_to_reach = {"": bounds[""] * counted / (steps * len(groups))}
         elif is_share and statistic is not None:
@@ -284,8 +340,8 @@ def _plan_accuracy(
         return replace(stream_plan, words=(*stream_plan.words, str(reached)), reached=reached)
 
     def factor(guarantee: Guarantee) -> float:
-        comparison = plan_with(guarantee, compare=False).reached  # skip kinds that are never best
+        comparison = plan_with(guarantee, request.without_comparison()).reached
         assert comparison is not None
         return comparison.factor
 
-    return plan_with(least_guarantee(factor, solve_for, delta))
+    return plan_with(least_guarantee(factor, solve_for, delta), request)

@@ -299,8 +299,8 @@ class Report(AccumulatorStatistic):
         self.n_accumulators = sum(
             statistic.n_accumulators for statistic in self.measured_ones.values()
         )
-        most = self.code_bounds()[1]
-        if most >= _MOST_CODES or math.prod(map(len, self.spans)) >= _MOST_CODES // 2**20:
+        largest_code = self.code_bounds()[1]
+        if largest_code >= _MOST_CODES or math.prod(map(len, self.spans)) >= _MOST_CODES // 2**20:
             raise InvalidInputError(
                 "the values that the report reads from one row take more than 62 bits: give a "
                 "coarser resolution, fewer cells, or two reports"
@@ -505,7 +505,7 @@ class Report(AccumulatorStatistic):
         )
         rank_note = f" (in {ranked_names} only the first one)" if ranked_names else ""
         return ContributionBound.of_pattern(
-            BoundedChange(l1, l2_squared, once=True),
+            BoundedChange(l1, l2_squared, single_step=True),
             f"which counts in all of {names}{rank_note}",
             unit=self.unit,
         )

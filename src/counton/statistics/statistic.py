@@ -306,7 +306,8 @@ class Statistic(StatisticTexts, ReleasedNumbers, ABC):
             return (None,)
         return [str(cell) for cell in range(math.prod(self.cells))]
 
-    #: Function that computes a number from released cells, given its name; by default the number is
+    #: Function that computes a number from released cells, given its name; by default the number of
+    #: the cell of this name.
     number_of = number_of_cell
 
     def whole(self, cells: Cells) -> Estimate:

@@ -19,7 +19,8 @@ from counton.strategies import StreamStrategy
 from counton.strategies.participation import Norm, check_norm
 
 if TYPE_CHECKING:
-    from counton.planning.planner import StreamOptions, StreamPlan
+    from counton.planning.planner import StreamOptions
+    from counton.planning.plans import StreamPlan
 
 #: The cost of computing cells on request, in words.
 _WHEN_ASKED = (

@@ -170,7 +170,7 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
             claimed = pattern_sensitivity(strategy, pattern)
             _enough(pattern, claimed, cells * size * l1, cells * size**2 * squared)
     l1, squared = _norms(matrix)
-    for bound in (BoundedChange(1, 1), BoundedChange(3, 5), BoundedChange(2, 4, once=True)):
+    for bound in (BoundedChange(1, 1), BoundedChange(3, 5), BoundedChange(2, 4, single_step=True)):
         claimed = pattern_sensitivity(strategy, bound)
         _enough(bound, claimed, l1 * bound.l1, squared * bound.l2_squared)
     if matrix.shape[1] > 1:

@@ -11,7 +11,7 @@ from counton.base.arrays import one_thread
 from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, check_integer, check_positive, figures
 from counton.noise import Key
-from counton.planning.planner import Plan
+from counton.planning.plans import Plan
 from counton.privacy import ZCDP, ApproxDP, Guarantee
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE

@@ -23,7 +23,7 @@ PROMISED = [
 
 
 @pytest.mark.parametrize(("horizon", "variance", "std"), PROMISED)
-def test_error_is_as_small_as_promised(horizon: int, variance: float, std: float) -> None:
+def test_look_ahead_error_is_below_stated_error(horizon: int, variance: float, std: float) -> None:
     once = ContributionBound.add_remove()
     tree = LookAhead.best(horizon)
     distribution = distribution_for(tree, PureDP(1), once).distribution
@@ -225,7 +225,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("arguments", "said"), REFUSED)
-def test_what_it_refuses(arguments: dict[str, object], said: str) -> None:
+def test_look_ahead_refuses_invalid_arguments(arguments: dict[str, object], said: str) -> None:
     with pytest.raises(InvalidInputError, match=said):
         LookAhead(**arguments)  # type: ignore[arg-type]
 

@@ -1,0 +1,1 @@
+"""Which rows count, and what each released window adds to the stream."""

@@ -1,0 +1,396 @@
+"""The rows of a run that count, where users' rows are bounded or rows have ids.
+
+Whatever the input, these are new rows: of a snapshot, those that have not counted before. If the
+guarantee covers changes, rows that a snapshot lacks are subtracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+from counton.io.aggregation import ROWS_AT_A_TIME, added_up
+from counton.io.row_assignment import Adds
+from counton.results.periods import period_of
+from counton.run.counting.contribution_choice import (
+    ChoiceCounts,
+    first_of_each_id,
+    not_counted_before,
+    of_other_ids,
+    with_ranks,
+    within_bound,
+)
+from counton.run.counting.contribution_slots import Slots, compare_slots
+from counton.run.counting.missing_rows import KeptRows, MissingRows
+from counton.run.counting.remembered_rows import (
+    DAY,
+    FirstOpen,
+    RememberedRows,
+    change_of_memory,
+    kept_columns,
+)
+from counton.run.counting.seen_rows import NewRowsOfRun
+from counton.run.rows.discovered_groups import GroupNamesOfRun
+from counton.run.rows.row_buffer import RowBuffer, types_of_columns
+from counton.run.spec.terms import Recognition, StreamTerms
+from counton.state.dedup import Secret
+from counton.windowing.lazy_polars import polars as pl
+
+#: Numbers of rows of a window, beside those that were counted before.
+_NUMBERS = ("kept", "retracted", "added")
+
+
+@dataclass(frozen=True, repr=False)
+class ComparedRows:
+    """Rows beside those that were counted before and that the input should have. Secret.
+
+    Attributes:
+        counted: number of the counted rows.
+        repeated: number of rows that repeat a counted one.
+        new: number of new rows that count.
+        by_window: ``window``, and numbers of rows that are ``kept``, ``retracted`` and ``added``.
+    """
+
+    counted: int
+    repeated: int
+    new: int
+    by_window: pl.DataFrame
+
+    def plus(self, other: ComparedRows) -> ComparedRows:
+        """Return the sums of both."""
+        return ComparedRows(
+            self.counted + other.counted,
+            self.repeated + other.repeated,
+            self.new + other.new,
+            pl.concat([self.by_window, other.by_window]),
+        )
+
+    def missing(self) -> MissingRows:
+        """Return what the input lacks."""
+        windows = (
+            self.by_window.group_by("window").sum().filter(pl.col("retracted") > 0).sort("window")
+        )
+        return MissingRows(
+            are_all=self.counted > 0 and self.repeated == 0 and self.new > 0,
+            open_windows=[
+                KeptRows(window, before=kept + retracted, now=kept + added)
+                for window, kept, retracted, added in windows.iter_rows()
+            ],
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class ChosenRows:
+    """The rows of a run that count. Secret.
+
+    Attributes:
+        rows: new rows that count, with what the state keeps of them. The column ``code`` is the
+            value with the row's rank.
+        retracted: earlier rows that count no more.
+        slots: if the guarantee covers changes, all rows of users that count now, and free slots.
+        counts: numbers of the rows that do not count.
+        compared: the rows beside those that were counted before.
+    """
+
+    rows: pl.DataFrame
+    retracted: pl.DataFrame
+    slots: pl.DataFrame
+    counts: ChoiceCounts
+    compared: ComparedRows
+
+    def plus(self, other: ChosenRows) -> ChosenRows:
+        """Return the rows of both."""
+        return ChosenRows(
+            pl.concat([self.rows, other.rows]),
+            pl.concat([self.retracted, other.retracted]),
+            pl.concat([self.slots, other.slots]),
+            self.counts.plus(other.counts),
+            self.compared.plus(other.compared),
+        )
+
+    def sums(self, groups: int, adds: Adds | None) -> pl.DataFrame:
+        """Return the sums of these rows by window and cell; retracted rows are subtracted.
+
+        Args:
+            groups: number of groups.
+            adds: how a row changes the sums of its group; None: it adds 1 to a single one.
+        """
+        signed = chain(_signed(self.rows, "code", 1), _signed(self.retracted, "total", -1))
+        return added_up(signed, groups, adds, pl.col("number"))
+
+    def users_to_keep(self, max_corrections: int) -> pl.DataFrame:
+        """Return what the state keeps of users: new rows or, by period, all slots that changed."""
+        if not max_corrections:
+            return self.rows
+        changed = pl.concat([self.rows["period"], self.retracted["period"]]).unique()
+        return self.slots.filter(pl.col("period").is_in(changed.implode()))
+
+
+def _signed(rows: pl.DataFrame, total: str, number: int) -> Iterator[pl.DataFrame]:
+    """Yield rows, some at a time, as they are added up.
+
+    Args:
+        total: name of the column of values.
+        number: 1 if the rows are added, -1 if they are subtracted.
+    """
+    for some in rows.iter_slices(ROWS_AT_A_TIME):
+        columns = some.select("window", "group", total=total).cast(pl.Int64)
+        yield columns.with_columns(number=pl.lit(number, pl.Int64))
+
+
+class _RecognisedRows(NamedTuple):
+    """The rows of some users beside those that were counted before. Secret.
+
+    Attributes:
+        new: rows that were not counted before.
+        slots: slots of the counted rows, as this input leaves them.
+        counted: number of counted rows that the input should have.
+        repeated: number of rows that repeat a counted one.
+    """
+
+    new: pl.DataFrame
+    slots: Slots
+    counted: int = 0
+    repeated: int = 0
+
+
+@dataclass(frozen=True, repr=False)
+class RowChoice:
+    """The choice of the rows of one run.
+
+    Attributes:
+        terms: what defines the stream.
+        groups: names of all groups, by their places.
+        released: number of steps released before.
+        choosable: windows of which rows may count (`PreparedRun.choosable_windows`).
+    """
+
+    terms: StreamTerms
+    groups: Sequence[str]
+    released: int
+    choosable: range
+
+    def choose(self, buffer: RowBuffer, remembered: RememberedRows) -> ChosenRows:
+        """Choose the rows that count, some users after others."""
+        parts = []
+        for portion, rows in buffer.portions():
+            counted = portion.of(remembered.users, "user")
+            parts.append(self._choose_of_users(rows, counted, remembered, buffer.secret))
+        chosen = reduce(ChosenRows.plus, parts)
+        if self.terms.recognition is not Recognition.ID:
+            return chosen
+        # Ids of counted rows belong to no portion, since the state keeps no user with them.
+        compared = replace(chosen.compared, counted=remembered.ids.height)
+        return replace(chosen, compared=compared)
+
+    def that_may_count(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, ChoiceCounts]:
+        """Return the rows that may count, whatever rows follow, and the numbers of the others."""
+        per = self.terms.privacy_unit.rule.contribution_period
+        first_open = FirstOpen.after(self.released, self.terms.windowing.windows, per)
+        open_rows = self._of_open_windows(rows, first_open)
+        first = within_bound(open_rows, open_rows.clear(), self.terms.privacy_unit, self.groups)
+        counts = ChoiceCounts(
+            beyond_bound=open_rows.height - first.height,
+            after_final=rows.height - open_rows.height,
+        )
+        return first.select(rows.columns), counts
+
+    def _choose_of_users(
+        self,
+        rows: pl.DataFrame,
+        counted: pl.DataFrame,
+        remembered: RememberedRows,
+        secret: Secret,
+    ) -> ChosenRows:
+        """Choose from all rows of some users.
+
+        Args:
+            rows: the rows.
+            counted: rows of these users that earlier runs have counted.
+            remembered: what the state remembers of all users.
+            secret: key of digests.
+        """
+        open_rows = self._of_open_windows(rows, remembered.first_open)
+        recognised = self._recognise(open_rows, counted, remembered, secret)
+        slots = recognised.slots
+        chosen = self._within_bound(recognised.new, slots.kept, remembered)
+        counts = ChoiceCounts(
+            beyond_bound=recognised.new.height - chosen.height,
+            duplicates=open_rows.height - recognised.new.height,
+            after_final=rows.height - open_rows.height,
+            missing=slots.missing,
+            retracted=slots.retracted.height,
+        )
+        compared = ComparedRows(
+            counted=recognised.counted,
+            repeated=recognised.repeated,
+            new=chosen.height,
+            by_window=self._numbers_by_window(slots, chosen),
+        )
+        return ChosenRows(
+            self._kept(chosen),
+            slots.retracted,
+            self._slots_afterwards(slots, chosen),
+            counts,
+            compared,
+        )
+
+    def _kept(self, chosen: pl.DataFrame) -> pl.DataFrame:
+        """Return the columns of chosen rows that are needed later, in narrow types."""
+        statistic = self.terms.group_statistic
+        types = types_of_columns(
+            self.terms.windowing.windows.steps,
+            len(self.groups),
+            has_values=bool(statistic.parts or statistic.rank_digits),
+        )
+        types["code"] = types["total"]
+        names = ("user", "period", *kept_columns(self.terms), "code", "id")
+        return chosen.select(name for name in names if name in chosen.columns).cast(types)
+
+    def _recognise(
+        self,
+        open_rows: pl.DataFrame,
+        counted: pl.DataFrame,
+        remembered: RememberedRows,
+        secret: Secret,
+    ) -> _RecognisedRows:
+        """Separate new rows from those that repeat counted ones."""
+        match self.terms.recognition:
+            case Recognition.ID:
+                with_ids = _with_ids_of_units(open_rows, secret)
+                of_new_ids = of_other_ids(with_ids, remembered.ids["id"])
+                return _RecognisedRows(
+                    new=first_of_each_id(of_new_ids, self.groups),
+                    slots=Slots.all_kept(counted),
+                    repeated=open_rows.height - of_new_ids.height,
+                )
+            case Recognition.FILE:  # files that were counted are not read
+                return _RecognisedRows(open_rows, Slots.all_kept(counted))
+            case Recognition.SNAPSHOT:
+                corrections = self.terms.max_corrections
+                slots = compare_slots(counted, open_rows, self.choosable, corrections)
+                should_be_there = counted.filter(self._is_choosable()).height
+                return _RecognisedRows(
+                    new=not_counted_before(open_rows, slots.kept, self.groups),
+                    slots=slots,
+                    counted=should_be_there,
+                    repeated=should_be_there - slots.missing - slots.retracted.height,
+                )
+
+    def _within_bound(
+        self, new: pl.DataFrame, counted: pl.DataFrame, remembered: RememberedRows
+    ) -> pl.DataFrame:
+        """Return the new rows for which their users have room, with their ranks.
+
+        Args:
+            new: new rows.
+            counted: counted rows of the same users, which take up room.
+            remembered: users that an erasure refuses.
+        """
+        unit = self.terms.privacy_unit
+        allowed = new if unit.user_column is None else remembered.without_refused(new)
+        chosen = within_bound(allowed, counted, unit, self.groups)
+        return with_ranks(chosen, counted, self.terms.group_statistic.rank_digits, self.groups)
+
+    def _slots_afterwards(self, slots: Slots, chosen: pl.DataFrame) -> pl.DataFrame:
+        """Return all slots once the chosen rows fill them; none unless slots are replaced."""
+        if not self.terms.max_corrections:
+            return slots.kept.clear()
+        return slots.filled(chosen.drop("code"))
+
+    def _numbers_by_window(self, slots: Slots, added: pl.DataFrame) -> pl.DataFrame:
+        """Return how many rows of each window are kept, retracted and added."""
+        numbers = pl.DataFrame(schema=dict.fromkeys(("window", *_NUMBERS), pl.Int64))
+        if not self.terms.max_corrections:  # no row is retracted
+            return numbers
+        parts = [numbers]
+        for name, rows in zip(_NUMBERS, (slots.kept, slots.retracted, added), strict=True):
+            counted = rows.group_by("window").agg(pl.len().cast(pl.Int64).alias(name))
+            parts.append(counted)
+        return pl.concat(parts, how="diagonal").fill_null(0)
+
+    def _is_choosable(self) -> pl.Expr:
+        return pl.col("window").is_between(self.choosable.start, self.choosable.stop, closed="left")
+
+    def _of_open_windows(self, rows: pl.DataFrame, first_open: FirstOpen) -> pl.DataFrame:
+        """Return the rows that may still count, with their periods and counting steps."""
+        windows = self.terms.windowing.windows
+        period = period_of(
+            pl.col("us"), self.terms.privacy_unit.rule.contribution_period, windows.timezone
+        )
+        counting_step = pl.col("window")
+        if not windows.n_revisions:  # a late row counts at the next step
+            next_step = pl.lit(self.released + 1, pl.Int64)
+            counting_step = pl.max_horizontal(counting_step, next_step)
+        is_open = self._is_choosable()
+        is_open &= pl.col("window") >= windows.first_open(self.released)
+        is_open &= pl.col("period") >= first_open.period
+        if self.terms.recognition is Recognition.ID:
+            is_open &= pl.col("us") // DAY >= first_open.day
+        columns = {
+            "period": period,
+            "counting_step": counting_step,
+            "replaced": pl.lit(0, pl.Int64),
+        }
+        return rows.with_columns(**columns).filter(is_open)
+
+
+def _with_ids_of_units(rows: pl.DataFrame, secret: Secret) -> pl.DataFrame:
+    """Return rows with an id for each unit: so one unit's ids tell nothing of another's rows."""
+    ids = rows["id"].to_numpy()
+    owners = np.zeros(len(ids), np.uint64)
+    if "user" in rows.columns:
+        owners = secret.pair_digests(rows["user"].to_numpy(), rows["period"].to_numpy())
+    return rows.with_columns(id=pl.Series(secret.pair_digests(ids, owners), dtype=pl.UInt64))
+
+
+def no_chosen_rows(names: GroupNamesOfRun | None) -> NewRowsOfRun:
+    """Return the rows of a run that change nothing."""
+    nothing = pl.DataFrame(schema=dict.fromkeys(("window", "cell", "rows", "total"), pl.Int64))
+    return NewRowsOfRun(nothing, (), None if names is None else GroupNamesOfRun(names.kept, ()))
+
+
+def choose_rows(
+    choice: RowChoice,
+    buffer: RowBuffer,
+    remembered: RememberedRows,
+    names: GroupNamesOfRun | None,
+    digests: Sequence[str],
+    *,
+    target: int,
+) -> NewRowsOfRun:
+    """Choose the rows that count, and say what the state remembers of them.
+
+    Args:
+        names: names of groups that are found in the rows; None if groups are declared.
+        digests: digests of the files.
+        target: number of steps that are released after the run.
+    """
+    terms = choice.terms
+    chosen = choice.choose(buffer, remembered)
+    counts = chosen.counts.plus(buffer.dropped)
+    if names is not None:
+        rows, names = names.of_counted_rows(chosen.rows, pl.lit(value=True), column="group")
+        chosen = replace(chosen, rows=rows)
+    groups = len(buffer.groups if names is None else names.all)
+    change = change_of_memory(
+        remembered,
+        chosen.users_to_keep(terms.max_corrections),
+        chosen.rows,
+        secret=buffer.secret,
+        terms=terms,
+        target=target,
+    )
+    return NewRowsOfRun(
+        chosen.sums(max(1, groups), buffer.adds),
+        digests,
+        names,
+        change,
+        counts,
+        missing=chosen.compared.missing(),
+    )

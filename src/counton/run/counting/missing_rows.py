@@ -1,0 +1,214 @@
+"""Rows that an input should have and lacks: the run ends, before anything is released.
+
+An input of all rows of some windows replaces what earlier inputs said of the open ones. So an
+export with a hole would become wrong final numbers, without a message. These refusals depend on the
+rows of an input. They are visible, and `docs/guarantees/details.md` lists them.
+
+- The job states which windows an input covers, and one that is due has no row in any group.
+  ``max-empty-windows`` says how many such windows in a row are usual.
+- An open window keeps less than half of the rows that the last input had of it.
+- All rows that were counted before are missing, although the input should hold them: it has other
+  days, or their ids or the names of their users were given anew.
+
+Inputs of new rows (``append``) cover no window, so nothing is missing from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counton.base.errors import InvalidInputError, param
+from counton.base.wording import counted
+from counton.run.spec.terms import RunOptions
+from counton.windowing.windows import Windows
+
+#: Most windows without a row, one after the other, that a run releases.
+MAX_EMPTY_WINDOWS = 2
+#: The same if a job states which windows its input covers: then each such window may be a hole.
+MAX_EMPTY_WINDOWS_OF_LOOKBACK = 0
+#: Largest number of periods, or of windows, that a message names.
+_MOST_NAMED = 5
+
+
+class KeptRows(NamedTuple):
+    """How many rows an input keeps of an open window. Exact: for the operator.
+
+    Attributes:
+        number: number of the window.
+        before: number of rows by the last input that counted.
+        now: number of rows by this input.
+    """
+
+    number: int
+    before: int
+    now: int
+
+
+@dataclass(frozen=True, repr=False)
+class MissingRows:
+    """What an input lacks of the rows that were counted before. Exact: for the operator.
+
+    Attributes:
+        are_all: whether the input has none of the counted rows that it should have.
+        open_windows: open windows of which the input has other rows than the last one.
+    """
+
+    are_all: bool = False
+    open_windows: Sequence[KeptRows] = ()
+
+
+def empty_stretches(covered: range, windows_with_rows: ArrayLike) -> list[range]:
+    """Return the stretches of consecutive windows without a row.
+
+    Args:
+        covered: windows of which an input holds all rows.
+        windows_with_rows: numbers of the windows that have a row.
+
+    >>> empty_stretches(range(1, 9), [2, 3, 6, 11])
+    [range(1, 2), range(4, 6), range(7, 9)]
+    """
+    every = np.arange(covered.start, covered.stop, dtype=np.int64)
+    empty: NDArray[np.int64] = np.setdiff1d(every, np.asarray(windows_with_rows, np.int64))
+    if not empty.size:
+        return []
+    breaks = np.flatnonzero(np.diff(empty) > 1) + 1
+    return [range(int(part[0]), int(part[-1]) + 1) for part in np.split(empty, breaks)]
+
+
+def refuse_holes(
+    options: RunOptions,
+    windows: Windows,
+    source_name: str,
+    windows_with_rows: ArrayLike,
+    *,
+    covered: range,
+    due: range,
+) -> None:
+    """Refuse to release windows without a row, unless the job says that they are usual.
+
+    Args:
+        source_name: name of the input, for the message.
+        windows_with_rows: numbers of the windows that have a row, in any group.
+        covered: windows of which the input holds all rows; the last one is due.
+        due: windows that this run releases.
+
+    Raises:
+        InvalidInputError: a window that is due lies in a stretch of more windows without a row than
+            ``max_empty_windows``.
+    """
+    if options.allow_empty_windows or not due:
+        return
+    holes = [
+        range(max(stretch.start, due.start), stretch.stop)
+        for stretch in empty_stretches(covered, windows_with_rows)
+        if len(stretch) > options.max_empty_windows and stretch.stop > due.start
+    ]
+    if not holes:
+        return
+    count = sum(len(hole) for hole in holes)
+    named = _join([windows.span(hole) for hole in holes[:_MOST_NAMED]], len(holes))
+    raise InvalidInputError(
+        f"{source_name} has no row of {named}, and this run would release "
+        f"{counted(count, 'window')} without rows. Add the missing rows. If nothing happened, give "
+        f"{param('allow_empty_windows', True)} for this run, or "
+        f"{param('max_empty_windows')} for every run"
+    )
+
+
+def refuse_shrunk_windows(
+    options: RunOptions, windows: Windows, source_name: str, open_windows: Sequence[KeptRows]
+) -> None:
+    """Refuse to replace the rows of an open window by less than half as many.
+
+    Args:
+        source_name: name of the input, for the message.
+        open_windows: the open windows that this run replaces.
+
+    Raises:
+        InvalidInputError: an open window keeps less than half of its rows.
+    """
+    shrunk = [window for window in open_windows if 2 * window.now < window.before]
+    if options.allow_empty_windows or not shrunk:
+        return
+    named = []
+    for window in shrunk[:_MOST_NAMED]:
+        span = windows.span(range(window.number, window.number + 1))
+        named.append(f"{span} ({window.now:,}, before {window.before:,})")
+    raise InvalidInputError(
+        f"{source_name} has less than half of the rows that the last input had of "
+        f"{_join(named, len(shrunk))}, and this run would replace them. Add the rows if they are "
+        "missing. If they were removed on purpose, give "
+        f"{param('allow_empty_windows', True)} for this run"
+    )
+
+
+def refuse_other_ids(source_name: str, id_column: str) -> None:
+    """Refuse an input that has rows and none of the ids that were counted before.
+
+    Rows under other ids would count a second time, which the guarantee does not cover. So
+    ``allow_empty_windows`` does not permit it.
+
+    Args:
+        source_name: name of the input, for the message.
+        id_column: column of the ids.
+
+    Raises:
+        InvalidInputError: always.
+    """
+    raise InvalidInputError(
+        f"{source_name} has none of the ids that were counted before. If each export gives other "
+        f"ids ({param('row_id', id_column)}), its rows would count again: begin a stream of "
+        f"another {param('stream')} with ids that stay. If all rows are new, give "
+        f"{param('append', True)}"
+    )
+
+
+def refuse_other_users(options: RunOptions, source_name: str, user_column: str) -> None:
+    """Refuse an input that has rows and none of the users' rows that were counted before.
+
+    Args:
+        source_name: name of the input, for the message.
+        user_column: column of the users.
+
+    Raises:
+        InvalidInputError: the job does not permit it.
+    """
+    if options.allow_empty_windows:
+        return
+    raise InvalidInputError(
+        f"{source_name} has none of the rows that were counted before. If each export gives users "
+        f"other names ({param('user', user_column)}), their rows would count again: give "
+        "names that stay. If all these rows were removed on purpose, give "
+        f"{param('allow_empty_windows', True)} for this run"
+    )
+
+
+def refuse_other_rows(options: RunOptions, source_name: str) -> None:
+    """Refuse an input of all rows that has no row of the windows that were released before.
+
+    Args:
+        source_name: name of the input, for the message.
+
+    Raises:
+        InvalidInputError: the job does not permit it.
+    """
+    if options.allow_empty_windows:
+        return
+    raise InvalidInputError(
+        f"{source_name} has none of the rows that were counted before, and it should have all rows "
+        f"since {param('start')}. If it has those of the last days, say of how many "
+        f"({param('lookback', '7d')}). If all earlier rows were removed on purpose, give "
+        f"{param('allow_empty_windows', True)} for this run"
+    )
+
+
+def _join(names: Sequence[str], count: int) -> str:
+    """Join names with commas; ``count`` is the number of all, of which only some are named."""
+    if count > len(names):
+        return f"{', '.join(names)} and {count - len(names):,} more"
+    return ", ".join(names)

@@ -1,0 +1,286 @@
+"""What a stream remembers of the rows that it has counted: digests of their users and ids.
+
+Of each counted row of a user the state keeps the user's digest, the window, the group and the
+value, so that a later snapshot that repeats the row does not count it again; of each row with an id
+it keeps the digest of the id.
+
+Rows that are older than `Windows.remembered_days` at the end of the last released window count
+nowhere. So their digests are deleted: with periods those of periods that ended before then, with
+ids those of days before then. This gives no user room for new rows, since rows of these periods are
+never looked at again. Users without periods are never forgotten. An id is kept with the day on
+which the window that counts it ends, whatever the time of its row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.private import reveal
+from counton.results.periods import period_of
+from counton.run.spec.terms import StreamTerms
+from counton.state import Stream
+from counton.state.dedup import MOST_PARTS, DigestChange, DigestSet, Secret
+from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.windows import Windows
+
+#: Microseconds of a day.
+DAY = 86_400_000_000
+#: Number of buckets into which users' digests fall. Each erased user makes one of them refused.
+BUCKETS = 1024
+#: Kind of digest sets that refuse new users of some buckets, up to a period.
+REFUSED = "refused"
+#: Kind of digest sets that close all periods up to one: in these everybody was forgotten.
+CLOSED = "closed"
+_EARLIEST = -(2**62)  # no period or day is earlier
+_FACTS = ("window", "group", "total", "counting_step", "replaced")
+_USERS = {"user": pl.UInt64, "period": pl.Int64, **dict.fromkeys(_FACTS, pl.Int64)}
+_IDS = {"id": pl.UInt64, "day": pl.Int64}
+_REFUSED = {"bucket": pl.UInt64, "last_period": pl.Int64}
+_NO_USERS = pl.DataFrame(schema=_USERS)
+_NO_IDS = pl.DataFrame(schema=_IDS)
+_NO_REFUSED = pl.DataFrame(schema=_REFUSED)
+
+
+_Digests = TypeVar("_Digests", NDArray[np.uint64], pl.Expr)
+
+
+def bucket_of(digests: _Digests) -> _Digests:
+    """Return the bucket (0 to `BUCKETS` - 1) of each digest of a user."""
+    return digests % BUCKETS
+
+
+class FirstOpen(NamedTuple):
+    """The earliest period of users, and the earliest day of ids, of which rows may count."""
+
+    period: int
+    day: int
+
+    @classmethod
+    def after(
+        cls, released: int, windows: Windows, per: str | None, last_closed: int | None = None
+    ) -> FirstOpen:
+        """Return those after so many released steps.
+
+        This alone decides which rows are considered, and which digests are read and deleted. A row
+        that is considered although its digest is deleted would count twice.
+
+        Args:
+            released: number of released steps.
+            per: length of a period of users.
+            last_closed: last period that the operator has closed, since everybody in it was
+                forgotten.
+        """
+        first_not_closed = _EARLIEST if last_closed is None else last_closed + 1
+        if not released:
+            return cls(first_not_closed, _EARLIEST)
+        end = int(windows.ends(range(released, released + 1))[0])
+        oldest = end - windows.remembered_days * DAY
+        period = period_of(pl.lit(oldest, pl.Int64), per, windows.timezone)
+        first = int(pl.select(period).item())
+        return cls(max(first, first_not_closed), oldest // DAY)
+
+
+def kept_columns(terms: StreamTerms) -> Sequence[str]:
+    """Return the names of what is kept with the digest of a user, in the order of the state."""
+    columns = ["window", "group", "total"]
+    if terms.privacy_unit.rule.max_contributions_per_window is not None:
+        columns.append("counting_step")
+    if terms.max_corrections:
+        columns.append("replaced")
+    return columns
+
+
+@dataclass(frozen=True, repr=False)
+class RememberedRows:
+    """The rows that earlier runs have counted, by digests. Secret.
+
+    Attributes:
+        users: ``user``, ``period`` and the kept columns of a row.
+        ids: ``id`` and ``day``.
+        refused: ``bucket`` of users, in which no new user counts up to ``period``.
+        first_open: the earliest period and day of which rows may count.
+        sets: by kind and period, the number of sets in which the state keeps the digests.
+    """
+
+    users: pl.DataFrame
+    ids: pl.DataFrame
+    refused: pl.DataFrame
+    first_open: FirstOpen
+    sets: Mapping[tuple[str, int], int]
+
+    @classmethod
+    def read(cls, stream: Stream | None, terms: StreamTerms, released: int) -> RememberedRows:
+        """Read what a stream remembers of rows that may still come again; None: a new stream.
+
+        Args:
+            released: number of released steps.
+        """
+        windows = terms.windowing.windows
+        per = terms.privacy_unit.rule.contribution_period
+        if stream is None:
+            first_open = FirstOpen.after(released, windows, per)
+            return cls(_NO_USERS, _NO_IDS, _NO_REFUSED, first_open, {})
+        closed = [digest_set.period for digest_set in reveal(stream.digest_sets(CLOSED))]
+        first_open = FirstOpen.after(released, windows, per, max(closed, default=None))
+        refused = [_NO_REFUSED]
+        for digest_set in reveal(stream.digest_sets(REFUSED)):
+            last_period = pl.lit(digest_set.period, pl.Int64)
+            buckets = pl.DataFrame({"bucket": digest_set.digests})
+            refused.append(buckets.with_columns(last_period=last_period))
+        sets: Counter[tuple[str, int]] = Counter()
+        users = [_NO_USERS]
+        if terms.privacy_unit.user_column is not None:
+            for digest_set in reveal(stream.digest_sets("user")):
+                sets["user", digest_set.period] += 1
+                if digest_set.period >= first_open.period:
+                    users.append(_users_of(digest_set, kept_columns(terms)))
+        ids = [_NO_IDS]
+        if terms.id_column is not None:
+            for digest_set in reveal(stream.digest_sets("id")):
+                sets["id", digest_set.period] += 1
+                day = pl.lit(digest_set.period, pl.Int64)
+                ids.append(pl.DataFrame({"id": digest_set.digests}).with_columns(day=day))
+        return cls(pl.concat(users), pl.concat(ids), pl.concat(refused), first_open, sets)
+
+    def without_refused(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows of users that are not refused because of an erasure.
+
+        Once a user is erased, new users of the same bucket are refused in all periods that had
+        begun by then. A user of whom a row was counted before in the period is not new. So whether
+        a row stays depends on its user's own rows and on the requests to erase alone.
+        """
+        if not self.refused.height:
+            return rows
+        buckets = self.refused.group_by("bucket").agg(pl.col("last_period").max())
+        compared = rows.with_columns(bucket=bucket_of(pl.col("user")))
+        compared = compared.join(buckets, on="bucket", how="left", maintain_order="left")
+        known_users = (
+            self.users.select("user", "period").unique().with_columns(is_known=pl.lit(value=True))
+        )
+        compared = compared.join(
+            known_users, on=["user", "period"], how="left", maintain_order="left"
+        )
+        is_refused = (pl.col("period") <= pl.col("last_period")) & pl.col("is_known").is_null()
+        return compared.filter(~is_refused.fill_null(value=False)).select(rows.columns)
+
+
+def change_of_memory(
+    before: RememberedRows,
+    users: pl.DataFrame,
+    ids: pl.DataFrame,
+    *,
+    secret: Secret,
+    terms: StreamTerms,
+    target: int,
+) -> DigestChange:
+    """Return the digests to add and to delete once ``target`` steps are released.
+
+    Args:
+        users: counted rows of users; if slots are replaced, all slots of each period that changes.
+        ids: counted rows with ids: ``id`` and ``window``.
+    """
+    first = FirstOpen.after(
+        target, terms.windowing.windows, terms.privacy_unit.rule.contribution_period
+    )
+    first_period = max(first.period, before.first_open.period)
+    changes = []
+    if terms.id_column is not None:
+        changes.append(_change_of_ids(before, ids, terms.windowing.windows, target, first.day))
+    if terms.privacy_unit.user_column is not None:
+        changes.append(_change_of_users(before, users, terms, first_period))
+        changes.append(_ChangeOfKind((), (), (REFUSED, first_period)))
+    return DigestChange(
+        secret,
+        added=[digest_set for change in changes for digest_set in change.added],
+        replaced=[place for change in changes for place in change.replaced],
+        forgotten=[change.forgotten for change in changes],
+    )
+
+
+class _ChangeOfKind(NamedTuple):
+    """The change of the digests of users, or of ids.
+
+    Attributes:
+        replaced: places of the sets that are deleted, since ``added`` has their digests.
+        forgotten: the first period whose digests are kept.
+    """
+
+    added: Sequence[DigestSet]
+    replaced: Sequence[tuple[str, int]]
+    forgotten: tuple[str, int]
+
+
+def _change_of_ids(
+    before: RememberedRows, ids: pl.DataFrame, windows: Windows, target: int, first_day: int
+) -> _ChangeOfKind:
+    steps = np.maximum(ids["window"].to_numpy().astype(np.int64), target)  # which count the rows
+    days = np.asarray(windows.ends(steps), np.int64) // DAY
+    new = ids.select("id", day=pl.Series(days))
+    full = _full_periods(before, "id", new["day"])
+    together = pl.concat([before.ids.filter(pl.col("day").is_in(full)), new])
+    return _ChangeOfKind(
+        added=list(_digest_sets("id", together, by="day", columns=())),
+        replaced=[("id", day) for day in full],
+        forgotten=("id", first_day),
+    )
+
+
+def _change_of_users(
+    before: RememberedRows, users: pl.DataFrame, terms: StreamTerms, first_period: int
+) -> _ChangeOfKind:
+    columns = kept_columns(terms)
+    kept = users.select("user", "period", *columns)
+    if not (kept["period"] >= first_period).all():
+        kept = kept.filter(pl.col("period") >= first_period)
+    if terms.max_corrections:  # all slots of a period that changes
+        full = kept["period"].unique().to_list()
+    else:
+        full = _full_periods(before, "user", kept["period"])
+        if full:
+            again = before.users.filter(pl.col("period").is_in(full)).select(kept.columns)
+            kept = pl.concat([again, kept], how="vertical_relaxed")
+    return _ChangeOfKind(
+        added=list(_digest_sets("user", kept, by="period", columns=columns)),
+        replaced=[("user", period) for period in full],
+        forgotten=("user", first_period),
+    )
+
+
+def _users_of(kept: DigestSet, columns: Sequence[str]) -> pl.DataFrame:
+    named = {"user": kept.digests, **dict(zip(columns, kept.columns, strict=True))}
+    constants = dict.fromkeys(_FACTS, 0) | {"period": kept.period}
+    absent = [
+        pl.lit(constants[name], pl.Int64).alias(name) for name in constants if name not in columns
+    ]
+    return pl.DataFrame(named).with_columns(absent).select(list(_USERS)).cast(pl.Schema(_USERS))
+
+
+def _full_periods(before: RememberedRows, kind: str, periods: pl.Series) -> list[int]:
+    """Return the periods whose digests are in so many sets that these become one."""
+    return [
+        period for period in periods.unique() if before.sets.get((kind, period), 0) >= MOST_PARTS
+    ]
+
+
+def _digest_sets(
+    kind: str, rows: pl.DataFrame, *, by: str, columns: Sequence[str]
+) -> Iterator[DigestSet]:
+    digest = "id" if kind == "id" else "user"
+    by_period = _sorted(rows, by)
+    begin = 0
+    for length, period in by_period[by].rle().struct.unnest().iter_rows():
+        ordered = _sorted(by_period.slice(begin, length), digest)
+        begin += length
+        values = tuple(ordered[name].to_numpy() for name in columns)
+        yield DigestSet(kind, period, ordered[digest].to_numpy(), values)
+
+
+def _sorted(rows: pl.DataFrame, column: str) -> pl.DataFrame:
+    """Return rows sorted by a column; rows that are equal in it stay in their order."""
+    return rows if rows[column].is_sorted() else rows.sort(column, maintain_order=True)

@@ -1,0 +1,264 @@
+"""A first look at the rows of a job: their columns, and the times in their first rows.
+
+Nothing is written and nothing spent. Names of columns and the format of times are the schema of the
+events. The days of the first rows are exact and private: only `FirstLook.confidential_counts` shows
+them, to people who may see the events.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from counton.base.errors import InvalidInputError
+from counton.base.exact import name_alone
+from counton.base.private import Private, reveal
+from counton.io.files import EventFile
+from counton.io.input_paths import SEPARATORS
+from counton.io.sources import Rows, Source, UnreadableRowError, unreadable_errors
+from counton.io.timestamps import moments
+from counton.job.common_options import Job
+from counton.run.new_job.column_contents import (
+    TimeColumn,
+    columns_of_counts,
+    decimal_sign,
+    find_times,
+    find_totals,
+)
+from counton.run.rows.row_source import named_columns, open_rows, refuse_rows_as_domain
+from counton.run.spec.parsing import parse_policies
+from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.windows import NO_MOMENT, load_zone, moment
+
+#: Number of uncompressed bytes of the files to look at.
+SAMPLE_BYTES = 2**25
+#: Number of rows of other sources to look at.
+_SAMPLE_ROWS = 500_000
+#: Number of first rows in which totals and counts are looked for.
+_SOME_ROWS = 10_000
+#: Matches names of columns with other times than the event's.
+_OTHER_TIMES = re.compile(r"birth|born|due|until|expir|return|updat|enter|insert|load|import", re.I)
+
+
+@name_alone
+class FirstFacts(NamedTuple):
+    """Exact facts about the first rows: only for the operator.
+
+    Attributes:
+        first, newest: times of the earliest and the newest of the first rows, on clocks of the
+            job's zone; None: unknown.
+        totals: columns with names of totals, such as Total, and these names.
+        counts: columns of whole numbers, if each row seems to stand for several events.
+    """
+
+    first: datetime | None
+    newest: datetime | None
+    totals: tuple[tuple[str, str], ...] = ()
+    counts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """The columns of events, and private facts about their first rows.
+
+    Attributes:
+        columns: names of the columns.
+        times: columns that hold times; the first is the likeliest to hold the times of the events.
+        has_all_rows: whether the first rows are all rows.
+        separator: separator of fields in CSV.
+        decimal: decimal sign of numbers in CSV; None: the numbers can be read with both.
+        has_rows: whether there is a row.
+    """
+
+    columns: tuple[str, ...]
+    times: tuple[TimeColumn, ...]
+    has_all_rows: bool
+    separator: str
+    decimal: str | None
+    has_rows: bool
+    _sample: Private[pl.DataFrame]
+
+    def confidential_counts(self, job: Job) -> FirstFacts:
+        """Return exact facts about the first rows, under the options of a job."""
+        sample = reveal(self._sample)
+        some = sample.head(_SOME_ROWS)
+        totals = find_totals(some.iter_columns())
+        time = "" if job.time is None else str(job.time)
+        formats = {column.name: column.time_format for column in self.times if not column.formats}
+        time_format = formats.get(time) if job.time_format is None else str(job.time_format)
+        if time not in sample.columns or not (time in formats or time_format):
+            return FirstFacts(None, None, totals)
+        zone = str(job.timezone or "UTC")
+        times = _moments(sample, time, zone, time_format)
+        known_times = times.filter(times > NO_MOMENT)
+        if known_times.is_empty():
+            return FirstFacts(None, None, totals)
+        clock = load_zone(zone)
+        first = moment(int(str(known_times.min()))).astimezone(clock)
+        newest = moment(int(str(known_times.max()))).astimezone(clock)
+        counts = columns_of_counts(some, time, times.head(_SOME_ROWS))
+        return FirstFacts(first, newest, totals, counts)
+
+
+def look_at(job: Job) -> FirstLook:
+    """Read the columns and the first rows of each file of a job's events, or of its query.
+
+    Raises:
+        InvalidInputError: the events cannot be read; a run would raise the same error.
+
+    >>> from counton.job.statistics import CountJob
+    >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", None], "reader": ["ann", "bob"]})
+    >>> look = look_at(CountJob(events=rows, state="visits.db"))
+    >>> look.times, look.columns
+    ((TimeColumn(name='at', local=True, time_format=None, formats=()),), ('at', 'reader'))
+    """
+    job = _with_separator(job)
+    source = _open(job)
+    columns = source.columns()
+    if columns and columns[0].lower().startswith("sep="):
+        separator = columns[0]
+        if len(columns) > 1:  # at which the line was split
+            separator += job.separator or ","
+        raise InvalidInputError(
+            f"The first line of {source.name} names a separator ({separator}) and no columns. "
+            "Remove that line"
+        )
+    if job.query is not None:  # otherwise a database gives all its rows
+        query = str(job.query).strip().rstrip(";")
+        limited = f"SELECT * FROM ({query}\n) AS looked_at LIMIT {_SAMPLE_ROWS + 1}"  # noqa: S608
+        source = _open(job.with_options(query=limited))
+    names = source.columns()
+    if not names:
+        source.sift(("",), 0)  # refuses lines that are no JSON
+        raise InvalidInputError(
+            f"{source.name} has no row that names a column, so there is nothing to look at. Give "
+            "the events of a day that has some"
+        )
+    source.parts[0].check_columns(named_columns(job, names))
+    beginning = _read_beginning(source, parse_policies(job).most)
+    sample = beginning.sample
+    time = None if job.time is None else str(job.time)
+    times = _time_columns(sample, names, time)
+    separator = str(job.separator or ",")
+    decimal: str | None = job.decimal or "."
+    if beginning.has_csv and not job.has_stated("decimal"):
+        time_names = {column.name for column in times}
+        others = [sample[name] for name in sample.columns if name not in time_names]
+        decimal = decimal_sign(others, separator)
+    return FirstLook(
+        columns=tuple(names),
+        times=times,
+        has_all_rows=beginning.is_whole and sample.height <= _SAMPLE_ROWS,
+        separator=separator,
+        decimal=decimal,
+        has_rows=not sample.is_empty(),
+        _sample=Private(sample),
+    )
+
+
+def _open(job: Job) -> Source:
+    source = open_rows(job, None)
+    refuse_rows_as_domain(job, source, None)
+    return source
+
+
+def _with_separator(job: Job) -> Job:
+    """Return the job with the separator of its events, if it states none and that is no comma."""
+    if job.has_stated("separator"):
+        return job
+    columns = _open(job).columns()
+    if len(columns) != 1:
+        return job
+    for sign in SEPARATORS[1:]:
+        if sign in columns[0]:
+            return job.with_options(separator="tab" if sign == "\t" else sign)
+    return job
+
+
+@name_alone
+class _Beginning(NamedTuple):
+    """The first rows of all parts of a source.
+
+    Attributes:
+        is_whole: whether all files were read to their ends.
+        has_csv: whether one of the files is CSV.
+    """
+
+    sample: pl.DataFrame
+    is_whole: bool
+    has_csv: bool
+
+
+def _read_beginning(source: Source, most_unreadable: int) -> _Beginning:
+    """Read the first rows of each part of a source, up to a number of bytes in all."""
+    names = source.columns()
+    left = SAMPLE_BYTES
+    is_whole = True
+    has_csv = False
+    frames: list[pl.DataFrame] = []
+    for part in source.parts:
+        if left <= 0:
+            is_whole = False
+            break
+        if isinstance(part, EventFile) and part.kind != "parquet":
+            part, is_all_of_it, taken = part.beginning(left)
+            is_whole = is_whole and is_all_of_it
+            left -= taken
+        has_csv |= isinstance(part, EventFile) and part.kind == "csv"
+        try:
+            frames.append(_rows_of(part, names, most_unreadable))
+        except UnreadableRowError as error:
+            if len(names) > 1:
+                raise
+            raise InvalidInputError(
+                f"The first line of {source.name} names one column ({names[0]}), and other lines "
+                "have more fields. Remove the lines above the names of the columns"
+            ) from error
+    # In one chunk: polars nests a call of Python for each chunk, up to a recursion error.
+    sample = pl.concat(frames, how="diagonal_relaxed").rechunk()
+    return _Beginning(sample, is_whole, has_csv)
+
+
+def _time_columns(
+    sample: pl.DataFrame, names: Sequence[str], stated: str | None
+) -> tuple[TimeColumn, ...]:
+    """Return the columns of times; the first is the likeliest to hold the times of the events."""
+    columns = [
+        find_times(sample[name], is_stated=name == stated) for name in names if name in sample
+    ]
+    times = [column for column in columns if column is not None]
+    return tuple(sorted(times, key=lambda column: bool(_OTHER_TIMES.search(column.name))))
+
+
+def _rows_of(part: Rows, names: Sequence[str], most: int) -> pl.DataFrame:
+    """Return the first rows of a source, in which unreadable rows are left empty.
+
+    Raises:
+        InvalidInputError: over ``most`` rows, or half of the first rows, are unreadable.
+    """
+    try:
+        return _first_rows(part, names)
+    except unreadable_errors() as error:
+        raise part.unreadable(error) from error
+    except UnreadableRowError:
+        sifted = part.sift(names, most)  # a run sets these rows aside
+        rows = _first_rows(sifted, names)
+        if 2 * len(sifted.unread) > rows.height:
+            raise
+        return rows
+
+
+def _first_rows(part: Rows, names: Sequence[str]) -> pl.DataFrame:
+    present = [name for name in names if name in part.columns()]
+    frame = part.frame(present)
+    types = frame.collect_schema()
+    flat = [name for name in present if not (types[name].is_nested() or types[name] == pl.Object)]
+    return frame.select(flat).head(_SAMPLE_ROWS + 1).collect(engine="streaming")
+
+
+def _moments(sample: pl.DataFrame, name: str, zone: str, form: str | None) -> pl.Series:
+    dtype = sample.schema[name]
+    return sample.select(moments(name, dtype, zone, "earliest", form)).to_series()

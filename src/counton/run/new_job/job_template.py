@@ -1,0 +1,378 @@
+"""A first job for events, made from their header and common defaults, with a list of what is still
+to be said.
+
+The values in the rows decide nothing here: `input_preview` finds the names of columns and the
+format of times, and all other defaults are the same for all events. Whom to protect is never
+guessed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+from counton.base.errors import InvalidInputError, param
+from counton.base.lengths import days_in
+from counton.job.common_options import Job
+from counton.job.messages import parse_options
+from counton.job.option_fields import section_of
+from counton.job.statistics import CountJob
+from counton.job.values import LATEST_ROW, NOW, QUARANTINE
+from counton.run.counting.missing_rows import MAX_EMPTY_WINDOWS
+from counton.run.new_job.column_contents import TimeColumn
+from counton.run.new_job.default_paths import (
+    default_state,
+    holds_new_events,
+    path_beside,
+    path_of,
+    stem_of,
+)
+from counton.run.new_job.input_preview import FirstLook as FirstLook
+from counton.run.new_job.input_preview import look_at as look_at
+from counton.run.plan_job import PlannedJob, planned_job
+from counton.run.spec.parsing import parse_run
+from counton.run.windows.covered_windows import covered_windows
+from counton.run.windows.due_windows import EndedWindows
+from counton.state.database import parse_address, state_file
+from counton.state.keys import check_places, file_of
+from counton.windowing.windows import load_zone
+
+#: Years of a new stream. If windows are released alone, a longer stream is no less accurate.
+_YEARS = 10
+#: Most windows of a new stream.
+_MOST_WINDOWS = 100_000
+#: How long windows of a day or more wait for late rows: less than the two and a quarter hours from
+#: midnight to the earliest daily run of the documentation, also if clocks skip an hour. If they
+#: waited longer than that, each number would be published a day late.
+_WAIT = "2h"
+
+#: Options that the user stated, by name, including ``events`` and ``state``.
+JobValues: TypeAlias = Mapping[str, Any]
+
+
+def job_of(values: JobValues) -> CountJob:
+    """Build a job that counts events from the options that the user stated."""
+    job: CountJob = parse_options(CountJob, values)
+    return job
+
+
+def check_job(values: JobValues, look: FirstLook) -> tuple[CountJob, PlannedJob]:
+    """Complete ``values`` to a job and plan it; refuse what a run refuses before it reads rows."""
+    if ("group_by" in values) != ("groups" in values) and values.get(
+        "unlisted_groups"
+    ) != "discover":
+        of_groups = ("group_by", "groups", "other_group")
+        values = {name: value for name, value in values.items() if name not in of_groups}
+    job = complete_job(values, look)
+    is_known = job.time in {column.name for column in look.times}
+    if job.time is not None and look.times and not (is_known or job.time_format):
+        raise InvalidInputError(
+            f"column {job.time!r} holds no times in a known format. Name another column, or state "
+            f"how its times are written, as in {param('time_format', '%d.%m.%Y')}"
+        )
+    assert job.state is not None
+    address = parse_address(job.state)
+    check_places(address.file, None if job.key is None else file_of(job.key, address))
+    plan = planned_job(job)
+    if job.lookback is not None:
+        terms = plan.spec.terms
+        windows = terms.windowing.windows
+        first = EndedWindows(1, int(windows.ends(range(1, 2))[0]))
+        covered_windows(windows, replace(parse_run(job, terms), release_delay=0), 0, first)
+    return job, plan
+
+
+def complete_job(values: JobValues, look: FirstLook) -> CountJob:
+    """Build a job from ``values`` and defaults: epsilon 1 without loss or accuracy."""
+    job = job_of(values)
+    time_columns = {column.name: column for column in look.times}
+    path = path_of(job.events)
+    defaults: dict[str, Any] = {"missing_values": "drop"}
+    if look.separator != ",":
+        defaults["separator"] = look.separator
+    if look.decimal == ",":
+        defaults["decimal"] = look.decimal
+    time = job.time or next(iter(time_columns), None)
+    defaults["time"] = time
+    column = time_columns.get(str(time))
+    defaults["time_format"] = None if column is None else column.time_format
+    if (column is None or column.local) and (job.timezone or "UTC") != "UTC":
+        defaults["ambiguous"] = "earliest"
+    defaults["timezone"] = None if column is None or column.local else "UTC"
+    every = str(job.every or "1d")
+    defaults["every"] = every
+    defaults["start"] = usual_start(job)
+    if days_of(every) >= 1:  # a whole day has a row; else the newest file is missing
+        # The newest row ends the last window of a file of the past: nothing comes late.
+        delay = "0s" if job.until == LATEST_ROW else _WAIT
+        defaults |= {"release_delay": delay, "max_empty_windows": 0}
+    else:
+        defaults |= {"release_delay": "0s", "max_empty_windows": MAX_EMPTY_WINDOWS}
+    if not (job.expected_windows or job.expiring or job.allowed_lateness):
+        defaults["windows"] = min(_MOST_WINDOWS, math.ceil(_YEARS * 365.25 / days_of(every)))
+        only_totals = job.distinct_users or job.unlisted_groups == "discover"
+        defaults["series"] = None if only_totals else "per-window"
+    if not {"epsilon", "rho", "margin_of_error"} & {*values}:
+        defaults["epsilon"] = "1"
+    if job.user is not None and not job.distinct_users:
+        defaults["max_contributions"] = 1
+    if job.row_id is None and holds_new_events(job.events):
+        defaults["append"] = True
+    if path is not None:
+        defaults["stream"] = stem_of(path)
+        defaults["output"] = os.fspath(path_beside(job.events, ".released.csv"))
+        # A file can take unusable rows, if no stated option ends the run at such a row.
+        if values.get("missing_values") != "fail" and values.get("ambiguous") != "raise":
+            defaults["bad_rows"] = f"{QUARANTINE}{path_beside(job.events, '.unreadable.csv')}"
+    return job_of(defaults | dict(values))
+
+
+def unsaid(values: JobValues, look: FirstLook) -> dict[str, str]:
+    """Return the options that only the operator can state and did not, each with a remark.
+
+    The job file leaves them empty, and a run refuses them by name.
+
+    >>> import polars as pl
+    >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00"], "device": ["a"], "visitor": ["b"]})
+    >>> values = {
+    ...     "events": rows, "state": "v.db", "start": "2024-01-01", "until": "latest-event"
+    ... }
+    >>> list(unsaid(values, look_at(job_of(values))))
+    ['timezone', 'user', 'max_contributions', 'contribution_period']
+    """
+    job = job_of(values)
+    whole = complete_job(values, look)
+    remarks = _unsaid_times(job, whole, look)
+    if look.decimal is None:
+        remarks["decimal"] = (
+            'decimal sign of the numbers: "," or "."; the file has numbers that can be read in '
+            "both ways, such as 1.234"
+        )
+    columns = ", ".join(name for name in look.columns if name != whole.time)
+    has_by = job.group_by is not None
+    has_domain = job.groups is not None
+    if has_domain and not has_by:
+        remarks["group_by"] = f"column of the groups: {columns}"
+    if has_by and not has_domain and job.unlisted_groups != "discover":
+        remarks["groups"] = "names of the groups, from a public list and not from the rows: A,B,C"
+    if (has_by or has_domain) and job.unlisted_groups is None and job.other_group is None:
+        remarks["other_group"] = (
+            "name of one more group, which counts the rows of all groups that are not "
+            "listed, also a row of totals; without this line such a row stops the run"
+        )
+    return remarks | _unsaid_unit(job, columns)
+
+
+def _unsaid_times(job: CountJob, whole: CountJob, look: FirstLook) -> dict[str, str]:
+    """Return the options of times that only the operator can state and did not.
+
+    Args:
+        job: job of the options that are stated.
+        whole: job that is completed by defaults.
+        look: columns of the events, and facts about their first rows.
+    """
+    remarks: dict[str, str] = {}
+    possible = [column for column in look.times if job.time in (None, column.name)]
+    if job.time is None and len(look.times) != 1:
+        named = [_words_of_times(column) for column in look.times]
+        remarks["time"] = f"column of times: {', '.join(named or look.columns)}"
+    if job.time_format is None and look.has_rows:
+        remark = _remark_on_format(possible)
+        if remark is not None:
+            remarks["time_format"] = remark
+    if job.timezone is None and (not possible or any(column.local for column in possible)):
+        remarks["timezone"] = (
+            "time zone of the times, which decides when a day begins, as in Europe/Berlin or UTC"
+        )
+    # Whether rows lie before this year is not known either if their times cannot be read.
+    is_unread = "time_format" in remarks
+    # Days before the first row would be released as noise alone, so only the operator may choose. A
+    # file of the last days begins with the days that it covers now.
+    is_start_known = job.lookback and not is_unread and start_of_old_rows(whole, look) is None
+    if job.start is None and not is_start_known:
+        remarks["start"] = (
+            "day from which rows count, as in 2024-01-01; it is published, so choose one that no "
+            "single row decides"
+        )
+    if job.until is None and not job.lookback and (is_unread or are_old(whole, look)):
+        remarks["until"] = (
+            f"{NOW} if rows come every day; {LATEST_ROW} if the file is of the past: then the "
+            "newest row ends the last window, and its time is not protected"
+        )
+    return remarks
+
+
+def _remark_on_format(columns: Collection[TimeColumn]) -> str | None:
+    """Return a remark on the format of times, if the first rows do not show it."""
+    iso = "delete this line for ISO 8601, such as 2024-03-01 08:30"
+    if not columns:
+        return f"format of the times, such as %m/%d/%Y %H:%M, %Y%m%d or epoch; {iso}"
+    formats = {column.formats or (column.time_format or "",) for column in columns}
+    if len(formats) > 1:
+        return f"format of the times, as the line above says; {iso}"
+    several = formats.pop()
+    return f"format of the times: {' or '.join(several)}" if len(several) > 1 else None
+
+
+def _words_of_times(column: TimeColumn) -> str:
+    """Return the name of a column of times, with its format if that is not ISO 8601."""
+    formats = column.formats or ((column.time_format,) if column.time_format else ())
+    return f"{column.name} ({' or '.join(formats)})" if formats else column.name
+
+
+def _unsaid_unit(job: CountJob, columns: str) -> dict[str, str]:
+    """Return the options on whom to protect that only the operator can state and did not."""
+    if job.count_column is not None:
+        if job.privacy_unit is None and job.upstream_max_contributions is None:
+            return {
+                "privacy_unit": "what the numbers count, in one word, as in passage: it is "
+                "protected"
+            }
+        return {}
+    remarks: dict[str, str] = {}
+    if job.user is None:
+        if job.privacy_unit is not None:
+            return {}
+        remarks["user"] = (
+            f"whom to protect: the column that names the user ({columns}), with "
+            "max-contributions and contribution-period; or delete these three lines and write "
+            'privacy-unit = "visit", which protects single rows'
+        )
+    if job.distinct_users:
+        return remarks
+    if job.max_contributions is None:
+        remarks["max_contributions"] = (
+            "how many rows of one user count in each period; noise hides all of them"
+        )
+    if job.contribution_period is None:
+        remarks["contribution_period"] = (
+            "length of the period, as in 1d, 1w or 1mo: what a user does in one period is "
+            "protected; without this line a user counts so often in the whole stream, and no more"
+        )
+    return remarks
+
+
+def are_old(job: Job, look: FirstLook) -> bool:
+    """Return whether a run up to now would release many empty windows. Exact: operator only."""
+    newest = look.confidential_counts(job).newest
+    if newest is None or not look.has_all_rows or job.allow_empty_windows:
+        return False
+    days = (datetime.now(newest.tzinfo) - newest).total_seconds() / 86_400
+    return days / days_of(str(job.every or "1d")) > 1 + max(
+        MAX_EMPTY_WINDOWS, job.max_empty_windows or 0
+    )
+
+
+def start_of_old_rows(job: Job, look: FirstLook) -> str | None:
+    """Return a start for rows that are all older than this year; else None. Operator only.
+
+    It is January 1 of the first row's year. If each file holds some days alone (``lookback``), it
+    is the day of the first row.
+    """
+    first_rows = look.confidential_counts(job)
+    if first_rows.first is None or first_rows.newest is None:
+        return None
+    if str(first_rows.newest.date()) >= _new_year():
+        return None
+    if job.lookback is not None:
+        return str(first_rows.first.date())
+    return f"{first_rows.first.year:04}-01-01"
+
+
+def usual_start(job: Job) -> str:
+    """Return January 1 of this year, or the first day that a file covers now: the start is
+    published, so no row may decide it.
+    """
+    if job.lookback is None:
+        return _new_year()
+    covers = str(job.lookback)
+    shortest_month = 28 / 31
+    days = int(days_of(covers) * (shortest_month if covers.endswith("mo") else 1))
+    now = datetime.now(load_zone(str(job.timezone or "UTC")))
+    return str((now - timedelta(days=days)).date())
+
+
+def _new_year() -> str:
+    return f"{datetime.now(UTC).year}-01-01"
+
+
+def days_of(every: str) -> float:
+    """Return the approximate length of a window in days; 1 if the text is not a length."""
+    try:
+        return days_in(every) or 1
+    except (KeyError, ValueError):
+        return 1
+
+
+def refuse_state(job: Job) -> None:
+    """Refuse an existing state that the user did not name: it holds other streams."""
+    assert job.state is not None
+    file = state_file(job.state)
+    state = os.fspath(job.state)
+    if file is not None and file.exists() and state == default_state(job.events):
+        raise InvalidInputError(
+            f"state {state!r} exists already, and options of its streams cannot change. Give "
+            f"another state ({param('state', 'other.db')}), or a new {param('stream')} "
+            "for another stream in this state"
+        )
+
+
+#: Example values for missing options of a new stream.
+_USUAL = {"every": "1d", "windows": 365, "epsilon": "1", "max_contributions": 3, "groups": "A,B,C"}
+
+
+def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[list[str], Job]:
+    """Return a line for each option that a job lacks before its first run, with an example; and the
+    job with these examples.
+
+    No column is guessed but that of times: others are called COLUMN.
+
+    >>> import polars as pl
+    >>> rows = pl.DataFrame({"at": ["2999-03-01T09:00Z"], "who": ["a"]})
+    >>> job = CountJob(events=rows, state="visits.db")
+    >>> with_examples(job, ["time", "user"], look_at(job))[1].value_of("user")
+    'COLUMN'
+    """
+    model = type(job)
+    time = job.time or next((column.name for column in look.times), "COLUMN")
+    asked = [name for name in missing if name != "rho" and not job.has_stated(name)]
+    form = _unusual_form(look, str(time))
+    asked += [name for name in form if not job.has_stated(name)]
+    start = usual_start(job)
+    if "time" in asked or job.time is not None:
+        with_time = job.with_options(time=time)
+        if job.until is None and "start" in asked and are_old(with_time, look):
+            asked.append("until")
+        start = start_of_old_rows(with_time, look) or start
+    examples: dict[str, Any] = {**_USUAL, **form, "start": start, "time": time, "until": LATEST_ROW}
+    every = job.every or job.value_of("contribution_period")
+    if job.may_be_single_table and every is not None:  # one table a period
+        examples |= {"every": every, "windows": max(1, round(365 / days_of(str(every))))}
+    examples |= dict.fromkeys(("group_by", "user"), "COLUMN")
+    for name, field in model.model_fields.items():
+        if section_of(model, name).heading == "Statistic":
+            examples[name] = model.example.get(str(field.alias), name.upper())
+    chosen = {name: examples.get(name, name.upper()) for name in asked}
+    lines = [
+        f"{param(name, value)}: {model.model_fields[name].description}"
+        for name, value in chosen.items()
+    ]
+    # Examples are to be edited: they are not parsed, and may name files that do not exist.
+    return lines, job.with_options(**chosen)
+
+
+def _unusual_form(look: FirstLook, time: str) -> dict[str, str]:
+    """Return options about the form of the events that are not the usual ones."""
+    form: dict[str, str] = {}
+    if look.separator != ",":
+        form["separator"] = look.separator
+    if look.decimal not in (".", None):
+        form["decimal"] = look.decimal
+    time_format = next((column.time_format for column in look.times if column.name == time), None)
+    if time_format is not None:
+        form["time_format"] = time_format
+    return form

@@ -1,0 +1,1 @@
+"""What is read from the journal and written: files of a run, exports and views."""

@@ -1,0 +1,173 @@
+"""Reading of a stream's releases from its journal, which holds public values only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from counton.base.private import reveal
+from counton.continual.intervals import LEVEL, check_confidence_level
+from counton.results.display import DisplaySelection, with_shown_groups
+from counton.results.metadata import ReleaseMetadata
+from counton.results.release import Release
+from counton.results.release_data import ReleaseData
+from counton.results.revisions import Revisions
+from counton.results.text import WITHDRAWN
+from counton.run.spec.stream_spec import StreamSpec
+from counton.state.database import reading
+from counton.state.stream_reader import JournalReader
+from counton.statistics.discovery import first_shown
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Most values that are read together, for groups that were found in the rows.
+_VALUES_AT_A_TIME = 2**22
+
+
+def read_release(
+    stream: JournalReader,
+    spec: StreamSpec,
+    *,
+    display: DisplaySelection | None = None,
+    level: float | None = None,
+    steps: range | None = None,
+) -> Release:
+    """Return what a stream has released, with intervals.
+
+    Args:
+        spec: the specification of the stream.
+        display: selection of the statistic's numbers to show; None: that of the last job.
+        level: confidence level of the intervals; None: that of the last job.
+        steps: for counts and sums of declared groups, read only these steps, and steps before
+            them, because a window is the difference of two totals; None: all.
+    """
+    if display is None:
+        display = spec.remembered_display
+    if level is None:
+        level = spec.remembered_level
+    numbers = _read_numbers(
+        stream, spec, display, check_confidence_level(level, usual=LEVEL), steps
+    )
+    notes = public_notes(spec)
+    if notes:
+        numbers = replace(numbers, notes=(*numbers.notes, *notes))
+    return Release(numbers if steps is None else numbers.only(steps))
+
+
+def public_notes(spec: StreamSpec) -> list[str]:
+    """Return why a stream's numbers are withdrawn, if they are, and the notes on single windows."""
+    withdrawn = [] if spec.withdrawn is None else [f"{WITHDRAWN}: {spec.withdrawn}"]
+    windows = spec.terms.windowing.windows
+    return [*withdrawn, *(note.sentence(windows) for note in spec.notes)]
+
+
+def _read_numbers(
+    stream: JournalReader,
+    spec: StreamSpec,
+    display: DisplaySelection,
+    level: float,
+    steps: range | None,
+) -> ReleaseData:
+    metadata = spec.metadata()
+    is_additive = spec.accumulator_statistic.additive
+    is_revised = spec.terms.windowing.windows.n_revisions > 0 and stream.step > 0
+    if spec.discovers_groups:
+        return _read_found_groups(stream, metadata, level, display)
+    if is_additive and not is_revised:
+        start = 1
+        if steps is not None and metadata.half_life is None:
+            start = max(steps.start - max((1, *metadata.widths)), 1)
+        stored = stream.releases(start, None if steps is None else steps.stop)
+        with reading(f"the releases of stream {stream.name!r}"):
+            values = stored.values.reshape(len(stored), len(metadata.groups))
+        return ReleaseData.of(metadata, stream.design, values, level, start=start, shown=display)
+    if not is_additive:
+        metadata = with_shown_groups(metadata, display)
+    if is_revised:
+        return _read_newest_versions(stream, metadata, level, display)
+    every_step = range(1, stream.step + 1)
+    results = stream.results(1, every_step.stop, metadata.statistic)
+    return ReleaseData(metadata, stream.design, every_step, results, level, shown=display)
+
+
+def _read_newest_versions(
+    stream: JournalReader, metadata: ReleaseMetadata, level: float, display: DisplaySelection
+) -> ReleaseData:
+    """Read revised windows: the newest version of each, and all earlier ones."""
+    values = stream.releases().values
+    design = cast("Any", stream.design)
+    if metadata.statistic.additive:  # cells without a name are left out
+        versions = design.strategy.facts.versions
+        with reading(f"the releases of stream {stream.name!r}"):
+            values = values.reshape(len(values), -1, versions)[:, : len(metadata.groups)]
+    return _with_versions(metadata, Revisions(design, values), level, display)
+
+
+def _with_versions(
+    metadata: ReleaseMetadata, revisions: Revisions, level: float, display: DisplaySelection
+) -> ReleaseData:
+    """Return the versions of windows, the newest of each as the numbers."""
+    last_step = len(revisions.values)
+    design = revisions.design_at(last_step)
+    metadata = replace(metadata, strategy=design.strategy)
+    numbers = ReleaseData.of(
+        metadata,
+        design,
+        revisions.newest(last_step),
+        level,
+        shown=display,
+        since=revisions.since,
+    )
+    return replace(numbers, revisions=revisions)
+
+
+def _read_found_groups(
+    stream: JournalReader, metadata: ReleaseMetadata, level: float, display: DisplaySelection
+) -> ReleaseData:
+    """Read the groups that may be shown, by the first step that showed them, then by name."""
+    names = reveal(stream.labels())
+    design = stream.design
+    compared = metadata.cells.compared
+    sums_of_group = compared.n_cells
+    steps = range(1, stream.step + 1)
+    size = max(
+        1,
+        _VALUES_AT_A_TIME // max(1, len(names) * sums_of_group * design.strategy.facts.versions),
+    )
+    chunks = [steps[begin : begin + size] for begin in range(0, len(steps), size)]
+
+    @lru_cache(maxsize=1)
+    def values_of(chunk: range) -> NDArray[Any]:
+        return np.asarray(stream.releases(chunk.start, chunk.stop).values)
+
+    first_step = np.full(len(names), -1, np.int64)
+    for chunk in chunks:
+        values = compared.of_groups(values_of(chunk))
+        thresholds = metadata.cells.thresholds(design, chunk)
+        reached = first_shown(values, thresholds)[: len(names)]
+        new = np.flatnonzero((reached >= 0) & (first_step[: len(reached)] < 0))
+        first_step[new] = chunk.start + reached[new]
+    shown = sorted(
+        (int(first_step[group]), names[group], group) for group in np.flatnonzero(first_step > 0)
+    )
+    groups = np.array([group for _, _, group in shown], np.intp)
+    cells = groups[:, None] * sums_of_group + np.arange(sums_of_group)
+    versions = design.step_shape[1:] if steps else ()
+    estimates = np.zeros((len(steps), *cells.shape, *versions), np.int64)
+    for chunk in chunks:
+        values = values_of(chunk)
+        is_there = cells[:, 0] < values.shape[1]
+        estimates[chunk.start - 1 : chunk.stop - 1, is_there] = values[:, cells[is_there]]
+    for place, (step, _, _) in enumerate(shown):
+        estimates[: step - 1, place] = 0  # nothing of earlier steps is shown
+    since = {name: step for step, name, _ in shown}
+    if metadata.statistic.additive:
+        estimates = estimates[:, :, 0]
+    if versions:
+        revisions = Revisions(cast("Any", design), estimates, since)
+        return _with_versions(metadata, revisions, level, display)
+    return ReleaseData.of(metadata, design, estimates, level, since=since, shown=display)

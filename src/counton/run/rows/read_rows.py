@@ -1,0 +1,98 @@
+"""The second step of a run: read the rows and add them up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from counton.base.private import Private, reveal
+from counton.io.row_assignment import RowMapping
+from counton.run.counting.chosen_rows import RowChoice
+from counton.run.prepared_run import PreparedRun
+from counton.run.progress import Progress, no_progress, row_watcher
+from counton.run.rows.row_buffer import RowBuffer
+from counton.run.rows.uncounted_files import (
+    UncountedFiles,
+    leave_out_counted_files,
+    recognise_files,
+)
+from counton.run.rows.window_sums import (
+    WindowSums,
+    aggregate_rows,
+    columns_of,
+)
+from counton.run.spec.terms import NewRows, Recognition
+from counton.windowing.groups import GroupNames
+
+
+@dataclass(frozen=True, repr=False)
+class ReadRows:
+    """The rows of a run: where they came from, and their sums.
+
+    Attributes:
+        column_names: names of the columns of the rows of a new stream; else none.
+    """
+
+    files: UncountedFiles
+    sums: Private[WindowSums]
+    column_names: tuple[str, ...] = ()
+
+
+def read_rows(prepared: PreparedRun, progress: Progress = no_progress) -> ReadRows:
+    """Read the rows, and add them up: of all files of a snapshot, or of those that were not
+    counted. Nothing is written but the file of bad rows.
+
+    Raises:
+        InvalidInputError: a column is missing, or a row is refused.
+    """
+    progress("reading rows", 0.25)
+    state = prepared.state
+    spec = prepared.spec
+    columns = columns_of(spec).names
+    source = prepared.source
+    if isinstance(prepared.options.input, NewRows):
+        source = leave_out_counted_files(
+            source, columns, state.is_counted, are_several=prepared.are_several_files
+        )
+
+    def make_buffer(reading: RowMapping, groups: GroupNames | None) -> RowBuffer | None:
+        return _make_buffer(prepared, reading, groups)
+
+    sums = aggregate_rows(
+        spec,
+        prepared.options,
+        source=source,
+        now=prepared.now,
+        kept_names=state.names_of_groups if spec.discovers_groups else (),
+        make_buffer=make_buffer,
+        watch=None if progress is no_progress else row_watcher(progress),
+    )
+    has_rows = reveal(sums).numbers.read > 0
+    files = recognise_files(
+        source, columns, state.is_counted, prepared.options.input, has_rows=has_rows
+    )
+    names = () if state.saved is not None else tuple(reveal(source).columns())
+    return ReadRows(files, sums, names)
+
+
+def _make_buffer(
+    prepared: PreparedRun, reading: RowMapping, groups: GroupNames | None
+) -> RowBuffer | None:
+    """Return the buffer of the rows, if those that count are chosen.
+
+    It drops rows that can no longer count, unless rows are compared with counted ones.
+    """
+    spec = prepared.spec
+    terms = spec.terms
+    if not terms.chooses_rows:
+        return None
+    state = prepared.state
+    buffer = RowBuffer(reading, state.secret(), groups)
+    begins = state.saved is None and not spec.takes_whole_windows
+    may_drop = terms.recognition is not Recognition.SNAPSHOT or begins
+    rule = terms.privacy_unit.rule
+    counts_in_groups = rule.max_contributions_per_group is not None and state.saved is not None
+    if terms.id_column is None and may_drop and not counts_in_groups:
+        all_windows = range(1, terms.windowing.windows.steps + 1)
+        choice = RowChoice(terms, buffer.groups, state.released, all_windows)
+        buffer.drop_by(choice.that_may_count)
+    return buffer

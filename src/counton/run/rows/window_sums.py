@@ -1,0 +1,190 @@
+"""Reading of a run's rows: opened, checked, and added up by window and group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from counton.base.errors import InvalidInputError, param
+from counton.base.private import Private, reveal
+from counton.io.aggregation import Aggregates, sum_rows
+from counton.io.bad_rows import unlisted_names
+from counton.io.row_assignment import Columns, RowMapping
+from counton.io.sources import Source, UnreadableRowError
+from counton.run.rows.discovered_groups import GroupNamesOfRun, find_group_names
+from counton.run.rows.row_buffer import RowBuffer
+from counton.run.rows.row_numbers import RowNumbers
+from counton.run.spec.stream_spec import StreamSpec
+from counton.run.spec.terms import Declared, RunOptions
+from counton.run.windows.due_windows import RowTimes
+from counton.windowing.groups import GroupNames
+from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.windows import NO_MOMENT, Windows, microseconds
+
+#: Function that returns a buffer of the rows, if those that count are chosen; else None.
+MakeBuffer = Callable[[RowMapping, GroupNames | None], RowBuffer | None]
+
+
+@dataclass(frozen=True, repr=False)
+class WindowSums:
+    """The rows of a run, added up by window and group. Exact, and so secret.
+
+    Attributes:
+        frame: columns ``window`` (its number), ``cell``, ``rows`` and ``total``.
+        times: what the times of the rows say.
+        numbers: numbers of the rows.
+        names: names of groups that are found in the rows; None if groups are declared.
+        buffer: the rows themselves, if those that count are chosen; else None.
+    """
+
+    frame: pl.DataFrame
+    times: RowTimes
+    numbers: RowNumbers
+    names: GroupNamesOfRun | None = None
+    buffer: RowBuffer | None = None
+
+
+def columns_of(spec: StreamSpec) -> Columns:
+    """Return the columns that the rows of a stream must have."""
+    terms = spec.terms
+    return Columns(
+        time=terms.windowing.time,
+        group=terms.groups.column,
+        several=terms.statistic.columns,
+        user=terms.privacy_unit.user_column,
+        id=terms.id_column,
+    )
+
+
+def row_mapping(spec: StreamSpec, options: RunOptions) -> RowMapping:
+    """Return the rules by which the rows of a run are read."""
+    terms = spec.terms
+    statistic = terms.group_statistic
+    adds_values = statistic.parts or statistic.rank_digits
+    groups = terms.groups
+    return RowMapping(
+        columns_of(spec),
+        terms.windowing.windows,
+        unlisted_groups="discover" if spec.discovers_groups else options.unlisted_groups,
+        adds=statistic if adds_values else None,  # else rows are only counted
+        ambiguous=terms.ambiguous,
+        time_format=terms.time_format,
+        declared=groups.names if isinstance(groups, Declared) else (),
+        other=groups.other,
+        policies=options.policies,
+    )
+
+
+def aggregate_rows(
+    spec: StreamSpec,
+    options: RunOptions,
+    source: Private[Source],
+    now: datetime,
+    kept_names: tuple[str, ...],
+    make_buffer: MakeBuffer,
+    watch: Callable[[int], None] | None = None,
+) -> Private[WindowSums]:
+    """Read all rows, and add them up by window and group.
+
+    Args:
+        source: the rows.
+        now: the current time.
+        kept_names: names of groups that the state has.
+        make_buffer: function that returns a buffer of the rows, if those that count are chosen.
+        watch: function that is told numbers of rows as they are read.
+
+    Raises:
+        InvalidInputError: a row cannot be counted, and no option says what to do with such rows.
+    """
+    mapping = row_mapping(spec, options)
+    rows = reveal(source)
+    try:
+        sums = _add_up(rows, mapping, spec, now, kept_names, make_buffer, watch)
+    except UnreadableRowError:  # read the others again, if such rows are set aside
+        rows = rows.sift(mapping.columns.names, options.policies.unread)
+        sums = _add_up(rows, mapping, spec, now, kept_names, make_buffer, watch)
+    return Private(sums)
+
+
+def _add_up(
+    rows: Source,
+    mapping: RowMapping,
+    spec: StreamSpec,
+    now: datetime,
+    kept_names: tuple[str, ...],
+    make_buffer: MakeBuffer,
+    watch: Callable[[int], None] | None,
+) -> WindowSums:
+    groups = spec.terms.groups.names
+    names = None
+    if spec.discovers_groups:
+        names = find_group_names(rows, mapping, kept_names)
+        groups = names.all
+    buffer = make_buffer(mapping, groups)
+    counted = reveal(sum_rows(rows, mapping, groups, bound=buffer, watch=watch))
+    numbers = _row_numbers(rows, mapping, spec, counted)
+    times = _times_of(counted, now, more_follow=rows.live)
+    return WindowSums(counted.cells, times, numbers, names, buffer)
+
+
+def _row_numbers(
+    rows: Source, mapping: RowMapping, spec: StreamSpec, counted: Aggregates
+) -> RowNumbers:
+    groups = spec.terms.groups
+    has_other_rows = False
+    if isinstance(groups, Declared) and groups.other is not None:
+        group_index = counted.cells["cell"] // spec.terms.group_statistic.n_accumulators
+        has_other_rows = bool((group_index == len(groups.declared)).any())
+    number = 0
+    names: list[tuple[str, int]] = []
+    if isinstance(groups, Declared) and (counted.unknown or has_other_rows):
+        number, names = unlisted_names(rows, mapping)
+    return RowNumbers(
+        read=counted.rows,
+        within=counted.within,
+        before_start=counted.before,
+        after_last_window=counted.beyond,
+        unlisted=counted.unknown,
+        missing=counted.skipped,
+        quarantined=counted.quarantined,
+        in_other_group=number if has_other_rows else 0,
+        unlisted_names=tuple(names),
+    )
+
+
+def refuse_no_row_within(sums: Private[WindowSums], windows: Windows) -> None:
+    """Refuse the first rows of a stream if none lies in a window: an option is probably wrong.
+
+    Raises:
+        InvalidInputError: none does, although there are rows.
+    """
+    opened = reveal(sums)
+    if not opened.numbers.read or opened.numbers.within or opened.times.more_follow:
+        return
+    newest = "none can be counted"
+    if opened.times.newest is not None:
+        shown = windows.to_the_minute(opened.times.newest)
+        newest = f"the newest row that can be read is of {shown}"
+    raise InvalidInputError(
+        f"No row lies in a window of the stream, from {windows.at(windows.start)} to "
+        f"{windows.at(windows.end)}: {newest}. Nothing was released. Correct "
+        f"{param('start')}, {param('windows')} or {param('time_format')}, or "
+        "give rows of these windows. If nothing happened in them, give "
+        f"{param('allow_empty_windows', True)}"
+    )
+
+
+def _times_of(counted: Aggregates, now: datetime, *, more_follow: bool) -> RowTimes:
+    moments = np.asarray(counted.moments, np.int64)
+    past = moments[(moments <= microseconds(now)) & (moments > NO_MOMENT)]
+    return RowTimes(
+        newest=counted.newest,
+        newest_within=int(past.max()) if past.size else None,
+        any_beyond=counted.beyond > 0,
+        any_rows=counted.rows > 0,
+        more_follow=more_follow,
+        windows_with_rows=counted.windows_with_rows,
+    )

@@ -1,0 +1,429 @@
+"""The plan of a new stream: its strategy, and so its noise, from what its job asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from counton.base.distributions import BoundedChange, DiscreteLaplace
+from counton.base.errors import InvalidInputError, param
+from counton.base.lengths import has_same_length
+from counton.base.series import WORKLOADS
+from counton.continual import Design
+from counton.continual.node_distribution import distribution_for
+from counton.job.common_options import Job
+from counton.planning.least_privacy import least_guarantee
+from counton.planning.planner import ranked_designs
+from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee
+from counton.results.periods import first_split_window, made_of_windows, period_starts
+from counton.run.spec.parsing import (
+    normal_form,
+    normal_new_job,
+    parse_accuracy,
+    parse_terms,
+    period_that_begins_anew,
+    states_loss,
+    word_of_unit,
+)
+from counton.run.spec.planned_accuracy import reached_halfwidths
+from counton.run.spec.statistic_parsing import fit_targets, parse_statistic
+from counton.run.spec.stream_spec import StreamSpec, stream_options
+from counton.run.spec.terms import (
+    Discovered,
+    DistinctUser,
+    Endless,
+    Expiring,
+    Revised,
+    SingleTable,
+    StreamTerms,
+    User,
+    WantedAccuracy,
+)
+from counton.state.ledger_rows import SpentUnit, unit_word
+from counton.statistics import AccumulatorStatistic, Report
+from counton.statistics.discovery import (
+    ONE_CELL,
+    ROOM,
+    ComparedCells,
+    Discovery,
+    noise_guarantee_of,
+    sums_draws,
+)
+from counton.statistics.report_budget import weights_for_noise
+from counton.statistics.statistic import shape_of
+from counton.strategies import KAry, StreamStrategy, WindowVersions
+from counton.strategies.participation import NORMS
+from counton.strategies.strategy import ReleaseForm
+from counton.strategies.streams.window_versions import MOST_CORRECTIONS
+
+#: Most steps at which errors of sums over periods are compared.
+_COMPARED_STEPS = 512
+
+
+def plan_spec(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
+    """Plan the stream of a job that begins one: nothing is read or written.
+
+    Args:
+        job: the job; its files of groups are read.
+        units: protected units in the ledger of the job's state; a unit without a name is called
+            as there.
+
+    Returns:
+        The specification of the stream.
+
+    Raises:
+        InvalidInputError: an option is missing or wrong, or no strategy serves the stream.
+
+    >>> from counton.job.statistics import CountJob
+    >>> spec = plan_spec(CountJob(
+    ...     time="at", every="1d", start="2024-03-01", windows=365, epsilon=1,
+    ... ))
+    >>> spec.strategy.saved_name, spec.contribution.unit
+    ('Solved', 'event')
+    """
+    stated_word = word_of_unit(job)
+    job = normal_new_job(job)
+    default_word = str(job.privacy_unit)
+    protects_users = job.has_stated("user") or job.has_stated("upstream_max_contributions")
+    kind = "user" if protects_users else "event"
+    word = unit_word(units, kind, stated_word, default=default_word)
+    job = job.with_options(privacy_unit=word)
+    accuracy = parse_accuracy(job)
+    if accuracy is not None:
+        job = _with_least_loss(job, accuracy)
+    if not states_loss(job):
+        return _with_loss_of_targets(job).remember(job)
+    return _planned(job).remember(job)
+
+
+def _with_loss_of_targets(job: Job) -> StreamSpec:
+    """Plan a single table with the loss that its targets cost, if they are standard deviations."""
+    table: Any = parse_statistic(job).of_group
+    wanted = table.as_wanted()
+    if wanted is None:
+        raise InvalidInputError(
+            f"the privacy loss is missing; give {param('rho', 0.5)} for example, or state "
+            f"the accuracy by {param('target', 'LEVEL=STD,...')}, from which the loss is "
+            "computed"
+        )
+    resolved, guarantee = wanted
+    most = job.value_of("max_contributions") or 1
+    job = _with_loss(job, ZCDP(guarantee.rho * most**2))  # norms multiply
+    return _with_strategy(stream_options(job), parse_terms(job), resolved)
+
+
+def _with_least_loss(job: Job, accuracy: WantedAccuracy) -> Job:
+    """Return a job that states the least loss with which its numbers are accurate enough."""
+    job = fit_targets(job, accuracy.margins_of_error)
+
+    def factor(guarantee: Guarantee) -> float:
+        return reached_halfwidths(_planned(_with_loss(job, guarantee)), accuracy).factor
+
+    return _with_loss(job, least_guarantee(factor, accuracy.solve_for, accuracy.delta))
+
+
+def _with_loss(job: Job, guarantee: Guarantee) -> Job:
+    parameters = guarantee.to_dict()
+    loss = {name: parameters.get(name) for name in ("epsilon", "delta", "rho")}
+    return normal_form(job.with_options(margin_of_error=None, **loss))
+
+
+def _planned(job: Job) -> StreamSpec:
+    """Plan the stream of a job in its normal form."""
+    terms = parse_terms(job)
+    _refuse_shifted_periods(terms)
+    job_of_stream = stream_options(job)
+    statistic = terms.statistic_of_groups()
+    if isinstance(terms.groups, Discovered):
+        return _with_discovery(job_of_stream, terms, statistic)
+    spec = _with_strategy(job_of_stream, terms, statistic)
+    if isinstance(terms.loss, ApproxDP):
+        spec = _with_weights_for_noise(spec, terms, statistic)
+    return spec
+
+
+def _refuse_shifted_periods(terms: StreamTerms) -> None:
+    """Refuse users' periods that are as long as windows and begin at other moments.
+
+    One user would count twice in a window, once in each of two periods.
+    """
+    per = terms.privacy_unit.rule.contribution_period
+    if per is None or isinstance(terms.windowing, SingleTable):
+        return
+    windows = terms.windowing.windows
+    if not has_same_length(per, windows.every):
+        return
+    split = first_split_window(windows, per)
+    if split is None:
+        return
+    raise InvalidInputError(
+        f"{param('contribution_period', per)}: a period begins at "
+        f"{windows.at(split.period_begin)}, inside "
+        f"the window of {windows.every} that begins at {windows.at(split.window_begin)}. One user "
+        "would count twice in that window. Let windows begin where periods begin "
+        f"({param('start')}), or give another {param('contribution_period')}"
+    )
+
+
+def _resolved(
+    terms: StreamTerms, statistic: AccumulatorStatistic, loss: Any
+) -> AccumulatorStatistic:
+    """Return the statistic with the parameters that depend on users, guarantee and horizon."""
+    unit = terms.privacy_unit
+    if isinstance(unit, User | DistinctUser):
+        statistic = statistic.for_people(unit.rule.max_contributions)
+    return statistic.resolve_parameters(loss, terms.windowing.horizon)
+
+
+def _with_strategy(job: Job, terms: StreamTerms, statistic: AccumulatorStatistic) -> StreamSpec:
+    """Plan a stream of declared groups."""
+    statistic = _resolved(terms, statistic, terms.loss)
+    contribution = _contribution(terms, statistic)
+    shape = shape_of(statistic, terms.groups.number)
+    strategy = choose_strategy(terms, contribution, shape)
+    if isinstance(terms.windowing, Expiring):  # other strategies are chosen by their noise
+        distribution_for(strategy, terms.loss, contribution, shape)  # refused if it is not proven
+    return StreamSpec(job, statistic, contribution, strategy)
+
+
+def _contribution(terms: StreamTerms, statistic: AccumulatorStatistic) -> ContributionBound:
+    """Return the bound on what a protected unit changes, with the corrections that it covers."""
+    contribution = terms.privacy_unit.contribution(statistic)
+    corrections = terms.max_corrections
+    if not corrections:
+        return contribution
+    _refuse_corrections(terms, contribution)
+    if isinstance(terms.windowing, Revised):
+        return contribution  # the strategy has the corrections
+    return contribution.in_steps(1 + corrections)
+
+
+def _refuse_corrections(terms: StreamTerms, contribution: ContributionBound) -> None:
+    """Refuse a number of corrections of a row that a guarantee cannot cover."""
+    corrections = param("max_corrections", terms.max_corrections)
+    if terms.max_corrections > MOST_CORRECTIONS:
+        raise InvalidInputError(f"{corrections} is above {MOST_CORRECTIONS}; give at most that")
+    pattern = contribution.pattern
+    is_proven = isinstance(pattern, BoundedChange | None) and not contribution.every
+    is_proven &= contribution.relation != "replace"
+    if terms.privacy_unit.user_column is not None:
+        rule = terms.privacy_unit.rule
+        assert (
+            not rule.once_per_window
+        )  # job/incompatible.py refuses it, and a bound for each window
+        assert rule.max_contributions_per_window is None
+        is_proven &= pattern is None and rule.max_contributions_per_group is None
+    if not is_proven:
+        raise InvalidInputError(
+            f"{corrections} is not proven for {terms.statistic.name} here, whose rows do not "
+            "change one cell each. Leave it out"
+        )
+
+
+def _with_weights_for_noise(
+    spec: StreamSpec, terms: StreamTerms, statistic: AccumulatorStatistic
+) -> StreamSpec:
+    """Plan a report again if its noise is of another family than that for which it has resolved."""
+    report = spec.accumulator_statistic
+    if not isinstance(report, Report) or cast("Report", statistic).weights is not None:
+        return spec
+    distribution = distribution_for(
+        spec.strategy, terms.loss, spec.contribution, spec.shape
+    ).distribution
+    weights = weights_for_noise(report, NORMS[distribution.family])
+    if weights == report.weights:
+        return spec
+    return _with_strategy(spec.job, terms, report.with_parameters(weights=weights))
+
+
+def _with_discovery(job: Job, terms: StreamTerms, statistic: AccumulatorStatistic) -> StreamSpec:
+    """Plan a stream that finds its groups: delta is spent on showing them, epsilon on counting."""
+    noise_guarantee = noise_guarantee_of(terms.loss)
+    statistic = _resolved(terms, statistic, noise_guarantee)
+    contribution = _contribution(terms, statistic)
+    strategy = choose_strategy(replace(terms, loss=noise_guarantee), contribution, (ROOM,))
+    distribution = distribution_for(strategy, noise_guarantee, contribution, (ROOM,)).distribution
+    assert isinstance(distribution, DiscreteLaplace)
+    assert isinstance(terms.loss, ApproxDP)
+    compared = ONE_CELL
+    if statistic.row_total is not None:
+        compared = ComparedCells(statistic.n_accumulators, statistic.row_total)
+    cells = Discovery.with_least_thresholds(
+        strategy,
+        distribution,
+        terms.windowing.windows.steps,
+        contribution,
+        terms.loss.delta,
+        rows=terms.privacy_unit.rule.max_contributions,
+        compared=compared,
+    )
+    return StreamSpec(job, statistic, contribution, strategy, cells=cells)
+
+
+# --------------------------------------------------------------------------------------- strategy
+def choose_strategy(
+    terms: StreamTerms, contribution: ContributionBound, shape: tuple[int, ...]
+) -> StreamStrategy:
+    """Return the stated strategy, or the one with the least error; that of an expiring stream
+    follows from its options.
+
+    Args:
+        contribution: the bound on what one protected unit changes.
+        shape: shape of the cells of a step.
+
+    Raises:
+        InvalidInputError: no strategy of the stated kind serves the stream.
+    """
+    windowing = terms.windowing
+    _refuse_other_series(terms)
+    if isinstance(windowing, Expiring):
+        return windowing.strategy
+    if isinstance(windowing, Revised):
+        # The versions of a revised window are running totals, whose noise no other window shares.
+        inner = _best_strategy(terms, "totals", contribution, shape)
+        return WindowVersions(windowing.n_windows, inner, terms.max_corrections)
+    if terms.workload is not None:  # such sums are differences of totals
+        return _best_strategy(terms, "totals", contribution, shape)
+    return _best_strategy(terms, WORKLOADS[terms.series], contribution, shape)
+
+
+def _refuse_other_series(terms: StreamTerms) -> None:
+    """Refuse a series that the windows or users of a stream cannot have."""
+    windowing = terms.windowing
+    of_group = terms.statistic.of_group
+    per = terms.privacy_unit.rule.contribution_period
+    if (
+        isinstance(windowing, Revised)
+        and of_group.counts_users
+        and not _are_windows_of_users(windowing, per)
+    ):
+        longer = "for ever" if per is None else f"in each {per}"
+        raise InvalidInputError(
+            f"{param('allowed_lateness', windowing.allowed_lateness)} revises the users of "
+            "each window of "
+            f"{windowing.every}, but here a user counts once {longer}, in the first window "
+            "with a row of that user: give "
+            f"{param('contribution_period', windowing.every)}, and let "
+            "windows begin where these periods begin"
+        )
+    if terms.series == "period-to-date" and not _begins_anew(terms):
+        raise InvalidInputError(
+            f"{param('series', 'period-to-date')} is for users who count anew in each period "
+            f"({param('contribution_period')}) of whole windows, as reach does, and here no "
+            "user does; leave "
+            "it out"
+        )
+
+
+def _are_windows_of_users(windowing: Revised, per: str | None) -> bool:
+    return per is not None and per == windowing.every and made_of_windows(windowing.windows, per)
+
+
+def _begins_anew(terms: StreamTerms) -> bool:
+    """Return whether the totals of a stream begin anew with each period of its users."""
+    of_group = terms.statistic.of_group
+    per = terms.privacy_unit.rule.contribution_period
+    return period_that_begins_anew(of_group, per, terms.windowing.windows) is not None
+
+
+def _best_strategy(
+    terms: StreamTerms,
+    workload: ReleaseForm,
+    contribution: ContributionBound,
+    shape: tuple[int, ...],
+) -> StreamStrategy:
+    """Return the user's own strategy, the best one of a stated kind, or the planner's choice."""
+    windowing = terms.windowing
+    if isinstance(terms.strategy, StreamStrategy):
+        return _own_strategy(terms, workload, contribution, shape)
+    name = terms.strategy
+    sums_of_draws = isinstance(terms.groups, Discovered)  # thresholds follow from such noise
+    if isinstance(windowing, Endless):
+        workload = "totals"  # the number of a window is the difference of two
+    horizon = windowing.horizon
+    further_strategies: list[StreamStrategy] = []
+    if terms.series == "period-to-date" and horizon is not None and name == "auto":
+        # Each step alone: the best strategy for short periods.
+        further_strategies = [KAry(horizon, horizon + 1, subtraction=False)]
+    ranked, _ = ranked_designs(
+        horizon,
+        terms.loss,
+        terms.metric,
+        contribution=contribution,
+        shape=shape,
+        strategies=None if name == "auto" else (name,),
+        release=workload,
+        simple=terms.is_simple or sums_of_draws or isinstance(windowing, SingleTable),
+        compare=name != "auto" or sums_of_draws,
+        expected_windows=windowing.expected_windows if isinstance(windowing, Endless) else None,
+        also=further_strategies,
+        workload=terms.workload,
+    )
+    if further_strategies:
+        return _best_for_periods(terms, ranked)
+    if sums_of_draws:
+        ranked = [design for design in ranked if sums_draws(design.strategy)]
+    if not ranked:
+        raise InvalidInputError(
+            f"{param('strategy', name)} cannot serve the stream under {terms.loss}; leave it out"
+        )
+    return ranked[0].strategy
+
+
+def _best_for_periods(terms: StreamTerms, ranked: Sequence[Design]) -> StreamStrategy:
+    """Return the strategy with the least error in the sums since each period began."""
+    windows = terms.windowing.windows
+    horizon = windows.steps
+    per = terms.privacy_unit.rule.contribution_period
+    period = period_that_begins_anew(terms.statistic.of_group, per, windows)
+    begins = period_starts(windows, period, horizon)
+    places = np.unique(np.linspace(0, horizon - 1, _COMPARED_STEPS).astype(np.int64))
+    starts = begins[places]
+    stops = places + 1
+
+    def error(design: Design) -> float:
+        variances = design.errors.window_std(starts, stops) ** 2
+        return float(variances.max() if terms.metric == "max" else variances.mean())
+
+    return min(ranked, key=error).strategy
+
+
+def _own_strategy(
+    terms: StreamTerms,
+    workload: ReleaseForm,
+    contribution: ContributionBound,
+    shape: tuple[int, ...],
+) -> StreamStrategy:
+    """Return the user's own strategy, once it was found to fit the stream."""
+    strategy = cast("StreamStrategy", terms.strategy)
+    horizon = terms.windowing.horizon
+    if strategy.horizon != horizon:
+        raise InvalidInputError(
+            f"{param('strategy')} is {strategy!r}, made for "
+            f"{_horizon_text(strategy.horizon)}, and the stream has {_horizon_text(horizon)}: "
+            "build it for that number"
+        )
+    if strategy.facts.workload != workload:
+        raise InvalidInputError(
+            f"{param('strategy')} is {strategy!r}, made for {strategy.facts.workload}, "
+            f"and does not go with {_series_option(terms)}; leave one of them out"
+        )
+    ranked, _ = ranked_designs(
+        horizon, terms.loss, contribution=contribution, shape=shape, strategies=[strategy]
+    )
+    return ranked[0].strategy
+
+
+def _series_option(terms: StreamTerms) -> str:
+    """Return the option that decides what the strategy releases, for a message."""
+    windowing = terms.windowing
+    if isinstance(windowing, Revised):
+        return param("allowed_lateness", windowing.allowed_lateness)
+    return param("series", terms.series)
+
+
+def _horizon_text(horizon: int | None) -> str:
+    return "no last step" if horizon is None else f"{horizon:,} steps"

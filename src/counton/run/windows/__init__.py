@@ -1,0 +1,1 @@
+"""Which windows a run releases, and which of them its input covers."""

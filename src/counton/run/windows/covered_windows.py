@@ -1,0 +1,54 @@
+"""Which windows the input of a run covers: which of them it describes in full.
+
+The covered windows depend on the job, the clock and the released step, never on rows: otherwise a
+row alone in a window would wipe out the others. What an input covers follows from what it holds:
+
+- A snapshot holds all rows up to now, or with ``lookback`` those of the last days; the result of a
+  query with ``{since}`` those of windows that may change. `StreamSpec.takes_whole_windows`: these
+  rows replace what was seen before in the covered windows that are not final. Else rows of users
+  are chosen, and a row counts if it was not counted before, in whatever window it is.
+- New rows, and rows with ids, replace nothing.
+"""
+
+from __future__ import annotations
+
+from counton.base.errors import InvalidInputError, param
+from counton.run.spec.terms import RunOptions
+from counton.run.windows.due_windows import EndedWindows
+from counton.windowing.windows import Windows
+
+
+def covered_windows(
+    windows: Windows,
+    options: RunOptions,
+    released: int,
+    ended: EndedWindows,
+) -> range:
+    """Return the numbers of the windows of which a snapshot holds all rows.
+
+    Args:
+        released: number of windows released before.
+        ended: the windows that have ended.
+
+    Raises:
+        InvalidInputError: a window would be released that is not covered.
+    """
+    lookback = options.input.lookback
+    if lookback is None:
+        first = 1 if options.input.repeats_rows else max(released + 1 - windows.n_revisions, 1)
+        return range(first, ended.last + 1)
+    # Windows that the release delay holds back count: the file has their rows in place of earlier
+    # ones.
+    last = windows.ended_by(ended.until + options.release_delay)
+    within = windows.within(lookback, max(last, released))
+    covered = range(within.start, min(within.stop, max(ended.last, released) + 1))
+    if ended.last <= released or covered.start <= released + 1:
+        return covered
+    begin = windows.at(int(windows.ends(range(released, released + 1))[0]))
+    end = windows.at(int(windows.ends(range(covered.start - 1, covered.start))[0]))
+    raise InvalidInputError(
+        f"{param('lookback', lookback)} reaches back to {end}, but the first window that is "
+        f"not released yet begins at {begin}, so windows would be released without their rows: "
+        f"give also the rows from {begin} to {end}, and a longer {param('lookback')} for "
+        "this run"
+    )
