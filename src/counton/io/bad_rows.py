@@ -233,7 +233,7 @@ def _wrong_part(part: Rows, mapping: RowMapping, row: int, problem: Problem) -> 
         if column_part.kind == "label":
             continue
         columns = Columns(mapping.columns.time, several=(name,))
-        kept = mapping._replace(columns=columns, adds=None, kept=[column_part])
+        kept = mapping._replace(columns=columns, row_rule=None, kept=[column_part])
         step = assign_part(part, kept).select("step").slice(row - 1, 1).collect()
         if step.item() == -problem:
             return name

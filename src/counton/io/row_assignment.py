@@ -1,4 +1,4 @@
-"""Marking of rows with window, group, user and value, for any source."""
+"""Assignment of window, group, user and value to each row, for any source."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from counton.windowing.windows import NO_MOMENT, Windows, microseconds
 UnlistedGroups = Literal["error", "drop", "discover"]
 
 
-class EventPart(Protocol):
-    """One value of an event, such as a number or a label."""
+class ValueColumn(Protocol):
+    """What a statistic reads from one column: a number, a count or a label of each event."""
 
     @property
     def name(self) -> str:
@@ -51,11 +51,11 @@ class EventPart(Protocol):
         """Largest count."""
 
 
-class Adds(Protocol):
+class RowRule(Protocol):
     """How a row changes a statistic's sums (`counton.statistics.AccumulatorStatistic`)."""
 
     @property
-    def parts(self) -> Sequence[EventPart]:
+    def parts(self) -> Sequence[ValueColumn]:
         """Values that the statistic reads."""
 
     @property
@@ -74,7 +74,7 @@ class Adds(Protocol):
         """Encode each row's values as one integer."""
 
     def entries(self, code: Any) -> Sequence[tuple[Any, Any]]:
-        """Return pairs of a place and an amount, of all rows or an int for all."""
+        """Return pairs of an accumulator and an amount, of all rows or an int for all."""
 
 
 #: Most characters of a label of a group found in the data; longer labels are counted nowhere.
@@ -143,25 +143,25 @@ class RowMapping(NamedTuple):
         windows: assigns each row to a step.
         unlisted_groups: rows of undeclared groups are refused ("error"), counted nowhere ("drop"),
             or counted in found groups ("discover").
-        adds: how rows change sums; None: rows are only counted.
+        row_rule: how rows change sums; None: rows are only counted.
         ambiguous: which moment is meant by a local time that occurs twice. If windows are whole
             days, each local time is in the day that it names.
         time_format: None: ISO 8601.
         declared: groups with a count of their own, if ``other`` counts all other rows, and those
             without a group.
-        kept: values of an event in order, if there is no rule ``adds``.
+        kept: values of an event in order, if there is no ``row_rule``.
     """
 
     columns: Columns
     windows: Windows
     unlisted_groups: UnlistedGroups = "error"
-    adds: Adds | None = None
+    row_rule: RowRule | None = None
     ambiguous: ClockChange = "raise"
     time_format: str | None = None
     declared: Sequence[str] = ()
     other: str | None = None
     policies: Policies = Policies()
-    kept: Sequence[EventPart] = ()
+    kept: Sequence[ValueColumn] = ()
 
     def group(self, cell: pl.Expr) -> pl.Expr:
         """Return the group in which each row counts."""
@@ -173,18 +173,21 @@ class RowMapping(NamedTuple):
         return pl.when(is_declared.fill_null(False)).then(cell).otherwise(pl.lit(self.other))
 
 
-def cells_across(adds: Adds | None) -> int:
-    """Return the number of cells of one window and group: one for each combination of places that
-    values decide, and one for rows with an unknown value.
+def n_choices(row_rule: RowRule | None) -> int:
+    """Return the number of choices of accumulators by a row's values.
+
+    They are all combinations that values decide, and one for rows with an unknown value.
     """
-    if adds is None or not by_row(adds):
+    if row_rule is None or not values_choose_sum(row_rule):
         return 1
-    return math.prod(map(len, adds.spans)) + 1
+    return math.prod(map(len, row_rule.spans)) + 1
 
 
-def by_row(adds: Adds) -> bool:
-    """Return True if a row's values decide to which place it adds, or to none."""
-    return any(not isinstance(place, int) for place, _ in adds.entries(pl.col("total")))
+def values_choose_sum(row_rule: RowRule) -> bool:
+    """Return True if a row's values decide to which accumulator it adds, or to none."""
+    return any(
+        not isinstance(accumulator, int) for accumulator, _ in row_rule.entries(pl.col("total"))
+    )
 
 
 def collect(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
@@ -213,7 +216,7 @@ def assign_rows(
     *,
     raw_labels: bool = False,
 ) -> pl.LazyFrame:
-    """Mark the rows of a source, in its order; ``watch`` hears of further rows read.
+    """Assign the rows of a source, in its order; ``watch`` hears of further rows read.
 
     With ``raw_labels`` labels stay, in columns ``part N``: all values are labels, so that many
     events are equal.
@@ -298,8 +301,8 @@ def assign_part(
     totals = [pl.lit(1, dtype=pl.Int64).alias("total")]
     if raw_labels or mapping.kept:
         totals = kept_parts
-    elif values and mapping.adds is not None:
-        totals = [_encode(values, mapping.adds).alias("total")]
+    elif values and mapping.row_rule is not None:
+        totals = [_encode(values, mapping.row_rule).alias("total")]
     step = mapping.windows.step("us")
     for wrong, problem in reversed(problems):
         unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
@@ -311,7 +314,7 @@ def assign_part(
 
 
 def _values_of_parts(
-    parts: Sequence[EventPart], mapping: RowMapping, are_texts: Sequence[bool]
+    parts: Sequence[ValueColumn], mapping: RowMapping, are_texts: Sequence[bool]
 ) -> tuple[list[pl.Expr], list[pl.Expr], list[tuple[pl.Expr, Problem]]]:
     """Check the values of each row, which are in the columns ``part 0``, ``part 1``, ...
 
@@ -418,8 +421,8 @@ def with_total(rows: pl.DataFrame, mapping: RowMapping) -> pl.DataFrame:
     parts = parts_of_columns(mapping)
     names = [f"part {place}" for place in range(len(parts))]
     codes = [_code(pl.col(name), part.labels) for name, part in zip(names, parts, strict=True)]
-    assert mapping.adds is not None
-    return rows.with_columns(total=_encode(codes, mapping.adds)).drop(names)
+    assert mapping.row_rule is not None
+    return rows.with_columns(total=_encode(codes, mapping.row_rule)).drop(names)
 
 
 def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.LazyFrame, pl.Expr]:
@@ -431,11 +434,11 @@ def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.Lazy
     return frame.with_row_index(number), us
 
 
-def parts_of_columns(mapping: RowMapping) -> Sequence[EventPart]:
+def parts_of_columns(mapping: RowMapping) -> Sequence[ValueColumn]:
     """Return what the statistic reads from each column of values."""
-    if mapping.adds is None:
+    if mapping.row_rule is None:
         return mapping.kept
-    return [part for part in mapping.adds.parts if part.name != "by"]
+    return [part for part in mapping.row_rule.parts if part.name != "by"]
 
 
 def _code(cell: pl.Expr, labels: Sequence[str]) -> pl.Expr:
@@ -453,11 +456,11 @@ def _watch(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:
     return us.map_batches(passing, return_dtype=pl.Int64, is_elementwise=True)
 
 
-def _encode(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
+def _encode(values: Sequence[pl.Expr], row_rule: RowRule) -> pl.Expr:
     """Encode each row's values as one integer, meaningless if one is missing."""
     if len(values) == 1:
         return values[0].map_batches(
-            lambda series: pl.Series(adds.encode(series.to_numpy()), dtype=pl.Int64),
+            lambda series: pl.Series(row_rule.encode(series.to_numpy()), dtype=pl.Int64),
             return_dtype=pl.Int64,
             is_elementwise=True,
         )
@@ -465,7 +468,7 @@ def _encode(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
 
     def encode(rows: pl.Series) -> pl.Series:
         columns = [rows.struct.field(name).to_numpy() for name in names]
-        return pl.Series(adds.encode(*columns), dtype=pl.Int64)
+        return pl.Series(row_rule.encode(*columns), dtype=pl.Int64)
 
     together = pl.struct([value.alias(name) for name, value in zip(names, values, strict=True)])
     return together.map_batches(encode, return_dtype=pl.Int64, is_elementwise=True)

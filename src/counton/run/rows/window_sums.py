@@ -69,7 +69,7 @@ def row_mapping(spec: StreamSpec, options: RunOptions) -> RowMapping:
         columns_of(spec),
         terms.windowing.windows,
         unlisted_groups="discover" if spec.discovers_groups else options.unlisted_groups,
-        adds=statistic if adds_values else None,  # else rows are only counted
+        row_rule=statistic if adds_values else None,  # else rows are only counted
         ambiguous=terms.ambiguous,
         time_format=terms.time_format,
         declared=groups.names if isinstance(groups, Declared) else (),
@@ -126,9 +126,8 @@ def _add_up(
     buffer = make_buffer(mapping, groups)
     counted = reveal(sum_rows(rows, mapping, groups, bound=buffer, watch=watch))
     numbers = _row_numbers(rows, mapping, spec, counted)
-    frame = counted.cells.rename({"group": "cell"})
     times = _times_of(counted, now, more_follow=rows.live)
-    return WindowSums(frame, times, numbers, names, buffer)
+    return WindowSums(counted.cells, times, numbers, names, buffer)
 
 
 def _row_numbers(
@@ -137,7 +136,7 @@ def _row_numbers(
     groups = spec.terms.groups
     has_other_rows = False
     if isinstance(groups, Declared) and groups.other is not None:
-        places = counted.cells["group"] // spec.terms.group_statistic.n_accumulators
+        places = counted.cells["cell"] // spec.terms.group_statistic.n_accumulators
         has_other_rows = bool((places == len(groups.declared)).any())
     number = 0
     names: list[tuple[str, int]] = []
