@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, NamedTuple, Protocol
@@ -238,6 +238,24 @@ def _show_an_array() -> None:
     pl.Series(np.zeros(1, np.int64))
 
 
+class _ReadColumns(NamedTuple):
+    """The columns of one part that are read, and the values in them.
+
+    Attributes:
+        frame: the columns as they are in the file.
+        types: types of the columns.
+        kinds: for each column of objects, the column of its cells' kinds (`CellKind`).
+        roles: columns of groups, users and ids, by role.
+        values: each column of values, with what the statistic reads from it.
+    """
+
+    frame: pl.LazyFrame
+    types: pl.Schema
+    kinds: Mapping[str, str]
+    roles: Mapping[str, str]
+    values: Sequence[tuple[str, ValueColumn]]
+
+
 def assign_part(
     part: Rows,
     mapping: RowMapping,
@@ -247,106 +265,135 @@ def assign_part(
 ) -> pl.LazyFrame:
     """Assign the rows of one part, with the columns of `assign_rows`."""
     _show_an_array()
-    columns = mapping.columns
-    parts = list(zip(columns.parts, parts_of_columns(mapping), strict=True))
-    every = {name: getattr(columns, name) for name in ("group", "user", "id")}
-    used_columns = {name: column for name, column in every.items() if column is not None}
-    text_columns = [
-        *used_columns.values(),
-        *(column for column, column_part in parts if column_part.kind == "label"),
-    ]
-    read = {columns.time, *(column for column, column_part in parts if column_part.kind != "label")}
-    part.check_columns(part.of_file(columns.names))
-    every_kind = part.kinds_of(part.of_file(columns.names))
-    kinds = {column: name for column, name in every_kind.items() if column in read}
-    frame = part.scan(columns.names, text_columns, list(kinds.values()))
-    types = frame.collect_schema()
-    us = pl.col(columns.names[0]).is_null().cast(pl.Int64) * 0  # if rows have no time
-    if columns.time:
-        us = _times(mapping, types[columns.time], kinds.get(columns.time))
+    read = _read_columns(part, mapping)
+    frame = read.frame
+    us = _time_column(read, mapping)
     if watch is not None:
         us = _watch(us, watch)
     if part.unread:
         frame, us = unread_marked(frame, us, part)
-    expressions = {"us": us}
-    expressions |= {
-        name: as_text(pl.col(column), types[column]) for name, column in used_columns.items()
-    }
-    for name in expressions.keys() & {"user", "id"}:
-        expressions[name] = expressions[name].map_batches(
-            one_name, return_dtype=pl.String, is_elementwise=True
-        )
-    for place, (column, column_part) in enumerate(parts):
-        cell = pl.col(column)
-        if column_part.kind == "label":
-            expressions[f"part {place}"] = as_text(cell, types[column])
-        elif column_part.kind == "count":
-            number = part.count(column, cell)
-            expressions[f"part {place}"] = _numbers_of_cells(number, kinds.get(column))
-        else:
-            expressions[f"part {place}"] = _numbers_of_cells(part.number(cell), kinds.get(column))
-    missing = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
-    if mapping.unlisted_groups == "error" and mapping.other is None:
-        missing.insert(0, ("group", Problem.NO_GROUP))
-    problems = [
-        (pl.col(name).is_null() | (pl.col(name) == ""), problem)
-        for name, problem in missing
-        if name in expressions
-    ]
-    are_texts = [types[column] == pl.String for column, _ in parts]
-    values, kept_parts, value_problems = _values_of_parts(
-        [column_part for _, column_part in parts], mapping, are_texts
-    )
-    problems += value_problems
+    roles = _role_columns(read)
+    values = _checked_values(read, mapping)
     totals = [pl.lit(1, dtype=pl.Int64).alias("total")]
     if raw_labels or mapping.kept:
-        totals = kept_parts
-    elif values and mapping.row_rule is not None:
-        totals = [_encode(values, mapping.row_rule).alias("total")]
-    step = mapping.windows.step("us")
-    for wrong, problem in reversed(problems):
-        unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
-        step = unless.then(-int(problem)).otherwise(step)
-    kept: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in expressions]
-    if "group" in expressions:
+        totals = values.kept
+    elif values.numbers and mapping.row_rule is not None:
+        totals = [_encode(values.numbers, mapping.row_rule).alias("total")]
+    problems = [*_problems_of_roles(roles, mapping), *values.problems]
+    kept: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in roles]
+    if "group" in roles:
         kept.insert(0, mapping.group(pl.col("group")).alias("group"))
-    return frame.select(**expressions).select("us", *kept, step.alias("step"), *totals)
+    named = frame.select(us=us, **roles, **_value_columns(read, part))
+    step = _step_or_problem(mapping.windows, problems)
+    return named.select("us", *kept, step.alias("step"), *totals)
 
 
-def _values_of_parts(
-    parts: Sequence[ValueColumn], mapping: RowMapping, are_texts: Sequence[bool]
-) -> tuple[list[pl.Expr], list[pl.Expr], list[tuple[pl.Expr, Problem]]]:
-    """Check the values of each row, which are in the columns ``part 0``, ``part 1``, ...
+def _read_columns(part: Rows, mapping: RowMapping) -> _ReadColumns:
+    """Open the columns of a part; those of labels, groups, users and ids are read as texts."""
+    columns = mapping.columns
+    values = list(zip(columns.parts, parts_of_columns(mapping), strict=True))
+    of_roles = {"group": columns.group, "user": columns.user, "id": columns.id}
+    roles = {name: column for name, column in of_roles.items() if column is not None}
+    labels = [column for column, value in values if value.kind == "label"]
+    not_texts = {columns.time, *(column for column, value in values if value.kind != "label")}
+    part.check_columns(part.of_file(columns.names))
+    kinds_of_all = part.kinds_of(part.of_file(columns.names))
+    kinds = {column: name for name, column in kinds_of_all.items() if column in not_texts}
+    frame = part.scan(columns.names, [*roles.values(), *labels], list(kinds.values()))
+    return _ReadColumns(frame, frame.collect_schema(), kinds, roles, values)
 
-    Args:
-        parts: What the statistic reads from each column.
-        mapping: The options by which rows are read.
-        are_texts: Whether the cells of each column are texts in the input.
 
-    Returns:
-        A code or number for each part, 0 if it is invalid; the values to keep; and conditions under
-        which a row is invalid, with the problem.
+def _time_column(read: _ReadColumns, mapping: RowMapping) -> pl.Expr:
+    """Return the times of rows in microseconds since 1970; 0 if rows have no times."""
+    name = mapping.columns.time
+    if name:
+        return _times(mapping, read.types[name], read.kinds.get(name))
+    return pl.col(mapping.columns.names[0]).is_null().cast(pl.Int64) * 0
+
+
+def _role_columns(read: _ReadColumns) -> dict[str, pl.Expr]:
+    """Return the texts of groups, users and ids by role."""
+    texts = {
+        name: as_text(pl.col(column), read.types[column]) for name, column in read.roles.items()
+    }
+    for name in texts.keys() & {"user", "id"}:
+        texts[name] = texts[name].map_batches(one_name, return_dtype=pl.String, is_elementwise=True)
+    return texts
+
+
+def _value_columns(read: _ReadColumns, part: Rows) -> dict[str, pl.Expr]:
+    """Return the cells of values by the names ``part 0``, ``part 1``, ..."""
+    named = dict[str, pl.Expr]()
+    for index, (column, value) in enumerate(read.values):
+        cell = pl.col(column)
+        if value.kind == "label":
+            cells = as_text(cell, read.types[column])
+        elif value.kind == "count":
+            cells = _numbers_of_cells(part.count(column, cell), read.kinds.get(column))
+        else:
+            cells = _numbers_of_cells(part.number(cell), read.kinds.get(column))
+        named[f"part {index}"] = cells
+    return named
+
+
+def _problems_of_roles(roles: Container[str], mapping: RowMapping) -> list[tuple[pl.Expr, Problem]]:
+    """Return conditions under which a row has no group, user or id that it needs."""
+    needed = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
+    if mapping.unlisted_groups == "error" and mapping.other is None:
+        needed.insert(0, ("group", Problem.NO_GROUP))
+    return [
+        (pl.col(name).is_null() | (pl.col(name) == ""), problem)
+        for name, problem in needed
+        if name in roles
+    ]
+
+
+def _step_or_problem(windows: Windows, problems: Sequence[tuple[pl.Expr, Problem]]) -> pl.Expr:
+    """Return the window of each row, or minus its first problem."""
+    step = windows.step("us")
+    for is_wrong, problem in reversed(problems):
+        is_first = pl.when(is_wrong & (pl.col("us") > NO_MOMENT))
+        step = is_first.then(-int(problem)).otherwise(step)
+    return step
+
+
+class _CheckedValues(NamedTuple):
+    """The values of each row, which are in the columns ``part 0``, ``part 1``, ...
+
+    Attributes:
+        numbers: a code or number of each column, 0 if it is invalid.
+        kept: the values as a buffer of rows keeps them.
+        problems: conditions under which a row is invalid, with the problem.
     """
-    values = []
-    kept_parts = []
+
+    numbers: Sequence[pl.Expr]
+    kept: list[pl.Expr]
+    problems: Sequence[tuple[pl.Expr, Problem]]
+
+
+def _checked_values(read: _ReadColumns, mapping: RowMapping) -> _CheckedValues:
+    """Return the values of rows, with the conditions under which they are invalid."""
+    numbers = []
+    kept = []
     problems = list[tuple[pl.Expr, Problem]]()
-    for place, part in enumerate(parts):
-        cell = pl.col(f"part {place}")
-        if part.kind == "label":
-            kept_parts.append(cell)
-            values.append(_code(cell, part.labels))
+    for index, (column, value) in enumerate(read.values):
+        cell = pl.col(f"part {index}")
+        if value.kind == "label":
+            kept.append(cell)
+            numbers.append(_code(cell, value.labels))
             continue
-        value = cell.cast(pl.Float64, strict=False)
-        finite = value.is_finite().fill_null(False)
+        number = cell.cast(pl.Float64, strict=False)
+        finite = number.is_finite().fill_null(False)
         problems += [(cell.is_null(), Problem.NO_VALUE), (~finite, Problem.NOT_FINITE)]
-        if part.kind == "count":
+        if value.kind == "count":
+            is_text = read.types[column] == pl.String
             set_aside = mapping.policies.quarantine is not None
-            value, whole = _count_of(cell, value, part.most, are_texts[place], set_aside=set_aside)
+            number, whole = _count_of(cell, number, value.most, is_text, set_aside=set_aside)
             problems.append((finite & ~whole, Problem.NO_COUNT))
             finite &= whole
-        values.append(pl.when(finite).then(value).otherwise(0.0))
-        kept_parts.append(value)
-    return values, kept_parts, problems
+        numbers.append(pl.when(finite).then(number).otherwise(0.0))
+        kept.append(number)
+    return _CheckedValues(numbers, kept, problems)
 
 
 def _times(mapping: RowMapping, dtype: pl.DataType, kinds: str | None) -> pl.Expr:
