@@ -795,7 +795,7 @@ class _Noise:
         if len(at):
             self._rounding = window_rounding(strategy, np.zeros_like(at), at)
         bits = 2.0**-strategy.facts.lattice_bits
-        self._full = float(strategy._largest_reads(at).max()) * bits if len(at) else 0.0
+        self._full = float(strategy.largest_reads(at).max()) * bits if len(at) else 0.0
         self._node = design.distribution.std  # std of a node read at weight 1, in lattice cells
         self._coarse = 1.0 if design.distribution.variance < 400 else 0.5
 
