@@ -298,7 +298,7 @@ def _read_columns(part: Rows, mapping: RowMapping) -> _ReadColumns:
     not_texts = {columns.time, *(column for column, value in values if value.kind != "label")}
     part.check_columns(part.of_file(columns.names))
     kinds_of_all = part.kinds_of(part.of_file(columns.names))
-    kinds = {column: name for name, column in kinds_of_all.items() if column in not_texts}
+    kinds = {column: name for column, name in kinds_of_all.items() if column in not_texts}
     frame = part.scan(columns.names, [*roles.values(), *labels], list(kinds.values()))
     return _ReadColumns(frame, frame.collect_schema(), kinds, roles, values)
 
