@@ -69,7 +69,7 @@ def test_another_value_than_the_reference_finds_is_found(
         long(histories.left_behind, "histories", 149, ""),
     ],
 )
-def test_mistakes_are_found(
+def test_attack_finds_each_mistake_in_a_small_case(
     mistake: Any, kind: str, seed: int, says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("tests.attack.__main__.SHRINKING", 0)

@@ -140,7 +140,7 @@ def rejected(name: str) -> bool:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_no_job_is_rejected(name: str) -> None:
+def test_auditor_rejects_no_correct_job(name: str) -> None:
     assert not rejected(name)
 
 
@@ -155,7 +155,9 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: one.__name__)
-def test_which_mistakes_the_tester_finds(mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auditor_rejects_the_mistakes_it_can_detect(
+    mistake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name, found = MISTAKES[mistake]
     mistake(monkeypatch)
     if mistake is mistakes.refusal_by_a_row:

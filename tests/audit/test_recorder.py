@@ -167,7 +167,9 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: one.__name__)
-def test_which_mistakes_the_recorder_finds(mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorder_rejects_the_mistakes_it_can_detect(
+    mistake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pair = mistake(monkeypatch)
     try:
         audit(pair, monkeypatch)

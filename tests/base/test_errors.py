@@ -14,7 +14,7 @@ from counton.base.errors import (
 )
 
 
-def test_what_a_message_shows_cannot_pass_for_a_field() -> None:
+def test_quoted_value_in_message_is_not_a_field() -> None:
     error = InvalidInputError(f"{param('until', param('start', 3))} is odd")
     assert error.fields == ("until",)
     assert error.translate({"start": "--start", "until": "--until"}) == "--until ?start?3? is odd"

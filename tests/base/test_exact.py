@@ -85,7 +85,7 @@ def test_roots_round_up_and_are_exact_where_rational(square: Fraction) -> None:
 
 
 @given(st.fractions(min_value=Fraction(1, 10**12), max_value=10**12))
-def test_floats_on_both_sides(value: Fraction) -> None:
+def test_float_below_and_float_above_enclose_fraction(value: Fraction) -> None:
     assert Fraction(float_below(value)) <= value <= Fraction(float_above(value))
     assert float_above(value) <= math.nextafter(float_below(value), math.inf)
 
@@ -98,6 +98,6 @@ def test_floats_on_both_sides(value: Fraction) -> None:
         (True, "give an int, a float"),
     ],
 )
-def test_a_remedy_for_who_writes_and_for_who_programs(value: str | bool, remedy: str) -> None:
+def test_exact_refuses_value_with_advice(value: str | bool, remedy: str) -> None:
     with pytest.raises(InvalidInputError, match=rf"epsilon is .*: .*{remedy}"):
         exact(value, "epsilon")

@@ -19,7 +19,7 @@ def written(ranked: StreamPlan) -> str:
 
 
 @pytest.mark.parametrize("horizon", [None, 300])
-def test_bounded_stands_beside_unbounded(horizon: int | None) -> None:
+def test_plan_chart_compares_known_with_unknown_horizon(horizon: int | None) -> None:
     ranked = plan(horizon, ZCDP(0.5), expected_windows=None if horizon else 300)
     said = written(ranked)
     for part in ("last step known:", "no last step:", "any mechanism has in the mean at least"):

@@ -88,7 +88,7 @@ def test_plot_totals_draws_first_groups_and_states_their_number(
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_what_is_small_is_so_over_the_whole_series(running: bool) -> None:
+def test_groups_are_ordered_by_size_over_whole_series(running: bool) -> None:
     """The last window of three large groups is as small as noise can make it, or nearly."""
     large = [4000.0, 3000.0, 2000.0, 1000.0]
     small = [30.0, 20.0]

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from counton.continual import design
+
+from .conftest import Workplace
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
 
@@ -74,7 +75,7 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
 
 @pytest.mark.parametrize(("changed", "words"), OPTIONS, ids=lambda value: str(value)[:40])
 def test_options_outside_what_is_allowed_leave_no_trace(
-    changed: dict[str, str | None], words: str, place: Any
+    changed: dict[str, str | None], words: str, place: Workplace
 ) -> None:
     events = place.write("e.csv", EVENTS)
     said = place("release", "count", events, *place.new(**changed)).refused()
@@ -85,7 +86,7 @@ def test_options_outside_what_is_allowed_leave_no_trace(
     "option",
     ["groups", "state", "time", "key", "stream", "privacy_unit", "group_by", "output", "chart"],
 )
-def test_bytes_of_another_encoding_leave_no_trace(option: str, place: Any) -> None:
+def test_bytes_of_another_encoding_leave_no_trace(option: str, place: Workplace) -> None:
     events = place.write("e.csv", EVENTS)
     word = {"groups": "a,b,\udc80", "output": "\udc80.csv", "chart": "\udc80.png"}.get(
         option, "\udc80"
@@ -98,7 +99,7 @@ def test_bytes_of_another_encoding_leave_no_trace(option: str, place: Any) -> No
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
 def test_refusal_of_file_in_utf_16_prints_no_bytes(
-    encoding: str, place: Any, contents: Contents
+    encoding: str, place: Workplace, contents: Contents
 ) -> None:
     events = Path(place.write("e.csv", EVENTS))
     events.write_bytes(events.read_text().encode(encoding))
@@ -112,7 +113,7 @@ def test_refusal_of_file_in_utf_16_prints_no_bytes(
     assert contents() == before
 
 
-def test_a_truncated_file_is_no_matter_of_permissions(place: Any) -> None:
+def test_a_truncated_file_is_no_matter_of_permissions(place: Workplace) -> None:
     import gzip
 
     whole = gzip.compress(Path(place.write("e.csv", EVENTS)).read_bytes())
@@ -124,7 +125,7 @@ def test_a_truncated_file_is_no_matter_of_permissions(place: Any) -> None:
 
 @pytest.mark.parametrize(("upper", "resolution"), [("1e300", "1"), ("1", "1e-300")])
 def test_numbers_of_hundreds_of_digits_are_shown_short(
-    upper: str, resolution: str, place: Any
+    upper: str, resolution: str, place: Workplace
 ) -> None:
     new = place.new(value="group", lower="0", upper=upper, resolution=resolution)
     done = place("release", "sum", place.write("e.csv", EVENTS), *new)
@@ -140,7 +141,7 @@ def test_numbers_of_hundreds_of_digits_are_shown_short(
     ("option", "name"), [("output", "e"), ("output", "state"), ("output", "groups"), ("chart", "k")]
 )
 def test_an_output_never_replaces_what_the_run_reads_or_keeps(
-    option: str, name: str, place: Any, contents: Contents
+    option: str, name: str, place: Workplace, contents: Contents
 ) -> None:
     end = {"output": "csv", "chart": "png"}[option]
     files = {n: f"{place.folder / n}.{end}" for n in ("e", "state", "k", "groups")}
@@ -179,7 +180,7 @@ def test_an_output_never_replaces_what_the_run_reads_or_keeps(
     ],
 )
 def test_outputs_that_cannot_be_written_are_refused_before_release(
-    name: str, words: str, place: Any
+    name: str, words: str, place: Workplace
 ) -> None:
     events = place.write("e.csv", EVENTS)
     (place.folder / "folder.csv").mkdir()
@@ -189,7 +190,7 @@ def test_outputs_that_cannot_be_written_are_refused_before_release(
 
 @pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.json", "chart.png"])
 def test_failed_output_keeps_old_file_and_can_be_repeated(
-    name: str, place: Any, contents: Contents, monkeypatch: pytest.MonkeyPatch
+    name: str, place: Workplace, contents: Contents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = place.folder / name
     option = "--chart" if name.endswith("png") else "--output"
@@ -226,7 +227,7 @@ DATA = [
 @pytest.mark.parametrize(("text", "words"), DATA, ids=lambda value: value[:40])
 @pytest.mark.parametrize("exists", [False, True])
 def test_refused_events_leave_state_unchanged(
-    text: str, words: str, exists: bool, place: Any
+    text: str, words: str, exists: bool, place: Workplace
 ) -> None:
     if exists:
         place.count(place.write("e.csv", EVENTS))
@@ -235,7 +236,7 @@ def test_refused_events_leave_state_unchanged(
     assert re.search(words, said)
 
 
-def test_no_events_release_nothing_unless_until_is_stated(place: Any) -> None:
+def test_no_events_release_nothing_unless_until_is_stated(place: Workplace) -> None:
     (place.folder / "none.csv").write_text("time,group\n")
     said = place.count(str(place.folder / "none.csv")).refused()
     assert "There are no rows, so none tells which windows have ended. Give --until" in said
@@ -252,14 +253,14 @@ SUMS: list[tuple[dict[str, str | None], str]] = [
 ]
 
 
-def sum_options(place: Any, **changed: str | None) -> list[str]:
+def sum_options(place: Workplace, **changed: str | None) -> list[str]:
     options = {"value": "value", "lower": "0", "upper": "10", "resolution": "0.5"} | changed
     return place.new(**options)  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(("changed", "words"), SUMS, ids=lambda value: str(value)[:40])
 def test_sums_without_sound_bounds_are_refused(
-    changed: dict[str, str | None], words: str, place: Any
+    changed: dict[str, str | None], words: str, place: Workplace
 ) -> None:
     events = place.write("e.csv", ["00:10,a,1", "02:10,b,1"], "time,group,value")
     said = place("release", "sum", events, *sum_options(place, **changed)).refused()
@@ -267,7 +268,7 @@ def test_sums_without_sound_bounds_are_refused(
 
 
 def test_sums_beyond_the_exact_range_are_refused(
-    place: Any, contents: Contents, monkeypatch: pytest.MonkeyPatch
+    place: Workplace, contents: Contents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(design, "LARGEST_SUM", 60)  # in steps of 0.5
     events = place.write("e.csv", ["00:10,a,10", "01:10,a,10", "02:10,a,10.5"], "time,group,value")
@@ -293,7 +294,7 @@ CONTRADICTIONS: list[tuple[dict[str, str], str]] = [
 
 @pytest.mark.parametrize(("options", "words"), CONTRADICTIONS, ids=str)
 def test_options_that_contradict_the_stream_are_refused(
-    options: dict[str, str], words: str, place: Any
+    options: dict[str, str], words: str, place: Workplace
 ) -> None:
     events = place.write("e.csv", EVENTS)
     place.count(events)
@@ -304,7 +305,7 @@ def test_options_that_contradict_the_stream_are_refused(
     assert re.search(words, said)
 
 
-def test_command_refuses_option_of_job_files(place: Any) -> None:
+def test_command_refuses_option_of_job_files(place: Workplace) -> None:
     done = place(
         "release", "count", place.write("e.csv", EVENTS), *place.new(), "--ambiguous", "latest"
     )

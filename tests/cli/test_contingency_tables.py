@@ -6,11 +6,13 @@ from typing import Any
 import polars as pl
 import pytest
 
+from .conftest import Workplace
+
 
 class Desk:
     """A folder with rows of people, and the command line called on it."""
 
-    def __init__(self, place: Any) -> None:
+    def __init__(self, place: Workplace) -> None:
         self.place = place
         self.folder = place.folder
         rows = ["f,no", "m,no", "f,yes", "m,no", "f,no"]
@@ -36,7 +38,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(place: Any, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> Desk:
     monkeypatch.chdir(place.folder)
     return Desk(place)
 

@@ -17,11 +17,13 @@ from counton.serve.service import Service
 from counton.state import Stream
 from counton.state.rollback_guard import accept_old_copy
 
+from .conftest import Workplace
+
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "01:30,a", "03:00,b"]
 TOTALS = [[1, 1], [3, 1], [3, 1]]  # after hours 1, 2, 3; the event at 03:00 is in hour 4
 
 
-def test_windows_that_have_ended_are_released_with_their_running_totals(place: Any) -> None:
+def test_windows_that_have_ended_are_released_with_their_running_totals(place: Workplace) -> None:
     out = place.folder / "out.parquet"
     done = place.count(place.write("e.csv", EVENTS), "--output", str(out)).fine()
     assert place.estimates() == TOTALS
@@ -37,7 +39,7 @@ def test_windows_that_have_ended_are_released_with_their_running_totals(place: A
     assert "Not protected: the time of the newest event" in _flat(done.out)
 
 
-def test_a_run_says_what_the_next_window_waits_for(place: Any) -> None:
+def test_a_run_says_what_the_next_window_waits_for(place: Workplace) -> None:
     events = place.write("e.csv", EVENTS)
     wait = ("--release-delay", "30m")
     until = (*wait, "--until", "latest-event")
@@ -60,7 +62,7 @@ def test_a_run_says_what_the_next_window_waits_for(place: Any) -> None:
     assert next_window in _flat(place("release", "count", events, *at_once).out)
 
 
-def test_a_first_run_names_the_options_for_late_rows(place: Any) -> None:
+def test_a_first_run_names_the_options_for_late_rows(place: Workplace) -> None:
     events = place.write("e.csv", EVENTS)
     said = "Late rows: --release-delay waits for them before their hour is released."
     revise = " A new stream with --allowed-lateness adds them to their hour afterwards."
@@ -78,7 +80,7 @@ def test_a_first_run_names_the_options_for_late_rows(place: Any) -> None:
     assert said not in _flat(done.out)
 
 
-def test_run_without_release_writes_no_output(place: Any) -> None:
+def test_run_without_release_writes_no_output(place: Workplace) -> None:
     out = place.folder / "out.csv"
     events = place.write("e.csv", EVENTS[:2])
     done = place.count(events, "--output", str(out))
@@ -88,7 +90,7 @@ def test_run_without_release_writes_no_output(place: Any) -> None:
     assert not out.exists()
 
 
-def test_the_output_says_what_is_protected(place: Any) -> None:
+def test_the_output_says_what_is_protected(place: Workplace) -> None:
     """In one sentence where it is counted, and the rest of it by `show`."""
     counted = place.count(
         place.write("e.csv", EVENTS), "--privacy-unit", "visit", "--epsilon", "1"
@@ -102,13 +104,13 @@ def test_the_output_says_what_is_protected(place: Any) -> None:
     assert len(counted.splitlines()) <= 15
 
 
-def test_quantities_have_thousands_separators(place: Any) -> None:
+def test_quantities_have_thousands_separators(place: Workplace) -> None:
     done = place.count(place.write("e.csv", ["00:10,a"] * 12_345 + ["01:00,b"]))
     assert "a 12,345 12,345 to 12,345" in _flat(done.out)
 
 
 def test_late_rows_count_in_next_window_and_number_is_confidential(
-    place: Any,
+    place: Workplace,
 ) -> None:
     place.count(place.write("e.csv", EVENTS), "--append")
     late = ["00:20,b", "00:30,b", "04:00,a"]
@@ -136,7 +138,7 @@ def test_late_rows_count_in_next_window_and_number_is_confidential(
     assert f"To wait for them: {remedy}" in done.err
 
 
-def test_late_rows_wait_while_nothing_is_released(place: Any) -> None:
+def test_late_rows_wait_while_nothing_is_released(place: Workplace) -> None:
     place.count(place.write("e.csv", EVENTS), "--append")
     out = ("--append", "--output", str(place.folder / "out.parquet"))
     done = place("release", "count", place.write("late.csv", ["00:20,b"]), *place.again, *out)
@@ -147,7 +149,7 @@ def test_late_rows_wait_while_nothing_is_released(place: Any) -> None:
     assert place.estimates() == TOTALS
 
 
-def test_late_rows_of_complete_file_are_not_counted(place: Any) -> None:
+def test_late_rows_of_complete_file_are_not_counted(place: Workplace) -> None:
     place.count(place.write("e.csv", EVENTS))
     events = place.write("e.csv", [*EVENTS, "00:20,b"])
     out = ("--output", str(place.folder / "out.parquet"))
@@ -160,7 +162,7 @@ def test_late_rows_of_complete_file_are_not_counted(place: Any) -> None:
     assert ": 1 of 6 rows came late, 16.7%" in place("inspect", str(place.state)).err
 
 
-def test_rows_after_last_release_are_reported_as_not_counted(place: Any) -> None:
+def test_rows_after_last_release_are_reported_as_not_counted(place: Workplace) -> None:
     end = ("--append", "--until", "2013-01-01T06:00")
     place.count(place.write("e.csv", EVENTS), *end)
     late = place.write("late.csv", ["00:20,b"])
@@ -168,7 +170,7 @@ def test_rows_after_last_release_are_reported_as_not_counted(place: Any) -> None
     assert "not counted: the stream has had its last release: 1\n" in done.err
 
 
-def test_rows_that_have_disappeared_change_nothing_and_are_told(place: Any) -> None:
+def test_rows_that_have_disappeared_change_nothing_and_are_told(place: Workplace) -> None:
     place.count(place.write("e.csv", EVENTS))
     fewer = place.write("e.csv", [*EVENTS[:2], EVENTS[2], EVENTS[4], "05:30,a"])
     done = place("release", "count", fewer, *place.again).fine()
@@ -185,7 +187,7 @@ def test_rows_that_have_disappeared_change_nothing_and_are_told(place: Any) -> N
     assert differs not in done.err
 
 
-def test_an_emptied_folder_says_what_a_night_without_rows_needs(place: Any) -> None:
+def test_an_emptied_folder_says_what_a_night_without_rows_needs(place: Workplace) -> None:
     """And that is enough, however often it comes."""
     (folder := place.folder / "new").mkdir()
     (folder / "1.csv").write_text("time,group\n2013-01-01T00:10,a\n")
@@ -204,7 +206,7 @@ def test_an_emptied_folder_says_what_a_night_without_rows_needs(place: Any) -> N
         (folder / f"{hour}.csv").unlink()
 
 
-def test_a_quiet_night_is_released_as_any_other(place: Any) -> None:
+def test_a_quiet_night_is_released_as_any_other(place: Workplace) -> None:
     # That there was no event at all must not show in whether there is a release.
     out = ("--append", "--output", str(place.folder / "out.parquet"))
     none = place.write("none.csv", [])
@@ -216,7 +218,7 @@ def test_a_quiet_night_is_released_as_any_other(place: Any) -> None:
     assert place.estimates() == [[0, 0], [0, 0], [3, 1], [3, 2], [3, 2]]
 
 
-def test_an_input_without_any_row_stops_and_asks(place: Any) -> None:
+def test_an_input_without_any_row_stops_and_asks(place: Workplace) -> None:
     """It is said to hold all rows: so they are probably elsewhere."""
     none = place.write("none.csv", [])
     done = place.count(none, "--until", "2013-01-01T01:00")
@@ -227,7 +229,7 @@ def test_an_input_without_any_row_stops_and_asks(place: Any) -> None:
 
 @pytest.mark.parametrize("append", [(), ("--append",)])
 def test_the_operator_is_told_of_newest_windows_without_a_row(
-    append: tuple[str, ...], place: Any
+    append: tuple[str, ...], place: Workplace
 ) -> None:
     def empty(name: str, hours: list[str], until: str, *options: str) -> str | None:
         events = place.write(name, [f"{hour}:10,a" for hour in hours])
@@ -247,7 +249,7 @@ def test_the_operator_is_told_of_newest_windows_without_a_row(
     assert empty("6.csv", late, "2013-01-01T07:00") == "1"  # a late row is not of these windows
 
 
-def test_printed_output_of_duplicate_input_is_independent_of_rows(place: Any) -> None:
+def test_printed_output_of_duplicate_input_is_independent_of_rows(place: Workplace) -> None:
     place.count(place.write("e.csv", EVENTS), "--append")
     said = []
     for number, rows in enumerate(([], EVENTS[-1:])):
@@ -262,7 +264,7 @@ def test_printed_output_of_duplicate_input_is_independent_of_rows(place: Any) ->
 
 
 def test_run_killed_between_transactions_continues_to_same_result(
-    place: Any, monkeypatch: pytest.MonkeyPatch
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = place.write("e.csv", EVENTS)
     late = place.write("l.csv", [*EVENTS, "00:20,b"])
@@ -303,7 +305,7 @@ def test_run_killed_between_transactions_continues_to_same_result(
     assert pl.read_parquet(out).equals(expected)
 
 
-def test_json_is_one_object_and_nothing_else(place: Any) -> None:
+def test_json_is_one_object_and_nothing_else(place: Workplace) -> None:
     done = place.count(place.write("e.csv", [*EVENTS, "00:00,b"]), "--json")
     report = json.loads(done.out)
     assert (report["released"], report["new"], report["until_from_data"]) == (3, 3, True)
@@ -326,7 +328,7 @@ def test_json_is_one_object_and_nothing_else(place: Any) -> None:
     ],
 )
 def test_names_of_undeclared_groups_are_told_to_the_operator_alone(
-    stated: list[str], rows: str, place: Any
+    stated: list[str], rows: str, place: Workplace
 ) -> None:
     names = ["secret@post", "secret@post", "w", "x", "y"]
     events = place.write("e.csv", [*EVENTS, *(f"00:30,{name}" for name in names)])
@@ -341,7 +343,7 @@ def test_names_of_undeclared_groups_are_told_to_the_operator_alone(
     assert not [file for file in files if b"secret@post" in file.read_bytes()]
 
 
-def test_rows_outside_the_windows_are_reported_to_the_operator(place: Any) -> None:
+def test_rows_outside_the_windows_are_reported_to_the_operator(place: Workplace) -> None:
     events = place.write("e.csv", EVENTS)
     said = place(
         "release", "count", events, *place.new(start="2013-01-01T01:00", windows="2")
@@ -358,7 +360,7 @@ def test_rows_outside_the_windows_are_reported_to_the_operator(place: Any) -> No
     assert "rows after the last window (2013-01-01T03:00:00+00:00), not counted: 1\n" in done.err
 
 
-def test_a_terminal_without_signs_and_letters_ends_no_run(place: Any) -> None:
+def test_a_terminal_without_signs_and_letters_ends_no_run(place: Workplace) -> None:
     events = place.write("e.csv", [*EVENTS, "00:30,ü"])
     done = subprocess.run(
         [
@@ -377,7 +379,7 @@ def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_windows_totals_or_both_are_released_as_asked(place: Any) -> None:
+def test_series_option_selects_totals_or_windows(place: Workplace) -> None:
     events = place.write("e.csv", EVENTS)
     out = place.folder / "out.parquet"
     done = place.count(events, "--series", "both", "--output", str(out), "--json")
@@ -393,14 +395,14 @@ def test_windows_totals_or_both_are_released_as_asked(place: Any) -> None:
 
 
 @pytest.mark.slow
-def test_both_are_drawn_beside_each_other(place: Any) -> None:
+def test_both_are_drawn_beside_each_other(place: Workplace) -> None:
     plot = place.folder / "chart.png"
     place.count(place.write("e.csv", EVENTS), "--series", "both", "--chart", str(plot))
     assert plot.stat().st_size > 10_000
     assert (place.folder / "chart.windows.png").stat().st_size > 10_000
 
 
-def test_until_now_is_a_time_that_has_passed(place: Any) -> None:
+def test_until_now_is_a_time_that_has_passed(place: Workplace) -> None:
     events = place.write("e.csv", EVENTS)
     place.count(events, "--until", "now", "--output", str(place.folder / "out.parquet")).fine()
     assert place.estimates() == [*TOTALS, [3, 2], [3, 2], [3, 2]]  # the stream is over since 2013
@@ -412,7 +414,7 @@ def test_until_now_is_a_time_that_has_passed(place: Any) -> None:
     assert early.code == 2
 
 
-def test_count_of_many_groups_shows_the_first_and_writes_all(place: Any) -> None:
+def test_count_of_many_groups_shows_the_first_and_writes_all(place: Workplace) -> None:
     rows = [f"00:{minute:02},g{group}" for group in range(45) for minute in range(group)]
     names = [f"g{group}" for group in range(45)]
     events = place.write("e.csv", [*rows, "01:00,g0"])
@@ -430,7 +432,7 @@ def test_count_of_many_groups_shows_the_first_and_writes_all(place: Any) -> None
 
 @pytest.mark.parametrize("dangling", [False, True])
 def test_a_run_says_how_a_witness_is_named(
-    place: Any, monkeypatch: pytest.MonkeyPatch, dangling: bool
+    place: Workplace, monkeypatch: pytest.MonkeyPatch, dangling: bool
 ) -> None:
     """In the words of each door, where the user's folder is a file or leads nowhere."""
     home = place.folder / "home"

@@ -14,6 +14,8 @@ from counton.run.spec.plan_stream import plan_stream
 from counton.state.store import Store
 from counton.statistics import Report
 
+from .conftest import Workplace
+
 ROWS = [("01", "bridge", "17"), ("01", "mill", "0"), ("02", "bridge", "5000000000"),
         ("02", "bridge", "4"), ("03", "mill", "2")]  # fmt: skip
 EXACT = {("01", "bridge"): 17, ("01", "mill"): 0, ("02", "bridge"): 5000000004, ("02", "mill"): 0,
@@ -32,7 +34,7 @@ def table(folder: Path, rows: list[tuple[str, str, str]] = ROWS, name: str = "da
     return str(folder / name)
 
 
-def words(place: Any, **more: str | None) -> list[str]:
+def words(place: Workplace, **more: str | None) -> list[str]:
     said = {"epsilon": "100", **STREAM, "state": str(place.state), **more}
     return [
         word
@@ -49,7 +51,7 @@ def released(file: Path) -> dict[tuple[str, str], int]:
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "jsonl"])
-def test_rows_of_one_window_and_group_add_up(form: str, place: Any) -> None:
+def test_rows_of_one_window_and_group_add_up(form: str, place: Workplace) -> None:
     events = table(place.folder)
     out = place.folder / "o.csv"
     frame = pl.read_csv(events, schema_overrides={"passages": pl.Int64})
@@ -66,7 +68,7 @@ def test_rows_of_one_window_and_group_add_up(form: str, place: Any) -> None:
     assert place.plain("verify", str(place.state)).code == 0
 
 
-def test_a_frame_with_counts_is_the_same_job(place: Any) -> None:
+def test_a_frame_with_counts_is_the_same_job(place: Workplace) -> None:
     frame = pl.read_csv(table(place.folder))
     said = {**STREAM, "windows": 9, "groups": ["bridge", "mill"], "epsilon": 100}
     by_name = release("count", frame, state=place.state, **said)
@@ -85,7 +87,7 @@ def test_a_frame_with_counts_is_the_same_job(place: Any) -> None:
         assert [*store.streams] == ["count_of_lorries", "count_of_passages"]
 
 
-def test_one_passage_more_moves_one_number_by_one(place: Any) -> None:
+def test_one_passage_more_moves_one_number_by_one(place: Workplace) -> None:
     """The noise is that of one event: that of a plain count, to the last digit."""
     plain, counted = (
         {**STREAM, "count_column": one, "windows": 9, "epsilon": 1} for one in (None, "n")
@@ -107,7 +109,7 @@ def test_one_passage_more_moves_one_number_by_one(place: Any) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["-1", "2.5", "1125899906842625", "many", ""])
-def test_a_count_that_is_none_is_refused_with_its_line(wrong: str, place: Any) -> None:
+def test_a_count_that_is_none_is_refused_with_its_line(wrong: str, place: Workplace) -> None:
     events = table(place.folder, [*ROWS[:2], ("02", "bridge", wrong)])
     said = place.plain("release", "count", events, *words(place)).refused()
     assert "row 3" in said or "line 4" in said
@@ -128,14 +130,14 @@ def test_a_count_that_is_none_is_refused_with_its_line(wrong: str, place: Any) -
         ({"count_column": "site"}, "not a finite number in column 'site' ('bridge')"),
     ],
 )
-def test_what_does_not_go_with_counts_is_refused(
-    more: dict[str, str | None], said: str, place: Any
+def test_count_column_refuses_incompatible_options(
+    more: dict[str, str | None], said: str, place: Workplace
 ) -> None:
     told = place.plain("release", "count", table(place.folder), *words(place, **more)).refused()
     assert said in told
 
 
-def test_a_later_run_counts_the_same_column(place: Any) -> None:
+def test_a_later_run_counts_the_same_column(place: Workplace) -> None:
     events = table(place.folder)
     assert place.plain("release", "count", events, *words(place, until="2024-03-03")).code == 0
     other = place.plain(
@@ -151,7 +153,7 @@ def test_a_report_takes_no_counts() -> None:
         Report({"all": Count(counts=True)})
 
 
-def test_bad_rows_file_clips_counts_above_bound(place: Any) -> None:
+def test_bad_rows_file_clips_counts_above_bound(place: Workplace) -> None:
     """Set aside at once, a row would move the sum by all its events: 2^50, and in tables 2^32."""
     bad = place.folder / "bad.csv"
     days = {

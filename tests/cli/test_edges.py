@@ -17,6 +17,8 @@ from counton.cli import statistic_run
 from counton.run import Job, run
 from counton.strategies import SqrtToeplitz, WindowVersions
 
+from .conftest import Workplace
+
 NAMES = ["\u200b", "a\nb", "c\x1b[2Jd"]
 ROWS = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T09:00"], "page": NAMES[:2]})
 NEW: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "windows": 9}
@@ -24,7 +26,7 @@ NEW |= {"epsilon": 1, "until": "2024-03-03"}
 PAGE = Path(counton.__file__).parent / "serve" / "page"
 
 
-def test_a_name_is_shown_in_one_line_everywhere(place: Any) -> None:
+def test_a_name_is_shown_in_one_line_everywhere(place: Workplace) -> None:
     run(Job("count", ROWS, place.state, group_by="page", groups=NAMES, **NEW)).close()
     table = str(place.folder / "t.json")
     assert place("export", str(place.state), "--output", table).code == 0
@@ -99,7 +101,7 @@ epsilon = 1
 """
 
 
-def test_where_nothing_can_be_published_nothing_is_released(place: Any) -> None:
+def test_run_refuses_invalid_publish_target_before_release(place: Workplace) -> None:
     words = "is a file, but no SQLite database: give a file of its own"
     ROWS.write_csv(place.folder / "e.csv")
     file = place.folder / "jobs.toml"
@@ -110,7 +112,9 @@ def test_where_nothing_can_be_published_nothing_is_released(place: Any) -> None:
     assert not place.state.exists()
 
 
-def test_a_job_alone_shows_where_it_fails(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_failing_job_raises_its_error(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("here")
 
@@ -124,7 +128,7 @@ def test_a_job_alone_shows_where_it_fails(place: Any, monkeypatch: pytest.Monkey
         place.plain("run", str(file), "--only", "visits")
 
 
-def test_a_remedy_is_said_once(place: Any) -> None:
+def test_a_remedy_is_said_once(place: Workplace) -> None:
     file = place.folder / "jobs.toml"
     file.write_text(JOB.replace('"e.csv"', '"e\\u0000.csv"'))
     said = place.plain("run", str(file)).err

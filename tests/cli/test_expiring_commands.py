@@ -8,15 +8,17 @@ import pytest
 
 from counton.cli.privacy_words import named_ages
 
+from .conftest import Workplace
+
 ROWS = ["00:10,a", "00:20,b", "01:10,a", "03:30,a", "04:05,b"]
 
 
-def forever(place: Any, *more: str, **changed: str | None) -> list[str]:
+def forever(place: Workplace, *more: str, **changed: str | None) -> list[str]:
     """Options of a new endless stream with noise that is 0 almost surely."""
     return [*place.new(**{"windows": None, **changed}), "--expiring", *more]
 
 
-def test_counting_needs_no_number_of_steps(place: Any) -> None:
+def test_expiring_count_needs_no_number_of_windows(place: Workplace) -> None:
     out = str(place.folder / "out.parquet")
     done = place(
         "release", "count", place.write("e.csv", ROWS), *forever(place, "--output", out)
@@ -30,7 +32,7 @@ def test_counting_needs_no_number_of_steps(place: Any) -> None:
     assert loss in shown
 
 
-def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> None:
+def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Workplace) -> None:
     out = str(place.folder / "out.parquet")
     options = ("--expiration-growth", "3/2", "--expiration-delay", "2", "--output", out)
     done = place(
@@ -67,7 +69,7 @@ def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> No
     ],
 )
 def test_bad_options_are_refused_and_nothing_is_made(
-    more: list[str], changed: dict[str, Any], words: str, place: Any
+    more: list[str], changed: dict[str, Any], words: str, place: Workplace
 ) -> None:
     asked = ("release", "count", place.write("e.csv", ROWS), *forever(place, *more, **changed))
     done = place.by_file(*asked) if "--metric" in more else place(*asked)
@@ -76,7 +78,7 @@ def test_bad_options_are_refused_and_nothing_is_made(
     assert not place.state.exists()
 
 
-def test_a_limit_counts_endless_streams_at_an_age(place: Any) -> None:
+def test_a_limit_counts_endless_streams_at_an_age(place: Workplace) -> None:
     place(
         "release", "count", place.write("e.csv", ROWS), *forever(place, "--expiration-delay", "2")
     )
@@ -102,7 +104,7 @@ def test_ages_are_read_in_steps() -> None:
     assert named_ages("60m") == named_ages("1h")
 
 
-def test_the_ledger_says_what_an_expiring_stream_counts_as(place: Any) -> None:
+def test_the_ledger_says_what_an_expiring_stream_counts_as(place: Workplace) -> None:
     place(
         "release", "count", place.write("e.csv", ROWS), *forever(place, "--expiration-delay", "2")
     )

@@ -19,12 +19,14 @@ from counton.results.terminal import text_table
 from counton.run import Job, export, run
 from counton.strategies import Binary
 
+from .conftest import Workplace
+
 Contents = Callable[[], dict[str, bytes]]
 ROWS = ["00:10,a", "00:20,b", "01:10,a", "02:30,a", "03:30,b", "04:05,b"]
 
 
 @pytest.fixture
-def counted(place: Any) -> Any:
+def counted(place: Workplace) -> Workplace:
     """Four steps of two groups, in a state without its key: export needs none."""
     place.count(place.write("e.csv", ROWS), "--output", str(place.folder / "run.parquet")).fine()
     os.rename(f"{place.state}.key", place.folder / "elsewhere")
@@ -38,7 +40,7 @@ def read(path: Path) -> pl.DataFrame:
     return pl.read_json(path) if ending == ".json" else pl.read_parquet(path)
 
 
-def test_a_table_is_that_of_the_run_byte_for_byte(counted: Any) -> None:
+def test_a_table_is_that_of_the_run_byte_for_byte(counted: Workplace) -> None:
     out = counted.folder / "again.parquet"
     done = counted("export", str(counted.state), "--output", str(out)).fine()
     assert "Privacy: epsilon = 100 for each event" in " ".join(done.out.split())
@@ -46,7 +48,9 @@ def test_a_table_is_that_of_the_run_byte_for_byte(counted: Any) -> None:
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".json"])
-def test_every_format_holds_the_numbers_and_what_they_promise(counted: Any, ending: str) -> None:
+def test_every_format_holds_the_numbers_and_what_they_promise(
+    counted: Workplace, ending: str
+) -> None:
     out = counted.folder / f"table{ending}"
     assert counted("export", str(counted.state), "--output", str(out)).code == 0
     columns = [
@@ -71,7 +75,7 @@ def test_every_format_holds_the_numbers_and_what_they_promise(counted: Any, endi
     assert "horizon=6" in facts["strategy"]
 
 
-def test_any_steps_any_groups_and_any_level(counted: Any) -> None:
+def test_any_steps_any_groups_and_any_level(counted: Workplace) -> None:
     middle = pl.col("window_index").is_between(2, 3)
     whole = pl.read_parquet(counted.folder / "run.parquet")
     cases: list[tuple[dict[str, Any], pl.Expr]] = [
@@ -100,7 +104,7 @@ def test_any_steps_any_groups_and_any_level(counted: Any) -> None:
     assert wide["estimate"].equals(whole["estimate"])
 
 
-def test_a_reader_disturbs_no_writer(tmp_path: Path) -> None:
+def test_export_works_while_writer_has_stream_open(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     with Stream.create(state, "visits", Binary(30), PureDP(1), shape=(2,)) as stream:
         stream.release_many([[1, 2], [3, 4], [5, 6]])
@@ -120,7 +124,7 @@ def test_a_reader_disturbs_no_writer(tmp_path: Path) -> None:
             found.figures()
 
 
-def test_the_screen_and_json_show_the_same_rows(counted: Any) -> None:
+def test_the_screen_and_json_show_the_same_rows(counted: Workplace) -> None:
     shown = counted("export", str(counted.state), "--windows", "4:4", "--groups", "a")
     asked = counted("export", str(counted.state), "--windows", "4:4", "--groups", "a", "--json")
     report = json.loads(asked.out)
@@ -163,14 +167,14 @@ BAD = [
 
 @pytest.mark.parametrize(("options", "code", "words"), BAD, ids=lambda value: str(value)[:40])
 def test_what_cannot_be_exported_is_refused(
-    options: list[str], code: int, words: str, counted: Any, monkeypatch: Any
+    options: list[str], code: int, words: str, counted: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(counted.folder)
     said = counted("export", str(counted.state), *options).refused(code)
     assert words in said
 
 
-def test_export_refuses_output_whose_metadata_would_overwrite_state(counted: Any) -> None:
+def test_export_refuses_output_whose_metadata_would_overwrite_state(counted: Workplace) -> None:
     (counted.folder / "state.db.json").write_text("{}")
     os.rename(counted.state, counted.folder / "x.csv.json")
     said = counted(
@@ -181,7 +185,7 @@ def test_export_refuses_output_whose_metadata_would_overwrite_state(counted: Any
 
 
 def test_a_stream_that_can_release_nothing_says_why(
-    tmp_path: Path, place: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a version that began streams whose noise their strategy cannot add up."""
     state = str(tmp_path / "s.db")
@@ -196,7 +200,9 @@ def test_a_stream_that_can_release_nothing_says_why(
     assert "(sums of noise are not exact), so there is nothing to export; end it" in said
 
 
-def test_a_state_with_nothing_or_with_several_releases_says_so(tmp_path: Path, place: Any) -> None:
+def test_a_state_with_nothing_or_with_several_releases_says_so(
+    tmp_path: Path, place: Workplace
+) -> None:
     state = str(tmp_path / "s.db")
     key = Key.generate()
     Stream.create(state, "one", Binary(3), PureDP(1), key=key).close()
@@ -230,7 +236,7 @@ def test_what_was_exported_needs_its_state_no_more(tmp_path: Path) -> None:
     assert not state.exists()
 
 
-def test_what_another_program_reads_has_no_frame_and_is_whole() -> None:
+def test_table_for_pipe_has_one_line_per_row() -> None:
     """Also where lines are far wider than a screen: a frame would break each row into blocks."""
     names = [f"column {number}" for number in range(24)]
     rows = pl.DataFrame({name: ["a long name of a group", "b"] for name in names})
@@ -261,7 +267,7 @@ def test_a_screen_breaks_no_date_and_no_number() -> None:
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])
-def test_a_released_file_alone_is_exported_as_its_state_is(place: Any, ending: str) -> None:
+def test_a_released_file_alone_is_exported_as_its_state_is(place: Workplace, ending: str) -> None:
     file = place.folder / f"run{ending}"
     assert place.count(place.write("e.csv", ROWS), "--output", str(file)).code == 0
     asked = ("--windows", "2:3", "--groups", "b,a", "--confidence-level", "0.9")
@@ -290,7 +296,7 @@ _OF_ALL = (("methods",), ("verify",), ("erase-user", "ann", "--yes"))
 
 @pytest.mark.parametrize("words", [*_ASKS, *_OF_ALL], ids=" ".join)
 def test_missing_or_wrong_stream_name_is_refused_without_change(
-    place: Any, words: tuple[str, ...]
+    place: Workplace, words: tuple[str, ...]
 ) -> None:
     state, (command, *more) = str(place.state), words
     for name in ("count", "second", "third"):
@@ -305,13 +311,13 @@ def test_missing_or_wrong_stream_name_is_refused_without_change(
     assert place.state.read_bytes() == before
 
 
-def test_the_only_stream_is_ended_without_its_name(place: Any) -> None:
+def test_the_only_stream_is_ended_without_its_name(place: Workplace) -> None:
     assert place.count(place.write("e.csv", ROWS), "--stream", "visits").code == 0
     done = place("close", str(place.state), "--drop-waiting")
     assert (done.code, "stream 'visits' is closed" in done.out) == (0, True), done.err
 
 
-def test_export_to_html_writes_page_and_release_refuses_html(counted: Any) -> None:
+def test_export_to_html_writes_page_and_release_refuses_html(counted: Workplace) -> None:
     out = counted.folder / "page.html"
     done = counted("export", str(counted.state), "--output", str(out), "--title", "Events").fine()
     assert f"page written to {out}" in " ".join(done.out.split())
@@ -321,7 +327,9 @@ def test_export_to_html_writes_page_and_release_refuses_html(counted: Any) -> No
     assert "Export it afterwards: counton export STATE --output page.html" in said
 
 
-def test_export_to_html_lists_steps_of_stream_without_windows(tmp_path: Path, place: Any) -> None:
+def test_export_to_html_lists_steps_of_stream_without_windows(
+    tmp_path: Path, place: Workplace
+) -> None:
     state = str(tmp_path / "s.db")
     page = tmp_path / "page.html"
     with Stream.create(state, "one", Binary(3), PureDP(1), key=Key.generate()) as stream:
@@ -330,7 +338,9 @@ def test_export_to_html_lists_steps_of_stream_without_windows(tmp_path: Path, pl
     assert "<td>step 1</td>" in page.read_text("utf-8")
 
 
-def test_group_that_is_misspelt_is_refused_with_the_nearest(tmp_path: Path, place: Any) -> None:
+def test_group_that_is_misspelt_is_refused_with_the_nearest(
+    tmp_path: Path, place: Workplace
+) -> None:
     rows = "\n".join(["time,page", "2024-03-01T09:00,Zürich", "2024-03-02T09:00,home"])
     (tmp_path / "visits.csv").write_text(rows + "\n", "utf-8")
     state = str(tmp_path / "visits.db")

@@ -1,11 +1,12 @@
 """Parameters at the ends of what is allowed: a release or a sentence, no other exception."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from counton.privacy import contribution
+
+from .conftest import Workplace
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +54,7 @@ TABLES: dict[str, tuple[str, ...]] = {
 
 
 @pytest.fixture
-def desk(place: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def desk(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> Workplace:
     monkeypatch.chdir(place.folder)
     Path("e.csv").write_text(HEADER + "".join(f"2024-03-01T{row}\n" for row in ROWS))
     Path("places.csv").write_text("page,user\nhome,ann\nshop,bob\n")
@@ -61,7 +62,7 @@ def desk(place: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return place
 
 
-def check(desk: Any, *words: str, by_file: bool = False) -> None:
+def check(desk: Workplace, *words: str, by_file: bool = False) -> None:
     """A release, or a refusal in a sentence with nothing spent; warnings are errors here."""
     for old in Path().glob("zz.db*"):
         old.unlink()
@@ -74,7 +75,7 @@ def check(desk: Any, *words: str, by_file: bool = False) -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_every_budget_is_taken_or_refused(name: str, desk: Any) -> None:
+def test_every_budget_is_taken_or_refused(name: str, desk: Workplace) -> None:
     budgets = BUDGETS if name == "hierarchy" else BUDGETS[2::5]
     for number, budget in enumerate(budgets):
         ends = ("--expected-windows", "10") if number % 2 else ("--windows", "6")
@@ -83,7 +84,7 @@ def test_every_budget_is_taken_or_refused(name: str, desk: Any) -> None:
 
 @pytest.mark.parametrize("budget", BUDGETS[::5], ids=" ".join)
 def test_every_budget_is_planned_entered_and_released_at_one_go(
-    budget: tuple[str, ...], desk: Any
+    budget: tuple[str, ...], desk: Workplace
 ) -> None:
     for more in (("--windows", "1000"), ("--expected-windows", "1000")):
         check(desk, "plan", *more, *budget)
@@ -103,7 +104,7 @@ def test_every_budget_is_planned_entered_and_released_at_one_go(
 
 @pytest.mark.parametrize(("lower", "upper", "step"), RANGES)
 def test_every_range_of_values_is_taken_or_refused(
-    lower: str, upper: str, step: str, desk: Any
+    lower: str, upper: str, step: str, desk: Workplace
 ) -> None:
     ends = (f"--lower={lower}", f"--upper={upper}", "--resolution", step)
     more = (*TIME, "--windows", "6", "--epsilon", "1", "--state", "zz.db")
@@ -116,7 +117,7 @@ def test_every_range_of_values_is_taken_or_refused(
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_every_number_is_taken_or_refused(count: str, desk: Any) -> None:
+def test_every_number_is_taken_or_refused(count: str, desk: Workplace) -> None:
     more = (*TIME, "--epsilon", "1", "--state", "zz.db")
     check(desk, "release", "count", "e.csv", *more, "--windows", count)
     check(desk, "release", "count", "e.csv", *more, "--expected-windows", count)
@@ -145,7 +146,9 @@ def test_every_number_is_taken_or_refused(count: str, desk: Any) -> None:
         )
 
 
-def test_a_number_that_no_float_holds_is_found(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_detects_message_that_overflows_floats(
+    desk: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A wrong example: a message that writes it as a float."""
     monkeypatch.setattr(contribution, "first_digits", lambda value: f"{float(value):.3g}")
     lower, upper, step = RANGES[3]

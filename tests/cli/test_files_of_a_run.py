@@ -1,9 +1,10 @@
 """Files of one run: none takes another's place, also where both are still to be made."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
+
+from .conftest import Workplace
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a"]
 Contents = Callable[[], dict[str, bytes]]
@@ -12,7 +13,7 @@ Contents = Callable[[], dict[str, bytes]]
 @pytest.mark.parametrize("part", ["", "-wal", "-shm", "-journal", ".key"])
 @pytest.mark.parametrize("through_a_link", [False, True])
 def test_an_output_takes_no_place_of_a_new_state(
-    part: str, through_a_link: bool, place: Any, contents: Contents
+    part: str, through_a_link: bool, place: Workplace, contents: Contents
 ) -> None:
     events = place.write("e.csv", EVENTS)
     folder = place.folder
@@ -36,7 +37,7 @@ def test_an_output_takes_no_place_of_a_new_state(
     ("option", "name"), [("--output", "k.csv"), ("--chart", "k.png"), ("--chart", "s.png")]
 )
 def test_an_output_takes_no_place_of_a_new_key(
-    option: str, name: str, place: Any, contents: Contents
+    option: str, name: str, place: Workplace, contents: Contents
 ) -> None:
     events = place.write("e.csv", EVENTS)
     before = contents()
@@ -47,7 +48,7 @@ def test_an_output_takes_no_place_of_a_new_key(
     assert contents() == before
 
 
-def test_table_and_picture_are_two_files(place: Any, contents: Contents) -> None:
+def test_table_and_picture_are_two_files(place: Workplace, contents: Contents) -> None:
     events = place.write("e.csv", EVENTS)
     (place.folder / "out.csv").symlink_to(place.folder / "out.png")
     before = contents()
@@ -59,7 +60,7 @@ def test_table_and_picture_are_two_files(place: Any, contents: Contents) -> None
 
 
 @pytest.mark.parametrize("part", ["", "-wal"])
-def test_a_key_takes_no_place_of_a_state(part: str, place: Any, contents: Contents) -> None:
+def test_a_key_takes_no_place_of_a_state(part: str, place: Workplace, contents: Contents) -> None:
     events = place.write("e.csv", EVENTS)
     before = contents()
     key = f"{place.state}{part}"
@@ -69,7 +70,7 @@ def test_a_key_takes_no_place_of_a_state(part: str, place: Any, contents: Conten
     assert contents() == before
 
 
-def test_a_missing_folder_is_the_states_and_not_the_keys(place: Any) -> None:
+def test_a_missing_folder_is_the_states_and_not_the_keys(place: Workplace) -> None:
     events = place.write("e.csv", EVENTS)
     said = place(
         "release", "count", events, *place.new(state=str(place.folder / "no" / "s.db"))
@@ -92,7 +93,7 @@ def test_a_missing_folder_is_the_states_and_not_the_keys(place: Any) -> None:
     ],
 )
 def test_ledger_with_invalid_budget_creates_no_state(
-    words: list[str], code: int, place: Any, contents: Contents
+    words: list[str], code: int, place: Workplace, contents: Contents
 ) -> None:
     assert place("ledger", str(place.state), *words).code == code
     assert contents() == {}
@@ -103,7 +104,7 @@ def test_ledger_with_invalid_budget_creates_no_state(
     [("csv", "csv.json"), ("csv.json", "csv"), ("json", "json"), ("parquet", "parquet")],
 )
 def test_a_table_is_replaced_by_its_own_stream_alone(
-    ending: str, theirs: str, place: Any, contents: Contents
+    ending: str, theirs: str, place: Workplace, contents: Contents
 ) -> None:
     events = place.write("e.csv", ["00:10,a", "01:10,b"])
     out = ["--output", str(place.folder / f"out.{ending}")]

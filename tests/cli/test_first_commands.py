@@ -6,7 +6,6 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -16,19 +15,21 @@ from counton.results.terminal import shown_rows
 from counton.run.new_job.default_paths import state_beside
 from counton.statistics.catalogue import keywords
 
+from .conftest import Result, Workplace
+
 HEADER = "borrowed_at,branch,reader_id,pages,shelf\n"
 ROWS = ["2026-03-01T09:12Z,north,r1,3,a", "2026-03-02T09:40Z,south,r2,5,b"]
 
 
 @pytest.fixture
-def loans(place: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def loans(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> Workplace:
     """A folder with loans.csv, in which commands run."""
     monkeypatch.chdir(place.folder)
     (place.folder / "loans.csv").write_text(HEADER + "\n".join(ROWS) + "\n")
     return place
 
 
-def refused(done: Any) -> list[str]:
+def refused(done: Result) -> list[str]:
     assert done.code == 2, done.out
     return str(done.err).replace(" \\\n   ", "").splitlines()
 
@@ -38,7 +39,7 @@ def command_in(lines: list[str]) -> list[str]:
     return shlex.split(lines[lines.index("as in:") + 1])[1:]
 
 
-def test_one_refusal_says_all_that_is_missing(loans: Any) -> None:
+def test_refusal_names_all_missing_options(loans: Workplace) -> None:
     lines = refused(
         loans.plain("release", "count", "loans.csv", "--group-by", "branch", "--user", "reader_id")
     )
@@ -62,7 +63,7 @@ def test_one_refusal_says_all_that_is_missing(loans: Any) -> None:
     )
 
 
-def test_a_state_that_is_there_says_its_streams(loans: Any) -> None:
+def test_a_state_that_is_there_says_its_streams(loans: Workplace) -> None:
     whole = ["--time", "borrowed_at", "--every", "1d", "--start", "2026-03-01", "--windows", "9"]
     named = ["release", "count", "loans.csv", "--stream", "loans"]
     assert loans.plain(*named, *whole, "--epsilon", "1", "--until", "latest-event").code == 0
@@ -74,7 +75,7 @@ def test_a_state_that_is_there_says_its_streams(loans: Any) -> None:
     assert "exists with other options: --every" in other.err
 
 
-def test_link_to_counted_file_is_refused_without_stated_state(loans: Any) -> None:
+def test_link_to_counted_file_is_refused_without_stated_state(loans: Workplace) -> None:
     (loans.folder / "newest.csv").symlink_to("loans.csv")
     assert state_beside("newest.csv", append=False) == "newest.counton.db"
     whole = ["--time", "borrowed_at", "--every", "1d", "--start", "2026-03-01", "--windows", "9"]
@@ -89,7 +90,7 @@ def test_link_to_counted_file_is_refused_without_stated_state(loans: Any) -> Non
 
 
 @pytest.mark.parametrize("name", keywords())
-def test_the_command_of_a_refusal_lacks_nothing(name: str, loans: Any) -> None:
+def test_the_command_of_a_refusal_lacks_nothing(name: str, loans: Workplace) -> None:
     bare = loans.plain("release", name, "loans.csv")
     lines = refused(bare)
     assert "loans.csv: borrowed_at, branch" in lines[1]
@@ -97,7 +98,7 @@ def test_the_command_of_a_refusal_lacks_nothing(name: str, loans: Any) -> None:
     assert "as in:" not in again.err  # the values may be wrong, and none is missing
 
 
-def test_events_that_cannot_be_read_are_named_too(loans: Any) -> None:
+def test_events_that_cannot_be_read_are_named_too(loans: Workplace) -> None:
     lines = refused(loans.plain("release", "count", "nowhere.csv"))
     assert len(lines) == 2
     assert "'nowhere.csv' is not a file" in lines[0]
@@ -110,7 +111,7 @@ NEW = [
 ]  # fmt: skip
 
 
-def test_a_second_command_finds_the_state_beside_the_file(loans: Any) -> None:
+def test_a_second_command_finds_the_state_beside_the_file(loans: Workplace) -> None:
     first = loans.plain("release", "count", "loans.csv", *NEW, "--save-job", "nightly.toml")
     assert first.code == 0, first.err
     kept = "Keep secret: loans.counton.db and loans.counton.db.key"
@@ -134,7 +135,7 @@ def test_a_second_command_finds_the_state_beside_the_file(loans: Any) -> None:
     assert "kept beside" not in other.out
 
 
-def test_state_path_with_space_is_printed_quoted(loans: Any) -> None:
+def test_state_path_with_space_is_printed_quoted(loans: Workplace) -> None:
     (loans.folder / "all loans.csv").write_bytes((loans.folder / "loans.csv").read_bytes())
     spaced = loans.plain(
         "release", "count", "all loans.csv", *NEW
@@ -155,7 +156,7 @@ def test_state_path_with_space_is_printed_quoted(loans: Any) -> None:
     ],
 )
 def test_events_without_a_name_that_stays_need_a_state(
-    events: list[str], why: str, loans: Any
+    events: list[str], why: str, loans: Workplace
 ) -> None:
     (loans.folder / "more.csv").write_text(HEADER)
     (line,) = refused(loans.plain("release", "count", *events, *NEW))
@@ -178,7 +179,7 @@ def test_a_folder_has_one_state_from_wherever_it_is_seen(
     assert Path(state_beside("..", append=True)).resolve() == wanted
 
 
-def test_a_plan_keeps_nothing(loans: Any) -> None:
+def test_plan_option_creates_no_file(loans: Workplace) -> None:
     before = sorted(one.name for one in loans.folder.iterdir())
     said = loans.plain("release", "count", "loans.csv", *NEW, "--plan").out
     assert "Privacy: epsilon = 1 for each event" in said
@@ -186,7 +187,7 @@ def test_a_plan_keeps_nothing(loans: Any) -> None:
     assert sorted(one.name for one in loans.folder.iterdir()) == before
 
 
-def test_plan_of_existing_stream_is_that_of_stream(loans: Any) -> None:
+def test_plan_of_existing_stream_is_that_of_stream(loans: Workplace) -> None:
     assert loans.plain("release", "count", "loans.csv", *NEW).code == 0
     kept = (loans.folder / "loans.counton.db").read_bytes()
     done = loans.plain("release", "count", "loans.csv", "--plan", "--json")
@@ -198,7 +199,7 @@ PAST = ["2024-03-01T09:12,home", "2024-03-03T08:05,home"]
 
 
 @pytest.mark.parametrize("steps", ["9", "365", "3650"])
-def test_what_a_refusal_of_past_data_suggests_is_not_refused(steps: str, loans: Any) -> None:
+def test_what_a_refusal_of_past_data_suggests_is_not_refused(steps: str, loans: Workplace) -> None:
     """A year that is over, one day of which has rows: the clock knows nothing of them."""
     (loans.folder / "past.csv").write_text("time,page\n" + "\n".join(PAST) + "\n")
     asked = [
@@ -214,7 +215,7 @@ def test_what_a_refusal_of_past_data_suggests_is_not_refused(steps: str, loans: 
         assert loans.plain(*asked, *words).code == 0, (line, words)
 
 
-def test_a_unit_with_its_period_is_the_unit(loans: Any) -> None:
+def test_a_unit_with_its_period_is_the_unit(loans: Workplace) -> None:
     people = (
         *NEW,
         "--user",
@@ -255,7 +256,7 @@ def test_a_unit_with_its_period_is_the_unit(loans: Any) -> None:
         ("release", "count", "loans.csv", *NEW, "--json"),
     ],
 )
-def test_a_reader_who_has_enough_is_no_failure(words: tuple[str, ...], loans: Any) -> None:
+def test_closed_output_pipe_is_no_error(words: tuple[str, ...], loans: Workplace) -> None:
     """As with ``| head -1``: nobody reads any more, and all is done all the same."""
     read, write = os.pipe()
     os.close(read)
@@ -270,7 +271,7 @@ def test_a_reader_who_has_enough_is_no_failure(words: tuple[str, ...], loans: An
     assert ("--save-job" in words) == (loans.folder / "nightly.toml").exists()
 
 
-def test_a_group_that_looks_like_a_range_is_refused(loans: Any) -> None:
+def test_a_group_that_looks_like_a_range_is_refused(loans: Workplace) -> None:
     done = loans.plain(
         "release", "ranges", "loans.csv", "--label", "pages", "--groups", "0:99", "--rho", "1"
     )
@@ -279,14 +280,14 @@ def test_a_group_that_looks_like_a_range_is_refused(loans: Any) -> None:
     assert "--lower, --upper and --cells" in line
 
 
-def test_privacy_unit_person_is_described_as_one_row(loans: Any) -> None:
+def test_privacy_unit_person_is_described_as_one_row(loans: Workplace) -> None:
     asked = ("release", "ranges", "loans.csv", "--label", "shelf", "--groups", "a,b", "--rho", "1")
     out = loans.plain(*asked, "--privacy-unit", "person").out
     assert "100 people" not in out
     assert "Each row is treated as one person: a person with 100 rows" in " ".join(out.split())
 
 
-def test_help_says_what_a_statistic_does_with_its_column(place: Any) -> None:
+def test_help_says_what_a_statistic_does_with_its_column(place: Workplace) -> None:
     for name, said in (
         ("quantiles", "whose quantiles are shown"),
         ("average", "whose mean or sum is"),
@@ -294,7 +295,7 @@ def test_help_says_what_a_statistic_does_with_its_column(place: Any) -> None:
         assert said in " ".join(place.plain("release", name, "-h").out.split())
 
 
-def test_average_without_time_is_refused_with_required_options(loans: Any) -> None:
+def test_average_without_time_is_refused_with_required_options(loans: Workplace) -> None:
     asked = ["release", "average", "loans.csv", "--value", "borrowed_at", "--lower", "0"]
     asked += ["--upper", "3", "--resolution", "1", "--group-by", "branch", "--groups", "a,b"]
     done = loans.plain(*asked, "--epsilon", "1", "--state", "s.db")
@@ -302,7 +303,7 @@ def test_average_without_time_is_refused_with_required_options(loans: Any) -> No
     assert "a new stream of average needs --time, --every, --start and --windows" in done.err
 
 
-def test_a_level_that_equals_the_default_is_stated(loans: Any) -> None:
+def test_a_level_that_equals_the_default_is_stated(loans: Workplace) -> None:
     run = ["release", "count", "loans.csv", *NEW, "--json"]
     for stated, level in (
         (["--confidence-level", "0.9"], 0.9),
@@ -321,7 +322,7 @@ def test_the_numbers_asked_for_come_before_others_on_a_screen() -> None:
     assert said == "the first 20 of 24 rows, mean first"
 
 
-def test_hierarchy_refuses_list_of_groups_with_example_of_table(place: Any) -> None:
+def test_hierarchy_refuses_list_of_groups_with_example_of_table(place: Workplace) -> None:
     events = place.folder / "e.csv"
     events.write_text("country,region\nA,B\n")
     said = place(
@@ -332,7 +333,7 @@ def test_hierarchy_refuses_list_of_groups_with_example_of_table(place: Any) -> N
     assert "'country,region' and 'country A,region A'" in " ".join(said.split())
 
 
-def test_a_revised_series_states_its_first_and_its_final_errors(place: Any) -> None:
+def test_a_revised_series_states_its_first_and_its_final_errors(place: Workplace) -> None:
     """Nobody stated a number of windows, so none is printed."""
     asked = shlex.split(
         "--time time --every 1d --allowed-lateness 2d --start 2024-03-01 --epsilon .1 "

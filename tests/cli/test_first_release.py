@@ -76,7 +76,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("typed", ["n\n", "\n", "maybe\n", long("\x03"), "\x04"])
-def test_what_is_no_yes_leaves_nothing(folder: Path, typed: str) -> None:
+def test_declined_confirmation_releases_nothing(folder: Path, typed: str) -> None:
     code, screen = on_a_terminal(folder, NEW, typed)
     assert code == 1
     said = "publishes the number of visits by page (2 groups): totals of 365 windows, 2 windows now"
@@ -86,7 +86,7 @@ def test_what_is_no_yes_leaves_nothing(folder: Path, typed: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_yes_begins_the_stream_and_nobody_is_asked_again(folder: Path) -> None:
+def test_confirmation_is_asked_once_per_stream(folder: Path) -> None:
     code, screen = on_a_terminal(folder, NEW, "y\n")
     assert (code, "Released 2 new windows" in screen) == (0, True)
     code, screen = on_a_terminal(folder, [*NEW[:5], "--until", "2024-03-04"], "")

@@ -20,7 +20,7 @@ OF_WHOLE = {"lookback", "append"}
 ALONE = {*names_in_scope(CountJob, EACH_RUN)}
 
 
-def test_every_option_is_here() -> None:
+def test_cases_cover_every_option() -> None:
     assert {option for name in keywords() for option in own_of(name)} <= {*ITS_OWN}
     common = {option for said in (*COMMON, *ITS_OWN["count count_column"]) for option in said} - {
         "count_column"
@@ -34,7 +34,7 @@ def test_every_option_is_here() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "own", "said"), every(0), ids=str)
-def test_it_goes_on_with_nothing(
+def test_later_run_needs_only_state_and_stream(
     name: str, own: bool, said: dict[str, Any], place: Workplace
 ) -> None:
     stated = stated_by(name, said)

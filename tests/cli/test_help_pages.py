@@ -5,12 +5,13 @@ import shlex
 import subprocess
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from counton.cli.exits import AGAIN, MEANINGS, ExitCode
 from counton.statistics.catalogue import keywords
+
+from .conftest import Workplace
 
 VISITS = """time,page,device,visitor,seconds
 2024-03-01T09:12,home,phone,ann,40
@@ -36,7 +37,7 @@ def example(page: str) -> list[str]:
 
 @pytest.mark.parametrize("name", [*keywords(), "plan"])
 def test_the_first_page_is_one_screen_whose_example_runs(
-    name: str, place: Any, monkeypatch: pytest.MonkeyPatch
+    name: str, place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(place.folder)
@@ -58,7 +59,7 @@ def test_the_first_page_is_one_screen_whose_example_runs(
 
 
 @pytest.mark.parametrize("name", [*keywords(), "plan"])
-def test_long_help_lists_all_options_in_order_of_headings(name: str, place: Any) -> None:
+def test_long_help_lists_all_options_in_order_of_headings(name: str, place: Workplace) -> None:
     short, long = (place.plain(*words(name), page).out for page in ("-h", "--help"))
     options = [set(re.findall(r"^  (--[a-z-]+)", page, re.MULTILINE)) for page in (short, long)]
     assert options[0] < options[1]
@@ -79,7 +80,7 @@ def test_long_help_lists_all_options_in_order_of_headings(name: str, place: Any)
         ]
 
 
-def test_the_list_of_commands_begins_with_what_people_come_for(place: Any) -> None:
+def test_the_list_of_commands_begins_with_what_people_come_for(place: Workplace) -> None:
     short = place.plain("-h").out
     after = [short.index(one) for one in ("a number each day", "protect users", "a table")]
     assert after == sorted(after)

@@ -166,7 +166,7 @@ def test_init_leaves_unstated_keys_empty_and_run_names_them(
     assert not (loans / "loans.counton.db").exists()
 
 
-def test_no_name_of_a_column_decides_who_is_protected(
+def test_init_chooses_no_user_column_by_its_name(
     loans: Path, init: Callable[..., Result], place: Workplace
 ) -> None:
     """Neither a device nor a visitor: the operator says it, at every door."""
@@ -367,7 +367,7 @@ def test_a_table_of_a_database_is_events_too(loans: Path, init: Callable[..., Re
 
 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the kernel counts no bytes read")
-def test_of_ten_gigabytes_a_small_part_is_read(loans: Path) -> None:
+def test_init_reads_small_part_of_large_file(loans: Path) -> None:
     """Neither bytes that are read, nor memory, into which files are mapped, grow with the file."""
     rows = "ann,north,2020-10-24 09:00\n" * 1_000_000
     with (loans / "big.csv").open("w") as file:
@@ -390,7 +390,7 @@ def test_of_ten_gigabytes_a_small_part_is_read(loans: Path) -> None:
     assert kilobytes < 2**20
 
 
-def test_what_a_first_look_found_shows_no_number_by_itself(loans: Path) -> None:
+def test_input_preview_hides_values_in_its_repr(loans: Path) -> None:
     job = counton.Job("count", str(loans / "loans.csv"), "s.db", time="borrowed_at")
     look = input_preview.look_at(job)
     assert "north" not in repr(look)

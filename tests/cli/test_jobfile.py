@@ -21,6 +21,8 @@ from counton.job.statistics import all_models
 from counton.run import Job, run, run_job
 from counton.state import Store
 
+from .conftest import Workplace
+
 ROWS = "time,page,paid\n2024-03-01T09:00,home,3\n2024-03-02T10:15,shop,5\n"
 FILE = """
 [defaults]
@@ -56,7 +58,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_jobs_of_a_file_are_those_of_python(file: Path, tmp_path: Path) -> None:
+def test_load_returns_jobs_that_python_can_run(file: Path, tmp_path: Path) -> None:
     jobs = load(file)
     assert list(jobs) == ["visits", "paid"]
     visits = jobs["visits"]
@@ -80,7 +82,7 @@ def test_jobs_of_a_file_are_those_of_python(file: Path, tmp_path: Path) -> None:
         assert outcome.read().table().height
 
 
-def test_the_command_runs_all_and_reports_each(file: Path, place: Any) -> None:
+def test_the_command_runs_all_and_reports_each(file: Path, place: Workplace) -> None:
     done = place("run", str(file), "--json").fine()
     reports = json.loads(done.out)["jobs"]
     assert [reports[name]["released"] for name in ("visits", "paid")] == [3, 3]
@@ -119,7 +121,9 @@ def test_the_command_runs_all_and_reports_each(file: Path, place: Any) -> None:
         (('events = "e.csv"', ""), "the key 'events' is missing"),
     ],
 )
-def test_what_is_wrong_is_named(changed: tuple[str, str], words: str, file: Path) -> None:
+def test_load_refuses_wrong_job_file_with_reason(
+    changed: tuple[str, str], words: str, file: Path
+) -> None:
     file.write_text(FILE.replace(*changed))
     with pytest.raises(InvalidInputError, match=words):
         load(file)
@@ -153,7 +157,7 @@ def test_a_job_that_is_saved_is_read_again(file: Path, tmp_path: Path) -> None:
         save(Job("count", pl.DataFrame(), "v.db"), file)
 
 
-def test_the_schema_says_what_commands_say(place: Any) -> None:
+def test_the_schema_says_what_commands_say(place: Workplace) -> None:
     found = schema()["$defs"]["count"]["properties"]
     assert found["start"]["description"] == "Start of the first window, as in 2024-03-01."
     assert found["max-bad-rows"] == {
@@ -165,7 +169,7 @@ def test_the_schema_says_what_commands_say(place: Any) -> None:
     assert "name one" in place("run").err or "the job file is missing" in place("run").err
 
 
-def test_a_command_saves_what_it_was_told(file: Path, place: Any) -> None:
+def test_a_command_saves_what_it_was_told(file: Path, place: Workplace) -> None:
     words = [
         "release",
         "count",
@@ -188,7 +192,7 @@ def test_a_command_saves_what_it_was_told(file: Path, place: Any) -> None:
 
 
 @pytest.mark.parametrize("command", ["count", "contingency"])
-def test_a_plan_saves_a_command_to_which_lines_are_added(command: str, place: Any) -> None:
+def test_a_plan_saves_a_command_to_which_lines_are_added(command: str, place: Workplace) -> None:
     """Rows that only a line of the job file makes readable stop no command from being saved."""
     rows = place.folder / "e.csv"
     job = place.folder / "new.toml"
@@ -208,7 +212,7 @@ def test_a_plan_saves_a_command_to_which_lines_are_added(command: str, place: An
     assert (done.code, "Released 3 new windows" in done.out) == (0, True), done.err
 
 
-def test_run_prints_date_of_job_file_that_ends_stream(file: Path, place: Any) -> None:
+def test_run_prints_date_of_job_file_that_ends_stream(file: Path, place: Workplace) -> None:
     said = "the job file says until = 2024-03-04, so no run releases a later window"
     for _ in range(2):
         done = place.plain("run", str(file))
@@ -276,7 +280,7 @@ TWO
     ],
 )  # fmt: skip
 def test_jobs_that_would_overwrite_each_other_are_refused_by_name(
-    default: str, one: str, two: str, words: str, tmp_path: Path, place: Any
+    default: str, one: str, two: str, words: str, tmp_path: Path, place: Workplace
 ) -> None:
     (tmp_path / "e.csv").write_text(ROWS)
     (tmp_path / "a.csv").write_text("page\nhome\n")
@@ -294,7 +298,7 @@ def test_jobs_that_would_overwrite_each_other_are_refused_by_name(
     assert {path.name for path in tmp_path.iterdir()} == {*before, "nightly.toml"}
 
 
-def test_output_remembered_by_stream_conflicts_with_other_job(file: Path, place: Any) -> None:
+def test_output_remembered_by_stream_conflicts_with_other_job(file: Path, place: Workplace) -> None:
     assert place("run", str(file)).code == 0
     file.write_text(
         FILE.replace('output = "visits.csv"', "") + '[jobs.more]\noutput = "visits.csv"\n'
@@ -303,14 +307,14 @@ def test_output_remembered_by_stream_conflicts_with_other_job(file: Path, place:
     assert "which job 'visits' writes too (output)" in said
 
 
-def test_job_with_invalid_state_does_not_stop_other_jobs(file: Path, place: Any) -> None:
+def test_job_with_invalid_state_does_not_stop_other_jobs(file: Path, place: Workplace) -> None:
     file.write_text(FILE.replace('group-by = "page"', 'group-by = "page"\nstate = "mysql://db"'))
     done = place("run", str(file), "--json")
     assert done.code == 2
     assert json.loads(done.out)["jobs"]["paid"]["new"] == 3
 
 
-def test_job_of_finished_or_closed_stream_succeeds(file: Path, place: Any) -> None:
+def test_job_of_finished_or_closed_stream_succeeds(file: Path, place: Workplace) -> None:
     few = FILE.replace("windows = 30", "windows = 2").replace('until = "2024-03-04"\n', "")
     file.write_text(few)
     assert place.plain("run", str(file), "--until", "2024-03-03").code == 0
@@ -346,7 +350,7 @@ def test_invalid_option_value_is_refused_with_job_name(file: Path) -> None:
 
 @pytest.mark.parametrize("kind", [Panic, ValueError, RecursionError, OSError])
 def test_failing_job_does_not_stop_next_and_reveals_no_row(
-    kind: type[BaseException], file: Path, place: Any, monkeypatch: pytest.MonkeyPatch
+    kind: type[BaseException], file: Path, place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = run_job.run
 
@@ -366,7 +370,7 @@ def test_failing_job_does_not_stop_next_and_reveals_no_row(
     assert "ann" not in done.err + done.out
 
 
-def test_notes_name_their_job_and_bad_rows_are_told_once(file: Path, place: Any) -> None:
+def test_notes_name_their_job_and_bad_rows_are_told_once(file: Path, place: Workplace) -> None:
     more = 'bad-rows = "quarantine:bad.csv"\nepsilon = 60\ngroup-by = "page"'
     file.write_text(FILE.replace('group-by = "page"', more))
     events = file.parent / "e.csv"
@@ -415,7 +419,7 @@ groups = { page = ["home", "shop"], old = ["no", "yes"] }
 """
 
 
-def test_every_statistic_can_be_a_job_of_a_file(tmp_path: Path, place: Any) -> None:
+def test_every_statistic_can_be_a_job_of_a_file(tmp_path: Path, place: Workplace) -> None:
     (tmp_path / "p.csv").write_text("time,page,old,paid,seen\n2024-03-01T09:00,home,no,3,8\n")
     (tmp_path / "cells.csv").write_text("page,old\nhome,no\nhome,yes\nshop,no\nshop,yes\n")
     file = tmp_path / "tables.toml"
@@ -442,7 +446,7 @@ def test_every_option_is_a_key_of_the_schema() -> None:
         assert options == known[name]["properties"].keys()
 
 
-def test_a_place_to_publish_holds_for_all_jobs(file: Path, place: Any) -> None:
+def test_a_place_to_publish_holds_for_all_jobs(file: Path, place: Workplace) -> None:
     more = '\n[publish]\nto = "public.db"\n'
     file.write_text(FILE + more)
     place("ledger", str(file.parent / "v.db"), "--budget-epsilon", "1")
@@ -470,7 +474,7 @@ def test_a_place_to_publish_holds_for_all_jobs(file: Path, place: Any) -> None:
         assert re.search(words, " ".join(done.err.split())), done.err
 
 
-def test_a_limit_that_no_job_fits_lets_none_run(file: Path, place: Any) -> None:
+def test_budget_for_users_stops_jobs_that_protect_events(file: Path, place: Workplace) -> None:
     """A reader is taken for a person, and the jobs are of events; without the unit they run."""
     jobs = FILE.replace('privacy-unit = "event"', "")
     for about, code in {"reader": 2, None: 0}.items():
@@ -495,7 +499,7 @@ def test_a_limit_that_no_job_fits_lets_none_run(file: Path, place: Any) -> None:
         assert table.exists() == (code == 0)
 
 
-def test_a_limit_has_its_clock_also_on_the_second_night(file: Path, place: Any) -> None:
+def test_a_limit_has_its_clock_also_on_the_second_night(file: Path, place: Workplace) -> None:
     (file.parent / "e.csv").write_text("time,page,paid,who\n2024-03-01T09:00,home,3,ann\n")
     job = (
         FILE.partition("[jobs.paid]")[0]
@@ -551,44 +555,69 @@ def test_a_file_names_variables_of_the_environment(
         ),
     ],
 )
-def test_what_is_no_variable_is_refused(line: str, words: str, file: Path) -> None:
+def test_load_refuses_invalid_variable_with_reason(line: str, words: str, file: Path) -> None:
     file.write_text(FILE.replace("[jobs.visits]", f"[jobs.visits]\n{line}"))
     with pytest.raises(InvalidInputError, match=words):
         load(file)
 
 
-def test_a_dry_run_reads_and_writes_nothing(
-    file: Path, place: Any, contents: Callable[[], dict[str, bytes]]
-) -> None:
-    """It says what a run then does; a job that a run would refuse it refuses with the same code."""
+@pytest.fixture
+def with_bad_row(file: Path) -> Path:
+    """Return a job file with two jobs that set an unreadable row aside."""
     (file.parent / "e.csv").write_text(ROWS + "soon,home,3\n")
-    aside = '[jobs.visits]\nbad-rows = "quarantine:aside.csv"'
+    visits = '[jobs.visits]\nbad-rows = "quarantine:aside.csv"'
     paid = '[jobs.paid]\nbad-rows = "quarantine:paid.csv"'
-    file.write_text(FILE.replace("[jobs.visits]", aside).replace("[jobs.paid]", paid))
-    before = contents()
-    said = place("run", str(file), "--dry-run").fine()
-    assert "visits: would create the stream and release 3 windows" in said.out
-    assert "It would spend epsilon = 0.5" in said.out
-    assert said.err.splitlines()[0] == "confidential: job visits: rows read: 3"
-    found = json.loads(place("run", str(file), "--dry-run", "--json").out)["jobs"]
-    assert contents() == before
-    assert found["visits"]["would_release"] == 3
-    assert found["visits"]["not_private"] == {"rows": 3, "dropped": 0, "quarantined": 1}
-    done = place("run", str(file), "--json", "--until", "2024-03-03")
-    assert (done.code, done.err) == (0, "")
-    before = contents()
-    again = json.loads(place("run", str(file), "--dry-run", "--json").out)["jobs"]["visits"]
-    assert (again["new_stream"], again["released"], again["would_release"]) == (False, 2, 1)
-    assert contents() == before
-    (file.parent / "v.db.key").rename(file.parent / "away.key")
-    lost = place("run", str(file), "--dry-run", "--only", "visits")
-    assert (lost.code, "NoiseKeyError" in lost.err, "v.db.key" in lost.err) == (6, False, True)
-    file.write_text(file.read_text().replace('"shop"]', '"house"]'))
-    wrong = place("run", str(file), "--dry-run", "--json", "--only", "visits")
-    assert (wrong.code, json.loads(wrong.out)["jobs"]["visits"]["failed"]) == (2, 2)
+    file.write_text(FILE.replace("[jobs.visits]", visits).replace("[jobs.paid]", paid))
+    return file
 
 
-def test_all_that_is_exact_is_in_not_private(file: Path, place: Any) -> None:
+def dry_visits(place: Workplace, file: Path) -> Any:
+    """Return what a dry run reports of job visits."""
+    return json.loads(place("run", str(file), "--dry-run", "--json").out)["jobs"]["visits"]
+
+
+def test_dry_run_prints_release_and_privacy_loss(place: Workplace, with_bad_row: Path) -> None:
+    done = place("run", str(with_bad_row), "--dry-run").fine()
+    assert not done.changed
+    assert "visits: would create the stream and release 3 windows" in done.out
+    assert "It would spend epsilon = 0.5" in done.out
+    assert done.err.splitlines()[0] == "confidential: job visits: rows read: 3"
+
+
+def test_dry_run_reports_new_stream_and_changes_no_file(
+    place: Workplace, with_bad_row: Path, contents: Callable[[], dict[str, bytes]]
+) -> None:
+    before = contents()
+    report = dry_visits(place, with_bad_row)
+    assert report["would_release"] == 3
+    assert report["not_private"] == {"rows": 3, "dropped": 0, "quarantined": 1}
+    assert contents() == before
+
+
+def test_dry_run_reports_later_windows_and_changes_no_file(
+    place: Workplace, with_bad_row: Path, contents: Callable[[], dict[str, bytes]]
+) -> None:
+    place("run", str(with_bad_row), "--json", "--until", "2024-03-03").fine()
+    before = contents()
+    report = dry_visits(place, with_bad_row)
+    assert (report["new_stream"], report["released"], report["would_release"]) == (False, 2, 1)
+    assert contents() == before
+
+
+def test_dry_run_refuses_what_a_run_refuses_with_its_code(
+    place: Workplace, with_bad_row: Path
+) -> None:
+    visits = ("run", str(with_bad_row), "--dry-run", "--only", "visits")
+    place("run", str(with_bad_row), "--json", "--until", "2024-03-03").fine()
+    (with_bad_row.parent / "v.db.key").rename(with_bad_row.parent / "away.key")
+    lost = place(*visits)
+    assert (lost.code, lost.changed, "v.db.key" in lost.err) == (6, False, True)
+    with_bad_row.write_text(with_bad_row.read_text().replace('"shop"]', '"house"]'))
+    report = place(*visits, "--json")
+    assert (report.code, json.loads(report.out)["jobs"]["visits"]["failed"]) == (2, 2)
+
+
+def test_exact_numbers_of_json_report_are_marked_confidential(file: Path, place: Workplace) -> None:
     (file.parent / "e.csv").write_text(ROWS + "2024-01-01T09:00,home,3\n")
     file.write_text(FILE.replace("epsilon = 0.5", "epsilon = 30"))
     done = place("run", str(file), "--json")
@@ -603,7 +632,7 @@ def test_all_that_is_exact_is_in_not_private(file: Path, place: Any) -> None:
 
 @pytest.mark.parametrize("dry", [[], ["--dry-run"]], ids=["run", "dry run"])
 def test_row_in_message_of_failed_job_is_marked_confidential(
-    dry: list[str], file: Path, place: Any
+    dry: list[str], file: Path, place: Workplace
 ) -> None:
     (file.parent / "e.csv").write_text(ROWS + "2024-03-01T10:00,ann's cellar,3\n")
     done = place("run", str(file), "--json", *dry)
@@ -615,7 +644,7 @@ def test_row_in_message_of_failed_job_is_marked_confidential(
 
 @pytest.mark.parametrize(("option", "of"), [("ask", "quantiles"), ("shares", "count")])
 def test_option_of_another_statistic_is_refused_before_release(
-    option: str, of: str, file: Path, place: Any
+    option: str, of: str, file: Path, place: Workplace
 ) -> None:
     """A wrong example: to look at the numbers that are wanted after they are released."""
     more = 'value = "paid"\nedges = "0,4,9"\n' if of == "quantiles" else ""

@@ -19,6 +19,8 @@ from counton.strategies import Binary, StreamStrategy, public_strategies
 from counton.strategies.strategy import exported_classes
 from counton.tables import LineStrategy, TreeStrategy
 
+from .conftest import Workplace
+
 #: What a reader of a publication asks, and where the paragraph answers.
 PARTS = (
     "The privacy unit is one", "Neighbouring data sets differ in one", "The guarantee is",
@@ -51,36 +53,56 @@ def test_strategies_of_tables_say_where_they_come_from() -> None:
         assert {*cls.sources} <= {*REFERENCES}
 
 
-def test_a_state_says_what_a_publication_needs_of_each_release(place: Any) -> None:
-    place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]), "--privacy-unit", "visit")
-    done = place("methods", str(place.state), "--full").fine()
+@pytest.fixture
+def visits(place: Workplace) -> Workplace:
+    """Release three windows of visits."""
+    place.count(
+        place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]), "--privacy-unit", "visit"
+    ).fine()
+    return place
+
+
+def full_methods(place: Workplace) -> str:
+    return place("methods", str(place.state), "--full").fine().out
+
+
+def test_methods_state_unit_guarantee_and_limits(visits: Workplace) -> None:
+    text = full_methods(visits)
     for part in (*PARTS, "number of visits", "one visit", "up to 6 windows of 1h"):
-        assert part in done.out
-    told = json.loads(place("methods", str(place.state), "--full", "--json").out)
-    assert told["methods"]["count"] == done.out.strip()
-    assert "times the least of any mechanism.\n" in done.out
-    assert "\nleast of any mechanism " in done.out
-    short = place("methods", str(place.state)).out
+        assert part in text
+
+
+def test_methods_in_json_equal_printed_text(visits: Workplace) -> None:
+    report = json.loads(visits("methods", str(visits.state), "--full", "--json").out)
+    assert report["methods"]["count"] == full_methods(visits).strip()
+
+
+def test_short_methods_end_with_reference_to_evaluation_guide(visits: Workplace) -> None:
+    short = visits("methods", str(visits.state)).out
     assert short.rstrip().endswith("https://doi.org/10.6028/NIST.SP.800-226.")
-    assert short != done.out
-    *paragraphs, table = done.out.strip().split("\n\n")
-    wanted = [*("The ", "The privacy unit", "The guarantee is", "The trust model is", "The noise")]
-    wanted += ["The intervals do not include these errors: rows", "Noise is", "Not"]
-    for paragraph, begins in zip(paragraphs, wanted, strict=True):
-        assert paragraph.startswith(begins)
+    assert len(short) < len(full_methods(visits))
+
+
+def test_full_methods_have_eight_short_paragraphs(visits: Workplace) -> None:
+    *paragraphs, _ = full_methods(visits).strip().split("\n\n")
+    assert len(paragraphs) == 8
+    for paragraph in paragraphs:
         assert "\n" not in paragraph
         assert len(paragraph.split()) < 120
-    text = " ".join(paragraphs)
-    for behind in ("(cells=", "Theorem", "et al", "2009", "horizon="):
-        assert behind not in text
     assert not re.search(r"\d\.\d{3}|\de[+-]\d", paragraphs[4])  # no digits of noise
+
+
+def test_full_methods_end_with_table_of_constants(visits: Workplace) -> None:
+    text = full_methods(visits)
+    table = text.strip().split("\n\n")[-1]
     head, *rows = table.split("\n")
     assert head == "Constants and sources"
     assert {"strategy", "source", "software"} <= {row.split()[0] for row in rows}
     assert "=" not in table  # constants in words, not the call that makes the strategy
+    assert "\nleast of any mechanism " in text
 
 
-def test_a_file_says_the_same_without_its_state(place: Any) -> None:
+def test_a_file_says_the_same_without_its_state(place: Workplace) -> None:
     file = place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"])
     place.count(file, "--privacy-unit", "visit", "--output", str(place.folder / "t.csv"))
     calls = [(), ("--full",), ("--confidence-level", "0.5")]
@@ -92,7 +114,7 @@ def test_a_file_says_the_same_without_its_state(place: Any) -> None:
         assert (done.code, done.out) == (0, said)
 
 
-def test_methods_of_stream_without_events_needs_state(place: Any) -> None:
+def test_methods_of_stream_without_events_needs_state(place: Workplace) -> None:
     with Stream.create(place.state, "visits", Binary(9), ZCDP("0.5")) as stream:
         stream.release_many([3, 0, 5])
     check_short_methods(export(place.state))
@@ -106,7 +128,7 @@ def test_methods_of_stream_without_events_needs_state(place: Any) -> None:
     assert "give the state instead" in told
 
 
-def test_rows_left_out_and_values_clipped_are_said(place: Any) -> None:
+def test_rows_left_out_and_values_clipped_are_said(place: Workplace) -> None:
     events = place.write("a.csv", ["00:30,a,u,5", "01:30,b,u,7", "02:10,a,v,1"], "time,g,user,paid")
     place(
         "release", "sum", events, *place.new(group_by=None, groups=None), "--user", "user",
@@ -130,13 +152,13 @@ def test_rows_left_out_and_values_clipped_are_said(place: Any) -> None:
     assert "one user" in said
 
 
-def test_a_state_that_has_released_nothing_says_so(place: Any) -> None:
+def test_a_state_that_has_released_nothing_says_so(place: Workplace) -> None:
     place("ledger", str(place.state), "--budget-epsilon", "3")
     said = place("methods", str(place.state)).refused()
     assert "released nothing yet" in said
 
 
-def test_tables_say_it_too(tmp_path: Path) -> None:
+def test_methods_of_single_tables_state_required_parts(tmp_path: Path) -> None:
     for make in (partial(kept_line, [3, 1, 4]), kept_tree, kept_margins):
         make(tmp_path / "s.db", rho=2)
     for paragraph in methods(tmp_path / "s.db", full=True).values():
@@ -177,7 +199,7 @@ WORDS = [
 
 @pytest.mark.parametrize(("asked", "words"), WORDS, ids=[asked.split()[0] for asked, _ in WORDS])
 def test_a_paragraph_calls_a_statistic_by_words(
-    asked: str, words: str, place: Any, monkeypatch: pytest.MonkeyPatch
+    asked: str, words: str, place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(place.folder)
     place.write("a.csv", ["00:30,a,7,1", "01:30,b,30,2", "02:10,a,8,3"], "time,group,age,size")
@@ -210,7 +232,7 @@ def test_every_statistic_has_words() -> None:
         assert statistic_in_words(described).startswith(words)
 
 
-def test_noise_of_each_step_is_called_no_correlated_one(place: Any) -> None:
+def test_noise_of_each_step_is_called_no_correlated_one(place: Workplace) -> None:
     """In the whole account as on the screen, which says it of the same strategies."""
     events = place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"])
     kinds = {"windows": ("--series", "per-window"), "totals": ("--strategy", "binary")}
@@ -223,7 +245,7 @@ def test_noise_of_each_step_is_called_no_correlated_one(place: Any) -> None:
         assert ("Noise is correlated" in said) is not independent
 
 
-def test_a_contingency_table_names_the_error_of_each_margin(place: Any) -> None:
+def test_a_contingency_table_names_the_error_of_each_margin(place: Workplace) -> None:
     (place.folder / "t.csv").write_text("sex,smokes\nf,no\nm,no\nf,yes\n")
     place("release", "contingency", str(place.folder / "t.csv"), "--columns", "sex,smokes",
                  "--groups", "sex=f,m;smokes=no,yes", "--epsilon", "1",

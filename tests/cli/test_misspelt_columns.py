@@ -18,6 +18,8 @@ from counton.base.errors import InvalidInputError
 from counton.job.statistics import model_of
 from counton.statistics.catalogue import keywords
 
+from .conftest import Workplace
+
 COLUMNS = ("time", "visitor", "page", "device", "seconds", "order", "here")
 ROW = ("2024-03-01T10:00", "ann", "home", "phone", "30", "1", "true")
 DAYS = {"time": "time", "every": "1d", "start": "2024-03-01", "windows": "9", "epsilon": "1",
@@ -90,7 +92,9 @@ def check(said: str, wrong: str) -> None:
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
-def test_a_misspelt_column_is_told_first(statistic: str, rows: Path, place: Any) -> None:
+def test_misspelt_column_is_refused_in_python_and_commands(
+    statistic: str, rows: Path, place: Workplace
+) -> None:
     """From Python, a job file and the command line."""
     for number, (_, job, wrong) in enumerate(misspelt(statistic)):
         named = {name.replace("-", "_"): value for name, value in typed(job).items()}
@@ -155,7 +159,9 @@ def words_of(way: str, statistic: str, job: dict[str, str], folder: Path) -> lis
         *itertools.product(("plan", "dry-run", "query", "query-file"), SOME),
     ],
 )
-def test_each_way_to_read_tells_it(way: str, statistic: str, rows: Path, place: Any) -> None:
+def test_misspelt_column_is_refused_for_every_source(
+    way: str, statistic: str, rows: Path, place: Workplace
+) -> None:
     with closing(sqlite3.connect(rows.parent / "v.sqlite")) as database, database:
         database.execute(f"""create table v ("{'", "'.join(COLUMNS)}")""")
         database.execute("insert into v values (?, ?, ?, ?, ?, ?, ?)", ROW)
@@ -189,7 +195,9 @@ REPORT = {
     [*(("", name) for name in ("time", "group_by", "user")), ("visits", "group_by"),
      ("paid", "value"), ("places", "columns")],
 )  # fmt: skip
-def test_a_report_tells_it(part: str, option: str, more: list[str], rows: Path, place: Any) -> None:
+def test_misspelt_column_of_report_is_refused(
+    part: str, option: str, more: list[str], rows: Path, place: Workplace
+) -> None:
     report = {**REPORT, part: {**REPORT[part], option: f"{REPORT[part][option]}x"}}
     wrong = split_names(report[part][option])[-1]
     for left_out in ((), ("epsilon",), ("max_contributions", "lower", "groups")):

@@ -3,6 +3,7 @@
 import importlib
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import pytest
 from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 
+from .conftest import Workplace
+
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
 TOTALS = [[1, 1], [2, 1], [2, 1]]
 
 
-def again(place: Any, events: str, *more: str) -> Any:
+def again(place: Workplace, events: str, *more: str) -> Any:
     return place(
         "release",
         "count",
@@ -32,7 +35,7 @@ def again(place: Any, events: str, *more: str) -> Any:
 
 
 @pytest.mark.parametrize("copied", [False, True])
-def test_complete_file_is_refused_as_append(copied: bool, place: Any) -> None:
+def test_complete_file_is_refused_as_append(copied: bool, place: Workplace) -> None:
     events = place.write("e.csv", EVENTS)
     place.count(events)
     if copied:
@@ -44,7 +47,7 @@ def test_complete_file_is_refused_as_append(copied: bool, place: Any) -> None:
     assert place.estimates() == [*TOTALS, [2, 2]]
 
 
-def test_a_file_of_new_events_is_known_by_its_bytes(place: Any) -> None:
+def test_a_file_of_new_events_is_known_by_its_bytes(place: Workplace) -> None:
     events = place.write("e.csv", EVENTS)
     place.count(events, "--append")
     done = again(place, shutil.copy(events, f"{place.folder}/copy.csv"), "--append")
@@ -57,7 +60,9 @@ def test_a_file_of_new_events_is_known_by_its_bytes(place: Any) -> None:
     assert "--append (here without it, there with it)" in done.err
 
 
-def test_the_same_is_refused_of_standard_input(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_counted_twice_is_refused(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import io
 
     def piped() -> str:
@@ -76,7 +81,10 @@ def test_the_same_is_refused_of_standard_input(place: Any, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("what", ["read_rows.aggregate_rows", "uncounted_files._by_digest"])
 def test_events_that_change_while_they_are_read_are_not_counted(
-    what: str, place: Any, contents: Any, monkeypatch: pytest.MonkeyPatch
+    what: str,
+    place: Workplace,
+    contents: Callable[[], dict[str, bytes]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Between two rows, and between the rows and the bytes by which the file is known again."""
     module, _, name = what.partition(".")
@@ -99,7 +107,7 @@ def test_events_that_change_while_they_are_read_are_not_counted(
 
 
 @pytest.mark.parametrize("how", ["path", "link", "hard link", "copy", "other format"])
-def test_the_events_themselves_declare_no_groups(how: str, place: Any) -> None:
+def test_the_events_themselves_declare_no_groups(how: str, place: Workplace) -> None:
     events = place.write("e.csv", ["00:10,a", "00:50,b"])  # each group once: a list like any other
     domain = {
         "path": f"{place.folder}/../{place.folder.name}/e.csv",
@@ -132,7 +140,7 @@ def test_the_events_themselves_declare_no_groups(how: str, place: Any) -> None:
     ],
 )
 def test_rows_of_events_in_another_order_declare_no_groups(
-    name: str, lines: list[str], place: Any
+    name: str, lines: list[str], place: Workplace
 ) -> None:
     events = place.write("e.csv", ["00:10,a", "00:50,b", "01:10,a"])
     (place.folder / name).write_text("".join(f"{line}\n" for line in lines))
@@ -142,7 +150,7 @@ def test_rows_of_events_in_another_order_declare_no_groups(
 
 
 @pytest.mark.parametrize("name", ["GROUPS.CSV", "groups.Jsonl", "groups.txt", "groups.csv.gz"])
-def test_groups_file_is_read_with_extension_in_capitals(name: str, place: Any) -> None:
+def test_groups_file_is_read_with_extension_in_capitals(name: str, place: Workplace) -> None:
     import gzip
 
     text = '{"group": "a"}\n{"group": "b, c"}\n' if "Json" in name else 'group\na\n"b, c"\n'
@@ -156,7 +164,7 @@ def test_groups_file_is_read_with_extension_in_capitals(name: str, place: Any) -
     assert '"b, c"' in done.out
 
 
-def test_tables_that_are_not_read_are_no_text_either(place: Any) -> None:
+def test_tables_that_are_not_read_are_no_text_either(place: Workplace) -> None:
     (place.folder / "groups.TSV").write_text("group\na\nb\n")
     new = place.new(groups=str(place.folder / "groups.TSV"))
     said = place("release", "count", place.write("e.csv", EVENTS), *new).refused()
@@ -174,7 +182,7 @@ def test_tables_that_are_not_read_are_no_text_either(place: Any) -> None:
         (7, "groups=7 is not a list of groups; give a file"),
     ],
 )
-def test_a_table_in_memory_is_no_list_of_groups(domain: Any, words: str, place: Any) -> None:
+def test_a_table_in_memory_is_no_list_of_groups(domain: Any, words: str, place: Workplace) -> None:
     events = place.write("e.csv", EVENTS)
     with pytest.raises(InvalidInputError, match=words):
         run(
@@ -189,7 +197,7 @@ def test_a_table_in_memory_is_no_list_of_groups(domain: Any, words: str, place: 
 # --------------------------------------------------------------------------------- a wrong date
 
 
-def test_events_before_the_first_window_create_nothing(place: Any) -> None:
+def test_events_before_the_first_window_create_nothing(place: Workplace) -> None:
     events = place.write("e.csv", EVENTS)
     said = place("release", "count", events, *place.new(start="2023-01-01T00:00")).refused()
     assert "when the first window begins. Correct --start or the rows" in said
@@ -199,7 +207,7 @@ def test_events_before_the_first_window_create_nothing(place: Any) -> None:
 
 
 @pytest.mark.parametrize("loss", [("--epsilon", "1e9"), ("--rho", "21"), ("--epsilon", "20")])
-def test_a_loss_that_hides_nothing_is_said(place: Any, loss: tuple[str, str]) -> None:
+def test_large_privacy_loss_gives_a_warning(place: Workplace, loss: tuple[str, str]) -> None:
     new = place.new(epsilon=None)
     done = place(
         "release", "count", place.write("e.csv", ["00:10,a", "01:10,b"]), *new, *loss
@@ -222,13 +230,13 @@ def test_a_loss_that_hides_nothing_is_said(place: Any, loss: tuple[str, str]) ->
     ],
 )
 def test_a_word_for_a_statistic_is_answered_by_its_command(
-    typed: tuple[str, ...], meant: str, place: Any
+    typed: tuple[str, ...], meant: str, place: Workplace
 ) -> None:
     said = place(*typed).refused()
     assert f"Did you mean {meant!r}?" in said
 
 
-def test_unknown_statistic_suggests_nearest_name_in_job_files(place: Any) -> None:
+def test_unknown_statistic_suggests_nearest_name_in_job_files(place: Workplace) -> None:
     (place.folder / "j.toml").write_text('[jobs.a]\nevents = "e.csv"\nstatistic = "mean"\n')
     asked: tuple[tuple[str, ...], ...] = (
         ("run", str(place.folder / "j.toml")),

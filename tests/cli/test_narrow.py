@@ -15,9 +15,11 @@ from counton.base.errors import ConcurrentWriterError, InvalidInputError, StateE
 from counton.run import Job, run
 from counton.strategies import Binary
 
+from .conftest import Workplace
+
 
 def test_export_prints_row_by_row_on_narrow_terminal(
-    place: Any, monkeypatch: pytest.MonkeyPatch
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]))
     monkeypatch.setenv("COLUMNS", "40")
@@ -40,7 +42,7 @@ def test_export_prints_row_by_row_on_narrow_terminal(
     )
 
 
-def test_next_to_no_loss_ends_in_one_line(place: Any) -> None:
+def test_plan_with_tiny_epsilon_is_refused_briefly(place: Workplace) -> None:
     done = place("plan", "--windows", "100", "--epsilon", "1e-300")
     assert done.code == 2
     assert len(done.err) < 400
@@ -84,7 +86,7 @@ def test_a_stream_of_an_own_strategy_says_what_to_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_full_disk_says_so(tmp_path: Path, forked_commands: Path) -> None:
+def test_full_disk_fails_run_and_allows_repetition(tmp_path: Path, forked_commands: Path) -> None:
     (tmp_path / "e.csv").write_text(
         "time,group\n" + "".join(f"2024-03-01T09:00,g{n}\n" for n in range(300))
     )

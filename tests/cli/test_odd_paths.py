@@ -128,7 +128,7 @@ def test_all_options_that_name_files_are_tried() -> None:
         for named in in_turn(NAMED, 2, first=turn)
     ],
 )
-def test_no_command_waits_for_what_is_no_file(
+def test_commands_refuse_pipes_and_folders_without_waiting(
     place: Workplace,
     counted: Path,
     waits_for_nobody: None,

@@ -14,16 +14,13 @@ from counton.cli.command_list import COMMANDS
 from counton.cli.statistic_commands import statistic_command
 from counton.run import Job, run
 
+from .conftest import Workplace
+
 SOURCE = Path(counton.__file__).parent
 #: The command line.
 PROGRAMS = ("cli",)
 #: No variable of a stylesheet, which is set, used and no option.
 OPTION = re.compile(r"(?<![\w(-])--[a-z][a-z-]*(?![\w:-])(?! ?:)")
-
-
-def test_the_pattern_finds_options_and_no_dashes() -> None:
-    assert OPTION.search('f"give --start, or"')
-    assert not OPTION.search("# ------- tables -- and rows")
 
 
 def test_no_module_below_the_command_line_names_an_option() -> None:
@@ -65,7 +62,7 @@ def test_error_names_fields_in_python_and_options_in_commands(
     in_python: str,
     on_the_command_line: str,
     fields: tuple[str, ...],
-    place: Any,
+    place: Workplace,
 ) -> None:
     events = place.write("e.csv", ["00:10,a"])
     request: dict[str, Any] = {

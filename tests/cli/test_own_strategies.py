@@ -15,6 +15,8 @@ from counton.job.saved_job import save
 from counton.run import Job, export, run
 from counton.strategies import Binary, Factorisation, KAry
 
+from .conftest import Workplace
+
 STEPS = 6
 ROWS = "at,page\n2024-03-01T00:10,home\n2024-03-01T01:40,shop\n2024-03-01T02:30,home\n"
 STREAM: dict[str, Any] = {
@@ -35,7 +37,7 @@ def events(tmp_path: Path) -> Path:
 
 
 def test_any_factorisation_is_the_strategy_of_a_stream(
-    events: Path, tmp_path: Path, place: Any
+    events: Path, tmp_path: Path, place: Workplace
 ) -> None:
     mine = root()
     out = tmp_path / "o.parquet"
@@ -55,7 +57,7 @@ def test_any_factorisation_is_the_strategy_of_a_stream(
     assert place("verify", str(job.state)).code == 0
 
 
-def test_a_later_run_may_leave_it_out_or_repeat_it(events: Path, tmp_path: Path) -> None:
+def test_later_run_may_omit_or_repeat_own_strategy(events: Path, tmp_path: Path) -> None:
     job = Job("count", events, tmp_path / "s.db", strategy=root(), **STREAM)
     run(job).close()
     for strategy in (None, root()):
@@ -66,7 +68,9 @@ def test_a_later_run_may_leave_it_out_or_repeat_it(events: Path, tmp_path: Path)
             run(job.with_options(strategy=other))
 
 
-def test_it_is_a_key_of_job_files_and_an_option(events: Path, tmp_path: Path, place: Any) -> None:
+def test_own_strategy_is_stated_by_option_or_job_file(
+    events: Path, tmp_path: Path, place: Workplace
+) -> None:
     write_strategy(root(), tmp_path / "mine.json")
     lines = "".join(
         f"{key.replace('_', '-')} = {json.dumps(value)}\n" for key, value in STREAM.items()
@@ -110,7 +114,7 @@ def test_it_is_a_key_of_job_files_and_an_option(events: Path, tmp_path: Path, pl
         ("nowhere.json", {}, "strategy=nowhere.json cannot be read"),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_unsuitable_own_strategy_is_refused_before_state_is_created(
     strategy: Any, more: dict[str, Any], words: str, events: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidInputError, match=words):

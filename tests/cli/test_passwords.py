@@ -14,6 +14,8 @@ from counton.cli.statistic_commands import statistic_command
 from counton.job.saved_job import save
 from counton.run import Job
 
+from .conftest import Workplace
+
 SECRET = "hunter-two"
 SERVER = "localhost:1"  # where nobody answers
 #: Addresses that hold it: in the right place, in another one, and as people mistake it.
@@ -144,7 +146,7 @@ def test_a_job_file_keeps_its_mode(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("address", [*ADDRESSES, *ODD_ADDRESSES])
-def test_what_is_no_secret_stays(address: str) -> None:
+def test_hide_secrets_keeps_text_without_passwords(address: str) -> None:
     for said in (f"it said: {address!r}, and so on", f"{address}: it said (so) [on]"):
         assert SECRET not in hide_secrets(said)
         assert hide_secrets(said).endswith(said[-4:])
@@ -171,7 +173,7 @@ def test_addresses_stay_usable_without_their_passwords() -> None:
 KEY = "counton-key-1:" + "9f" * 32
 
 
-def test_key_text_given_as_key_location_is_not_printed(place: Any, tmp_path: Path) -> None:
+def test_key_text_given_as_key_location_is_not_printed(place: Workplace, tmp_path: Path) -> None:
     """As `--key "$KEY"` where `--key env:KEY` is meant; nothing is called by it either."""
     rows = place.write("e.csv", ["00:10,a", "01:30,b"], "time,group")
     job = tmp_path / "job.toml"

@@ -1,12 +1,13 @@
 """Paths in job files: an empty one names no file, and a long list of groups is no path."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from counton.base.errors import InvalidInputError
 from counton.job.job_file import load
+
+from .conftest import Workplace
 
 JOB = """
 [defaults]
@@ -42,7 +43,7 @@ def file(tmp_path: Path) -> Path:
 )
 @pytest.mark.parametrize("value", ['""', '"  "', '"${NOTHING}"', '["e.csv", ""]'])
 def test_empty_text_in_place_of_a_path_is_refused(
-    file: Path, place: Any, monkeypatch: pytest.MonkeyPatch, key: str, value: str
+    file: Path, place: Workplace, monkeypatch: pytest.MonkeyPatch, key: str, value: str
 ) -> None:
     """Joined to the folder of the file it would be that folder, with all files in it."""
     if value.startswith("[") and key != "events":

@@ -80,7 +80,7 @@ def test_public_sizes_say_how_much_that_is(place: Workplace, file: Path) -> None
     assert f"{rows} and 2 groups. Percentages refer to the rows that a number counts." in words
 
 
-def test_what_hides_next_to_nothing_is_said(place: Workplace, file: Path) -> None:
+def test_plan_warns_of_large_privacy_loss(place: Workplace, file: Path) -> None:
     file.write_text(FILE.replace('stream = "visits"', 'stream = "visits"\nepsilon = 30'))
     done = place.plain("plan", str(file))
     assert "job visits: warning: the privacy loss 30 for one event is above 20" in done.err

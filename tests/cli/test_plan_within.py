@@ -1,7 +1,6 @@
 """The least guarantee for a margin of error, by the command `plan`."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -79,14 +78,12 @@ def test_a_statistic_is_planned_with_its_own_numbers(place: Workplace) -> None:
     ],
     ids=str,
 )
-def test_what_does_not_go_together_is_refused(
-    place: Workplace, given: list[str], words: str
-) -> None:
+def test_plan_refuses_incompatible_options(place: Workplace, given: list[str], words: str) -> None:
     said = place.plain("plan", *given).refused()
     assert words in said
 
 
-def test_plan_with_contribution_period_equals_plan_of_release_command(place: Any) -> None:
+def test_plan_with_contribution_period_equals_plan_of_release_command(place: Workplace) -> None:
     """As the stream of a count with these options has it."""
     words = ["--max-contributions", "3", "--contribution-period", "1d"]
     plain = json.loads(place("plan", "30", "--epsilon", "1", *words, "--json").out)

@@ -1,8 +1,8 @@
 """An option that equals the default is stated: it changes the one that a stream has kept."""
 
-from typing import Any
-
 import pytest
+
+from .conftest import Workplace
 
 STREAM = (
     "release", "count", "visits.csv", "--time", "at", "--every", "24h", "--timezone",
@@ -20,7 +20,7 @@ POLICIES = [
 
 @pytest.mark.parametrize(("option", "usual", "other", "row"), POLICIES, ids=lambda one: one[:9])
 def test_a_policy_that_equals_the_default_changes_the_kept_one(
-    place: Any, monkeypatch: pytest.MonkeyPatch, option: str, usual: str, other: str, row: str
+    place: Workplace, monkeypatch: pytest.MonkeyPatch, option: str, usual: str, other: str, row: str
 ) -> None:
     monkeypatch.chdir(place.folder)
     visits = place.folder / "visits.csv"
@@ -42,7 +42,7 @@ def test_a_policy_that_equals_the_default_changes_the_kept_one(
 
 
 def test_groups_that_are_found_cannot_be_refused_later(
-    place: Any, monkeypatch: pytest.MonkeyPatch
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(place.folder)
     (place.folder / "visits.csv").write_text(GOOD)

@@ -15,6 +15,8 @@ from counton.results.series import finite
 from counton.run import Job, export, methods, publish, run
 from counton.strategies import Binary
 
+from .conftest import Workplace
+
 Contents = Callable[[], dict[str, bytes]]
 ROWS = ["00:10,a", "00:20,b", "01:10,a", "02:30,a", "03:30,b", "04:05,b"]
 COLUMNS = [
@@ -53,7 +55,7 @@ def exported(state: Any, **options: Any) -> list[tuple[Any, ...]]:
     return shown.sort("window_index", "group").rows()
 
 
-def test_published_view_equals_exported_table_after_each_release(place: Any) -> None:
+def test_published_view_equals_exported_table_after_each_release(place: Workplace) -> None:
     out = place.folder / "dashboards.db"
     place.count(place.write("e.csv", ROWS[:3]))
     words = ("publish", str(place.state), "--to", str(out))
@@ -69,7 +71,7 @@ def test_published_view_equals_exported_table_after_each_release(place: Any) -> 
     assert view(out) == []
 
 
-def test_within_the_state_every_later_run_adds_its_releases(place: Any) -> None:
+def test_within_the_state_every_later_run_adds_its_releases(place: Workplace) -> None:
     place.count(place.write("e.csv", ROWS[:3]))
     assert place("publish", str(place.state), "--confidence-level", "0.9").code == 0
     place("release", "count", place.write("e.csv", ROWS), *place.again)
@@ -81,7 +83,7 @@ def test_within_the_state_every_later_run_adds_its_releases(place: Any) -> None:
     assert view(place.state) == exported(place.state, confidence_level=0.5)
 
 
-def test_nothing_exact_and_nothing_secret_is_published(place: Any) -> None:
+def test_published_database_has_no_exact_or_secret_value(place: Workplace) -> None:
     out = place.folder / "dashboards.db"
     place.count(place.write("e.csv", ROWS))
     publish(place.state, out)
@@ -140,7 +142,12 @@ BAD = [
 
 @pytest.mark.parametrize(("options", "code", "words"), BAD, ids=lambda value: str(value)[:40])
 def test_what_cannot_be_published_is_refused(
-    options: list[str], code: int, words: str, place: Any, contents: Contents, monkeypatch: Any
+    options: list[str],
+    code: int,
+    words: str,
+    place: Workplace,
+    contents: Contents,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     place.count(place.write("e.csv", ROWS))
     monkeypatch.chdir(place.folder)
@@ -150,7 +157,7 @@ def test_what_cannot_be_published_is_refused(
     assert contents() == before
 
 
-def test_streams_of_one_name_and_old_copies_are_refused(place: Any) -> None:
+def test_streams_of_one_name_and_old_copies_are_refused(place: Workplace) -> None:
     out = place.folder / "d.db"
     other = place.folder / "other.db"
     place.count(place.write("e.csv", ROWS))
@@ -168,7 +175,7 @@ def test_streams_of_one_name_and_old_copies_are_refused(place: Any) -> None:
     assert (done.code, "the state is an old copy; restore the newest copy" in done.err) == (7, True)
 
 
-def test_publish_refuses_tables_of_earlier_version_with_advice(place: Any) -> None:
+def test_publish_refuses_tables_of_earlier_version_with_advice(place: Workplace) -> None:
     out = place.folder / "d.db"
     place.count(place.write("e.csv", ROWS[:3]))
     publish(place.state, out)
@@ -184,7 +191,7 @@ def test_publish_refuses_tables_of_earlier_version_with_advice(place: Any) -> No
     assert place("publish", str(place.state), "--to", str(place.folder / "new.db")).code == 0
 
 
-def test_a_stream_without_times_has_no_rows_to_show(tmp_path: Path, place: Any) -> None:
+def test_a_stream_without_times_has_no_rows_to_show(tmp_path: Path, place: Workplace) -> None:
     state = str(tmp_path / "s.db")
     with Stream.create(state, "visits", Binary(9), PureDP(1)) as stream:
         stream.release(3)
@@ -192,7 +199,7 @@ def test_a_stream_without_times_has_no_rows_to_show(tmp_path: Path, place: Any) 
     assert (done.code, "was not made from events" in done.err) == (2, True)
 
 
-def test_another_state_is_no_place_to_publish_in(place: Any) -> None:
+def test_another_state_is_no_place_to_publish_in(place: Workplace) -> None:
     other = place.folder / "other.db"
     place.count(place.write("e.csv", ROWS))
     Stream.create(other, "visits", Binary(9), PureDP(1)).close()
@@ -202,7 +209,7 @@ def test_another_state_is_no_place_to_publish_in(place: Any) -> None:
     assert other.read_bytes() == before
 
 
-def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
+def test_old_copies_are_read_with_a_word_of_warning(place: Workplace) -> None:
     state = str(place.state)
     out = str(place.folder / "dashboards.db")
     old = place.folder / "old.db"
@@ -230,7 +237,7 @@ def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
 
 
 @pytest.mark.parametrize("within", [True, False])
-def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, within: bool) -> None:
+def test_published_statistic_follows_display_options_of_run(tmp_path: Path, within: bool) -> None:
     """Over, shares and level are those of the run's own table, also where they are said anew."""
     rows_of = {"time": [f"2024-03-0{day}T09:00" for day in range(1, 6)], "paid": range(5)}
     events = tmp_path / "e.csv"

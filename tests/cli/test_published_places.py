@@ -1,9 +1,10 @@
 """Where a job file publishes: a file that a job needs is refused before anything is released."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from .conftest import Workplace
 
 JOB = """
 [defaults]
@@ -48,7 +49,7 @@ def file(tmp_path: Path) -> Path:
     ],
 )
 def test_publishing_over_file_of_job_is_refused_before_release(
-    file: Path, place: Any, to: str, used: str
+    file: Path, place: Workplace, to: str, used: str
 ) -> None:
     file.write_text(f'{JOB}[publish]\nto = "{to}"\n')
     before = sorted(file.parent.iterdir())
@@ -61,7 +62,7 @@ def test_publishing_over_file_of_job_is_refused_before_release(
 
 @pytest.mark.parametrize("to", ["v.db", "./v.db", "sqlite:///FOLDER/v.db", "other/../v.db"])
 def test_publishing_to_state_of_job_is_refused_before_release(
-    file: Path, place: Any, to: str
+    file: Path, place: Workplace, to: str
 ) -> None:
     """It would be found out only by the job that has another state, after its release."""
     (file.parent / "other").mkdir()
@@ -74,7 +75,7 @@ def test_publishing_to_state_of_job_is_refused_before_release(
     assert not (file.parent / "w.db").exists()
 
 
-def test_publishing_to_the_state_of_all_jobs_is_possible(file: Path, place: Any) -> None:
+def test_publishing_to_the_state_of_all_jobs_is_possible(file: Path, place: Workplace) -> None:
     other = '[jobs.other]\nstate = "v.db"\noutput = "other.csv"\nchart = "o.svg"\n'
     file.write_text(f'{JOB}{other}[publish]\nto = "v.db"\n'.replace("bad-rows", "#"))
     for new in (3, 0):

@@ -90,7 +90,7 @@ def all_that_is_shown(
     ],
     ids=str,
 )
-def test_one_row_shows_in_no_other_way_than_through_noise(
+def test_row_changes_public_output_only_through_noise(
     name: str,
     said: dict[str, Any],
     row: tuple[int, str],

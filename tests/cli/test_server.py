@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from .conftest import Workplace
+
 pytestmark = pytest.mark.slow
 
 ROWS = ["00:10,a", "00:20,b", "01:10,a", "03:30,a"]
 
 
 @pytest.fixture
-def on_server(place: Any, postgres: str) -> Any:
+def on_server(place: Workplace, postgres: str) -> Any:
     place.state = postgres
     return place
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pytest
 
@@ -17,33 +17,35 @@ from counton.state import Stream
 from counton.state.schema import FORMAT
 from counton.strategies import Binary
 
+from .conftest import Workplace
+
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
 
 Contents = Callable[[], dict[str, bytes]]
 
 
 @pytest.fixture
-def events(place: Any) -> str:
+def events(place: Workplace) -> str:
     """Events of which three windows are released."""
     path = place.write("e.csv", EVENTS)
     assert place.count(path).code == 0
     return str(path)
 
 
-def test_another_key_is_refused(place: Any, events: str) -> None:
+def test_another_key_is_refused(place: Workplace, events: str) -> None:
     other = place.folder / "other.key"
     Key.generate().save(other)
     said = place("release", "count", events, *place.again, "--key", str(other)).refused(6)
     assert "was created with the key" in said
 
 
-def test_a_stream_of_another_program_is_refused(place: Any, events: str) -> None:
+def test_a_stream_of_another_program_is_refused(place: Workplace, events: str) -> None:
     Stream.create(place.state, "mine", Binary(10), PureDP(1)).close()
     said = place("release", "count", events, *place.again, "--stream", "mine").refused()
     assert "was not made by a job" in said
 
 
-def test_a_stated_key_file_is_made_and_used(place: Any) -> None:
+def test_a_stated_key_file_is_made_and_used(place: Workplace) -> None:
     events = place.write("e.csv", EVENTS)
     key = place.folder / "my.key"
     assert place.count(events, "--key", str(key)).code == 0
@@ -55,14 +57,14 @@ def test_a_stated_key_file_is_made_and_used(place: Any) -> None:
     )
 
 
-def test_key_file_is_removed_when_stream_is_not_created(place: Any, events: str) -> None:
+def test_key_file_is_removed_when_stream_is_not_created(place: Workplace, events: str) -> None:
     place("ledger", str(place.state), "--budget-epsilon", "100")
     key = place.folder / "my.key"
     assert place("release", "count", events, *place.new(stream="s", key=str(key))).code == 4
     assert not key.exists()
 
 
-def test_a_run_that_fails_makes_no_state_of_a_url(place: Any, contents: Contents) -> None:
+def test_a_run_that_fails_makes_no_state_of_a_url(place: Workplace, contents: Contents) -> None:
     events = place.write("e.csv", EVENTS)
     before = contents()
     done = place(
@@ -72,7 +74,7 @@ def test_a_run_that_fails_makes_no_state_of_a_url(place: Any, contents: Contents
     assert contents() == before
 
 
-def test_show_tells_what_is_public_and_no_secret(place: Any, events: str) -> None:
+def test_inspect_shows_public_metadata_without_secrets(place: Workplace, events: str) -> None:
     shown = place.shown()
     for word in ("Stream count", "released", "3 windows", "epsilon = 100", "by group (2 ", "1h"):
         assert word in shown
@@ -86,7 +88,7 @@ def test_show_tells_what_is_public_and_no_secret(place: Any, events: str) -> Non
         assert "observed" not in text
 
 
-def test_show_has_the_last_numbers_in_twelve_lines(place: Any, events: str) -> None:
+def test_show_has_the_last_numbers_in_twelve_lines(place: Workplace, events: str) -> None:
     shown = place("inspect", str(place.state)).out
     lines = shown.splitlines()
     assert len(lines) <= 12
@@ -103,7 +105,7 @@ def test_show_has_the_last_numbers_in_twelve_lines(place: Any, events: str) -> N
     assert f"Step 1: {last}\n" in place("inspect", str(place.folder / "fed.db")).out
 
 
-def test_ledger_counts_units_apart(place: Any, events: str) -> None:
+def test_ledger_adds_up_each_privacy_unit_separately(place: Workplace, events: str) -> None:
     """Departures beside events: two totals, and words that say so."""
     place(
         "release",
@@ -130,40 +132,58 @@ def test_ledger_counts_units_apart(place: Any, events: str) -> None:
     assert "relation is 'swap'" in refused.err
 
 
-def test_a_limit_says_what_it_is_about(place: Any) -> None:
+USERS = ("--user", "reader", "--max-contributions", "2")
+
+
+@pytest.fixture
+def rows_of_readers(place: Workplace) -> str:
+    """Set a budget for readers, and release a stream that protects them."""
     rows = place.write("r.csv", ["00:10,a,ann", "01:30,b,bob"], "time,group,reader")
-    budget = "ledger", str(place.state), "--budget-epsilon", "100"
-    assert place(*budget, "--budget-unit", "reader").code == 0
-    people = "--user", "reader", "--max-contributions", "2"
-    done = place("release", "count", rows, *place.new(epsilon="40"), *people).fine()
+    budget = ("--budget-epsilon", "100", "--budget-unit", "reader")
+    place("ledger", str(place.state), *budget).fine()
+    place("release", "count", rows, *place.new(epsilon="40"), *USERS).fine()
+    return rows
+
+
+def test_stream_takes_the_unit_of_the_budget(place: Workplace, rows_of_readers: str) -> None:
     assert "one reader more or less" in place.shown()
-    for more in (
+    assert json.loads(place("ledger", str(place.state), "--json").out)["about"] == "reader"
+    printed = " ".join(place("ledger", str(place.state)).out.split())
+    assert "for one reader; a release that protects only a period" in printed
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
         (),
         ("--privacy-unit", "visit"),
-        (*people, "--contribution-period", "1mo"),
-        (*people, "--privacy-unit", "person"),
-    ):
-        done = place("release", "count", rows, *place.new(stream="b", epsilon="40"), *more)
-        assert done.code == 2
-        assert "the budget of this ledger is about one reader" in done.err
-    said = place("ledger", str(place.state)).out
-    assert (
-        "for one reader; a release that protects only a period (--contribution-period) is refused"
-        in " ".join(said.split())
-    )
-    assert json.loads(place("ledger", str(place.state), "--json").out)["about"] == "reader"
-    refused = place("ledger", str(place.state), "--budget-unit", "reader")
-    assert "--budget-unit reader describes a budget of the ledger" in refused.err
-    refused = place(*budget, "--budget-unit", "reader's day")
-    assert "about one reader's day, which allows more" in refused.err
-    # A reader protects more than what it is about then.
-    place(*budget, "--budget-unit", "reader's day", "--raise").fine()
-    assert "epsilon = 80" in " ".join(place("ledger", str(place.state)).out.split())
-    refused = place(*budget, "--budget-unit", "visitor")
-    assert "'count' protects one reader, but the budget of this ledger is about" in refused.err
+        (*USERS, "--contribution-period", "1mo"),
+        (*USERS, "--privacy-unit", "person"),
+    ],
+)
+def test_budget_of_users_refuses_streams_that_protect_less(
+    more: tuple[str, ...], place: Workplace, rows_of_readers: str
+) -> None:
+    new = place.new(stream="b", epsilon="40")
+    done = place("release", "count", rows_of_readers, *new, *more)
+    assert done.code == 2
+    assert "the budget of this ledger is about one reader" in done.err
 
 
-def test_without_one_every_release_says_which_totals_there_are(place: Any) -> None:
+def test_budget_unit_is_changed_only_to_one_that_protects_less(
+    place: Workplace, rows_of_readers: str
+) -> None:
+    ledger = ("ledger", str(place.state))
+    budget = (*ledger, "--budget-epsilon", "100", "--budget-unit")
+    assert "--budget-unit" in place(*ledger, "--budget-unit", "reader").refused()
+    assert "reader's day" in place(*budget, "reader's day").refused()
+    place(*budget, "reader's day", "--raise").fine()
+    # The release protects all days of a reader, so it counts twice for one day.
+    assert "epsilon = 80" in " ".join(place(*ledger).out.split())
+    assert "'count' protects one reader" in place(*budget, "visitor").refused()
+
+
+def test_state_without_budget_unit_lists_totals_per_unit(place: Workplace) -> None:
     rows = place.write("r.csv", ["00:10,a,ann", "01:30,b,bob"], "time,group,reader")
     assert place("ledger", str(place.state), "--budget-epsilon", "100").code == 0
     people = "--user", "reader", "--max-contributions", "2"
@@ -190,7 +210,7 @@ def test_without_one_every_release_says_which_totals_there_are(place: Any) -> No
         assert "they do not add up to one guarantee" in said
 
 
-def test_ledger_shares_out_the_delta_of_a_limit(place: Any, events: str) -> None:
+def test_ledger_shares_out_the_delta_of_a_limit(place: Workplace, events: str) -> None:
     budget = ("--budget-epsilon", "200", "--budget-delta", "1e-6")
     assert place("ledger", str(place.state), *budget, "--budget-approximate-delta", "0").code == 0
     shown = " ".join(place("ledger", str(place.state)).out.split())
@@ -201,7 +221,7 @@ def test_ledger_shares_out_the_delta_of_a_limit(place: Any, events: str) -> None
     assert "and delta = 2.5e-7" in shown
 
 
-def test_ledger_lists_what_was_spent_and_what_remains(place: Any, events: str) -> None:
+def test_ledger_lists_what_was_spent_and_what_remains(place: Workplace, events: str) -> None:
     told = place("ledger", str(place.state))
     assert "budget: none" in told.out
     assert "total for one event added or removed: pure differential privacy" in told.out
@@ -218,49 +238,85 @@ def test_ledger_lists_what_was_spent_and_what_remains(place: Any, events: str) -
     assert "epsilon = 100.5" in place("ledger", str(place.state)).out
 
 
-def test_a_limit_is_raised_with_a_word_and_a_note(place: Any, events: str) -> None:
-    """As where 1.6 of 2 were spent, and the budget became 5 without one."""
-    ledger = "ledger", str(place.state)
-    assert place(*ledger, "--budget-epsilon", "100").code == 0  # as much as is spent
-    for more in (("--budget-epsilon", "100.5"), ("--budget-rho", "5000"),
-                 ("--budget-epsilon", "100", "--budget-age", "3"),
-                 ("--budget-epsilon", "100", "--budget-relation", "replace")):  # fmt: skip
-        refused = place(*ledger, *more)
-        assert (refused.code, refused.out) == (2 if "replace" not in more else refused.code, "")
-    assert "give --raise; the ledger then notes" in place(*ledger, "--budget-epsilon", "101").err
+@pytest.fixture
+def changed_budget(place: Workplace, events: str) -> tuple[str, str]:
+    """Raise a budget from 100 to 150, and lower it to 120; return the ledger command."""
+    ledger = ("ledger", str(place.state))
+    for words in (("100",), ("150", "--raise"), ("120",)):
+        place(*ledger, "--budget-epsilon", *words).fine()
+    return ledger
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--budget-epsilon", "100.5"),
+        ("--budget-rho", "5000"),
+        ("--budget-epsilon", "100", "--budget-age", "3"),
+        ("--budget-epsilon", "100", "--budget-relation", "replace"),
+    ],
+)
+def test_larger_budget_is_refused_without_raise(
+    more: tuple[str, ...], place: Workplace, events: str
+) -> None:
+    ledger = ("ledger", str(place.state))
+    place(*ledger, "--budget-epsilon", "100").fine()  # as much as is spent
+    refused = place(*ledger, *more)
+    assert (refused.code, refused.out) == (4 if "replace" in more else 2, "")
     assert json.loads(place(*ledger, "--json").out)["budget"]["epsilon"] == "100"
-    assert place(*ledger, "--budget-epsilon", "150", "--raise").code == 0
-    assert place(*ledger, "--budget-epsilon", "120").code == 0  # a lower one needs no word
-    assert place(*ledger, "--budget-epsilon", "120", "--raise").code == 0  # and nothing is noted
-    found = json.loads(place(*ledger, "--json").out)
+
+
+def test_lower_or_equal_budget_needs_no_raise(
+    place: Workplace, changed_budget: tuple[str, str]
+) -> None:
+    place(*changed_budget, "--budget-epsilon", "120", "--raise").fine()
+    found = json.loads(place(*changed_budget, "--json").out)
+    assert len(found["budget_changes"]) == 3  # an equal budget is no change
+
+
+def test_ledger_records_amount_user_and_time_of_budget_changes(
+    place: Workplace, changed_budget: tuple[str, str]
+) -> None:
+    found = json.loads(place(*changed_budget, "--json").out)
     first, raised, lowered = found["budget_changes"]
     assert (first["before"], first["terms"]["limit"]["epsilon"]) == (None, "100")
     assert [raised[at]["limit"]["epsilon"] for at in ("before", "terms")] == ["100", "150"]
     assert lowered["before"] == raised["terms"]
-    assert all(one["user"] and one["host"] for one in found["budget_changes"])
-    times = [one["time"] for one in found["budget_changes"]] + [found["spent"][0]["entered"]]
-    assert all(datetime.fromisoformat(time).utcoffset() == timedelta(0) for time in times)
-    history = json.loads(place(*ledger, "--history", "--json").out)["history"]
-    budgets = [one for one in history if one["name"] is None]
+    for change in (first, raised, lowered):
+        assert change["user"]
+        assert change["host"]
+        assert datetime.fromisoformat(change["time"]).utcoffset() == timedelta(0)
+
+
+def test_ledger_history_has_budget_changes_and_releases_by_time(
+    place: Workplace, changed_budget: tuple[str, str]
+) -> None:
+    found = json.loads(place(*changed_budget, "--json").out)
+    history = json.loads(place(*changed_budget, "--history", "--json").out)["history"]
+    budgets = [entry for entry in history if entry["name"] is None]
     assert [one["event"] for one in budgets] == ["budget set", "budget raised", "budget lowered"]
     assert budgets == found["budget_changes"]
-    assert all((one["user"], one["host"]) == (raised["user"], raised["host"]) for one in budgets)
-    (entry,) = (one for one in history if one["name"] == "count")
-    assert (entry["event"], entry["time"], entry["user"]) == ("spent", times[-1], raised["user"])
-    assert [one["time"] for one in history] == sorted(one["time"] for one in history)
+    (spent,) = (entry for entry in history if entry["name"] == "count")
+    assert (spent["event"], spent["time"]) == ("spent", found["spent"][0]["entered"])
+    assert (spent["user"], spent["host"]) == (budgets[0]["user"], budgets[0]["host"])
+    assert [entry["time"] for entry in history] == sorted(entry["time"] for entry in history)
     assert "history" not in found
-    shown = [
-        line for line in place(*ledger, "--history").out.splitlines() if "budget raised" in line
-    ]
-    assert shown[0].startswith(budgets[1]["time"][:19].replace("T", " "))
-    assert shown[0].endswith(f"{raised['user']} at {raised['host']}")
-    said = " ".join(place(*ledger).out.split())
-    amounts = "from pure differential privacy with epsilon = 100 to pure differential privacy with"
-    assert f"raised {amounts} epsilon = 150, by {raised['user']} at {raised['host']} on" in said
-    assert "budget lowered from" in said
 
 
-def test_a_refusal_tells_the_option_that_fits(place: Any, events: str) -> None:
+def test_ledger_prints_who_raised_the_budget(
+    place: Workplace, changed_budget: tuple[str, str]
+) -> None:
+    _, raised, _ = json.loads(place(*changed_budget, "--json").out)["budget_changes"]
+    lines = place(*changed_budget, "--history").out.splitlines()
+    (line,) = [line for line in lines if "budget raised" in line]
+    assert line.startswith(raised["time"][:19].replace("T", " "))
+    assert line.endswith(f"{raised['user']} at {raised['host']}")
+    printed = " ".join(place(*changed_budget).out.split())
+    assert f"epsilon = 150, by {raised['user']} at {raised['host']} on" in printed
+    assert "budget lowered from" in printed
+
+
+def test_a_refusal_tells_the_option_that_fits(place: Workplace, events: str) -> None:
     """Typed as it stands it is taken, by the command and by a job file."""
     assert place("ledger", str(place.state), "--budget-epsilon", "100.25").code == 0
     said = place("release", "count", events, *place.new(stream="second", epsilon="1")).refused(4)
@@ -281,7 +337,7 @@ def test_a_refusal_tells_the_option_that_fits(place: Any, events: str) -> None:
     assert "nothing is left: raise the budget" in said
 
 
-def test_a_key_of_other_tools_is_a_key(place: Any) -> None:
+def test_a_key_of_other_tools_is_a_key(place: Workplace) -> None:
     """Its prefix and 64 digits, as of openssl, are all that a key file has."""
     file = place.folder / "nightly.key"
     file.write_text(f"counton-key-1:{secrets.token_hex(32)}\n")
@@ -294,65 +350,116 @@ def test_a_key_of_other_tools_is_a_key(place: Any) -> None:
     )
 
 
-def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
-    """Laws of draws are on grids of their own, such as of 2^-16, which tell readers nothing."""
+@pytest.fixture
+def two_grids(place: Workplace) -> tuple[str, float]:
+    """Release counts, and means on a grid of 0.01; return the state and the error of a count."""
     rows = [f"0{n % 3}:10,{n}" for n in range(30)]
     events = place.write("e.csv", rows, "time,spent")
-    until = ("--until", "2013-01-01T03:00")
     bounds = ("--value", "spent", "--lower", "0", "--upper", "50", "--resolution", "0.01")
+    until = ("--until", "2013-01-01T03:00")
     new = (*place.new(group_by=None, groups=None), "--strategy", "least-squares", *until)
-    assert place("release", "count", events, *new, "--stream", "counts").code == 0
+    place("release", "count", events, *new, "--stream", "counts").fine()
     done = place("release", "average", events, *new, *bounds, "--stream", "means", "--json").fine()
-    state = str(place.state)
-    shown = json.loads(place("inspect", state, "--json").out)
-    counts, means = shown["streams"]
+    rows_released = json.loads(done.out)["last"]["rows"]
+    (count,) = [row for row in rows_released if row["measure"] == "count"]
+    return str(place.state), count["noise_std"]
+
+
+def test_inspect_states_noise_of_counts_in_their_unit(
+    place: Workplace, two_grids: tuple[str, float]
+) -> None:
+    state, noise_std = two_grids
+    counts, means = json.loads(place("inspect", state, "--json").out)["streams"]
     distributions = [stream["terms"]["law"] for stream in (counts, means)]
+    # The noise is drawn on grids such as 2^-16, which tell readers nothing.
     assert all(Fraction(distribution["grid"]) < 1 for distribution in distributions)
     assert Fraction(distributions[0]["scale"]) < 100
-    (told,) = [row for row in json.loads(done.out)["last"]["rows"] if row["measure"] == "count"]
-    assert means["last"]["std"] == pytest.approx(told["noise_std"])
+    assert means["last"]["std"] == pytest.approx(noise_std)
     assert "number of values" in means["last"]["of"]
-    for asked in (("verify", state), ("verify", state, "--json")):
-        said = place(*asked).out
-        assert "the noise (discrete Laplace) is as large as the guarantee requires" in said
-        assert "Fraction" not in said
-        assert "3 steps of 1 value: " in said
-    for name in ("counts", "means"):
-        told = json.loads(place("export", state, "--stream", name, "--json").out)
-        assert "law" not in told["about"]["terms"]
-        assert told["about"]["noise"]["std"] < 100
-        assert "added or removed" in told["about"]["protected"]
 
 
-@pytest.mark.parametrize("damage", [b"", b'[{"key', b"\x00\xff junk", b"[" * 10**5])
-def test_damaged_rollback_guard_stops_only_its_job(place: Any, damage: bytes) -> None:
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_verify_describes_noise_without_its_grid(
+    more: tuple[str, ...], place: Workplace, two_grids: tuple[str, float]
+) -> None:
+    printed = place("verify", two_grids[0], *more).out
+    assert "the noise (discrete Laplace) is as large as the guarantee requires" in printed
+    assert "Fraction" not in printed
+    assert "3 steps of 1 value: " in printed
+
+
+@pytest.mark.parametrize("stream", ["counts", "means"])
+def test_export_states_noise_in_units_of_the_data(
+    stream: str, place: Workplace, two_grids: tuple[str, float]
+) -> None:
+    about = json.loads(place("export", two_grids[0], "--stream", stream, "--json").out)["about"]
+    assert "law" not in about["terms"]
+    assert about["noise"]["std"] < 100
+    assert "added or removed" in about["protected"]
+
+
+DAMAGES = (b"", b'[{"key', b"\x00\xff junk", b"[" * 10**5)
+
+
+class GuardedJob(NamedTuple):
+    """A job file with a released job, and its rollback guard."""
+
+    file: Path
+    rows: str
+    guard: Path
+
+
+@pytest.fixture
+def guarded_job(place: Workplace) -> GuardedJob:
     rows = place.write("r.csv", ["00:10,a", "01:30,b"])
     file = place.folder / "jobs.toml"
-    other = place.folder / "other.db"
-    assert place.count(rows, "--save-job", str(file)).code == 0
-    (second,) = Path(os.environ["XDG_STATE_HOME"]).rglob("*.witness")
-    right = second.read_bytes()
-    jobs = file.read_text()
-    moved = jobs.replace("count]", "others]").replace(str(place.state), str(other))
-    file.write_text(f"{jobs}\n{moved.replace('state.db', 'other.db')}")
-    second.write_bytes(damage)
-    said = f"the rollback guard {second} of state {place.state} cannot be read"
-    assert said in " ".join(place("release", "count", rows, *place.again).err.split())
+    place.count(rows, "--save-job", str(file)).fine()
+    (guard,) = Path(os.environ["XDG_STATE_HOME"]).rglob("*.witness")
+    return GuardedJob(file, rows, guard)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_rollback_guard_is_reported_by_every_command(
+    damage: bytes, place: Workplace, guarded_job: GuardedJob
+) -> None:
+    guarded_job.guard.write_bytes(damage)
+    unreadable = f"the rollback guard {guarded_job.guard} of state {place.state} cannot be read"
+    released = place("release", "count", guarded_job.rows, *place.again)
+    assert released.code == 3
+    assert unreadable in " ".join(released.err.split())
     assert "cannot be read (it was altered" in place("inspect", str(place.state)).out
-    done = place("verify", str(place.state))
-    assert done.code in (3, 7)
-    assert f"WRONG: {said}" in " ".join(done.out.split())
-    done = place("run", str(file))
+    verified = place("verify", str(place.state))
+    assert verified.code in (3, 7)
+    assert f"WRONG: {unreadable}" in " ".join(verified.out.split())
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_rollback_guard_stops_only_its_job(
+    damage: bytes, place: Workplace, guarded_job: GuardedJob
+) -> None:
+    jobs = guarded_job.file.read_text()
+    other = jobs.replace("count]", "others]").replace(str(place.state), str(place.folder / "o.db"))
+    guarded_job.file.write_text(f"{jobs}\n{other.replace('state.db', 'o.db')}")
+    guarded_job.guard.write_bytes(damage)
+    done = place("run", str(guarded_job.file))
     assert done.code == 3
-    assert f"counton: job count: {said}" in " ".join(done.err.split())
-    assert other.exists()
+    assert "counton: job count: the rollback guard" in " ".join(done.err.split())
+    assert (place.folder / "o.db").exists()
     assert "Released" in done.out.partition("job others")[2]
-    second.write_bytes(right)
-    assert place("verify", str(place.state)).code == 0
-    assert place("release", "count", rows, *place.again).code == 0
 
 
-def test_verify_reads_rollback_guard_named_by_option(place: Any) -> None:
+def test_restored_rollback_guard_lets_its_job_continue(
+    place: Workplace, guarded_job: GuardedJob
+) -> None:
+    right = guarded_job.guard.read_bytes()
+    guarded_job.guard.write_bytes(b"")
+    assert place("release", "count", guarded_job.rows, *place.again).code == 3
+    guarded_job.guard.write_bytes(right)
+    place("verify", str(place.state)).fine()
+    place("release", "count", guarded_job.rows, *place.again).fine()
+
+
+def test_verify_reads_rollback_guard_named_by_option(place: Workplace) -> None:
     """The refusal asks for the place of the witness; `verify` takes it."""
     rows = place.write("r.csv", ["00:10,a", "01:30,b"])
     assert place.count(rows).code == 0
@@ -382,7 +489,7 @@ def test_verify_reads_rollback_guard_named_by_option(place: Any) -> None:
     assert "records that step 4 is released" in said
 
 
-def test_a_witness_that_is_lost_asks_for_a_word(place: Any) -> None:
+def test_lost_rollback_guard_needs_accept_old_copy(place: Workplace) -> None:
     """`verify` says what can be lost before it says how to go on; running again is no advice."""
     rows = place.write("r.csv", ["00:10,a", "01:30,b"])
     assert place.count(rows).code == 0
@@ -403,7 +510,7 @@ def test_a_witness_that_is_lost_asks_for_a_word(place: Any) -> None:
 
 
 def test_strategy_of_revised_windows_is_same_in_state_and_file(
-    place: Any, events: str, tmp_path: Path
+    place: Workplace, events: str, tmp_path: Path
 ) -> None:
     kept = str(tmp_path / "revised.db"), str(tmp_path / "revised.csv")
     place(
@@ -431,7 +538,9 @@ def test_strategy_of_revised_windows_is_same_in_state_and_file(
     assert said[0].endswith(", correlated over the versions of each window")
 
 
-def test_methods_state_parameters_of_mechanism(place: Any, events: str, tmp_path: Path) -> None:
+def test_methods_state_parameters_of_mechanism(
+    place: Workplace, events: str, tmp_path: Path
+) -> None:
     """The mechanism of a paper is told apart from the one with better parameters."""
     said = {
         "smooth-paper": "smooth binary, even height, height 12, zeros 6",

@@ -11,6 +11,8 @@ import pytest
 from counton import Quantiles, plan
 from counton.results.series import finite
 
+from .conftest import Workplace
+
 ROWS = ["00:10,JFK,ann,5,true", "01:10,LGA,bob,-3,1", "01:20,JFK,ann,70,no", "03:20,JFK,cy,7,yes"]
 HEADER = "time,to,user,delay,comes"
 TOP = ("release", "top-k")
@@ -19,67 +21,88 @@ TOP = ("release", "top-k")
 WHEN = ("window_index", "window_start", "window_end")
 
 
-def windows(place: Any, **changed: str | None) -> list[str]:
+def windows(place: Workplace, **changed: str | None) -> list[str]:
     words: list[str] = place.new(**{"group_by": None, "groups": None, **changed})
     return words
 
 
 @pytest.fixture
-def events(place: Any) -> str:
+def events(place: Workplace) -> str:
     return str(place.write("e.csv", ROWS, HEADER))
 
 
-def rows_of(place: Any, *words: str) -> list[dict[str, Any]]:
+def rows_of(place: Workplace, *words: str) -> list[dict[str, Any]]:
     done = place(*words, "--json").fine()
     found: list[dict[str, Any]] = json.loads(done.out)["last"]["rows"]
     return found
 
 
-def newest(place: Any) -> list[str]:
+def newest(place: Workplace) -> list[str]:
     """Options of a later run over data of the past."""
     return [*place.again, "--until", "latest-event"]
 
 
-def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> None:
-    out = place.folder / "t.csv"
-    words = [*TOP, events, *windows(place, group_by="to", groups="JFK,LGA,EWR"), "--top", "2"]
-    done = place(*words, "--chart", str(place.folder / "t.svg"))
-    assert (done.code, "draws counts and sums over time" in done.err) == (2, True)
-    done = place(*words, "--output", str(out)).fine()
+def top_two(place: Workplace, events: str) -> list[str]:
+    """Return a command that ranks the destinations of each window."""
+    return [*TOP, events, *windows(place, group_by="to", groups="JFK,LGA,EWR"), "--top", "2"]
+
+
+@pytest.fixture
+def ranked(place: Workplace, events: str) -> Path:
+    """Release three windows of a ranking; return its table."""
+    table = place.folder / "t.csv"
+    done = place(*top_two(place, events), "--output", str(table)).fine()
     assert "Released 3 new windows (1 to 3 of 6)." in done.out
-    assert "one event, counted in one cell" in place.shown()
-    table = pl.read_csv(out)
+    return table
+
+
+def test_ranking_is_written_with_largest_groups_first(place: Workplace, ranked: Path) -> None:
+    table = pl.read_csv(ranked)
     assert table["estimate"].to_list()[-2:] == [2, 1]
     assert table["group"].to_list()[-2:] == ["JFK", "LGA"]
-    first = out.read_bytes()
-    done = place(*TOP, events, "--group-by", "to", *newest(place))
-    assert "No new window is due. Released: 3 of 6 windows." in done.out
+    assert "one event, counted in one cell" in place.shown()
     assert "ranking of the 2 largest groups by to" in place.shown()
-    done = place(*TOP, events, "--group-by", "to", "--until", "2013-01-01T01:00", *place.again)
+
+
+def test_ranking_refuses_chart(place: Workplace, events: str) -> None:
+    chart = str(place.folder / "t.svg")
+    assert "--chart" in place(*top_two(place, events), "--chart", chart).refused()
+
+
+@pytest.mark.parametrize("until", ["latest-event", "2013-01-01T01:00"])
+def test_repeated_run_of_ranking_releases_nothing(
+    until: str, place: Workplace, events: str, ranked: Path
+) -> None:
+    done = place(*TOP, events, "--group-by", "to", "--until", until, *place.again).fine()
+    assert "No new window is due. Released: 3 of 6 windows." in done.out
     assert "3 windows, up to 1 January 2013, 03:00" in place.shown()
-    other = [
-        "--groups",
-        "EWR,LGA,JFK",
-        "--top",
-        "1",
-        *place.again,
-        "--until",
-        "latest-event",
-    ]  # as they are known already
-    (row,) = rows_of(place, *TOP, events, "--group-by", "to", *other)
+
+
+def test_later_run_may_show_fewer_ranks(place: Workplace, events: str, ranked: Path) -> None:
+    same_groups = ["--group-by", "to", "--groups", "EWR,LGA,JFK"]
+    (row,) = rows_of(place, *TOP, events, *same_groups, "--top", "1", *newest(place))
     assert (row["group"], row["estimate"]) == ("JFK", 2)
-    done = place(*TOP, events, "--group-by", "to", "--top", "0", *newest(place))
-    assert (done.code, "--top 0 is below 1" in done.err) == (2, True)
+
+
+def test_ranking_of_no_group_is_refused(place: Workplace, events: str, ranked: Path) -> None:
+    said = place(*TOP, events, "--group-by", "to", "--top", "0", *newest(place)).refused()
+    assert "--top 0" in said
+
+
+def test_later_windows_are_added_to_table_of_ranking(
+    place: Workplace, events: str, ranked: Path
+) -> None:
+    first = ranked.read_bytes()
     place.write("e.csv", [*ROWS, "05:00,EWR,cy,1,0"], HEADER)
-    done = place(*words, "--output", str(out))
+    done = place(*top_two(place, events), "--output", str(ranked))
     assert "Released 2 new windows (4 to 5 of 6)." in done.out
-    assert out.read_bytes().startswith(first)
+    assert ranked.read_bytes().startswith(first)
     copy = place.folder / "copy.csv"
     place("export", str(place.state), "--output", str(copy)).fine()
-    assert pl.read_csv(copy).equals(pl.read_csv(out))
+    assert pl.read_csv(copy).equals(pl.read_csv(ranked))
 
 
-def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) -> None:
+def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Workplace) -> None:
     often = [f"{minute // 60:02}:{minute % 60:02},{to}" for minute in range(120) for to in "aab"]
     file = place.write("e.csv", [*often, "01:30,rare"])
     words = [*TOP, file, *windows(place, group_by="group", epsilon="10", delta="1e-9")]
@@ -116,7 +139,9 @@ def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) 
     assert pl.read_csv(out).columns[:5] == [*WHEN, "series", "rank"]
 
 
-def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -> None:
+def test_quantiles_over_recent_windows_are_differences_of_totals(
+    place: Workplace, events: str
+) -> None:
     assert finite(pl.DataFrame({"noise_std": [1.0, math.inf]}))["noise_std"].to_list() == [1, None]
     words = ["release", "quantiles", events, "--value", "delay", *windows(place), "--edges"]
     (median,) = rows_of(place, *words, "0,6,60,80", "--shares", "0.5", "--over", "2")
@@ -143,7 +168,7 @@ def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -
     assert (done.code, "draws counts and sums over time" in done.err) == (2, True)
 
 
-def test_cells_may_be_stated_in_another_way_later(place: Any, events: str) -> None:
+def test_cells_may_be_stated_in_another_way_later(place: Workplace, events: str) -> None:
     words = ["release", "quantiles", events, "--value", "delay", *windows(place)]
     rows = rows_of(place, *words, "--edges", "0,20,40,60")
     even = ("--lower", "0", "--upper", "60", "--cells")
@@ -180,14 +205,14 @@ def test_cells_may_be_stated_in_another_way_later(place: Any, events: str) -> No
     ],
 )
 def test_wrong_options_are_refused_in_words(
-    words: list[str], said: str, place: Any, events: str
+    words: list[str], said: str, place: Workplace, events: str
 ) -> None:
     given = [events if word == "E" else word for word in words]
     told = place(*given, *windows(place, windows="9", epsilon="1")).refused()
     assert said in told
 
 
-def test_plan_says_how_large_the_error_of_a_statistic_is(place: Any, events: str) -> None:
+def test_plan_says_how_large_the_error_of_a_statistic_is(place: Workplace, events: str) -> None:
     common = [*windows(place, windows="40", epsilon="1"), "--plan"]
     done = place(*TOP, events, "--group-by", "to", "--groups", "a,b", *common).fine()
     assert "Privacy: epsilon = 1 for each event" in done.out
@@ -201,7 +226,7 @@ def test_plan_says_how_large_the_error_of_a_statistic_is(place: Any, events: str
     assert (done.code, "No such option '--of'" in done.err) == (2, True)
 
 
-def test_the_help_of_a_statistic_shows_its_options_alone(place: Any, tmp_path: Path) -> None:
+def test_the_help_of_a_statistic_shows_its_options_alone(place: Workplace, tmp_path: Path) -> None:
     assert "top-k" in place("release", "--help").out
     shown = place("release", "quantiles", "--help").out
     assert "--edges" in shown

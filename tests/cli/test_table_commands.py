@@ -257,7 +257,7 @@ def test_a_screen_shows_the_largest_rows_with_their_intervals(desk: Desk) -> Non
         assert re.search(rf"\n{words} +\d[\d.]+ +\d", done.out), words
 
 
-def test_its_file_and_its_state_are_shown(desk: Desk) -> None:
+def test_inspect_describes_single_tables_in_file_and_state(desk: Desk) -> None:
     """The file was looked at for steps, of which it has none."""
     desk.hierarchy("--rho", "5", out="tree.parquet")
     labels = desk.write("hours.csv", "hour\n" + "".join(f"{hour:02}\n" for hour in range(24)))

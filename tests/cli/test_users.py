@@ -2,18 +2,19 @@
 
 import json
 import re
-from typing import Any
 
 import pytest
 
 from counton import read
 from counton.run.outputs.exports import export
 
+from .conftest import Workplace
+
 ROWS = ["00:10,a,ann", "00:20,b,ann", "00:30,a,ann", "01:30,a,bob", "03:00,b,ann"]
 
 
 @pytest.fixture
-def events(place: Any) -> str:
+def events(place: Workplace) -> str:
     return str(place.write("e.csv", ROWS, "time,group,who"))
 
 
@@ -48,7 +49,9 @@ CELLS = ("--groups", "a,b")
     ],
     ids=" ".join,
 )
-def test_every_door_says_that_people_are_not_protected(place: Any, asked: tuple[str, ...]) -> None:
+def test_every_output_states_that_users_are_not_protected(
+    place: Workplace, asked: tuple[str, ...]
+) -> None:
     words = "users are not protected: a user with 100 visits loses 100 times the epsilon"
     what = 2
     (place.folder / "groups.csv").write_text("group\na\nb\n")
@@ -70,7 +73,7 @@ def test_every_door_says_that_people_are_not_protected(place: Any, asked: tuple[
     assert words in " ".join(export(state).describe().split())
 
 
-def test_every_door_says_that_the_losses_of_days_add_up(place: Any, events: str) -> None:
+def test_every_output_states_that_losses_of_periods_add_up(place: Workplace, events: str) -> None:
     words = (
         "each who's day is protected separately: a user with 10 of them loses 10 times the epsilon"
     )
@@ -107,8 +110,8 @@ def test_every_door_says_that_the_losses_of_days_add_up(place: Any, events: str)
     ],
     ids=" ".join,
 )
-def test_where_users_are_protected_none_of_this_is_said(
-    place: Any, events: str, asked: tuple[str, ...]
+def test_outputs_omit_note_when_users_are_protected(
+    place: Workplace, events: str, asked: tuple[str, ...]
 ) -> None:
     what = 2
     out = str(place.folder / "out.csv")
@@ -166,8 +169,8 @@ def test_where_users_are_protected_none_of_this_is_said(
     ],
     ids=str,
 )
-def test_late_windows_sink_under_a_bound_for_longer(
-    place: Any, events: str, bound: tuple[str, ...], words: str, late: bool
+def test_outputs_note_low_late_windows_under_long_periods(
+    place: Workplace, events: str, bound: tuple[str, ...], words: str, late: bool
 ) -> None:
     asked = ("release", "count", events, "--user", "who", *bound, *LINE, "--epsilon", "1",
              "--state", str(place.state), "--until", "latest-event")  # fmt: skip
@@ -177,7 +180,9 @@ def test_late_windows_sink_under_a_bound_for_longer(
     assert ("most of all in late hours" in said) == late
 
 
-def test_guarantee_names_user_and_dropped_rows_are_confidential(place: Any, events: str) -> None:
+def test_guarantee_names_user_and_dropped_rows_are_confidential(
+    place: Workplace, events: str
+) -> None:
     bounds = (
         "--user",
         "who",
@@ -206,8 +211,8 @@ def test_guarantee_names_user_and_dropped_rows_are_confidential(place: Any, even
         assert name not in json.dumps(report)
 
 
-def test_somebody_with_several_periods_loses_the_square_of_their_number(
-    place: Any, events: str
+def test_rho_of_several_periods_is_stated_with_squared_number(
+    place: Workplace, events: str
 ) -> None:
     """As groups do: Bun and Steinke 2016, Proposition 1.9."""
     people = ("--user", "who", "--max-contributions", "2", "--contribution-period", "1d")
@@ -216,7 +221,7 @@ def test_somebody_with_several_periods_loses_the_square_of_their_number(
     assert "a user with 10 of them loses 100 times the rho" in place.shown()
 
 
-def test_what_an_id_protects_is_said_with_its_limits(place: Any) -> None:
+def test_what_an_id_protects_is_said_with_its_limits(place: Workplace) -> None:
     """For as long as ids are remembered, and in this stream alone."""
     path = str(place.write("ids.csv", ["00:10,a,1", "00:20,a,1", "03:00,b,2"], "time,group,row"))
     assert place.count(path, "--row-id", "row").code == 0
@@ -233,13 +238,13 @@ def test_what_an_id_protects_is_said_with_its_limits(place: Any) -> None:
     ],
 )
 def test_a_wrong_period_or_unit_is_named(
-    place: Any, events: str, options: tuple[str, ...], words: str
+    place: Workplace, events: str, options: tuple[str, ...], words: str
 ) -> None:
     said = place.count(events, "--user", "who", "--max-contributions", "2", *options).refused()
     assert words in said
 
 
-def test_forget_asks_before_it_closes_a_bucket(place: Any, events: str) -> None:
+def test_erase_user_needs_confirmation_for_any_name(place: Workplace, events: str) -> None:
     """Of any name alike: whom the state knows must not decide whether a bucket is closed."""
     users = ("--user", "who", "--max-contributions", "2", "--until", "2013-01-01T02:00")
     assert place.count(events, *users).code == 0
@@ -258,7 +263,7 @@ def test_forget_asks_before_it_closes_a_bucket(place: Any, events: str) -> None:
     assert "has erased this user. From now on, one in 1,024 of all users who are new" in said
 
 
-def test_a_release_that_is_over_has_no_people_to_come(place: Any, events: str) -> None:
+def test_a_release_that_is_over_has_no_people_to_come(place: Workplace, events: str) -> None:
     """The last step is released, or the stream was ended: nothing is asked, and nothing said."""
     users = ("--user", "who", "--max-contributions", "2", "--until", "2013-01-01T02:00")
     assert place.count(events, *users, "--stream", "all", "--windows", "2").code == 0
@@ -270,7 +275,7 @@ def test_a_release_that_is_over_has_no_people_to_come(place: Any, events: str) -
         assert "new" not in done.out
 
 
-def test_rows_already_counted_are_not_reported_as_dropped(place: Any) -> None:
+def test_rows_already_counted_are_not_reported_as_dropped(place: Workplace) -> None:
     """A growing file whose rows have ids brings them again: they are in what is shown."""
     days = [f"2013-01-{day:02}T01:00:00Z,a{day}" for day in range(1, 11)]
     nights = {"2013-01-11": days, "2013-03-02": [*days, "2013-03-01T01:00:00Z,b"]}

@@ -96,7 +96,9 @@ def resumed(strategy: StreamStrategy, shape: tuple[int, ...], rows: Rows | None)
 @pytest.mark.parametrize(
     "strategy", [*KEPT, KEPT_OF_SEVERAL_CELLS, *CHEAP], ids=lambda one: type(one).__name__
 )
-def test_releases_are_those_without_it(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
+def test_releases_with_noise_cache_equal_those_without(
+    strategy: StreamStrategy, shape: tuple[int, ...]
+) -> None:
     rows = Rows()
     assert (resumed(strategy, shape, rows) == resumed(strategy, shape, None)).all()
     kept = strategy in KEPT or (strategy is KEPT_OF_SEVERAL_CELLS and shape != ())
@@ -192,7 +194,7 @@ def test_noise_of_another_stream_is_drawn_again(changed: dict[str, Any]) -> None
         lambda row: row._replace(cells=2**70),
     ],
 )
-def test_what_was_altered_is_drawn_again(
+def test_altered_cached_noise_is_drawn_again(
     change: Callable[[EncryptedNoise], EncryptedNoise],
 ) -> None:
     rows = Rows()
@@ -260,7 +262,7 @@ def test_a_strategy_is_solved_once_for_many_processes(monkeypatch: pytest.Monkey
     ],
     ids=str,
 )  # fmt: skip
-def test_what_costs_little_is_not_kept(
+def test_cheap_noise_is_not_cached(
     strategy: StreamStrategy, cells: int, worth: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(noise_cache, "_WORTH_KEEPING", 4100)
@@ -353,7 +355,7 @@ def test_stored_noise_is_within_a_few_of_its_stated_deviations(strategy: StreamS
     assert 0.75 * stated < largest < 1.3 * stated
 
 
-def test_what_is_drawn_together_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_noise_drawn_at_once_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of strategies that read all draws before a step, whatever the step."""
     counter = Counter(**ONE | {"shape": (50,)})
     field = counter._lookahead.field

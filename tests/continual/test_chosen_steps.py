@@ -48,7 +48,7 @@ def waiting(distribution: NoiseDistribution, epsilon: float, blocks: int) -> flo
     return value
 
 
-def test_waiting_for_a_block_gains_nothing() -> None:
+def test_attacker_who_waits_for_block_stays_within_delta() -> None:
     """Composed losses of both nodes, right for a fixed step, were 1.6 times too little."""
     strategy = KAry(180, 19, subtraction=True)
     guarantee = ApproxDP(1, "0.01")
@@ -159,7 +159,7 @@ def test_several_steps_use_conversion_when_strategy_reads_later_steps() -> None:
 
 
 @pytest.mark.parametrize("horizon", [30, 300])
-def test_the_planner_promises_nothing_else(horizon: int) -> None:
+def test_planned_strategies_are_private_for_chosen_steps(horizon: int) -> None:
     guarantee = ApproxDP(1, "1e-2")
     ranked = plan(horizon, guarantee)
     for choice in ranked:

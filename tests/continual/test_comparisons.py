@@ -91,7 +91,7 @@ def test_a_divisor_that_may_be_nothing_gives_no_bounds() -> None:
     assert (found.lower, found.upper) == (-math.inf, math.inf)
 
 
-def test_more_at_once_are_wider() -> None:
+def test_intervals_widen_with_simultaneous_comparisons() -> None:
     releases = released(KAry(STEPS, 3), PureDP(0.5), 10)
     of = total_of(releases, 0)
     asked = sum_formula(releases._design, [Term(1, 0, 16, 0), Term(-1, 0, 16, 1)], of)

@@ -214,7 +214,7 @@ def test_wrong_shapes_are_refused(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
-def test_of_windows_alone_nothing_is_carried_on(shape: tuple[int, ...]) -> None:
+def test_counter_of_single_windows_keeps_no_totals(shape: tuple[int, ...]) -> None:
     """Whatever the shape: an export or a job of several groups asks for it too."""
     counter = Counter(Independent(8), PureDP(1), key=KEY, name="own counts", shape=shape)
     counter.release_many(np.ones((3, *shape), np.int64))
@@ -336,7 +336,7 @@ def test_description_says_what_is_protected() -> None:
         assert part in words
 
 
-def test_nothing_shown_holds_the_key() -> None:
+def test_texts_of_counter_hide_the_key() -> None:
     stream = counter(Binary(10))
     for text in (repr(stream), stream.describe(), str(stream.design), repr(stream.release(1))):
         assert KEY._secret.hex() not in text
@@ -426,7 +426,7 @@ def test_counter_copies_inputs_and_returns_read_only_outputs(
             assert not values.flags.writeable
 
 
-def test_published_numbers_lead_to_no_secret() -> None:
+def test_releases_refer_to_no_exact_sum_or_key() -> None:
     """Releases may be kept, copied and sent; the counter's exact sums must not travel with them."""
     stream = counter(Binary(10), shape=(2,))
     releases = stream.release_many(np.full((3, 2), 123_456_789))
@@ -446,7 +446,7 @@ def test_published_numbers_lead_to_no_secret() -> None:
         reachable += [*inside, *slots]
 
 
-def test_a_contribution_must_be_one() -> None:
+def test_counter_and_plan_refuse_invalid_contribution() -> None:
     wrong: Any = 5
     with pytest.raises(InvalidInputError, match=r"^contribution is 5; give"):
         counter(Binary(3), contribution=wrong)
@@ -516,7 +516,7 @@ def test_threads_never_release_the_same_noise_twice(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("of", "failing"), [(Binary, "_expand"), (Binary, "variance")])
-def test_a_failure_after_the_checks_changes_nothing(
+def test_failed_release_leaves_counter_unchanged(
     of: type, failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = counter(Binary(100))

@@ -46,7 +46,7 @@ def test_the_state_holds_no_sums() -> None:
     )
 
 
-def test_refusals_change_nothing() -> None:
+def test_refused_counts_leave_counter_unchanged() -> None:
     counter = counter_of(3)
     counter.release_many([1, 2, 3])
     for counts, error, message in (
@@ -92,7 +92,7 @@ def test_a_durable_stream_of_windows(tmp_path: Path) -> None:
         assert later.release(1).step == 4
 
 
-def test_noise_never_changes() -> None:
+def test_released_noise_equals_known_answers() -> None:
     """Known answers: what was released once must be released again by every later version."""
     values = counter_of(10).release_many(np.zeros(1000, int)).values * 2**10
     assert values[[0, 1, 2, 3, 500, 999]].tolist() == [2988, 69, 2640, -4102, -2755, -773]

@@ -62,7 +62,7 @@ def test_terms_come_back_from_json_with_the_same_noise() -> None:
 
 
 @pytest.mark.parametrize("name", ["", None, 3, b"visits", "visits \ud800"])
-def test_what_is_no_name_is_refused(name: Any) -> None:
+def test_design_and_counter_refuse_invalid_name(name: Any) -> None:
     with pytest.raises(InvalidInputError, match="name is"):
         Design(**{**TERMS, "name": name})
     with pytest.raises(InvalidInputError, match="name is"):

@@ -179,7 +179,7 @@ def of_places(events: Any, guarantee: Any = None, key: Key = KEY, **changed: Any
     )
 
 
-def test_tables_of_levels() -> None:
+def test_level_columns_have_estimates_in_declared_order() -> None:
     reading = of_places([(("NY", "Kings"), 700), (("DC",), 90)])
     states = reading.level_columns("state")
     assert list(states) == ["state", "estimate", "noise_std", "lower", "upper", "confidence_level"]
@@ -193,7 +193,7 @@ def test_tables_of_levels() -> None:
     assert reading.std(("NY", "Kings")) == pytest.approx(states["noise_std"][0], rel=1e-5)
 
 
-def test_rounding_favours_no_sibling() -> None:
+def test_rounding_error_is_equal_for_all_siblings() -> None:
     """Sums over the first siblings stay within half a unit of their exact shares, in every draw."""
     siblings = 1000
     bits = 16

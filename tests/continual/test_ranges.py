@@ -124,7 +124,7 @@ def test_two_dimensional_cascade_has_the_product_sensitivity() -> None:
     assert found == pytest.approx(np.full(3, sigma_squared), rel=1e-5)
 
 
-def test_strategies_for_each_axis() -> None:
+def test_ranges_accept_strategy_for_each_axis() -> None:
     best = counton.plan_cells(
         (8, 6), guarantee=ZCDP(0.5), line=("haar", Nodes.independent(6)),
         workload=("ranges", np.eye(6)),

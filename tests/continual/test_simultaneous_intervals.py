@@ -77,7 +77,7 @@ def test_answers_hold_together_as_often_as_they_say(
     assert bonferroni > held
 
 
-def test_the_law_is_the_joint_one() -> None:
+def test_joint_factor_uses_correlation_of_answers() -> None:
     terms, _ = noise_of(*CASES[0])
     one = formula(terms, DIFFERENCES[0])
     half = np.array([one.half(1 - (1 - LEVEL) / 2)] * 2)

@@ -179,7 +179,9 @@ def by_sampling(
     "distribution", [DiscreteLaplace(Fraction(2, 3)), DiscreteGaussian(Fraction(1, 3))]
 )
 @pytest.mark.parametrize("weights", [[1.0, 0.37, 0.37, 0.05], [0.5, 0.3], [1.0] + [0.01] * 30])
-def test_weights_without_a_lattice(distribution: NoiseDistribution, weights: list[float]) -> None:
+def test_weighted_halfwidth_covers_sums_with_real_weights(
+    distribution: NoiseDistribution, weights: list[float]
+) -> None:
     values, counts = np.unique(weights, return_counts=True)
     kind = tuple(zip(values.tolist(), counts.tolist(), strict=True))
     sampled = by_sampling(distribution, np.array(weights), 100_000)

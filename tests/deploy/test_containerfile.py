@@ -66,7 +66,7 @@ def test_image_runs_as_unprivileged_user_with_private_folders() -> None:
     assert f"HOME={only(FINAL, 'WORKDIR')}" in only(FINAL, "ENV")
 
 
-def test_it_is_the_command_and_signals_reach_it() -> None:
+def test_image_starts_counton_without_a_shell() -> None:
     assert json.loads(only(FINAL, "ENTRYPOINT")) == ["counton"]  # not through a shell
     assert json.loads(only(FINAL, "CMD")) == ["--help"]
 

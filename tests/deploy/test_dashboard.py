@@ -179,7 +179,7 @@ def test_newest_numbers_are_those_of_the_last_step(published: Any) -> None:
 
 
 @pytest.mark.slow
-def test_facts_of_a_stream(published: Any) -> None:
+def test_dashboard_shows_newest_window_and_guarantee(published: Any) -> None:
     _, reader = published
 
     def fact(title: str) -> Any:

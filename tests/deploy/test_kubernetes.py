@@ -64,7 +64,7 @@ def test_every_part_keeps_its_schema(name: str, version: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_pod_is_nobody_and_has_what_its_command_names(name: str) -> None:
+def test_pod_runs_without_root_and_mounts_named_files(name: str) -> None:
     said = pod(name)
     (container,) = said["containers"]
     assert said["securityContext"]["runAsNonRoot"] is True

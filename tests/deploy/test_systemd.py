@@ -46,7 +46,7 @@ def test_service_has_dynamic_user_and_writes_only_its_folder(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_what_a_person_must_see_is_not_tried_again(name: str) -> None:
+def test_service_restarts_only_after_retryable_exit_codes(name: str) -> None:
     service = unit(name)["Service"]
     never = {int(code) for code in service["RestartPreventExitStatus"][0].split()}
     assert never == set(ExitCode) - {ExitCode.OK, ExitCode.BUDGET_WARNING, *AGAIN}
@@ -54,7 +54,7 @@ def test_what_a_person_must_see_is_not_tried_again(name: str) -> None:
     assert "StartLimitBurst" in unit("counton.service")["Unit"]
 
 
-def test_what_serves_is_one_process_that_starts_with_the_machine() -> None:
+def test_service_unit_starts_at_boot_with_enough_descriptors() -> None:
     service = unit("counton-serve.service")
     (command,) = service["Service"]["ExecStart"]
     assert command.endswith("counton serve /etc/counton/service.toml --listen 127.0.0.1:8080")
@@ -127,14 +127,14 @@ def test_systemd_finds_no_mistake_in_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["RestrictNamespace=yes", "SystemCallFilter=@everything"])
-def test_systemd_would_find_one(wrong: str, tmp_path: Path) -> None:
+def test_systemd_verify_rejects_wrong_unit(wrong: str, tmp_path: Path) -> None:
     files = copied(tmp_path)
     text = Path(files[0]).read_text(encoding="utf-8")
     Path(files[0]).write_text(text.replace("PrivateUsers=yes", wrong))
     assert "counton.service" in analyze("verify", "--man=no", *files).stderr
 
 
-def test_systemd_counts_it_among_the_well_protected() -> None:
+def test_systemd_rates_service_exposure_below_two() -> None:
     done = analyze("security", "--offline=true", "--no-pager", str(FOLDER / "counton.service"))
     told = re.search(r"exposure level for counton.service: ([\d.]+)", done.stdout)
     if told is None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from inside import Inside
 from one_interpreter import printed_by_each
-from own_statistic import PACKAGE, forget, installed
+from own_statistic import forget, installed
 
 import counton
 from counton.base.errors import InvalidInputError
@@ -36,11 +36,7 @@ def estimates(rows: list[dict[str, Any]]) -> list[int]:
     return [row["estimate"] for row in rows]
 
 
-def test_it_fits_on_a_page() -> None:
-    assert len((PACKAGE / "counton_above.py").read_text().splitlines()) <= 60
-
-
-def test_it_is_a_command_whose_file_answers(above: Path, tmp_path: Path) -> None:
+def test_own_statistic_has_release_command(above: Path, tmp_path: Path) -> None:
     events = tmp_path / "e.csv"
     out = tmp_path / "o.parquet"
     events.write_text(ROWS)
@@ -69,7 +65,7 @@ def test_it_is_a_command_whose_file_answers(above: Path, tmp_path: Path) -> None
     assert "4 values recomputed" in verified
 
 
-def test_it_is_a_job_of_a_file_and_of_python(above: Path, tmp_path: Path) -> None:
+def test_own_statistic_runs_from_job_file_and_python(above: Path, tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text(ROWS)
     assert "threshold" in schema()["$defs"]["above"]["properties"]
     lines = "".join(
@@ -94,7 +90,7 @@ def test_it_is_a_job_of_a_file_and_of_python(above: Path, tmp_path: Path) -> Non
         run(Job("above", tmp_path / "e.csv", tmp_path / "c.db", until="2024-03-01T02:00", **own))
 
 
-def test_it_is_served(above: Path, tmp_path: Path) -> None:
+def test_own_statistic_runs_in_service(above: Path, tmp_path: Path) -> None:
     keys = {**STREAM, "time": "time", "start": "2026-03-01T09:00", "every": "1h", "epsilon": 10**6}
     lines = "".join(
         f"{key.replace('_', '-')} = {json.dumps(value)}\n" for key, value in keys.items()
@@ -113,7 +109,7 @@ def test_it_is_served(above: Path, tmp_path: Path) -> None:
         service.service.close()
 
 
-def test_its_laws_hold_and_a_wrong_one_is_found(above: Path) -> None:
+def test_check_statistic_accepts_own_statistic_and_rejects_wrong_one(above: Path) -> None:
     kind: Any = known.statistic_named("above")
     batches: list[list[float]] = [[3, 9, 5], [], [12], [5.1, -7]]
     check_statistic(kind(5), batches)

@@ -571,13 +571,13 @@ def test_names_of_columns_are_shown_short_and_readable() -> None:
         read(frame)
 
 
-def test_who_watches_is_told_of_all_rows() -> None:
+def test_watch_callback_receives_number_of_all_rows() -> None:
     seen: list[int] = []
     sum_rows(open_source(FRAME), RowMapping(COLUMNS, WINDOWS), ("a", "b"), watch=seen.append)
     assert sum(seen) == 6
 
 
-def test_files_that_are_left_are_called_by_what_they_are(tmp_path: Path) -> None:
+def test_source_without_some_files_has_name_of_the_rest(tmp_path: Path) -> None:
     """Not by how many there were, of which messages then said that they "has been counted"."""
     for name in "abc":
         (tmp_path / f"{name}.csv").write_text("time\n2024-03-01\n")
@@ -588,7 +588,7 @@ def test_files_that_are_left_are_called_by_what_they_are(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "csv.zst"])
-def test_of_a_file_the_first_lines_are_unpacked(kind: str, tmp_path: Path) -> None:
+def test_begin_of_compressed_file_is_read(kind: str, tmp_path: Path) -> None:
     frame = pl.DataFrame({"time": [f"2024-03-01T{hour:02}:00" for hour in range(24)] * 100})
     text = frame.write_csv().encode()
     path = tmp_path / f"events.{kind}"

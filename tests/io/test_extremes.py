@@ -166,7 +166,7 @@ def test_last_day_of_calendar_is_read_in_every_timezone() -> None:
             assert years == [9999, 9999, 1], (zone, given.dtype)
 
 
-def test_what_is_set_aside_is_shown_as_it_is_stored(tmp_path: Path) -> None:
+def test_quarantined_value_is_written_as_stored(tmp_path: Path) -> None:
     bad = tmp_path / "bad.csv"
     policies = Policies(tmp_path / "bad.csv", 100)
     source = file_of("date", [DAY, 2**31 - 1], "time", tmp_path / "e.parquet")

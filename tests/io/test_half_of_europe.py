@@ -50,7 +50,7 @@ def test_numbers_and_fields_are_read_as_they_are_written(
     assert released(job) == [1.5, -2.25, 1501.5, -2.25]
 
 
-def test_a_job_file_says_it_and_the_stream_remembers_it(tmp_path: Path) -> None:
+def test_stream_remembers_separator_and_decimal_of_job_file(tmp_path: Path) -> None:
     first = tmp_path / "one"
     second = tmp_path / "two"
     first.mkdir()
@@ -87,7 +87,7 @@ def test_point_in_number_with_decimal_comma_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "s.db").exists()
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_refusal_names_missing_separator_or_decimal(tmp_path: Path) -> None:
     file = write(tmp_path / "e.csv", ";")
     with pytest.raises(
         InvalidInputError, match=r"which character separates columns, separator=';'"

@@ -86,7 +86,7 @@ class Picky:
         return pl.DataFrame({"time": DAYS}).select(self.names).__arrow_c_stream__()
 
 
-def test_whatever_a_library_raises_names_the_column(tmp_path: Path) -> None:
+def test_unreadable_column_of_data_frame_is_named(tmp_path: Path) -> None:
     assert counted(Picky(), tmp_path) == [1, 2]
     match = r"column 'z' of the data frame cannot be read \(no Arrow type for z\); convert it"
     with pytest.raises(InvalidInputError, match=match):

@@ -100,29 +100,40 @@ def test_first_local_time_separates_times_at_clock_changes(zone: str, clock_chan
                     assert (time >= first) == (us >= edge), (edge, time)
 
 
-def test_edge_forms_write_what_rows_of_that_moment_hold() -> None:
-    noon = us_of(2024, 7, 1, 10)
-    space = TextStyle()
-    with_t = TextStyle(separator="T")
-    assert LocalText(BERLIN, "raise", space).value(noon) == "2024-07-01 12:00"
-    assert LocalText(BERLIN, "raise", with_t).value(us_of(2024, 6, 30, 22)) == "2024-07-01"
-    assert LocalText(BERLIN, "raise", with_t).value(noon + 500_000) == "2024-07-01T12:00:00.500000"
-    compact = TextStyle(has_dashes=False, separator="T", has_colons=False)
-    assert LocalText(BERLIN, "raise", compact).value(noon) == "20240701T1200"
-    hours = TextStyle(has_colons=None)
-    assert LocalText(BERLIN, "raise", hours).value(noon) == "2024-07-01 12"
-    assert LocalDay(BERLIN, "raise").value(us_of(2024, 6, 30, 22)) == "2024-07-01"
-    assert LocalDay(BERLIN, "raise").value(noon) == "2024-07-02"
-    assert OffsetText("-0330", space).value(noon) == "2024-07-01 06:30-0330"
-    seconds = with_t._replace(has_seconds=True)
-    assert OffsetText("+02", seconds, BERLIN).value(noon) == "2024-07-01T12:00:00+02"
-    winter = OffsetText("+02:00", with_t, BERLIN).value(us_of(2024, 1, 1))
-    assert winter == "2024-01-01T01:00+01:00"
-    assert OffsetText(" UTC", space).value(noon) == "2024-07-01 10:00"
-    assert EpochNumber("epoch_ns").value(1) == 1000
-    assert FormattedText(BERLIN, "raise", "%Y/%m/%d %H").value(noon) == "2024/07/01 12"
+NOON = us_of(2024, 7, 1, 10)
+MIDNIGHT = us_of(2024, 6, 30, 22)
+SPACE = TextStyle()
+WITH_T = TextStyle(separator="T")
+COMPACT = TextStyle(has_dashes=False, separator="T", has_colons=False)
+HOURS = TextStyle(has_colons=None)
+SECONDS = WITH_T._replace(has_seconds=True)
+
+
+@pytest.mark.parametrize(
+    ("form", "us", "text"),
+    [
+        (LocalText(BERLIN, "raise", SPACE), NOON, "2024-07-01 12:00"),
+        (LocalText(BERLIN, "raise", WITH_T), MIDNIGHT, "2024-07-01"),
+        (LocalText(BERLIN, "raise", WITH_T), NOON + 500_000, "2024-07-01T12:00:00.500000"),
+        (LocalText(BERLIN, "raise", COMPACT), NOON, "20240701T1200"),
+        (LocalText(BERLIN, "raise", HOURS), NOON, "2024-07-01 12"),
+        (LocalDay(BERLIN, "raise"), MIDNIGHT, "2024-07-01"),
+        (LocalDay(BERLIN, "raise"), NOON, "2024-07-02"),
+        (OffsetText("-0330", SPACE), NOON, "2024-07-01 06:30-0330"),
+        (OffsetText("+02", SECONDS, BERLIN), NOON, "2024-07-01T12:00:00+02"),
+        (OffsetText("+02:00", WITH_T, BERLIN), us_of(2024, 1, 1), "2024-01-01T01:00+01:00"),
+        (OffsetText(" UTC", SPACE), NOON, "2024-07-01 10:00"),
+        (EpochNumber("epoch_ns"), 1, 1000),
+        (FormattedText(BERLIN, "raise", "%Y/%m/%d %H"), NOON, "2024/07/01 12"),
+    ],
+)
+def test_edge_is_written_in_the_form_of_its_column(form: Any, us: int, text: str | int) -> None:
+    assert form.value(us) == text
+
+
+def test_edge_between_times_of_one_text_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="cannot tell apart the times before and after"):
-        FormattedText(BERLIN, "raise", "%Y/%m/%d").value(noon)
+        FormattedText(BERLIN, "raise", "%Y/%m/%d").value(NOON)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from counton.run import Job, run
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("some", "files"), [(0, 8), long(1, 60)])
-def test_no_line_decides_about_another(
+def test_each_line_is_read_independently_of_others(
     some: int, files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(some)
@@ -34,7 +34,7 @@ def test_no_line_decides_about_another(
     assert seen == {"all lines count", "lines set aside"}
 
 
-def test_a_reader_that_glues_lines_breaks_the_law() -> None:
+def test_check_rejects_reader_that_joins_lines() -> None:
     def try_some() -> None:
         chance = random.Random(1)
         for _ in range(50):
@@ -142,7 +142,7 @@ def test_names_of_a_text_are_its_stripped_lines(
     assert read_domain(text, "page") == ("NA", *(f"a {place}" for place in range(29)), "end")
 
 
-def test_a_folder_says_what_it_leaves_out(tmp_path: Path) -> None:
+def test_left_in_folders_names_files_not_read(tmp_path: Path) -> None:
     folder = tmp_path / "h"
     (folder / "day=2024-03-01").mkdir(parents=True)
     (folder / ".hidden").mkdir()

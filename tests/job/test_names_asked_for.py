@@ -53,9 +53,3 @@ def test_code_asks_for_existing_options(package: str) -> None:
     }
     assert asked <= known
     assert asked or package in ("serve", "spark")
-
-
-def test_an_option_that_was_renamed_is_found() -> None:
-    text = "for name in ('user', 'id'):\n    if job.has_stated(name):\n        pass"
-    assert names_asked_for(text) == {"user", "id"}
-    assert names_asked_for("job.value_of('row')") == {"row"}

@@ -351,7 +351,7 @@ def test_every_number_says_what_it_is_of(watched: Page, stream: str, line: str, 
     assert level in texts(page, "#chart-note")[0]
 
 
-def test_nothing_is_released_yet(watched: Page) -> None:
+def test_page_of_new_stream_states_that_nothing_is_released(watched: Page) -> None:
     page = watched.open("later", windows=0)
     page.get_by_text("Nothing has been released yet").wait_for()
     assert steps(page) == 0
@@ -553,7 +553,7 @@ def test_lines_are_named_by_what_is_no_measure(watched: Page) -> None:
         assert found == name
 
 
-def test_it_asks_nobody_else(watched: Page) -> None:
+def test_page_requests_only_its_own_service(watched: Page) -> None:
     page = watched.open("visits")
     watched.until(f"{_STEPS} > {steps(page) + 1}")
     others = [address for address in watched.asked if not address.startswith(watched.url)]

@@ -24,7 +24,7 @@ def lower_bounds() -> dict[str, Version]:
     return found
 
 
-def test_they_are_the_lower_bounds() -> None:
+def test_lowest_lock_pins_lower_bounds_of_dependencies() -> None:
     lines = (ROOT / "tests/lowest/requirements.lock").read_text("utf-8").splitlines()
     pins = dict(line.split("==") for line in lines if not line.startswith("#"))
     bounds = lower_bounds()

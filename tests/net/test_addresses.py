@@ -28,7 +28,7 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_noise_has_the_address_that_it_had(name: str, tmp_path: Path) -> None:
+def test_noise_addresses_equal_stored_ones(name: str, tmp_path: Path) -> None:
     assert addresses.addresses(JOBS[name], tmp_path) == KNOWN[name]
 
 
@@ -41,7 +41,9 @@ def test_jobs_match_stored_addresses_and_each_has_one() -> None:
     assert all(json.loads(one)["stream"] == "it" for each in KNOWN.values() for one in each)
 
 
-def test_an_address_that_changes_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparison_detects_changed_noise_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Even where it says the same: a blank is another text, and so another noise."""
     name = "groups, epsilon"
     dumps = json.dumps

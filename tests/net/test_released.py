@@ -45,7 +45,7 @@ def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", [name if name in OF_EACH_KIND else long(name) for name in NIGHTS])
-def test_jobs_release_what_they_did(
+def test_jobs_release_stored_values(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -55,14 +55,14 @@ def test_jobs_release_what_they_did(
 
 
 @pytest.mark.parametrize("guarantee", [PURE, CONCENTRATED, long(APPROXIMATE)], ids=str)
-def test_noise_of_every_strategy_is_what_it_was(guarantee: Any) -> None:
+def test_counters_release_stored_values(guarantee: Any) -> None:
     known = {name: case for name, case in KNOWN.items() if name.startswith("counter, ")}
     of_it = {name: case for name, case in known.items() if name.endswith(f", {guarantee}")}
     assert as_kept(streams.counters([guarantee])) == of_it
     assert len(of_it) > len(known) / 4
 
 
-def test_noise_for_training_is_what_it_was() -> None:
+def test_training_noise_equals_stored_values() -> None:
     known = {name: case for name, case in KNOWN.items() if name.startswith("training, ")}
     assert as_kept(streams.training()) == known
 
@@ -79,7 +79,9 @@ def test_numbers_are_thousands_and_none_is_that_of_another_case() -> None:
     assert NIGHTS.keys() >= OF_EACH_KIND
 
 
-def test_another_key_would_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparison_detects_values_under_another_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     secret = bytes(reversed(range(64)))
     monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: secret[:size])

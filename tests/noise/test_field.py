@@ -133,7 +133,7 @@ def test_the_same_bits_without_wide_vector_instructions(disabled: str) -> None:
     "distribution", [*DISTRIBUTIONS, DiscreteGaussian(Fraction(2**80))], ids=str
 )
 @pytest.mark.parametrize("shape", [(), (37,)], ids=str)
-def test_no_block_serves_two_purposes(
+def test_each_block_of_bits_is_read_for_one_purpose(
     distribution: NoiseDistribution, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A block read by two packings, lanes, attempts or levels would tie their noise together."""

@@ -39,7 +39,7 @@ def equal(distribution: NoiseDistribution) -> Fraction:
 
 
 @pytest.mark.parametrize("count", [0, 3])
-def test_a_digest_in_the_address_tells_whether_the_data_changed(count: int) -> None:
+def test_digest_in_address_reveals_changed_data(count: int) -> None:
     without, with_row = (outputs(count, count + more, digested=True) for more in (0, 1))
     assert equal(without) == 1
     assert equal(with_row) == Fraction(M - 1, M**2)

@@ -26,7 +26,7 @@ def digest() -> str:
     return hashlib.sha256(drawn.astype("<f4").tobytes()).hexdigest()[:32]
 
 
-def test_known_answers() -> None:
+def test_normals_equal_known_answers() -> None:
     drawn = NormalField(SUBKEY, 5).read(0, 1)
     assert drawn.dtype == np.float32
     assert digest() == DIGEST

@@ -42,7 +42,7 @@ def test_bill_of_materials_lists_wheel_and_required_packages(tmp_path: Path) -> 
     assert {one["purl"] for one in SHIPPED} <= set(references)
 
 
-def test_all_that_is_needed_is_locked() -> None:
+def test_required_packages_are_locked() -> None:
     found = needed()
     assert {"numpy", "cryptography", "fastapi", "psycopg", "polars"} <= found.keys()
     assert not {"ipython", "pytest"} & found.keys()

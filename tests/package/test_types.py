@@ -53,6 +53,6 @@ def test_every_stable_name_is_exported_and_has_a_type(tmp_path: Path) -> None:
     assert complaints(tmp_path).startswith("0 errors, 0 warnings")
 
 
-def test_a_wrong_word_is_an_error(tmp_path: Path) -> None:
+def test_type_checker_rejects_unknown_statistic_name(tmp_path: Path) -> None:
     (tmp_path / "wrong.py").write_text('import counton\ncounton.release("cuont", "visits.csv")\n')
     assert "reportArgumentType" in complaints(tmp_path)

@@ -234,7 +234,7 @@ def test_both_trees_with_subtraction_are_one() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["elders-1", "smooth-1", "expiration-2", "constants-count"])
-def test_another_algorithm_is_noticed(wrong: str) -> None:
+def test_comparison_separates_different_algorithms(wrong: str) -> None:
     others = [one for name, one in WRITTEN.items() if name.split("-")[0] != wrong.split("-")[0]]
     mine = [*products(WRITTEN[wrong])]
     assert all([*products(one)] != pytest.approx(mine, rel=1e-3, abs=1e-3) for one in others)

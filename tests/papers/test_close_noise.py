@@ -92,7 +92,7 @@ def test_the_bound_on_any_mechanism_is_tight_for_small_deltas() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
-def test_what_is_proved_does_not_rest_on_the_programme(
+def test_lower_bound_holds_with_wrong_solution_of_linear_program(
     epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever shares it finds, what they prove stays below the least."""

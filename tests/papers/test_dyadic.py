@@ -20,7 +20,7 @@ SIZES = [1, 2, 3, 5, 8, 11, 16]
 
 
 @pytest.mark.parametrize("cells", SIZES)
-def test_it_keeps_the_laws_of_lines(cells: int) -> None:
+def test_dyadic_strategy_passes_line_checks(cells: int) -> None:
     for check in (
         check_line_sensitivity,
         check_line_estimates,

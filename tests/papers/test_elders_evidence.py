@@ -119,7 +119,7 @@ def test_formulas_of_section_5_fit_together() -> None:
     assert composed_epsilon(each, 3, 1e-6) == 3 * each
 
 
-def test_crossings_are_where_errors_meet() -> None:
+def test_crossings_have_equal_errors() -> None:
     log_delta = log_crossing_of_bounds(math.log(2**20), 1147.0)
     assert factorisation_bound(2**20, 1, math.exp(log_delta)) == pytest.approx(1147.0)
     assert crossing(lambda delta: delta < 2e-7) == pytest.approx(2e-7, rel=1e-5)

@@ -15,7 +15,7 @@ from papers.flights import numbers
 pytestmark = pytest.mark.xdist_group("flights")
 
 
-def test_what_is_measured_is_what_is_proven(flights: Evidence) -> None:
+def test_measured_errors_agree_with_proven_ones(flights: Evidence) -> None:
     assert flights.wrong == ()
     papers = {row.place.split(",")[0].lower() for row in flights.comparisons}
     assert papers == set(numbers.EXPERIMENTS)

@@ -80,17 +80,17 @@ def test_rows_are_plans_of_one_strategy(less_noise: Evidence) -> None:
     assert row == plan(365, guarantee, strategies=[KAry.best(365)]).best.errors.mean_std
 
 
-def test_what_was_announced_is_reached(less_noise: Evidence) -> None:
+def test_comparisons_agree_with_stated_errors(less_noise: Evidence) -> None:
     assert {row.verdict for row in less_noise.comparisons} == {"agrees"}
     assert any(row.at_most for row in less_noise.comparisons)
 
 
 @pytest.mark.evidence
-def test_so_it_is_at_the_longest_horizons() -> None:
+def test_comparisons_agree_at_longest_horizons() -> None:
     assert {row.verdict for row in comparisons()} == {"agrees"}
 
 
-def test_at_most_is_not_nearly() -> None:
+def test_upper_bound_is_compared_without_tolerance() -> None:
     assert Comparison("here", "variance", "62.6", 62.6, at_most=True).agrees
     assert not Comparison("here", "variance", "62.6", 62.61, at_most=True).agrees
 

@@ -224,7 +224,7 @@ def test_resumed_it_goes_on_as_if_it_had_never_stopped() -> None:
         SparseCounter.resume(saved[:-20], key=key)
 
 
-def test_what_cannot_be_is_refused_before_anything_is_released() -> None:
+def test_sparse_counter_refuses_invalid_input_before_release() -> None:
     counter = SparseCounter(SMALL, key=Key.generate(), name="alarms")
     for wrong, error in (
         ([0, -1], InvalidInputError),

@@ -100,7 +100,7 @@ def test_rounding_is_held_to_a_bound_and_to_no_record() -> None:
         assert replace(zero, computed=computed, recorded=2.843e-12).verdict == "DIFFERS"
 
 
-def test_no_record_is_rounding() -> None:
+def test_recorded_numbers_are_larger_than_rounding_errors() -> None:
     """What is recorded is held to three digits, which rounding does not have."""
     known = json.loads(Path(__file__).parents[2].joinpath("papers", "recorded.json").read_text())
     small = {

@@ -90,7 +90,7 @@ def test_choices_are_ordered_by_error_and_exceed_lower_bounds(asked: str) -> Non
     assert all(factor.factor >= 1 - 1e-9 for factor in ranked.factors)
 
 
-@pytest.mark.parametrize(
+every_plan = pytest.mark.parametrize(
     "planned",
     [
         partial(plan, 8, PureDP(1)),
@@ -101,24 +101,41 @@ def test_choices_are_ordered_by_error_and_exceed_lower_bounds(asked: str) -> Non
     ],
     ids=["counts", "statistic", "fading", "cells", "training"],
 )
-def test_every_plan_shows_its_choices_in_one_way(planned: Callable[[], Any]) -> None:
+
+
+@every_plan
+def test_first_choice_of_a_plan_is_its_best(planned: Callable[[], Any]) -> None:
     ranked = planned()
     assert ranked.best is ranked.choices[0] is next(iter(ranked))
     assert ranked.guarantee == ranked.best.guarantee
+
+
+@every_plan
+def test_full_description_of_a_plan_has_every_choice(planned: Callable[[], Any]) -> None:
+    ranked = planned()
     rows = ranked.rows()
     text = ranked.describe(full=True)
     assert [row["rank"] for row in rows] == [*range(1, len(ranked) + 1)]
     assert ranked.words[-1] in text
     assert all(row["strategy"] in text for row in rows)
+
+
+@every_plan
+def test_brief_description_of_a_plan_has_three_choices(planned: Callable[[], Any]) -> None:
+    ranked = planned()
     brief = ranked.describe().splitlines()
     assert brief == str(ranked).splitlines()
     assert brief[: len(ranked.head())] == [*ranked.head()]
-    assert [line.split()[0] for line in brief[-min(3, len(ranked)) - 1 : -1]] == [
-        str(rank) for rank in range(1, min(3, len(ranked)) + 1)
-    ]
-    assert "knots" not in "\n".join(brief)
+    shown = min(3, len(ranked))
+    ranks = [line.split()[0] for line in brief[-shown - 1 : -1]]
+    assert ranks == [str(rank) for rank in range(1, shown + 1)]
     assert brief[-1].endswith("describe(full=True)")
-    assert ranked.table().height == len(rows)
+
+
+@every_plan
+def test_table_html_and_repr_of_a_plan_count_its_choices(planned: Callable[[], Any]) -> None:
+    ranked = planned()
+    assert ranked.table().height == len(ranked)
     assert "<table>" in ranked._repr_html_()
     assert f"of {len(ranked)} choices" in repr(ranked)
 
@@ -133,7 +150,7 @@ def test_endless_design_has_errors_only_with_expected_windows() -> None:
     assert nobody_says.errors.largest_error() == math.inf
 
 
-def test_only_what_expires_is_lost_by_age() -> None:
+def test_loss_by_age_is_defined_only_for_expiring_guarantees() -> None:
     best = plan_expiring({24: 1}).best
     assert best.errors.loss([24])[0] == best.guarantee.loss([24])[0] <= 1  # type: ignore[attr-defined]
     with pytest.raises(InvalidInputError, match="is equal at every age"):

@@ -132,7 +132,7 @@ def ruled_out(targets: dict[int, float], steps: int) -> list[float]:
 )
 @pytest.mark.parametrize("steps", [1, 2, 3, 4, 5, 300, 10**6])
 @pytest.mark.slow
-def test_what_no_mechanism_can_do_is_theorem_5_1(targets: dict[int, float], steps: int) -> None:
+def test_least_largest_error_equals_theorem_5_1(targets: dict[int, float], steps: int) -> None:
     assert least_largest_error(targets, steps) == max(ruled_out(targets, steps), default=0)
 
 
@@ -250,7 +250,7 @@ def test_one_age_is_not_a_collection_of_ages(unit: str) -> None:
         ({"epsilon": {24: 1}, "per_step": -1}, "per_step is -1"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(arguments: dict[str, Any], words: str) -> None:
+def test_plan_expiring_refuses_invalid_arguments(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         counton.plan_expiring(**arguments)
 

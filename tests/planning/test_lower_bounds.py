@@ -31,7 +31,7 @@ def test_square_root_lies_within_0585_of_the_lower_bound(horizon: int) -> None:
     assert lower <= upper <= lower + 0.5
 
 
-def test_the_gap_tends_to_its_limit() -> None:
+def test_gap_of_square_root_tends_to_its_limit() -> None:
     lower, _ = factorisation_bounds(2**20)
     assert square_root_sensitivity(2**20) - lower == pytest.approx(0.5850, abs=1e-4)
 

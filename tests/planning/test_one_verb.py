@@ -56,7 +56,7 @@ def test_numbers_state_the_guarantee_as_well() -> None:
         ({"delta": 1e-6}, "needs epsilon too"),
     ],
 )
-def test_one_guarantee_is_stated(verb: Any, given: Any, words: str) -> None:
+def test_plans_refuse_missing_or_second_guarantee(verb: Any, given: Any, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         verb(9, **given)
 
@@ -114,6 +114,6 @@ def test_a_statistic_is_planned_by_its_own_errors() -> None:
         ({"margin_of_error": 9}, "margin_of_error finds the privacy loss"),
     ],
 )
-def test_what_does_not_go_together_is_refused(more: Any, words: str) -> None:
+def test_plan_refuses_incompatible_arguments(more: Any, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         plan(9, PureDP(1), **more)

@@ -379,7 +379,7 @@ def test_a_simple_plan_releases_integers(form: PlannedSeries) -> None:
 
 
 @pytest.mark.long
-def test_what_is_not_compared_is_not_the_best() -> None:
+def test_plan_without_comparison_finds_the_best_strategy() -> None:
     """From 64 steps on, for every kind of noise and however often units count."""
     units = [
         UNIT,
@@ -400,7 +400,7 @@ def test_what_is_not_compared_is_not_the_best() -> None:
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 7, 15, 16, 31])
-def test_what_is_published_is_compared_with_and_not_chosen(horizon: int) -> None:
+def test_published_strategies_are_compared_but_not_chosen(horizon: int) -> None:
     """However short: full trees, where two children a node are at their best, and one step more."""
     guarantees = [PureDP(1), ZCDP(8), ApproxDP(1, 1e-6)]
     metrics: tuple[Metric, ...] = ("mean", "max")

@@ -70,7 +70,7 @@ def test_the_sentence_has_both_factors_and_their_sources() -> None:
     assert said.endswith(".")
 
 
-def test_where_no_theorem_says_something_there_is_no_sentence() -> None:
+def test_distance_from_bound_is_omitted_without_a_theorem() -> None:
     fading = terms_of(Expiring(1), ExpiringDP(1))
     assert factors_of_design(fading) == ()
     assert far_from_possible(fading, ()) == ""

@@ -82,7 +82,7 @@ def test_no_plan_is_worse_than_what_follows_from_other_plans(
     assert best.errors.mean_std <= _derived(steps, guarantee, width) * (1 + 1e-9)
 
 
-def test_both_becomes_better_by_the_same_stack() -> None:
+def test_stack_workload_improves_totals_and_windows_together() -> None:
     stack = plan(365, GAUSSIAN, workload=Stack({1: 1}, totals=1)).best.errors
     both = plan(365, GAUSSIAN, series="both").best.errors
     assert stack.mean_std == pytest.approx(2.199, rel=0.002)

@@ -210,7 +210,7 @@ def test_plan_share_of_rows_of_other_numbers_is_refused(statistic: Statistic, wh
     ],
     ids=str,
 )
-def test_what_is_no_wish_is_refused(given: dict[str, Any], words: str) -> None:
+def test_plan_refuses_invalid_margin_of_error(given: dict[str, Any], words: str) -> None:
     wrong: Any = plan
     with pytest.raises(InvalidInputError, match=words):
         wrong(6, **given)
@@ -240,6 +240,6 @@ def test_the_least_loss_is_the_least_of_four_digits(within: float) -> None:
     assert calls < 45
 
 
-def test_no_loss_is_enough() -> None:
+def test_unreachable_margin_of_error_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="cannot be reached: even with epsilon = 1000"):
         least_guarantee(lambda guarantee: 1.5)

@@ -67,7 +67,7 @@ def test_rho_within_satisfies_the_bound_and_hardly_more_would(
         assert delta_of_zcdp(mp(rho) * (1 + mpmath.mpf("1e-8")), mp(e), every) > mp(d)
 
 
-def test_whole_orders_cost_next_to_nothing() -> None:
+def test_rho_at_whole_orders_is_nearly_that_at_every_order() -> None:
     """rho lost by converting at 22 instead of 21.98, and at worst, where the best order is 2.4."""
     for epsilon, delta, least in (("1", "1e-6", 0.999999), ("0.5", "0.05", 0.98)):
         e = Fraction(epsilon)

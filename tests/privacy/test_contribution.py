@@ -195,7 +195,7 @@ def test_clip_returns_data_units() -> None:
     assert values.tolist() == [[0.3, -1.0], [1.0, 0.3]]
 
 
-def test_what_is_usual_is_not_written_down() -> None:
+def test_contribution_dict_omits_default_values() -> None:
     """Addresses of noise are built from it: those of units that act once must not change."""
     assert ContributionBound.add_remove(2).to_dict() == {
         "neighbours": "add_remove",
@@ -279,7 +279,7 @@ def test_units_written_otherwise_are_the_same() -> None:
         (7, "is 7; it is the name of the protected unit: give a word"),
     ],
 )
-def test_what_is_no_unit_is_refused(unit: Any, match: str) -> None:
+def test_invalid_privacy_unit_is_refused(unit: Any, match: str) -> None:
     with pytest.raises(InvalidInputError, match=match):
         ContributionBound.add_remove(unit=unit)
     with pytest.raises(InvalidInputError, match=match):

@@ -161,7 +161,7 @@ def test_expiring_guarantee_refuses_unsuitable_strategy_or_parameters() -> None:
 
 
 @pytest.mark.parametrize("expiry", ["x", 3, {"growth": 1, "age": 3}, {"growth": "99"}])
-def test_what_is_no_expiry_is_refused_in_words(expiry: Any) -> None:
+def test_guarantee_from_dict_refuses_invalid_expiry(expiry: Any) -> None:
     for kind in ("expiring", "expiring zero-concentrated"):
         parameter = "epsilon" if kind == "expiring" else "rho"
         with pytest.raises(InvalidInputError, match=r"expiry is|cannot be read|growth is"):

@@ -190,7 +190,7 @@ def test_no_analyst_loses_more_than_the_limit(
     assert worst_delta(start, menu, unit, most) <= delta * (1 + 1e-9)
 
 
-def test_what_a_limit_promises_is_used() -> None:
+def test_worst_delta_nearly_reaches_budget() -> None:
     """The exact analyst above is not blind: alone, each kind comes near what the budget allows."""
     told = ApproxDP(0.1, 0.01)
     start = PrivacyFilter.start(ApproxDP(1, 0.05), [told])
@@ -250,7 +250,7 @@ def smaller(guarantee: AddableGuarantee, part: Fraction) -> AddableGuarantee:
 
 @settings(max_examples=30)
 @given(st.lists(guarantees, max_size=6), st.fractions("1/10", 1), st.data())
-def test_less_fits_where_more_does(
+def test_filter_accepts_smaller_losses_than_accepted_ones(
     spends: list[AddableGuarantee], part: Fraction, data: st.DataObject
 ) -> None:
     """With less spent, or less asked for, what was accepted is accepted."""

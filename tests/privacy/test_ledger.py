@@ -399,7 +399,7 @@ def test_what_cannot_be_expressed_is_refused_by_name(budget: Any, guarantee: Any
     assert ledger.entries == ()
 
 
-def test_what_costs_nothing_yet_is_nothing_spent() -> None:
+def test_delayed_loss_costs_nothing_before_its_age() -> None:
     late = ExpiringDP(1).bound_to(Expiring(1, delay=10))
     ledger = Ledger(PureDP(5), age=3)
     ledger.spend("late", late)

@@ -2,6 +2,7 @@
 
 import re
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,7 +74,7 @@ def test_advised_loss_fits_budget_and_slightly_more_does_not(
         spent(budget, before, relation).spend("clicks", more)
 
 
-def test_a_word_that_forgets_what_is_spent_would_be_noticed(
+def test_detects_advice_that_ignores_spent_loss(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Against the whole budget instead of what is left: the test above fails."""
@@ -97,14 +98,14 @@ def test_a_guarantee_that_weakens_is_told_how_small_to_begin() -> None:
     ledger.spend("fading", ExpiringDP(given["epsilon"]).bound_to(Expiring(1)))
 
 
-def test_where_nothing_is_left_nothing_is_told() -> None:
+def test_spent_budget_advises_no_smaller_loss() -> None:
     ledger = spent(PureDP(1), [PureDP(1)], "add_remove")
     with pytest.raises(BudgetExceededError, match=r"nothing is left: raise the budget$") as refused:
         ledger.spend("clicks", PureDP("0.001"))
     assert told(refused.value) == {}
 
 
-def test_a_state_refuses_before_it_reads_a_row(tmp_path: Any) -> None:
+def test_a_state_refuses_before_it_reads_a_row(tmp_path: Path) -> None:
     """Rows that are wrong are not told of where nothing could be released."""
     import polars as pl
 

@@ -83,7 +83,7 @@ def test_a_step_that_two_streams_release_loses_what_both_say() -> None:
 @pytest.mark.parametrize(
     "number", ["1e-300", "1e-9", "0.1", "0.5", "1", "2", "9.2103", "700", "1234.56789"]
 )
-def test_no_promise_is_said_to_be_better_than_it_is(number: str) -> None:
+def test_stated_meaning_rounds_guarantee_upwards(number: str) -> None:
     """At least e^epsilon, and less than a thousandth above; so of rho and delta."""
     with localcontext(prec=400) as exactly:
         exactly.Emin = MIN_EMIN

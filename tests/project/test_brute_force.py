@@ -44,7 +44,7 @@ def test_contributions_need_neither_rows_nor_accountants() -> None:
     assert (done.returncode, done.stdout.count("of the claim")) == (0, 1), done.stderr
 
 
-def test_no_unit_of_a_statistic_does() -> None:
+def test_try_statistics_exceeds_no_sensitivity() -> None:
     tried = list(try_statistics(share=0.02))
     assert len(tried) == len(brute_force.STATISTICS)
     assert all(one.pairs and max(one.shares) > 0.3 for one in tried), [*map(str, tried)]
@@ -59,7 +59,9 @@ def jobs_lie_with_the_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("promise", brute_force.PROMISES, ids=str)
 @pytest.mark.usefixtures("jobs_lie_with_the_tests")
-def test_no_person_does(promise: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_try_people_exceeds_no_sensitivity(
+    promise: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(brute_force, "PROMISES", [promise])
     (tried,) = try_people(share=0.005)
     assert tried.pairs
@@ -70,7 +72,7 @@ def test_no_person_does(promise: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.usefixtures("jobs_lie_with_the_tests")
 @pytest.mark.long
-def test_no_unit_whose_rows_come_and_go_does(door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_try_deliveries_exceeds_no_sensitivity(door: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brute_force, "DOORS", {door: DOORS[door]})
     (tried,) = try_deliveries(share=1e-4)
     assert tried.name.removeprefix("deliveries: ") == door

@@ -353,19 +353,6 @@ def test_make_commands_in_the_documents_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        "Run `make tset`, then `make test`.",
-        "`make demo-hierachy` draws this picture.",
-        "```sh\nmake test   # all\nmake demo-hierachy  # a picture\n```\n",
-        "```console\n$ make demo-hierachy\n```\n",
-    ],
-)
-def test_a_make_command_that_does_not_exist_is_noticed(wrong: str) -> None:
-    assert len(missing_targets(wrong)) == 1
-
-
-@pytest.mark.parametrize(
     ("page", "states"),
     [
         ("statistics/questions", {"shop.db"}),

@@ -38,10 +38,6 @@ def command(*words: object) -> str:
     )
 
 
-def test_the_report_of_loaded_packages_can_show_a_heavy_one() -> None:
-    assert "scipy" in loaded_by("import scipy")
-
-
 def test_importing_counton_loads_nothing_heavy() -> None:
     assert not loaded_by("import counton") & (HEAVY | {"numpy", "cryptography"})
 
@@ -154,16 +150,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         counton.Countre  # noqa: B018 - reading the attribute is what is tested
 
 
-# ------------------------------------------------------------------- how much a first run loads
-
-#: Modules of counton that a first ``counton release count`` loads, at most: ten more than when a
-#: run, its contribution rules, its schema of columns and `release` had no modules of their own, one
-#: for each folder of runs, and one each for plans, families of strategies, tails and errors of
-#: streams.
-MOST_MODULES = 249
-
-
-def test_a_first_count_loads_few_modules(tmp_path: Path) -> None:
+def test_first_count_imports_no_heavy_package(tmp_path: Path) -> None:
     events = tmp_path / "e.csv"
     state = tmp_path / "state.db"
     events.write_text("time,group\n2013-01-01T00:10,a\n2013-01-01T02:10,b\n")
@@ -186,12 +173,10 @@ def test_a_first_count_loads_few_modules(tmp_path: Path) -> None:
     done = run_program([sys.executable, "-c", program], check=True)
     loaded = json.loads(done.stdout.splitlines()[-1])
     assert not {"scipy", "dp_accounting", "matplotlib", "pandas"} & set(loaded)
-    modules = [name for name in loaded if name.split(".")[0] == "counton"]
-    assert "counton.cli.statistic_run" in modules
-    assert len(modules) <= MOST_MODULES, sorted(modules)
+    assert "counton.cli.statistic_run" in loaded
 
 
-# ------------------------------------------------------------------- circles and upward imports
+# --------------------------------------------------------------------------- circular imports
 
 SOURCE = Path(counton.__file__).parent
 MODULES = {
@@ -202,24 +187,9 @@ MODULES = {
 }
 
 
-#: Files that name each other's types: a class whose methods are functions of another file.
-HINTED = (
-    {"planning.lower_bounds", "planning.plans"},
-    {"job.messages", "job.option_fields"},
-    {"io.remote_rows", "io.aggregation"},
-    {
-        f"statistics.{name}"
-        for name in [
-            "statistic", "count", "catalogue", "event_steps", "by_group", "statistic_plan",
-            "planned_halfwidths", "results", "live_statistic", "accumulator_statistic",
-        ]
-    },
-)  # fmt: skip
-
-
-def imports_of(module: str, tree: ast.Module, *, hints: bool = False) -> Iterator[str]:
-    """Modules of counton that a module imports when it runs, also within functions; or ever."""
-    for node in statements(tree, hints=hints):
+def imports_of(tree: ast.Module) -> Iterator[str]:
+    """Yield modules of counton that a module imports when it runs, also within functions."""
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)
         elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
@@ -228,17 +198,17 @@ def imports_of(module: str, tree: ast.Module, *, hints: bool = False) -> Iterato
                 yield part if part in MODULES else node.module
 
 
-def statements(tree: ast.AST, *, hints: bool) -> Iterator[ast.AST]:
-    """All of them, and what holds some: no expression holds an import."""
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield all statements but those for type checkers; no expression has an import."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.expr):
             continue
-        if isinstance(node, ast.If) and not hints:
+        if isinstance(node, ast.If):
             test = node.test
             if isinstance(test, ast.Name) and test.id == "TYPE_CHECKING":
                 continue
         yield node
-        yield from statements(node, hints=hints)
+        yield from statements(node)
 
 
 def tree_of(module: str) -> ast.Module:
@@ -262,38 +232,8 @@ def knots(graph: dict[str, set[str]]) -> list[set[str]]:
     return [knot for at, knot in enumerate(found) if len(knot) > 1 and knot not in found[:at]]
 
 
-def test_a_knot_is_found() -> None:
-    assert knots({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a", "e"}, "e": {"d"}}) == [
-        {"b", "c"},
-        {"d", "e"},
-    ]
-    assert knots({"a": {"b"}, "b": set(), "c": {"a", "b"}}) == []
-
-
-@pytest.mark.xdist_group("source")
-def test_hints_make_no_more_circles() -> None:
-    """Who moves a type to a file of its own takes its circle from `HINTED`."""
-    graph = {}
-    for module in MODULES:
-        named = set(imports_of(module, tree_of(module), hints=True))
-        graph[module] = named & set(MODULES) - {module}
-    known = [{f"counton.{name}" for name in names} for names in HINTED]
-    assert not [knot for knot in knots(graph) if not any(knot <= names for names in known)]
-
-
-def test_what_a_module_imports_is_found() -> None:
-    source = (
-        "import counton.base.errors\n"
-        "from counton.noise import key\n"
-        "def f():\n    from counton.privacy import PureDP\n"
-        "if TYPE_CHECKING:\n    from counton.state import Stream\n"
-    )
-    found = sorted(imports_of("counton.x", ast.parse(source)))
-    assert found == ["counton.base.errors", "counton.noise.key", "counton.privacy"]
-
-
 @pytest.mark.xdist_group("source")
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    graph = {module: set(imports_of(module, tree_of(module))) for module in MODULES}
+    graph = {module: set(imports_of(tree_of(module))) for module in MODULES}
     assert sum(map(len, graph.values())) > 3 * len(graph) > 300
     assert knots(graph) == []

@@ -52,7 +52,7 @@ def command(*words: str) -> str:
         ("psycopg", "from counton import Stream; Stream.open('postgresql://ann@db/x', 's')"),
     ],
 )
-def test_what_is_missing_and_how_to_get_it(module: str, program: str) -> None:
+def test_missing_package_error_names_its_extra(module: str, program: str) -> None:
     done = run(program, module)
     need, extra = NEEDED[module]
     assert done.returncode == 1

@@ -33,7 +33,7 @@ def test_the_page_names_each_theorem_in_order() -> None:
     assert told_of(PAGE) == theorems((FOLDER / STATEMENTS).read_text("utf-8"))
 
 
-def test_what_the_page_names_as_a_check_is_there() -> None:
+def test_theorems_page_names_existing_checks() -> None:
     """Files of tests and sources, and functions in them."""
     named = re.findall(r"`((?:tests|src)/[\w/.]+\.py)(?:: (\w+))?`", PAGE)
     assert len(named) > 10
@@ -42,7 +42,7 @@ def test_what_the_page_names_as_a_check_is_there() -> None:
         assert not name or re.search(rf"^\s*(?:def|class) {name}\b", text, re.MULTILINE), name
 
 
-def test_nothing_is_left_unproved() -> None:
+def test_every_theorem_file_is_proved() -> None:
     files = in_order(FOLDER)
     assert {path.name for path in files} == {path.name for path in FOLDER.glob("*.v")}
     for path in files:
@@ -99,7 +99,7 @@ needs_coq = pytest.mark.skipif(shutil.which("coqc") is None, reason="coqc is not
         ),
     ],
 )
-def test_what_does_not_hold_is_found(tmp_path: Path, lemma: str, refused: str | None) -> None:
+def test_check_folder_rejects_false_lemma(tmp_path: Path, lemma: str, refused: str | None) -> None:
     (tmp_path / "Lemmas.v").write_text(lemma)
     said = re.search(r"Lemma a : (.*?)\. Proof", lemma, re.DOTALL)
     assert said is not None
@@ -113,7 +113,7 @@ def test_what_does_not_hold_is_found(tmp_path: Path, lemma: str, refused: str | 
             list(check_folder(tmp_path))
 
 
-def test_it_says_loudly_that_coq_is_missing(tmp_path: Path) -> None:
+def test_proof_tool_fails_without_coq(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tools.proof"], cwd=ROOT, env={"PATH": str(tmp_path)},
         capture_output=True, text=True,

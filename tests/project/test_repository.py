@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import tomllib
 from collections.abc import Iterator
 from importlib import metadata
@@ -50,17 +49,6 @@ def texts() -> Iterator[Path]:
     for path in files_of(ROOT):
         if path != Path(__file__) and path.suffix not in {".png", ".pyc", ".xz"}:
             yield path
-
-
-def test_what_lies_about_is_not_read(tmp_path: Path) -> None:
-    for name in ("README.md", "src/a.py", "src/__pycache__/a.py", "build.log"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("", encoding="utf-8")
-    names = {path.name for path in files_of(tmp_path)}
-    assert names == {"README.md", "a.py", "build.log"}  # without git nobody knows better
-    for command in ("init -q", "add README.md src/a.py"):
-        subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)
-    assert {path.name for path in files_of(tmp_path)} == {"README.md", "a.py"}
 
 
 @pytest.mark.parametrize(
@@ -169,15 +157,6 @@ def test_the_image_has_the_digests_of_the_lock() -> None:
     needed = {name for name in release.needed(lock.IMAGE) if name != "counton"}
     if all(metadata.version(name) == whole[name][0] for name in needed):
         assert {*found} == needed | lock.BUILDS
-
-
-def test_no_file_is_called_utils() -> None:
-    assert [path for path in texts() if "util" in path.stem] == []
-
-
-def test_test_files_have_unique_names() -> None:
-    names = [path.name for path in files_of(ROOT) if path.match("test_*.py")]
-    assert sorted(names) == sorted(set(names))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a Python is played by a script of sh")

@@ -96,20 +96,20 @@ def _at_once(node: ast.AST) -> Iterator[str]:
 
 @pytest.mark.xdist_group("source")
 @pytest.mark.parametrize("what", ON_TOP)
-def test_nothing_else_is_imported_with_it(what: str) -> None:
+def test_removable_packages_are_imported_by_no_other(what: str) -> None:
     for module, names in imported().items():
         if not below(module, ON_TOP[what]):
             assert not [name for name in names if below(name, ON_TOP[what])], module
 
 
-def test_a_module_that_needs_what_is_on_top_is_found() -> None:
+def test_check_detects_import_of_removable_package() -> None:
     found = {*_at_once(ast.parse("class A:\n    from counton.charts import plot_loss"))}
     assert any(below(name, ON_TOP["charts"]) for name in found)
 
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_the_rest_counts_and_reads_back(tmp_path: Path) -> None:
+def test_counton_runs_without_removable_packages(tmp_path: Path) -> None:
     some = ("service", "charts", "training", "letters")
     others = ("Spark", "laws", "graphs")
     given: list[tuple[list[str], str]] = []

@@ -92,7 +92,7 @@ REFUSED: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_is_closed_gives_nothing_out(what: str) -> None:
+def test_private_value_refuses_every_use(what: str) -> None:
     for inside in (EXACT, np.array([EXACT]), {1: EXACT}, pl.DataFrame({"n": [EXACT]})):
         with pytest.raises((TypeError, AttributeError)) as refused:
             REFUSED[what](Private(inside))
@@ -123,7 +123,7 @@ def listed(heading: str) -> list[tuple[str, str]]:
     return sorted(one for several in named for one in several)
 
 
-OPENS = "come out in these functions:\n\n"
+OPENS = "These functions open one:\n\n"
 TOLD = "the operator sees exact numbers of rows:\n\n"
 
 
@@ -163,7 +163,7 @@ def test_nothing_but_the_two_names_is_taken_from_the_module() -> None:
         "from counton.base.private import reveal as shown",
     ],
 )
-def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
+def test_check_detects_unlisted_reveal(mistake: str) -> None:
     assert len(uses(mistake, "reveal")) == 1
 
 
@@ -281,7 +281,7 @@ def test_lengths_of_revealed_values_are_plain_only_where_listed() -> None:
         ("return len(closed.names)", False),
     ],
 )
-def test_a_length_that_leaves_is_found(line: str, leaves: bool) -> None:
+def test_check_detects_plain_length_of_revealed_value(line: str, leaves: bool) -> None:
     source = f"def told(closed):\n    rows = reveal(closed)\n    {line}\n"
     (function,) = functions(source, "told")
     assert bool(plain_lengths(function)) is leaves
@@ -314,7 +314,7 @@ CONTRACTS: list[dict[str, Any]] = tomllib.loads(
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_a_public_face_may_not_import_what_opens(face: str) -> None:
+def test_public_modules_are_forbidden_to_import_private(face: str) -> None:
     assert "counton.base.private" in OF_FACES["forbidden_modules"]
     for module in FACES[face]:
         assert (SOURCE.parent / f"{module.replace('.', '/')}.py").is_file()
@@ -470,7 +470,7 @@ def closed_in(outcome: Reached) -> list[Private[Any]]:
     return [*found, stream.labels(), stream.digest_sets("user")]
 
 
-def test_all_that_is_exact_of_a_run_is_closed(outcome: Reached) -> None:
+def test_exact_values_of_a_run_are_private(outcome: Reached) -> None:
     assert reveal(outcome.result.counts).rows.read == EXACT
     assert reveal(outcome.stream.amounts).largest == EXACT
     assert observed_of(outcome.stream)[1].max() == EXACT
@@ -493,7 +493,7 @@ def all_held_by(*begin: object) -> list[Any]:
     return found
 
 
-def test_nothing_that_a_run_holds_says_what_is_exact(outcome: Reached) -> None:
+def test_repr_of_no_object_of_a_run_shows_exact_values(outcome: Reached) -> None:
     """A debugger, a log of locals or a rich traceback shows what ``repr`` says."""
     held = all_held_by(outcome)
     names = {type(one).__name__ for one in held}
@@ -635,7 +635,7 @@ SHOWS: dict[str, Callable[[Any], str]] = {
 
 
 @pytest.mark.parametrize("face", SHOWS)
-def test_a_mistake_in_a_public_face_shows_nothing(
+def test_public_output_of_private_value_shows_no_exact_number(
     face: str,
     outcome: Reached,
     tmp_path: Path,
@@ -653,7 +653,7 @@ def test_a_mistake_in_a_public_face_shows_nothing(
 
 
 @pytest.mark.parametrize("face", SHOWS)
-def test_the_same_mistake_shows_what_is_open(
+def test_public_output_of_plain_value_shows_exact_number(
     face: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Without the wall these faces show the number: else the test above would pass for nothing."""

@@ -17,7 +17,7 @@ RECIPE = Path(__file__).parents[2] / "recipes" / "plan_expiring.py"
     [("24:1", "8760:3"), pytest.param(("24:0.01", "8760:0.03", "--rho"), marks=pytest.mark.long)],
 )
 @pytest.mark.long
-def test_its_options_count(loss: tuple[str, ...], tmp_path: Path) -> None:
+def test_plan_expiring_recipe_uses_its_options(loss: tuple[str, ...], tmp_path: Path) -> None:
     picture = tmp_path / "loss.png"
     done = run_program([forked_python(), str(RECIPE), *loss, "--chart", str(picture)])
     assert done.returncode == 0, done.stderr

@@ -111,7 +111,9 @@ def test_a_sender_that_is_killed_goes_on_where_it_was(
     assert service.rows == [*range(30)]
 
 
-def test_a_refusal_ends_it(tmp_path: Path, service: Counts, send: Callable[[Path], int]) -> None:
+def test_send_stops_at_refused_batch(
+    tmp_path: Path, service: Counts, send: Callable[[Path], int]
+) -> None:
     file = tmp_path / "visits.jsonl"
     write(file, range(3))
     service.fates = ["refused"]

@@ -32,7 +32,7 @@ def by_program(folder: Path, capsys: pytest.CaptureFixture[str]) -> int:
 
 
 @pytest.mark.parametrize("name", TRIED)
-def test_commands(
+def test_reference_recomputes_states_of_commands(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A night's job by the command line: its state, and its table with sums."""
@@ -56,7 +56,7 @@ def test_commands(
         assert by_program(tmp_path, capsys) == released > 0
 
 
-def test_services(tmp_path: Path) -> None:
+def test_reference_recomputes_state_of_service(tmp_path: Path) -> None:
     with inside(tmp_path, windows=60) as service:
         for minute in range(1, 5):
             service.post(f"b{minute}", [visit(minute - 0.5), visit(minute - 0.4, "shop")])

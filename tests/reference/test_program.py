@@ -236,7 +236,7 @@ CASES: dict[str, tuple[Callable[[Path], None], int, str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_wrong_is_said_in_a_sentence(
+def test_reference_reports_each_mistake_with_its_exit_code(
     name: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     change, code, words = CASES[name]
@@ -250,7 +250,7 @@ def test_what_is_wrong_is_said_in_a_sentence(
 
 
 @pytest.mark.parametrize("words", [[], ["check"], ["check", "a", "b"], ["show", "a", "b", "c"]])
-def test_other_words_are_told_what_to_give(
+def test_reference_without_files_prints_usage(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -16,7 +16,7 @@ FILES = sorted(vectors.FOLDER.glob("*.json"))
 ANSWERS: list[dict[str, Any]] = [one for file in FILES for one in json.loads(file.read_text())]
 
 
-def test_they_are_what_counton_releases() -> None:
+def test_vector_files_equal_released_values() -> None:
     """Whoever changes one of them changes what everybody's stream releases."""
     answers = vectors.answers()
     assert {path.stem for path in FILES} == set(answers)
@@ -26,7 +26,7 @@ def test_they_are_what_counton_releases() -> None:
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda one: one["terms"]["name"])
-def test_the_reference_meets_them(answer: dict[str, Any]) -> None:
+def test_reference_computes_the_vectors(answer: dict[str, Any]) -> None:
     stream = reference.Stream(answer["terms"], bytes.fromhex(answer["key"]))
     last = len(answer["sums"][0])
     cells = range(len(answer["sums"]) // stream.strategy.versions)

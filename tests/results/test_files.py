@@ -309,7 +309,7 @@ def test_a_table_without_the_names_of_its_rows_is_refused(tmp_path: Path) -> Non
         read(out)
 
 
-def test_what_cannot_be_read_is_refused_in_words(tmp_path: Path) -> None:
+def test_read_refuses_damaged_released_table(tmp_path: Path) -> None:
     out = tmp_path / "t.csv"
     released(made("count", tmp_path, output=out))
     beside = tmp_path / "t.csv.json"
@@ -374,7 +374,7 @@ def test_noise_is_told_in_data_units(name: str, tmp_path: Path) -> None:
 # --------------------------------------------------------------------------- what was shown
 
 
-def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
+def test_display_options_of_run_hold_for_read_and_export(tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
     job = made("quantiles", tmp_path, output=out, over=1, shares="0.5", confidence_level=0.9)
     released(job)

@@ -84,7 +84,7 @@ def test_averages_of_a_month_are_those_of_its_rows(tmp_path: Path) -> None:
     ],
     ids=lambda one: type(one).__name__,
 )
-def test_a_period_says_what_its_rows_alone_would(statistic: Any, more: Any, tmp_path: Path) -> None:
+def test_sum_of_period_equals_stream_of_its_rows(statistic: Any, more: Any, tmp_path: Path) -> None:
     """Of nearly no noise: the second period, against a stream that begins with it."""
     whole = released(statistic, tmp_path, 1e7, **more)
     found = whole.sums("1mo").filter(pl.col("first_window") == 4)

@@ -59,7 +59,7 @@ def test_a_day_of_changed_clocks_has_23_hours() -> None:
         ("29:31", "not within the released steps 1:30"),
     ],
 )
-def test_what_names_no_step_is_refused(asked: Any, words: str) -> None:
+def test_window_selection_refuses_invalid_text(asked: Any, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         steps_between(asked, 30, DAYS)
 
@@ -69,7 +69,7 @@ def test_days_where_steps_have_no_times_are_refused() -> None:
         steps_between("2024-03-01:2024-03-02", 30, UnwindowedSteps())
 
 
-def test_every_question_takes_days(tmp_path: Path) -> None:
+def test_methods_of_release_accept_days(tmp_path: Path) -> None:
     state = tmp_path / "a.db"
     visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-03T10:15"], "page": ["a", "b"]})
     found = release(

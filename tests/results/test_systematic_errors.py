@@ -260,7 +260,7 @@ def shown(path: object) -> str:
         ("count", "setting aside"),
     ],
 )
-def test_every_door_says_it(what: str, option: str, tmp_path: Path) -> None:
+def test_systematic_errors_are_same_in_every_output(what: str, option: str, tmp_path: Path) -> None:
     """Screen, description, chart, text for a publication, whole account, file, page, command."""
     more = {"unlisted_groups": "drop"} if what == "contingency" else {}
     asked = job(tmp_path, what, OPTIONS[option] | more)
@@ -310,7 +310,7 @@ def test_a_night_that_left_out_groups_is_not_forgotten(tmp_path: Path) -> None:
         assert DROPPED in systematic_errors(outcome.spec.metadata())
 
 
-def test_what_is_found_says_so(tmp_path: Path) -> None:
+def test_discovered_groups_have_systematic_errors(tmp_path: Path) -> None:
     found: dict[str, Any] = {
         "group_by": "branch",
         "unlisted_groups": "discover",

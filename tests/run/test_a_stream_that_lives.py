@@ -70,7 +70,7 @@ def test_users_are_bounded_by_the_groups_they_count_in(request_: Job) -> None:
     assert totals(first) == (("a", "b", "rest"), [[0, 0, 2]])
 
 
-def test_what_is_also_a_group_is_refused(request_: Job) -> None:
+def test_other_group_among_declared_groups_is_refused(request_: Job) -> None:
     with pytest.raises(InvalidInputError, match=r"other_group is .a., which is .* one of groups"):
         run(request_.derive(other_group="a"))
     assert not Path(str(request_.state)).exists()

@@ -28,7 +28,7 @@ def table(job: Job) -> pl.DataFrame:
         return outcome.read().table()
 
 
-def test_all_kinds_are_here() -> None:
+def test_cases_cover_every_statistic() -> None:
     assert set(keywords()) == {*OWN, *TABLES}
     assert {name for name in keywords() if model_of(name).may_be_single_table} == {*ONCE}
 
@@ -142,7 +142,7 @@ def test_late_rows_new_files_and_ids_count_once(name: str, tmp_path: Path) -> No
         assert (releases_of(outcome)[-1] == together).all()
 
 
-def test_errors_are_ours_alone(job: Job, tmp_path: Path) -> None:
+def test_empty_events_raise_only_counton_errors(job: Job, tmp_path: Path) -> None:
     for events in ("at\n", HEADER, "", "no,columns\n1,2\n"):
         (tmp_path / "e.csv").write_text(events)
         try:

@@ -113,7 +113,7 @@ def test_more_rows_than_may_be_set_aside_are_refused(tmp_path: Path) -> None:
         (("fail", 1, "skip"), "missing_values=skip is not possible"),
     ],
 )
-def test_policies_that_are_none_are_refused(given: tuple[str, int, Any], words: str) -> None:
+def test_invalid_bad_row_policies_are_refused(given: tuple[str, int, Any], words: str) -> None:
     bad_rows, most, missing = given
     with pytest.raises(InvalidInputError, match=words):
         parse_policies(

@@ -129,7 +129,7 @@ def test_a_guarantee_and_its_numbers_ask_for_the_same(
         ({"value": "paid"}, "did you mean count-column"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_and_changes_nothing(
+def test_release_refuses_invalid_options_and_creates_no_file(
     more: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     asked = {"events": ROWS, **NEW, **more}

@@ -37,7 +37,7 @@ def put(request: pytest.FixtureRequest, tmp_path: Path) -> Put:
     return lambda rows: in_sqlite(tmp_path / "visits.sqlite", rows)
 
 
-def test_a_question_writes_nothing(put: Put, tmp_path: Path) -> None:
+def test_query_cannot_write_to_database(put: Put, tmp_path: Path) -> None:
     """Whatever it says: what could write is refused, and what is there stays."""
     given = put(moments(events()))
     asked = job("groups", tmp_path)
@@ -242,7 +242,7 @@ def test_sqlite_written_meanwhile_is_noticed(tmp_path: Path) -> None:
         part.scan(["page", "at"])
 
 
-def test_what_is_no_question_is_refused(tmp_path: Path) -> None:
+def test_invalid_query_is_refused(tmp_path: Path) -> None:
     url = in_sqlite(tmp_path / "visits.sqlite", moments(events()))["events"]
     asked = job("groups", tmp_path)
     refused: dict[str, dict[str, Any]] = {

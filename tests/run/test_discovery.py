@@ -137,7 +137,7 @@ def test_noise_without_a_variance_is_refused() -> None:
         )
 
 
-def test_what_one_unit_can_bring() -> None:
+def test_groups_per_unit_follow_contribution_bound() -> None:
     distribution = DiscreteLaplace(Fraction(3))
     strategy = Binary(7)
     delta = Fraction(1, 1000)
@@ -523,7 +523,7 @@ def test_labels_of_groups_not_shown_are_nowhere(
         assert len(reveal(store.reader(usual_name(job)).labels())) == 2 + 36  # the state knows them
 
 
-def test_nothing_is_shown_while_no_group_is_large(tmp_path: Path) -> None:
+def test_table_is_empty_below_discovery_threshold(tmp_path: Path) -> None:
     few = [(START + timedelta(hours=n), f"page{n}", "x") for n in range(5)]
     with run(asked(tmp_path, few)) as outcome:
         assert outcome.read().table().height == 0
@@ -555,7 +555,9 @@ def test_labels_that_look_alike_are_one_and_hostile_ones_none() -> None:
         ({"what": "sum", "value": "page"}, "sum"),
     ],
 )
-def test_what_does_not_go_together(tmp_path: Path, more: dict[str, Any], words: str) -> None:
+def test_discovery_refuses_incompatible_options(
+    tmp_path: Path, more: dict[str, Any], words: str
+) -> None:
     with pytest.raises(InvalidInputError, match=words):
         run(asked(tmp_path, visits(2)).derive(**more))
     assert not (tmp_path / "visits.db").exists()

@@ -187,7 +187,7 @@ def test_with_ids_an_erased_reader_leaves_and_nothing_else_moves(
 
 
 @pytest.mark.parametrize("append", [False, True])
-def test_who_is_forgotten_and_erased_is_missed_no_more(append: bool, tmp_path: Path) -> None:
+def test_rows_of_erased_user_are_not_reported_missing(append: bool, tmp_path: Path) -> None:
     """The state knows nobody by the rows that are gone."""
     days = [day(number) for number in (1, 2)]
     nights = [days[0], [*([] if append else without_ann(days[0])), *without_ann(days[1])]]

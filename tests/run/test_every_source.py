@@ -84,7 +84,7 @@ def test_each_source_is_read_for_several_statistics_events_and_people() -> None:
         assert {"row_id" in each.own for each in found} == {False, True}, name
 
 
-def test_every_statistic_that_is_added_up_is_here() -> None:
+def test_cases_cover_every_accumulator_statistic() -> None:
     here = {what for what, _ in STATISTICS.values()}
     assert here >= {
         name for name in keywords() if issubclass(statistic_named(name), AccumulatorStatistic)

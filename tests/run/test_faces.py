@@ -19,6 +19,8 @@ from counton.statistics import Contingency, Quantiles
 from counton.strategies import Binary
 from counton.tables import Tree
 
+pytestmark = pytest.mark.slow
+
 ROWS = pl.DataFrame(
     {
         "time": [datetime(2024, 3, 1 + n % 3, n) for n in range(24)],
@@ -94,37 +96,64 @@ RESULTS: dict[str, tuple[Callable[[Path], Any], frozenset[str]]] = {
 }
 
 
-@pytest.mark.parametrize("what", RESULTS)
-@pytest.mark.slow
-def test_every_result_shows_itself(what: str, tmp_path: Path) -> None:
-    made, more = RESULTS[what]
-    found = made(tmp_path)
-    table = found.table()
+@pytest.fixture(scope="module", params=RESULTS)
+def made(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Any]:
+    """Return the name of a result, and the result."""
+    make, _ = RESULTS[request.param]
+    return request.param, make(tmp_path_factory.mktemp("result"))
+
+
+def test_result_has_a_table_that_json_can_hold(made: tuple[str, Any]) -> None:
+    _, result = made
+    table = result.table()
     assert isinstance(table, pl.DataFrame)
     assert table.height
     json.loads(table.write_json())
-    words = found.describe()
-    own = ("release", "releases", "window", "exported")
-    assert words == str(found) or isinstance(found, Release) or what in own
-    assert "object at 0x" not in words + repr(found)
-    page = found._repr_html_()
+
+
+def test_result_describes_itself_in_words(made: tuple[str, Any]) -> None:
+    name, result = made
+    words = result.describe()
+    has_other_str = name in ("release", "releases", "window", "exported")
+    assert words == str(result) or isinstance(result, Release) or has_other_str
+    assert "object at 0x" not in words + repr(result)
+
+
+def test_repr_of_result_is_short_and_has_no_rows(made: tuple[str, Any]) -> None:
+    name, result = made
+    shows_numbers = name in ("release", "releases", "window", "plan")
+    assert shows_numbers or len(repr(result)) < 1500
+    assert shows_numbers or "shape:" not in repr(result)
+
+
+def test_notebook_shows_a_table_of_the_result(made: tuple[str, Any]) -> None:
+    name, result = made
+    page = result._repr_html_()
     assert "<table" in page
     assert "e+0" not in page.split("<img")[0]
-    if what not in ("release", "releases", "window", "plan"):
-        assert len(repr(found)) < 1500
-        assert "shape:" not in repr(found)
-    for name in more:
-        assert hasattr(found, name), name
+    if name in ("counts", "averages"):  # others than counts and sums have a table alone
+        assert ("image/png" in page) == (name == "counts")
+
+
+def test_result_has_its_further_methods(made: tuple[str, Any]) -> None:
+    name, result = made
+    _, more = RESULTS[name]
+    for method in more:
+        assert hasattr(result, method), method
     if "methods" in more:
-        full = "full" in inspect.signature(found.methods).parameters  # else there is no other
-        account = found.methods(full=True) if full else found.methods()
+        has_full_text = "full" in inspect.signature(result.methods).parameters
+        account = result.methods(full=True) if has_full_text else result.methods()
         assert "The privacy unit is one" in account
-    if "figures" in more and found.numbers.drawable:
-        for figure in found.figures().values():
+    if "figures" in more and result.numbers.drawable:
+        for figure in result.figures().values():
             assert figure.axes
-    if what in ("counts", "averages"):  # others than counts and sums have a table alone
-        assert ("image/png" in page) == (what == "counts")
-    if what == "counts":
-        assert table["window_end"][0].tzinfo.key == "America/New_York"
-        assert "America/New_York" in page
-        assert "north" in page
+
+
+def test_counts_show_times_of_the_stream_and_groups(tmp_path: Path) -> None:
+    counts = counted(tmp_path)
+    page = counts._repr_html_()
+    assert counts.table()["window_end"][0].tzinfo.key == "America/New_York"
+    assert "America/New_York" in page
+    assert "north" in page

@@ -74,7 +74,7 @@ def bytes_of(state: str, postgres: bool) -> bytes:
 
 
 @pytest.mark.parametrize("place", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
-def test_no_byte_of_a_person_stays(
+def test_erase_user_leaves_no_byte_of_user(
     place: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     key = tmp_path / "a.key"
@@ -161,14 +161,18 @@ def same_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("same_secret")
 @pytest.mark.parametrize("buckets", [1, long(1024)])  # all others are in the same one, or none
-def test_the_guarantee_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buckets: int) -> None:
+def test_guarantee_holds_after_erasure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buckets: int
+) -> None:
     assert list(broken(tmp_path, buckets, monkeypatch)) == []
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("same_secret")
 @pytest.mark.parametrize("wrong", ["their room comes back", "refused only if they were known"])
-def test_what_would_break_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+def test_guarantee_check_detects_wrong_erasure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
     if wrong == "their room comes back":
         monkeypatch.setattr(people.RememberedRows, "without_refused", lambda _, rows: rows)
     else:
@@ -203,7 +207,7 @@ def test_a_person_of_tomorrow_is_not_forgotten_today(tmp_path: Path) -> None:
         erase_user(state, ANN, now=datetime(2024, 3, 2, tzinfo=UTC))
 
 
-def test_what_keeps_nobody_says_so(tmp_path: Path) -> None:
+def test_erase_user_reports_streams_without_users(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
     Stream.create(state, "sums", Binary(9), PureDP(1)).close()
     assert [one.keeps for one in erase_user(state, ANN)] == ["sums"]
@@ -378,7 +382,9 @@ def test_invalid_retention_is_refused_before_state_is_created(
 
 
 @pytest.mark.slow
-def test_room_that_comes_back_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_erasure_check_detects_slots_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What if no period were closed: the same rows count once more."""
     monkeypatch.setattr(people, "CLOSED", "nothing")
     comes = "their rows and one more"

@@ -164,7 +164,7 @@ def test_late_group_begins_with_windows_of_its_run(tmp_path: Path) -> None:
     assert found.numbers.left_out() == (0, 0)
 
 
-def test_files_are_read_back(tmp_path: Path) -> None:
+def test_discovered_groups_are_read_from_exported_files(tmp_path: Path) -> None:
     for night, rows in enumerate(some_nights(4), 1):
         own = night_of(tmp_path, rows, night)
     for kind in ("csv", "json", "parquet"):
@@ -236,7 +236,7 @@ def test_repeated_run_after_kill_releases_same_bits(
     ],
     ids=str,
 )
-def test_what_does_not_go_with_it(
+def test_revised_discovery_refuses_incompatible_options(
     what: str, more: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
     job = job_of(tmp_path, rows_of(1, "home", 1), 1)
@@ -246,7 +246,7 @@ def test_what_does_not_go_with_it(
 
 
 @pytest.mark.parametrize("revise", ["2d", None])
-def test_names_that_change_places_are_noticed(revise: str | None, tmp_path: Path) -> None:
+def test_exchanged_group_names_in_state_are_refused(revise: str | None, tmp_path: Path) -> None:
     """Otherwise a hidden group's name would stand in the next table, with another's numbers."""
     nights = some_nights(4)
     for night, rows in enumerate(nights[:3], 1):

@@ -299,7 +299,7 @@ def test_all_values_are_computed_again_also_of_hidden_groups(
 # ----------------------------------------------------------------------------- what is refused
 
 
-def test_what_does_not_go_with_it(tmp_path: Path) -> None:
+def test_discovery_of_sums_refuses_incompatible_options(tmp_path: Path) -> None:
     rows = rows_of(1, "home", [1.0])
     known = Average(-20, 40, resolution=1, number=5)
     for what, more, why in (

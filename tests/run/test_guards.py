@@ -33,14 +33,14 @@ class TestDelta:
     """A guarantee whose delta is large promises nothing."""
 
     @pytest.mark.parametrize("delta", ["0.5", 0.01, "0.0011", 0.999])
-    def test_large_ones_are_refused(self, delta: Any) -> None:
+    def test_delta_above_one_thousandth_is_refused(self, delta: Any) -> None:
         with pytest.raises(InvalidInputError, match=r"may fail altogether.* give at most 0\.001"):
             guarantee_from(1, delta, None)
 
-    def test_small_ones_are_not(self) -> None:
+    def test_delta_of_one_thousandth_is_accepted(self) -> None:
         assert guarantee_from(1, "0.001", None) is not None
 
-    def test_of_a_job(self, tmp_path: Path) -> None:
+    def test_job_with_large_delta_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidInputError, match="may fail altogether"):
             run(visits(tmp_path, delta="0.5", unlisted_groups="discover", group_by="page"))
         assert not (tmp_path / "visits.db").exists()
@@ -82,14 +82,14 @@ class TestUnits:
             spend("second", word)
         spend("third", "order")
 
-    def test_the_first_spelling_stays(self, tmp_path: Path) -> None:
+    def test_ledger_keeps_first_spelling_of_unit(self, tmp_path: Path) -> None:
         for name, unit in (("first", "Bestellung"), ("second", "bestellung")):
             run(visits(tmp_path, stream=name, privacy_unit=unit)).close()
         entries = state_summary(tmp_path / "visits.db")["ledger"]
         assert [entry["unit"] for entry in entries] == ["Bestellung", "Bestellung"]
         run(visits(tmp_path, stream="second", privacy_unit="BESTELLUNG")).close()  # again
 
-    def test_of_a_ledger(self) -> None:
+    def test_ledger_treats_spellings_of_unit_as_one(self) -> None:
         ledger = Ledger(PureDP(1))
         ledger.spend("first", PureDP("0.75"), unit="Straße")
         with pytest.raises(BudgetExceededError):

@@ -56,7 +56,7 @@ def write(path: Path, rows: list[str]) -> None:
     path.write_text(f"time,group,value\n{lines}")
 
 
-def test_numbers_may_be_numbers(request_: Job) -> None:
+def test_job_accepts_numbers_of_python(request_: Job) -> None:
     bounds = {"value": "value", "lower": 0, "upper": 5, "resolution": 0.5}
     with run(request_.derive(what="sum", **bounds)) as outcome:
         assert outcome.read().numbers.series.estimates[-1].tolist() == [5.5, 1.0]
@@ -65,7 +65,7 @@ def test_numbers_may_be_numbers(request_: Job) -> None:
         assert outcome.spec.metadata().strategy.parameters["growth"] == "0"
 
 
-def test_a_bound_of_zero_is_a_bound(request_: Job) -> None:
+def test_lower_bound_of_zero_contradicts_stream(request_: Job) -> None:
     bounds = {"value": "value", "lower": 1, "upper": 5, "resolution": 1}
     first = request_.derive(what="average", stream="a", group_by=None, groups=None, **bounds)
     run(first).close()

@@ -122,7 +122,7 @@ def test_later_run_may_omit_but_not_contradict_stream_options(name: str, stream:
         run(stream.derive(**{name: STREAM[name]})).close()
 
 
-def test_law_sees_an_option_that_nobody_compares(
+def test_check_detects_option_that_is_not_compared(
     stream: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = stream_spec.differences

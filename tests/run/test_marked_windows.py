@@ -215,7 +215,9 @@ def test_withdraw_in_first_nights_of_revised_stream_leaves_other_numbers(
         ({"note": "two\nlines"}, "give one line"),
     ],
 )
-def test_what_is_no_number_has_no_note(asked: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_annotate_refuses_unreleased_numbers(
+    asked: dict[str, Any], words: str, tmp_path: Path
+) -> None:
     run(job(tmp_path / "s.db", 3, **KINDS["windows"])).close()
     with pytest.raises(InvalidInputError, match=words):
         annotate(tmp_path / "s.db", **{"window": "2024-03-02", "note": "wrong", **asked})

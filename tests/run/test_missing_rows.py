@@ -344,7 +344,7 @@ def test_new_rows_with_other_ids_count_if_said(tmp_path: Path) -> None:
     assert numbers(later.derive(lookback=None, allowed_lateness=None)) == [2, 4]
 
 
-def test_one_known_id_is_enough(tmp_path: Path) -> None:
+def test_one_known_row_id_allows_complete_file(tmp_path: Path) -> None:
     numbers(nightly(tmp_path, ids_of([1], "x"), day(2), **IDS))
     rows = pl.concat([ids_of([1], "x").head(1), ids_of([2], "y")])
     later = nightly(tmp_path, rows, day(3)).derive(lookback=None, allowed_lateness=None)

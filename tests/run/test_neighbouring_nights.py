@@ -301,7 +301,9 @@ def pairs(seed: int, unit: str | None = None) -> Iterator[Pair]:
         *(long([seed], None, 30) for seed in range(100)),
     ],
 )
-def test_a_unit_moves_what_is_stated(seeds: list[int], unit: str | None, many: int) -> None:
+def test_neighbouring_runs_stay_within_stated_sensitivity(
+    seeds: list[int], unit: str | None, many: int
+) -> None:
     """So many pairs each; as much is attained, also by units that stay."""
     found = [pair for seed in seeds for pair in itertools.islice(pairs(seed, unit), many)]
     assert not [pair for pair in found if pair.ratio > 1 + 1e-9]
@@ -405,7 +407,7 @@ def chooses_rows_anew(patch: pytest.MonkeyPatch) -> None:
         long(4, "person", chooses_rows_anew),
     ],
 )
-def test_a_wrong_rule_moves_more(
+def test_neighbouring_runs_detect_each_wrong_rule(
     seed: int, unit: str, make_mistake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_mistake(monkeypatch)

@@ -508,7 +508,7 @@ def test_which_of_tied_rows_counts_hangs_on_no_other_user(
 
 
 @pytest.mark.parametrize("per", ["1d", "1w", "1mo"])
-def test_what_is_forgotten_makes_no_room(per: str, tmp_path: Path) -> None:
+def test_retention_gives_no_slot_back(per: str, tmp_path: Path) -> None:
     options = {
         **DAYS,
         "max_contributions": 2,
@@ -642,13 +642,15 @@ def test_the_state_holds_no_names(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_contradictions_are_refused(options: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_incompatible_user_options_are_refused(
+    options: dict[str, Any], words: str, tmp_path: Path
+) -> None:
     with pytest.raises(InvalidInputError, match=words):
         totals(tmp_path, {**DAYS, "max_contributions": 3, **options}, ("03-02", FLOOD))
     assert not (tmp_path / "s.db").exists()
 
 
-def test_a_later_run_does_not_contradict(tmp_path: Path) -> None:
+def test_later_run_refuses_other_user_options(tmp_path: Path) -> None:
     totals(
         tmp_path, {**DAYS, "max_contributions": 3, "contribution_period": "1d"}, ("03-02", FLOOD)
     )
@@ -686,7 +688,7 @@ def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:
         assert [spend.unit for spend in store.entries] == ["visitor's day (UTC, time)", "event"]
 
 
-def test_the_secret_goes_with_the_key(tmp_path: Path) -> None:
+def test_secret_of_digests_needs_key_of_stream(tmp_path: Path) -> None:
     totals(tmp_path, {**DAYS, "max_contributions": 3}, ("03-02", FLOOD))
     with Store(tmp_path / "s.db") as store, pytest.raises(NoiseKeyError, match="was created with"):
         store.reader("count", Key.generate()).secret()

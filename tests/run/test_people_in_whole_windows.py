@@ -36,7 +36,9 @@ OTHERS = [(1, "a", "u", "1", 1.0), (1, "b", "v", "2", 1.0), (2, "b", "v", "3", 1
     [(2, {"epsilon": 1}), *(long(*one) for one in ((1, {"epsilon": 1}), (1, RHO), (2, RHO)))],
     ids=str,
 )
-def test_what_the_noise_is_made_for_is_attained(most: int, guarantee: dict[str, Any]) -> None:
+def test_corrections_of_user_attain_sensitivity_of_noise(
+    most: int, guarantee: dict[str, Any]
+) -> None:
     """Where rows stay, as one event of ``most``; with one replacement, three times in counts."""
     nights = [Night(OTHERS, until, 9) for until in (1, 2, 3)]
     nobody: list[list[Place]] = [[], [], []]
@@ -219,7 +221,7 @@ def _users(stream: Stream) -> Any:
     return [one for part in reveal(stream.digest_sets("user")) for one in part.digests]
 
 
-def test_more_than_most_is_not_replaced(tmp_path: Path) -> None:
+def test_max_corrections_refuses_further_user_bounds(tmp_path: Path) -> None:
     for more in (
         {"max_contributions_per_window": 1, "max_contributions": 2},
         {"once_per_window": True},

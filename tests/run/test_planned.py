@@ -115,7 +115,7 @@ def test_a_plan_that_is_three_per_cent_off_is_seen(tmp_path: Path) -> None:
         refuse_other({"": released[""] * 1.03}, released)
 
 
-def test_what_is_looked_back_over_is_planned(tmp_path: Path) -> None:
+def test_planned_error_includes_over_option(tmp_path: Path) -> None:
     job = whole("average", tmp_path, over=2)
     planned = {one.what: one.halfwidths[-1] for one in planned_job(job).numbers}
     with run(job) as outcome:
@@ -169,7 +169,7 @@ def test_limits_hold_by_state_and_unit(tmp_path: Path) -> None:
     assert "epsilon = 1 is spent and pure differential privacy with epsilon = 1 is left" in said
 
 
-def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
+def test_planned_job_refuses_incomplete_or_repeated_jobs(tmp_path: Path) -> None:
     job = made("count", tmp_path)
     events = tmp_path / "pages.csv"
     events.write_text("at,page\n2024-03-01T00:10,home\n")
@@ -205,7 +205,7 @@ def test_discovered_groups_and_endless_streams_are_planned(tmp_path: Path) -> No
     assert planned_job(endless.derive(expiring=True)).steps == (1, 500, 1000)
 
 
-def test_six_hours_are_planned_as_many(tmp_path: Path) -> None:
+def test_plan_of_few_revised_windows_equals_plan_of_many(tmp_path: Path) -> None:
     revised = planned_job(whole("count", tmp_path, allowed_lateness="2d"))
     # Six hours are planned as many would be, though none of them is ever final.
     many = planned_job(whole("count", tmp_path, allowed_lateness="2d", windows=100))

@@ -124,7 +124,7 @@ def test_domains_that_do_not_fit_end_in_a_sentence(domain: Any, said: str, tmp_p
 
 
 @pytest.mark.parametrize("length", [timedelta(0), timedelta(seconds=1.5), timedelta(days=-1)])
-def test_lengths_are_whole_seconds(length: timedelta, tmp_path: Path) -> None:
+def test_window_length_must_be_whole_seconds(length: timedelta, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="whole number of seconds"):
         release("count", ROWS, state=tmp_path / "s.db", **{**NEW, "every": length})
 
@@ -162,7 +162,7 @@ def test_shares_lie_between_0_and_1_with_both_ends(tmp_path: Path) -> None:
     assert all(0 <= one.lower <= one.upper <= 1 for one in shares)
 
 
-def test_what_is_no_statistic_ends_in_a_sentence(tmp_path: Path) -> None:
+def test_release_refuses_invalid_statistic(tmp_path: Path) -> None:
     wrong: Any
     for wrong, said in ((3, "what is 3; give"), (Average, "give a statistic such as")):
         with pytest.raises(InvalidInputError, match=said):

@@ -34,7 +34,7 @@ def windows(state: Path) -> dict[str, Any]:
     return {"state": state, "time": "time", "every": "1d", "start": "2024-02-29", "windows": 3}
 
 
-def test_what_was_run_shows_no_row(tmp_path: Path) -> None:
+def test_repr_of_run_result_shows_no_row(tmp_path: Path) -> None:
     asked: dict[str, Any] = {
         **windows(tmp_path / "a.db"), "group_by": "page", "groups": ["a", "b"],
         "unlisted_groups": "drop",

@@ -58,7 +58,9 @@ def nights(folder: Path, what: str, **options: Any) -> Path:
         for case in CASES
     ],
 )
-def test_all_that_is_written_comes_back(what: str, options: dict[str, Any], tmp_path: Path) -> None:
+def test_written_revisions_are_read_back(
+    what: str, options: dict[str, Any], tmp_path: Path
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         state = nights(tmp_path, what, **options)

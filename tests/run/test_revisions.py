@@ -243,7 +243,7 @@ def test_rows_beyond_count_nowhere_later_either() -> None:
     ],
     ids=str,
 )
-def test_what_does_not_go_together_is_refused(
+def test_allowed_lateness_refuses_incompatible_options(
     more: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
     told: dict[str, Any] = {
@@ -289,7 +289,7 @@ def test_a_window_may_be_final_after_most_of_a_year(tmp_path: Path) -> None:
     assert table["upper"][0] - table["lower"][0] < 20
 
 
-def test_what_was_known_when(tmp_path: Path) -> None:
+def test_versions_show_numbers_known_at_each_run(tmp_path: Path) -> None:
     found = None
     for night, rows in enumerate(OTHERS, 1):
         found = release(

@@ -204,7 +204,7 @@ def test_no_history_moves_more_than_its_slots(
 
 @pytest.mark.parametrize("most", [1, 2])
 @pytest.mark.parametrize("recounts", [0, 1, 2])
-def test_as_much_is_moved_as_the_promise_says(most: int, recounts: int) -> None:
+def test_slots_attain_their_bound(most: int, recounts: int) -> None:
     """All rows of a person go to another group each night."""
     rows = [(1, group) for group in (0, 1) for _ in range(most)]
     case = Case(rows, (1, 2, 3, 4), (False,) * NIGHTS, 3, most, recounts)
@@ -239,7 +239,9 @@ def frees_closed_slots(
 
 
 @pytest.mark.parametrize("wrong", [chooses_anew, frees_closed_slots])
-def test_a_wrong_rule_moves_more(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slots_with_wrong_rule_exceed_their_bound(
+    wrong: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case = Case(ROWS[0], (1, 2, 3, 4), (False,) * NIGHTS, 1, 1, 1)
     assert moved(case).sum(axis=1).max() <= case.bound
     monkeypatch.setattr(chosen_rows, "compare_slots", wrong)

@@ -265,7 +265,7 @@ def test_no_column_is_called_as_one_that_the_table_adds(what: str, tmp_path: Pat
     assert not (tmp_path / "s.db").exists()
 
 
-def test_it_needs_no_end(job: Job) -> None:
+def test_single_table_cannot_be_closed(job: Job) -> None:
     """It said that another stream could go on from there, and the journal answered no more."""
     first = numbers(job)
     with pytest.raises(InvalidInputError, match="is released once, so it needs no end"):
@@ -273,7 +273,7 @@ def test_it_needs_no_end(job: Job) -> None:
     assert numbers(job) == first
 
 
-def test_the_limit_is_kept(job: Job) -> None:
+def test_single_table_beyond_budget_is_refused(job: Job) -> None:
     with Store(str(job.state), create=True) as store:
         store.set_budget(PureDP(1))
     with pytest.raises(BudgetExceededError):
@@ -313,7 +313,7 @@ def test_it_is_published_for_sql(job: Job) -> None:
     assert {end for *_, end in found} == {None}
 
 
-def test_what_targets_cost(tmp_path: Path) -> None:
+def test_targets_of_single_table_determine_least_rho(tmp_path: Path) -> None:
     """The least rho by which one release has them; of a user as often as rows count."""
     wanted = table("hierarchy", tmp_path, target="region=20,city=40", epsilon=None)
     with run(wanted) as outcome:
@@ -471,5 +471,5 @@ def answer(statistic: Any, guarantee: Any) -> str:
 
 @pytest.mark.parametrize("place", range(len(OF)))
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5")], ids=str)
-def test_known_answers(place: int, guarantee: Any) -> None:
+def test_single_tables_equal_known_answers(place: int, guarantee: Any) -> None:
     assert answer(OF[place], guarantee) == KNOWN[f"{place} {guarantee.kind}"]

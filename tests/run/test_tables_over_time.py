@@ -161,7 +161,7 @@ def test_row_without_leaf_uses_no_slot_of_user(tmp_path: Path) -> None:
         ({"count_column": "city"}, "has the column of counts"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything(
+def test_tables_over_time_refuse_invalid_options_before_release(
     more: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidInputError, match=words):

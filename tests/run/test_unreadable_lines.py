@@ -115,7 +115,7 @@ def test_a_line_that_cannot_be_read_is_set_aside(kind: str, bad: bytes, tmp_path
 
 
 @pytest.mark.parametrize(("kind", "odd"), cases(ODD))
-def test_what_nobody_reads_is_not_looked_at(kind: str, odd: bytes, tmp_path: Path) -> None:
+def test_unread_columns_may_hold_bad_values(kind: str, odd: bytes, tmp_path: Path) -> None:
     file = tmp_path / f"e.{kind}"
     file.write_bytes(among(odd, kind))
     found, tally = released(asked(file, "count", tmp_path))
@@ -182,7 +182,7 @@ def test_an_empty_table_needs_its_header_alone(tmp_path: Path) -> None:
     assert released(asked(file, "count", tmp_path))[1].rows == 0
 
 
-def test_utf_16_is_no_file_of_bad_lines(tmp_path: Path) -> None:
+def test_file_in_utf_16_is_refused_as_a_whole(tmp_path: Path) -> None:
     for kind in BAD:
         file = tmp_path / f"e.{kind}"
         for coded in ("utf-16", "utf-16-le"):

@@ -44,7 +44,7 @@ def test_every_statistic_is_as_accurate_as_wanted(name: str, tmp_path: Path) -> 
         assert (last <= 200) == kept
 
 
-def test_it_is_a_function_of_what_is_public(tmp_path: Path) -> None:
+def test_loss_for_margin_of_error_is_independent_of_rows(tmp_path: Path) -> None:
     """Other rows, the same guarantee; and what plan says of the same stream."""
     found = []
     for name, rows in (("one", ROWS), ("other", ROWS[:1] * 40)):

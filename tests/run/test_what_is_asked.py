@@ -42,7 +42,7 @@ def released(request: Job) -> Release:
         return outcome.read()
 
 
-def test_both_are_one_release_seen_twice(year: Job) -> None:
+def test_series_both_has_windows_that_sum_to_totals(year: Job) -> None:
     totals = released(year.derive(stream="totals")).table()
     table = released(year.derive(series="both")).table()
     assert totals.columns == table.columns
@@ -155,7 +155,7 @@ def test_windows_alone_have_one_draw_of_noise_each(year: Job) -> None:
         ("multiscale", "Octave", {}),
     ],
 )
-def test_what_plans_rank_can_be_named(
+def test_job_accepts_every_ranked_strategy_by_name(
     year: Job, name: str, saved: str, more: dict[str, Any]
 ) -> None:
     named = year.derive(epsilon=None, rho=1, strategy=name, until="2024-01-03", **more)
@@ -217,7 +217,7 @@ def test_a_long_series_of_windows_is_drawn_by_day(year: Job) -> None:
         ("moments", {"time": "time", "rho": 1}, "columns, bounds, every, start and windows"),
     ],
 )
-def test_all_that_is_missing_is_named_at_once(
+def test_new_stream_names_all_missing_options(
     what: str, stated: dict[str, Any], missing: str, tmp_path: Path
 ) -> None:
     (tmp_path / "e.csv").write_text("time,v\n2024-03-01T09:00,3\n")

@@ -58,7 +58,7 @@ def whole_job(state: Path, rows: list[tuple[int, str]], until: int, **more: Any)
     return Job("count", frame, state, until=day(until + 1), **given)
 
 
-def test_the_last_input_is_right(tmp_path: Path) -> None:
+def test_last_input_replaces_rows_of_covered_windows(tmp_path: Path) -> None:
     """Late rows, duplicates, vanished and changed ones: one case."""
     state = tmp_path / "s.db"
     first = [(1, "a"), (1, "a"), (1, "b"), (2, "a")]
@@ -152,7 +152,7 @@ def test_days_that_no_run_covered_are_asked_for(tmp_path: Path) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("revise", [None, "2d"])
-def test_what_is_not_proven_is_refused(
+def test_lookback_refuses_unproven_combinations(
     more: dict[str, Any], words: str, revise: str | None, tmp_path: Path
 ) -> None:
     frame = pl.DataFrame({"at": ["2024-03-01T12:00"], "group": ["a"], "user": ["u"], "id": ["1"]})

@@ -62,7 +62,7 @@ def test_modules_import_what_is_there() -> None:
             assert name in assets.assets()
 
 
-def test_what_a_browser_has_is_not_sent_again(client: Client) -> None:
+def test_unchanged_page_is_answered_with_304(client: Client) -> None:
     tag = client.get("/").headers["etag"]
     again = client.get("/", headers={"if-none-match": f'"other", W/{tag}'})
     assert (again.status_code, again.content) == (304, b"")
@@ -70,7 +70,7 @@ def test_what_a_browser_has_is_not_sent_again(client: Client) -> None:
     assert client.get("/", method="HEAD").content == b""
 
 
-def test_nothing_runs_that_is_not_from_here(client: Client) -> None:
+def test_page_policy_allows_only_own_scripts(client: Client) -> None:
     answer = client.get("/")
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -87,11 +87,11 @@ def test_nothing_runs_that_is_not_from_here(client: Client) -> None:
     "path",
     ["/page/", "/page/x/app.js", "/page/../app.js", "/page/..%2fassets.py", "/page/%2e%2e/y"],
 )
-def test_there_are_no_other_files(client: Client, path: str) -> None:
+def test_unknown_asset_is_not_found(client: Client, path: str) -> None:
     assert client.get(path).status_code == 404
 
 
-def test_what_draws_comes_with_its_licence() -> None:
+def test_chart_library_is_shipped_unchanged_with_licence() -> None:
     """It is here as its author published it: no package brings it, and others along with it."""
     folder = FILES.parent / "uplot"
     script = (folder / "uPlot.iife.js").read_bytes()

@@ -30,7 +30,7 @@ def all_is_well(service: RunningService, stream: str = "visits") -> bool:
     return (shown, service.get("/ready").status_code) == (200, 200)
 
 
-def test_while_the_service_runs(tmp_path: Path) -> None:
+def test_running_service_continues_after_guard_is_repaired(tmp_path: Path) -> None:
     with running(job_file(tmp_path)) as service:
         assert service.post("first", rows(0, PAGES)).status_code == 202
         service.at(2)
@@ -48,7 +48,7 @@ def test_while_the_service_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_at_the_start_of_a_service(tmp_path: Path) -> None:
+def test_starting_service_serves_other_jobs_with_damaged_guard(tmp_path: Path) -> None:
     """One job waits for the repair, and no other one for it."""
     jobs = {
         "visits": {},

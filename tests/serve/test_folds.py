@@ -208,7 +208,7 @@ def rows_of(state: Path) -> dict[str, int]:
     ],
 )
 @pytest.mark.long
-def test_folds_leave_nothing_behind(tmp_path: Path, people: dict[str, Any]) -> None:
+def test_drained_batches_leave_no_rows_in_state(tmp_path: Path, people: dict[str, Any]) -> None:
     """However many there were, the next one asks the same and leaves the same rows.
 
     But for the ids of batches, which are forgotten after their time. ``COUNTON_FOLDS=2000`` folds
@@ -378,7 +378,7 @@ def test_somebody_is_forgotten_while_a_service_runs(
     assert counts_of_days(service) == [2, 3, 1, 1]
 
 
-def test_a_run_of_the_service_in_between_is_no_harm(
+def test_erasure_repeats_after_concurrent_run_of_service(
     people_served: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It takes the stream over, after marks were read and before any is deleted: once more then."""

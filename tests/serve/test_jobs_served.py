@@ -738,7 +738,7 @@ def test_each_stream_states_total_privacy_loss_of_state(tmp_path: Path) -> None:
     assert said == {told[name]["unit"]: told[name]["spent"] for name in ("visits", "people")}
 
 
-def test_a_budget_is_told(tmp_path: Path) -> None:
+def test_service_states_remaining_budget(tmp_path: Path) -> None:
     file = job_file(tmp_path, epsilon=1)
     with Store(tmp_path / "visits.db", create=True) as store:
         store.set_budget(PureDP(4))

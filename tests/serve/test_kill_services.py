@@ -44,7 +44,7 @@ def test_a_killed_service_publishes_what_undisturbed_runs_do(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("postgres_server")  # skipped where none is installed
-def test_so_does_one_whose_database_is_killed_too(tmp_path: Path) -> None:
+def test_service_with_killed_database_publishes_undisturbed_values(tmp_path: Path) -> None:
     seen = killed(tmp_path, "server")
     assert (seen["killed"], seen["code"], seen["steps"]) == (KILLS, 0, MINUTES)
     assert seen["databases"] == (KILLS + 1) // 3

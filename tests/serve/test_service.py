@@ -162,7 +162,7 @@ def test_redirect_ignores_host_header_of_client(service: RunningService, path: s
     assert "elsewhere" not in str(answer.headers)
 
 
-def test_reading(own: RunningService) -> None:
+def test_service_returns_released_series(own: RunningService) -> None:
     service = own
     service.post("reading", rows(0, PAGES))
     service.at(10)

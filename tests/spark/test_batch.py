@@ -317,7 +317,7 @@ def test_the_same_rows_again_are_known_in_any_order(tmp_path: Path, spark: Any) 
         assert not outcome.is_duplicate_input
 
 
-def test_no_rows_and_empty_parts(tmp_path: Path, spark: Any) -> None:
+def test_spark_refuses_no_rows_and_accepts_empty_parts(tmp_path: Path, spark: Any) -> None:
     frame = spread(spark, events(rows=5), 1)
     refused(job("groups", tmp_path), frame.limit(0), "There are no rows")
     with counton_spark.run(job("groups", tmp_path), frame.repartition(20)) as outcome:

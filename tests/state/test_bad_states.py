@@ -62,7 +62,7 @@ def refused(file: Path, key: Key, match: str) -> None:
     assert (file.read_bytes() if file.exists() else None) == content
 
 
-def test_missing(file: Path, key: Key) -> None:
+def test_missing_state_is_refused(file: Path, key: Key) -> None:
     with pytest.raises(StateError, match=r"state\.db does not exist. Correct the path"):
         Stream.open(file, "visits", key=key)
     with pytest.raises(StateError, match="does not exist"):
@@ -236,7 +236,7 @@ def test_an_unreachable_server_is_named_without_its_password(key: Key) -> None:
         "DROP TABLE counton_journal",
     ],
 )
-def test_altered(used: Path, key: Key, sql: str) -> None:
+def test_altered_state_is_refused(used: Path, key: Key, sql: str) -> None:
     change(used, sql)
     with pytest.raises(StateError):
         Stream.open(used, "visits", key=key)
@@ -303,7 +303,7 @@ def test_open_with_a_damaged_last_release_is_refused(used: Path, key: Key) -> No
         Stream.open(used, "visits", key=key)
 
 
-def test_digests_that_were_altered(used: Path, key: Key) -> None:
+def test_altered_input_digests_are_refused(used: Path, key: Key) -> None:
     change(used, "UPDATE counton_journal SET input_digests = x'00' WHERE step = 7")
     with (
         Stream.open(used, "visits", key=key) as stream,
@@ -312,7 +312,9 @@ def test_digests_that_were_altered(used: Path, key: Key) -> None:
         stream.replay(7, np.ones(20, dtype=int))
 
 
-def test_locked(used: Path, key: Key, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locked_state_raises_retryable_error(
+    used: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.1)
     stream = Stream.open(used, "visits", key=key)
     holder = sqlite3.connect(used, isolation_level=None)

@@ -287,7 +287,7 @@ def test_find_with_a_damaged_answer_is_refused(state: str) -> None:
             inbox.find("visits", "a", b"")
 
 
-def test_nothing_secret_is_shown(state: str) -> None:
+def test_repr_of_batches_shows_no_rows(state: str) -> None:
     with Inbox(state) as inbox:
         inbox.put([batch("a")])
         assert "rows" not in repr(batch("a"))
@@ -329,7 +329,7 @@ def test_lease_is_released_for_excluded_streams(postgres: str, tmp_path: Path) -
         assert one.renew() == {"others"}
 
 
-def test_a_file_is_not_shared(tmp_path: Path) -> None:
+def test_state_file_is_served_by_one_process(tmp_path: Path) -> None:
     Stream.create(tmp_path / "v.db", "visits", Binary(100), PureDP(1)).close()
     with (
         Leases(tmp_path / "v.db", ["visits"]) as one,

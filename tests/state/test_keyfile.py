@@ -110,7 +110,7 @@ class TestWitness:
         assert not any(one.right for one in forgotten)
         assert len(verify(file, "a")) == 1
 
-    def test_it_forgets_no_other_stream_and_never_goes_back(self, tmp_path: Path) -> None:
+    def test_rollback_guard_keeps_newest_step_of_each_stream(self, tmp_path: Path) -> None:
         witness = GuardFile(tmp_path / "witness")
         facts = {"key": "key", "state": "visits.db", "past": [], "forgotten": 0}
         witness.begin([{**facts, "stream": "b", "step": 1, "digest": "digest 1"}])
@@ -144,7 +144,7 @@ class TestWitness:
         assert not file.exists()
         create(file.with_name("another.db"), key=key).close()
 
-    def test_who_deletes_state_and_key_begins_anew(self, file: Path) -> None:
+    def test_deleted_state_and_key_allow_new_stream(self, file: Path) -> None:
         with create(file) as stream:
             first = stream.release(1).value
         for path in (file, key_path(file)):
@@ -199,7 +199,7 @@ class TestPrepared:
         with pytest.raises(NoiseKeyError, match="was created with the key"):
             Stream.open(tmp_path / "s.db", "a", key=two)
 
-    def test_tables_too(self, tmp_path: Path) -> None:
+    def test_prepared_key_gives_equal_noise_to_tables(self, tmp_path: Path) -> None:
         key = tmp_path / "prepared.key"
         Key.generate().save(key)
         os.environ["COUNTON_TEST_KEY"] = key.read_text()
@@ -222,7 +222,7 @@ class TestElsewhere:
         Key.generate().save(tmp_path / "vault")
         return (tmp_path / "vault").read_text()
 
-    def test_an_environment_variable(
+    def test_key_is_read_from_environment_variable(
         self, file: Path, text: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("VISITS_KEY", text)
@@ -240,7 +240,7 @@ class TestElsewhere:
         with pytest.raises(NoiseKeyError, match="'VISITS_KEY', which is not set: set it to the"):
             Stream.open(file, "a", key="env:VISITS_KEY")
 
-    def test_a_command(self, file: Path, text: str, tmp_path: Path) -> None:
+    def test_key_is_read_from_command(self, file: Path, text: str, tmp_path: Path) -> None:
         def printing(what: str) -> str:
             return f"command:{shlex.quote(sys.executable)} -c {shlex.quote(what)}"
 

@@ -200,7 +200,7 @@ def _never_missing(patch: pytest.MonkeyPatch) -> None:
         (_never_missing, [Run("H1", None), COPY, Run("H1", "W1"), BACK, Run("H1", None)]),
     ],
 )
-def test_each_slip_is_found(
+def test_histories_detect_each_wrong_rollback_guard(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     slip: Callable[[pytest.MonkeyPatch], None],
@@ -265,7 +265,7 @@ def test_a_place_that_is_not_mounted(file: Path, tmp_path: Path) -> None:
             night(file, 9)
 
 
-def test_a_word_does_not_help_where_the_witness_knows_better(file: Path) -> None:
+def test_disabled_rollback_guard_is_refused_for_old_copy(file: Path) -> None:
     night(file, 1)
     old = file.read_bytes()
     night(file, 2)
@@ -364,7 +364,7 @@ def test_fresh_machines_with_a_key_from_the_environment(
         fresh(4)
 
 
-def test_whoever_wanted_no_witness_may_begin_one(file: Path, tmp_path: Path) -> None:
+def test_rollback_guard_can_be_added_to_existing_state(file: Path, tmp_path: Path) -> None:
     """It knows all streams, and a copy from before is refused."""
     for rows in (1, 2):
         night(file, rows, rollback_guard=NONE)
@@ -452,7 +452,7 @@ def test_a_damaged_witness_is_said(file: Path, damage: bytes | None) -> None:
     night(file, 2)
 
 
-def test_who_goes_back_to_a_place_leaves_the_other(file: Path, tmp_path: Path) -> None:
+def test_named_rollback_guard_replaces_the_former_one(file: Path, tmp_path: Path) -> None:
     one = str(tmp_path / "one")
     two = str(tmp_path / "two")
     for rows, named in enumerate((one, two, one, None, two), 1):

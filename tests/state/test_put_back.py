@@ -30,8 +30,8 @@ from counton.strategies import Binary
 
 #: What docs/guarantees/details.md says that nobody notices: each is tried here, or where it says.
 NOT_NOTICED = (
-    "the rollback guard is put back together with the state",
-    "a state from before its first release, under a `Key` that a program passes itself",
+    "The rollback guard is restored together with the state",
+    "A program passes its own `Key` to a state from before its first release",
 )
 
 
@@ -41,7 +41,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def test_every_part_from_every_night(tmp_path: Path, home: Path) -> None:
+def test_restored_parts_of_any_night_never_repeat_noise(tmp_path: Path, home: Path) -> None:
     world = nights(tmp_path / "w", home)
     sources = [None, *world.copies[1:]]  # of night 0 nothing is there
     first = dict(world.shown)
@@ -181,7 +181,7 @@ def test_a_dump_and_the_folder_of_the_key_put_back(
         night(postgres, 3, 12, folder, **more)
 
 
-def test_a_place_that_is_named(tmp_path: Path, home: Path) -> None:
+def test_moved_state_is_checked_by_named_rollback_guards(tmp_path: Path, home: Path) -> None:
     """It is remembered; a state that is moved to another one is checked by both."""
     state = tmp_path / "e.db"
     one = tmp_path / "one"

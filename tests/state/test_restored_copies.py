@@ -124,7 +124,7 @@ def test_what_was_forgotten_is_not_released_again(file: Path, make: Make, kept: 
 
 
 @pytest.mark.parametrize("make", [_stream, _statistic, _line])
-def test_under_another_key_too(file: Path, make: Make) -> None:
+def test_budget_holds_for_restored_copy_with_several_keys(file: Path, make: Make) -> None:
     """Streams of one state may have keys in several places; the state has one limit."""
     old = begun(file)
     make(file, "second", file.with_name("second.key"))

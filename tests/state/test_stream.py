@@ -44,25 +44,52 @@ def create(state: str | Path, key: Key, name: str = "visits", **more: Any) -> St
     return Stream.create(state, name, STRATEGY, PureDP(1), key=key, shape=(4,), **more)
 
 
-def test_releases_are_those_of_a_counter_however_they_are_cut(state: str, key: Key) -> None:
-    counter = Counter(STRATEGY, PureDP(1), key=key, name="visits", shape=(4,))
-    expected = counter.release_many(XS)
-    shown = []
+@pytest.fixture
+def parts(state: str, key: Key) -> list[tuple[int, int]]:
+    """Create a stream, to be released in these parts."""
     create(state, key).close()
-    for start, stop in ((0, 1), (1, 2), (2, 7), (7, 7), (7, 200), (200, 300)):
+    return [(0, 1), (1, 2), (2, 7), (7, 7), (7, 200), (200, 300)]
+
+
+def uncut_counter(key: Key) -> Counter:
+    """Return a counter in memory with the noise of the stream."""
+    return Counter(STRATEGY, PureDP(1), key=key, name="visits", shape=(4,))
+
+
+def test_stream_released_in_parts_equals_counter(
+    state: str, key: Key, parts: list[tuple[int, int]]
+) -> None:
+    expected = uncut_counter(key).release_many(XS)
+    values = []
+    for start, stop in parts:
         with Stream.open(state, "visits", key=key) as stream:
             assert stream.step == start
-            if stop - start == 1:
-                release = stream.release(XS[start])
-                assert release.step == stop
-                assert release.std == expected.std()[start]
-                shown.append(release.value[np.newaxis])
-            else:
-                releases = stream.release_many(XS[start:stop])
-                assert releases.steps == range(start + 1, stop + 1)
-                shown.append(releases.values)
+            releases = stream.release_many(XS[start:stop])
+            assert releases.steps == range(start + 1, stop + 1)
             assert stream.step == stop
-    assert np.array_equal(np.concatenate(shown), expected.values)
+            values.append(releases.values)
+    assert np.array_equal(np.concatenate(values), expected.values)
+
+
+def test_stream_releases_single_steps_as_counter_does(state: str, key: Key) -> None:
+    expected = uncut_counter(key).release_many(XS)
+    create(state, key).close()
+    for step in (1, 2):
+        with Stream.open(state, "visits", key=key) as stream:
+            release = stream.release(XS[step - 1])
+        assert release.step == step
+        assert release.std == expected.std()[step - 1]
+        assert np.array_equal(release.value, expected.values[step - 1])
+
+
+def test_journal_returns_released_values_and_errors(
+    state: str, key: Key, parts: list[tuple[int, int]]
+) -> None:
+    counter = uncut_counter(key)
+    expected = counter.release_many(XS)
+    with Stream.open(state, "visits", key=key) as stream:
+        for start, stop in parts:
+            stream.release_many(XS[start:stop])
     with Stream.open(state, "visits", key=key) as stream:
         journal = stream.releases()
         assert journal.steps == expected.steps
@@ -231,30 +258,42 @@ def test_an_interrupt_after_the_commit_is_noticed(
         assert stream.step == 1
 
 
-def test_observed_totals_and_sources_are_kept_with_the_release(state: str, key: Key) -> None:
+def test_observed_totals_are_kept_and_replaced_by_later_ones(state: str, key: Key) -> None:
     with create(state, key) as stream:
         windows = {step: XS[step - 1] for step in range(1, 6)}
-        stream.take(Private(CommitInput(XS[:5], observed=windows, sources=["a", "b"])))
+        stream.take(Private(CommitInput(XS[:5], observed=windows)))
         later = {5: XS[4] + 1, 6: np.array([[1, 2], [3, -4]])}
-        stream.take(Private(CommitInput(observed=later, sources=["c"])))
+        stream.take(Private(CommitInput(observed=later)))
         assert stream.step == 5
-        with pytest.raises(InputChangedError, match="source b has been counted already"):
-            stream.take(Private(CommitInput(XS[5:6], observed={6: XS[5]}, sources=["d", "b"])))
-        assert stream.step == 5
-        assert not stream.has_source("d")
-        with pytest.raises(InvalidInputError, match="window 0 "):
-            stream.take(Private(CommitInput(observed={0: XS[0]})))
-        with pytest.raises(InvalidInputError, match="dtype float64"):
-            stream.take(Private(CommitInput(observed={1: XS[0] / 2})))
     with Stream.open(state, "visits", key=key) as stream:
         kept = observed_of(stream)
         assert sorted(kept) == [1, 2, 3, 4, 5, 6]
         assert np.array_equal(kept[5], XS[4] + 1)
         assert np.array_equal(kept[6], [[1, 2], [3, -4]])
+
+
+def test_source_is_counted_once_and_remembered(state: str, key: Key) -> None:
+    with create(state, key) as stream:
+        stream.take(Private(CommitInput(XS[:5], sources=["a", "b"])))
+        stream.take(Private(CommitInput(sources=["c"])))
+        with pytest.raises(InputChangedError, match="source b has been counted already"):
+            stream.take(Private(CommitInput(XS[5:6], observed={6: XS[5]}, sources=["d", "b"])))
+        assert stream.step == 5
+        assert not stream.has_source("d")
+    with Stream.open(state, "visits", key=key) as stream:
         assert stream.has_source("a")
         assert stream.has_source("c")
+        assert sorted(observed_of(stream)) == []
         stream.take(Private(CommitInput(XS[5:6], sources=["d"])))
         assert stream.has_source("d")
+
+
+def test_observed_totals_of_wrong_step_or_type_are_refused(state: str, key: Key) -> None:
+    with create(state, key) as stream:
+        with pytest.raises(InvalidInputError, match="window 0 "):
+            stream.take(Private(CommitInput(observed={0: XS[0]})))
+        with pytest.raises(InvalidInputError, match="dtype float64"):
+            stream.take(Private(CommitInput(observed={1: XS[0] / 2})))
 
 
 def test_streams_of_one_database_do_not_touch_each_other(state: str, key: Key) -> None:
@@ -481,7 +520,7 @@ class TestKeyFile:
             Stream.create(file, "a", STRATEGY, PureDP(1))
         assert not file.exists()
 
-    def test_lost(self, file: Path) -> None:
+    def test_lost_key_file_is_refused(self, file: Path) -> None:
         Stream.create(file, "a", STRATEGY, PureDP(1)).close()
         key_path(file).unlink()
         with pytest.raises(NoiseKeyError, match=r"state\.db\.key"):
@@ -501,7 +540,7 @@ class TestKeyFile:
             Stream.create(file, "", STRATEGY, PureDP(1))
         assert list(file.parent.iterdir()) == []
 
-    def test_a_server_has_none(self, postgres: str) -> None:
+    def test_state_on_server_needs_stated_key(self, postgres: str) -> None:
         with pytest.raises(NoiseKeyError, match="the place of the key"):
             Stream.create(postgres, "a", STRATEGY, PureDP(1))
 

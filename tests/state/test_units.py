@@ -50,7 +50,7 @@ def test_a_spent_limit_holds_for_statistics_too(file: Path) -> None:
             keep(file, "other", statistic, 1)
 
 
-def test_another_word_is_stated(file: Path) -> None:
+def test_other_unit_must_be_stated_for_new_stream(file: Path) -> None:
     count(file, "orders", privacy_unit="order")
     assert keep(file, "letters", Average(0, 10, 1, unit="parcel")) == "parcel"
     assert keep(file, "plain", Average(0, 10, 1, unit="event")) == "event"

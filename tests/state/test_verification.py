@@ -129,7 +129,7 @@ def state(tmp_path: Path) -> Path:
     return state
 
 
-def test_all_of_a_state_is_right(state: Path) -> None:
+def test_verify_accepts_every_stream_of_correct_state(state: Path) -> None:
     found = verify(state)
     assert [one.name for one in found] == ["line", "margins", "other", "s", "tree"]
     assert all(one.right for one in found), found
@@ -169,7 +169,7 @@ def test_an_altered_checkpoint_or_digest_shows(state: Path) -> None:
     ("name", "step", "part"),
     [("s", 3, slice(2, 3)), *((name, 1, slice(-1, None)) for name in ("line", "margins", "tree"))],
 )
-def test_one_altered_number_shows(
+def test_verify_reports_one_altered_number(
     state: Path, name: str, step: int, part: slice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alter_values(monkeypatch, part, -1)

@@ -16,7 +16,7 @@ from counton.strategies import Binary
     Store, state_summary, verify, lambda state: Stream.open(state, "visits"),
     lambda state: back_up(state, state.with_name("copy.db")),
 ])  # fmt: skip
-def test_nothing_is_read_without_locks(
+def test_unwritable_folder_with_state_is_not_read_without_locks(
     act: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = tmp_path / "v.db"

@@ -120,7 +120,9 @@ def test_nothing_is_released_that_cannot_be_noted(
     assert verify(file)[0].right
 
 
-def test_no_space_for_the_witness(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_keeps_previous_rollback_guard(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Part of a text is no note, and what stood there stays."""
     create(file)
     path = witness_file(file)
@@ -152,29 +154,60 @@ def full(*_: Any) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_verify_names_a_witness_that_is_behind_or_missing(file: Path) -> None:
+def test_verify_reports_rollback_guard_that_is_behind(file: Path) -> None:
     create(file)
-    path = witness_file(file)
-    old = path.read_bytes()
+    guard = witness_file(file)
+    old = guard.read_bytes()
     go_on(file, None)
-    path.write_bytes(old)
+    guard.write_bytes(old)
     assert "records only steps up to 2" in verify(file)[0].problems[0]
-    path.unlink()
-    said = f"rollback guard {path} of state .* is missing.*would release steps again"
-    (found,) = verify(file)
-    assert found.old_copy
-    assert re.search(said, found.problems[0])
+
+
+@pytest.fixture
+def missing_guard(file: Path) -> Path:
+    """Release three steps, and delete the rollback guard; return its path."""
+    create(file)
+    go_on(file, None)
+    guard = witness_file(file)
+    guard.unlink()
+    return guard
+
+
+def lost(guard: Path) -> str:
+    return f"rollback guard {guard} of state .* is missing.*would release steps again"
+
+
+def test_verify_reports_missing_rollback_guard(file: Path, missing_guard: Path) -> None:
+    (verified,) = verify(file)
+    assert verified.old_copy
+    assert re.search(lost(missing_guard), verified.problems[0])
+
+
+def test_missing_rollback_guard_stops_releases_and_new_streams(
+    file: Path, missing_guard: Path
+) -> None:
     for _ in range(2):
-        with pytest.raises(StateError, match=said):
+        with pytest.raises(StateError, match=lost(missing_guard)):
             go_on(file, None)
-        with Store(file) as store:  # whoever looks or shows notes nothing that nobody knew
-            assert len(store.reader("a").releases().values) == 3
-            assert re.search(said, str(store.reader("a").rollback_suspicion()))
-            with pytest.raises(StateError, match=said):
-                store.position("a")
-        assert not path.exists()
-    with pytest.raises(StateError, match=said):
+        assert not missing_guard.exists()
+    with pytest.raises(StateError, match=lost(missing_guard)):
         Stream.create(file, "b", Binary(64), PureDP(1))
+
+
+def test_reader_shows_released_steps_without_creating_missing_guard(
+    file: Path, missing_guard: Path
+) -> None:
+    with Store(file) as store:
+        assert len(store.reader("a").releases().values) == 3
+        assert re.search(lost(missing_guard), str(store.reader("a").rollback_suspicion()))
+        with pytest.raises(StateError, match=lost(missing_guard)):
+            store.position("a")
+    assert not missing_guard.exists()
+
+
+def test_accept_old_copy_lets_stream_continue_after_lost_guard(
+    file: Path, missing_guard: Path
+) -> None:
     assert accept_old_copy(file) == ("a",)
     go_on(file, None)
     assert verify(file)[0].right

@@ -50,7 +50,7 @@ def test_wrong_values_change_nothing() -> None:
         running.release_batch([3, 4]).interval("median")
 
 
-def test_noise_is_as_stated() -> None:
+def test_noise_of_average_has_stated_variance() -> None:
     batches: list[list[float]] = [[3, 4.2], [], [-1]]
     check_scores(scores(Average(-2, 5, "0.1"), SqrtToeplitz(3), PureDP("1/8"), batches, 350))
 

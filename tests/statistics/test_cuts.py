@@ -161,7 +161,7 @@ def test_state_is_whole() -> None:
         restore(Cuts(3), b"[]")
 
 
-def test_what_is_refused() -> None:
+def test_cuts_refuse_invalid_edges_without_change() -> None:
     counter: Any = started(Cuts(4, resolution=0.5), 9, ZCDP(1))
     saved = counter.checkpoint()
     for wrong in ((0, 4, 1), (0, 1), (0, 0, 1), (0, 1, "heavy"), (0, 1, float("nan"))):

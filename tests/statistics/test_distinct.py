@@ -47,7 +47,7 @@ def test_no_user_who_comes_and_goes_moves_more_than_claimed(changes: int) -> Non
     check_sensitivity(Distinct(changes=changes), HORIZON, moves, slack=1.0)
 
 
-def test_what_is_counted() -> None:
+def test_distinct_counts_each_user_once_per_change() -> None:
     def counted(statistic: Distinct, *batches: Any) -> Any:
         stops = np.cumsum([len(batch) for batch in batches])
         events = [event for batch in batches for event in batch]

@@ -64,7 +64,7 @@ def truth(statistic: Moments, rows: Rows) -> dict[Any, float]:
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
-def test_what_is_read_is_what_rows_say_but_for_noise(columns: int) -> None:
+def test_moments_equal_those_of_rows_with_little_noise(columns: int) -> None:
     rng = np.random.default_rng(columns)
     names = ("x", "y", "z")[:columns]
     statistic = Moments(dict.fromkeys(names, (-2, 6)), grid=16)
@@ -129,7 +129,7 @@ def test_little_is_said_where_little_is_known() -> None:
     assert reading.std(("mean", "x")) > 0
 
 
-def test_what_may_fail_is_shared_by_all_that_is_used() -> None:
+def test_moment_intervals_share_their_failure_probability() -> None:
     terms = started(TWO, 1, ZCDP(1), batched=True).design
     released = np.array([50, 1, 2, 30, 20, 4.0]) * TWO.grid**2
     std = 0.05 * TWO.grid**2  # 1,000 of them are 50 rows

@@ -32,26 +32,44 @@ def test_no_value_moves_more_than_claimed(line: Any) -> None:
     check_sensitivity(replaced, HORIZON, one_replaced(VALUES, HORIZON, VALUES))
 
 
-def test_the_line_is_chosen_for_the_guarantee() -> None:
-    statistic = Quantiles(lower=0, upper=1, cells=40)
-    laplace = statistic.resolve_parameters(PureDP(1))
-    gaussian = statistic.resolve_parameters(ZCDP(1), 99)
-    assert unit_sensitivity(statistic, Binary(7), 1) == unit_sensitivity(laplace, Binary(7), 1)
-    assert unit_sensitivity(statistic, Binary(7), 2) == unit_sensitivity(gaussian, Binary(7), 2)
-    assert (laplace.line, gaussian.line) == (statistic._choose(1), statistic._choose(2))
+CELLS = Quantiles(lower=0, upper=1, cells=40)
+
+
+def test_quantiles_choose_line_by_norm_of_guarantee() -> None:
+    laplace = CELLS.resolve_parameters(PureDP(1))
+    gaussian = CELLS.resolve_parameters(ZCDP(1), 99)
+    assert (laplace.line, gaussian.line) == (CELLS._choose(1), CELLS._choose(2))
     assert laplace.line != gaussian.line
-    assert statistic.resolve_parameters(ApproxDP(1, "1e-5"), 99).line == gaussian.line
-    assert statistic.resolve_parameters(ApproxDP(1, "1e-30"), 2).line == laplace.line
+    assert CELLS.resolve_parameters(ApproxDP(1, "1e-5"), 99).line == gaussian.line
+    assert CELLS.resolve_parameters(ApproxDP(1, "1e-30"), 2).line == laplace.line
     assert laplace.resolve_parameters(ZCDP(1)) is laplace
-    assert statistic.allows(laplace)
-    assert not laplace.allows(gaussian)
+
+
+def test_unresolved_quantiles_have_sensitivity_of_chosen_line() -> None:
+    for norm, guarantee in ((1, PureDP(1)), (2, ZCDP(1))):
+        resolved = CELLS.resolve_parameters(guarantee, 99)
+        expected = unit_sensitivity(resolved, Binary(7), norm)
+        assert unit_sensitivity(CELLS, Binary(7), norm) == expected
+
+
+def test_quantiles_allow_only_their_own_cells_and_line() -> None:
+    laplace = CELLS.resolve_parameters(PureDP(1))
+    assert CELLS.allows(laplace)
+    assert not laplace.allows(CELLS.resolve_parameters(ZCDP(1), 99))
     assert not Quantiles(lower=0, upper=2, cells=40).allows(laplace)
+
+
+def test_quantiles_keep_line_that_is_named() -> None:
     named = Quantiles(EDGES, line="haar")
+    assert isinstance(named.resolve_parameters(ZCDP(1)).line, Haar)
     assert named.allows(named.resolve_parameters(ZCDP(1)))
     assert not named.allows(Quantiles(EDGES, line="hierarchy").resolve_parameters(ZCDP(1)))
     assert statistic_from_dict(statistic_to_dict(named)) == named
-    assert isinstance(named.resolve_parameters(ZCDP(1)).line, Haar)
-    running = started(statistic, 9, PureDP(1))
+
+
+def test_running_quantiles_measure_the_chosen_line() -> None:
+    laplace = CELLS.resolve_parameters(PureDP(1))
+    running = started(CELLS, 9, PureDP(1))
     assert running.design.shape == (laplace.line.measurements,)
     assert running.statistic == laplace
 

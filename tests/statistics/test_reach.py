@@ -162,7 +162,7 @@ def check_neighbours(
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("thinned", [False, True])
-def test_it_is_what_a_naive_count_says(
+def test_reach_equals_naive_count(
     way: dict[str, Any], thinned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RowBuffer, "least", 0 if thinned else 10**9)

@@ -197,7 +197,7 @@ def test_planned_error_of_reach_equals_released_error(tmp_path: Path) -> None:
         assert half == pytest.approx(planned["1 or more"][place], abs=0.51)
 
 
-def test_where_periods_begin() -> None:
+def test_period_starts_follow_calendar_of_timezone() -> None:
     days = Windows(datetime(2024, 2, 28, tzinfo=UTC), "1d", 40)
     assert period_starts(days, "1w", 9).tolist() == [0, 0, 0, 0, 0, 5, 5, 5, 5]
     assert period_starts(days, "1mo", 4).tolist() == [0, 0, 2, 2]

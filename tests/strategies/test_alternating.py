@@ -116,7 +116,7 @@ def test_columns_that_oppose_each_other_are_never_said_to_cancel() -> None:
         assert pattern_sensitivity(strategy, pattern).l2_squared >= truth
 
 
-def test_what_is_refused() -> None:
+def test_alternating_pattern_refuses_endless_stream_and_size_zero() -> None:
     with pytest.raises(InvalidInputError, match="horizon"):
         pattern_sensitivity(Expiring(), Alternating(2))
     with pytest.raises(InvalidInputError, match="size"):

@@ -194,7 +194,7 @@ def _leaves(strategy: SmoothBinary) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 9, 100, 1000])
-def test_one_step_is_what_it_was(horizon: int) -> None:
+def test_sensitivity_of_one_step_equals_column_norms(horizon: int) -> None:
     for strategy in strategies(horizon):
         unit = 2**strategy.facts.lattice_bits
         l1 = strategy.l1_sensitivity()

@@ -23,7 +23,9 @@ from counton.tables import line_strategy_from_dict
         ({"strategy": "Binary", "horizon": 0}, "horizon is 0"),
     ],
 )
-def test_refusals(saved: dict[str, object], complaint: str) -> None:
+def test_strategy_from_dict_refuses_invalid_description(
+    saved: dict[str, object], complaint: str
+) -> None:
     with pytest.raises(InvalidInputError, match=complaint):
         strategy_from_dict(saved)
 

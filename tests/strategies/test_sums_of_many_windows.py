@@ -22,7 +22,7 @@ TREES = LeastSquaresStrategy(Hats(8, (4,), [[8, 4, 8]], bits=4), (2, 3))
 
 
 @pytest.mark.parametrize("strategy", [*CASES, TREES], ids=lambda one: type(one).__name__)
-def test_both_ways_have_one_variance(strategy: StreamStrategy) -> None:
+def test_sum_noise_variance_equals_that_of_dense_matrix(strategy: StreamStrategy) -> None:
     last = min(last_served_step(strategy) or 60, 240)
     rng = np.random.default_rng(1)
     stops = np.sort(rng.choice(np.arange(1, last + 1), min(33, last), replace=False))

@@ -22,11 +22,11 @@ class Wrong(Binary):
 
 
 @pytest.mark.parametrize("subject", [Binary, Binary(3)], ids=str)
-def test_what_is_right_passes(subject: object) -> None:
+def test_check_accepts_correct_subjects(subject: object) -> None:
     check(subject)
 
 
-def test_what_is_wrong_is_found() -> None:
+def test_check_rejects_wrong_sensitivity() -> None:
     with pytest.raises(PropertyViolationError, match="largest 1-norm"):
         check(Wrong(2))
 
@@ -41,6 +41,6 @@ def test_what_is_wrong_is_found() -> None:
     ],
     ids=str,
 )
-def test_what_has_no_laws_is_refused(subject: object, said: str) -> None:
+def test_check_refuses_subjects_without_properties(subject: object, said: str) -> None:
     with pytest.raises(InvalidInputError, match=said):
         check(subject)

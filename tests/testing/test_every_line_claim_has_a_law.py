@@ -303,6 +303,6 @@ def test_a_wrong_claim_breaks_its_law(name: str) -> None:
 @pytest.mark.parametrize(
     "made", [nodes(), haar(), Haar.cascade(CELLS), SquareRoot(CELLS)], ids=repr
 )
-def test_right_ones_keep_them(made: LineStrategy) -> None:
+def test_correct_line_strategy_passes_checks(made: LineStrategy) -> None:
     check_line_strategy(claiming(made))
     assert np.array_equal(claiming(made).matrix(), made.matrix())

@@ -222,7 +222,7 @@ def test_every_name_is_in_a_list() -> None:
     assert public(Measuring) - {"reads"} == WRONG_CELLS.keys()
 
 
-def test_a_right_one_keeps_every_law() -> None:
+def test_correct_tree_strategy_passes_checks() -> None:
     check_tree_strategy(claiming())
     check_tree_strategy(with_distribution())
 

@@ -189,7 +189,7 @@ def careless_solved() -> StreamStrategy:
 
 
 @pytest.mark.parametrize("careless", [CarelessEpochs, careless_solved])
-def test_what_accepts_too_much_is_found(
+def test_check_last_release_rejects_careless_strategy(
     careless: Callable[[], StreamStrategy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Without the second modulus residuals of wide noise are not known.

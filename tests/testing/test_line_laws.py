@@ -45,7 +45,7 @@ def defined_in_the_package() -> Iterator[type[LineStrategy]]:
                 yield thing
 
 
-def test_no_strategy_is_forgotten() -> None:
+def test_public_line_strategies_are_complete() -> None:
     assert set(public_line_strategies()) == set(defined_in_the_package())
     assert {cls.saved_name for cls in public_line_strategies()} == set(SAVED_NAMES)
     for cls in public_line_strategies():

@@ -136,7 +136,7 @@ def test_clipping_holds_where_16_bits_do_not_hold_a_square(
     assert 0.0098 < np.linalg.norm(np.asarray(found["w"], np.float64)) < 0.0102
 
 
-def test_it_trains_in_a_chain() -> None:
+def test_private_aggregate_trains_in_a_chain() -> None:
     random = np.random.default_rng(2)
     inputs = jnp.asarray(random.standard_normal((64, 3)))
     labels = inputs @ jnp.asarray([1.0, -2.0, 0.5])

@@ -194,7 +194,7 @@ def test_covariances_are_nowhere_above_their_bound() -> None:
             assert (apart <= bound.shared).all()
 
 
-def test_what_is_not_covered_is_not_amplified() -> None:
+def test_places_multiplier_amplifies_only_proven_cases() -> None:
     guarantee = ApproxDP(1, 1e-5)
     echo = Echo(12, (0.97, 0.7), (0.9, 0.4), 0.28, 0.6, Schedule(2, 6, fixed=True))
     assert places_multiplier(guarantee, echo, 6) == noise_multiplier(guarantee, 12)

@@ -66,7 +66,7 @@ def test_usual_deltas_cost_next_to_nothing() -> None:
     poisson_multiplier(ApproxDP(2, 1e-8), 0.1, 100)
 
 
-def test_normals_end_where_it_is_said() -> None:
+def test_normals_end_at_stated_radius() -> None:
     words = 2.0**32 * np.array([2.0**-65, 2.0**-64, 2.0**-33, 0.5], np.float64)
     angle = np.zeros(4, np.int32)  # all of the radius is in the first of a pair
     low, high = np.empty((2, 4), np.float32)
@@ -134,7 +134,7 @@ def test_beyond_bounds_exact_loss_at_large_epsilon() -> None:
     assert beyond(1 / 5.6, 1, 32) < beyond(1 / 5.6) / 100
 
 
-def test_a_bound_of_a_sixteenth_is_found_out() -> None:
+def test_bound_reduced_to_a_sixteenth_is_exceeded() -> None:
     """The same with a sixteenth of what the second density has beyond its disc."""
     for epsilon in (32, 36):
         assert lost(epsilon, 5.6) > beyond(1 / 5.6, 1, epsilon - math.log(16))
@@ -183,7 +183,7 @@ def test_the_least_deltas_of_the_trust_page(epsilon: int, steps: int, least: flo
         noise_multiplier(ApproxDP(epsilon, 0.9 * least), steps)
 
 
-def test_what_is_said_of_zero_concentrated_guarantees() -> None:
+def test_zcdp_guarantees_lose_stated_delta() -> None:
     """The numbers of docs/guarantees/details.md."""
     found = {rho: beyond(noise_multiplier(ZCDP(rho)), 10_000) for rho in ("1/2", 2, 8)}
     assert found["1/2"] < 4e-11

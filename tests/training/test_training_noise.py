@@ -255,7 +255,7 @@ def test_gradients_that_are_refused(gradients: Any, words: str, key: Key) -> Non
 @pytest.mark.parametrize(
     "more", [{"name": ""}, {"clip": 0}, {"clip": -1}, {"guarantee": PureDP(1)}]
 )
-def test_terms_that_are_refused(more: dict[str, Any], key: Key) -> None:
+def test_training_noise_refuses_invalid_terms(more: dict[str, Any], key: Key) -> None:
     with pytest.raises(InvalidInputError):
         noise_of(STRATEGIES[2](), key, **more)
 

@@ -268,7 +268,7 @@ def test_checked_batches_do_not_change_with_arrays_of_the_caller() -> None:
         lambda: GivenBatches([[0], [1], [2]], order="fixed", epochs=2),
     ],
 )
-def test_what_is_refused(make: object) -> None:
+def test_samplers_refuse_invalid_arguments(make: object) -> None:
     with pytest.raises(InvalidInputError):
         make()  # type: ignore[operator]
 

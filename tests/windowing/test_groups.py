@@ -39,35 +39,55 @@ def test_names_stay_packed_until_all_are_looked_at(monkeypatch: pytest.MonkeyPat
     assert not same._held.blocks
 
 
-@pytest.mark.parametrize("kept", ["texts", "a column", "a block"])
-def test_names_are_as_a_tuple_of_them(kept: str) -> None:
-    names = GroupNames(NAMES)
-    texts = tuple(NAMES)
-    if kept == "a column":
-        names = GroupNames(pl.Series(NAMES))
-    if kept == "a block":
-        names = GroupNames.from_blocks(names.blocks())
-    assert names == texts
-    assert texts == names
-    assert names != texts[:-1]
-    assert names != (*texts[:-1], "other")
-    assert hash(names) == hash(texts)
-    assert (names[0], names[-1]) == (texts[0], texts[-1])
-    assert names[1:3] == texts[1:3]
-    assert [names.index(name) for name in texts] == [*range(len(texts))]
+TEXTS = tuple(NAMES)
+
+
+@pytest.fixture(params=["texts", "a column", "a block"])
+def names(request: pytest.FixtureRequest) -> GroupNames:
+    """Return the same names, held in each of three ways."""
+    if request.param == "a column":
+        return GroupNames(pl.Series(NAMES))
+    if request.param == "a block":
+        return GroupNames.from_blocks(GroupNames(NAMES).blocks())
+    return GroupNames(NAMES)
+
+
+def test_group_names_equal_the_tuple_of_their_texts(names: GroupNames) -> None:
+    assert names == TEXTS
+    assert names == TEXTS
+    assert names != TEXTS[:-1]
+    assert names != (*TEXTS[:-1], "other")
+    assert hash(names) == hash(TEXTS)
+    assert GroupNames(pl.Series("page", NAMES)) == names
+    assert copy.deepcopy(names) == names  # as it travels to another process
+
+
+def test_group_names_are_read_by_position(names: GroupNames) -> None:
+    assert (names[0], names[-1]) == (TEXTS[0], TEXTS[-1])
+    assert names[1:3] == TEXTS[1:3]
+    assert names.at([4, 0]) == [TEXTS[4], TEXTS[0]]
+
+
+def test_group_names_are_found_by_text(names: GroupNames) -> None:
+    assert [names.index(name) for name in TEXTS] == [*range(len(TEXTS))]
     assert names.index("shop", 1) == 1
     with pytest.raises(ValueError, match="not among"):
         names.index("shop", 2)
-    assert names.at([4, 0]) == [texts[4], texts[0]]
     assert names.places(["shop", "none", "home"]).tolist() == [1, -1, 0]
-    assert (names.first_repeated(), names.plus(["x", ""]).first_repeated()) == (None, "")
     assert (names.first_with("b"), names.first_with("q")) == ("a\nb", None)
     assert "shop " in names
     assert "sho" not in names
-    assert names.plus(["new"]) == (*texts, "new")
-    assert copy.deepcopy(names) == names  # as it travels to another process
-    assert (len(GroupNames(())), GroupNames(()) == ()) == (0, True)
-    assert GroupNames(pl.Series("page", NAMES)) == names
+
+
+def test_group_names_grow_and_report_a_repeated_name(names: GroupNames) -> None:
+    assert names.plus(["new"]) == (*TEXTS, "new")
+    assert names.first_repeated() is None
+    assert names.plus(["x", ""]).first_repeated() == ""
+
+
+def test_group_names_may_be_empty() -> None:
+    assert len(GroupNames(())) == 0
+    assert GroupNames(()) == ()
 
 
 @pytest.mark.parametrize("many", [1, 1000, 600_000])

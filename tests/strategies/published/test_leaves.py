@@ -6,7 +6,7 @@ from counton.strategies.published.smooth import forks_before, unrank
 
 
 @pytest.mark.parametrize(("height", "zeros"), [(2, 1), (4, 2), (7, 2), (7, 5), (10, 4)])
-def test_against_enumeration(height: int, zeros: int) -> None:
+def test_leaf_ranks_equal_enumeration(height: int, zeros: int) -> None:
     leaves = [n for n in range(2**height) if n.bit_count() == height - zeros]
     assert [unrank(height, zeros, rank) for rank in range(len(leaves))] == leaves
     for level in range(height):

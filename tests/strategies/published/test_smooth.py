@@ -102,7 +102,7 @@ def test_every_release_reads_as_many_nodes() -> None:
 
 
 @pytest.mark.parametrize("strategy", SmoothBinary.examples(2000))
-def test_places_are_consecutive_and_below_the_horizon(strategy: SmoothBinary) -> None:
+def test_nodes_of_level_are_numbered_without_gaps(strategy: SmoothBinary) -> None:
     """Nodes of a level are numbered in the order of their first use, without gaps."""
     used: dict[int, int] = {}
     for step in range(1, 2001):

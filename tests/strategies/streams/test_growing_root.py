@@ -155,7 +155,9 @@ def test_norms_of_growing_root_lie_between_sums_and_tail_bounds(even: int) -> No
         (128, "largest", {256: 0.866, 512: 1.008}),
     ],
 )
-def test_how_much_less_even_nodes_err(even: int, metric: str, ratio: dict[int, float]) -> None:
+def test_even_nodes_reduce_error_near_expected_windows(
+    even: int, metric: str, ratio: dict[int, float]
+) -> None:
     """Than without a number of steps in mind; and how much more the first release does."""
     root = GrowingSquareRoot(even=even)
     own = GrowingSquareRoot()

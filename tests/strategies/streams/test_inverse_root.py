@@ -42,7 +42,7 @@ def test_error_of_a_long_series_is_within_its_bound(count: int, bits: int) -> No
     [np.full(40, 4096), np.array([4096, -2048, 1536]), np.array([4096, 0, 0, 4096])],
     ids=["running sum", "signs", "gap"],
 )
-def test_a_series_that_is_not_near_the_root_is_left_to_exact_division(
+def test_series_far_from_root_uses_exact_division(
     numerators: np.ndarray,
 ) -> None:
     assert inverse_root(numerators, 12) is None

@@ -225,7 +225,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("arguments", "said"), REFUSED)
-def test_what_it_refuses(arguments: dict[str, object], said: str) -> None:
+def test_look_ahead_refuses_invalid_arguments(arguments: dict[str, object], said: str) -> None:
     with pytest.raises(InvalidInputError, match=said):
         LookAhead(**arguments)  # type: ignore[arg-type]
 

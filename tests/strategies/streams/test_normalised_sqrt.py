@@ -128,7 +128,7 @@ def test_c_is_the_same_everywhere() -> None:
     assert sums == {(8760, 16): 303786114, (1000, 16): 38527285, (1000, 8): 296075}
 
 
-def test_refusals() -> None:
+def test_normalised_sqrt_refuses_invalid_arguments() -> None:
     with pytest.raises(InvalidInputError, match="2\\^20"):
         NormalisedSqrt(2**20 + 1)
     with pytest.raises(InvalidInputError, match="weight_bits"):

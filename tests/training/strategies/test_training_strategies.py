@@ -342,7 +342,7 @@ def test_with_another_schedule_the_same_noise_is_worth_something_else(scaling: s
         lambda: training_schedule(9, 10),
     ],
 )
-def test_what_is_refused(make: object) -> None:
+def test_training_strategies_refuse_invalid_arguments(make: object) -> None:
     with pytest.raises(InvalidInputError):
         make()  # type: ignore[operator]
 
