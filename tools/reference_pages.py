@@ -26,7 +26,7 @@ from counton.job.option_fields import (
     RUN_ONLY,
     OptionScope,
     Section,
-    has_fact,
+    has_mark,
     scope_of,
     section_of,
 )
@@ -346,9 +346,9 @@ def _statistics_in_words(variants: list[Variant]) -> str:
 def _where(field: FieldInfo) -> str:
     """Return where an option can be stated, if not everywhere."""
     parts = []
-    if has_fact(field, FILE_ONLY):
+    if has_mark(field, FILE_ONLY):
         parts.append("in job files and Python only")
-    if has_fact(field, RUN_ONLY):
+    if has_mark(field, RUN_ONLY):
         parts.append("not for `counton serve`")
     return "; ".join(parts)
 

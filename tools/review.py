@@ -55,7 +55,8 @@ PRIVATE = (
          "tests/run/test_neighbours.py"),
     ),
     Room(
-        ("run/counting/step_inputs.py", "run/rows/window_sums.py", "run/rows/discovered_groups.py",
+        ("run/counting/step_inputs.py", "run/counting/seen_rows.py", "run/counting/kept_totals.py",
+         "run/counting/measurement.py", "run/rows/window_sums.py", "run/rows/discovered_groups.py",
          "run/rows/uncounted_files.py", "run/counting/missing_rows.py", "run/close_stream.py"),
         "a row counts once, late or again, whatever other rows come and go; what waits is shown to "
         "nobody",
@@ -223,7 +224,7 @@ PROMISES = (
     ),
     Promise(
         "nothing is shown before it is journaled",
-        "state/stream.py: Stream._advance",
+        "state/stream.py: Stream._draw_and_commit",
         "state/stream.py: Stream._commit",
     ),
     Promise(
@@ -240,6 +241,8 @@ BESIDES = (
     "run/counting/contribution_slots.py",
     "run/counting/remembered_rows.py",
     "run/counting/step_inputs.py",
+    "run/counting/seen_rows.py",
+    "run/counting/kept_totals.py",
     "run/rows/uncounted_files.py",
     "privacy/filter.py",
     "privacy/ledger.py",

@@ -103,8 +103,8 @@ def _quinary(path: Path) -> Figure:
     legend_below(canvas)
     return save(
         canvas, path, title,
-        "A tree of arity 5 over 25 inputs: the sum of the first 24 adds four inner vertices and "
-        "four leaves. Four of a level is the most; in the mean it is half as many.",
+        "In a tree of arity 5 over 25 inputs, the sum of the first 24 adds four inner vertices and "
+        "four leaves. A sum adds at most four vertices of a level, and half as many on average.",
     )  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def _ternary(path: Path) -> Figure:
     return save(
         canvas, path, title,
         "The first eight inputs are two inner vertices and two leaves, or the root without the "
-        "last leaf. Two terms in place of four have half the variance, if all vertices have the "
+        "last leaf. Two terms instead of four have half the variance, if all vertices have the "
         "same noise.",
     )  # fmt: skip
 
@@ -173,9 +173,9 @@ def _arity(path: Path) -> Figure:
     legend_below(canvas, columns=4)
     return save(
         canvas, path, title,
-        "The error of k-ary trees by arity, in the limit (left) and at four lengths (right). In "
-        "the limit 17 is best without subtraction and 19 with it; at finite length the error "
-        "jumps where a tree needs another level, and 23 or 21 may be better than 19.",
+        "This is the error of k-ary trees by arity, in the limit (left) and at four lengths "
+        "(right). In the limit, 17 is best without subtraction and 19 with it. At finite length, "
+        "the error jumps where a tree needs another level, and 23 or 21 may be better than 19.",
     )  # fmt: skip
 
 
@@ -209,10 +209,10 @@ def _steps(path: Path) -> Figure:
     legend_below(canvas)
     return save(
         canvas, path, title,
-        "The error of every mechanism under pure privacy, relative to the cube of log T. Algorithm "
-        "2 is four times better than Honaker's; over a thousand steps its error is still 1.4 times "
-        "what the limit says. The smooth mechanism with the best share of zeros stays within a "
-        "factor 2, which the paper says it does not.",
+        "This is the error of every mechanism under pure privacy, relative to the cube of log T. "
+        "Algorithm 2 is four times better than Honaker's. Over a thousand steps, its error is "
+        "still 1.4 times the limit. The smooth mechanism with the best share of zeros stays within "
+        "a factor of 2, which the paper says it does not.",
     )  # fmt: skip
 
 
@@ -251,11 +251,11 @@ def _delta(path: Path) -> Figure:
     legend_below(canvas, columns=2)
     return save(
         canvas, path, title,
-        "The error of the Laplace tree and of the square root with Gaussian noise against δ, for "
-        "three lengths. With exact calibration Laplace noise wins below 1.13e-6, 5.6e-10 and "
-        "3.7e-12, over counton's normalised square root below 5.0e-7, 2.0e-10 and 1.2e-12; against "
-        "the printed bound (dashed) it would win much earlier. Theorem 1.3 gives the best of these "
-        "trees no less noise than pure privacy does.",
+        "This is the error of the Laplace tree and of the square root with Gaussian noise against "
+        "δ, for three lengths. With exact calibration, Laplace noise wins below 1.13e-6, 5.6e-10 "
+        "and 3.7e-12. Over the normalised square root of counton, it wins below 5.0e-7, 2.0e-10 "
+        "and 1.2e-12. Against the printed bound (dashed), it would win much earlier. With Theorem "
+        "1.3, the best of these trees has no less noise than with pure privacy.",
     )  # fmt: skip
 
 
@@ -296,10 +296,10 @@ def _laplace(path: Path) -> Figure:
     legend_below(canvas, columns=3)
     return save(
         canvas, path, title,
-        "The variance of Laplace noise as a multiple of that of Gaussian noise for the same "
-        "guarantee. Against the textbook calibration the factor is near 2 as stated, against the "
-        "exact one 2.5 and more; in a tree of 5 levels Laplace noise is better below "
-        "δ = 1.1e-4 for ε = 1, and below 7.1e-6 for ε = 0.1.",
+        "This is the variance of Laplace noise as a multiple of that of Gaussian noise for the "
+        "same guarantee. Against the textbook calibration, the factor is near 2, as stated. "
+        "Against the exact one, it is 2.5 and more. In a tree of 5 levels, Laplace noise is better "
+        "below δ = 1.1e-4 for ε = 1, and below 7.1e-6 for ε = 0.1.",
     )  # fmt: skip
 
 
@@ -332,9 +332,9 @@ def _random(path: Path, measured: Mapping[tuple[str, int], Largest]) -> Figure:
     legend_below(canvas)
     return save(
         canvas, path, title,
-        "The largest error of two mechanisms under pure privacy, measured, and the value of the "
-        "bound for random inputs, which is proved from T = 4e41 on and says nothing at the lengths "
-        "that are drawn. The noise does not depend on the input, so that random ones are as hard "
-        "as all; the bound is 50 to 100 times lower than Algorithm 2's error, and 150 to 300 times "
-        "lower than the binary mechanism's.",
+        "This compares the measured largest error of two mechanisms under pure privacy with the "
+        "bound for random inputs. The bound is proved from T = 4e41 on and says nothing at the "
+        "lengths in the picture. The noise does not depend on the input, so random inputs are as "
+        "hard as all others. The bound is 50 to 100 times lower than the error of Algorithm 2, and "
+        "150 to 300 times lower than that of the binary mechanism.",
     )  # fmt: skip

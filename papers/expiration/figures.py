@@ -68,33 +68,33 @@ _TOLD = {
     "figure-1.png": _Told(
         "Figure 1: privacy loss by age",
         f"{_SAME_ERROR}T releases: T = 1,000 above, 1,000,000 below. No delay.",
-        "The privacy loss of an item by its age, for Algorithm 3 against the bound of Theorem 1.2 "
-        "and against counters that start again every W steps, all with mean squared error 1000. "
-        "The exact loss of the same noise (dotted) is below the paper's analysis, and that far "
-        "below the bound.",
+        "This is the privacy loss of an item by its age for Algorithm 3, against the bound of "
+        "Theorem 1.2 and against counters that restart every W steps. All have mean squared error "
+        "1000. The exact loss of the same noise (dotted) is below the analysis of the paper, which "
+        "is far below the bound.",
     ),
     "figure-2.png": _Told(
         "Figure 2: a thousand steps",
         f"{_SAME_ERROR}1,000 releases. No delay; a share is the budget for past rounds over that "
         "of the current one.",
-        "The same over the first 1,000 steps: the bound, several growths λ, and the restarted "
-        "counter for several windows W. A larger λ loses less of an item's privacy at first and "
-        "more later; the restarted counter jumps each time that it starts again.",
+        "This is the same over the first 1,000 steps: the bound, several growths λ, and the "
+        "restarted counter for several windows W. With a larger λ, an item loses less privacy at "
+        "first and more later. The loss of the restarted counter jumps at each restart.",
     ),
     "figure-3.png": _Told(
         "Figure 3: a million steps",
         f"{_SAME_ERROR}1,000,000 releases. No delay.",
-        "The same error over a million steps, both axes logarithmic. The loss of the restarted "
-        "counter grows in proportion to the age once the window has passed, that of Algorithm 3 "
-        "like a power of the logarithm.",
+        "This is the same error over a million steps, with both axes logarithmic. The loss of the "
+        "restarted counter grows in proportion to the age once the window has passed. That of "
+        "Algorithm 3 grows like a power of the logarithm.",
     ),
     "figure-4.png": _Told(
         "Figure 4: the restarted counter at its best",
         f"{_SAME_ERROR}T releases: T = 1,000 above, 1,000,000 below. A share is the budget for "
         "past rounds over that of the current one.",
-        "The restarted counter with the budgets that the paper prints as best for the last loss, "
-        "and those that are (dashed). Even so it ends above Algorithm 3 with λ = 1 and 2 after a "
-        "million steps.",
+        "This is the restarted counter with the budgets that the paper prints as best for the last "
+        "loss, and with the budgets that are best (dashed). Even so, it ends above Algorithm 3 "
+        "with λ = 1 and 2 after a million steps.",
     ),
 }
 
@@ -236,9 +236,9 @@ def _error(path: Path) -> Figure:
     legend_below(canvas)
     return save(
         canvas, path, title,
-        "How the error of a count without an end grows, for six growths λ of its privacy loss. For "
-        "λ = 1 it grows with the logarithm of the step, for 3/2 with the logarithm of that, and "
-        "beyond it does not grow any more.",
+        "This is the growth of the error of an endless count, for six growths λ of its privacy "
+        "loss. For λ = 1, the error grows with the logarithm of the step, and for 3/2 with the "
+        "logarithm of that. For larger λ, it does not grow any more.",
     )  # fmt: skip
 
 
@@ -279,9 +279,9 @@ def _lower_bound(path: Path) -> Figure:
     legend_below(canvas, columns=4)
     return save(
         canvas, path, title,
-        "The largest error that Algorithm 3 promises, and the least that any mechanism with the "
-        "same loss by age can have. They are 10 to 55 times apart: the bound counts only what is "
-        "lost up to an age of twice the error.",
+        "This compares the error bound of Algorithm 3 with the least error of any mechanism with "
+        "the same loss by age. They are 10 to 55 times apart, because the lower bound counts only "
+        "the loss up to an age of twice the error.",
     )  # fmt: skip
 
 
@@ -313,8 +313,8 @@ def _warm_ups(path: Path) -> Figure:
     legend_below(canvas, columns=2)
     return save(
         canvas, path, title,
-        "What an item has lost by its age under the paper's two first algorithms and under the "
-        "binary mechanism with the same noise. Algorithm 2 loses one ε each time that the age "
-        "doubles, about half of what its lemma states, and comes to what the binary mechanism "
-        "promises only at the end.",
+        "This is the loss of an item by its age under the first two algorithms of the paper, and "
+        "under the binary mechanism with the same noise. Algorithm 2 loses one ε each time the age "
+        "doubles, about half of what its lemma states. It reaches the guarantee of the binary "
+        "mechanism only at the end.",
     )  # fmt: skip

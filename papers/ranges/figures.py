@@ -57,24 +57,24 @@ def draw_all(folder: Path, times: Times, *, quick: bool) -> Iterator[Figure]:
     yield _sampling_times(folder / "figure-2a.png", times)
     yield _errors(
         folder / "figure-2bc.png", "ranges", "Figure 2(b, c): all ranges",
-        "Mean squared and expected largest error over every range of a line, against the number "
-        "of cells. Noise on the cells alone soon loses; the others grow alike, and below them is "
-        "what an optimal strategy reaches.", quick=quick,
+        "This is the mean squared and the expected largest error over every range of a line, "
+        "against the number of cells. Noise on the cells alone soon loses. The others grow alike, "
+        "and below them is the error of an optimal strategy.", quick=quick,
     )  # fmt: skip
     yield _levels(folder / "figure-2de.png")
     yield _errors(
         folder / "figure-3.png", "nodes", "Figure 3: the nodes of the binary tree",
-        "The same when only the nodes of the binary tree are asked. Of 1,024 cells the optimum's "
-        "root mean squared error is 74 counts, the plain binary tree's 167, all others' 96 to 118. "
-        "By the largest error wavelet and cascade are first and noise on the cells is far behind; "
-        "the plain binary tree is behind HDMM and factorization, which the paper has the other way "
-        "round.", quick=quick,
+        "This is the same for the nodes of the binary tree alone. With 1,024 cells, the root mean "
+        "squared error of the optimum is 74 counts, that of the plain binary tree 167, and that of "
+        "all others 96 to 118. By the largest error, wavelet and cascade are first, and noise on "
+        "the cells is far behind. The plain binary tree is behind HDMM and factorization, which is "
+        "the reverse of the paper.", quick=quick,
     )  # fmt: skip
     yield _errors(
         folder / "figure-4.png", "subsets", "Figure 4: 2,500 random subsets",
-        "The same for random sets of at least a quarter of the cells. Noise on the cells alone is "
-        "better than any tree, and the wavelet within 6% of it at 1,024 cells; an optimal "
-        "strategy, which is built for sets that large, has a third of its squared error.",
+        "This is the same for random sets of at least a quarter of the cells. Noise on the cells "
+        "alone is better than any tree, and the wavelet is within 6% of it at 1,024 cells. An "
+        "optimal strategy, which is built for sets of this size, has a third of its squared error.",
         quick=quick,
     )  # fmt: skip
     yield _release_times(folder / "figure-5.png", times)
@@ -124,9 +124,9 @@ def _split(path: Path) -> Figure:
     legend_below(canvas, 4)
     return save(
         canvas, path, title,
-        "The noise of a total is split into that of its halves again and again, each time with "
-        "fresh noise that one half adds and the other subtracts. So every node of the tree is "
-        "equally accurate, cells are negatively correlated, and sums of cells stay consistent.",
+        "The noise of a total is divided into that of its halves again and again. Each time, one "
+        "half adds fresh noise and the other subtracts it. So every node of the tree is equally "
+        "accurate, cells are negatively correlated, and sums of cells stay consistent.",
     )  # fmt: skip
 
 
@@ -207,8 +207,8 @@ def _levels(path: Path) -> Figure:
     legend_below(canvas, 2)
     return save(
         canvas, path, title,
-        "How accurate sums over 1, 2, 4, ... cells are. The cascade and the plain binary tree "
-        "are flat by design; noise on the cells grows with the length. Of 1,024 cells "
+        "This is the accuracy of sums over 1, 2, 4, ... cells. The cascade and the plain binary "
+        "tree are flat by design, and noise on the cells grows with the length. With 1,024 cells, "
         "noise on the cells is best for sums of one and two, the wavelet from 4 to 64, the "
         "hierarchical method from 128 to 512, and the cascade for the whole.",
     )  # fmt: skip
@@ -246,11 +246,11 @@ def _sampling_times(path: Path, times: Times) -> Figure:
     legend_below(canvas)
     return save(
         canvas, path, title,
-        "How the time to draw correlated noise grows with the number of cells, for the cascade "
-        "and for a sampler that takes any covariance matrix. The cascade's hardly grows up to 2^15 "
-        "cells, where fixed costs are most of it, jumps at 2^16 and is about in proportion to the "
-        "cells from there to 2^22, where it ends; the paper's goes on to 2^25. The general "
-        "sampler's grows with the cube of the cells.",
+        "This is the time to draw correlated noise by the number of cells, for the cascade and for "
+        "a sampler that takes any covariance matrix. The time of the cascade hardly grows up to "
+        "2^15 cells, where fixed costs dominate. It jumps at 2^16 and is about proportional to the "
+        "cells from there to 2^22, where it ends. The picture of the paper goes on to 2^25. The "
+        "time of the general sampler grows with the cube of the cells.",
     )  # fmt: skip
 
 
@@ -279,10 +279,11 @@ def _release_times(path: Path, times: Times) -> Figure:
     legend_below(canvas, 2)
     return save(
         canvas, path, title,
-        "How long each mechanism takes from nothing to answers, in multiples of the simplest. "
-        "Wavelet and cascade stay within some 2.5 times its time, the hierarchical method within "
-        "4; the plain binary tree takes 5 to 10 times as long, explicit factorization 5 to 30. "
-        "The optimal strategy has to be searched for: over 1,000 times at 1,024 cells.",
+        "This is the time of each mechanism from the start to the answers, in multiples of the "
+        "simplest one. Wavelet and cascade stay within about 2.5 times its time, and the "
+        "hierarchical method within 4. The plain binary tree takes 5 to 10 times as long, and "
+        "explicit factorization 5 to 30 times. The optimal strategy needs a search, which takes "
+        "over 1,000 times as long at 1,024 cells.",
     )  # fmt: skip
 
 
@@ -316,9 +317,9 @@ def _variances(path: Path) -> Figure:
     legend_below(canvas, 5)
     return save(
         canvas, path, title,
-        "A range is made of at most 2k - 2 nodes whose noises are negatively correlated. So its "
-        "variance grows with the logarithm of the line only, by 2/3 of a node's for each doubling "
-        "at the worst range, and by less in the mean.",
+        "A range consists of at most 2k - 2 nodes whose noises are negatively correlated. So its "
+        "variance grows only with the logarithm of the line. For each doubling, it grows by 2/3 of "
+        "that of a node for the worst range, and by less on average.",
     )  # fmt: skip
 
 
@@ -383,9 +384,9 @@ def _growth(path: Path, *, quick: bool) -> Figure:
     legend_below(canvas, 5)
     return save(
         canvas, path, title,
-        "The mean squared and the expected largest error of all ranges against the number of "
-        "cells. With independent noise they grow as n and its root, with the cascade's about as "
-        "the logarithm.",
+        "This is the mean squared and the expected largest error of all ranges against the number "
+        "of cells. With independent noise, they grow as n and its root. With the noise of the "
+        "cascade, they grow about as the logarithm.",
     )  # fmt: skip
 
 
@@ -438,7 +439,7 @@ def _properties(path: Path) -> Figure:
         ax.axhline(y - 0.5, color="#e6e6e6", linewidth=0.8)
     return save(
         canvas, path, title,
-        "Which mechanisms are unbiased, consistent and of known distribution, and how far apart "
-        "the variances of their levels are. Only the cascade and the plain binary tree treat all "
-        "levels alike, and of these only the cascade's answers add up.",
+        "This shows which mechanisms are unbiased, consistent and of known distribution, and how "
+        "far apart the variances of their levels are. Only the cascade and the plain binary tree "
+        "treat all levels alike. Of these, only the answers of the cascade add up.",
     )  # fmt: skip

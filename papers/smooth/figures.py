@@ -91,9 +91,9 @@ def _binary_tree(path: Path) -> Figure:
     legend_below(canvas)
     return save(
         canvas, path, title,
-        "The tree of the binary mechanism over seven items: only left children are measured. The "
-        "sixth total adds the node of items 1 to 4 and that of items 5 and 6, one for each 1 in "
-        "110.",
+        "In the tree of the binary mechanism over seven items, only left children are measured. "
+        "The sixth total adds the node of items 1 to 4 and that of items 5 and 6, one for each 1 "
+        "in 110.",
     )  # fmt: skip
 
 
@@ -144,9 +144,9 @@ def _smooth_tree(path: Path) -> Figure:
     assert len(tree.row(5)) == len(read)
     return save(
         canvas, path, title,
-        "The tree of the smooth mechanism over five items, which sit only in leaves with two "
-        "zeros and two ones. The fifth total reads two nodes, Σ[1,8] and Σ[9,12], as every other "
-        "total reads two.",
+        "In the tree of the smooth mechanism, the five items are only in leaves with two zeros and "
+        "two ones. The fifth total reads two nodes, Σ[1,8] and Σ[9,12]. Every other total also "
+        "reads two.",
     )  # fmt: skip
 
 
@@ -187,9 +187,9 @@ def _neighbours(path: Path) -> Figure:
     legend_below(canvas)
     return save(
         canvas, path, title,
-        "Five leaves of the smooth mechanism that follow each other, as bits; a 1 is a node that "
-        "the total reads. Of a lowest block of n ones all n nodes are replaced, the others stay: "
-        "two in the mean over a whole tree.",
+        "These are five consecutive leaves of the smooth mechanism, as bits. A 1 is a node that "
+        "the total reads. All n nodes of a lowest block of n ones are replaced, and the others "
+        "stay. On average over a whole tree, two nodes are replaced.",
     )  # fmt: skip
 
 
@@ -236,9 +236,10 @@ def _variance(path: Path) -> Figure:
     legend_below(canvas)
     return save(
         canvas, path, title,
-        "The variance of each of 250 totals (left), and the largest one for a given bound on the "
-        "number of steps (right). The binary mechanism jumps up and down, the smooth one is flat "
-        "and ends 3.27 times lower, and the square root of Henzinger et al. is lowest.",
+        "This is the variance of each of 250 totals (left), and the largest variance for a given "
+        "bound on the number of steps (right). That of the binary mechanism jumps up and down. "
+        "That of the smooth mechanism is flat and ends 3.27 times lower. That of the square root "
+        "of Henzinger et al. is lowest.",
     )  # fmt: skip
 
 
@@ -302,9 +303,10 @@ def efficiency(path: Path, times: Times | None) -> Figure:
     legend_below(canvas)
     return save(
         canvas, path, title,
-        "How many numbers a mechanism holds while it releases T totals, and, in the full form, how "
-        "long an output of 10,000 numbers takes. Trees hold as many as the logarithm of T and need "
-        "the same time for every output; the Toeplitz matrix needs space in proportion to T.",
+        "This is the number of values that a mechanism stores while it releases T totals. In the "
+        "full form, it is also the time for an output of 10,000 numbers. Trees store as many "
+        "values as the logarithm of T and need the same time for every output. The Toeplitz matrix "
+        "needs space in proportion to T.",
     )  # fmt: skip
 
 

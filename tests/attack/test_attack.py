@@ -15,7 +15,7 @@ from tests.attack.kinds import KINDS
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_tries_what_it_says(kind: str, tmp_path: Path) -> None:
+def test_attack_tries_only_stated_kind(kind: str, tmp_path: Path) -> None:
     tried, kept = attack(4, 600, only=kind, keep=tmp_path, most=1)
     assert sum(tried.values()) == 1, tried
     assert not kept, [path.read_text() for path in kept]

@@ -100,7 +100,7 @@ GUARANTEES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 @pytest.mark.parametrize("unit", ONE)
 @pytest.mark.parametrize("statistic", EVENTS)
-def test_an_event_moves_nothing_but_what_is_declared(
+def test_recorder_confirms_declared_change_by_event(
     statistic: str, unit: str, guarantee: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     what, options = EVENTS[statistic]
@@ -109,7 +109,7 @@ def test_an_event_moves_nothing_but_what_is_declared(
 
 
 @pytest.mark.parametrize("statistic", USERS)
-def test_a_person_moves_nothing_but_what_is_declared(
+def test_recorder_confirms_declared_change_by_user(
     statistic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     what, options = USERS[statistic]

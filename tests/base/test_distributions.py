@@ -41,14 +41,14 @@ def test_parameters_out_of_range_are_refused(kind: Any, value: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_laws_too_narrow_for_floats_have_variance_zero(kind: Any) -> None:
+def test_distributions_too_narrow_for_floats_have_variance_zero(kind: Any) -> None:
     assert kind(Fraction(1, 10**400)).variance == 0
     assert kind(Fraction(1, 10**400)).std == 0
     assert 0 < kind(Fraction(1, 600)).variance < 1e-100
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_laws_survive_being_saved(kind: Any) -> None:
+def test_saved_distribution_is_restored(kind: Any) -> None:
     distribution = (
         kind(Fraction(10**20 + 1, 7)) if kind is DiscreteGaussian else kind(Fraction(10**9, 7))
     )
@@ -59,7 +59,7 @@ def test_laws_survive_being_saved(kind: Any) -> None:
 @pytest.mark.parametrize(
     "saved", [{}, {"law": "discrete Laplace"}, {"law": "discrete Gaussian", "sigma_squared": "1/0"}]
 )
-def test_damaged_laws_are_refused(saved: dict[str, str]) -> None:
+def test_damaged_distribution_is_refused(saved: dict[str, str]) -> None:
     with pytest.raises(InvalidInputError):
         distribution_from_dict(saved)
 

@@ -22,7 +22,7 @@ from counton.base.exact import exact, float_above, float_below, root_rounded_up,
         (np.float32(0.1), Fraction(1, 10)), (np.int64(7), Fraction(7)),
     ],
 )  # fmt: skip
-def test_a_number_is_the_fraction_its_text_says(value: object, expected: Fraction) -> None:
+def test_exact_returns_fraction_of_text(value: object, expected: Fraction) -> None:
     assert exact(value, "x") == expected  # type: ignore[arg-type]
 
 
@@ -49,7 +49,7 @@ def test_a_number_is_the_fraction_its_text_says(value: object, expected: Fractio
         "9" * 2000,
     ],
 )
-def test_what_is_not_a_finite_number_is_refused_by_name(value: object) -> None:
+def test_exact_refuses_infinite_number_with_name(value: object) -> None:
     with pytest.raises(InvalidInputError, match=r"epsilon is .* finite number"):
         exact(value, "epsilon")  # type: ignore[arg-type]
 

@@ -9,7 +9,7 @@ from counton import ZCDP, charts, plan
 from counton.charts import plot_plan
 
 
-def test_every_figure_is_made_by_what_lets_it_show_itself() -> None:
+def test_every_chart_function_returns_displayable_figure() -> None:
     found = {
         name: getattr(module, name)
         for info in pkgutil.iter_modules(charts.__path__)

@@ -34,7 +34,7 @@ def test_thinning_keeps_the_last_step() -> None:
 
 @pytest.mark.parametrize("last", [[7.0], [60_000.0, 50_000.0, 700.0, 30.0], [0.0, 0.0], [-5.0]])
 @pytest.mark.parametrize("steps", [1, 2, 50])
-def test_a_chart_names_every_group_and_says_what_is_protected(
+def test_plot_totals_names_groups_and_privacy_unit(
     last: list[float], steps: int, tmp_path: Path
 ) -> None:
     figure = plot_totals(
@@ -64,7 +64,7 @@ def test_a_group_without_a_name_is_drawn() -> None:
     assert [axes.get_title("left") for axes in figure.axes] == ["   5 ± 5", "named   7 ± 5"]
 
 
-def test_what_cannot_be_drawn_is_refused() -> None:
+def test_plot_totals_refuses_empty_series() -> None:
     with pytest.raises(
         InvalidInputError, match="nothing to draw, because no step has been released"
     ):
@@ -173,7 +173,7 @@ def test_neighbouring_colours_differ_in_lightness_or_hue() -> None:
         assert np.abs(one - other).max() > 60
 
 
-def test_the_picture_shows_what_the_table_says() -> None:
+def test_plot_loss_draws_values_of_table() -> None:
     plan = counton.plan_expiring({24: 1, 8760: 3})
     ages = {"a day": 24, "a year": 8760, "ten years": 87600}
     lines = plot_loss(plan, ages, "Loss").axes[0].lines
@@ -207,7 +207,7 @@ def test_dollar_signs_in_names_are_no_formulas(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.long
-def test_names_of_losses_stay_beside_the_axis_and_apart(targets: dict[int, float]) -> None:
+def test_plot_loss_labels_do_not_overlap(targets: dict[int, float]) -> None:
     figure = plot_loss(counton.plan_expiring(targets), {"a day": 1, "ten years": 87600}, "Loss")
     ax = figure.axes[0]
     names = [text for text in ax.texts if isinstance(text, Annotation) and text.xy[0] == 1.02]

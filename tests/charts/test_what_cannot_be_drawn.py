@@ -144,7 +144,7 @@ def test_without_matplotlib_a_chart_is_refused_before_anything_is_released(
 
 
 @pytest.mark.long
-def test_a_nightly_mail_has_no_remark_on_fonts_or_folders(folder: Path) -> None:
+def test_chart_prints_no_warning_of_fonts_or_folders(folder: Path) -> None:
     (folder / "locked").mkdir()
     (folder / "locked").chmod(0o500)
     home = "/dev/null/home" if os.geteuid() == 0 else str(folder / "locked")

@@ -74,7 +74,7 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
 
 
 @pytest.mark.parametrize(("changed", "words"), OPTIONS, ids=lambda value: str(value)[:40])
-def test_options_outside_what_is_allowed_leave_no_trace(
+def test_options_out_of_range_are_refused_without_files(
     changed: dict[str, str | None], words: str, place: Workplace
 ) -> None:
     events = place.write("e.csv", EVENTS)
@@ -140,7 +140,7 @@ def test_numbers_of_hundreds_of_digits_are_shown_short(
 @pytest.mark.parametrize(
     ("option", "name"), [("output", "e"), ("output", "state"), ("output", "groups"), ("chart", "k")]
 )
-def test_an_output_never_replaces_what_the_run_reads_or_keeps(
+def test_output_over_file_of_run_is_refused(
     option: str, name: str, place: Workplace, contents: Contents
 ) -> None:
     end = {"output": "csv", "chart": "png"}[option]
@@ -255,7 +255,7 @@ SUMS: list[tuple[dict[str, str | None], str]] = [
 
 def sum_options(place: Workplace, **changed: str | None) -> list[str]:
     options = {"value": "value", "lower": "0", "upper": "10", "resolution": "0.5"} | changed
-    return place.new(**options)  # type: ignore[no-any-return]
+    return place.new(**options)
 
 
 @pytest.mark.parametrize(("changed", "words"), SUMS, ids=lambda value: str(value)[:40])

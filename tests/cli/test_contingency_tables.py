@@ -70,7 +70,7 @@ def test_a_contingency_table_has_every_margin_in_declared_order(desk: Desk) -> N
     assert [spent["name"] for spent in ledger["spent"]] == ["contingency_of_smokes_sex"]
 
 
-def test_a_domain_may_be_a_table_and_counts_a_column(desk: Desk) -> None:
+def test_contingency_accepts_groups_table_and_count_column(desk: Desk) -> None:
     desk.write("values.csv", "smokes,sex\nyes,m\nno,f\nunknown,\n")
     desk.write("counts.csv", "sex,smokes,n\nf,no,1000\nm,yes,500\n")
     desk.place(
@@ -121,7 +121,7 @@ CONTINGENCY = [
 
 
 @pytest.mark.parametrize(("changed", "words"), CONTINGENCY, ids=lambda value: str(value)[:40])
-def test_what_cannot_be_a_contingency_table_is_refused(
+def test_contingency_refuses_invalid_groups(
     changed: dict[str, str], words: str, desk: Desk
 ) -> None:
     desk.write("gaps.csv", "smokes,sex\nyes,\nno,m\n")

@@ -39,7 +39,7 @@ def test_windows_that_have_ended_are_released_with_their_running_totals(place: W
     assert "Not protected: the time of the newest event" in _flat(done.out)
 
 
-def test_a_run_says_what_the_next_window_waits_for(place: Workplace) -> None:
+def test_run_prints_end_and_delay_of_next_window(place: Workplace) -> None:
     events = place.write("e.csv", EVENTS)
     wait = ("--release-delay", "30m")
     until = (*wait, "--until", "latest-event")
@@ -90,7 +90,7 @@ def test_run_without_release_writes_no_output(place: Workplace) -> None:
     assert not out.exists()
 
 
-def test_the_output_says_what_is_protected(place: Workplace) -> None:
+def test_run_prints_privacy_guarantee_and_unit(place: Workplace) -> None:
     """In one sentence where it is counted, and the rest of it by `show`."""
     counted = place.count(
         place.write("e.csv", EVENTS), "--privacy-unit", "visit", "--epsilon", "1"
@@ -170,7 +170,7 @@ def test_rows_after_last_release_are_reported_as_not_counted(place: Workplace) -
     assert "not counted: the stream has had its last release: 1\n" in done.err
 
 
-def test_rows_that_have_disappeared_change_nothing_and_are_told(place: Workplace) -> None:
+def test_disappeared_rows_are_reported_without_effect(place: Workplace) -> None:
     place.count(place.write("e.csv", EVENTS))
     fewer = place.write("e.csv", [*EVENTS[:2], EVENTS[2], EVENTS[4], "05:30,a"])
     done = place("release", "count", fewer, *place.again).fine()
@@ -187,7 +187,7 @@ def test_rows_that_have_disappeared_change_nothing_and_are_told(place: Workplace
     assert differs not in done.err
 
 
-def test_an_emptied_folder_says_what_a_night_without_rows_needs(place: Workplace) -> None:
+def test_empty_folder_is_refused_with_option_for_empty_windows(place: Workplace) -> None:
     """And that is enough, however often it comes."""
     (folder := place.folder / "new").mkdir()
     (folder / "1.csv").write_text("time,group\n2013-01-01T00:10,a\n")
@@ -206,7 +206,7 @@ def test_an_emptied_folder_says_what_a_night_without_rows_needs(place: Workplace
         (folder / f"{hour}.csv").unlink()
 
 
-def test_a_quiet_night_is_released_as_any_other(place: Workplace) -> None:
+def test_window_without_rows_is_released(place: Workplace) -> None:
     # That there was no event at all must not show in whether there is a release.
     out = ("--append", "--output", str(place.folder / "out.parquet"))
     none = place.write("none.csv", [])
@@ -218,7 +218,7 @@ def test_a_quiet_night_is_released_as_any_other(place: Workplace) -> None:
     assert place.estimates() == [[0, 0], [0, 0], [3, 1], [3, 2], [3, 2]]
 
 
-def test_an_input_without_any_row_stops_and_asks(place: Workplace) -> None:
+def test_input_without_rows_is_refused_unless_allowed(place: Workplace) -> None:
     """It is said to hold all rows: so they are probably elsewhere."""
     none = place.write("none.csv", [])
     done = place.count(none, "--until", "2013-01-01T01:00")
@@ -228,7 +228,7 @@ def test_an_input_without_any_row_stops_and_asks(place: Workplace) -> None:
 
 
 @pytest.mark.parametrize("append", [(), ("--append",)])
-def test_the_operator_is_told_of_newest_windows_without_a_row(
+def test_empty_newest_windows_are_reported_as_confidential(
     append: tuple[str, ...], place: Workplace
 ) -> None:
     def empty(name: str, hours: list[str], until: str, *options: str) -> str | None:
@@ -327,7 +327,7 @@ def test_json_is_one_object_and_nothing_else(place: Workplace) -> None:
         ),
     ],
 )
-def test_names_of_undeclared_groups_are_told_to_the_operator_alone(
+def test_names_of_unlisted_groups_are_confidential(
     stated: list[str], rows: str, place: Workplace
 ) -> None:
     names = ["secret@post", "secret@post", "w", "x", "y"]
@@ -395,7 +395,7 @@ def test_series_option_selects_totals_or_windows(place: Workplace) -> None:
 
 
 @pytest.mark.slow
-def test_both_are_drawn_beside_each_other(place: Workplace) -> None:
+def test_series_both_draws_two_charts(place: Workplace) -> None:
     plot = place.folder / "chart.png"
     place.count(place.write("e.csv", EVENTS), "--series", "both", "--chart", str(plot))
     assert plot.stat().st_size > 10_000
@@ -431,7 +431,7 @@ def test_count_of_many_groups_shows_the_first_and_writes_all(place: Workplace) -
 
 
 @pytest.mark.parametrize("dangling", [False, True])
-def test_a_run_says_how_a_witness_is_named(
+def test_unwritable_home_is_refused_with_rollback_guard_option(
     place: Workplace, monkeypatch: pytest.MonkeyPatch, dangling: bool
 ) -> None:
     """In the words of each door, where the user's folder is a file or leads nowhere."""

@@ -121,14 +121,14 @@ def test_single_failing_job_raises_its_error(
     ROWS.write_csv(place.folder / "e.csv")
     file = place.folder / "jobs.toml"
     file.write_text(JOB)
-    monkeypatch.setattr(statistic_run, "carry_out", fail)
+    monkeypatch.setattr(statistic_run, "run_and_report", fail)
     done = place.plain("run", str(file))
     assert (done.code, "run this job with --only" in done.err) == (1, True)
     with pytest.raises(ZeroDivisionError, match="here"):
         place.plain("run", str(file), "--only", "visits")
 
 
-def test_a_remedy_is_said_once(place: Workplace) -> None:
+def test_refusal_states_its_advice_once(place: Workplace) -> None:
     file = place.folder / "jobs.toml"
     file.write_text(JOB.replace('"e.csv"', '"e\\u0000.csv"'))
     said = place.plain("run", str(file)).err

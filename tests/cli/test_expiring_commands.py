@@ -78,7 +78,7 @@ def test_bad_options_are_refused_and_nothing_is_made(
     assert not place.state.exists()
 
 
-def test_a_limit_counts_endless_streams_at_an_age(place: Workplace) -> None:
+def test_budget_counts_expiring_streams_at_stated_age(place: Workplace) -> None:
     place(
         "release", "count", place.write("e.csv", ROWS), *forever(place, "--expiration-delay", "2")
     )
@@ -104,7 +104,7 @@ def test_ages_are_read_in_steps() -> None:
     assert named_ages("60m") == named_ages("1h")
 
 
-def test_the_ledger_says_what_an_expiring_stream_counts_as(place: Workplace) -> None:
+def test_ledger_states_loss_of_expiring_stream_at_age(place: Workplace) -> None:
     place(
         "release", "count", place.write("e.csv", ROWS), *forever(place, "--expiration-delay", "2")
     )

@@ -48,9 +48,7 @@ def test_a_table_is_that_of_the_run_byte_for_byte(counted: Workplace) -> None:
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".json"])
-def test_every_format_holds_the_numbers_and_what_they_promise(
-    counted: Workplace, ending: str
-) -> None:
+def test_each_export_format_has_numbers_and_guarantee(counted: Workplace, ending: str) -> None:
     out = counted.folder / f"table{ending}"
     assert counted("export", str(counted.state), "--output", str(out)).code == 0
     columns = [
@@ -166,7 +164,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("options", "code", "words"), BAD, ids=lambda value: str(value)[:40])
-def test_what_cannot_be_exported_is_refused(
+def test_export_refuses_invalid_options(
     options: list[str], code: int, words: str, counted: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(counted.folder)
@@ -184,7 +182,7 @@ def test_export_refuses_output_whose_metadata_would_overwrite_state(counted: Wor
     assert "x.csv.json' is a file which the run reads or keeps" in said
 
 
-def test_a_stream_that_can_release_nothing_says_why(
+def test_export_of_unreleasable_stream_states_reason(
     tmp_path: Path, place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a version that began streams whose noise their strategy cannot add up."""
@@ -200,9 +198,7 @@ def test_a_stream_that_can_release_nothing_says_why(
     assert "(sums of noise are not exact), so there is nothing to export; end it" in said
 
 
-def test_a_state_with_nothing_or_with_several_releases_says_so(
-    tmp_path: Path, place: Workplace
-) -> None:
+def test_export_refuses_empty_state_and_needs_stream_name(tmp_path: Path, place: Workplace) -> None:
     state = str(tmp_path / "s.db")
     key = Key.generate()
     Stream.create(state, "one", Binary(3), PureDP(1), key=key).close()
@@ -221,7 +217,7 @@ def test_a_state_with_nothing_or_with_several_releases_says_so(
     assert "--groups a does not apply to stream 'one', which was not made from events" in done.err
 
 
-def test_what_was_exported_needs_its_state_no_more(tmp_path: Path) -> None:
+def test_exported_file_is_read_without_state(tmp_path: Path) -> None:
     events = tmp_path / "e.csv"
     state = tmp_path / "s.db"
     events.write_text("time,seconds\n2024-03-01T09:00,3\n2024-03-02T09:00,4\n")

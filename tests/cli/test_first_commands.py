@@ -63,7 +63,7 @@ def test_refusal_names_all_missing_options(loans: Workplace) -> None:
     )
 
 
-def test_a_state_that_is_there_says_its_streams(loans: Workplace) -> None:
+def test_refusal_lists_streams_of_existing_state(loans: Workplace) -> None:
     whole = ["--time", "borrowed_at", "--every", "1d", "--start", "2026-03-01", "--windows", "9"]
     named = ["release", "count", "loans.csv", "--stream", "loans"]
     assert loans.plain(*named, *whole, "--epsilon", "1", "--until", "latest-event").code == 0
@@ -111,7 +111,7 @@ NEW = [
 ]  # fmt: skip
 
 
-def test_a_second_command_finds_the_state_beside_the_file(loans: Workplace) -> None:
+def test_later_command_finds_default_state(loans: Workplace) -> None:
     first = loans.plain("release", "count", "loans.csv", *NEW, "--save-job", "nightly.toml")
     assert first.code == 0, first.err
     kept = "Keep secret: loans.counton.db and loans.counton.db.key"
@@ -166,7 +166,7 @@ def test_events_without_a_name_that_stays_need_a_state(
 
 
 @pytest.mark.parametrize("events", [".", "./", "../logs", "*.csv", "sub/.."])
-def test_a_folder_has_one_state_from_wherever_it_is_seen(
+def test_default_state_of_folder_is_independent_of_working_directory(
     events: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "logs" / "sub").mkdir(parents=True)
@@ -199,7 +199,7 @@ PAST = ["2024-03-01T09:12,home", "2024-03-03T08:05,home"]
 
 
 @pytest.mark.parametrize("steps", ["9", "365", "3650"])
-def test_what_a_refusal_of_past_data_suggests_is_not_refused(steps: str, loans: Workplace) -> None:
+def test_command_suggested_for_past_data_is_accepted(steps: str, loans: Workplace) -> None:
     """A year that is over, one day of which has rows: the clock knows nothing of them."""
     (loans.folder / "past.csv").write_text("time,page\n" + "\n".join(PAST) + "\n")
     asked = [
@@ -287,7 +287,7 @@ def test_privacy_unit_person_is_described_as_one_row(loans: Workplace) -> None:
     assert "Each row is treated as one person: a person with 100 rows" in " ".join(out.split())
 
 
-def test_help_says_what_a_statistic_does_with_its_column(place: Workplace) -> None:
+def test_help_describes_use_of_value_column(place: Workplace) -> None:
     for name, said in (
         ("quantiles", "whose quantiles are shown"),
         ("average", "whose mean or sum is"),
@@ -314,7 +314,7 @@ def test_a_level_that_equals_the_default_is_stated(loans: Workplace) -> None:
     assert json.loads(loans.plain(*run).out)["confidence_level"] == 0.95
 
 
-def test_the_numbers_asked_for_come_before_others_on_a_screen() -> None:
+def test_screen_shows_requested_measures_first() -> None:
     rows = {"group": [*"abcdefgh"] * 3, "measure": [*["sum"] * 8, *["count"] * 8, *["mean"] * 8]}
     table = pl.DataFrame({**rows, "estimate": [float(number) for number in range(24, 0, -1)]})
     shown, said = shown_rows(table, ["mean"])

@@ -80,7 +80,7 @@ def test_long_help_lists_all_options_in_order_of_headings(name: str, place: Work
         ]
 
 
-def test_the_list_of_commands_begins_with_what_people_come_for(place: Workplace) -> None:
+def test_help_lists_tasks_before_commands(place: Workplace) -> None:
     short = place.plain("-h").out
     after = [short.index(one) for one in ("a number each day", "protect users", "a table")]
     assert after == sorted(after)

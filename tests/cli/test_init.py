@@ -188,7 +188,7 @@ def test_init_chooses_no_user_column_by_its_name(
 
 
 @pytest.mark.parametrize("year", ["2020", "2999"])
-def test_start_stays_open_whatever_the_year_of_rows(
+def test_init_leaves_start_empty_for_any_year(
     loans: Path, init: Callable[..., Result], year: str
 ) -> None:
     """Days before the first row would be released as noise alone."""

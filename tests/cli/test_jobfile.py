@@ -157,7 +157,7 @@ def test_a_job_that_is_saved_is_read_again(file: Path, tmp_path: Path) -> None:
         save(Job("count", pl.DataFrame(), "v.db"), file)
 
 
-def test_the_schema_says_what_commands_say(place: Workplace) -> None:
+def test_json_schema_describes_options_as_commands_do(place: Workplace) -> None:
     found = schema()["$defs"]["count"]["properties"]
     assert found["start"]["description"] == "Start of the first window, as in 2024-03-01."
     assert found["max-bad-rows"] == {
@@ -169,7 +169,7 @@ def test_the_schema_says_what_commands_say(place: Workplace) -> None:
     assert "name one" in place("run").err or "the job file is missing" in place("run").err
 
 
-def test_a_command_saves_what_it_was_told(file: Path, place: Workplace) -> None:
+def test_save_job_writes_options_of_command(file: Path, place: Workplace) -> None:
     words = [
         "release",
         "count",
@@ -370,7 +370,7 @@ def test_failing_job_does_not_stop_next_and_reveals_no_row(
     assert "ann" not in done.err + done.out
 
 
-def test_notes_name_their_job_and_bad_rows_are_told_once(file: Path, place: Workplace) -> None:
+def test_notes_name_their_job_and_appear_once(file: Path, place: Workplace) -> None:
     more = 'bad-rows = "quarantine:bad.csv"\nepsilon = 60\ngroup-by = "page"'
     file.write_text(FILE.replace('group-by = "page"', more))
     events = file.parent / "e.csv"
@@ -499,7 +499,7 @@ def test_budget_for_users_stops_jobs_that_protect_events(file: Path, place: Work
         assert table.exists() == (code == 0)
 
 
-def test_a_limit_has_its_clock_also_on_the_second_night(file: Path, place: Workplace) -> None:
+def test_budget_unit_with_period_names_its_timezone(file: Path, place: Workplace) -> None:
     (file.parent / "e.csv").write_text("time,page,paid,who\n2024-03-01T09:00,home,3,ann\n")
     job = (
         FILE.partition("[jobs.paid]")[0]

@@ -30,7 +30,7 @@ PARTS = (
 
 
 @pytest.mark.parametrize("cls", public_strategies(), ids=lambda cls: cls.__name__)
-def test_every_strategy_says_where_it_comes_from(cls: type[StreamStrategy]) -> None:
+def test_every_strategy_names_its_sources(cls: type[StreamStrategy]) -> None:
     for strategy in cls.examples(100):
         assert strategy.sources
         assert {*strategy.sources} <= {*REFERENCES}
@@ -45,7 +45,7 @@ def test_statistics_name_papers_that_are_listed() -> None:
         assert {*class_of(name).sources} <= {*REFERENCES}
 
 
-def test_strategies_of_tables_say_where_they_come_from() -> None:
+def test_table_strategies_name_their_sources() -> None:
     every = exported_classes(tables, LineStrategy)  # type: ignore[type-abstract]
     assert {*TreeStrategy.sources} <= {*REFERENCES}
     for cls in every:
@@ -102,7 +102,7 @@ def test_full_methods_end_with_table_of_constants(visits: Workplace) -> None:
     assert "\nleast of any mechanism " in text
 
 
-def test_a_file_says_the_same_without_its_state(place: Workplace) -> None:
+def test_methods_of_file_equal_those_of_state(place: Workplace) -> None:
     file = place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"])
     place.count(file, "--privacy-unit", "visit", "--output", str(place.folder / "t.csv"))
     calls = [(), ("--full",), ("--confidence-level", "0.5")]
@@ -128,7 +128,7 @@ def test_methods_of_stream_without_events_needs_state(place: Workplace) -> None:
     assert "give the state instead" in told
 
 
-def test_rows_left_out_and_values_clipped_are_said(place: Workplace) -> None:
+def test_methods_state_clipping_and_bound_of_users(place: Workplace) -> None:
     events = place.write("a.csv", ["00:30,a,u,5", "01:30,b,u,7", "02:10,a,v,1"], "time,g,user,paid")
     place(
         "release", "sum", events, *place.new(group_by=None, groups=None), "--user", "user",
@@ -152,7 +152,7 @@ def test_rows_left_out_and_values_clipped_are_said(place: Workplace) -> None:
     assert "one user" in said
 
 
-def test_a_state_that_has_released_nothing_says_so(place: Workplace) -> None:
+def test_methods_of_state_without_release_are_refused(place: Workplace) -> None:
     place("ledger", str(place.state), "--budget-epsilon", "3")
     said = place("methods", str(place.state)).refused()
     assert "released nothing yet" in said

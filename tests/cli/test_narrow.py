@@ -77,7 +77,7 @@ class Mine(Binary):
     """A strategy that is not counton's."""
 
 
-def test_a_stream_of_an_own_strategy_says_what_to_pass(tmp_path: Path) -> None:
+def test_opening_stream_of_own_strategy_names_required_argument(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     Stream.create(state, "visits", Mine(15), PureDP(1)).close()
     with pytest.raises(StateError, match=r"strategy=Mine\(horizon=15\)"):

@@ -189,7 +189,7 @@ def test_nul_is_refused_in_every_table_of_a_job_file(tmp_path: Path, table: str)
         load(tmp_path / "n.toml")
 
 
-def test_a_pipe_among_witnesses_is_read_by_nobody(tmp_path: Path, waits_for_nobody: None) -> None:
+def test_rollback_guard_that_is_a_pipe_is_not_read(tmp_path: Path, waits_for_nobody: None) -> None:
     os.mkfifo(tmp_path / "w")
     with pytest.raises(OSError, match="no plain file"):
         read_plain(tmp_path / "w")

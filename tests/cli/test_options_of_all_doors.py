@@ -15,7 +15,7 @@ from counton.cli.run_command import run as run_command
 from counton.cli.statistic_commands import statistic_command
 from counton.job.common_options import Job
 from counton.job.job_file import load
-from counton.job.option_fields import ALL_JOBS, RUN_ONLY, has_fact
+from counton.job.option_fields import ALL_JOBS, RUN_ONLY, has_mark
 from counton.job.saved_job import save
 from counton.job.statistics import model_of
 from counton.run.plan_job import planned_job
@@ -57,7 +57,7 @@ def is_planned(job: Job) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "own", "said"), every(1), ids=str)
-def test_every_door_takes_what_the_command_takes(
+def test_job_files_and_plans_accept_options_of_commands(
     name: str, own: bool, said: dict[str, Any], place: Workplace
 ) -> None:
     command = whole_command(name, said, place.folder)
@@ -78,7 +78,7 @@ def test_every_door_takes_what_the_command_takes(
     lines = [one for one in file.read_text().splitlines() if not one.startswith("events")]
     of_service.write_text("\n".join(lines))
     fields = model_of(name).model_fields
-    served = not any(has_fact(fields[one], RUN_ONLY) for one in said if one in fields)
+    served = not any(has_mark(fields[one], RUN_ONLY) for one in said if one in fields)
     done = place.plain("plan", str(of_service))
     assert (done.code == 0) == (begins and served), done.err
     found, failed = prepare_jobs(of_service)
@@ -88,13 +88,13 @@ def test_every_door_takes_what_the_command_takes(
 
 
 def test_options_of_run_command_are_those_for_all_jobs() -> None:
-    nightly = {name for name, field in Job.model_fields.items() if has_fact(field, ALL_JOBS)}
+    nightly = {name for name, field in Job.model_fields.items() if has_mark(field, ALL_JOBS)}
     assert nightly == {"until", "allow_empty_windows"}
     names = {parameter.name for parameter in run_command.params}
     assert names == {*nightly, "file", "only", "dry_run", "schema", "as_json"}
 
 
-def test_a_nightly_run_releases_quiet_windows(place: Workplace) -> None:
+def test_run_of_job_file_allows_empty_windows(place: Workplace) -> None:
     rows = ["00:10,a", "00:20,b"]
     file = place.folder / "nightly.toml"
     begun = [place.write("e.csv", rows), *place.new(windows="20"), "--until", "2013-01-01T01:00"]

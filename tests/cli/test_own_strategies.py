@@ -44,7 +44,7 @@ def test_any_factorisation_is_the_strategy_of_a_stream(
     job = Job("count", events, tmp_path / "s.db", strategy=mine, output=out, **STREAM)
     with run(job) as outcome:
         assert outcome.spec.strategy == mine
-        assert outcome.spec.facts()["record"]["strategy"] == "own"
+        assert outcome.spec.public_facts()["record"]["strategy"] == "own"
         released = outcome.read().table()
         stds = released.filter(group="home")["noise_std"].to_numpy()
     promised = counton.plan(STEPS, counton.PureDP(1), strategies=[mine]).best.errors.std([1, 2, 3])
@@ -85,7 +85,7 @@ def test_own_strategy_is_stated_by_option_or_job_file(
     place(
         "release",
         "count",
-        events,
+        str(events),
         *words,
         f"--strategy={tmp_path / 'mine.json'}",
         f"--state={tmp_path}/b.db",
@@ -126,7 +126,7 @@ class Private(KAry):
     """A strategy that cannot build it again."""
 
 
-def test_a_class_that_nobody_knows_is_refused() -> None:
+def test_own_strategy_of_unknown_class_is_refused() -> None:
     with pytest.raises(InvalidInputError, match=r"cannot build it again.*Factorisation"):
         own_strategy(Private(6, 3))
 

@@ -83,7 +83,7 @@ def places(command: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_no_command_says_or_keeps_the_password_of_an_address(
+def test_no_command_prints_or_stores_password_of_address(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

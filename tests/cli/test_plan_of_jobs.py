@@ -62,7 +62,7 @@ def test_a_file_is_planned_in_a_folder_where_nothing_changes(
     assert place.plain("plan", str(file), "--json").code == 0
 
 
-def test_public_sizes_say_how_much_that_is(place: Workplace, file: Path) -> None:
+def test_expected_rows_add_percentages_to_plan(place: Workplace, file: Path) -> None:
     done = place.plain("plan", str(file), "--expected-rows", "5000", "--json").fine()
     jobs = json.loads(done.out)["jobs"]
     assert [one["of"] for one in jobs["waits"]["numbers"]] == ["mean", "sum", "count"]
@@ -95,7 +95,7 @@ def test_plan_refuses_two_jobs_with_one_output_as_run_does(place: Workplace, fil
     assert done.err == place.plain("run", str(file)).err
 
 
-def test_what_cannot_be_planned_fails_alone(place: Workplace, file: Path) -> None:
+def test_job_that_cannot_be_planned_fails_alone(place: Workplace, file: Path) -> None:
     file.write_text(FILE + '[jobs.more]\nstream = "more"\nepsilon = 3\n[jobs.none]\nevery = "1x"\n')
     place.plain("ledger", str(place.folder / "visits.db"), "--budget-epsilon", "4")
     done = place.plain("plan", str(file))
@@ -137,7 +137,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_plan_refuses_what_a_run_refuses(place: Workplace, file: Path, wrong: str) -> None:
+def test_plan_refuses_job_file_as_run_does(place: Workplace, file: Path, wrong: str) -> None:
     """In the same words, with the same exit code."""
     text = FILE.replace("[defaults]", '[defaults]\nuntil = "2024-03-08"')
     if wrong.startswith("["):
@@ -232,7 +232,7 @@ def test_job_is_refused_when_privacy_unit_contradicts_other_job(
     ],
     ids=str,
 )
-def test_a_file_says_by_itself_what_is_planned(
+def test_plan_of_job_file_refuses_options_of_command(
     place: Workplace, file: Path, given: list[str], words: str
 ) -> None:
     said = place.plain("plan", str(file), *given).refused()

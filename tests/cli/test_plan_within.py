@@ -9,7 +9,7 @@ from counton import ZCDP, Average, ContributionBound, PureDP, plan
 from .conftest import Workplace
 
 
-def test_the_command_says_what_python_says(place: Workplace) -> None:
+def test_plan_command_returns_plan_of_python(place: Workplace) -> None:
     done = place.plain(
         "plan",
         "12",

@@ -141,7 +141,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("options", "code", "words"), BAD, ids=lambda value: str(value)[:40])
-def test_what_cannot_be_published_is_refused(
+def test_publish_refuses_invalid_target_without_change(
     options: list[str],
     code: int,
     words: str,

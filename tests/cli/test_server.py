@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,12 +13,12 @@ ROWS = ["00:10,a", "00:20,b", "01:10,a", "03:30,a"]
 
 
 @pytest.fixture
-def on_server(place: Workplace, postgres: str) -> Any:
-    place.state = postgres
+def on_server(place: Workplace, postgres: str) -> Workplace:
+    place.state = postgres  # type: ignore[assignment]  # an address in place of a path
     return place
 
 
-def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
+def test_a_stream_on_a_server_goes_on_every_night(on_server: Workplace) -> None:
     place = on_server
     key = str(on_server.folder / "the.key")
     out = "out.parquet"
@@ -43,7 +42,7 @@ def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
     assert not Path(f"{key}2").exists()
 
 
-def test_plan_on_server_creates_nothing_and_shows_remaining_budget(on_server: Any) -> None:
+def test_plan_on_server_creates_nothing_and_shows_remaining_budget(on_server: Workplace) -> None:
     place = on_server
     job = f"""
 [defaults]

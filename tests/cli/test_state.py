@@ -210,7 +210,7 @@ def test_state_without_budget_unit_lists_totals_per_unit(place: Workplace) -> No
         assert "they do not add up to one guarantee" in said
 
 
-def test_ledger_shares_out_the_delta_of_a_limit(place: Workplace, events: str) -> None:
+def test_ledger_divides_delta_of_budget(place: Workplace, events: str) -> None:
     budget = ("--budget-epsilon", "200", "--budget-delta", "1e-6")
     assert place("ledger", str(place.state), *budget, "--budget-approximate-delta", "0").code == 0
     shown = " ".join(place("ledger", str(place.state)).out.split())
@@ -221,7 +221,7 @@ def test_ledger_shares_out_the_delta_of_a_limit(place: Workplace, events: str) -
     assert "and delta = 2.5e-7" in shown
 
 
-def test_ledger_lists_what_was_spent_and_what_remains(place: Workplace, events: str) -> None:
+def test_ledger_lists_spent_and_remaining_budget(place: Workplace, events: str) -> None:
     told = place("ledger", str(place.state))
     assert "budget: none" in told.out
     assert "total for one event added or removed: pure differential privacy" in told.out
@@ -316,7 +316,7 @@ def test_ledger_prints_who_raised_the_budget(
     assert "budget lowered from" in printed
 
 
-def test_a_refusal_tells_the_option_that_fits(place: Workplace, events: str) -> None:
+def test_budget_refusal_advises_accepted_option(place: Workplace, events: str) -> None:
     """Typed as it stands it is taken, by the command and by a job file."""
     assert place("ledger", str(place.state), "--budget-epsilon", "100.25").code == 0
     said = place("release", "count", events, *place.new(stream="second", epsilon="1")).refused(4)

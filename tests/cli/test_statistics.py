@@ -102,7 +102,7 @@ def test_later_windows_are_added_to_table_of_ranking(
     assert pl.read_csv(copy).equals(pl.read_csv(ranked))
 
 
-def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Workplace) -> None:
+def test_ranking_discovers_large_groups(place: Workplace) -> None:
     often = [f"{minute // 60:02}:{minute % 60:02},{to}" for minute in range(120) for to in "aab"]
     file = place.write("e.csv", [*often, "01:30,rare"])
     words = [*TOP, file, *windows(place, group_by="group", epsilon="10", delta="1e-9")]
@@ -212,7 +212,7 @@ def test_wrong_options_are_refused_in_words(
     assert said in told
 
 
-def test_plan_says_how_large_the_error_of_a_statistic_is(place: Workplace, events: str) -> None:
+def test_plan_states_error_of_statistic(place: Workplace, events: str) -> None:
     common = [*windows(place, windows="40", epsilon="1"), "--plan"]
     done = place(*TOP, events, "--group-by", "to", "--groups", "a,b", *common).fine()
     assert "Privacy: epsilon = 1 for each event" in done.out

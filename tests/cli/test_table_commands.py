@@ -86,7 +86,7 @@ def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
     assert states.filter(pl.col("state") == "NY")["estimate"].item() == pytest.approx(700, abs=9)
 
 
-def test_the_same_again_and_changed_data_show_what_was_released(desk: Desk) -> None:
+def test_repeated_single_table_shows_released_values(desk: Desk) -> None:
     desk.hierarchy("--rho", "5")
     first = desk.path("out.csv").read_text()
     desk.path("out.csv").unlink()
@@ -280,7 +280,7 @@ def test_inspect_describes_single_tables_in_file_and_state(desk: Desk) -> None:
     assert (refused.code, "it needs no end" in refused.err) == (2, True)
 
 
-def test_verify_says_what_is_right_and_ends_with_a_code(desk: Desk) -> None:
+def test_verify_reports_results_with_exit_code(desk: Desk) -> None:
     desk.hierarchy("--rho", "5")
     desk.ranges("--rho", "5", out="ranges.csv")
     state = str(desk.path("state.db"))

@@ -30,7 +30,7 @@ def asked(more: str) -> list[str]:
 TOLD = ["export s.db", "export s.db --json", "methods s.db", "inspect s.db", "inspect s.db --json"]
 
 
-def test_a_stream_of_berlin_tells_the_times_of_berlin(berlin: Workplace) -> None:
+def test_outputs_have_times_of_stream_timezone(berlin: Workplace) -> None:
     first = berlin.plain(*asked("--windows 40 --until 2024-03-08 --output t.csv"))
     assert first.code == 0, first.err
     assert "before the first window (2024-03-01T00:00:00+01:00)" in first.err
@@ -72,14 +72,14 @@ def test_a_stream_of_berlin_tells_the_times_of_berlin(berlin: Workplace) -> None
         ),
     ],
 )
-def test_an_error_tells_the_times_of_the_stream(berlin: Workplace, more: str, words: str) -> None:
+def test_errors_have_times_of_stream_timezone(berlin: Workplace, more: str, words: str) -> None:
     done = berlin.plain(*asked(more))
     assert done.code == 2
     assert words in done.err
     assert not _ELSEWHERE.findall(done.err)
 
 
-def test_later_runs_and_exports_tell_the_times_of_the_stream(berlin: Workplace) -> None:
+def test_later_runs_and_exports_have_times_of_stream(berlin: Workplace) -> None:
     assert berlin.plain(*asked("--windows 40 --until 2024-03-08")).code == 0
     changed = [word.replace("2024-03-01", "2024-03-02") for word in asked("--until 2024-03-08")]
     done = berlin.plain(*changed)

@@ -221,7 +221,7 @@ def test_rho_of_several_periods_is_stated_with_squared_number(
     assert "a user with 10 of them loses 100 times the rho" in place.shown()
 
 
-def test_what_an_id_protects_is_said_with_its_limits(place: Workplace) -> None:
+def test_row_ids_are_described_with_their_retention(place: Workplace) -> None:
     """For as long as ids are remembered, and in this stream alone."""
     path = str(place.write("ids.csv", ["00:10,a,1", "00:20,a,1", "03:00,b,2"], "time,group,row"))
     assert place.count(path, "--row-id", "row").code == 0
@@ -263,7 +263,7 @@ def test_erase_user_needs_confirmation_for_any_name(place: Workplace, events: st
     assert "has erased this user. From now on, one in 1,024 of all users who are new" in said
 
 
-def test_a_release_that_is_over_has_no_people_to_come(place: Workplace, events: str) -> None:
+def test_erase_user_needs_no_confirmation_after_last_release(place: Workplace, events: str) -> None:
     """The last step is released, or the stream was ended: nothing is asked, and nothing said."""
     users = ("--user", "who", "--max-contributions", "2", "--until", "2013-01-01T02:00")
     assert place.count(events, *users, "--stream", "all", "--windows", "2").code == 0

@@ -178,7 +178,7 @@ def test_no_way_of_choosing_exceeds_epsilon_and_delta(
 
 
 @pytest.mark.long
-def test_the_search_finds_that_composed_losses_promise_too_little() -> None:
+def test_search_finds_loss_beyond_composed_bound() -> None:
     """Who waits for the second block where the first one tells too little gains."""
     strategy = KAry(8, 4)
     guarantee = GUARANTEES[0]

@@ -93,7 +93,7 @@ def test_a_state_is_resumed_by_its_own_strategy_only() -> None:
             Counter.resume(saved, key=KEY, strategy=other)
 
 
-def test_a_resumed_counter_holds_no_view_of_what_it_read() -> None:
+def test_resumed_counter_copies_checkpoint() -> None:
     saved = stream()
     saved.release([3, 4])
     one = Counter.resume(saved.checkpoint(), key=KEY)

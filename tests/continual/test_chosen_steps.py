@@ -127,14 +127,14 @@ def around(centre: float, square: float, epsilon: float) -> float:
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("1/2"), ApproxDP(1, "1e-6")])
-def test_causal_strategies_need_what_a_fixed_step_needs(guarantee: Guarantee) -> None:
+def test_causal_strategies_need_noise_of_fixed_step(guarantee: Guarantee) -> None:
     for strategy in (Binary(100), KAry(100, 5, subtraction=False), SmoothBinary(100, 9, 4)):
         distribution = distribution_for(strategy, guarantee, ONE).distribution
         assert distribution == calibrate(guarantee, sensitivities(strategy)).distribution
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("1/2")])
-def test_pure_and_concentrated_laws_do_not_ask_who_is_causal(guarantee: Guarantee) -> None:
+def test_pure_and_zcdp_noise_is_independent_of_causality(guarantee: Guarantee) -> None:
     for strategy in (KAry(100, 5), LookAhead.best(100)):
         assert (
             distribution_for(strategy, guarantee, ONE).distribution

@@ -73,7 +73,9 @@ def coverage(answers: list[Answer], truth: float) -> float:
     [CASES[0], *(long(*case) for case in CASES[1:])],
     ids=lambda case: type(case).__name__,
 )
-def test_ratios_hold_as_often_as_promised(strategy: StreamStrategy, guarantee: Guarantee) -> None:
+def test_intervals_of_ratios_have_stated_coverage(
+    strategy: StreamStrategy, guarantee: Guarantee
+) -> None:
     releases = released(strategy, guarantee, 10)
     above = [Term(1, 4, 16, 0)]
     below = [Term(1, 4, 16, 0), Term(1, 4, 16, 1)]

@@ -12,6 +12,7 @@ from once import released
 
 from counton import ZCDP, Contingency, PureDP
 from counton.base.errors import InvalidInputError
+from counton.privacy import Guarantee
 from counton.tables.grid import margins_strategies
 
 KEY = chosen_key()
@@ -35,7 +36,7 @@ def margins(of: Any) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("guarantee", [ZCDP(0.5), PureDP(0.5)])
 @pytest.mark.parametrize("equal", [False, True])
-def test_margins_agree_with_each_other_and_with_the_truth(guarantee: Any, equal: Any) -> None:
+def test_margins_agree_with_each_other_and_with_the_truth(guarantee: Guarantee, equal: Any) -> None:
     rows = [tuple(map(str, row)) for row in people()]
     counted = Counter(rows)
     reading = released(Contingency(DOMAIN, equal=equal), rows, guarantee, KEY)

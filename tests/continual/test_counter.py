@@ -30,6 +30,7 @@ from counton.privacy import (
     ContributionBound,
     ExpiringDP,
     ExpiringZCDP,
+    Guarantee,
     PureDP,
 )
 from counton.strategies import (
@@ -330,7 +331,7 @@ def test_checkpoint_restores_counter_and_rejects_each_altered_bit(
             Counter.resume(cut, key=KEY)
 
 
-def test_description_says_what_is_protected() -> None:
+def test_description_states_unit_guarantee_and_strategy() -> None:
     words = counter(KAry(8760, 13, subtraction=True), guarantee=PureDP(1)).describe()
     for part in ("one unit", "added or removed", "epsilon = 1", "KAry", "standard deviation"):
         assert part in words
@@ -542,7 +543,7 @@ def test_counter_refuses_noise_too_large_for_fixed_point() -> None:
 
 
 @pytest.mark.parametrize("guarantee", [ExpiringDP(1), ExpiringZCDP(1)], ids=repr)
-def test_losses_by_age_are_of_single_events(guarantee: Any) -> None:
+def test_losses_by_age_are_of_single_events(guarantee: Guarantee) -> None:
     """Those of a unit's events add up, which no one curve says."""
     with pytest.raises(InvalidInputError, match=r"add up .* steps=1"):
         Counter(

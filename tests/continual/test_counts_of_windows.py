@@ -100,5 +100,5 @@ def test_released_noise_equals_known_answers() -> None:
     assert vector.tolist() == [-373, 3175]
 
 
-def test_words_say_that_steps_are_released() -> None:
+def test_description_states_single_steps() -> None:
     assert "releases each step's own count" in counter_of(3).describe()

@@ -27,7 +27,7 @@ WIDE: list[tuple[StreamStrategy, Guarantee]] = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("strategy", "guarantee"), WIDE, ids=repr)
-def test_intervals_hold_as_often_as_they_say(
+def test_intervals_of_endless_streams_have_stated_coverage(
     strategy: StreamStrategy, guarantee: Guarantee
 ) -> None:
     """Of totals at the ends and beginnings of epochs and octaves, and of windows.

@@ -18,6 +18,7 @@ from trees import (
 from counton import ZCDP, ApproxDP, Hierarchy, Key, PureDP
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import InvalidInputError
+from counton.privacy import Guarantee
 from counton.tables import Tree
 from counton.tables.tree_strategy import tree_strategy_for
 
@@ -37,7 +38,7 @@ def wide_tree(seed: Any = 0, sizes: Any = (8, 60, 900, 20000)) -> Any:
 
 
 @pytest.mark.parametrize("guarantee", [ZCDP(0.5), ApproxDP(1, 1e-6), PureDP(0.7)])
-def test_children_add_up_exactly_and_errors_have_the_stated_size(guarantee: Any) -> None:
+def test_children_add_up_exactly_and_errors_have_the_stated_size(guarantee: Guarantee) -> None:
     tree = wide_tree()
     counts = np.random.default_rng(1).integers(0, 2000, sum(map(len, tree.leaves)))
     release = hierarchy(counts, tree, guarantee, KEY)
@@ -101,7 +102,7 @@ def test_targets_are_met_and_scaled() -> None:
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e-150, 1e-12, 1e-10, 1e-6, 1e9, 1e15, 1e200])
-def test_targets_under_a_guarantee_are_ratios_whatever_their_unit(unit: Any) -> None:
+def test_targets_under_guarantee_are_ratios(unit: Any) -> None:
     tree = wide_tree(sizes=(5, 30))
     targets = {"total": 1.0, "level 1": 1.5, "level 2": 2.5}
     scaled = {name: std * unit for name, std in targets.items()}
@@ -156,7 +157,7 @@ def test_targets_no_estimate_can_have_are_refused(targets: Any, message: Any) ->
         Planned(tree, targets=targets)
 
 
-def test_one_child_cannot_be_better_than_asked_of_its_parent() -> None:
+def test_target_of_single_child_below_parent_is_refused() -> None:
     tree = tree_of_parents({"a": "r", "b": "r", "c": "a"})
     with pytest.raises(
         InvalidInputError, match="has 1 child and a target of 5, which must be at most that"
@@ -171,7 +172,9 @@ DOMAIN: dict[str, Any] = {
 LEVELS = ["state", "county"]
 
 
-def of_places(events: Any, guarantee: Any = None, key: Key = KEY, **changed: Any) -> Any:
+def of_places(
+    events: Any, guarantee: Guarantee | None = None, key: Key = KEY, **changed: Any
+) -> Any:
     tree = Tree.from_leaves(changed.pop("domain", DOMAIN), LEVELS)
     name = changed.pop("name", "table")
     return released(
@@ -230,5 +233,5 @@ def test_unreachable_targets_are_refused_with_values_of_caller() -> None:
 
 
 @pytest.mark.parametrize("guarantee", [ZCDP(1e12), PureDP(1e6)])
-def test_noise_that_is_next_to_never_there_is_no_error(guarantee: Any) -> None:
+def test_noise_that_is_next_to_never_there_is_no_error(guarantee: Guarantee) -> None:
     assert of_places([(("DC",), 7)], guarantee).total == pytest.approx(7, abs=1e-3)

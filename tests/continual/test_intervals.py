@@ -96,7 +96,9 @@ def test_laplace_sums_are_right_at_large_scales(terms: int) -> None:
     "base",
     [DiscreteLaplace(Fraction(7)), DiscreteGaussian(Fraction(9)), DiscreteGaussian(Fraction(90))],
 )
-def test_laws_that_differ_by_level_are_convolved(growth: str, base: NoiseDistribution) -> None:
+def test_distributions_of_different_levels_are_convolved(
+    growth: str, base: NoiseDistribution
+) -> None:
     strategy = Expiring(growth, delay=2)
     total = np.ones(1)
     for level in range(6):
@@ -111,7 +113,7 @@ def test_laws_that_differ_by_level_are_convolved(growth: str, base: NoiseDistrib
 
 
 @pytest.mark.parametrize("growth", ["1.1", "2"])
-def test_wide_laws_that_differ_are_covered_and_hardly_more(growth: str) -> None:
+def test_wide_distributions_of_different_levels_are_covered_tightly(growth: str) -> None:
     strategy = Expiring(growth)
     unit = DiscreteLaplace(Fraction(500))
     exact = halfwidths(strategy, unit, np.array([1, 100, 10**4]))
@@ -268,7 +270,7 @@ def test_the_first_step_of_fractional_weights_has_the_exact_interval(horizon: in
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_windows_are_covered_as_often_as_they_say(
+def test_intervals_of_windows_have_stated_coverage(
     strategy: StreamStrategy, distribution: NoiseDistribution, cells: int
 ) -> None:
     draws = 30_000 if cells == 1 else 4_000

@@ -36,7 +36,9 @@ def counter_of(strategy: StreamStrategy, guarantee: Guarantee, **changed: Any) -
 
 
 @pytest.mark.parametrize(("strategy", "guarantee"), FAMILIES, ids=repr)
-def test_windows_are_what_the_releases_say(strategy: StreamStrategy, guarantee: Guarantee) -> None:
+def test_windows_equal_differences_of_releases(
+    strategy: StreamStrategy, guarantee: Guarantee
+) -> None:
     counts = np.random.default_rng(3).integers(0, 50, (20, 2, 3))
     counter = counter_of(strategy, guarantee, shape=(2, 3))
     releases = counter.release_many(counts)

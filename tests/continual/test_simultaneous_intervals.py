@@ -56,7 +56,7 @@ def formula(terms: Design, pair: Any, value: float = 0.0) -> Formula:
 
 @pytest.mark.parametrize("pairs", [DIFFERENCES, WEEKS], ids=["groups", "weeks"])
 @pytest.mark.parametrize(("strategy", "guarantee"), CASES, ids=lambda case: type(case).__name__)
-def test_answers_hold_together_as_often_as_they_say(
+def test_joint_intervals_have_stated_coverage(
     strategy: StreamStrategy, guarantee: Guarantee, pairs: list[Any]
 ) -> None:
     terms, noise = noise_of(strategy, guarantee)

@@ -229,7 +229,7 @@ def test_narrow_noise_of_many_kinds_is_covered_too(scale: str) -> None:
                 assert chance[place] >= level - 1e-9, (distribution, weights)
 
 
-def test_many_boxes_share_their_laws() -> None:
+def test_intervals_of_many_boxes_equal_single_ones() -> None:
     reading = line(np.arange(700), PureDP(3), KEY, strategy="identity")
     low = np.zeros((1, 701), np.int64)
     high = np.arange(701)[None]

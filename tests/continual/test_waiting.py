@@ -30,7 +30,7 @@ def test_totals_leave_in_the_order_in_which_they_came(delay: int, shape: tuple[i
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-def test_totals_that_wait_are_part_of_what_must_stay_exact(batch: int) -> None:
+def test_delayed_totals_count_towards_exact_range(batch: int) -> None:
     """Counted only later, they would leave the exact range then, when nothing can be refused."""
     counter = Counter(Expiring(delay=4), ExpiringDP(1), key=Key.generate(), name="late")
     part = largest_sum(counter.design.strategy) // 4

@@ -141,7 +141,7 @@ def test_variables_offer_streams_and_their_groups(published: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
-def test_bands_are_what_was_released(group: str, published: Any) -> None:
+def test_dashboard_bands_equal_released_intervals(group: str, published: Any) -> None:
     tables, reader = published
     for title, series, stream in (
         ("$group: running number", "cumulative", "visits"),
@@ -247,7 +247,7 @@ def test_each_band_is_drawn_between_columns_of_its_query() -> None:
         assert panel["targets"][0]["format"] == "time_series"
 
 
-def test_panels_do_not_overlap_and_ask_the_chosen_database() -> None:
+def test_panels_do_not_overlap_and_query_chosen_database() -> None:
     places: set[tuple[int, int]] = set()
     for panel in PANELS.values():
         grid = panel["gridPos"]

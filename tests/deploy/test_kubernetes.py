@@ -103,7 +103,7 @@ def test_a_night_is_tried_again_where_that_can_help() -> None:
     assert (spec["concurrencyPolicy"], pod("nightly.yaml")["restartPolicy"]) == ("Forbid", "Never")
 
 
-def test_probes_ask_the_port_that_is_listened_at() -> None:
+def test_probes_use_port_of_service() -> None:
     (container,) = pod("service.yaml")["containers"]
     paths = [container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("readiness", "liveness")]
     assert paths == ["/ready", "/health"]
@@ -114,7 +114,7 @@ def test_probes_ask_the_port_that_is_listened_at() -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_the_nightly_job_runs_as_its_pod_does(
+def test_scheduled_job_runs_and_repeats_in_its_pod(
     postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A first night, one that is repeated, thirty days that were missed, and a fresh machine."""

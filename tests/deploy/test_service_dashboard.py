@@ -83,7 +83,7 @@ def test_every_question_of_the_board_is_answered(service: RunningService) -> Non
     assert answered(service, VARIABLES["group"]["query"]["infinityQuery"]) == ["home", "shop"]
 
 
-def test_bands_are_what_the_service_publishes(service: RunningService) -> None:
+def test_dashboard_bands_equal_intervals_of_service(service: RunningService) -> None:
     for title, series in (
         ("$group: running number", "cumulative"),
         ("$group: each window", "per-window"),
@@ -99,7 +99,7 @@ def test_bands_are_what_the_service_publishes(service: RunningService) -> None:
         assert {low, up, "time", "estimate"} == found[0].keys()
 
 
-def test_panels_ask_the_chosen_service() -> None:
+def test_panels_query_chosen_service() -> None:
     kind = VARIABLES["source"]["query"]
     for panel in PANELS.values():
         assert panel["datasource"] == panel["targets"][0]["datasource"]

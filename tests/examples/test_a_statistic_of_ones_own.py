@@ -122,7 +122,7 @@ def test_check_statistic_accepts_own_statistic_and_rejects_wrong_one(above: Path
         check_statistic(Twice(5), batches)
 
 
-def test_without_its_package_a_file_says_what_is_missing(above: Path, tmp_path: Path) -> None:
+def test_file_of_missing_statistic_package_names_statistic(above: Path, tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text(ROWS)
     out = tmp_path / "o.parquet"
     job = Job("above", tmp_path / "e.csv", tmp_path / "s.db", until="2024-03-01T02:00", **STREAM)

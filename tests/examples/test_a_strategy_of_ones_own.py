@@ -109,10 +109,10 @@ def test_job_accepts_instance_of_own_strategy(installed: Path) -> None:
         until="2024-03-03", **stream,
     )  # fmt: skip
     with run(job) as outcome:
-        assert outcome.spec.facts()["record"]["strategy"] == "own"
+        assert outcome.spec.public_facts()["record"]["strategy"] == "own"
 
 
-def test_without_its_package_the_file_says_which_are_known(tmp_path: Path) -> None:
+def test_file_of_missing_strategy_package_lists_known_strategies(tmp_path: Path) -> None:
     saved = json.loads((PACKAGE / "blocks.json").read_text())
     with pytest.raises(
         InvalidInputError, match="strategy is 'Blocks', which is not known; known are Binary"

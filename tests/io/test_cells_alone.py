@@ -333,7 +333,7 @@ def test_object_of_no_readable_type_makes_its_row_bad(role: str, tmp_path: Path)
         rows = assign_rows(_pandas(tmp_path, ["2024-03-01", cell]), READINGS[role]).collect()
         problem = {"user": Problem.NO_USER, "id": Problem.NO_ID, "value": Problem.NOT_FINITE,
                    "count": Problem.NOT_FINITE}.get(role, Problem.UNREADABLE_TIME)  # fmt: skip
-        assert rows["step"][1] == -problem
+        assert rows["window"][1] == -problem
 
 
 def test_read_cell_gives_exact_numbers() -> None:

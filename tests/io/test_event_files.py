@@ -62,8 +62,8 @@ def read(
 
 def dense(found: Aggregates) -> list[list[int]]:
     dense = np.zeros((4, 2), dtype=np.int64)
-    for step, cell, total in found.cells.select("step", "cell", "total").rows():
-        dense[step - 1, cell] += total
+    for window, cell, total in found.cells.select("window", "cell", "total").rows():
+        dense[window - 1, cell] += total
     return dense.tolist()
 
 
@@ -201,7 +201,7 @@ def test_stated_time_formats(form: str, text: str, write: Write) -> None:
 def test_a_date_is_its_local_midnight(write: Write) -> None:
     windows = Windows(datetime(2013, 1, 1, 5, tzinfo=UTC), "1d", 2, "America/New_York")
     found = read(write("time\n2013-01-02\n"), Columns("time"), windows)
-    assert found.cells["step"].to_list() == [2]
+    assert found.cells["window"].to_list() == [2]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_local_time_is_in_the_day_that_it_names(hour: str, start: int, write: 
             read(file, Columns("time"), windows)
         return
     day = datetime.fromisoformat(hour).timetuple().tm_yday
-    assert read(file, Columns("time"), windows).cells["step"].to_list() == [day]
+    assert read(file, Columns("time"), windows).cells["window"].to_list() == [day]
 
 
 def test_many_undeclared_groups_are_not_all_listed(write: Write) -> None:
@@ -309,7 +309,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
         EventFile(str(tmp_path / "none.csv"))
 
 
-def test_domain_from_a_table_a_text_file_and_a_list(tmp_path: Path) -> None:
+def test_groups_are_read_from_table_text_file_or_list(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("carrier,name\nNA,North\n01,One\n")
     (tmp_path / "one.csv").write_text("x\nNA\n01\n")
     (tmp_path / "d.txt").write_text("NA\n\n01\n")
@@ -351,7 +351,7 @@ def test_names_longer_than_terms_may_be_are_refused(monkeypatch: pytest.MonkeyPa
         ("", "has no group"),
     ],
 )
-def test_domains_that_are_no_list_of_groups_are_refused(source: str, words: str) -> None:
+def test_invalid_groups_are_refused(source: str, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         read_domain(source, "carrier")
 

@@ -65,7 +65,7 @@ def test_stream_remembers_separator_and_decimal_of_job_file(tmp_path: Path) -> N
     assert released(later) == [1.5, -2.25, 1501.5, -2.25]
 
 
-def test_bad_rows_are_told_by_the_same_separator(tmp_path: Path) -> None:
+def test_quarantined_rows_use_separator_of_input(tmp_path: Path) -> None:
     rows = [*ROWS, ("02.09.2026 08:00", "Köln, Dom"), ("02.09.2026", "a", "b", "c")]
     file = write(tmp_path / "e.csv", ";", rows)
     job = Job("sum", file, tmp_path / "s.db", separator=";", decimal=",", **OPTIONS)

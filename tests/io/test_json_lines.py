@@ -109,7 +109,7 @@ def test_refusal_of_a_key_twice_names_line_and_key(tmp_path: Path) -> None:
         read_rows(ROW + b"\n\n" + ROW, ["n"], 100, "the request")
 
 
-def test_rows_of_a_request_are_bounded_whatever_ends_a_line() -> None:
+def test_request_rows_are_bounded_for_each_line_end() -> None:
     for end in (b"\n", b"\r", b"\r\n"):
         assert len(read_rows(ROW + (end + ROW) * 9, ["n"], 10, "x").frame().collect()) == 10
         with pytest.raises(TooLargeError):

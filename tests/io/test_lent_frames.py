@@ -39,7 +39,7 @@ ODD: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_a_column_that_nobody_reads_is_not_converted(odd: str, tmp_path: Path) -> None:
+def test_unread_column_is_not_converted(odd: str, tmp_path: Path) -> None:
     frame = pd.DataFrame({"time": pd.to_datetime(DAYS), "z": pd.Series(ODD[odd])})
     assert counted(frame, tmp_path) == [1, 2]
     match = "column 'z' of the data frame|groups in column 'z'|no group in column 'z'"

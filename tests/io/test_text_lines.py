@@ -113,7 +113,7 @@ def test_field_with_line_end_makes_two_bad_lines(tmp_path: Path) -> None:
     assert run_of(file, tmp_path, bad_rows=aside) == (1, 2)
 
 
-def test_a_domain_is_read_by_lines_too(tmp_path: Path) -> None:
+def test_groups_file_is_read_by_lines(tmp_path: Path) -> None:
     file = tmp_path / "d.csv"
     file.write_bytes(b'page,note\rhome,"it is 5"" wide"\rshop,\r\r')
     assert read_domain(str(file), "page") == ("home", "shop")

@@ -84,7 +84,7 @@ def test_iso_8601_and_its_short_forms(text: str, hours: float) -> None:
 @pytest.mark.parametrize(
     "text", ["", "?", "1970-01", "1970-13-01", "1970-01-01T25", "x-05", "1970-01-01-05", "05:00+00"]
 )
-def test_what_is_no_time_is_not_read(text: str) -> None:
+def test_invalid_time_text_is_not_read(text: str) -> None:
     assert read([text]) == [None]
 
 
@@ -133,7 +133,7 @@ def test_stated_formats_with_and_without_an_offset(time_format: str, text: str) 
         ("%", "no format by which"),
     ],
 )
-def test_formats_that_cannot_say_an_instant_are_refused_when_stated(form: str, right: str) -> None:
+def test_ambiguous_time_format_is_refused(form: str, right: str) -> None:
     with pytest.raises(InvalidInputError, match=re.escape(right)) as said:
         Job("count", "events.csv", "s.db", time="at", time_format=form)
     assert said.value.fields[0] == "time_format"
@@ -148,7 +148,7 @@ def test_formats_that_cannot_say_an_instant_are_refused_when_stated(form: str, r
         "%Y-%m-%d %H:%M:%S UTC",
     ],
 )  # fmt: skip
-def test_formats_that_say_an_instant_are_taken(form: str) -> None:
+def test_unambiguous_time_format_is_accepted(form: str) -> None:
     Job("count", "events.csv", "s.db", time="at", time_format=form)
 
 
@@ -319,7 +319,7 @@ def test_hour_24_is_next_midnight_of_timezone() -> None:
         ("yesterday", None, "write ISO 8601"),
     ],
 )
-def test_refusal_of_a_time_says_what_to_write(
+def test_unreadable_time_is_refused_with_advice(
     text: str, form: str | None, match: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "e.csv"

@@ -121,9 +121,7 @@ resolution = 1
         (("[defaults]", "[report.all]\ngroup-by = 'page'\n[defaults]"), "contains no statistic"),
     ],
 )
-def test_load_refuses_what_is_wrong_and_names_it(
-    changed: tuple[str, str], words: str, file: Path
-) -> None:
+def test_load_refuses_invalid_job_file(changed: tuple[str, str], words: str, file: Path) -> None:
     assert words in refused(file, FILE.replace(*changed))
 
 
@@ -238,7 +236,7 @@ def test_load_replaces_variables_in_texts_alone(
         ('query = "select ${A}"', "jobs.visits.query contains ${, and environment variables"),
     ],
 )
-def test_load_refuses_what_is_no_variable(line: str, words: str, file: Path) -> None:
+def test_load_refuses_invalid_variable(line: str, words: str, file: Path) -> None:
     assert words in refused(file, FILE.replace("[jobs.visits]", f"[jobs.visits]\n{line}"))
 
 
@@ -320,7 +318,7 @@ def test_select_jobs_returns_named_jobs_in_file_order() -> None:
         ('[publish]\nto = "nowhere/public.db"\n', "lies in a folder that does not exist"),
     ],
 )
-def test_published_to_refuses_what_is_no_database(section: str, words: str, file: Path) -> None:
+def test_published_to_refuses_invalid_database(section: str, words: str, file: Path) -> None:
     file.write_text(FILE + section)
     with pytest.raises(InvalidInputError) as caught:
         published_to(file)

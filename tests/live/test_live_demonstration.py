@@ -40,7 +40,7 @@ def test_all_departures_arrive_and_are_released(tmp_path: Path) -> None:
     assert abs(released.values[-1].sum() - 943) < 16 * 10 * float(released.std()[-1])
 
 
-def test_it_ends_at_once_when_somebody_ends_it(tmp_path: Path) -> None:
+def test_demonstration_stops_at_interrupt(tmp_path: Path) -> None:
     with begin(tmp_path, 100) as running:
         assert running.stdout is not None
         url = next(

@@ -237,7 +237,7 @@ def test_numbers_move_and_are_the_released_ones(watched: Page) -> None:
             newest = texts(page, "#newest tbody td")
 
 
-def test_a_line_is_chosen_and_the_address_says_which(watched: Page) -> None:
+def test_chosen_series_is_part_of_address(watched: Page) -> None:
     page = watched.open("visits")
     assert texts(page, "#chart-title") == ["Running totals: home"]
     page.get_by_role("radio", name="news").focus()
@@ -250,7 +250,7 @@ def test_a_line_is_chosen_and_the_address_says_which(watched: Page) -> None:
     assert page.locator("#newest input:checked").input_value() == "shop"
 
 
-def test_notes_stand_beside_their_windows(served: str, browser: Any) -> None:
+def test_notes_are_shown_with_their_windows(served: str, browser: Any) -> None:
     with watching(browser, served) as watched:
         page = watched.open("revised", windows=6)
         assert [row[2] for row in history(page)[:6]] == ["provisional"] * 4 + [""] * 2
@@ -342,7 +342,9 @@ def test_every_statistic_has_its_lines(watched: Page, stream: str, lines: list[s
         *(("spent", "shop · mean", "paid"), ("spent", "shop · count", "visits")),
     ],
 )
-def test_every_number_says_what_it_is_of(watched: Page, stream: str, line: str, unit: str) -> None:
+def test_every_number_has_unit_and_confidence_level(
+    watched: Page, stream: str, line: str, unit: str
+) -> None:
     page = watched.open(stream, f"&line={line}")
     assert texts(page, "#facts dd")[0].endswith(f" {unit}")
     assert texts(page, "#facts dt")[0] == line
@@ -357,7 +359,7 @@ def test_page_of_new_stream_states_that_nothing_is_released(watched: Page) -> No
     assert steps(page) == 0
 
 
-def test_what_is_protected_and_planned_stands_there_in_words(watched: Page) -> None:
+def test_page_states_guarantee_and_budget(watched: Page) -> None:
     page = watched.open("visits")
     about = watched.api("streams/visits")
     said, people, budget = (texts(page, place)[0] for place in ("#protected", "#people", "#budget"))
@@ -377,7 +379,7 @@ def test_what_is_protected_and_planned_stands_there_in_words(watched: Page) -> N
     assert about["protected"][1:] in whole
 
 
-def test_downloads_are_what_was_released(watched: Page) -> None:
+def test_downloads_equal_released_series(watched: Page) -> None:
     page = watched.open("visits")
     read = {}
     for form in ("csv", "json"):
@@ -524,7 +526,7 @@ def test_numbers_are_written_as_elsewhere(watched: Page) -> None:
     assert written == [quantity(number, error) for number, error in asked]
 
 
-def test_lines_are_named_by_what_is_no_measure(watched: Page) -> None:
+def test_series_are_named_by_group_columns(watched: Page) -> None:
     module = watched.open("visits").evaluate(FORMATS)
     when = {
         "window_index": 3,
@@ -581,7 +583,7 @@ def test_the_stream_that_was_chosen_last_is_shown(served: str, browser: Any) -> 
         assert watched.complaints == []
 
 
-def test_a_lost_connection_is_told_and_found_again(tmp_path: Path, browser: Any) -> None:
+def test_page_reports_lost_connection_and_reconnects(tmp_path: Path, browser: Any) -> None:
     state = "document.querySelector('#state').dataset.state"
     running = ExitStack()
     url, _ = running.enter_context(serving(tmp_path, jobs()))
@@ -597,7 +599,7 @@ def test_a_lost_connection_is_told_and_found_again(tmp_path: Path, browser: Any)
         watched.until(f"{_STEPS} > {before + 1}")
 
 
-def test_a_token_is_asked_for_and_kept_in_this_tab(tmp_path: Path, browser: Any) -> None:
+def test_token_is_requested_and_kept_in_tab(tmp_path: Path, browser: Any) -> None:
     with serving(tmp_path, jobs("false")) as (url, tokens), watching(browser, url) as watched:
         page = watched.page
         page.goto(f"{url}/#stream=visits")

@@ -17,6 +17,7 @@ import pytest
 from some_cases import long
 from witnesses import without_witness
 
+from counton.privacy import Guarantee
 from tests.net import nights, streams
 
 FILE = Path(__file__).with_name("released.json")
@@ -55,7 +56,7 @@ def test_jobs_release_stored_values(
 
 
 @pytest.mark.parametrize("guarantee", [PURE, CONCENTRATED, long(APPROXIMATE)], ids=str)
-def test_counters_release_stored_values(guarantee: Any) -> None:
+def test_counters_release_stored_values(guarantee: Guarantee) -> None:
     known = {name: case for name, case in KNOWN.items() if name.startswith("counter, ")}
     of_it = {name: case for name, case in known.items() if name.endswith(f", {guarantee}")}
     assert as_kept(streams.counters([guarantee])) == of_it

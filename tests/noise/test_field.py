@@ -61,14 +61,14 @@ def test_windows_agree_across_chunk_borders(start: int, offset: int) -> None:
     assert (field.run(0, range(start + offset, start + offset + 10)) == whole[offset:][:10]).all()
 
 
-def test_level_law_shape_and_subkey_all_change_the_noise() -> None:
+def test_level_distribution_shape_and_subkey_change_noise() -> None:
     base = NoiseField(SUBKEY, DISTRIBUTIONS[0]).run(0, range(200))
     assert not (NoiseField(SUBKEY, DISTRIBUTIONS[0]).run(1, range(200)) == base).all()
     assert not (NoiseField(bytes(32), DISTRIBUTIONS[0]).run(0, range(200)) == base).all()
     assert not (NoiseField(SUBKEY, DISTRIBUTIONS[0], (1,)).run(0, range(200))[:, 0] == base).all()
 
 
-def test_laws_may_differ_by_level() -> None:
+def test_distributions_may_differ_by_level() -> None:
     field = NoiseField(SUBKEY, lambda level: DiscreteLaplace(Fraction(1 + level)))
     assert (field.run(5, range(50)) == NoiseField(SUBKEY, DISTRIBUTIONS[0]).run(5, range(50))).all()
 

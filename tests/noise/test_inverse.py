@@ -122,7 +122,7 @@ def test_exponential_brackets_hold_and_are_narrow(exponent: Fraction, bits: int)
 
 
 @pytest.mark.parametrize("guard_bits", [0, 3, 64])
-def test_powers_err_by_no_more_than_is_said(guard_bits: int) -> None:
+def test_powers_err_by_at_most_stated_error(guard_bits: int) -> None:
     """Found one from the other, against each by itself."""
     powers = _Powers(Fraction(1, 7), Fraction(1, 300), guard_bits)
     errors = []
@@ -233,7 +233,7 @@ def test_a_source_that_never_decides_is_reported() -> None:
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 10**6), Fraction(1, 10**400)], ids=["-6", "-400"])
-def test_laws_narrower_than_any_float_draw_zero_at_once(scale: Fraction) -> None:
+def test_distributions_narrower_than_floats_draw_zero(scale: Fraction) -> None:
     """1 - F(0) is far below 2^-100000: no threshold may wait for its digits."""
     for distribution in (SignedGeometric(scale, 0), GaussianBlocks(scale, 0)):
         assert distribution.floor(0, 64) == 2**64 - 1
@@ -248,14 +248,14 @@ def test_thresholds_reach_one_at_the_last_value_only() -> None:
 
 
 @pytest.mark.parametrize("bits", [16, 1000, 8000])
-def test_exponentials_are_bracketed_however_many_bits_are_asked_for(bits: int) -> None:
+def test_exponentials_are_bracketed_with_many_bits(bits: int) -> None:
     with mpmath.workprec(bits + 64):
         scaled = mpmath.exp(-mpmath.mpf(2) / 3) * mpmath.mpf(2) ** bits
         low, high = exp_bracket(Fraction(2, 3), bits)
         assert low <= scaled <= high
 
 
-def test_the_exponentials_carry_more_digits_than_any_draw_asks_for() -> None:
+def test_exponentials_have_more_digits_than_draws_need() -> None:
     for bits in (16, 32_656, 10**6, 10**9):
         assert _context(bits).prec >= bits * math.log10(2) + 30 + GUARD_DIGITS
 

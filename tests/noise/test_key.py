@@ -90,7 +90,7 @@ def test_secrets_of_another_length_or_type_are_refused(secret: Any) -> None:
 
 
 @pytest.mark.parametrize("secret", [(bytes(32),), (b"short",), ("x" * 32,), (7,), ()])
-def test_bytes_that_somebody_chose_make_no_key(secret: tuple[object, ...]) -> None:
+def test_key_refuses_chosen_bytes(secret: tuple[object, ...]) -> None:
     with pytest.raises(NoiseKeyError, match=r"nobody may choose it: use Key.generate\(\)"):
         Key(*secret)
 

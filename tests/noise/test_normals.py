@@ -66,7 +66,7 @@ def test_draws_are_the_exact_function_of_their_bits() -> None:
 @pytest.mark.parametrize(
     "half", [slice(0, BLOCK // 2), slice(BLOCK // 2, BLOCK), long(slice(None))]
 )
-def test_the_law_is_normal_and_a_wider_one_is_noticed(half: slice) -> None:
+def test_normals_pass_tests_that_wider_ones_fail(half: slice) -> None:
     field = NormalField(SUBKEY, 4 * BLOCK)
     drawn = np.concatenate([field.read(0, index).reshape(4, -1)[:, half] for index in range(4)])
     flat = drawn.reshape(-1).astype(float)
@@ -108,6 +108,6 @@ def test_any_part_is_that_of_the_whole() -> None:
 
 
 @pytest.mark.parametrize("place", [(0, 0, 3, 2), (0, 0, 0, 99), (0, 2**32, 0, 1), (256, 0, 0, 1)])
-def test_what_is_outside_the_table_is_refused(place: tuple[int, int, int, int]) -> None:
+def test_normal_field_refuses_address_outside_table(place: tuple[int, int, int, int]) -> None:
     with pytest.raises(NoiseAddressError):
         NormalField(SUBKEY, 9).read(*place)

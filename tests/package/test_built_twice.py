@@ -14,7 +14,7 @@ EPOCH = "1767225600"  # the first second of 2026
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_a_wheel_has_the_same_bytes_wherever_it_is_built(tmp_path: Path) -> None:
+def test_wheel_has_same_bytes_in_any_folder(tmp_path: Path) -> None:
     (tmp_path / "a/longer/path").mkdir(parents=True)
     first = build_wheel(tmp_path / "a/longer/path", EPOCH)
     second = build_wheel(tmp_path / "b", EPOCH)

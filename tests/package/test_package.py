@@ -81,7 +81,7 @@ def test_the_wheel_holds_the_library_and_nothing_else(wheel: Path, project: dict
     assert "counton = counton.cli.__main__:main" in scripts
 
 
-def test_the_archive_of_sources_holds_what_builds(sdist: Path) -> None:
+def test_source_archive_contains_build_files(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames() if "egg-info" not in name}
     assert {"pyproject.toml", "README.md", "LICENSE"} < names
@@ -136,7 +136,7 @@ def test_wheel_without_extras_counts_and_command_names_missing_package(
     assert "code 1" in said
 
 
-def test_laws_hold_of_packages_of_others_beside_the_wheel(wheel: Path, tmp_path: Path) -> None:
+def test_checks_pass_for_extension_packages_with_wheel(wheel: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     call(sys.executable, "-m", "venv", home / "venv", home=home)

@@ -7,6 +7,7 @@ import pytest
 
 from counton import ZCDP, ApproxDP, PureDP, plan
 from counton.base.errors import InvalidInputError
+from counton.privacy import Guarantee
 from counton.strategies import strategy_from_dict
 
 #: Bytes of a description.
@@ -18,7 +19,7 @@ MOST = 80_000
     "guarantee", [PureDP(1), ZCDP("1/2"), ApproxDP(1, "1e-6")], ids=["pure", "rho", "delta"]
 )
 @pytest.mark.long
-def test_planned_strategy_is_restored_from_short_text(guarantee: Any, metric: Any) -> None:
+def test_planned_strategy_is_restored_from_short_text(guarantee: Guarantee, metric: Any) -> None:
     for horizon in (5, 1024, 1025, 10**9):
         strategy = plan(horizon, guarantee, metric=metric).best.strategy
         text = json.dumps(strategy.to_dict())

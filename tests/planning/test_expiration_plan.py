@@ -136,7 +136,7 @@ def test_least_largest_error_equals_theorem_5_1(targets: dict[int, float], steps
     assert least_largest_error(targets, steps) == max(ruled_out(targets, steps), default=0)
 
 
-def test_only_what_is_ruled_out_is_called_impossible() -> None:
+def test_impossible_error_equals_bound_computed_by_hand() -> None:
     sum_of_losses = 0.1 * 25
     targets = {24: 0.1, 8760: 0.3}
     assert sum_of_losses + 0.3 * 21 < math.log(10**6 / (6 * 23))  # C = 23 by hand
@@ -149,7 +149,7 @@ def test_only_what_is_ruled_out_is_called_impossible() -> None:
     "targets", [{24: 1}, {24: 1, 8760: 3}, {0: 0.001, 24: 1000}, {0: 9}, {1: 3}]
 )
 @pytest.mark.slow
-def test_no_plan_does_what_is_called_impossible(targets: dict[int, float]) -> None:
+def test_planned_error_exceeds_impossible_error(targets: dict[int, float]) -> None:
     for steps in (2, 10, 1000, 10**9):
         plan = counton.plan_expiring(targets, steps=steps)
         assert plan.best.errors.largest_error() > least_largest_error(targets, steps)
@@ -172,7 +172,9 @@ def test_few_items_per_step_have_error_below_theorem_5_1() -> None:
     ],
     ids=str,
 )
-def test_bound_on_largest_error_holds_within_factor_two(guarantee: Any, distribution: Any) -> None:
+def test_bound_on_largest_error_holds_within_factor_two(
+    guarantee: ExpiringDP | ExpiringZCDP, distribution: Any
+) -> None:
     strategy = Expiring(1)
     steps = 400
     field = NoiseField(
@@ -255,7 +257,7 @@ def test_plan_expiring_refuses_invalid_arguments(arguments: dict[str, Any], word
         counton.plan_expiring(**arguments)
 
 
-def test_a_plan_says_losses_and_errors() -> None:
+def test_expiring_plan_states_losses_and_errors() -> None:
     plan = counton.plan_expiring({24: 1, 8760: 3})
     (row,) = plan.rows()
     assert row["rmse"] == plan.best.errors.rmse

@@ -74,7 +74,7 @@ def test_singular_values_of_running_sums(horizon: int) -> None:
     assert least_variance(horizon, release="both") == pytest.approx(least, rel=1e-8)
 
 
-def test_long_sums_are_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_of_long_horizons_equal_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     for horizon in (5000, 5001):
         exact = mathias_sum(horizon)
         with monkeypatch.context() as patched:
@@ -158,7 +158,7 @@ def test_plan_states_factor_to_lower_bound() -> None:
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 7, 500, 1024, 10**6])
-def test_a_bound_is_credited_to_whom_it_is_due(horizon: int) -> None:
+def test_bound_names_source_of_larger_bound(horizon: int) -> None:
     """The table said Mathias where the nuclear norm is what is shown."""
     ranked = plan(horizon, ZCDP(0.5), "max", simple=True)
     bound = ranked.factors[0]
@@ -185,7 +185,7 @@ def test_the_largest_error_is_one_that_holds() -> None:
         ranked.best.errors.largest_error(1.0)
 
 
-def test_a_bound_is_not_above_what_a_coarser_lattice_needs() -> None:
+def test_bound_is_below_error_on_coarser_lattice() -> None:
     """One step under (epsilon, delta): the bound is nearly reached, and never passed."""
     metrics: tuple[Metric, ...] = ("mean", "max")
     for metric in metrics:

@@ -307,7 +307,7 @@ def test_table_and_text() -> None:
     assert len(repr(result)) < 200
 
 
-def test_long_horizons_leave_out_what_cannot_serve_them() -> None:
+def test_long_horizons_omit_unsuitable_strategies() -> None:
     result = plan(10**9, ZCDP(0.5))
     assert any("square root" in note and "2^22" in note for note in result.notes)
     assert all(np.isfinite(choice.errors.mean_std) for choice in result)
@@ -441,7 +441,7 @@ def is_published(strategy: StreamStrategy) -> bool:
     return type(strategy).__module__.startswith("counton.strategies.published.")
 
 
-def test_what_would_hold_or_draw_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_omits_strategies_with_too_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     few = plan(8760, PureDP(1), shape=(100,))
     many = plan(8760, PureDP(1), shape=(10**5,))
     assert few.best.strategy_family == "least-squares"
@@ -492,7 +492,7 @@ def test_bad_arguments_are_refused() -> None:
         plan(10, PureDP(1e-15))
 
 
-def test_a_plan_says_itself_in_words_and_in_notebooks() -> None:
+def test_plan_describes_itself_in_text_and_html() -> None:
     ranked = plan(365, PureDP(1), contribution=ContributionBound.add_remove(unit="<b>"))
     assert str(ranked) == ranked.describe()
     assert repr(ranked.best.strategy) in ranked.describe(full=True)
@@ -508,7 +508,7 @@ def test_a_plan_says_itself_in_words_and_in_notebooks() -> None:
     assert "<b>" not in shown
 
 
-def test_a_plan_says_how_far_off_each_form_is() -> None:
+def test_plan_states_margin_of_each_series() -> None:
     """Windows beside totals are wider than windows alone, and the sentence says so."""
     alone, both = (plan(52, PureDP(1), series=form) for form in ("per-window", "both"))
     assert (
@@ -617,7 +617,7 @@ def test_wide_noise_without_a_last_step_takes_coarser_weights() -> None:
     )
 
 
-def test_what_has_no_plan_without_a_last_step_is_refused() -> None:
+def test_endless_plan_refuses_single_windows() -> None:
     with pytest.raises(InvalidInputError, match="can only be planned for totals"):
         plan(None, ZCDP(0.5), series="per-window")
     with pytest.raises(InvalidInputError, match="expected_windows is only for"):
@@ -644,7 +644,7 @@ def test_whole_numbers_with_gaussian_noise_are_octaves() -> None:
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)], ids=str)
-def test_every_way_to_ask_for_an_error_gives_the_same(guarantee: Guarantee) -> None:
+def test_errors_of_plan_and_design_are_equal(guarantee: Guarantee) -> None:
     """Of planned strategies too, whose lattice is finer than what is counted."""
     bound = ContributionBound.values(0, 8, resolution="0.5")
     ranked = plan(600, guarantee, contribution=bound)
@@ -666,7 +666,7 @@ def test_every_way_to_ask_for_an_error_gives_the_same(guarantee: Guarantee) -> N
             ranked.best.errors.std(wrong)
 
 
-def test_there_is_one_way_to_ask_for_an_error() -> None:
+def test_errors_have_same_methods_in_plan_and_release() -> None:
     """Of plan, choice, counter and releases, with the same arguments; one release has a number."""
     ranked = plan(60, PureDP(1))
     best = ranked.best
@@ -714,7 +714,7 @@ def test_one_release_of_whole_numbers_needs_no_comparison(metric: Metric) -> Non
 
 
 @pytest.mark.parametrize("horizon", [pytest.param(2**20 + 1, marks=pytest.mark.long), 10**9])
-def test_octave_is_so_far_above_what_no_factorisation_is_below(horizon: int) -> None:
+def test_multiscale_error_is_as_near_to_bound_as_documented(horizon: int) -> None:
     """What the pages say of it."""
     ranked = plan(horizon, ZCDP(0.5), compare=False)
     assert ranked.best.strategy_family == "multiscale"

@@ -75,7 +75,7 @@ def _derived(steps: int, guarantee: Guarantee, width: int) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("guarantee", [GAUSSIAN, LAPLACE, ApproxDP(1, 1e-6)], ids=str)
 @pytest.mark.parametrize(("steps", "width"), [(40, 7), (40, 30), (200, 150), (200, 200), (300, 2)])
-def test_no_plan_is_worse_than_what_follows_from_other_plans(
+def test_rolling_plan_is_no_worse_than_derived_plans(
     guarantee: Guarantee, steps: int, width: int
 ) -> None:
     best = plan(steps, guarantee, workload=Rolling(width)).best

@@ -126,7 +126,7 @@ def test_endless_plan_reaches_margin_of_error_at_expected_windows() -> None:
     assert found.best.errors.halfwidth(500) <= 30
 
 
-def test_what_depends_on_the_rows_needs_their_number() -> None:
+def test_margin_of_mean_needs_expected_rows() -> None:
     waits: dict[str, Any] = {"of": Average(0, 60, resolution=1), "batched": True}
     found = plan(12, margin_of_error="mean=0.5, count=100", expected_rows=5000, **waits)
     assert found.reached is not None

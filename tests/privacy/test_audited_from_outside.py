@@ -86,7 +86,7 @@ def epsilon_found(strategy: StreamStrategy, guarantee: Guarantee, delta: float) 
 
 
 @pytest.mark.parametrize(("strategy", "claimed"), MECHANISMS, ids=str)
-def test_the_auditor_finds_what_is_claimed_and_no_more(
+def test_audited_epsilon_reaches_but_does_not_exceed_claim(
     strategy: StreamStrategy, claimed: PureDP | ApproxDP
 ) -> None:
     epsilon = float(claimed.epsilon)

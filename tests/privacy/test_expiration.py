@@ -45,7 +45,7 @@ def test_it_is_printed_in_words() -> None:
     assert all("one visit" in kind(1).meaning_for("visit") for kind in (ExpiringDP, ExpiringZCDP))
 
 
-def test_at_an_age_it_promises_epsilon_times_the_loss() -> None:
+def test_guarantee_at_age_is_epsilon_times_loss() -> None:
     guarantee = ExpiringDP(0.5).bound_to(STRATEGY)
     assert guarantee.at_age(3) is None
     assert guarantee.at_age(4) == PureDP(0.5)
@@ -56,7 +56,7 @@ def test_at_an_age_it_promises_epsilon_times_the_loss() -> None:
     assert 0 <= concentrated.rho - Fraction(loss) / 1000 < 1e-9
 
 
-def test_laws_have_the_papers_scales() -> None:
+def test_node_distributions_have_scales_of_paper() -> None:
     pure = distribution_for(STRATEGY, ExpiringDP(0.5), ContributionBound.add_remove()).distribution
     assert pure == DiscreteLaplace(Fraction(2))
     assert node_distribution(STRATEGY, pure, 3) == DiscreteLaplace(Fraction(1, 2))
@@ -78,7 +78,7 @@ def test_a_unit_in_more_cells_needs_more_noise() -> None:
     assert distribution == DiscreteGaussian(Fraction(1))  # one cell loses one, another gains one
 
 
-def test_what_a_unit_loses_is_what_the_laws_cost() -> None:
+def test_loss_of_unit_is_sum_of_inverse_scales() -> None:
     # Shift every interval of the cheapest cover of [1, age + 1] by one: the log-probabilities
     # change by the sum of 1 / scale, which is the promised loss.
     guarantee = ExpiringDP("0.3").bound_to(Expiring("3/2"))

@@ -75,9 +75,7 @@ def delta_of_luck(start: PrivacyFilter | Ledger, budget: ApproxDP, steps: int) -
 @pytest.mark.parametrize(
     ("epsilon", "delta", "steps"), [("5", "0.01", 400), long("10", "1e-6", 800)]
 )
-def test_the_analyst_who_waits_for_luck_stays_within_the_limit(
-    epsilon: str, delta: str, steps: int
-) -> None:
+def test_adaptive_analyst_stays_within_budget(epsilon: str, delta: str, steps: int) -> None:
     """Many small releases; when luck was good, all that remains as one pure one.
 
     A total that is the least over all orders after each spend accepts every path, and this analyst
@@ -168,7 +166,7 @@ def worst_delta(start: PrivacyFilter, menu: Sequence[Way], unit: float, most: in
     share=st.sampled_from([None, Fraction(0), Fraction(1, 2), Fraction(1)]),
     first=st.integers(0, 2),
 )
-def test_no_analyst_loses_more_than_the_limit(
+def test_worst_delta_of_filter_is_within_budget(
     most: int,
     epsilon: float,
     delta: float,

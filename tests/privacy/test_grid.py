@@ -44,7 +44,7 @@ def test_to_grid_refuses_infinite_values_with_position(bad: float) -> None:
 
 
 @pytest.mark.parametrize("bad", [["a"], [None], [True], [np.ones(1), [True]], [1j], [[1], [2, 3]]])
-def test_what_is_not_a_number_is_refused(bad: Any) -> None:
+def test_conversion_to_grid_refuses_other_types(bad: Any) -> None:
     for convert in (PRICES.to_grid, PRICES.grid_total, ContributionBound.add_remove().grid_total):
         with pytest.raises(InvalidInputError):
             convert(bad)
@@ -55,6 +55,8 @@ def test_counts_of_single_units_are_checked_not_cut() -> None:
     assert contribution.to_grid([0, 3, -3]).tolist() == [0, 3, -3]
     with pytest.raises(InvalidInputError, match="value 4 at position 1: one unit may add at most"):
         contribution.to_grid([3, 4])
+    with pytest.raises(InvalidInputError, match="value -4 at position 0: one unit may add at most"):
+        contribution.to_grid([-4, 3])
     with pytest.raises(InvalidInputError, match="counts are integers"):
         contribution.to_grid([1.0])
 

@@ -18,7 +18,7 @@ from counton.privacy.guarantees import AgesWithData, guarantee_when_replaced, wh
 from counton.run import methods
 
 
-def test_parameters_are_the_fractions_their_text_says() -> None:
+def test_parameters_equal_fractions_of_their_text() -> None:
     assert PureDP(epsilon=0.1).epsilon == Fraction(1, 10)
     assert ZCDP(rho="1/3").rho == Fraction(1, 3)
     assert ApproxDP(epsilon=Decimal("0.5"), delta=1e-9) == ApproxDP("0.5", Fraction(1, 10**9))
@@ -59,7 +59,9 @@ def test_saved_and_read_back_exactly(guarantee: Guarantee) -> None:
 
 
 @pytest.mark.parametrize("given", [PureDP(0.3), ZCDP("0.01"), ApproxDP(0.7, "1e-9")], ids=str)
-def test_what_is_promised_when_replaced_has_an_inverse(given: PureDP | ApproxDP | ZCDP) -> None:
+def test_guarantee_when_replaced_is_inverse_of_when_replaced(
+    given: PureDP | ApproxDP | ZCDP,
+) -> None:
     assert when_replaced(guarantee_when_replaced(given)) == given
     assert guarantee_when_replaced(when_replaced(given)) == given
 
@@ -76,7 +78,7 @@ def test_meaning_of_guarantee_describes_replaced_unit(
     assert "is there" not in said
 
 
-def test_a_table_says_what_its_relation_is(tmp_path: Path) -> None:
+def test_single_table_states_replace_relation(tmp_path: Path) -> None:
     given: dict[str, Any] = {"count_column": "n", "label": "town", "groups": "x,y"}
     frame = {"town": ["x", "y"], "n": [3, 4]}
     kept("ranges", frame, tmp_path / "s.db", "b", replace=True, privacy_unit="answer", **given)

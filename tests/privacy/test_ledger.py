@@ -146,7 +146,7 @@ def test_many_small_pure_guarantees_count_less_than_their_sum() -> None:
     assert spent.epsilon < epsilon_within(Fraction(4, 100), Fraction(1, 10**6)) * Fraction(6, 5)
 
 
-def test_large_pure_guarantees_beside_concentrated_ones() -> None:
+def test_large_pure_guarantee_reserves_its_own_order() -> None:
     """For the smaller rest of epsilon another order is better, which has its own share."""
     for large in (0.5, 1, 1.5, 1.7):
         ledger = Ledger(ApproxDP(2, 1e-6))
@@ -181,7 +181,7 @@ def test_delta_of_approximate_guarantees_has_a_share_of_its_own() -> None:
 @pytest.mark.parametrize("kind", [PureDP, ApproxDP, ZCDP, None])
 @pytest.mark.parametrize("budget", [ApproxDP(1, 1e-6), ApproxDP(5, 0.01), PureDP(1), ZCDP(1)])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
-def test_what_remains_can_be_spent_and_hardly_more(
+def test_remaining_budget_can_be_spent_but_not_more(
     budget: AddableGuarantee, kind: Any, relation: Relation
 ) -> None:
     first: list[Guarantee] = [PureDP("0.02"), ZCDP("0.003"), ApproxDP("0.1", 1e-9)]
@@ -205,7 +205,7 @@ def test_what_remains_can_be_spent_and_hardly_more(
 
 
 @pytest.mark.parametrize("budget", [ApproxDP(1, 1e-6), PureDP(1), ZCDP(1)])
-def test_sums_of_thousands_of_digits_are_told_briefly(budget: AddableGuarantee) -> None:
+def test_long_sums_are_rounded_conservatively(budget: AddableGuarantee) -> None:
     """Rounded towards what is true: never less spent, never more remaining."""
     ledger = Ledger(budget)
     total = Fraction(0)
@@ -226,9 +226,7 @@ def test_sums_of_thousands_of_digits_are_told_briefly(budget: AddableGuarantee) 
 @pytest.mark.parametrize("epsilon", ["1e-9", "1", "37", "1e4", "1e200"])
 @pytest.mark.parametrize("delta", ["1e-300", "1e-12", "0.5", "0.999999", "0.999999999999999999999"])
 @pytest.mark.parametrize("relation", [None, "replace"])
-def test_limits_at_the_ends_of_what_numbers_can_say(
-    epsilon: str, delta: str, relation: Relation | None
-) -> None:
+def test_extreme_budgets_are_supported(epsilon: str, delta: str, relation: Relation | None) -> None:
     budget = ApproxDP(epsilon, delta)
     for kind in (PureDP, ApproxDP, ZCDP):
         for asked in (relation or "add_remove", "add_remove"):
@@ -287,7 +285,7 @@ ORDER = ["reader", "reader's 12mo", "reader's quarter", "reader's month", "reade
 ORDER += ["reader's 900s", "reader's 60s"]
 
 
-def test_what_protects_more_is_a_partial_order() -> None:
+def test_unit_parts_form_a_partial_order() -> None:
     for place, whole in enumerate(ORDER):
         assert is_part(whole, whole)
         for part in ORDER[place + 1 :]:
@@ -343,7 +341,7 @@ def test_a_whole_counts_twice_for_its_part() -> None:
     assert again.remaining() is None
 
 
-def test_what_protects_replaced_units_says_nothing_about_presence() -> None:
+def test_budget_for_presence_refuses_replace_relation() -> None:
     ledger = Ledger(PureDP(1))
     ledger.spend("visits", PureDP(0.5))
     with pytest.raises(InvalidInputError, match="does not hide whether it is there"):
@@ -392,7 +390,7 @@ def test_the_total_is_an_upper_bound_of_the_true_loss() -> None:
         (ZCDP(1), "everything"),
     ],
 )
-def test_what_cannot_be_expressed_is_refused_by_name(budget: Any, guarantee: Any) -> None:
+def test_incompatible_guarantee_is_refused_with_stream_name(budget: Any, guarantee: Any) -> None:
     ledger = Ledger(budget)
     with pytest.raises(InvalidInputError, match="release 'visits' asks for"):
         ledger.spend("visits", guarantee)
@@ -413,7 +411,7 @@ def test_delayed_loss_costs_nothing_before_its_age() -> None:
     assert Ledger.from_dict(ledger.to_dict()).cost() == PureDP(5)
 
 
-def test_refusals_say_what_an_expiring_guarantee_counts_as() -> None:
+def test_refused_expiring_guarantee_is_stated_at_age() -> None:
     fading = ExpiringDP("0.1").bound_to(Expiring(1))
     at_age = fading.at_age(999)
     assert at_age is not None
@@ -432,12 +430,12 @@ def test_ages_are_numbers_of_steps(age: Any) -> None:
         Ledger(PureDP(1), age=age)
 
 
-def test_limits_must_be_addable() -> None:
+def test_ledger_refuses_budget_without_addition() -> None:
     with pytest.raises(InvalidInputError, match="budget of a ledger"):
         Ledger(Weakening())  # type: ignore[arg-type]
 
 
-def test_what_the_limit_fixed_is_saved_with_it() -> None:
+def test_saved_ledger_keeps_shares_of_delta() -> None:
     ledger = Ledger(ApproxDP(1, 1e-6))
     ledger.spend("a", ZCDP(0.01))
     saved = json.loads(json.dumps(ledger.to_dict()))

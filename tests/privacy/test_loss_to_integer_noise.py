@@ -57,7 +57,7 @@ def divergence(distribution: NDArray[np.float64], order: float) -> float:
 
 @pytest.mark.parametrize("growth", ["1/2", 1, 2, 3])
 @pytest.mark.parametrize("rho", ["0.1", "0.3", 1, 2, 5])
-def test_no_divergence_is_above_the_promised_one(growth: str | int, rho: str | int) -> None:
+def test_divergence_at_each_age_is_within_guarantee(growth: str | int, rho: str | int) -> None:
     # Positions 1 and 2..3: a tree of one release and a tree of two.
     strategy = Expiring(growth)
     reach = 24 if rho == "0.1" else 14

@@ -89,7 +89,7 @@ def test_detects_advice_that_ignores_spent_loss(
         )
 
 
-def test_a_guarantee_that_weakens_is_told_how_small_to_begin() -> None:
+def test_refused_expiring_guarantee_gets_accepted_advice() -> None:
     fading = ExpiringDP(1).bound_to(Expiring(1))
     ledger = Ledger(PureDP(3), age=999)
     with pytest.raises(BudgetExceededError) as refused:

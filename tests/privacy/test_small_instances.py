@@ -86,7 +86,7 @@ def ways_of(delta: Fraction) -> list[Way]:
 @pytest.mark.parametrize("units", [1, 3])
 @pytest.mark.parametrize("delta", [Fraction(1, 4), Fraction(1, 100)])
 @pytest.mark.parametrize("share", [None, Fraction(1)])
-def test_no_choice_passes_an_approximate_limit(
+def test_no_choice_exceeds_an_approximate_budget(
     units: int, delta: Fraction, share: Fraction | None
 ) -> None:
     budget = ApproxDP(units * UNIT, delta)
@@ -99,7 +99,7 @@ def test_no_choice_passes_an_approximate_limit(
 
 
 @pytest.mark.parametrize("units", [1, 3, 6])
-def test_no_choice_passes_a_pure_limit(units: int) -> None:
+def test_no_choice_exceeds_a_pure_budget(units: int) -> None:
     ways = [Way(PureDP(k * UNIT), k) for k in (1, 2, 3)]
     start = PrivacyFilter.start(PureDP(units * UNIT))
     assert most_lost(start, units, ways, most=6) == 0
@@ -241,7 +241,7 @@ def undecided_or_right(table: InverseTable, cumulative: Callable[[int], Bracket]
 
 
 @pytest.mark.parametrize("distribution", SMALL)
-def test_sixteen_bits_decide_as_the_law_says(distribution: str) -> None:
+def test_sixteen_bits_decide_as_distribution_requires(distribution: str) -> None:
     """And floors of 64 bits are those of the law, so that what follows decides too."""
     sampler, cumulative = SMALL[distribution]
     table = InverseTable(sampler)
@@ -269,7 +269,9 @@ class Bits:
 
 @pytest.mark.parametrize("distribution", SMALL)
 @pytest.mark.parametrize("then", [0, 1])
-def test_bits_around_each_threshold_decide_as_the_law_says(distribution: str, then: int) -> None:
+def test_bits_around_thresholds_decide_as_distribution_requires(
+    distribution: str, then: int
+) -> None:
     """Numbers 2^-64 below a floor, at it and above it, followed by zeros or ones."""
     sampler, cumulative = SMALL[distribution]
     table = InverseTable(sampler)
@@ -299,7 +301,7 @@ def test_tables_that_are_wrong_are_found() -> None:
         undecided_or_right(rounded, cumulative)
 
 
-def test_no_string_accepts_what_the_law_rejects() -> None:
+def test_rejection_sampler_accepts_no_rejected_string() -> None:
     """All strings of sixteen bits, for places in blocks of a Gaussian law that is drawn by blocks.
 
     Those below `_surely_accepted` are accepted unseen; of all others more bits are read.

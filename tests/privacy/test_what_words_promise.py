@@ -40,7 +40,7 @@ def test_the_loss_exceeds_epsilon_with_more_probability_than_delta() -> None:
     assert beyond / 1e-6 == pytest.approx(20.1, abs=0.1)
 
 
-def test_somebody_with_many_units_loses_their_square_under_rho() -> None:
+def test_loss_of_many_units_grows_quadratically_under_rho() -> None:
     one = Sensitivity(1, 1)
     many = Sensitivity(100, 10_000)
     distributions = [calibrate(ZCDP(1), shift, "gaussian").distribution for shift in (one, many)]
@@ -66,7 +66,7 @@ def test_intervals_of_small_groups_miss_where_they_appear(strategy: Binary | KAr
     assert float(Fraction(found.margin)) > 14 > math.sqrt(20) + 1
 
 
-def test_a_step_that_two_streams_release_loses_what_both_say() -> None:
+def test_step_in_two_streams_loses_sum_of_both() -> None:
     """As where another stream goes on from an old copy, and the newest one had gone further."""
     noise = distribution_for(Binary(1), PureDP(1), ContributionBound.add_remove()).distribution
     assert isinstance(noise, DiscreteLaplace)

@@ -26,7 +26,7 @@ def test_the_page_compares_with_each_of_them() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(4))
-def test_code_of_another_library_does_what_the_page_says(number: int) -> None:
+def test_code_of_other_libraries_runs_as_page_states(number: int) -> None:
     program = programs()[number]
     for peer in PEERS:
         if f"{peer}." in program and find_spec(peer) is None:

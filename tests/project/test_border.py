@@ -22,7 +22,7 @@ def unsaid(before: Any, now: Any, said: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_every_change_of_the_border_is_said() -> None:
+def test_changelog_names_every_change_of_interface() -> None:
     above = CHANGELOG.read_text("utf-8").split("\n## 0.2.0")[0]
     left = unsaid(json.loads(RECORD.read_text("utf-8")), border(), above)
     assert not left, f"name what has come, gone or changed in the CHANGELOG: {left}"
@@ -41,6 +41,6 @@ def test_every_change_of_the_border_is_said() -> None:
         ({"paths": ["GET /v1/a"]}, {"paths": ["GET /v1/a", "GET /v1/b"]}, "GET /v1/b"),
     ],
 )
-def test_a_change_that_nobody_says_is_found(before: Any, now: Any, found: str) -> None:
+def test_unsaid_detects_change_missing_in_text(before: Any, now: Any, found: str) -> None:
     assert unsaid(before, now, "Nothing is said.") == [found]
     assert unsaid(before, now, f"- {found} is other now.") == []

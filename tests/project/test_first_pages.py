@@ -65,7 +65,7 @@ def test_privacy_units_state_gaussian_noise_of_a_month() -> None:
     assert stated in page("concepts/privacy-units")
 
 
-def test_streams_without_a_last_window_cost_what_the_page_states() -> None:
+def test_page_states_cost_of_endless_streams() -> None:
     for loss, least, most in (({"rho": "0.5"}, 3, 12), ({"epsilon": 1}, 30, 40)):
         known = plan(365, compare=False, **loss).best.errors.mean_std
         unknown = plan(None, expected_windows=365, compare=False, **loss).best.errors.mean_std

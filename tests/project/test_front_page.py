@@ -106,7 +106,7 @@ def test_commands_of_the_page_run_after_make_demo(
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_noise_of_the_page_is_what_its_command_prints(visits: Path) -> None:
+def test_page_states_noise_printed_by_command(visits: Path) -> None:
     found = re.findall(r"^ *(\w[-\w ]*?)  +([\d.]+)  ", printed(PLAN, visits), re.MULTILINE)
     planned = {name: float(noise) for name, noise in found}
     assert noise_on_the_page() == {
@@ -129,7 +129,7 @@ def test_page_names_best_published_mechanism_for_streams() -> None:
     assert "k-ary tree with subtraction" in PAGE
 
 
-def test_hdmm_is_as_far_ahead_as_two_pages_say() -> None:
+def test_pages_state_distance_from_hdmm() -> None:
     """By the recorded lengths, which `tests/papers/test_survey.py` computes."""
     ahead = max(100 * (row.plan / row.hdmm - 1) for row in lengths.recorded())
     assert 0.05 < ahead < 0.1

@@ -112,7 +112,7 @@ def test_all_names_but_those_of_jobs_come_without_optional_packages() -> None:
     assert done.stdout.endswith("\n" + 3 * "False True\n")
 
 
-def test_the_extras_bring_what_they_are_named_for() -> None:
+def test_extras_install_their_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     for module, (_, extra) in NEEDED.items():

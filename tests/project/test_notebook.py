@@ -9,7 +9,7 @@ import pytest
 from tools.notebook import NOTEBOOK, PAGE, cells_of, notebook_of
 
 
-def test_the_notebook_is_what_the_page_says() -> None:
+def test_notebook_equals_its_page() -> None:
     written = NOTEBOOK.read_text("utf-8")
     assert written == notebook_of(PAGE.read_text("utf-8")), "run: python -m tools.notebook"
 

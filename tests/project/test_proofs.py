@@ -65,7 +65,7 @@ def test_every_theorem_file_is_proved() -> None:
         ("(* Axiom *) Lemma a : 1 = 1. (* (* admit *) *) Abort.", "Abort"),
     ],
 )
-def test_what_is_not_proved_is_refused(text: str, word: str) -> None:
+def test_check_words_refuses_unproved_theorem(text: str, word: str) -> None:
     with pytest.raises(UnprovedError, match=rf"A\.v says '{word}'"):
         check_words("A.v", text)
 

@@ -108,7 +108,7 @@ def test_dotted_names_on_pages_can_be_imported() -> None:
     assert missing == []
 
 
-def test_type_checkers_know_what_is_exported() -> None:
+def test_exported_names_are_visible_to_type_checkers() -> None:
     """They read ``import X as X``, or a list that is written out, and compute no list."""
     hidden = []
     for package in public_packages():

@@ -55,7 +55,7 @@ def texts() -> Iterator[Path]:
     "text",
     ["/home/" + "ann/x", "file:" + "///x", "--find" + "-links x", "https://pypi" + ".org/simple"],
 )
-def test_the_pattern_finds_what_it_forbids(text: str) -> None:
+def test_forbidden_pattern_matches_machine_paths(text: str) -> None:
     assert FORBIDDEN.search(text.lower())
 
 
@@ -95,7 +95,7 @@ def test_locked_versions_have_digests_and_demonstration_packages_are_first() -> 
         assert {*lock.pins_of(first)} == needed | lock.DEMO
 
 
-def test_a_lock_is_written_from_what_was_compiled(tmp_path: Path) -> None:
+def test_write_lock_divides_compiled_requirements(tmp_path: Path) -> None:
     digests = [f"    --hash=sha256:{digit * 64}" for digit in "ab"]
     compiled = (
         "numpy==2.0 \\\n"
@@ -204,7 +204,7 @@ def test_bare_make_lists_the_targets() -> None:
         assert re.search(rf"^  make {target} +\w", listed, re.MULTILINE), target
 
 
-def test_what_pytest_leaves_out_continuous_integration_runs() -> None:
+def test_continuous_integration_runs_tests_omitted_by_make() -> None:
     rules = (ROOT / "Makefile").read_text(encoding="utf-8")
     (named,) = re.findall(r"\nCHECKS := \$\(PYTEST\)((?: --ignore=tests/\w+)+)\n", rules)
     # Some cases in `make test`, some of long tests, and all others.

@@ -46,7 +46,7 @@ def test_public_folders_name_no_reader_of_rows_or_keys() -> None:
 
 
 @pytest.mark.parametrize("place", [one for p in PROMISES for one in (p.stated, p.enforced)])
-def test_a_promise_is_stated_and_enforced_where_the_list_says(place: str) -> None:
+def test_promises_name_existing_functions(place: str) -> None:
     file, _, name = place.partition(": ")
     body = ast.parse((SOURCE / file).read_text(encoding="utf-8")).body
     for part in name.split("."):
@@ -56,7 +56,7 @@ def test_a_promise_is_stated_and_enforced_where_the_list_says(place: str) -> Non
         body = found[0].body
 
 
-def test_what_enforces_a_promise_is_read_or_computed_again() -> None:
+def test_promises_are_enforced_in_reviewed_files() -> None:
     enforced = {one.enforced.partition(":")[0] for one in PROMISES}
     assert enforced <= {*BESIDES, *RECOMPUTED}
     assert not {*BESIDES} & {*RECOMPUTED}

@@ -156,7 +156,7 @@ CALLS: dict[str, Callable[[str], Called]] = {
     "Counter.resume": lambda state: Called(Counter.resume, (b"x",), {"key": KEY}),
     "Stream.create": lambda state: Called(
         Stream.create, (state, "a", Binary(7), PureDP(1)),
-        {"key": KEY, "contribution": None, "shape": (), "details": {}, "statistic": None},
+        {"key": KEY, "contribution": None, "shape": (), "public_facts": {}, "statistic": None},
     ),
     "Stream.open": lambda state: Called(Stream.open, (state, "a"), {"key": KEY, "strategy": None}),
     "Stream.release": lambda state: Called(
@@ -265,7 +265,7 @@ def test_statistics_show_no_rows_given_as_parameters(name: str) -> None:
     check(Called(kind, (), named, skip=("columns",) if name == "Moments" else ()))
 
 
-def test_rows_of_another_type_are_told_by_their_type(tmp_path: Path) -> None:
+def test_swapped_rows_are_named_by_type(tmp_path: Path) -> None:
     swapped: Any = FRAME
     with pytest.raises(CountonError, match="what is a value of type DataFrame; give a statistic"):
         release(swapped, "count", state=tmp_path / "a.db")

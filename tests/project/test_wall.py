@@ -135,7 +135,7 @@ def test_page_lists_each_function_that_returns_confidential_counts() -> None:
     assert listed(TOLD) == sorted(map(tuple, openings("confidential_counts")))
 
 
-def test_whoever_opens_is_in_a_room_that_is_reviewed() -> None:
+def test_reveal_is_called_only_in_reviewed_files() -> None:
     read = {path for room in (*PRIVATE, *DOOR) for path in files_of(room)}
     assert {SOURCE / file for file, _ in openings()} <= read
 
@@ -532,7 +532,7 @@ def test_a_counter_holds_its_sums_closed() -> None:
         assert said["StreamProgress"] == "StreamProgress(step=1, secret)"
 
 
-def test_rows_and_what_files_come_to_travel_closed(tmp_path: Path) -> None:
+def test_rows_and_file_digests_are_private(tmp_path: Path) -> None:
     """From what is settled to what is changed: digests of exact sums are as secret as the sums."""
     rows = pl.DataFrame({"at": ["2024-03-01T10:00"] * EXACT})
     job = Job(

@@ -67,7 +67,7 @@ def test_every_stage_of_the_tests_is_one_here() -> None:
     assert there == stages | {"papers"}
 
 
-def test_forms_ask_what_is_needed_and_lead_leaks_elsewhere() -> None:
+def test_issue_forms_have_required_fields_and_refer_leaks() -> None:
     forms = {path.stem: read(path) for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")}
     assert forms.pop("config") == {"blank_issues_enabled": False}
     assert forms.keys() == {"wrong", "missing"}

@@ -37,7 +37,7 @@ def test_a_page_holds_numbers_methods_and_file(file: Path) -> None:
     assert 'download="t.csv"' in text
 
 
-def test_catalogues_are_told_the_columns_and_what_is_protected(file: Path) -> None:
+def test_metadata_describes_columns_and_guarantee(file: Path) -> None:
     subprocess.run([forked_python(), str(RECIPES / "metadata.py"), str(file)], check=True)
     table = json.loads(Path(f"{file}-metadata.json").read_text("utf-8"))
     columns = [one["name"] for one in table["tableSchema"]["columns"]]

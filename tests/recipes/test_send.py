@@ -157,9 +157,7 @@ def behind_a_proxy() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("length", [50, 1000, 300_000])
-def test_batches_pass_a_proxy_that_limits_bodies_to_1_mib(
-    tmp_path: Path, behind_a_proxy: str, length: int
-) -> None:
+def test_send_keeps_bodies_below_1_mib(tmp_path: Path, behind_a_proxy: str, length: int) -> None:
     file = tmp_path / "visits.jsonl"
     line = json.dumps({"page": "x" * length}).encode() + b"\n"
     file.write_bytes(line * (4 * 2**20 // len(line)))

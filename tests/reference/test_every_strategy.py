@@ -103,7 +103,7 @@ def test_columns_are_those_of_the_reference(strategy: StreamStrategy, horizon: i
 
 
 @pytest.mark.parametrize(("strategy", "horizon"), EXAMPLES)
-def test_releases_are_functions_of_what_is_measured(strategy: StreamStrategy, horizon: int) -> None:
+def test_releases_depend_only_on_measurements(strategy: StreamStrategy, horizon: int) -> None:
     """noise(z + C x) = noise(z) + A x for any z and x, rounding included."""
     mine = strategy_by_reference(strategy)
     columns = [

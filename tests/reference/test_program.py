@@ -73,7 +73,7 @@ def test_it_runs_alone_and_imports_one_package(folder: Path) -> None:
     assert (alone.returncode, alone.stdout) == (0, "6 values are right\n")
 
 
-def test_it_shows_what_is_measured_and_released(
+def test_reference_shows_measurements_and_releases(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = [str(folder / name) for name in ("out.json", "key", "sums.csv")]

@@ -119,7 +119,7 @@ def test_scales_are_the_least_ones_where_they_are_fractions(name: str) -> None:
 
 @pytest.mark.parametrize("strategy", Expiring.examples(9), ids=repr)
 @pytest.mark.parametrize("guarantee", [ExpiringDP("0.5"), ExpiringZCDP("0.5")], ids=str)
-def test_what_expires_is_kept_at_every_age(strategy: Expiring, guarantee: ExpiringDP) -> None:
+def test_expiring_noise_keeps_loss_at_every_age(strategy: Expiring, guarantee: ExpiringDP) -> None:
     """Releases up to d steps later count an item of age d by nodes in a row: those of least cost.
 
     Nodes begin where the item stands, and one begins where the other ends; the last one may end

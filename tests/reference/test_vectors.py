@@ -41,7 +41,7 @@ def test_reference_computes_the_vectors(answer: dict[str, Any]) -> None:
         assert any(block[15] == reference.RETRY for block, _ in stream._bits.read)
 
 
-def test_they_have_all_strategies_both_laws_wide_scales_and_rejections() -> None:
+def test_vectors_cover_strategies_distributions_and_scales() -> None:
     assert len(ANSWERS) == 45
     named = {one["terms"]["strategy"]["strategy"] for one in ANSWERS}
     assert named | {"AsOf"} == set(reference.STRATEGIES)  # with which no stream begins
@@ -66,7 +66,7 @@ def test_a_program_in_another_language_meets_them() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "45 of 45 answers are met\n", "")
 
 
-def test_the_program_says_which_answer_is_wrong(tmp_path: Path) -> None:
+def test_reference_names_wrong_vector(tmp_path: Path) -> None:
     right, answer = json.loads((vectors.FOLDER / "Expiring.json").read_text())
     answer["released"][0][0] += 1
     (tmp_path / "wrong.json").write_text(vectors.text_of([right, answer]))

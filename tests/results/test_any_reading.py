@@ -89,7 +89,7 @@ def settled(kind: str) -> tuple[Statistic, dict[str | None, Any]]:
 
 
 @pytest.mark.parametrize("kind", READ)
-def test_a_formula_reads_what_the_reading_reads(kind: str) -> None:
+def test_formula_equals_number_of_result(kind: str) -> None:
     statistic, names = settled(kind)
     rng = np.random.default_rng(3)
     each = rng.integers(40_000, 80_000, statistic.cells or None)
@@ -162,7 +162,7 @@ def held(asked: Estimate, truth: float) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["weeks", *(long(one) for one in ("groups", "ratio"))])
-def test_intervals_of_averages_hold_as_often_as_they_say(kind: str) -> None:
+def test_intervals_of_averages_have_stated_coverage(kind: str) -> None:
     # Pairs of groups, whose noise is as independent as that of so many keys.
     names = [f"{side}{key}" for key in range(KEYS) for side in "ab"]
     paid = Grouped(Average(0, 60, resolution=1), names)

@@ -101,7 +101,7 @@ def coverage(
 @pytest.mark.slow
 @pytest.mark.parametrize("release", ["per-window", "both"])
 @pytest.mark.parametrize("loss", LOSSES, ids=["laplace", "gaussian"])
-def test_intervals_hold_the_truth_as_often_as_they_say(
+def test_intervals_of_releases_have_stated_coverage(
     release: str, loss: dict[str, Fraction]
 ) -> None:
     # From key to key the shares vary so little that a mean over all keys is within 0.07% (one

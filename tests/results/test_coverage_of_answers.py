@@ -200,7 +200,7 @@ def shares(name: str, exact: Release, like: Release) -> dict[str, float]:
         *((name, "gaussian") for name in (CASES if "COVERAGE" in os.environ else GAUSSIAN)),
     ],
 )
-def test_intervals_hold_as_often_as_they_say(
+def test_intervals_of_answers_have_stated_coverage(
     name: str, kind: str, run_of: Callable[[str, Guarantee], Release]
 ) -> None:
     like, exact = (run_of(name, guarantee) for guarantee in GUARANTEES[kind])

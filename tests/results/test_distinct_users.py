@@ -97,7 +97,7 @@ def test_share_of_users_in_a_report_is_refused(tmp_path: Path) -> None:
     assert report.part("rows").share("home").value == pytest.approx(4 / 7, abs=0.01)
 
 
-def test_total_of_several_groups_says_that_users_count_in_each(tmp_path: Path) -> None:
+def test_total_of_several_groups_states_repeated_users(tmp_path: Path) -> None:
     found = released("distinct", tmp_path, **BY_PAGE, max_contributions=3)
     several = found.total(["home", "shop"])
     assert several.value == pytest.approx(6, abs=0.01)
@@ -127,7 +127,7 @@ AGAIN: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", AGAIN)
-def test_sums_of_users_who_count_again_are_refused(tmp_path: Path, name: str) -> None:
+def test_sums_over_users_counted_again_are_refused(tmp_path: Path, name: str) -> None:
     what, options, period = AGAIN[name]
     found = released(what, tmp_path, **options)
     for every in ("1d", "1w", "2w", "1mo"):

@@ -39,7 +39,7 @@ def released(folder: Path, days: int, **more: Any) -> counton.Release:
     ],
     ids=["solved", "endless", "fractional"],
 )
-def test_errors_asked_late_are_of_the_release_s_own_steps(
+def test_later_computed_errors_belong_to_steps_of_release(
     tmp_path: Path, stream: dict[str, Any]
 ) -> None:
     first = released(tmp_path, 6, **stream)
@@ -54,7 +54,7 @@ def test_errors_asked_late_are_of_the_release_s_own_steps(
     assert first.only(range(2, 4)).table().equals(asked_at_once[1:3])
 
 
-def test_errors_are_asked_for_by_copies_and_threads(tmp_path: Path) -> None:
+def test_errors_are_computed_in_copies_and_threads(tmp_path: Path) -> None:
     first = released(tmp_path, 6)
     sent = pickle.loads(pickle.dumps(first))  # noqa: S301 - its own bytes
     with ThreadPoolExecutor(8) as pool:

@@ -424,7 +424,7 @@ def cases_of(kind: str) -> list[tuple[str, str]]:
     return [(name, part) for name, part in CASES if not part or part in parts]
 
 
-def test_every_case_meets_every_strategy_and_both_laws() -> None:
+def test_cases_combine_strategies_and_both_distributions() -> None:
     for case in CASES:
         met = [kind for kind in STRATEGIES if case in cases_of(kind)]
         if case[0] == "report":  # each statistic meets all of them alone
@@ -472,7 +472,7 @@ JOINT = [("sum", ""), ("average", ""), ("report", "sum"), ("report", "average")]
 
 @pytest.mark.parametrize("kind", ["tree, laplace", "fractions, gaussian"])
 @pytest.mark.parametrize(("name", "part"), JOINT)
-def test_what_holds_together_and_simulations_have_that_noise(
+def test_bands_and_simulations_have_noise_of_release(
     name: str, part: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers = count(1)

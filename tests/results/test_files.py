@@ -112,7 +112,7 @@ def released_at(job: Job, level: float = 0.5) -> tuple[Release, pl.DataFrame]:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_what_a_website_prints_is_short_and_plain(name: str, tmp_path: Path) -> None:
+def test_short_methods_have_correct_numbers(name: str, tmp_path: Path) -> None:
     own = released(made(name, tmp_path))
     check_short_methods(own)
     check_short_methods(own.at(0.5) if name not in ("ranking", "found") else own)
@@ -139,7 +139,7 @@ def endings_of(name: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
+def test_read_file_gives_answers_of_run(name: str, tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
     own, wide = released_at(made(name, tmp_path, output=out))
     endings = endings_of(name)
@@ -351,7 +351,7 @@ def test_a_description_holds_nothing_exact(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["sum, noise of floats", "count by group"])
-def test_noise_is_told_in_data_units(name: str, tmp_path: Path) -> None:
+def test_files_state_noise_in_data_units(name: str, tmp_path: Path) -> None:
     """The law of one draw is in units of its own, which say nothing to who reads the facts."""
     out = tmp_path / "t.parquet"
     released(made(name, tmp_path, output=out))

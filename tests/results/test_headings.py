@@ -57,14 +57,14 @@ END = "to the end of 2 March 2024 (window 2 of 30, UTC)"
          "Number of events, in each day, as known to the end of 2 March 2024 (window 2, UTC)"),
     ],
 )  # fmt: skip
-def test_the_heading_says_subject_bound_and_window(
+def test_heading_states_subject_bound_and_window(
     what: Any, more: dict[str, Any], heading: str, tmp_path: Path
 ) -> None:
     found = release(what, FRAME, state=tmp_path / "s.db", **DAYS | more)
     assert screen_of(found.numbers).heading == f"\n{heading}"
 
 
-def test_a_table_that_is_released_once_says_its_subject(tmp_path: Path) -> None:
+def test_heading_of_single_table_states_subject(tmp_path: Path) -> None:
     found = release(
         "quantiles", FRAME, state=tmp_path / "s.db", value="late", edges=[0, 30, 60], epsilon=1,
         user="tail", max_contributions=3, privacy_unit="aircraft",

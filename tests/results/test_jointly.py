@@ -68,7 +68,7 @@ def test_a_band_holds_all_steps_of_a_group(release: str, loss: dict[str, Any]) -
     ("strategy", "guarantee", "percent"),
     [long(SqrtToeplitz(365), ZCDP(0.1), 2), (KAry.best(365), PureDP(1), 11)],
 )
-def test_the_page_says_how_much_narrower_a_band_is(
+def test_page_states_computed_narrowing_of_band(
     strategy: StreamStrategy, guarantee: Guarantee, percent: int
 ) -> None:
     terms = Counter(strategy, guarantee, key=chosen_key(), name="t").design

@@ -48,7 +48,7 @@ def test_a_share_looks_for_no_group_by_itself(
     assert not looked
 
 
-def test_a_reading_of_many_groups_is_made_once(
+def test_result_of_many_groups_is_computed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T10:15"], "page": NAMES[:2]})

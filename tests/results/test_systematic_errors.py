@@ -156,7 +156,7 @@ def cases() -> list[Any]:
 
 
 @pytest.mark.parametrize(("what", "option", "drops"), in_turn(cases(), 2))
-def test_a_description_says_what_its_numbers_leave_out(
+def test_description_states_systematic_errors(
     what: str, option: str, drops: bool, tmp_path: Path
 ) -> None:
     more = DROPS if drops else {"unlisted_groups": "drop"} if what == "contingency" else {}
@@ -224,7 +224,7 @@ def test_systematic_errors_name_columns_with_missing_values(
     ],
     ids=["skipped", "set aside"],
 )
-def test_a_night_that_left_rows_out_is_not_forgotten(
+def test_dropped_rows_of_earlier_run_remain_systematic_error(
     options: dict[str, Any], way: dict[str, str], line: str, tmp_path: Path
 ) -> None:
     """A stream whose jobs refuse such rows says nothing; one that once did not says it.
@@ -298,7 +298,7 @@ def test_systematic_errors_are_same_in_every_output(what: str, option: str, tmp_
     )
 
 
-def test_a_night_that_left_out_groups_is_not_forgotten(tmp_path: Path) -> None:
+def test_dropped_groups_of_earlier_run_remain_systematic_error(tmp_path: Path) -> None:
     """What it released lacks rows for ever, whatever the next job does with such rows."""
     asked = job(tmp_path, "count", DROPS)
     with run(asked) as outcome:

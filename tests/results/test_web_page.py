@@ -134,7 +134,7 @@ def test_page_of_annotated_stream_shows_notes_without_withdrawn_numbers(
     assert '<p class="note">5 March 2024, home, withdrawn: twice</p>' in page
 
 
-def test_page_of_many_windows_says_how_many_it_shows(tmp_path: Path) -> None:
+def test_page_of_many_windows_states_number_shown(tmp_path: Path) -> None:
     release(
         "count", VISITS, time="time", every="1m", start="2024-03-01", windows=9000,
         until="2024-03-05", guarantee=PureDP(1), privacy_unit="visit", state=tmp_path / "s.db",

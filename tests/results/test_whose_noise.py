@@ -102,7 +102,7 @@ def test_files_without_noise_id_are_compared_by_union_bound(
 
 
 @pytest.mark.parametrize("changed", [[], {"a": 1}, 5, "", "x" * 32, "\x1b[31m"])
-def test_a_file_says_whose_noise_it_has_by_a_digest(tmp_path: Path, changed: object) -> None:
+def test_file_identifies_its_noise_by_digest(tmp_path: Path, changed: object) -> None:
     file = tmp_path / "one.csv"
     run_of("count", file.with_suffix(".db"), ZCDP("0.01"), output=str(file))
     beside = file.with_name(f"{file.name}.json")

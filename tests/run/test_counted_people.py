@@ -154,7 +154,7 @@ class Warehouse:
 
 @pytest.mark.parametrize("most", [1, 5])
 @pytest.mark.long
-def test_the_page_says_how_far_a_person_moves(most: int) -> None:
+def test_page_states_change_by_one_user(most: int) -> None:
     stay = Warehouse([*staying(most)])
     vanish = Warehouse([*vanishing(most)])
 
@@ -230,7 +230,7 @@ TABLE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("revise", [None, "2d"])
-def test_every_text_says_who_has_bounded_people(revise: str | None, tmp_path: Path) -> None:
+def test_every_output_states_bound_upstream(revise: str | None, tmp_path: Path) -> None:
     """Screen, description, texts for publications, file, page and command."""
     rows = pl.DataFrame({"day": ["2024-03-01"], "visits": [17]})
     job = Job("count", rows, tmp_path / "s.db", **TABLE, allowed_lateness=revise)
@@ -279,7 +279,7 @@ def test_moves_are_of_tables_of_counts(more: dict[str, Any], words: str, tmp_pat
         run(Job("count", tmp_path / "t.csv", tmp_path / "s.db", **TABLE | more))
 
 
-def test_a_ledger_knows_that_a_bounded_table_protects_people(tmp_path: Path) -> None:
+def test_ledger_counts_table_bounded_upstream_for_users(tmp_path: Path) -> None:
     """A table of rows beside it is no table of people; people by a column share its total."""
     state = tmp_path / "s.db"
     rows = pl.DataFrame({"day": ["2024-03-01"], "visits": [17], "who": ["u"]})

@@ -106,7 +106,7 @@ def test_a_run_that_released_nothing_shows_itself_too(tmp_path: Path) -> None:
         (ExpiringZCDP("0.2"), {"expiring": True, "rho": "0.2"}),
     ],
 )
-def test_a_guarantee_and_its_numbers_ask_for_the_same(
+def test_guarantee_object_and_numbers_create_same_stream(
     guarantee: Guarantee, numbers: dict[str, Any], tmp_path: Path, one_key: None
 ) -> None:
     asked = {**NEW}

@@ -71,7 +71,9 @@ def test_query_cannot_write_to_database(put: Put, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_superuser_asks_as_somebody_who_reads(postgres_server: Server, tmp_path: Path) -> None:
+def test_query_of_superuser_runs_with_rights_of_reader(
+    postgres_server: Server, tmp_path: Path
+) -> None:
     """And of the tables that its own name finds; where rows would be hidden it is told."""
     import psycopg
 

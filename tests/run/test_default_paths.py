@@ -57,7 +57,7 @@ def test_state_beside_is_found_by_each_run(
     ],
     ids=lambda value: str(value)[:14],
 )
-def test_state_beside_refuses_events_without_a_lasting_name(
+def test_state_beside_refuses_events_without_file_name(
     events: object, append: bool, words: str, folder: Path
 ) -> None:
     with pytest.raises(MissingOptionError, match=words) as caught:

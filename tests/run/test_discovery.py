@@ -345,7 +345,7 @@ def test_some_steps_of_a_ranking_are_those_steps(tmp_path: Path) -> None:
     assert export(tmp_path / "visits.db", windows="3:5").table().equals(some)
 
 
-def test_one_unit_shifts_what_others_bring_and_nothing_else(tmp_path: Path, one_key: None) -> None:
+def test_unit_changes_only_counts_of_other_units_groups(tmp_path: Path, one_key: None) -> None:
     """Under one key: the tables differ by the unit's counts, in the groups of others alone."""
     first, second = folders(tmp_path, 2)
     others = visits(rare=0)
@@ -384,7 +384,7 @@ def test_released_bytes_are_independent_of_hidden_groups(
     assert shown[0] == shown[1]
 
 
-def test_nights_and_one_run_agree_to_the_bit(tmp_path: Path, one_key: None) -> None:
+def test_daily_runs_and_one_run_release_same_bits(tmp_path: Path, one_key: None) -> None:
     rows, (whole, nights, added) = visits(6), folders(tmp_path, 3)
     at_once = table(asked(whole, rows, until=START + timedelta(days=6)))
     for day in range(1, 7):
@@ -398,7 +398,7 @@ def test_nights_and_one_run_agree_to_the_bit(tmp_path: Path, one_key: None) -> N
     assert table(asked(nights, rows, until=until)).equals(at_once)  # again: from the journal
 
 
-def test_a_crash_leaves_what_an_undisturbed_run_leaves(
+def test_repeated_run_after_crash_equals_undisturbed_run(
     tmp_path: Path, one_key: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows, (whole, broken) = visits(), folders(tmp_path, 2)
@@ -467,7 +467,7 @@ def test_counted_rows_of_user_are_independent_of_other_users(
     assert abs(seen[1]["x"] - 40) <= 1
 
 
-def test_what_was_released_earlier_knows_no_later_group(tmp_path: Path) -> None:
+def test_earlier_release_has_no_later_group(tmp_path: Path) -> None:
     rows = visits(3)
     late = [(START + timedelta(days=6, minutes=i), "late", f"l{i}") for i in range(200)]
     with run(asked(tmp_path, rows + late)) as outcome:

@@ -209,7 +209,7 @@ def test_a_single_path_may_have_new_rows_every_night(tmp_path: Path) -> None:
 # -------------------------------------------------------------------- frames, by values alone
 
 
-def test_a_frame_is_known_by_its_values_whatever_their_types(tmp_path: Path) -> None:
+def test_data_frame_is_recognised_by_values_not_types(tmp_path: Path) -> None:
     """Times in ns and in us, in zones; whole numbers as floats: one frame counted twice."""
     frame = pl.read_csv(csv_of(ROWS), try_parse_dates=True)
     types: dict[str, list[pl.Expr]] = {

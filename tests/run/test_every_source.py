@@ -72,7 +72,7 @@ def sources(statistic: str) -> dict[str, Callable[[Path, pl.DataFrame], dict[str
     return {name: SOURCES[name] for name in ("two files", *chosen)}
 
 
-def test_each_source_is_read_for_several_statistics_events_and_people() -> None:
+def test_cases_cover_each_source_with_and_without_users() -> None:
     read: dict[str, list[Case]] = {name: [] for name in SOURCES if name != "a frame"}
     for statistic in STATISTICS:
         for name in sources(statistic):

@@ -14,6 +14,7 @@ from once import hierarchy, line, released
 import counton
 from counton import ZCDP, Average, Counter, Key, PureDP, RunningStatistic, plan, release
 from counton.continual import StepRelease
+from counton.privacy import Guarantee
 from counton.run import Release, export
 from counton.statistics import Contingency, Quantiles
 from counton.strategies import Binary
@@ -44,7 +45,7 @@ def averaged(folder: Path, **more: Any) -> Release:
     return release(what, ROWS, value="paid", state=folder / "s.db", **{**GROUPS, **NEW, **more})
 
 
-def a_counter(guarantee: Any = None) -> Counter:
+def a_counter(guarantee: Guarantee | None = None) -> Counter:
     terms = {"key": Key.generate(), "name": "visits", "shape": (2,)}
     return Counter(Binary(7), guarantee or PureDP(1), **terms)  # type: ignore[arg-type]
 

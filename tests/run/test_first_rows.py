@@ -131,7 +131,7 @@ def check(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_same_rows_count_whatever_is_left_out_meanwhile(
+def test_counted_rows_are_same_when_buffer_is_thinned(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check(seed, tmp_path, monkeypatch)

@@ -199,7 +199,7 @@ def _rows(report: Report, release: StepRelease, column: str) -> list[tuple[str, 
 
 
 @pytest.mark.parametrize("name", ["pure, people", *map(long, [*REPORTS][1:])])
-def test_intervals_hold_as_often_as_they_say(name: str, tmp_path: Path) -> None:
+def test_intervals_of_reports_have_stated_coverage(name: str, tmp_path: Path) -> None:
     """And intervals of the first report that are too narrow are seen."""
     planned = planned_job(made(name, tmp_path))
     steps = planned.steps[-1]
@@ -254,7 +254,7 @@ def test_quantiles_of_a_report_are_planned_to_a_fifth(tmp_path: Path) -> None:
     assert np.abs(halves / released - 1).max() < 0.2
 
 
-def test_a_file_says_the_size_once(tmp_path: Path) -> None:
+def test_expected_rows_are_remembered_by_stream(tmp_path: Path) -> None:
     """How many rows there will be is a word of every job, and a later run may leave it out."""
     job = made("pure, of a public size", tmp_path)
     with run(job) as outcome:

@@ -88,7 +88,7 @@ def test_erase_user_leaves_no_byte_of_user(
     (digest,) = secret.digests(ANN.encode(), np.array([len(ANN)]), PURPOSES["user"])
     with Stream.open(state, "count", key=key) as stream:
         before = [*reveal(stream.digest_sets("user"))]
-    packed = [dedup.pack(part.digests, part.facts) for part in before]
+    packed = [dedup.pack(part.digests, part.columns) for part in before]
     assert all(blob in bytes_of(state, on_server) for blob in packed)
 
     (done,) = erase_user(state, ANN, key=key, now=NOW)
@@ -107,7 +107,7 @@ def test_erase_user_leaves_no_byte_of_user(
 
 
 @pytest.mark.parametrize("more", [{}, {"append": False}, {"contribution_period": "1d"}], ids=str)
-def test_forget_refuses_bucket_whether_or_not_person_was_known(
+def test_erase_user_closes_bucket_for_unknown_user_too(
     more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(people, "BUCKETS", 1)  # everybody is in the bucket of the forgotten person
@@ -191,7 +191,7 @@ def test_guarantee_check_detects_wrong_erasure(
     assert any(broken(tmp_path, buckets, monkeypatch))
 
 
-def test_a_period_that_is_over_refuses_nobody(tmp_path: Path) -> None:
+def test_erasure_closes_no_finished_period(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
     terms = {"contribution_period": "1d"}
     counted(state, rows(tmp_path / "one.csv", (ANN, 1), ("bob", 1)), "2024-03-02", **terms)
@@ -200,7 +200,7 @@ def test_a_period_that_is_over_refuses_nobody(tmp_path: Path) -> None:
     assert counted(state, late, "2024-03-04", **terms) == [2, 2, 4]
 
 
-def test_a_person_of_tomorrow_is_not_forgotten_today(tmp_path: Path) -> None:
+def test_erase_user_refuses_rows_of_the_future(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
     counted(state, rows(tmp_path / "one.csv", (ANN, 3)), "2024-03-02", contribution_period="1d")
     with pytest.raises(InvalidInputError, match="whose times lie in the future"):
@@ -261,7 +261,7 @@ DAYS = {"contribution_period": "1d"}
 DAY_2 = (datetime(2024, 3, 2) - datetime(1970, 1, 1)).days
 
 
-def test_no_byte_of_people_of_long_ago_stays(tmp_path: Path) -> None:
+def test_retention_leaves_no_byte_of_old_users(tmp_path: Path) -> None:
     state = str(tmp_path / "v.db")
     counted(
         state, rows(tmp_path / "one.csv", (ANN, 1), ("bob", 1), ("cid", 3)), "2024-03-04", **DAYS
@@ -313,7 +313,7 @@ COUNTED = {"their rows and one more": [2, 3, 3], "their rows and new ones": [2, 
 
 @pytest.mark.parametrize("retain", [None, "1d"])
 @pytest.mark.parametrize("comes", AGAIN)
-def test_nobody_counts_again_in_a_period_that_is_forgotten(
+def test_users_of_erased_period_count_no_more(
     tmp_path: Path, comes: str, retain: str | None
 ) -> None:
     again = delivered_again(tmp_path / "v", *AGAIN[comes], retain)
@@ -345,13 +345,13 @@ def test_retention_forgets_users_and_never_lets_them_count_again(tmp_path: Path)
     assert counted(state, again, "2024-03-07", **more)[-1] == 12  # of day 6 alone
 
 
-def test_no_byte_stays_of_people_whom_a_job_forgot(tmp_path: Path) -> None:
+def test_retention_of_job_leaves_no_byte_of_users(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
     many = [(f"{number}", 1) for number in range(900)]  # several pages of the file
     counted(state, rows(tmp_path / "one.csv", *many), "2024-03-02", **DAYS)
     with Stream.open(state, "count") as stream:
         (part,) = reveal(stream.digest_sets("user"))
-    packed = dedup.pack(part.digests, part.facts)
+    packed = dedup.pack(part.digests, part.columns)
     pieces = [packed[at : at + 32] for at in range(0, len(packed) - 32, 32)]
     there = bytes_of(str(state), postgres=False)
     assert sum(one in there for one in pieces) > 0.9 * len(pieces)
@@ -391,7 +391,7 @@ def test_erasure_check_detects_slots_given_back(
     assert delivered_again(tmp_path / "v", *AGAIN[comes]) != COUNTED[comes]
 
 
-def test_people_without_periods_are_kept_as_long_as_the_stream(tmp_path: Path) -> None:
+def test_users_without_periods_are_never_erased_by_age(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
     counted(state, rows(tmp_path / "one.csv", (ANN, 1)), "2024-03-02")
     before = state.read_bytes()

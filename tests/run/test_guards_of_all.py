@@ -73,7 +73,7 @@ def test_hundreds_of_windows_after_the_newest_event(folder: Path, job: Callable[
     assert job(folder, until=late, allow_empty_windows=True) == 337
 
 
-def test_a_refusal_does_not_name_an_until_that_nobody_gave(folder: Path) -> None:
+def test_refusal_without_until_says_so(folder: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"^without until, this run would release [\d,]+ w"):
         JOBS["count"](folder, **NEW | {"windows": 10**5, "strategy": "binary"})
 
@@ -131,7 +131,7 @@ def test_weekly_job_before_first_window_releases_nothing(
 
 @pytest.mark.parametrize("name", ["visits.csv", "copy.csv", "rows.txt"])
 @pytest.mark.parametrize("job", LISTED.values(), ids=LISTED)
-def test_the_private_file_is_no_domain(folder: Path, job: Callable[..., int], name: str) -> None:
+def test_events_file_is_refused_as_groups(folder: Path, job: Callable[..., int], name: str) -> None:
     _copied(folder, name)
     with pytest.raises(InvalidInputError, match="the groups must be public knowledge"):
         job(folder, **NEW, until="2024-03-03", groups=folder / name)
@@ -147,7 +147,7 @@ def _copied(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ONCE)
-def test_the_private_file_is_no_domain_of_a_table_once(folder: Path, kind: str) -> None:
+def test_events_file_is_refused_as_groups_of_single_table(folder: Path, kind: str) -> None:
     """Nor are its rows in another order, or some of them: they have all its columns."""
     header, *rows = ROWS.splitlines()
     (folder / "other.csv").write_text("\n".join([header, *rows[::-1], ""]))
@@ -193,7 +193,7 @@ def test_without_a_time_the_clock_decides(folder: Path, job: Callable[..., int])
 
 
 @each_job
-def test_a_watermark_holds_whatever_says_what_time_it_is(
+def test_release_delay_holds_for_every_value_of_until(
     folder: Path, job: Callable[..., int]
 ) -> None:
     """What is released too early cannot be taken back."""
@@ -210,7 +210,7 @@ def test_a_watermark_holds_whatever_says_what_time_it_is(
 
 
 @each_job
-def test_the_last_window_waits_for_its_watermark_too(folder: Path, job: Callable[..., int]) -> None:
+def test_last_window_waits_for_release_delay(folder: Path, job: Callable[..., int]) -> None:
     asked = {**NEW, "windows": 2, "release_delay": "2d"}
     assert job(folder, **asked, until="2024-03-03") == 0
     with pytest.raises(HorizonExceededError, match=r"is released at 2024-03-05T00:00"):

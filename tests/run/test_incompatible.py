@@ -9,6 +9,7 @@ from counton.job.common_options import Job
 from counton.job.incompatible import (
     EXCLUSIONS,
     NEEDS,
+    NEEDS_OF_OUTPUTS,
     Condition,
     Exclusion,
     Need,
@@ -59,6 +60,8 @@ VALUES: dict[str, Any] = {
     "lower": 0,
     "upper": 9,
     "cells": 3,
+    **dict.fromkeys(("title", "axis", "source"), "Visits"),
+    "width": 7,
 }
 
 
@@ -137,7 +140,9 @@ def test_refuse_excluded_pair_of_options_is_refused(rule: Exclusion, other: Cond
         assert named & {*refused.value.fields}
 
 
-@pytest.mark.parametrize("rule", NEEDS, ids=lambda rule: f"{rule.condition.option} {rule.reason}")
+@pytest.mark.parametrize(
+    "rule", [*NEEDS, *NEEDS_OF_OUTPUTS], ids=lambda rule: f"{rule.condition.option} {rule.reason}"
+)
 def test_refuse_unmet_need_is_refused(rule: Need) -> None:
     options = options_with(rule.condition)
     jobs = jobs_with(options, rule.condition)
@@ -145,7 +150,7 @@ def test_refuse_unmet_need_is_refused(rule: Need) -> None:
     assert jobs
     for job in jobs:
         with pytest.raises(CountonError):
-            refuse_unmet_needs(job)
+            refuse_unmet_needs(job, [rule])
 
 
 def test_refuse_excluded_accepts_a_usual_job() -> None:

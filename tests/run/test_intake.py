@@ -13,14 +13,10 @@ from numpy.typing import NDArray
 
 from counton.base.private import Private
 from counton.run import Job, run
-from counton.run.counting.step_inputs import (
-    Measurement,
-    NewRowsOfRun,
-    PlannedSteps,
-    SnapshotOfRun,
-    Span,
-    kept_totals,
-)
+from counton.run.counting.kept_totals import kept_totals
+from counton.run.counting.measurement import Measurement, Span
+from counton.run.counting.seen_rows import NewRowsOfRun, SnapshotOfRun
+from counton.run.counting.step_inputs import PlannedSteps
 from counton.run.spec.plan_stream import plan_stream
 from counton.state.commit_input import LateRowStats
 from counton.state.journal import WindowTotals
@@ -62,10 +58,10 @@ ENDED = st.one_of(
 def cells(events: list[Event]) -> pl.DataFrame:
     frame = pl.DataFrame(
         [(window, group, 1, value) for _, window, group, value in events],
-        schema=dict.fromkeys(("step", "cell", "rows", "total"), pl.Int64),
+        schema=dict.fromkeys(("window", "cell", "rows", "total"), pl.Int64),
         orient="row",
     )
-    return frame.group_by("step", "cell").agg(pl.col("rows", "total").sum())
+    return frame.group_by("window", "cell").agg(pl.col("rows", "total").sum())
 
 
 class KeptWindows:
@@ -107,7 +103,7 @@ def test_bounds_of_sums_are_of_all_that_waits(events: list[Event], released: int
 
 def seen(intake: PlannedSteps, steps: range) -> Kept:
     """What is kept of windows once some steps are released, all that are."""
-    return intake.observed(steps, is_first=True, is_last=True)
+    return intake.totals_by_window(steps, is_first=True, is_last=True)
 
 
 def inputs_of(
@@ -134,7 +130,7 @@ def inputs_of(
             inputs[steps.start - 1 : steps.stop - 1] = intake.values(steps)
             first = start == released + 1
             last = steps.stop == intake.span.target + 1
-            kept |= intake.observed(steps, is_first=first, is_last=last)
+            kept |= intake.totals_by_window(steps, is_first=first, is_last=last)
         released = intake.span.target
     return inputs
 

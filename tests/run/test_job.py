@@ -17,7 +17,7 @@ from run_results import design_of
 from counton import PureDP, release
 from counton.base.errors import BudgetExceededError, StateError
 from counton.cli.app import app
-from counton.cli.statistic_run import carry_out
+from counton.cli.statistic_run import run_and_report
 from counton.continual import design
 from counton.job.job_file import load
 from counton.results.charts import totals_curves
@@ -129,7 +129,7 @@ def by_release(job: Job) -> None:
 
 
 def by_command(job: Job) -> None:
-    carry_out(job, is_silent=True)
+    run_and_report(job, is_silent=True)
 
 
 @pytest.mark.parametrize("door", [by_run, by_release, by_command])

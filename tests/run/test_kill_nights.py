@@ -48,7 +48,7 @@ def slots_of(state: str, key: Key | None = None) -> list[tuple[int, ...]]:
         return sorted(
             (part.period, *facts)
             for part in parts
-            for facts in zip(*(fact.tolist() for fact in part.facts), strict=True)
+            for facts in zip(*(fact.tolist() for fact in part.columns), strict=True)
         )
 
 

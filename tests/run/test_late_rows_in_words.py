@@ -66,7 +66,7 @@ def test_margin_of_revised_numbers_is_that_of_their_noise(published: Release) ->
     assert "off by" not in whole
 
 
-def test_sums_of_revised_windows_say_which_are_final(published: Release) -> None:
+def test_sums_of_revised_windows_mark_final_ones(published: Release) -> None:
     days = published.sums("1d")
     assert days.columns[-1] == "is_final"
     final = days.group_by("first_window").agg(pl.col("is_final").unique()).sort("first_window")

@@ -176,7 +176,7 @@ def test_withdrawn_number_of_last_step_is_not_shown(state: Path) -> None:
 @pytest.mark.parametrize("group", [None, "b"])
 @pytest.mark.parametrize("days", [1, 3, 7])
 @pytest.mark.parametrize("nights", [1, 2, 3, 4])
-def test_withdraw_in_first_nights_of_revised_stream_leaves_other_numbers(
+def test_withdrawal_in_first_runs_keeps_other_numbers(
     nights: int, days: int, group: str | None, tmp_path: Path
 ) -> None:
     for step in range(1, nights + 1):
@@ -305,7 +305,7 @@ def test_withdrawn_total_is_missing_in_every_difference(tmp_path: Path) -> None:
         )
 
 
-def test_an_old_copy_takes_no_mark(tmp_path: Path) -> None:
+def test_annotate_refuses_old_copy(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     run(job(state, 2, **KINDS["windows"])).close()
     old = state.read_bytes()

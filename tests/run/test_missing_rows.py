@@ -171,7 +171,7 @@ def test_rows_of_one_group_are_enough(tmp_path: Path) -> None:
     assert "has no row of 5 March 2024" in refused(nightly(tmp_path, holed, day(7), **groups))
 
 
-def test_row_with_count_of_zero_says_that_nothing_happened(tmp_path: Path) -> None:
+def test_row_with_count_zero_marks_window_as_present(tmp_path: Path) -> None:
     counts = [5, 7, 0, 3]
     for night in range(1, 5):
         table = pl.DataFrame({"time": [day(n + 1) for n in range(night)], "n": counts[:night]})
@@ -192,7 +192,7 @@ def test_new_rows_cover_nothing(tmp_path: Path) -> None:
 # ------------------------------------------------------------------- windows usually without rows
 
 
-def test_weekends_without_rows_pass_every_night_with_quiet(tmp_path: Path) -> None:
+def test_weekends_without_rows_pass_with_max_empty_windows(tmp_path: Path) -> None:
     """And a holiday after a weekend does not."""
     open_days = [n for n in range(1, 40) if (START + timedelta(days=n - 1)).weekday() < 5]
     for night in range(1, 36):
@@ -209,7 +209,7 @@ def test_weekends_without_rows_pass_every_night_with_quiet(tmp_path: Path) -> No
     assert "has no row of 6 April to 8 April 2024, and" in refused(job)
 
 
-def test_silent_hours_of_night_pass_with_quiet(tmp_path: Path) -> None:
+def test_hours_without_rows_pass_with_max_empty_windows(tmp_path: Path) -> None:
     """Windows of an hour, at a place where nobody passes from 22 to 5."""
     busy = [hour for hour in range(24 * 5) if 5 <= hour % 24 < 22]
     given: dict[str, Any] = {
@@ -227,7 +227,7 @@ def test_silent_hours_of_night_pass_with_quiet(tmp_path: Path) -> None:
     assert "has no row of 6 March 2024, 00:00 to 08:00" in words
 
 
-def test_day_that_was_confirmed_is_not_asked_again(tmp_path: Path) -> None:
+def test_confirmed_empty_day_needs_no_second_confirmation(tmp_path: Path) -> None:
     numbers(nightly(tmp_path, rows_of(hours_of([1, 2])), day(3)))
     numbers(nightly(tmp_path, rows_of(hours_of([1, 2])), day(4), allow_empty_windows=True))
     for night in range(4, 9):
@@ -324,7 +324,9 @@ IDS: dict[str, Any] = {"row_id": "id", "lookback": None, "allowed_lateness": Non
 
 @pytest.mark.parametrize("revise", [None, "3d"])
 @pytest.mark.parametrize("yes", [False, True])
-def test_ids_that_are_given_anew_are_refused(yes: bool, revise: str | None, tmp_path: Path) -> None:
+def test_snapshot_with_all_new_row_ids_is_refused(
+    yes: bool, revise: str | None, tmp_path: Path
+) -> None:
     """The same rows would count twice, whatever the operator confirms."""
     given: dict[str, Any] = {**IDS, "allowed_lateness": revise, "allow_empty_windows": yes}
     numbers(nightly(tmp_path, ids_of([1], "x"), day(2), **given))
@@ -338,7 +340,7 @@ def test_ids_that_are_given_anew_are_refused(yes: bool, revise: str | None, tmp_
     assert last[-1] == (4 if revise is None else 2)
 
 
-def test_new_rows_with_other_ids_count_if_said(tmp_path: Path) -> None:
+def test_append_counts_rows_with_new_ids(tmp_path: Path) -> None:
     numbers(nightly(tmp_path, ids_of([1], "x"), day(2), **IDS))
     later = nightly(tmp_path, ids_of([2], "y"), day(3), append=True)
     assert numbers(later.derive(lookback=None, allowed_lateness=None)) == [2, 4]

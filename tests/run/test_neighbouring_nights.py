@@ -35,7 +35,7 @@ from whole_nights import (
 )
 
 from counton.run.counting import chosen_rows, rows_of_run
-from counton.run.counting.step_inputs import SnapshotOfRun
+from counton.run.counting.seen_rows import SnapshotOfRun
 from counton.windowing.windows import Windows
 
 BERLIN = "Europe/Berlin"
@@ -311,7 +311,7 @@ def test_neighbouring_runs_stay_within_stated_sensitivity(
 
 
 @pytest.mark.parametrize("most", [1, long(5)])
-def test_what_an_input_that_releases_nothing_says_is_not_kept(most: int) -> None:
+def test_input_without_release_changes_no_later_release(most: int) -> None:
     """Of nights that come again, too early, or that are killed: any rows release the same. So do
     rows in another order. So many jobs of each unit.
     """
@@ -347,10 +347,10 @@ def keeps_input_without_release(patch: pytest.MonkeyPatch) -> None:
     def seen(self: SnapshotOfRun, kept: pl.DataFrame, span: Any) -> pl.DataFrame:
         if span.new_steps:
             return right(self, kept, span)
-        step = pl.col("step")
+        step = pl.col("window")
         is_open = self._is_covered() & (step > span.last_final)
         sums = self.sums.filter(self._is_covered())
-        both = kept.join(sums, on=["step", "cell"], how="full", coalesce=True).fill_null(0)
+        both = kept.join(sums, on=["window", "cell"], how="full", coalesce=True).fill_null(0)
         changes = {}
         for name in ("rows", "total"):
             for what, which in (("seen", is_open), ("counted", is_open & (step <= span.released))):
@@ -380,7 +380,7 @@ def covers_windows_of_rows(patch: pytest.MonkeyPatch) -> None:
 
     def of_rows(sums: pl.DataFrame, covered: range, *more: Any, **named: Any) -> SnapshotOfRun:
         if sums.height:
-            first: Any = sums["step"].min()
+            first: Any = sums["window"].min()
             covered = range(max(covered.start, first), covered.stop)
         return SnapshotOfRun(sums, covered, *more, **named)
 

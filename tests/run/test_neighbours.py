@@ -69,7 +69,7 @@ PLAIN: list[list[Row]] = [[(0, 1, 7, 0, 3), (1, 2, 8, 1, 4)], [(3, 1, 7, 2, 3), 
     st.booleans(),
 )
 @example(PLAIN, [(0, (1, 2.0, 7, 0, 2.5))], "jsonl", False, GROUPS[1], PEOPLE[0], False)
-def test_one_unit_moves_what_is_stated_and_nothing_else(
+def test_unit_changes_inputs_within_stated_norms(
     statistic: str,
     usual: list[list[Row]],
     more: list[tuple[int, Row]],
@@ -114,7 +114,7 @@ def test_one_unit_moves_what_is_stated_and_nothing_else(
     st.booleans(),
     st.booleans(),
 )
-def test_one_unit_moves_what_is_stated_of_a_table_once(
+def test_unit_changes_single_table_within_stated_norms(
     statistic: str,
     usual: list[list[Row]],
     rows: list[Row],

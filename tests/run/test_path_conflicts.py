@@ -105,7 +105,7 @@ def test_refuse_shared_takes_jobs_with_files_of_their_own(folder: Path) -> None:
     refuse_shared(load(write(folder, "", 'events = "nowhere.csv"', 'state = "mysql://db"')))
 
 
-def test_job_states_knows_what_a_stream_remembers(folder: Path) -> None:
+def test_job_states_reads_remembered_options_of_streams(folder: Path) -> None:
     jobs = load(write(folder, "", 'output = "first.csv"'))
     run(jobs["first"])
     jobs = load(write(folder, "", "", 'output = "first.csv"'))

@@ -195,7 +195,7 @@ def check(log: Log, folder: Path) -> int:
 
 
 @pytest.mark.parametrize("seed", FEW_LOGS)
-def test_what_one_unit_changes_stays_within_the_claim(seed: int, tmp_path: Path) -> None:
+def test_user_changes_inputs_within_claim(seed: int, tmp_path: Path) -> None:
     assert check(adversarial(seed), tmp_path / "logs") > 0
 
 
@@ -379,7 +379,7 @@ def test_disappeared_rows_of_user_keep_their_slots(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------- ids
 
 
-def test_a_row_counts_once_in_whatever_files_it_comes(tmp_path: Path) -> None:
+def test_row_id_counts_once_in_several_files(tmp_path: Path) -> None:
     rows = [at(f"01T0{n}:00", "a", "", row=f"row {n}") for n in range(6)]
     moved = at("02T08:00", "b", "", row="row 0")  # the same row, whatever its time says now
     released, notes = totals(
@@ -447,7 +447,7 @@ def test_a_whole_number_is_one_name_with_and_without_zeros(
         assert np.rint(outcome.read().table()["estimate"].to_numpy()).tolist() == [2, 2, 4]
 
 
-def test_what_one_user_calls_its_rows_says_nothing_of_anothers(tmp_path: Path) -> None:
+def test_row_ids_are_separate_for_each_user(tmp_path: Path) -> None:
     rows = [at("01T01:00", "a", "ann", row="7"), at("01T02:00", "a", "bob", row="7")]
     assert totals(tmp_path, {**DAYS, "row_id": "id", "max_contributions": 3}, ("03-02", rows))[
         0
@@ -583,7 +583,7 @@ def _period(moment: datetime, per: str | None, zone: str) -> Any:
     return local.replace(day=1) if per == "1mo" else local
 
 
-def test_a_user_without_periods_is_never_forgotten(tmp_path: Path) -> None:
+def test_user_without_periods_is_remembered_for_ever(tmp_path: Path) -> None:
     rows = [at(f"01T0{n}:00", "a", "ann") for n in range(4)]
     runs = ("03-02", rows[:2]), ("04-25", rows[2:3]), ("04-26", rows[3:])
     assert totals(tmp_path, {**DAYS, "max_contributions": 3, "append": True}, *runs)[0] == [
@@ -593,7 +593,7 @@ def test_a_user_without_periods_is_never_forgotten(tmp_path: Path) -> None:
     ]
 
 
-def test_merged_parts_know_what_the_parts_knew(tmp_path: Path) -> None:
+def test_merged_digest_sets_contain_all_parts(tmp_path: Path) -> None:
     rows = [at(f"01T{n:02}:00", "a", f"user {n}", row=str(n)) for n in range(12)]
     options = {**DAYS, "max_contributions": 1, "append": True, "row_id": "id"}
     runs = [("03-02", [row]) for row in rows]

@@ -121,7 +121,7 @@ def test_open_window_outside_lookback_keeps_its_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("per", ["1mo", "1d"])
-def test_a_slot_that_nobody_fills_is_taken_back_once(per: str, tmp_path: Path) -> None:
+def test_empty_slot_is_retracted_once(per: str, tmp_path: Path) -> None:
     """A row leaves, and for two nights nobody new comes, at least not in its period."""
     job = partial(
         people_job,
@@ -175,7 +175,7 @@ def test_windows_that_are_released_once_stay(tmp_path: Path) -> None:
         run(people_job(state, rows, 4, lookback="1d", **more))
 
 
-def test_a_forgotten_person_counts_no_more(tmp_path: Path) -> None:
+def test_erased_user_counts_no_more(tmp_path: Path) -> None:
     """Rows that were taken back before are gone; else they stay counted, and none is new."""
     for recounts in (None, 1):
         state = tmp_path / f"{recounts}.db"
@@ -195,7 +195,7 @@ def test_a_forgotten_person_counts_no_more(tmp_path: Path) -> None:
         assert now(people_job(erased, rows, 3, max_corrections=recounts)) == [*gone, [0, 0]]
 
 
-def test_people_who_are_known_come_back_after_somebody_was_forgotten(tmp_path: Path) -> None:
+def test_known_users_count_again_after_erasure_of_another(tmp_path: Path) -> None:
     """Also those all of whose rows were taken back; only new people of the bucket are refused."""
     state = tmp_path / "s.db"
     people = [f"u{number}" for number in range(4000)]
@@ -231,7 +231,7 @@ def test_max_corrections_refuses_further_user_bounds(tmp_path: Path) -> None:
             run(job)
 
 
-def test_every_text_says_what_of_people_changes(tmp_path: Path) -> None:
+def test_every_output_states_corrections_of_users(tmp_path: Path) -> None:
     for recounts, words in (
         (None, "a counted row that later inputs lack stays counted"),
         (2, "later inputs may replace each counted row 2 times"),

@@ -149,7 +149,7 @@ def limit_all(jobs: dict[str, Job], limit: PureDP) -> None:
             store.set_budget(limit)
 
 
-def test_limits_hold_by_state_and_unit(tmp_path: Path) -> None:
+def test_planned_jobs_respect_budget_of_state_and_unit(tmp_path: Path) -> None:
     jobs = {
         "visits": made("count", tmp_path).derive(stream="visits"),
         "sales": made("sum", tmp_path).derive(stream="sales", epsilon=2),

@@ -67,7 +67,7 @@ def test_streams_without_an_end_have_none(rows: Path) -> None:
         plan(None, PureDP(1), strategies=["published"])
 
 
-def test_plans_say_papers_and_what_they_cost() -> None:
+def test_plans_state_paper_of_each_strategy() -> None:
     of = plan(365, PureDP(1))
     rows = {row["strategy"]: row["paper"] for row in of.rows()}
     assert {one for one in rows.values() if one.startswith("ours")} == {
@@ -116,7 +116,7 @@ def test_theorems_are_those_of_the_proofs() -> None:
     )
 
 
-def test_a_strategy_of_somebody_else_is_not_called_ours() -> None:
+def test_strategy_without_source_names_no_paper() -> None:
     assert origin_of(()) == "its author names no paper"
     assert origin_of(["own"]).startswith("ours: its proof of privacy")
 

@@ -66,7 +66,7 @@ def exact() -> dict[str, int]:
     ],
     ids=["mapping", "tuples", "labels", "list", "table"],
 )
-def test_groups_of_two_columns_count_what_both_say(domain: Any, tmp_path: Path) -> None:
+def test_groups_of_two_columns_are_counted_by_pair(domain: Any, tmp_path: Path) -> None:
     if domain == "table":
         pairs = [pair.split(" / ") for pair in PAIRS]
         pl.DataFrame(pairs, schema=["region", "adult"], orient="row").write_csv(tmp_path / "d.csv")
@@ -110,7 +110,7 @@ def test_a_column_whose_name_has_a_comma_is_that_column(tmp_path: Path) -> None:
         ([1.5], "of type float"),
     ],
 )
-def test_domains_that_do_not_fit_end_in_a_sentence(domain: Any, said: str, tmp_path: Path) -> None:
+def test_release_refuses_groups_unfit_for_columns(domain: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=said):
         release(
             "count",
@@ -352,7 +352,7 @@ def test_a_release_is_given_to_other_libraries_and_drawn(tmp_path: Path) -> None
     ][:1]
 
 
-def test_without_pandas_one_line_says_what_to_install(
+def test_to_pandas_without_pandas_names_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = release("count", ROWS, state=tmp_path / "s.db", **NEW)

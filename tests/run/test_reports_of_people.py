@@ -70,7 +70,7 @@ def changes(
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 @pytest.mark.parametrize("report", [MIXED, USERS], ids=["mixed", "users"])
-def test_the_worst_person_moves_just_what_is_stated(
+def test_worst_user_attains_stated_change_of_report(
     report: Report, most: int, tmp_path: Path
 ) -> None:
     """Rows of the largest values, all in one region or each in another, and on both nights."""
@@ -92,7 +92,7 @@ def test_the_worst_person_moves_just_what_is_stated(
         assert max(l2_squared) == stated.l2_squared
 
 
-def test_people_and_their_groups_are_counted_once(tmp_path: Path) -> None:
+def test_users_and_groups_of_report_count_once(tmp_path: Path) -> None:
     """Late rows, rows of several nights, and rows beyond the bound."""
     rng = np.random.default_rng(5)
     rows = [

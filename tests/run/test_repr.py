@@ -52,7 +52,7 @@ def test_repr_of_run_result_shows_no_row(tmp_path: Path) -> None:
             assert not shows_a_row(said), said
 
 
-def test_what_a_statistic_was_asked_shows_no_row(tmp_path: Path) -> None:
+def test_repr_of_job_with_statistic_shows_no_row(tmp_path: Path) -> None:
     asked = windows(tmp_path / "a.db") | {"until": "2024-03-03"}
     request = Job(
         TopK(["a", "b"], k=1), FRAME, group_by="page", unlisted_groups="drop", epsilon=1, **asked

@@ -48,7 +48,7 @@ def of_others(**options: Any) -> Released:
 
 
 @pytest.mark.parametrize("guarantee", [GUARANTEES[0], *map(long, GUARANTEES[1:])], ids=str)
-def test_a_row_moves_what_is_claimed_at_every_lag(guarantee: dict[str, Any]) -> None:
+def test_row_changes_versions_by_claim_at_every_lag(guarantee: dict[str, Any]) -> None:
     without = of_others(**guarantee)
     used = []
     for lag in range(4):
@@ -87,7 +87,7 @@ def test_a_row_that_comes_twice_counts_once() -> None:
 
 
 @pytest.mark.parametrize("append", [True, False])
-def test_ids_tell_late_rows_in_files_of_all_events(append: bool) -> None:
+def test_row_ids_identify_late_rows_in_complete_files(append: bool) -> None:
     nights = list[list[Row]]()
     so_far = list[Row]()
     for rows in OTHERS:
@@ -97,7 +97,7 @@ def test_ids_tell_late_rows_in_files_of_all_events(append: bool) -> None:
     assert (found.values == of_others(epsilon=1, row_id="id").values).all()
 
 
-def test_an_attacker_chooses_day_and_night_by_what_was_released() -> None:
+def test_adaptive_attacker_changes_no_earlier_release() -> None:
     """Nights bring rows by what was released until then: both runs see the same until the row."""
 
     def chosen(values: np.ndarray[Any, Any]) -> list[Row]:
@@ -126,7 +126,9 @@ def test_an_attacker_chooses_day_and_night_by_what_was_released() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("guarantee", [GUARANTEES[0], long(GUARANTEES[1])], ids=str)
-def test_a_user_moves_what_is_claimed(people: dict[str, Any], guarantee: dict[str, Any]) -> None:
+def test_user_changes_versions_within_claim(
+    people: dict[str, Any], guarantee: dict[str, Any]
+) -> None:
     options = {**GROUPS, **guarantee, **people, "user": "user"}
     without = released(OTHERS, **options)
     used = []
@@ -165,7 +167,7 @@ SUMS: dict[str, Any] = {"value": "value", "lower": 0, "upper": 5, "resolution": 
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )
-def test_other_statistics_move_what_is_claimed(what: str, options: dict[str, Any]) -> None:
+def test_statistics_change_versions_within_claim(what: str, options: dict[str, Any]) -> None:
     groups = GROUPS if what in ("sum", "average", "quantiles", "report") else {}
     without = released(OTHERS, what, **groups, **options, rho=2)
     used = []

@@ -55,3 +55,20 @@ def test_run_report_with_many_codes_counts_undeclared_labels(most: int, tmp_path
     with run(job, now=datetime(2024, 4, 9, tzinfo=UTC)) as result:
         numbers = result.confidential_counts().rows
     assert (numbers.read, numbers.unlisted, numbers.within) == (8, 2, 8)
+
+
+@pytest.mark.parametrize("append", [False, True])
+def test_user_with_row_ids_in_portions_counts_within_bound(
+    append: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counton.run.rows.row_buffer._ROWS_OF_PORTION", 4)
+    row_ids = [str(number) for number in range(60)]
+    rows = pl.DataFrame({"at": "2024-03-01T09:00", "who": "ann", "id": row_ids})
+    job = Job(
+        "count", rows, tmp_path / "s.db", time="at", every="1d", start="2024-03-01", windows=9,
+        until="2024-03-02", user="who", row_id="id", max_contributions=2, append=append,
+        epsilon=100,
+    )  # fmt: skip
+    with run(job, now=NOW) as result:
+        estimate = result.read().table()["estimate"].item()
+    assert round(estimate) == 2

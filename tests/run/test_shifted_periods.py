@@ -103,7 +103,7 @@ def test_periods_of_other_lengths_or_of_same_begin_are_allowed(
 
 
 @pytest.mark.parametrize(("per", "times"), [("1mo", (31, 32)), ("1d", (28, 29))])
-def test_released_distinct_users_say_that_one_may_count_twice(
+def test_distinct_users_with_shifted_weeks_state_double_counts(
     per: str, times: tuple[int, int], tmp_path: Path
 ) -> None:
     """A week in which a month or a day begins holds parts of two of a user's periods."""

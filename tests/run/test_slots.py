@@ -132,7 +132,7 @@ def moved(case: Case, held: Any = HELD, *, keeps_always: bool = False) -> Any:
             who = np.flatnonzero(held[:, night, place])
             frame = {
                 "us": np.full(len(who), step * 86_400_000_000 + 1_709_251_200_000_000 - 1),
-                "step": np.full(len(who), step),
+                "window": np.full(len(who), step),
                 "group": 2 * who + group,
                 "total": np.ones(len(who), np.int64),
                 "user": keys[who],
@@ -215,8 +215,8 @@ def test_slots_attain_their_bound(most: int, recounts: int) -> None:
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])
 def test_replaced_slot_keeps_its_row_among_equal_slots(order: list[int]) -> None:
     """The other can still be replaced, so the row that the input lacks is taken back."""
-    alike = {"user": [7, 7], "period": [0, 0], "step": [1, 1], "group": [0, 0], "total": [0, 0]}
-    slots = pl.DataFrame({**alike, "due": [0, 0], "replaced": order})
+    alike = {"user": [7, 7], "period": [0, 0], "window": [1, 1], "group": [0, 0], "total": [0, 0]}
+    slots = pl.DataFrame({**alike, "counting_step": [0, 0], "replaced": order})
     found = compare_slots(slots, slots[:1], range(1, 2), 1)
     assert (found.kept["replaced"].to_list(), found.free["replaced"].to_list()) == ([1], [1])
     assert (found.retracted.height, found.missing) == (1, 0)
@@ -235,7 +235,7 @@ def frees_closed_slots(
 ) -> Slots:
     """A mistake: a slot is free again once its window is closed."""
     found = compare_slots(slots, snapshot, covered, max_corrections)
-    return found._replace(kept=found.kept.filter(pl.col("step") >= covered.start))
+    return found._replace(kept=found.kept.filter(pl.col("window") >= covered.start))
 
 
 @pytest.mark.parametrize("wrong", [chooses_anew, frees_closed_slots])

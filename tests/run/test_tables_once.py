@@ -20,6 +20,7 @@ from counton import ZCDP, Contingency, Hierarchy, PureDP, Ranges
 from counton.base.distributions import BoundedChange
 from counton.base.errors import BudgetExceededError, InvalidInputError
 from counton.job.stream_name import usual_name
+from counton.privacy import Guarantee
 from counton.run import Job, RunResult, export, methods, publish, run
 from counton.run.close_stream import close_stream
 from counton.run.plan_job import planned_job
@@ -88,7 +89,7 @@ def test_single_table_is_released_once_without_time_columns(job: Job) -> None:
     assert all(one.right for one in verify(str(job.state), key=job.key))
 
 
-def test_other_rows_change_nothing_and_the_operator_is_told(job: Job, tmp_path: Path) -> None:
+def test_later_rows_of_single_table_are_reported_without_effect(job: Job, tmp_path: Path) -> None:
     first = numbers(job)
     others: list[tuple[list[str], int, int]] = [
         ([*ROWS, "N,a,u1,2,i9"], 0, 1), (ROWS[1:], 1, 0), ([ROWS[2], *ROWS[1:]], 1, 1),
@@ -147,7 +148,7 @@ def test_counts_are_rows_so_many_times(tmp_path: Path) -> None:
             run(table("hierarchy", tmp_path, count_column="number", **more))
 
 
-def test_a_user_counts_as_often_as_is_promised(job: Job, tmp_path: Path) -> None:
+def test_user_counts_in_single_table_up_to_bound(job: Job, tmp_path: Path) -> None:
     people = job.derive(user="who", max_contributions=1)
     with run(people) as outcome:
         assert counts_of(outcome).beyond_most == 2
@@ -164,7 +165,7 @@ def test_a_user_counts_as_often_as_is_promised(job: Job, tmp_path: Path) -> None
     assert (many.l1, many.l2_squared) == (3 * one.l1, 9 * one.l2_squared)
 
 
-def test_a_public_list_has_not_what_tells_of_rows(tmp_path: Path) -> None:
+def test_single_table_refuses_groups_copied_from_events(tmp_path: Path) -> None:
     """Distinct rows of the events stood for a public tree."""
     distinct = [row for number, row in enumerate(ROWS) if number in (0, 2, 3)]
     copied = written(tmp_path, distinct, "copied.csv")
@@ -360,7 +361,7 @@ ONE_PATH = Tree.from_leaves({"a": ["x"], "b": ["y"]}, ["a", "b"])
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5"), ZCDP(20)], ids=str)
 def test_event_changes_single_table_by_at_most_claimed_amount(
-    guarantee: Any, neighbours: Any
+    guarantee: Guarantee, neighbours: Any
 ) -> None:
     made: list[Any] = [
         Ranges(cells, line=line, workload=workload, neighbours=neighbours)
@@ -463,7 +464,7 @@ OF: list[Any] = [
 ]
 
 
-def answer(statistic: Any, guarantee: Any) -> str:
+def answer(statistic: Any, guarantee: Guarantee) -> str:
     """Of a table of nothing: its noise alone."""
     values = released(statistic, [], guarantee, chosen_key(), "known").release.value
     return hashlib.sha256(np.ascontiguousarray(values, "<i8").tobytes()).hexdigest()[:16]
@@ -471,5 +472,5 @@ def answer(statistic: Any, guarantee: Any) -> str:
 
 @pytest.mark.parametrize("place", range(len(OF)))
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5")], ids=str)
-def test_single_tables_equal_known_answers(place: int, guarantee: Any) -> None:
+def test_single_tables_equal_known_answers(place: int, guarantee: Guarantee) -> None:
     assert answer(OF[place], guarantee) == KNOWN[f"{place} {guarantee.kind}"]

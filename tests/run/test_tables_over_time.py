@@ -99,7 +99,7 @@ def test_rows_may_count_several_times(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bad", ["2.5", "-1", "nan", "", "many"])
-def test_a_count_that_is_none_is_told_or_set_aside(bad: str, tmp_path: Path) -> None:
+def test_invalid_count_is_refused_or_quarantined(bad: str, tmp_path: Path) -> None:
     rows = [*ROWS, f"2024-02-09,S,,u1,{bad}"]
     with pytest.raises(InvalidInputError, match=r"row 6 of .* in column 'number'"):
         run(months(tmp_path, rows, count_column="number"))
@@ -129,7 +129,7 @@ def test_one_additional_event_changes_sum_by_at_most_one(many: int, tmp_path: Pa
 
 
 @pytest.mark.parametrize("row", ["Q,a", "N,", "N,c", ",a", ",", "S,a"])
-def test_rows_of_no_leaf_are_told_or_dropped(row: str, tmp_path: Path) -> None:
+def test_row_of_unlisted_leaf_is_refused_or_dropped(row: str, tmp_path: Path) -> None:
     rows = [*ROWS, f"2024-02-09,{row},u1,3"]
     with pytest.raises(InvalidInputError, match=r"'region', 'city' that are not listed: .* row 6"):
         run(months(tmp_path, rows))

@@ -40,7 +40,7 @@ def test_row_far_away_does_not_hide_missing_days(append: bool, far: str, tmp_pat
         assert counts_of(outcome).beyond == 1
 
 
-def test_a_row_of_the_future_does_not_hide_missing_nights(tmp_path: Path) -> None:
+def test_row_of_future_does_not_hide_missing_days(tmp_path: Path) -> None:
     """Also in a stream without an end, where it lies in a window."""
     given = job(tmp_path, ["2024-03-01", "9999-12-31"], windows=None, expiring=True, epsilon=1)
     with pytest.raises(

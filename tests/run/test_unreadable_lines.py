@@ -141,7 +141,7 @@ def test_bad_lines_of_several_compressed_files_are_quarantined(kind: str, tmp_pa
 
 
 @pytest.mark.parametrize("first", [b"", b"\n\n"])
-def test_json_lines_without_a_row_are_a_quiet_night(first: bytes, tmp_path: Path) -> None:
+def test_json_file_without_rows_releases_empty_window(first: bytes, tmp_path: Path) -> None:
     file = tmp_path / "e.jsonl"
     file.write_bytes(first)
     found, tally = released(asked(file, "count", tmp_path))
@@ -205,9 +205,7 @@ def json_line(rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("bad", [b"nonsense\n", b'{"time":[1 2]}\n', b"\xef\xbb\xbf{}\n", b" \n"])
-def test_all_other_lines_say_what_they_say_without_it(
-    bad: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_line_changes_no_other_line(bad: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(1)
     columns = ["time", "page"]
 
@@ -230,7 +228,7 @@ def test_all_other_lines_say_what_they_say_without_it(
         assert of(rows)[0] == known, rows
 
 
-def test_a_format_is_remembered_for_files_whose_names_say_nothing(tmp_path: Path) -> None:
+def test_stream_remembers_format_of_files_without_extension(tmp_path: Path) -> None:
     log = tmp_path / "e.log"
     table = tmp_path / "e.csv"
     log.write_bytes(GOOD["jsonl"])
@@ -241,7 +239,7 @@ def test_a_format_is_remembered_for_files_whose_names_say_nothing(tmp_path: Path
         assert (tally.rows, len(found)) == (3, 4)
 
 
-def test_what_is_no_json_lines_is_called_so(tmp_path: Path) -> None:
+def test_file_that_is_no_json_lines_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "e.jsonl"
     rows = [{"time": "2024-03-01T00:10", "group": "a"}] * 3
     for text, said in (

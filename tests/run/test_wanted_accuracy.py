@@ -71,7 +71,9 @@ def test_loss_for_margin_of_error_is_independent_of_rows(tmp_path: Path) -> None
     ],
     ids=str,
 )
-def test_every_kind_of_job_may_say_it(more: dict[str, Any], kind: type, tmp_path: Path) -> None:
+def test_margin_of_error_is_accepted_with_every_guarantee(
+    more: dict[str, Any], kind: type, tmp_path: Path
+) -> None:
     job = asked("count", tmp_path, **more)
     planned = planned_job(job)
     assert type(planned.spend.guarantee) is kind
@@ -80,7 +82,7 @@ def test_every_kind_of_job_may_say_it(more: dict[str, Any], kind: type, tmp_path
         assert outcome.spec.metadata().guarantee == planned.spend.guarantee
 
 
-def test_a_later_run_may_say_it_again_and_not_more(tmp_path: Path) -> None:
+def test_later_run_may_repeat_margin_of_error_only(tmp_path: Path) -> None:
     job = asked("average", tmp_path, until="2024-03-01T03:00")
     run(job).close()
     later = job.derive(until="2024-03-01T04:00")
@@ -114,7 +116,7 @@ def test_a_later_run_may_say_it_again_and_not_more(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_what_does_not_go_with_it_is_refused(
+def test_margin_of_error_refuses_incompatible_options(
     more: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     job = asked("count", tmp_path)
@@ -165,7 +167,7 @@ resolution = 1
 """
 
 
-def test_a_report_says_how_accurate_its_numbers_have_to_be(tmp_path: Path) -> None:
+def test_report_reaches_margin_of_each_number(tmp_path: Path) -> None:
     """The least loss with which each wanted number is off by no more, and one by just as much."""
     file = tmp_path / "report.toml"
     for within, just in (("sales=2000,visits=90", "sales"), ("sales=9000,visits=40", "visits")):

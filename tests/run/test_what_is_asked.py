@@ -95,7 +95,7 @@ def test_a_sum_has_the_deviation_of_the_releases_it_reads(year: Job) -> None:
         assert row["lower"] <= row["estimate"] <= row["upper"]
 
 
-def test_periods_at_the_ends_say_that_they_are_not_whole() -> None:
+def test_first_and_last_periods_are_marked_incomplete() -> None:
     windows = Windows(datetime(2024, 1, 31, 22, tzinfo=BERLIN), "1h", 100, "Europe/Berlin")
     months = periods_of(windows, "1mo", 26)
     assert months.edges.tolist() == [0, 2, 26]

@@ -23,7 +23,8 @@ from counton import ContributionBound, read
 from counton.base.errors import InvalidInputError
 from counton.privacy.contribution_rules import BoundedUpstream
 from counton.run import Job, export, run
-from counton.run.counting.step_inputs import Measurement, SnapshotOfRun, Span
+from counton.run.counting.measurement import Measurement, Span
+from counton.run.counting.seen_rows import SnapshotOfRun
 from counton.run.input_notes import differing_rows_note
 from counton.run.spec.parsing import parse_run
 from counton.run.spec.plan_stream import plan_stream
@@ -81,7 +82,7 @@ def test_last_input_replaces_rows_of_covered_windows(tmp_path: Path) -> None:
     ]
 
 
-def test_an_old_export_is_told_and_changes_nothing(tmp_path: Path) -> None:
+def test_older_input_is_reported_without_effect(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     now(whole_job(state, [(1, "a"), (1, "b")], 1, lookback="2d"))
     with run(whole_job(state, [(1, "a")], 1, lookback="2d")) as outcome:
@@ -117,7 +118,7 @@ def test_run_until_earlier_day_covers_windows_of_newest_release(tmp_path: Path) 
         assert differing_rows_note(outcome) is not None
 
 
-def test_days_that_no_run_covered_are_asked_for(tmp_path: Path) -> None:
+def test_lookback_shorter_than_missed_days_is_refused(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     now(whole_job(state, [(1, "a")], 1, lookback="1d"))
     with pytest.raises(
@@ -207,7 +208,7 @@ def test_whole_windows_of_the_zone_are_covered(
     ],
     ids=str,
 )
-def test_a_query_is_told_what_is_covered(
+def test_query_edges_equal_covered_windows(
     more: dict[str, Any], edges: tuple[str, str] | None, later: bool, tmp_path: Path
 ) -> None:
     database = tmp_path / "e.db"
@@ -276,7 +277,7 @@ def edited(times: int) -> list[Place]:
 @pytest.mark.parametrize("guarantee", [{"epsilon": 1}, {"rho": "0.5"}], ids=str)
 @pytest.mark.parametrize("recounts", [1, 2])
 @pytest.mark.parametrize("what", [CLOSED, {**CLOSED, **SUM}, TOTALS, AVERAGE], ids=str)
-def test_edits_into_later_windows_move_what_noise_is_made_for(
+def test_corrections_into_later_windows_stay_within_sensitivity(
     what: dict[str, Any], recounts: int, guarantee: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without revise: a row of a released day that is edited into a later one counts in both."""
@@ -388,7 +389,7 @@ def test_changes_are_covered_where_that_is_proven(
         run(whole_job(tmp_path / "s.db", [(1, "a")], 1, **{"max_corrections": 1, **more}))
 
 
-def test_every_text_says_what_changes_cost(tmp_path: Path) -> None:
+def test_every_output_states_cost_of_corrections(tmp_path: Path) -> None:
     """By the same words, also where the file alone is left."""
     state = tmp_path / "s.db"
     file = tmp_path / "t.csv"
@@ -414,7 +415,7 @@ def test_every_text_says_what_changes_cost(tmp_path: Path) -> None:
         assert "he guarantee covers 1 change of each" in read(tmp_path / "n.csv").describe()
 
 
-def test_the_operator_is_told_how_many_were_counted_before(tmp_path: Path) -> None:
+def test_differing_windows_report_earlier_counts(tmp_path: Path) -> None:
     """Of a table of counts the things that rows stand for."""
     given: dict[str, Any] = {
         "time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1, "count_column": "n",
@@ -436,7 +437,7 @@ def test_differing_windows_are_those_that_differ() -> None:
     now, before = chance.integers(0, 3, (2, 120))
     total = now + chance.integers(0, 2, 120)
     seen = before + chance.integers(0, 2, 120)
-    places = {"step": step, "cell": cell}
+    places = {"window": step, "cell": cell}
     sums = pl.DataFrame({**places, "rows": now, "total": total})
     kept = pl.DataFrame({**places, "seen_rows": before, "seen_total": seen})
     wanted = []

@@ -115,7 +115,7 @@ DOORS: dict[str, Door] = {
 
 
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
-def test_every_way_to_read_says_why(tmp_path: Path, door: Door) -> None:
+def test_withdrawn_stream_states_reason_in_every_output(tmp_path: Path, door: Door) -> None:
     state = tmp_path / "s.db"
     grouped = {"group_by": "room", "groups": ["a", "b"], **DAILY}
     release(
@@ -134,7 +134,7 @@ def test_every_way_to_read_says_why(tmp_path: Path, door: Door) -> None:
 
 
 @pytest.mark.parametrize("words", ["", "  ", "two\nlines"])
-def test_words_that_say_nothing_are_refused(tmp_path: Path, words: str) -> None:
+def test_withdrawal_without_reason_is_refused(tmp_path: Path, words: str) -> None:
     state = tmp_path / "s.db"
     release(
         "count",

@@ -46,7 +46,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("name", "word"), WORDS, ids=str)
-def test_later_nights_of_a_word_run_without_it(tmp_path: Path, name: str, word: Any) -> None:
+def test_later_runs_keep_remembered_option_value(tmp_path: Path, name: str, word: Any) -> None:
     job = first_night(tmp_path, **{name: word})
     run(job).close()
     for day in (3, 4):

@@ -56,7 +56,7 @@ def test_all_that_the_page_names_is_there(client: Client) -> None:
         assert answer.content == file.read_bytes()
 
 
-def test_modules_import_what_is_there() -> None:
+def test_scripts_import_existing_files() -> None:
     for path in FILES.glob("*.js"):
         for name in re.findall(r'from "\./([^"]+)"', path.read_text()):
             assert name in assets.assets()

@@ -51,7 +51,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(handled: list[int]) -> None:
         decompress(bytes(MOST + 1), "identity", MOST)
 
 
-def test_what_is_not_one_whole_member_is_refused() -> None:
+def test_invalid_gzip_body_is_refused() -> None:
     whole = gzip.compress(b"rows")
     for wrong in (b"", whole[:-1], whole + b"a", whole + whole[:5], whole + b"\0", b"rows"):
         with pytest.raises(InvalidInputError, match="is not valid gzip, ends early"):

@@ -59,7 +59,7 @@ class Load:
 
 
 @pytest.mark.long
-def test_no_command_beside_a_service_loses_what_it_has_acknowledged(
+def test_commands_during_service_lose_no_accepted_row(
     tmp_path: Path, forked_commands: Path
 ) -> None:
     """A command that dropped the service's locks deleted its log; all rows were gone then."""
@@ -95,7 +95,7 @@ def test_no_command_beside_a_service_loses_what_it_has_acknowledged(
     assert released == counted(file, copy, [[rows(0, PAGES)], load.accepted])
 
 
-def test_nothing_opens_a_state_beside_sqlite(tmp_path: Path) -> None:
+def test_no_command_opens_state_file_outside_sqlite(tmp_path: Path) -> None:
     """Closing it would drop all locks that the process has on it."""
     script = Path(__file__).parents[1] / "support" / "state_commands.py"
     done = subprocess.run(

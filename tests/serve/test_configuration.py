@@ -97,7 +97,9 @@ def test_a_table_that_was_released_once_is_not_served(tmp_path: Path) -> None:
         ({"token": "x"}, "did you mean tokens?"),
     ],
 )
-def test_settings_outside_what_is_allowed(tmp_path: Path, serve: dict[str, Any], says: str) -> None:
+def test_service_settings_out_of_range_are_refused(
+    tmp_path: Path, serve: dict[str, Any], says: str
+) -> None:
     message = refused(job_file(tmp_path, serve=serve))
     assert says in message
     assert "jobs.toml" in message
@@ -193,7 +195,7 @@ def test_tokens_file_readable_by_owner_or_group_is_accepted(tmp_path: Path, mode
     assert tokens_of(tmp_path / "tokens") == made
 
 
-def test_the_command_says_what_cannot_be_served(tmp_path: Path) -> None:
+def test_serve_command_refuses_job_that_cannot_run(tmp_path: Path) -> None:
     file = job_file(tmp_path, epsilon=-1)
     done = CliRunner().invoke(app, ["serve", str(file)])
     assert done.exit_code == 2
@@ -204,7 +206,7 @@ def served_by(file: Path) -> Service:
     return Service(file, clock=lambda: START)
 
 
-def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
+def test_closed_stream_is_served_and_reported(tmp_path: Path) -> None:
     jobs = {"visits": {}, "old": {"stream": "older"}}
     with inside(tmp_path, jobs=jobs) as service:
         body = json.dumps(visit(0.5)).encode()
@@ -379,7 +381,7 @@ def test_a_job_without_its_key_stops_no_other(tmp_path: Path) -> None:
         service.close()
 
 
-def test_of_jobs_none_of_which_can_run_all_are_said(tmp_path: Path) -> None:
+def test_service_names_every_job_when_none_can_run(tmp_path: Path) -> None:
     file = job_file(tmp_path, jobs={"one": {"epsilon": -1}, "two": {"release_delay": "soon"}})
     message = refused(file)
     assert "job 'one'" in message

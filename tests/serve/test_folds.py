@@ -116,7 +116,7 @@ def killed_everywhere(
 
 
 @pytest.mark.parametrize("parts", [(2,), long((1, 2))])
-def test_a_fold_is_counted_once_wherever_it_is_killed(
+def test_drained_rows_are_counted_once_after_any_kill(
     tmp_path: Path, parts: tuple[int, ...]
 ) -> None:
     with inside(tmp_path, **EXACT) as service:
@@ -277,7 +277,7 @@ def counted_and_read(folder: Path, minutes: int) -> tuple[bool, list[int]]:
 
 
 @pytest.mark.long
-def test_a_fold_reads_what_was_seen_of_few_windows(tmp_path: Path) -> None:
+def test_drain_reads_observed_sums_of_few_windows(tmp_path: Path) -> None:
     """Of its own, of those that go on, and of those that have had rows since the last release."""
     right, read = counted_and_read(tmp_path, 12)
     assert right
@@ -285,7 +285,7 @@ def test_a_fold_reads_what_was_seen_of_few_windows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["waiting", long("read lately"), long("touched")])
-def test_rows_are_lost_or_forgotten_where_a_fold_reads_less(tmp_path: Path, missing: str) -> None:
+def test_drain_that_reads_less_loses_rows(tmp_path: Path, missing: str) -> None:
     """The test above sees it if any of the three is not read."""
     is_read = journal.is_read
 
@@ -307,7 +307,7 @@ def test_rows_are_lost_or_forgotten_where_a_fold_reads_less(tmp_path: Path, miss
     assert not right
 
 
-def test_a_service_forgets_people_as_its_job_says(tmp_path: Path) -> None:
+def test_service_applies_retention_of_job(tmp_path: Path) -> None:
     """With releases, while it runs; nobody of a day that is over counts once more."""
     day = 24 * 60
     people = {"user": "who", "max_contributions": 1, "contribution_period": "1d", "retain": "1d"}
@@ -353,7 +353,7 @@ def counts_of_days(service: Inside) -> list[int]:
     return [round(row["estimate"]) for row in service.rows(series="per-window", group="home")]
 
 
-def test_somebody_is_forgotten_while_a_service_runs(
+def test_user_is_erased_while_service_runs(
     people_served: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that wait are counted first; rows that come meanwhile are those of somebody new."""

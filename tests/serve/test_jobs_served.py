@@ -144,7 +144,7 @@ FEW: dict[str, tuple[dict[str, Any], int, int]] = {
 
 
 @pytest.mark.parametrize("name", ["ranges", long("contingency"), long("sum")])
-def test_whatever_is_acknowledged_is_counted(tmp_path: Path, name: str) -> None:
+def test_every_accepted_row_is_counted(tmp_path: Path, name: str) -> None:
     """A stream that is sent as much as it takes, again and again, counts all of it."""
     job, largest, size = FEW[name]
     with inside(tmp_path, **{**LARGE, "statistic": name, **job}) as service:
@@ -353,7 +353,7 @@ def test_query_value_out_of_range_is_refused_with_bound(
         assert (answer.status_code, says in answer.json()["detail"]) == (422, True), answer.text
 
 
-def test_undeclared_groups_are_dropped_where_the_job_says_so(tmp_path: Path) -> None:
+def test_unlisted_groups_are_dropped_by_option(tmp_path: Path) -> None:
     with inside(tmp_path, **EXACT, unlisted_groups="drop") as service:
         answer = service.post("a", [visit(0.1), visit(0.2, "cellar")])
         assert answer.json()["counted_nowhere"] == {"of_undeclared_groups": 1}
@@ -361,7 +361,7 @@ def test_undeclared_groups_are_dropped_where_the_job_says_so(tmp_path: Path) -> 
         assert [row["estimate"] for row in service.rows()] == [1, 0]
 
 
-def test_groups_that_nobody_declared_are_found(tmp_path: Path) -> None:
+def test_service_discovers_groups(tmp_path: Path) -> None:
     job = {"groups": None, "unlisted_groups": "discover", "epsilon": 100, "delta": 1e-9}
     with inside(tmp_path, **job) as service:
         service.at(1)
@@ -462,7 +462,7 @@ def test_every_kind_of_tallied_statistic_is_served(
         assert service("GET", "/v1/streams/visits/release").json()["rows"]
 
 
-def test_readers_see_a_function_of_what_was_released_alone(tmp_path: Path) -> None:
+def test_answers_depend_only_on_released_values(tmp_path: Path) -> None:
     """Neighbouring inputs: with the same released values, every answer is the same to the bit.
 
     Noise of another key makes released values differ, so the journal of one is copied: what is
@@ -565,7 +565,7 @@ def test_how_long_a_run_takes_decides_nothing_of_other_users(
         assert others == [1 + 20, 0]
 
 
-def test_a_fold_waits_for_what_came_before_it_ends(tmp_path: Path) -> None:
+def test_drain_waits_for_batches_that_arrived_before_it(tmp_path: Path) -> None:
     """A batch that takes long to be checked is counted with those that came when it did."""
     with inside(tmp_path, **EXACT) as service:
         inner = service.service
@@ -580,7 +580,7 @@ def test_a_fold_waits_for_what_came_before_it_ends(tmp_path: Path) -> None:
         assert [row["estimate"] for row in service.rows()] == [1, 0]
 
 
-def test_what_comes_while_the_last_window_is_released_is_refused(tmp_path: Path) -> None:
+def test_batch_during_last_release_is_counted_or_refused(tmp_path: Path) -> None:
     """Every batch of the last half second is counted, or told that it is not."""
     with inside(tmp_path, **EXACT, windows=2) as service:
         inbox = service.service.state_of("visits").inbox
@@ -671,7 +671,7 @@ def test_endless_stream_accepts_rows_until_last_step_of_strategy(
         service.at(9)
 
 
-def test_backpressure_tells_clients_to_wait(tmp_path: Path) -> None:
+def test_full_inbox_asks_clients_to_wait(tmp_path: Path) -> None:
     with inside(tmp_path, **EXACT) as service:
         state = service.service.state_of("visits")
         state.waiting_bytes = 2**40
@@ -750,7 +750,7 @@ def test_service_states_remaining_budget(tmp_path: Path) -> None:
         assert 'counton_budget_left_ratio{stream="visits",unit="visit"} 0.75\n' in text
 
 
-def test_what_waits_holds_moments_whatever_their_texts(tmp_path: Path) -> None:
+def test_waiting_rows_store_times_in_stream_timezone(tmp_path: Path) -> None:
     """Texts without an offset are of the stream's zone, also when they are counted later."""
     texts = ("2026-03-01T09:00:30", "2026-03-01 09:01:30", "2026-03-01T00:01:40Z")
     with inside(tmp_path, **EXACT, timezone="Asia/Tokyo") as service:

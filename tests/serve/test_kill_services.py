@@ -37,7 +37,7 @@ def killed(folder: Path, database: str) -> dict[str, Any]:
     return found
 
 
-def test_a_killed_service_publishes_what_undisturbed_runs_do(tmp_path: Path) -> None:
+def test_killed_service_publishes_undisturbed_values(tmp_path: Path) -> None:
     seen = killed(tmp_path, "file")
     assert (seen["killed"], seen["code"], seen["steps"]) == (KILLS, 0, MINUTES)
     assert seen["wrong"] == []

@@ -76,7 +76,7 @@ def test_answers_before_the_first_release_are_as_afterwards(
 
 
 @pytest.mark.parametrize("job", [{}, AVERAGE, {"strategy": "binary"}])
-def test_no_path_tells_noise_in_units_of_its_own(tmp_path: Path, job: dict[str, Any]) -> None:
+def test_every_path_states_noise_in_data_units(tmp_path: Path, job: dict[str, Any]) -> None:
     with inside(tmp_path, **job) as service:
         service.at(2)
         distribution = asked(service, "/release")["description"]["terms"]["law"]

@@ -85,7 +85,7 @@ def test_large_bodies_are_refused(service: RunningService) -> None:
     assert service.post("many", b"\n" * 600_000).status_code == 413
 
 
-def test_what_is_not_read_is_refused(service: RunningService) -> None:
+def test_unsupported_media_type_is_refused(service: RunningService) -> None:
     for media in ("application/json", "application/vnd.apache.arrow.stream"):
         assert service.post("one", b"{}", media).status_code == 415
     assert service.post("one", b"{}", **{"Content-Encoding": "br"}).status_code == 415
@@ -128,7 +128,7 @@ def own(tmp_path: Path) -> Iterator[RunningService]:
         yield found
 
 
-def test_a_clock_that_was_ahead_is_said(own: RunningService) -> None:
+def test_service_reports_clock_that_was_ahead(own: RunningService) -> None:
     """Else the service is silent for as long as it was ahead, and says that it is ready."""
     own.post("before", rows(0, PAGES))
     own.at(40)
@@ -219,7 +219,7 @@ def test_the_log_holds_no_data(service: RunningService) -> None:
     assert all(json.loads(line)["event"] for line in log.splitlines())
 
 
-def test_metrics_are_told_to_operators(service: RunningService) -> None:
+def test_metrics_are_shown_to_operators(service: RunningService) -> None:
     service.post("metrics", rows(20, PAGES))
     text = service.get("/metrics", "write").text
     names = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if line[0] != "#"}

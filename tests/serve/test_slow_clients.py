@@ -76,7 +76,7 @@ RELEASE = "/v1/streams/visits/release"
 SERIES = "/v1/streams/visits/series"
 
 
-def test_answer_that_nobody_reads_is_dropped(tmp_path: Path) -> None:
+def test_unread_answer_is_dropped(tmp_path: Path) -> None:
     with serving(tmp_path, timeout="1s") as service, connected(service) as silent:
         ask(silent, RELEASE)
         service.wait_for_log("its answer was not read")
@@ -87,7 +87,7 @@ def test_answer_that_nobody_reads_is_dropped(tmp_path: Path) -> None:
         assert len(whole["rows"]) == (STEPS - 1) * len(GROUPS)
 
 
-def test_end_of_an_answer_that_nobody_reads_is_dropped(tmp_path: Path) -> None:
+def test_unread_end_of_answer_is_dropped(tmp_path: Path) -> None:
     """uvicorn takes an answer for complete when its last part waits to be sent."""
     more = {"counton.serve.connections._PART_BYTES": 2**30, "timeout": "1s"} | UNTOUCHED
     with serving(tmp_path, **more) as service, connected(service) as silent:

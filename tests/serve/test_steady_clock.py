@@ -60,7 +60,7 @@ def test_jump_ahead_that_lasts_is_accepted() -> None:
     assert machine.pass_by(5) == after(15 + LASTING_SECONDS + 3600)
 
 
-def test_jump_that_changes_begins_anew() -> None:
+def test_changing_clock_jump_is_never_followed() -> None:
     """Also a clock that runs far too fast is never followed."""
     machine = Machine()
     for seconds in range(100, 3 * int(LASTING_SECONDS), 100):
@@ -242,7 +242,7 @@ def test_service_whose_clock_is_years_ahead_still_ends(tmp_path: Path) -> None:
         assert "has not reached" in service.get("/ready").text
 
 
-def test_ready_tells_that_windows_are_overdue(tmp_path: Path) -> None:
+def test_ready_reports_overdue_windows(tmp_path: Path) -> None:
     with inside(tmp_path) as service:
         service.at(1)
         service.time = START + timedelta(minutes=6)
@@ -255,7 +255,7 @@ def test_ready_tells_that_windows_are_overdue(tmp_path: Path) -> None:
         assert service("GET", "/ready").status_code == 200
 
 
-def test_ready_tells_that_a_thread_has_failed(tmp_path: Path) -> None:
+def test_ready_reports_failed_thread(tmp_path: Path) -> None:
     with inside(tmp_path) as service:
         thread = threading.Thread(target=lambda: None)
         thread.start()
@@ -264,9 +264,7 @@ def test_ready_tells_that_a_thread_has_failed(tmp_path: Path) -> None:
         assert "a thread of the service has failed" in service("GET", "/ready").text
 
 
-def test_ready_tells_that_the_state_cannot_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ready_reports_unreadable_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with inside(tmp_path) as service:
         journal = service.service.journals["visits"]
         original = journal.refresh
@@ -288,9 +286,7 @@ def test_ready_tells_that_the_state_cannot_be_read(
         assert answers == ["ready\n", unreadable, unreadable, "ready\n"]
 
 
-def test_ready_tells_that_batches_cannot_be_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ready_reports_unsaved_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with inside(tmp_path) as service:
         inbox = next(iter(service.service.states.values())).inbox
 

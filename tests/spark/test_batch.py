@@ -179,7 +179,7 @@ def test_labels_that_are_not_declared_are_refused_by_name(tmp_path: Path, spark:
     refused(asked, spread(spark, events(rows=60), 1), "rows of 'page' that are not listed: '")
 
 
-def test_what_a_frame_of_spark_cannot_have_is_refused(tmp_path: Path, spark: Any) -> None:
+def test_spark_run_refuses_unsupported_options(tmp_path: Path, spark: Any) -> None:
     rows = events(rows=20)
     frame = spread(spark, rows, 1)
     asked = job("groups", tmp_path)
@@ -292,7 +292,7 @@ def test_groups_of_two_columns_are_refused_by_name(tmp_path: Path, spark: Any) -
     refused(asked, spread(spark, lacking, 1), "no group in column 'page,place'")
 
 
-def test_what_goes_wrong_on_an_executor_quotes_no_row() -> None:
+def test_executor_errors_quote_no_row() -> None:
     from counton.spark.source import _guard
 
     def made(batches: Any) -> Any:

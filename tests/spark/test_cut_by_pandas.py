@@ -57,7 +57,7 @@ def whole(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("cut_by", TOOLS)
-def test_the_description_stays_with_what_is_cut(whole: Path, cut_by: Any) -> None:
+def test_metadata_stays_with_rows_cut_by_pandas(whole: Path, cut_by: Any) -> None:
     cut = whole.with_name("cut.parquet")
     cut_by(whole, cut)
     found = counton.read(cut)

@@ -16,7 +16,7 @@ duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
 
 
 @pytest.mark.parametrize("name", ["groups", "found", "hierarchy", "quantiles"])
-def test_a_table_is_kept_by_merging_what_is_released(name: str, tmp_path: Path) -> None:
+def test_merge_statement_updates_table_with_released_rows(name: str, tmp_path: Path) -> None:
     rows = events(rows=400)
     nights = rows.filter(pl.col("at") < "2024-03-08"), rows.filter(pl.col("at") >= "2024-03-08")
     asked = job(name, tmp_path, append=True, epsilon=9)

@@ -28,7 +28,7 @@ def rows_of(frame: Any) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("name", ["groups", "local days", "top", "report", "found"])
-def test_a_frame_is_what_was_released_and_answers(name: str, tmp_path: Path, spark: Any) -> None:
+def test_spark_frame_equals_released_table(name: str, tmp_path: Path, spark: Any) -> None:
     with run(job(name, tmp_path, epsilon=9).derive(events=events(rows=300))) as outcome:
         released = outcome.read()
         frame = released.to_spark(spark)

@@ -73,7 +73,7 @@ def table(asked: Job) -> pl.DataFrame:
     ],
 )  # fmt: skip
 @pytest.mark.smoke
-def test_a_query_releases_what_runs_over_new_events_do(
+def test_streaming_query_releases_values_of_append_runs(
     name: str, tmp_path: Path, spark: Any, one_key: None
 ) -> None:
     parts = nights()
@@ -139,7 +139,7 @@ def test_a_query_and_a_state_that_do_not_belong_together(tmp_path: Path, spark: 
     assert table(asked).height > shown.height
 
 
-def test_what_a_stream_cannot_have_is_refused_before_it_starts(tmp_path: Path, spark: Any) -> None:
+def test_streaming_query_refuses_unsupported_options(tmp_path: Path, spark: Any) -> None:
     written(tmp_path, nights()[:1])
     frame = rows_of(spark, tmp_path)
     asked = job("groups", tmp_path, until=None)
@@ -175,7 +175,7 @@ def test_quarantined_rows_have_one_file_per_batch(tmp_path: Path, spark: Any) ->
 
 
 @pytest.mark.parametrize("column", ["at", "page"])
-def test_what_stops_a_query_is_told_to_its_owner_alone(
+def test_reason_for_stopped_query_is_confidential(
     column: str, tmp_path: Path, spark: Any, events_logged: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     value = f"Mrs Aldous of {column}"

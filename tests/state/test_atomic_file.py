@@ -28,7 +28,7 @@ def hidden(folder: Path) -> list[Path]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="locks are POSIX's")
-def test_what_a_killed_process_left_is_removed_and_no_other(tmp_path: Path) -> None:
+def test_file_left_by_killed_process_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "totals.csv"
     arguments = [sys.executable, "-c", WRITES, os.fspath(path)]
     with subprocess.Popen(

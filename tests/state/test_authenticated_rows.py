@@ -44,7 +44,7 @@ def build(state: Path) -> None:
         for night in (1, 2):
             addition = CommitInput(
                 INPUTS[night - 1 : night],
-                observed={night: INPUTS[night], night + 1: INPUTS[night] + 7},
+                totals_by_window={night: INPUTS[night], night + 1: INPUTS[night] + 7},
                 sources=[f"file {night}", f"name {night}"],
                 remembered=DigestChange(SECRET, [users(night, 3, 8 + night)]),
                 late_row_stats=LateRowStats(5 * night, night),
@@ -104,7 +104,7 @@ def test_altered_row_with_its_digest_is_noticed(
         place = table.address[-1] if table is not OBSERVED else "step"
         rows.append({**rows[-1], place: rows[-1][place] + 1000})
     else:
-        fact = (table.facts or table.address)[-1]
+        fact = (table.index_columns or table.address)[-1]
         rows[-1][fact] = rows[-1][fact] + 1000
     write_rows(tmp_path / "s.db", table, rows)
     assert_noticed(tmp_path / "s.db")
@@ -128,7 +128,7 @@ def test_rows_of_an_earlier_copy_are_noticed(tmp_path: Path, table: Authenticate
     with Stream.open(tmp_path / "s.db", "s", key=KEY) as stream:
         later = CommitInput(
             INPUTS[2:],
-            observed={1: INPUTS[0] + 9},
+            totals_by_window={1: INPUTS[0] + 9},
             sources=["file 3", "file 4", "file 5"],
             remembered=DigestChange(SECRET, [users(1, 77)]),
         )
@@ -271,7 +271,7 @@ def test_many_files_are_each_known_again(tmp_path: Path) -> None:
     assert len(rows_of(tmp_path / "s.db", SOURCES)) <= 64
 
 
-def test_reader_sees_what_another_process_has_written_meanwhile(state: str) -> None:
+def test_reader_sees_rows_written_by_another_process(state: str) -> None:
     """The list that it has read before is not taken for the present one."""
     with Stream.create(state, "s", KAry(9, 3), PureDP(1), key=KEY) as stream, Store(state) as store:
         reader = store.reader("s", KEY)
@@ -307,7 +307,7 @@ def test_failed_commit_leaves_the_lists_of_the_writer(
 
         addition = CommitInput(sources=["file 3"], remembered=DigestChange(SECRET, [users(3, 1)]))
         with pytest.raises(OSError, match="no space"):
-            stream.take(Private(addition), also=fail)
+            stream.take(Private(addition), commit_hook=fail)
         assert not stream.has_source("file 3")
         stream.take(Private(addition))
         assert stream.has_source("file 3")
@@ -330,7 +330,7 @@ def test_writer_refuses_commit_after_unconfirmed_transaction(
 
 
 @pytest.mark.parametrize("blind", ["no root", "no digest of contents"])
-def test_wrong_seals_do_not_notice_what_the_tests_above_alter(
+def test_wrong_authentication_misses_altered_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blind: str
 ) -> None:
     """A seal without the list, and a list without contents."""
@@ -350,7 +350,7 @@ def test_wrong_seals_do_not_notice_what_the_tests_above_alter(
         assert [part.digests.tolist() for part in found()] == [[1], [1]]
 
 
-def test_another_key_is_not_told_apart_by_digests(tmp_path: Path) -> None:
+def test_observed_sums_are_read_without_key(tmp_path: Path) -> None:
     """Digests in the state need no key, the seal does."""
     build(tmp_path / "s.db")
     with Store(tmp_path / "s.db") as store:

@@ -55,7 +55,7 @@ def test_a_copy_is_complete_by_itself(stream: Stream, tmp_path: Path) -> None:
     assert found.right
 
 
-def test_the_log_is_merged_where_nobody_is_in_the_way(stream: Stream, tmp_path: Path) -> None:
+def test_backup_merges_log_of_idle_state(stream: Stream, tmp_path: Path) -> None:
     state = tmp_path / "visits.db"
     log = tmp_path / "visits.db-wal"
     assert log.stat().st_size > 0
@@ -72,7 +72,7 @@ def test_the_log_is_merged_where_nobody_is_in_the_way(stream: Stream, tmp_path: 
     assert step_of(alone(state, tmp_path / "merged")) == 4
 
 
-def test_copies_under_a_writer_are_whole_and_stop_nobody(stream: Stream, tmp_path: Path) -> None:
+def test_backup_during_writes_is_complete(stream: Stream, tmp_path: Path) -> None:
     state = tmp_path / "visits.db"
     over = threading.Event()
     errors: list[BaseException] = []
@@ -102,7 +102,9 @@ def test_copies_under_a_writer_are_whole_and_stop_nobody(stream: Stream, tmp_pat
     assert errors == []
 
 
-def test_what_cannot_be_copied_is_refused(stream: Stream, tmp_path: Path, postgres: str) -> None:
+def test_backup_refuses_existing_target_and_server(
+    stream: Stream, tmp_path: Path, postgres: str
+) -> None:
     state = tmp_path / "visits.db"
     with pytest.raises(InvalidInputError, match="exists already; give a new file"):
         back_up(state, state)
@@ -119,7 +121,7 @@ def test_what_cannot_be_copied_is_refused(stream: Stream, tmp_path: Path, postgr
     assert sorted(path.name for path in tmp_path.iterdir() if "copy" in path.name) == []
 
 
-def test_the_command_copies_and_says_what_a_copy_is(stream: Stream, tmp_path: Path) -> None:
+def test_backup_command_copies_state_with_note(stream: Stream, tmp_path: Path) -> None:
     words = ["backup", str(tmp_path / "visits.db"), "--output", str(tmp_path / "night.db")]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output

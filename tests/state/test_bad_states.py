@@ -335,7 +335,7 @@ def test_locked_state_raises_retryable_error(
 
 
 @pytest.mark.parametrize("earlier", range(1, FORMAT))
-def test_states_of_earlier_formats_are_refused_with_what_to_do(
+def test_states_of_earlier_formats_are_refused_with_advice(
     used: Path, key: Key, earlier: int
 ) -> None:
     change(used, f"PRAGMA user_version={earlier}")

@@ -20,7 +20,7 @@ from counton.privacy.contribution_rules import UserLevel
 from counton.results.periods import period_of
 from counton.run import Job, run
 from counton.state import Store, verify
-from counton.state.ledger_rows import by_its_clock
+from counton.state.ledger_rows import unit_name_in_ledger
 from counton.windowing.windows import microseconds
 
 ZONES = ("UTC", "Asia/Kolkata", "America/New_York")
@@ -42,7 +42,7 @@ class Clock(NamedTuple):
     @property
     def unit(self) -> str:
         asked = {"timezone": self.zone, "time": "ab"[self.column], "contribution_period": self.per}
-        return by_its_clock(UserLevel(1, self.per).protected_unit("reader"), asked)
+        return unit_name_in_ledger(UserLevel(1, self.per).protected_unit("reader"), asked)
 
 
 @cache
@@ -104,7 +104,7 @@ def losses(words: Callable[[str], str]) -> dict[Clock, tuple[float, float]]:
     return found
 
 
-def test_a_sum_of_a_ledger_bounds_what_one_unit_loses() -> None:
+def test_ledger_total_bounds_loss_of_each_unit() -> None:
     """Over zones, months and columns of times."""
     found = losses(str)
     assert all(lost <= spent for spent, lost in found.values()), found
@@ -112,13 +112,13 @@ def test_a_sum_of_a_ledger_bounds_what_one_unit_loses() -> None:
     assert all(moves(subject, subject, 1).max() == 1 for subject in SUBJECTS)
 
 
-def test_words_without_clocks_would_promise_too_little() -> None:
+def test_ledger_without_timezones_underestimates_loss() -> None:
     found = losses(without_clock)
     timed = [subject for subject in SUBJECTS if subject.per == "1d"]
     assert all(found[subject][1] > found[subject][0] for subject in timed), found
 
 
-def test_clocks_are_told_apart_as_they_are_written() -> None:
+def test_time_columns_are_distinguished_by_exact_name() -> None:
     """Columns may differ in capitals alone, or in signs that look alike, or hold any sign."""
     columns = ["time", "Time", "TIME", "ti me", "ti  me", "time)", "a, b", "\ufb01", "fi", "x\ny"]
     columns += ['"a, b"', "é", "e\u0301", "(UTC, time)", "'s day"]
@@ -161,7 +161,7 @@ def count(events: Path, name: str, epsilon: str = "0.5", **more: Any) -> str:
 
 @pytest.mark.parametrize("other", OTHER_CLOCKS, ids=["zone", "column"])
 @pytest.mark.parametrize("per", ["1d", "1mo"])
-def test_a_limit_about_a_period_is_by_one_clock(
+def test_budget_for_period_holds_for_one_timezone(
     per: str, other: dict[str, Any], events: Path
 ) -> None:
     state = events.with_name("state.db")

@@ -222,7 +222,7 @@ def test_export_of_a_stream_whose_windows_were_altered_is_refused(tmp_path: Path
     _assert_refused(["export", str(state), "--stream", "revised"])
 
 
-def test_malformed_change_of_the_limit_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_malformed_budget_change_is_corrupt_state(tmp_path: Path) -> None:
     folder = copied(VERSION, tmp_path / "state")
     state = folder / "state.db"
     damages.set_cell("counton_limits", "after", 1, "[]")(state)
@@ -255,7 +255,7 @@ def _write_fact(
         connection.commit()
 
 
-def test_impossible_limit_of_the_ledger_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_impossible_budget_is_corrupt_state(tmp_path: Path) -> None:
     folder = copied(VERSION, tmp_path / "state")
     state = folder / "state.db"
     damages.set_cell("counton_database", "budget_limit", 1, "[" * 50_000)(state)

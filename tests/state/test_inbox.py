@@ -81,7 +81,7 @@ def test_of_one_id_two_servers_accept_one(state: str) -> None:
 _BOTH = ("accepted", "other")
 
 
-def test_a_fold_is_the_same_until_it_is_taken(state: str) -> None:
+def test_drain_is_same_until_it_is_committed(state: str) -> None:
     with Inbox(state) as inbox:
         assert fold_of(inbox) is None
         inbox.put([batch("a", b"1"), batch("b", b"2"), batch("a", b"3", "others")])
@@ -103,7 +103,7 @@ def test_a_fold_is_the_same_until_it_is_taken(state: str) -> None:
         assert inbox.put([batch("a", b"1")])[0].what == "known"
 
 
-def test_folds_are_cut_by_the_times_at_which_batches_came(state: str) -> None:
+def test_drains_are_divided_by_arrival_times(state: str) -> None:
     """Whenever one asks for them, and in whatever order they were committed."""
     with Inbox(state) as inbox:
         inbox.put([batch(f"{came}", f"{came}".encode(), arrived=came) for came in (25, 3, 9, 11)])
@@ -133,7 +133,7 @@ def test_a_closed_stream_takes_nothing(state: str) -> None:
         assert inbox.load().batches == 1
 
 
-def test_a_fold_does_not_grow_under_whoever_counts_it(postgres: str, tmp_path: Path) -> None:
+def test_drain_does_not_grow_while_it_is_counted(postgres: str, tmp_path: Path) -> None:
     """A server stops between its look and its update; meanwhile another one folds, and rows come.
 
     Each row is in one fold, whose rows are the same for both.
@@ -187,7 +187,7 @@ def test_a_server_that_is_paused_holds_up_no_other(
         assert found[0]._replace(bodies=()) == again._replace(bodies=())
 
 
-def test_ids_are_forgotten_by_their_age(state: str) -> None:
+def test_batch_ids_are_removed_by_age(state: str) -> None:
     with Inbox(state) as inbox:
         inbox.put([batch("a", arrived=10), batch("b", arrived=20)])
         assert inbox.forget(15) == 1
@@ -233,7 +233,7 @@ def test_inbox_of_earlier_version_with_quarantine_is_refused_with_advice(state: 
     ["body = :other", "rows = rows + 1", "arrived = arrived + 1", "digest = :other",
      "checksum = :other", "stream_id = 2"],
 )  # fmt: skip
-def test_fold_of_damaged_rows_is_refused(state: str, change: str) -> None:
+def test_drain_of_damaged_rows_is_refused(state: str, change: str) -> None:
     with Inbox(state) as inbox:
         inbox.put([batch("a", b"other rows")])
         with looked_into(state) as connection:
@@ -246,7 +246,7 @@ def test_fold_of_damaged_rows_is_refused(state: str, change: str) -> None:
 
 @pytest.mark.parametrize("column", ["fold", "arrived"])
 @pytest.mark.parametrize("value", ["[]", b"x", 1.5], ids=repr)
-def test_fold_with_a_value_of_another_type_is_refused(
+def test_drain_with_value_of_wrong_type_is_refused(
     column: str, value: object, tmp_path: Path
 ) -> None:
     state = str(tmp_path / "visits.db")
@@ -340,7 +340,7 @@ def test_state_file_is_served_by_one_process(tmp_path: Path) -> None:
             other.take()
 
 
-def test_a_lease_that_is_not_asked_for_again_ends(postgres: str, tmp_path: Path) -> None:
+def test_lease_expires_without_renewal(postgres: str, tmp_path: Path) -> None:
     Stream.create(postgres, "visits", Binary(100), PureDP(1), key=tmp_path / "key").close()
     with Leases(postgres, ["visits"], HANGS) as one, Leases(postgres, ["visits"], HANGS) as other:
         assert one.renew()

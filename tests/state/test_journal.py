@@ -126,7 +126,7 @@ def test_rows_that_do_not_go_together_are_refused(change: str, tmp_path: Path) -
         assert stream.releases(1, 4).values.tolist() == shown[:3]
 
 
-def test_what_was_observed_comes_back_whatever_was_written_between(
+def test_observed_sums_are_restored_after_later_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("counton.state.journal._ROW", 2600)  # three of the largest windows
@@ -138,7 +138,7 @@ def test_what_was_observed_comes_back_whatever_was_written_between(
             shape = [(2, 3), (2, 3), (40, 20), ()][rng.integers(4)]
             steps = rng.choice(np.arange(1, 40), rng.integers(1, 12), replace=False).tolist()
             seen = {int(step): rng.integers(-9, 99, shape) for step in steps}
-            stream.take(Private(CommitInput(observed=seen)))
+            stream.take(Private(CommitInput(totals_by_window=seen)))
             expected |= seen
             stream.release(1)
             assert observed_of(stream).keys() == expected.keys()
@@ -153,9 +153,9 @@ def test_observed_totals_of_many_windows_take_few_bytes(tmp_path: Path) -> None:
     file = tmp_path / "state.db"
     seen = {step: np.full((2, 1, 20), step % 5) for step in range(1, 20_001)}
     with Stream.create(file, "s", KAry.best(10), PureDP(1), key=Key.generate()) as stream:
-        stream.take(Private(CommitInput(observed=seen)))
+        stream.take(Private(CommitInput(totals_by_window=seen)))
         ones = np.ones((2, 1, 20), np.int64)
-        stream.take(Private(CommitInput(observed={20_001: ones, 3: ones})))
+        stream.take(Private(CommitInput(totals_by_window={20_001: ones, 3: ones})))
         assert len(observed_of(stream)) == 20_001
     connection = sqlite3.connect(file)
     query = "SELECT count(*), sum(length(totals) + length(steps)) FROM counton_observed"
@@ -165,13 +165,13 @@ def test_observed_totals_of_many_windows_take_few_bytes(tmp_path: Path) -> None:
     assert size < 20_000 * 40
 
 
-def test_blocks_of_observed_windows_are_what_was_observed(tmp_path: Path) -> None:
+def test_blocks_of_observed_windows_equal_written_sums(tmp_path: Path) -> None:
     seen = {step: np.full((2, 1, 2000), step % 5) for step in (1, 2, 3, 200, 201, 999)}
     with Stream.create(
         tmp_path / "state.db", "s", KAry.best(10), PureDP(1), key=Key.generate()
     ) as stream:
         assert [*reveal(stream.observed_blocks())] == []
-        stream.take(Private(CommitInput(observed=seen)))
+        stream.take(Private(CommitInput(totals_by_window=seen)))
         blocks = [*reveal(stream.observed_blocks())]
         assert len(blocks) > 2
         found = {k: x for steps, xs in blocks for k, x in zip(steps.tolist(), xs, strict=True)}

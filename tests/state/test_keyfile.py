@@ -70,7 +70,7 @@ class TestWitness:
             ):
                 Stream.open(file, "a", rollback_guard=place)
 
-    def test_a_witness_that_is_behind_refuses_nothing(self, file: Path) -> None:
+    def test_rollback_guard_that_is_behind_is_updated(self, file: Path) -> None:
         with create(file) as stream:
             stream.release_many([1, 2, 3])
         witness = witness_file(file)
@@ -82,7 +82,7 @@ class TestWitness:
             Stream.open(file, "a").close()
         assert '"step": 4' in witness.read_text()
 
-    def test_what_a_process_left_that_was_killed_as_it_began(
+    def test_rollback_guard_is_created_after_kill_at_start(
         self, file: Path, tmp_path: Path
     ) -> None:
         create(file, rollback_guard=tmp_path).close()
@@ -93,7 +93,7 @@ class TestWitness:
         assert '"step": 0' in witness.read_text()
         assert not Path(f"{witness}.new").exists()
 
-    def test_verify_says_of_an_old_copy_what_it_has_forgotten(self, file: Path) -> None:
+    def test_verify_reports_forgotten_steps_of_old_copy(self, file: Path) -> None:
         with create(file) as stream:
             stream.release_many([1, 2, 3])
         shutil.copy(file, f"{file}.old")
@@ -152,7 +152,7 @@ class TestWitness:
         with create(file) as stream:  # under another key; the ledger has forgotten the first one
             assert stream.release(1).value != first
 
-    def test_a_damaged_witness_of_another_state_stops_no_new_one(
+    def test_damaged_rollback_guard_of_other_state_stops_no_creation(
         self, file: Path, tmp_path: Path
     ) -> None:
         Key.generate().save(tmp_path / "my.key")
@@ -293,7 +293,7 @@ def test_an_empty_text_names_no_key(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_the_witness_tells_nothing_of_what_was_released(file: Path) -> None:
+def test_rollback_guard_reveals_nothing_of_released_values(file: Path) -> None:
     """Neither how many cells there are that are not shown nor their values: it is keyed."""
     found = []
     for name in ("one", "two"):

@@ -41,7 +41,7 @@ def test_digests_are_those_by_the_book(raw: list[bytes], purpose: int) -> None:
     st.lists(st.integers(0, 2**64 - 1), max_size=50).map(sorted),
     st.lists(st.integers(-(2**62), 2**62 - 1), min_size=50, max_size=50),
 )
-def test_what_is_packed_comes_back(digests: list[int], fact: list[int]) -> None:
+def test_packed_digests_are_restored(digests: list[int], fact: list[int]) -> None:
     size = len(digests)
     ascending = np.array(digests, np.uint64)
     facts = [np.array(fact[:size], np.int64), np.full(size, -7), np.arange(size)]
@@ -58,7 +58,7 @@ def test_many_digests_take_few_bytes() -> None:
     assert len(pack(digests, cells)) < 7.5 * 200_000
 
 
-def test_damaged_marks_are_refused() -> None:
+def test_damaged_digests_are_refused() -> None:
     blob = pack(np.array([1, 5, 9], np.uint64), [np.array([3, 3, 4])])
     for damaged in (blob[:-1], blob + b"\0", b"", b"\7" + blob[1:]):
         with pytest.raises(StateError, match="what is known of counted rows cannot be read"):
@@ -69,7 +69,7 @@ def test_parts_are_merged_in_the_order_of_digests() -> None:
     one = DigestSet("user", 3, np.array([2, 8], np.uint64), (np.array([20, 80]),))
     other = DigestSet("user", 3, np.array([5], np.uint64), (np.array([50]),))
     both = merge([one, other])
-    assert (both.digests.tolist(), both.facts[0].tolist()) == ([2, 5, 8], [20, 50, 80])
+    assert (both.digests.tolist(), both.columns[0].tolist()) == ([2, 5, 8], [20, 50, 80])
 
 
 def test_a_secret_is_unwrapped_by_its_own_key_alone() -> None:
@@ -98,7 +98,7 @@ def test_a_large_part_is_kept_in_several(state: str, monkeypatch: pytest.MonkeyP
         found = list(reveal(stream.digest_sets("user")))
         assert [p.period for p in found] == [7, 7, 7, 8, 8, 8]
         assert [len(p.digests) for p in found] == [4, 4, 2, 4, 4, 2]
-        assert np.concatenate([p.facts[0] for p in found[:3]]).tolist() == (digests * 3).tolist()
+        assert np.concatenate([p.columns[0] for p in found[:3]]).tolist() == (digests * 3).tolist()
         whole = merge(found[:3])
         replaced = DigestChange(secret, [whole], replaced=[("user", 7)])
         stream.take(Private(CommitInput(remembered=replaced)))

@@ -68,7 +68,7 @@ def kept(state: str) -> list[tuple[Any, ...]]:
     return ask(state, "SELECT step, steps FROM counton_noise ORDER BY stream_id, step")
 
 
-def test_nights_release_what_they_did_without_it(state: str, expected: NDArray[Any]) -> None:
+def test_runs_with_noise_table_release_same_values(state: str, expected: NDArray[Any]) -> None:
     create(state)
     steps = []
     for step in range(1, NIGHTS + 1):
@@ -99,7 +99,9 @@ ALTERED: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("what", ALTERED)
-def test_what_was_altered_changes_no_release(state: str, expected: NDArray[Any], what: str) -> None:
+def test_altered_noise_table_changes_no_release(
+    state: str, expected: NDArray[Any], what: str
+) -> None:
     create(state)
     night(state, 1)
     statement, values = ALTERED[what]

@@ -283,7 +283,7 @@ def test_a_place_is_a_folder(file: Path, place: str) -> None:
     assert not file.exists()
 
 
-def test_a_place_in_the_folder_of_the_state_is_said(
+def test_rollback_guard_in_folder_of_state_gives_remark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder := tmp_path / "data").mkdir()
@@ -421,7 +421,7 @@ def test_a_step_that_is_known_lies_inside_a_longer_commit(file: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [b"", b"[{", b"\x00\xff junk", b"[" * 10**5, b'[{"step": 1}]', b"{}", b"[]", None]
 )
-def test_a_damaged_witness_is_said(file: Path, damage: bytes | None) -> None:
+def test_damaged_rollback_guard_is_refused_until_repaired(file: Path, damage: bytes | None) -> None:
     night(file, 1)
     kept = witness_file(file)
     right = kept.read_bytes()
@@ -496,7 +496,7 @@ def test_an_earlier_file_that_cannot_be_removed_stops_the_move(
 
 
 @pytest.mark.parametrize("before", ["begin", "move_to", "commit"])
-def test_a_process_killed_while_the_witness_moves(
+def test_kill_during_move_of_rollback_guard_loses_nothing(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
     """Before the new file, before the earlier one is gone, or before the state says so."""
@@ -532,7 +532,7 @@ def test_a_process_killed_while_the_witness_moves(
     assert not [*one.iterdir()]
 
 
-def test_a_move_that_was_cut_short_is_no_witness(
+def test_interrupted_move_leaves_no_valid_rollback_guard(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The new place does not stand for the earlier one, which went on and is not mounted."""
@@ -572,7 +572,7 @@ def test_writer_waiting_for_moved_rollback_guard_does_not_write_it(
     assert [known["step"] for known in parse_entries(new.path.read_bytes())] == [1, 1]
 
 
-def test_a_witness_that_moves_between_commit_and_note(
+def test_release_waits_for_rollback_guard_moved_after_commit(
     state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The release is not shown; the same command shows it, and the new file knows it."""
@@ -626,7 +626,7 @@ def test_a_state_on_another_machine(
             night(there / "e.db", 3, rollback_guard=there / "home" / "counton")
 
 
-def test_a_state_file_that_is_moved_keeps_its_witness(tmp_path: Path) -> None:
+def test_moved_state_file_keeps_its_rollback_guard(tmp_path: Path) -> None:
     one = tmp_path / "one.db"
     two = tmp_path / "two.db"
     night(one, 1)
@@ -650,7 +650,7 @@ def _many(state: str, key: Path, places: list[Path], name: str) -> None:
 
 
 @pytest.mark.slow
-def test_processes_that_move_a_witness_at_once(state: str, tmp_path: Path) -> None:
+def test_concurrent_moves_of_rollback_guard_lose_no_step(state: str, tmp_path: Path) -> None:
     """Whoever is too late is refused; nothing that was released is forgotten."""
     key = tmp_path / "my.key"
     places = [tmp_path / "one", tmp_path / "two"]

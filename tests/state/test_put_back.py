@@ -78,7 +78,7 @@ def test_parts_put_back_in_any_order(tmp_path: Path, home: Path, seed: int) -> N
         world.act(*one)
 
 
-def test_a_note_that_nobody_makes_is_found(
+def test_model_detects_missing_rollback_guard_record(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model is no echo of the code: without notes it finds a step twice."""
@@ -226,7 +226,7 @@ def test_a_folder_that_states_share(tmp_path: Path, home: Path) -> None:
     assert not home.exists()
 
 
-def test_the_page_lists_what_is_not_noticed() -> None:
+def test_page_lists_undetected_restorations() -> None:
     page = " ".join(
         (Path(__file__).parents[2] / "docs" / "guarantees" / "details.md").read_text().split()
     )
@@ -249,7 +249,7 @@ def test_a_key_that_a_program_passes_itself(tmp_path: Path, home: Path) -> None:
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("until", ["2024-03-03", "2024-03-01T12:00"])
 @pytest.mark.parametrize("older", [False, True])
-def test_somebody_who_was_forgotten_does_not_come_back(
+def test_erased_user_is_not_restored_by_old_copy(
     tmp_path: Path, home: Path, until: str, older: bool, killed: bool
 ) -> None:
     """Where no step was released since, and before the first one too."""

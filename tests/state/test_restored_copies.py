@@ -21,26 +21,27 @@ from counton.base.errors import BudgetExceededError, StateError
 from counton.noise.guard_file import GuardFile, parse_entries
 from counton.run import Job, run
 from counton.state import Store, key_path, state_summary, verify
+from counton.state.keys import KeySource
 from counton.state.rollback_guard import RollbackGuard, accept_old_copy
 from counton.strategies import Binary, Expiring
 
 Make = Callable[[Path, str, Any], object]
 
 
-def _stream(state: Path, name: str, key: Any = None) -> object:
+def _stream(state: Path, name: str, key: KeySource = None) -> object:
     one = ContributionBound.add_remove(unit="event")
     with Stream.create(state, name, Binary(8), PureDP(1), key=key, contribution=one) as stream:
         return stream.release_many([3, 1]).values.tolist()
 
 
-def _expiring(state: Path, name: str, key: Any = None) -> object:
+def _expiring(state: Path, name: str, key: KeySource = None) -> object:
     strategy = Expiring(1, 0)
     guarantee = ExpiringDP(1).bound_to(strategy)
     with Stream.create(state, name, strategy, guarantee, key=key) as stream:
         return stream.release(3).value
 
 
-def _statistic(state: Path, name: str, key: Any = None) -> object:
+def _statistic(state: Path, name: str, key: KeySource = None) -> object:
     terms = Binary(7), PureDP(1)
     with Stream.create(
         state, name, *terms, statistic=Average(0, 9, resolution=1), key=key
@@ -48,25 +49,25 @@ def _statistic(state: Path, name: str, key: Any = None) -> object:
         return release_events(stream, [3])[0].step
 
 
-def _top(state: Path, name: str, key: Any = None) -> object:
+def _top(state: Path, name: str, key: KeySource = None) -> object:
     statistic = TopK(["a", "b"], k=1)
     with Stream.create(state, name, Binary(7), PureDP(1), statistic=statistic, key=key) as stream:
         return release_events(stream, ["a"])[0].step
 
 
-def _line(state: Path, name: str, key: Any = None) -> object:
+def _line(state: Path, name: str, key: KeySource = None) -> object:
     return kept_line([5, 0, 7], state, name, key)
 
 
-def _tree(state: Path, name: str, key: Any = None) -> object:
+def _tree(state: Path, name: str, key: KeySource = None) -> object:
     return kept_tree(state, name, key)
 
 
-def _contingency(state: Path, name: str, key: Any = None) -> object:
+def _contingency(state: Path, name: str, key: KeySource = None) -> object:
     return kept_margins(state, name, key)
 
 
-def _job(state: Path, name: str, key: Any = None, **more: Any) -> object:
+def _job(state: Path, name: str, key: KeySource = None, **more: Any) -> object:
     events = state.with_name("visits.csv")
     events.write_text("time,page\n2024-03-01T09:00,a\n2024-03-02T10:00,b\n")
     asked: dict[str, Any] = {"group_by": "page", "groups": "a,b", "epsilon": 1, **more}
@@ -78,7 +79,7 @@ def _job(state: Path, name: str, key: Any = None, **more: Any) -> object:
         return outcome.read().table().rows()
 
 
-def _discovered(state: Path, name: str, key: Any = None) -> object:
+def _discovered(state: Path, name: str, key: KeySource = None) -> object:
     return _job(state, name, key, groups=None, unlisted_groups="discover", delta="1e-6")
 
 
@@ -88,7 +89,7 @@ MAKERS = [*(_stream, _expiring, _statistic, _top, _line, _tree, _contingency, _j
 JOBS = (_line, _tree, _contingency, _job, _discovered)
 
 
-def begun(state: Path, key: Any = None) -> bytes:
+def begun(state: Path, key: KeySource = None) -> bytes:
     """A state with one stream, as it is to be put back later."""
     _stream(state, "first", key)
     return state.read_bytes()
@@ -106,7 +107,7 @@ def put_back(state: Path, old: bytes) -> None:
 
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("kept", ["beside", "file", "raw"])
-def test_what_was_forgotten_is_not_released_again(file: Path, make: Make, kept: str) -> None:
+def test_restored_copy_releases_no_forgotten_step(file: Path, make: Make, kept: str) -> None:
     if kept == "raw" and make in JOBS:
         pytest.skip("a request says where its key is kept")
     key: Any = {"beside": None, "file": file.with_name("my.key"), "raw": Key.generate()}[kept]
@@ -136,7 +137,7 @@ def test_budget_holds_for_restored_copy_with_several_keys(file: Path, make: Make
     assert not file.with_name("third.key").exists()
 
 
-def test_a_forgotten_stream_of_another_key(file: Path) -> None:
+def test_stream_of_other_key_missing_in_copy_is_refused(file: Path) -> None:
     _job(file, "first")
     old = file.read_bytes()
     _job(file, "second", file.with_name("second.key"))
@@ -150,7 +151,7 @@ def test_a_forgotten_stream_of_another_key(file: Path) -> None:
         assert store.streams == ("first", "second")
 
 
-def test_the_limit_holds_whatever_is_put_back(file: Path) -> None:
+def test_budget_holds_for_restored_copies(file: Path) -> None:
     """What the copy has forgotten stays spent."""
 
     def spend(name: str, epsilon: str) -> None:
@@ -232,7 +233,7 @@ def test_each_release_has_a_key_of_its_own(file: Path) -> None:
     assert all(one.right for one in verify(file))
 
 
-def test_verify_knows_a_stream_that_was_begun_anew(file: Path) -> None:
+def test_verify_reports_stream_created_again(file: Path) -> None:
     """While the witness was away."""
     old = begun(file)
     witness = witness_file(file)
@@ -317,7 +318,7 @@ def test_an_equal_step_with_another_digest_is_refused(tmp_path: Path) -> None:
     assert parse_entries(witness.path.read_bytes())[0]["digest"] == "one"
 
 
-def test_a_limit_is_exceeded_by_nobody_else(file: Path) -> None:
+def test_budget_alone_refuses_streams_not_forgotten(file: Path) -> None:
     """The gate is no second ledger: what is not forgotten is refused by the limit alone."""
     with Store(file, create=True) as store:
         store.set_budget(ZCDP(1))
@@ -364,7 +365,7 @@ def test_unrecorded_release_is_recorded_when_it_is_shown(
         Stream.open(file, "first")
 
 
-def test_a_copy_whose_last_release_nobody_noted_is_not_shown(
+def test_copy_with_unrecorded_last_release_is_not_shown(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was released with other data in the copy that went on."""

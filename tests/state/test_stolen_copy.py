@@ -18,6 +18,7 @@ from counton.base.arrays import from_fixed_width, integers_to_text, pack, to_fix
 from counton.base.errors import NoiseKeyError
 from counton.continual import noise_cache
 from counton.noise.encryption import NoiseCipher
+from counton.privacy import Guarantee
 from counton.strategies import (
     Binary,
     GrowingSquareRoot,
@@ -40,7 +41,9 @@ def _noise_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noise_cache, "_KEPT_STEPS", STEPS)
 
 
-def steal(folder: Path, strategy: StreamStrategy, guarantee: Any) -> tuple[Path, NDArray[np.int64]]:
+def steal(
+    folder: Path, strategy: StreamStrategy, guarantee: Guarantee
+) -> tuple[Path, NDArray[np.int64]]:
     """Return a copy of a state after its first release, and the noise of all steps."""
     state = folder / "state.db"
     stolen = folder / "stolen.db"
@@ -160,7 +163,7 @@ STOLEN: list[tuple[StreamStrategy, Any]] = [
     ids=str,
 )
 def test_stolen_state_holds_no_later_noise_in_any_form(
-    tmp_path: Path, strategy: StreamStrategy, guarantee: Any
+    tmp_path: Path, strategy: StreamStrategy, guarantee: Guarantee
 ) -> None:
     stolen, noise = steal(tmp_path, strategy, guarantee)
     assert (tmp_path / "stolen.db-wal").stat().st_size > 1000  # the search reads the log, too

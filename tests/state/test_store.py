@@ -24,7 +24,7 @@ def create(state: str, name: str, guarantee: Guarantee, key: Key) -> None:
     Stream.create(state, name, Binary(10), guarantee, key=key).close()
 
 
-def test_streams_are_entered_and_the_limit_holds(state: str, key: Key) -> None:
+def test_streams_are_recorded_within_budget(state: str, key: Key) -> None:
     with Store(state, create=True) as store:
         assert store.ledger is None
         assert store.streams == ()
@@ -56,7 +56,7 @@ def test_an_unknown_stream_is_refused(state: str, key: Key) -> None:
         store.amend("b", lambda step: {"ended": step})
 
 
-def test_a_limit_below_what_is_spent_is_refused(state: str, key: Key) -> None:
+def test_budget_below_spent_loss_is_refused(state: str, key: Key) -> None:
     create(state, "a", PureDP(0.5), key)
     create(state, "b", ZCDP(0.25), key)
     with Store(state) as store:
@@ -75,7 +75,7 @@ def test_a_limit_below_what_is_spent_is_refused(state: str, key: Key) -> None:
         assert store.ledger is None
 
 
-def test_what_a_limit_fixed_is_kept_with_it(state: str, key: Key) -> None:
+def test_shares_of_delta_are_stored_with_budget(state: str, key: Key) -> None:
     with Store(state, create=True) as store:
         store.set_budget(ApproxDP(1, 1e-6))
         create(state, "a", ZCDP(0.01), key)
@@ -124,7 +124,7 @@ def test_units_of_streams_are_counted_apart(state: str, key: Key) -> None:
         assert [spend.unit for spend in store.entries] == ["visit", "visitor"]
 
 
-def test_a_limit_set_late_knows_what_was_spent(state: str, key: Key) -> None:
+def test_later_budget_includes_earlier_losses(state: str, key: Key) -> None:
     """Shares of delta fit what is there, as far as any do."""
     create(state, "a", ApproxDP(0.5, 4e-7), key)
     create(state, "b", ZCDP(0.002), key)
@@ -143,7 +143,7 @@ def test_a_refused_stream_leaves_no_key(file: str) -> None:
     Stream.open(file, "a").close()
 
 
-def test_creations_at_the_same_time_stay_within_the_limit(state: str, key: Key) -> None:
+def test_concurrent_creations_stay_within_budget(state: str, key: Key) -> None:
     with Store(state, create=True) as store:
         store.set_budget(PureDP(1))
 
@@ -220,7 +220,7 @@ def test_stream_without_privacy_unit_uses_unit_of_budget(file: Path) -> None:
         assert len(store.entries) == 5
 
 
-def test_who_names_no_unit_is_asked_where_there_are_several(file: Path) -> None:
+def test_stream_without_unit_is_refused_with_several_units(file: Path) -> None:
     for unit in ("visitor", "visit"):
         assert _shown_as(file, ContributionBound.add_remove(unit=unit), unit) == unit
     with pytest.raises(InvalidInputError, match=r"separate totals for 'visitor'.*unit=visitor"):
@@ -233,7 +233,7 @@ def test_who_names_no_unit_is_asked_where_there_are_several(file: Path) -> None:
     assert kept_line([1, 2], file) == first  # its terms say which
 
 
-def test_a_unit_is_not_named_after_others_that_nobody_named(file: Path) -> None:
+def test_unit_of_unnamed_streams_keeps_its_name(file: Path) -> None:
     assert _shown_as(file, None, "a") == "unit"
     named = ContributionBound.add_remove(unit="visitor")
     with pytest.raises(InvalidInputError, match=r"the unit of 'a' .* call the unit 'unit'"):

@@ -26,7 +26,7 @@ from counton.base.private import Private
 from counton.noise import InsecureSeededKey
 from counton.state import Store, key_path, state_summary
 from counton.state.commit_input import CommitInput
-from counton.state.keys import for_creation
+from counton.state.keys import key_of_new_stream
 from counton.strategies import Binary, KAry
 
 pytestmark = pytest.mark.filterwarnings("ignore::counton.noise.key.InsecureKeyWarning")
@@ -211,7 +211,7 @@ def test_one_masked_total_is_refused(file: Path, key: Key) -> None:
         ):
             stream.release_many([hidden])
         with pytest.raises(InvalidInputError, match="masked"):
-            stream.take(Private(CommitInput(observed={1: hidden})))
+            stream.take(Private(CommitInput(totals_by_window={1: hidden})))
         assert stream.step == 0
         assert stream.release(np.ma.array([1, 2, 3, 4])).step == 1
 
@@ -261,9 +261,9 @@ def test_an_interrupt_after_the_commit_is_noticed(
 def test_observed_totals_are_kept_and_replaced_by_later_ones(state: str, key: Key) -> None:
     with create(state, key) as stream:
         windows = {step: XS[step - 1] for step in range(1, 6)}
-        stream.take(Private(CommitInput(XS[:5], observed=windows)))
+        stream.take(Private(CommitInput(XS[:5], totals_by_window=windows)))
         later = {5: XS[4] + 1, 6: np.array([[1, 2], [3, -4]])}
-        stream.take(Private(CommitInput(observed=later)))
+        stream.take(Private(CommitInput(totals_by_window=later)))
         assert stream.step == 5
     with Stream.open(state, "visits", key=key) as stream:
         kept = observed_of(stream)
@@ -277,7 +277,9 @@ def test_source_is_counted_once_and_remembered(state: str, key: Key) -> None:
         stream.take(Private(CommitInput(XS[:5], sources=["a", "b"])))
         stream.take(Private(CommitInput(sources=["c"])))
         with pytest.raises(InputChangedError, match="source b has been counted already"):
-            stream.take(Private(CommitInput(XS[5:6], observed={6: XS[5]}, sources=["d", "b"])))
+            stream.take(
+                Private(CommitInput(XS[5:6], totals_by_window={6: XS[5]}, sources=["d", "b"]))
+            )
         assert stream.step == 5
         assert not stream.has_source("d")
     with Stream.open(state, "visits", key=key) as stream:
@@ -291,9 +293,9 @@ def test_source_is_counted_once_and_remembered(state: str, key: Key) -> None:
 def test_observed_totals_of_wrong_step_or_type_are_refused(state: str, key: Key) -> None:
     with create(state, key) as stream:
         with pytest.raises(InvalidInputError, match="window 0 "):
-            stream.take(Private(CommitInput(observed={0: XS[0]})))
+            stream.take(Private(CommitInput(totals_by_window={0: XS[0]})))
         with pytest.raises(InvalidInputError, match="dtype float64"):
-            stream.take(Private(CommitInput(observed={1: XS[0] / 2})))
+            stream.take(Private(CommitInput(totals_by_window={1: XS[0] / 2})))
 
 
 def test_streams_of_one_database_do_not_touch_each_other(state: str, key: Key) -> None:
@@ -321,7 +323,7 @@ def test_wrong_key_is_refused_without_stopping_writer(state: str, key: Key) -> N
         assert stream.release(XS[1]).step == 2
 
 
-def test_later_writer_wins_and_the_earlier_is_told(state: str, key: Key) -> None:
+def test_later_writer_replaces_earlier_one(state: str, key: Key) -> None:
     first = create(state, key)
     first.release(XS[0])
     second = Stream.open(state, "visits", key=key)
@@ -330,7 +332,7 @@ def test_later_writer_wins_and_the_earlier_is_told(state: str, key: Key) -> None
     with pytest.raises(ConcurrentWriterError):
         first.release(XS[1])
     with pytest.raises(ConcurrentWriterError):
-        first.take(Private(CommitInput(observed={1: XS[0]})))
+        first.take(Private(CommitInput(totals_by_window={1: XS[0]})))
     assert second.release(XS[1]).step == 2
     with pytest.raises(ConcurrentWriterError):
         first.release(XS[2])
@@ -365,7 +367,7 @@ def test_threads_take_turns(file: Path, key: Key) -> None:
         )
 
 
-def test_closed_handles_say_so(file: Path, key: Key) -> None:
+def test_closed_stream_handle_is_refused(file: Path, key: Key) -> None:
     stream = create(file, key)
     stream.close()
     stream.close()
@@ -397,10 +399,10 @@ def test_a_state_that_is_dropped_is_closed(
 
 def test_description_has_no_secrets(state: str, key: Key) -> None:
     secret_sums = np.array([123456789, 987654321, 192837465, 918273645])
-    with create(state, key, details={"groups": ["AA", "UA", "DL", "WN"]}) as stream:
+    with create(state, key, public_facts={"groups": ["AA", "UA", "DL", "WN"]}) as stream:
         assert state_summary(state)["streams"][0]["last"] is None
         release = stream.take(
-            Private(CommitInput(secret_sums[np.newaxis], observed={1: secret_sums}))
+            Private(CommitInput(secret_sums[np.newaxis], totals_by_window={1: secret_sums}))
         )
         terms = stream.design.to_dict()
         assert release is not None
@@ -437,10 +439,10 @@ def test_arguments_of_wrong_types_are_named(file: Path, key: Key) -> None:
         with pytest.raises(InvalidInputError, match="name is"):
             create(file, key, wrong)
     wrong = [1]
-    with pytest.raises(InvalidInputError, match=r"details are a value of type list"):
-        create(file, key, details=wrong)
+    with pytest.raises(InvalidInputError, match=r"public_facts are a value of type list"):
+        create(file, key, public_facts=wrong)
     with pytest.raises(InvalidInputError, match="JSON"):
-        create(file, key, details={"start": object()})
+        create(file, key, public_facts={"start": object()})
     assert not file.exists()
     with create(file, key) as stream:
         stream.release(XS[0])
@@ -562,7 +564,7 @@ def _interrupt(*_: object) -> None:
 def test_streams_created_together_in_new_state_keep_their_keys(file: Path) -> None:
     """Each made a key of its own before the other had given its key the name."""
     guarantee = PureDP(1)
-    with for_creation(file, None) as (waiting, _):
+    with key_of_new_stream(file, None) as (waiting, _):
         Stream.create(file, "b", STRATEGY, guarantee).close()
         Stream.create(file, "a", STRATEGY, guarantee, key=waiting).close()
     for name in ("a", "b"):

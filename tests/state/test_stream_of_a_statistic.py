@@ -28,7 +28,7 @@ CASES: list[tuple[Statistic, list[list[Any]]]] = [
 
 
 @pytest.mark.parametrize(("statistic", "batches"), CASES, ids=repr)
-def test_it_releases_what_a_running_statistic_does(
+def test_stream_of_statistic_equals_running_statistic(
     statistic: Statistic, batches: list[list[Any]], state: str
 ) -> None:
     key = Key.generate()
@@ -42,7 +42,9 @@ def test_it_releases_what_a_running_statistic_does(
             one = changes(stream, batches)[step : step + 1]
             stream.take(
                 Private(
-                    CommitInput(one, observed={step + 1: np.arange(3)}, sources=[f"file {step}"])
+                    CommitInput(
+                        one, totals_by_window={step + 1: np.arange(3)}, sources=[f"file {step}"]
+                    )
                 )
             )
             assert stream.statistic == running.statistic
@@ -63,7 +65,7 @@ def test_it_releases_what_a_running_statistic_does(
     assert found.right, found
 
 
-def test_the_caller_may_bound_what_a_unit_does(file: Path) -> None:
+def test_stream_of_statistic_accepts_larger_contribution_bound(file: Path) -> None:
     of_users = ContributionBound.events(3, unit="user")
     with Stream.create(
         file, "s", Binary(7), PureDP(1), statistic=TopK(["a", "b"]), contribution=of_users

@@ -18,7 +18,7 @@ from counton.state.sql import Connections
     ],
     ids=["fails", "is interrupted"],
 )
-def test_a_transaction_that_is_not_undone_locks_nobody_out(
+def test_failed_rollback_leaves_database_unlocked(
     undoing: BaseException, seen: type[BaseException], tmp_path: Path
 ) -> None:
     """Also where frames of the exception hold a cursor that has rows left."""

@@ -41,7 +41,7 @@ def test_statistics_of_events_take_the_word_of_the_state(file: Path, statistic: 
     assert keep(file, "other", statistic) == "order"
 
 
-def test_a_spent_limit_holds_for_statistics_too(file: Path) -> None:
+def test_spent_budget_refuses_statistics(file: Path) -> None:
     with Store(file, create=True) as store:
         store.set_budget(PureDP(1))
     count(file, "orders", privacy_unit="order")
@@ -103,7 +103,7 @@ def test_event_named_like_unit_of_budget_is_refused(file: Path) -> None:
         count(file, "events", privacy_unit="Reader")
 
 
-def test_a_limit_keeps_its_unit_when_only_its_number_changes(file: Path) -> None:
+def test_changed_budget_keeps_its_unit(file: Path) -> None:
     with Store(file, create=True) as store:
         store.set_budget(PureDP(2), unit="reader")
         store.set_budget(PureDP(1))

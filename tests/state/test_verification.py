@@ -14,6 +14,7 @@ from counton import ZCDP, ApproxDP, ContributionBound, ExpiringDP, Key, PureDP, 
 from counton.base.errors import InvalidInputError, NoiseKeyError, StateError
 from counton.base.private import Private
 from counton.noise import NoiseField
+from counton.privacy import Guarantee
 from counton.state import Store, dedup, verify
 from counton.state.commit_input import CommitInput
 from counton.strategies import (
@@ -52,7 +53,7 @@ STRATEGIES: list[tuple[StreamStrategy, Any]] = [
     ids=lambda value: str(value)[:30],
 )
 def test_every_strategy_is_computed_again(
-    strategy: StreamStrategy, guarantee: Any, steps: int, tmp_path: Path
+    strategy: StreamStrategy, guarantee: Guarantee, steps: int, tmp_path: Path
 ) -> None:
     xs = np.arange(steps * 3).reshape(steps, 3) % 17
     with Stream.create(tmp_path / "s.db", "s", strategy, guarantee, shape=(3,)) as stream:
@@ -196,7 +197,9 @@ GROUPS = {
 def sealed(state: Path) -> None:
     """A stream with details that knows users and a file."""
     part = dedup.DigestSet("user", 0, np.array([3, 8], np.uint64))
-    with Stream.create(state, "s", KAry(20, 4), PureDP(1), shape=(2,), details=GROUPS) as stream:
+    with Stream.create(
+        state, "s", KAry(20, 4), PureDP(1), shape=(2,), public_facts=GROUPS
+    ) as stream:
         change = dedup.DigestChange(dedup.Secret(bytes(range(32))), [part])
         inputs = np.array([[1, 2], [3, 4]])
         stream.take(Private(CommitInput(inputs, remembered=change, sources=["file"])))
@@ -213,7 +216,7 @@ def sealed(state: Path) -> None:
             "UPDATE counton_streams SET details = replace(details, 'cumulative', 'per-window')",
             "not what was written under its key",
         ),
-        ("UPDATE counton_streams SET details = 'x'", "details"),
+        ("UPDATE counton_streams SET details = 'x'", "public facts"),
         ("DELETE FROM counton_marks WHERE kind = 'user'", "not what was written"),
         ("DELETE FROM counton_marks WHERE kind = 'secret'", "not what was written"),
         ("DELETE FROM counton_sources", "not what was written"),
@@ -247,9 +250,9 @@ def test_names_of_groups_that_are_altered_show(statement: str, tmp_path: Path) -
     state = tmp_path / "s.db"
     for name, groups in (("s", ["home", "shop"]), ("t", ["shop", "home"])):
         details = {**GROUPS, "groups": GroupNames(groups)}
-        Stream.create(state, name, KAry(20, 4), PureDP(1), shape=(2,), details=details).close()
+        Stream.create(state, name, KAry(20, 4), PureDP(1), shape=(2,), public_facts=details).close()
     with Store(state) as store:
-        assert store.details["s"]["groups"] == ("home", "shop")
+        assert store.public_facts["s"]["groups"] == ("home", "shop")
     alter(state, statement)
     assert "names of 2 groups" in wrong(state, "s")
     with pytest.raises(
@@ -261,16 +264,18 @@ def test_names_of_groups_that_are_altered_show(statement: str, tmp_path: Path) -
 def test_names_that_are_amended_replace_those_before(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     names = GroupNames([f"g{number}" for number in range(5)])
-    make = Stream.create(state, "s", KAry(20, 4), PureDP(1), shape=(6,), details={"groups": names})
+    make = Stream.create(
+        state, "s", KAry(20, 4), PureDP(1), shape=(6,), public_facts={"groups": names}
+    )
     with make as stream:
         stream.amend({"groups": names.plus(["new"]), "also": True})
         stream.release([1, 2, 3, 4, 5, 6])
     with Stream.open(state, "s") as stream:
-        assert stream.details == {"groups": [*names, "new"], "also": True}
+        assert stream.public_facts == {"groups": [*names, "new"], "also": True}
     assert all(one.right for one in verify(state))
 
 
-def test_details_that_are_amended_are_sealed_anew(tmp_path: Path) -> None:
+def test_amended_details_are_authenticated_again(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     sealed(state)
     with Stream.open(state, "s") as stream:
@@ -278,7 +283,7 @@ def test_details_that_are_amended_are_sealed_anew(tmp_path: Path) -> None:
         stream.release([5, 6])
     assert all(one.right for one in verify(state))
     with Store(state) as store:  # to end a stream takes no key
-        store.amend("s", lambda step: {**store.details["s"], "ended": step})
+        store.amend("s", lambda step: {**store.public_facts["s"], "ended": step})
     assert all(one.right for one in verify(state))
     Stream.open(state, "s").close()
 

@@ -21,16 +21,17 @@ from counton.base.errors import NoiseKeyError, StateError, StateUnavailableError
 from counton.noise import Key, guard_file
 from counton.noise.guard_file import parse_entries
 from counton.state import Store, verify
+from counton.state.keys import KeySource
 from counton.state.rollback_guard import accept_old_copy, latest_guard, position_of
 from counton.strategies import Binary
 
 
-def create(state: Any, key: Any = None, name: str = "a") -> None:
+def create(state: Path | str, key: KeySource = None, name: str = "a") -> None:
     with Stream.create(state, name, Binary(64), PureDP(1), key=key) as stream:
         stream.release_many([1, 2])
 
 
-def go_on(state: Any, key: Any, value: int = 3, name: str = "a") -> None:
+def go_on(state: Path | str, key: KeySource, value: int = 3, name: str = "a") -> None:
     with Stream.open(state, name, key=key) as stream:
         stream.release(value)
 
@@ -57,7 +58,7 @@ def test_a_key_through_a_symbolic_link(file: Path, tmp_path: Path, first: bool) 
             go_on(elsewhere, name, 10)
 
 
-def test_a_witness_through_a_link_is_written_where_it_leads(file: Path, tmp_path: Path) -> None:
+def test_linked_rollback_guard_is_written_at_its_target(file: Path, tmp_path: Path) -> None:
     create(file)
     kept = witness_file(file)
     vault = tmp_path / "vault"
@@ -214,7 +215,7 @@ def test_accept_old_copy_lets_stream_continue_after_lost_guard(
     assert accept_old_copy(file) == ()
 
 
-def test_a_witness_that_knows_nothing_of_a_stream(file: Path) -> None:
+def test_rollback_guard_without_stream_stops_it(file: Path) -> None:
     """As one that was begun anew by hand: the stream and new ones are refused."""
     create(file)
     path = witness_file(file)
@@ -334,7 +335,7 @@ def test_moved_rollback_guard_is_used_by_open_streams(state: str, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_who_may_not_see_sums_is_told_of_old_copies(postgres: str, tmp_path: Path) -> None:
+def test_reader_without_rights_is_warned_of_old_copies(postgres: str, tmp_path: Path) -> None:
     key = tmp_path / "my.key"
     Key.generate().save(key)
     create(postgres, key)

@@ -55,7 +55,7 @@ def test_noise_of_average_has_stated_variance() -> None:
     check_scores(scores(Average(-2, 5, "0.1"), SqrtToeplitz(3), PureDP("1/8"), batches, 350))
 
 
-def test_little_is_said_where_little_is_known() -> None:
+def test_interval_of_average_is_clipped_range_with_wide_noise() -> None:
     running = started(Average(0, 10, 1), 2, ZCDP("1/1000"))
     assert running.release(3).interval("mean") == (0, 10)
     sure = started(Average(0, 10, 1), 9, ZCDP(10**6))

@@ -45,7 +45,7 @@ def test_a_sighting_moves_as_much_as_claimed() -> None:
         )
 
 
-def test_any_cut_can_be_asked() -> None:
+def test_cuts_of_any_node_sets_are_answered() -> None:
     labels = ["a", "b", 3, "d", "e"]
     cuts = Cuts(labels)
     sure: Any = {"guarantee": ZCDP(10**9), "name": "s", "strategy": KAry(6, 3, True)}

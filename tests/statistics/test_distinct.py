@@ -40,7 +40,7 @@ def test_no_user_moves_more_than_claimed() -> None:
 
 
 @pytest.mark.parametrize("changes", [1, 2, 3])
-def test_no_user_who_comes_and_goes_moves_more_than_claimed(changes: int) -> None:
+def test_returning_user_changes_counts_within_claim(changes: int) -> None:
     comes = ("a", True)
     goes = ("a", False)
     moves = with_and_without([[], [comes], [goes], [comes, goes, comes]])
@@ -100,7 +100,7 @@ def test_new_users_are_a_difference_and_old_ones_expire() -> None:
     assert counter.release("ann")["users"] < 50
 
 
-def test_a_lack_of_memory_leaves_no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_count_changes_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
     exact: Any = Distinct(changes=2).begin()
     with monkeypatch.context() as patched:
         patched.setattr(np, "searchsorted", full)

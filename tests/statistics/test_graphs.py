@@ -162,7 +162,7 @@ def test_no_edge_moves_a_forest_more_than_claimed(heaviest: int) -> None:
     check_sensitivity(Forest(heaviest), 4, weighted(), slack=1.0)
 
 
-def test_words_and_sizes_of_what_is_impossible() -> None:
+def test_graph_statistics_describe_bounds_and_refuse_invalid_sizes() -> None:
     def words(statistic: Statistic) -> str:
         return statistic.contribution().words
 
@@ -265,7 +265,7 @@ def test_state_is_whole() -> None:
             restore(broken, b"{}")
 
 
-def test_what_breaks_a_bound_is_refused_and_changes_nothing() -> None:
+def test_edge_beyond_bound_is_refused_without_change() -> None:
     running = started(Triangles(2), 9, ZCDP(1), batched=True)
     running.release_batch([("a", "b"), ("a", "c")])
     saved = running.checkpoint()
@@ -301,7 +301,7 @@ def test_what_breaks_a_bound_is_refused_and_changes_nothing() -> None:
             make()
 
 
-def test_readings_say_what_was_released() -> None:
+def test_results_of_graphs_equal_released_values() -> None:
     sure: Any = {
         "guarantee": ZCDP(10**9), "key": Key.generate(), "name": "s", "strategy": KAry(4, 3, True),
     }  # fmt: skip

@@ -11,8 +11,10 @@ from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, Contingency, PureDP, Ranges, RunningStatistic
 from counton.base.errors import InvalidInputError, SumOverflowError
+from counton.privacy import Guarantee
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import KAry, SqrtToeplitz
+from counton.strategies.participation import Norm
 from counton.tables.grid import Grid
 
 #: A guarantee for each norm that calibrates its noise.
@@ -30,7 +32,7 @@ NAMES = ["line", "hierarchy", "table", "equal"]
 
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize(("statistic", "cells"), KINDS, ids=NAMES)
-def test_no_event_moves_more_than_claimed(statistic: Any, cells: list[Any], norm: Any) -> None:
+def test_no_event_moves_more_than_claimed(statistic: Any, cells: list[Any], norm: Norm) -> None:
     settled = statistic.resolve_parameters(PROMISES[norm])
     check_sensitivity(settled, 2, one_replaced(cells, 2))
     replaced = type(statistic)(
@@ -43,8 +45,8 @@ def test_no_event_moves_more_than_claimed(statistic: Any, cells: list[Any], norm
 
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize(("statistic", "cells"), KINDS, ids=NAMES)
-def test_boxes_are_unbiased_and_as_certain_as_they_say(
-    statistic: Any, cells: list[Any], norm: Any
+def test_boxes_are_unbiased_with_stated_variance(
+    statistic: Any, cells: list[Any], norm: Norm
 ) -> None:
     """Each box is a linear function of what is measured: its row, written out."""
     this = statistic.resolve_parameters(PROMISES[norm])
@@ -69,8 +71,8 @@ def test_boxes_are_unbiased_and_as_certain_as_they_say(
     [(PureDP(1), KAry(4, 2, True)), (ZCDP("1/2"), SqrtToeplitz(4)), (ApproxDP(1, "1e-6"), None)],
     ids=["laplace", "gaussian", "chosen"],
 )
-def test_what_is_published_adds_up_over_cells_and_over_time(
-    statistic: Any, cells: list[Any], guarantee: Any, strategy: Any
+def test_released_boxes_add_up_over_cells_and_time(
+    statistic: Any, cells: list[Any], guarantee: Guarantee, strategy: Any
 ) -> None:
     counter: Any = RunningStatistic.start(
         statistic, 4, guarantee, key=chosen_key(), name="m", strategy=strategy, batched=True
@@ -112,7 +114,7 @@ def test_a_count_is_as_many_events() -> None:
         check_exact(often, [same, [], [(cells[2], 2)]])
 
 
-def test_rows_are_told_by_their_labels() -> None:
+def test_rows_are_encoded_by_labels() -> None:
     table = Contingency(COLUMNS)
     assert [part.labels for part in table.parts] == [("f", "m"), ("n", "s", "e")]
     said = table.encode(np.array([0, 1, -1, 0, -2, 1]), np.array([0, 2, 0, -1, 0, 0]))
@@ -141,7 +143,7 @@ def test_rows_are_told_by_their_labels() -> None:
         (lambda: Ranges(HOURS).interval_of("c"), "is not an interval"),
     ],
 )
-def test_what_cannot_be_is_refused(make: Any, words: str) -> None:
+def test_grids_refuse_invalid_arguments(make: Any, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         make()
 

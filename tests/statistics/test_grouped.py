@@ -61,7 +61,7 @@ def one_by_one(reading: Any, groups: Sequence[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("inner", KINDS, ids=lambda one: type(one).__name__)
-def test_all_groups_at_once_say_what_each_says(inner: Statistic) -> None:
+def test_grouped_results_equal_results_of_each_group(inner: Statistic) -> None:
     readings = readings_of(inner)
     first = readings[0]
     last = readings[3]

@@ -14,6 +14,7 @@ from counton.base.errors import InvalidInputError, SumOverflowError
 from counton.statistics import Grouped, Hierarchy, Quantiles
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import Binary, KAry, SqrtToeplitz
+from counton.strategies.participation import Norm
 from counton.tables import Tree
 
 #: Families of one, two and three; a leaf that stands higher up than others.
@@ -32,7 +33,7 @@ HORIZON = 2
 
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize("targets", [None, {"total": 1, "city": 3}])
-def test_no_event_moves_more_than_claimed(norm: Any, targets: Any) -> None:
+def test_no_event_moves_more_than_claimed(norm: Norm, targets: Any) -> None:
     statistic = Hierarchy(TREE, targets=targets).resolve_parameters(PROMISES[norm])
     check_sensitivity(statistic, HORIZON, one_replaced(LEAVES[::2], HORIZON))
     replaced = Hierarchy(TREE, targets=targets, neighbours="replace").resolve_parameters(
@@ -53,7 +54,7 @@ def test_a_count_is_as_many_events() -> None:
 
 
 @pytest.mark.parametrize("norm", [1, 2])
-def test_estimates_are_unbiased_and_as_certain_as_they_say(norm: Any) -> None:
+def test_nodes_are_unbiased_with_stated_variance(norm: Norm) -> None:
     """Each node is a linear function of what is measured: its row, written out."""
     statistic = Hierarchy(TREE, targets={"total": 2, "region": 1, "city": 4}).resolve_parameters(
         PROMISES[norm]
@@ -69,7 +70,7 @@ def test_estimates_are_unbiased_and_as_certain_as_they_say(norm: Any) -> None:
     assert np.allclose((rows**2).sum(axis=0), said, rtol=1e-12)
 
 
-def test_what_is_published_adds_up_over_space_and_over_time() -> None:
+def test_released_nodes_add_up_over_levels_and_time() -> None:
     """Exactly, in floats as they are shown: at each step, and between any two."""
     months = [[leaf for leaf in LEAVES for _ in range(ord(leaf[-1][0]) % 7)] for _ in range(5)]
     for guarantee, strategy in (
@@ -127,7 +128,7 @@ def test_the_weights_are_chosen_for_the_guarantee() -> None:
     assert "at a node" in plan.describe()
 
 
-def test_rows_are_told_by_their_labels() -> None:
+def test_rows_are_encoded_by_labels_of_leaves() -> None:
     """A leaf, an inner node, a gap, another city, another region, nothing."""
     names = [part.labels for part in Hierarchy(TREE).parts]
     assert names == [("N", "S", "T", "U"), ("a", "b", "c", "x", "y", "only")]
@@ -152,7 +153,7 @@ def test_rows_are_told_by_their_labels() -> None:
         ([(("N", "a"), 1.5)], True, "a whole number from 0"),
     ],
 )
-def test_what_is_no_event_is_refused(events: Any, counts: bool, words: str) -> None:
+def test_hierarchy_refuses_invalid_events(events: Any, counts: bool, words: str) -> None:
     counter = RunningStatistic.start(
         Hierarchy(TREE, counts=counts), 4, PureDP(1), key=chosen_key(), name="m", batched=True
     )

@@ -116,7 +116,7 @@ def test_deviations_are_those_of_the_derivatives() -> None:
         assert reading.std(name) == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
-def test_little_is_said_where_little_is_known() -> None:
+def test_moments_with_wide_noise_stay_in_range() -> None:
     running = started(TWO, 2, ZCDP("1/1000"), batched=True)
     reading = running.release_batch([])
     assert isinstance(reading, MomentsResult)
@@ -171,7 +171,7 @@ def weights_where_zero(name: Any, means: dict[str, float], value: float) -> NDAr
     return found
 
 
-def test_intervals_hold_wherever_noise_is_as_stated() -> None:
+def test_moment_intervals_hold_for_extreme_noise() -> None:
     """Noise that is as large as it may be in each sum that matters, of all signs, to the end."""
     rng = np.random.default_rng(3)
     level = 0.9

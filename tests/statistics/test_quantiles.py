@@ -11,6 +11,7 @@ from started import started
 
 from counton import ZCDP, ApproxDP, Average, ExpiringDP, PureDP, Quantiles
 from counton.base.errors import InvalidInputError
+from counton.privacy import Guarantee
 from counton.run import Job, run
 from counton.statistics import unit_sensitivity
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
@@ -46,10 +47,10 @@ def test_quantiles_choose_line_by_norm_of_guarantee() -> None:
 
 
 def test_unresolved_quantiles_have_sensitivity_of_chosen_line() -> None:
-    for norm, guarantee in ((1, PureDP(1)), (2, ZCDP(1))):
-        resolved = CELLS.resolve_parameters(guarantee, 99)
-        expected = unit_sensitivity(resolved, Binary(7), norm)
-        assert unit_sensitivity(CELLS, Binary(7), norm) == expected
+    laplace = CELLS.resolve_parameters(PureDP(1))
+    gaussian = CELLS.resolve_parameters(ZCDP(1), 99)
+    assert unit_sensitivity(CELLS, Binary(7), 1) == unit_sensitivity(laplace, Binary(7), 1)
+    assert unit_sensitivity(CELLS, Binary(7), 2) == unit_sensitivity(gaussian, Binary(7), 2)
 
 
 def test_quantiles_allow_only_their_own_cells_and_line() -> None:
@@ -98,7 +99,7 @@ def test_wrong_values_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: type(line).__name__)
-def test_what_a_quantile_tests_has_the_stated_variance(line: Any) -> None:
+def test_quantile_statistic_has_stated_variance(line: Any) -> None:
     edge = np.arange(5)[:, None]
     cell = np.arange(4)
     weights = (cell < edge) - 0.3
@@ -110,7 +111,9 @@ def test_what_a_quantile_tests_has_the_stated_variance(line: Any) -> None:
     ("guarantee", "strategy", "most"),
     [(ZCDP("1/1000"), Binary(7), 0.97), (PureDP("1/20"), KAry(7, 3, True), 0.99)],
 )
-def test_intervals_hold_as_often_as_they_say(guarantee: Any, strategy: Any, most: float) -> None:
+def test_intervals_of_quantiles_have_stated_coverage(
+    guarantee: Guarantee, strategy: Any, most: float
+) -> None:
     """Of quantiles, neither too seldom nor always."""
     statistic = Quantiles(lower=0, upper=64, cells=64)
     level = 0.9
@@ -155,7 +158,7 @@ _NO_NUMBERS = {
 
 
 @pytest.mark.parametrize("wrong", _NO_NUMBERS.values(), ids=_NO_NUMBERS)
-def test_what_is_no_number_is_refused(wrong: Any) -> None:
+def test_quantiles_and_average_refuse_other_types(wrong: Any) -> None:
     for statistic in Quantiles(EDGES, line="identity"), Average(0, 5, 1):
         with pytest.raises(InvalidInputError):
             statistic.begin().take(wrong, np.array([len(wrong)]))

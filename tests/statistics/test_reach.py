@@ -18,6 +18,7 @@ from counton import ZCDP, PureDP, Stream
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInputError, StateError
 from counton.base.private import reveal
+from counton.privacy import Guarantee
 from counton.privacy.contribution_rules import UserLevel
 from counton.results.metadata import ReleaseMetadata
 from counton.results.systematic_errors import systematic_errors
@@ -171,7 +172,7 @@ def test_reach_equals_naive_count(
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
-def test_one_unit_moves_just_what_is_stated(way: dict[str, Any], tmp_path: Path) -> None:
+def test_user_changes_reach_by_exactly_stated_amount(way: dict[str, Any], tmp_path: Path) -> None:
     cells = len(thresholds_of(way)) * way.get("max_contributions", 1)
     assert check_neighbours(way, nights(1), tmp_path) == (cells, cells)
 
@@ -209,7 +210,7 @@ def over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("wrong", [forgetful, without_rooms], ids=lambda one: one.__name__)
-def test_a_user_who_moves_more_is_caught(
+def test_check_detects_user_beyond_claim(
     wrong: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong(monkeypatch)
@@ -252,7 +253,7 @@ def test_in_a_report_rows_that_count_are_ranked(tmp_path: Path) -> None:
     check_neighbours(IN_REPORT, nights(1), tmp_path, 2)
 
 
-def test_what_a_bound_leaves_out_is_said_of_each_part(tmp_path: Path) -> None:
+def test_parts_of_report_state_rows_beyond_bound(tmp_path: Path) -> None:
     """Rows beyond it in no part that ranks all that count; those of a group may be among them."""
     with run(job(IN_REPORT, tmp_path / "s.db", nights(0)[0], 1)) as outcome:
         parts = {name: outcome.read().part(name).numbers.metadata for name in REPORT.statistics}
@@ -303,7 +304,9 @@ def test_a_report_refuses_more_rows_than_count(tmp_path: Path) -> None:
         ({"time": None}, "a new stream of reach needs time"),
     ],
 )
-def test_what_cannot_be_is_refused(options: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_reach_refuses_incompatible_options(
+    options: dict[str, Any], words: str, tmp_path: Path
+) -> None:
     way = {"at_least": "1,5"}
     with pytest.raises(InvalidInputError, match=words):
         run(job(way, tmp_path / "s.db", nights(0)[0], 1, **options))
@@ -374,7 +377,7 @@ def test_a_band_is_a_difference_with_the_noise_of_both(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)])
-def test_a_plan_tells_the_noise_of_thresholds_together(guarantee: Any) -> None:
+def test_planned_noise_grows_with_number_of_thresholds(guarantee: Guarantee) -> None:
     """As many cells as one user moves: three times the noise, or its root."""
     plans = {r: plan_statistic(Reach(range(1, r + 1)), 52, guarantee, batched=True) for r in (1, 3)}
     one, three = (plans[r].best.errors.mean_std for r in (1, 3))

@@ -36,6 +36,7 @@ from counton.statistics import (
 )
 from counton.statistics.report_budget import weights_for_noise
 from counton.statistics.report_members import norms_of
+from counton.strategies.participation import Norm
 from counton.tables import Tree
 from counton.testing import PropertyViolationError
 
@@ -117,7 +118,7 @@ def several() -> dict[str, Report]:
 @pytest.mark.parametrize(
     "name", [long(one) if one in ("tables", "six") else one for one in several()]
 )
-def test_the_laws_hold(name: str) -> None:
+def test_report_passes_statistic_checks(name: str) -> None:
     report = several()[name]
     for one in (
         report,
@@ -139,14 +140,14 @@ class Forgetful(Report):
         return ContributionBound.of_pattern(moved, "which counts in all", unit=self.unit)
 
 
-def test_the_laws_catch_a_report_that_forgets_a_statistic() -> None:
+def test_checks_reject_report_that_omits_statistic() -> None:
     told = daily().resolve_parameters(PureDP(1), 4).parameters
     check_statistic(Report(**told), [ROWS[:4], ROWS[4:]])
     with pytest.raises(PropertyViolationError, match="changes"):
         check_statistic(Forgetful(**told), [ROWS[:4], ROWS[4:]])
 
 
-def test_what_follows_from_another_is_measured_once() -> None:
+def test_derived_count_is_measured_once() -> None:
     reports = several()
     assert reports["daily"].derived_from == {"visits": "paid"}
     assert reports["one column"].derived_from == {"n": "all", "paid": "all", "total": "all"}
@@ -178,7 +179,7 @@ def exact(report: Report, rows: list[dict[str, Any]]) -> Any:
     return counter.release_batch(rows)
 
 
-def test_each_statistic_reads_what_it_reads_alone() -> None:
+def test_report_members_equal_single_statistics() -> None:
     rows = [ROWS[place % len(ROWS)] for place in range(501)]
     for report in several().values():
         own = [{column: row[column] for column in report.column_names} for row in rows]
@@ -225,7 +226,7 @@ def furthest_from_shares(report: Report, weights: dict[str, int], norm: int) -> 
 
 @pytest.mark.parametrize("number", range(24))
 @pytest.mark.parametrize("norm", [1, 2])
-def test_weights_divide_the_budget_by_shares(number: int, norm: Any) -> None:
+def test_weights_divide_the_budget_by_shares(number: int, norm: Norm) -> None:
     report = drawn(number)
     weights = weights_for_noise(report, norm)
     assert furthest_from_shares(report, weights, norm) < 1e-3
@@ -235,7 +236,7 @@ def test_weights_divide_the_budget_by_shares(number: int, norm: Any) -> None:
 
 
 def test_weights_are_as_small_as_they_can_be() -> None:
-    def weights(norm: Any, **shares: float) -> list[int]:
+    def weights(norm: Norm, **shares: float) -> list[int]:
         sums: dict[str, Any] = {"a": Sum(0, 60, resolution=1), "b": Sum(0, 1, resolution=1)}
         report = Report(sums, columns={"a": "x", "b": "x"}, shares=shares)
         return [*weights_for_noise(report, norm).values()]
@@ -270,7 +271,7 @@ def test_hierarchy_of_counts_gives_no_number_of_rows() -> None:
     assert (rows.gives(None), counts.gives(None), rows.gives(0)) == ({"count": ()}, {}, {})
 
 
-def test_what_cannot_be_in_a_report_is_refused() -> None:
+def test_report_refuses_unsuitable_statistics() -> None:
     for one, why in (
         (Distinct(changes=7), "rows in their order"),
         (Episodes("ab", 2), r"\(Episodes\) that needs its rows in their order"),
@@ -346,7 +347,7 @@ def released(report: Report, folder: Path, frame: pl.DataFrame = FRAME, **more: 
         return Release(outcome.read().numbers)
 
 
-def test_a_job_counts_what_the_rows_say(tmp_path: Path) -> None:
+def test_report_job_counts_rows_correctly(tmp_path: Path) -> None:
     found = released(daily(), tmp_path, epsilon=4000)
     last = found.table().filter(pl.col("window_index") == 9)
 
@@ -363,7 +364,7 @@ def test_a_job_counts_what_the_rows_say(tmp_path: Path) -> None:
     assert 0 < number("spread", quantile=0.5) < 6
 
 
-def test_groups_people_and_late_rows_go_through(tmp_path: Path) -> None:
+def test_report_supports_groups_users_and_late_rows(tmp_path: Path) -> None:
     more: dict[str, Any] = {"group_by": "page", "groups": ["home", "shop"], "epsilon": 4000}
     found = released(daily(), tmp_path, **more)
     last = found.table().filter((pl.col("window_index") == 9) & (pl.col("statistic") == "visits"))
@@ -388,7 +389,7 @@ def test_groups_people_and_late_rows_go_through(tmp_path: Path) -> None:
     assert float(late["estimate"][0]) == pytest.approx(400, abs=0.3)
 
 
-def test_the_bound_on_people_holds_for_all_statistics_together(tmp_path: Path) -> None:
+def test_bound_on_users_holds_for_whole_report(tmp_path: Path) -> None:
     """All a person's rows move all cells, times their weights, by no more than is stated."""
     report = Report(
         {"n": Sum(0, 1, resolution=1), "paid": Average(0, 10, resolution=1)},
@@ -450,7 +451,7 @@ def test_a_file_answers_for_the_report_and_each_statistic(tmp_path: Path, ending
             found.part("nobody")
 
 
-def test_a_measured_count_answers_what_counts_answer(tmp_path: Path) -> None:
+def test_derived_count_answers_like_count(tmp_path: Path) -> None:
     report = Report(
         {"n": Sum(0, 1, resolution=1), "spread": Quantiles(lower=0, upper=10, cells=5)},
         columns={"n": "one", "spread": "paid"},
@@ -603,7 +604,7 @@ def test_a_job_file_has_reports(tmp_path: Path) -> None:
         assert outcome.read().table().equals(table)
 
 
-def test_a_job_file_says_what_is_wrong_with_a_report(tmp_path: Path) -> None:
+def test_job_file_with_invalid_report_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "nightly.toml"
     file.write_text('[report.daily]\nevents = "x.csv"\nstate = "v.db"\n')
     with pytest.raises(InvalidInputError, match="contains no statistic"):
@@ -621,7 +622,7 @@ def test_a_job_file_says_what_is_wrong_with_a_report(tmp_path: Path) -> None:
         load(file)
 
 
-def test_a_report_is_what_it_was_made_of() -> None:
+def test_resolved_report_is_allowed_by_its_definition() -> None:
     for report in several().values():
         settled = report.resolve_parameters(ZCDP(1), 4)
         assert report.allows(settled)

@@ -17,7 +17,7 @@ from counton.base.errors import (
     StateError,
     SumOverflowError,
 )
-from counton.privacy import ZCDP
+from counton.privacy import ZCDP, Guarantee
 from counton.statistics import (
     Average,
     Contingency,
@@ -66,7 +66,7 @@ def test_both_kinds_go_on_where_they_stood() -> None:
             type(parts).resume(parts.checkpoint().replace(b"false", b"true "), key=key)
 
 
-def test_what_is_asked_is_the_same_alone_and_with_all() -> None:
+def test_result_is_same_alone_and_in_table() -> None:
     running = started(LettersOnDemand(), guarantee=ZCDP(1), strategy=KAry.best(9))
     readings = running.release_many("abba")
     all_of_them = readings[2].table_columns()["estimate"]
@@ -197,7 +197,7 @@ def test_step_without_its_event_is_an_empty_step() -> None:
 
 
 @pytest.mark.parametrize("events", ["ann", b"ann", {"ann": 1}, {"ann"}, iter("ann"), np.array("a")])
-def test_what_is_no_list_of_events_is_refused(events: Any) -> None:
+def test_running_statistic_refuses_invalid_batches(events: Any) -> None:
     running = RunningStatistic.start(
         Distinct(), 6, PureDP(1), key=Key.generate(), name="u", batched=True
     )
@@ -241,8 +241,8 @@ EDGES = [("a", "b", 3), ("b", "c", 3), ("a", "d", 3)]
     ],
 )
 @pytest.mark.parametrize("guarantee", [PureDP(1), ApproxDP(1, 1e-6)])
-def test_a_plan_states_the_errors_of_what_readings_say(
-    statistic: Any, events: list[Any], names: list[Any], guarantee: Any
+def test_planned_errors_equal_errors_of_results(
+    statistic: Any, events: list[Any], names: list[Any], guarantee: Guarantee
 ) -> None:
     best = plan_statistic(statistic, 3, guarantee, batched=True).best
     running = started(statistic, 3, guarantee, batched=True)

@@ -71,7 +71,7 @@ TREE = Tree.from_leaves(
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_the_laws_hold(statistic: Any, batches: Any) -> None:
+def test_statistics_pass_checks(statistic: Any, batches: Any) -> None:
     check_statistic(statistic, batches)
 
 
@@ -80,7 +80,7 @@ def test_the_laws_hold(statistic: Any, batches: Any) -> None:
     [Edges(), Triangles(3), Stars(3, 2), Degrees(3), Degrees(3, nodes=6), Forest(5)],
     ids=str,
 )
-def test_the_laws_hold_of_edges(statistic: Any) -> None:
+def test_edge_statistics_pass_checks(statistic: Any) -> None:
     edges: Any = [[(1, 2), (2, 3)], [], [(1, 3), (1, 4)]]
     if isinstance(statistic, Forest):
         edges = [[(*edge, 1 + edge[1]) for edge in batch] for batch in edges]
@@ -95,7 +95,7 @@ def test_users_are_units() -> None:
         check_statistic(Count(), [[10, 10, 10], [10]], unit_of=lambda event: event)
 
 
-def test_what_the_laws_do_not_cover_is_refused() -> None:
+def test_check_statistic_refuses_unsupported_statistics() -> None:
     with pytest.raises(InvalidInputError, match="computed on demand"):
         check_statistic(Cuts(100), [[(1, 2)]])
     with pytest.raises(InvalidInputError, match="at least one step"):

@@ -174,7 +174,7 @@ def test_noise_has_the_deviation_that_is_stated() -> None:
     assert abs((scores**2).mean() - 1) < 4 * np.sqrt(5 / scores.size)
 
 
-def test_what_is_no_letter_is_refused_and_nothing_released() -> None:
+def test_unknown_letter_is_refused_without_release() -> None:
     running = started(Substrings("ACGT", 3), 9, ApproxDP(1, 1e-6))
     running.release_many("ACG")
     before = running.checkpoint()

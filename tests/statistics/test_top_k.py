@@ -85,7 +85,7 @@ def test_wrong_groups_change_nothing() -> None:
     st.floats(0, 4),
     st.data(),
 )
-def test_rankings_say_what_intervals_allow(
+def test_certain_ranks_follow_from_intervals(
     values: list[int], k: int, half: float, data: st.DataObject
 ) -> None:
     """Among all true values within the intervals: surely in, or never in."""

@@ -91,7 +91,7 @@ def test_numbers_are_of_the_period(per: str, zone: str, tmp_path: Path) -> None:
         )
 
 
-def test_each_door_says_of_which_period_a_number_is(tmp_path: Path) -> None:
+def test_every_output_names_period_of_number(tmp_path: Path) -> None:
     asked = job(tmp_path)
     with run(asked) as outcome:
         released = outcome.read()
@@ -128,7 +128,7 @@ def test_cumulative_reach_states_that_users_count_again(tmp_path: Path) -> None:
     assert round(released.total("1 or more").value) == whole > 30
 
 
-def test_a_report_says_which_of_its_numbers_add_users_up(tmp_path: Path) -> None:
+def test_report_marks_numbers_that_add_users(tmp_path: Path) -> None:
     parts = {"rows": {"statistic": "count"}, "active": {"statistic": "reach", "at_least": "1,3"}}
     asked = job(tmp_path, what="report", statistics=parts, max_contributions=9, at_least=None)
     with run(asked) as outcome:
@@ -153,7 +153,7 @@ def test_periods_that_end_within_windows_are_added_up(tmp_path: Path) -> None:
             run(job(tmp_path, **changed, series="period-to-date"))
 
 
-def test_numbers_of_periods_are_for_who_counts_anew(tmp_path: Path) -> None:
+def test_series_period_to_date_needs_contribution_period(tmp_path: Path) -> None:
     for changed in (
         {"what": "count", "max_contributions": 2, "at_least": None},
         {"contribution_period": None},
@@ -225,7 +225,7 @@ def test_numbers_of_single_windows_are_of_no_others(tmp_path: Path) -> None:
             released.total("1 or more", steps=asked)
 
 
-def test_readers_of_a_service_are_told_too(tmp_path: Path) -> None:
+def test_service_names_period_of_number(tmp_path: Path) -> None:
     asked = job(tmp_path)
     run(asked).close()
     with Store(str(asked.state)) as store:

@@ -101,7 +101,7 @@ def test_long_streams_cost_little_for_each_change() -> None:
             assert found.l2_squared <= 2 * 9 * changes * sensitivities(strategy).l2_squared
 
 
-def test_columns_that_oppose_each_other_are_never_said_to_cancel() -> None:
+def test_opposed_columns_are_not_assumed_to_cancel() -> None:
     """Up and then down moves a node twice where its entries are 1 and -1."""
     strategy = LeastSquaresStrategy(Dense(np.array([[1, -1], [1, 0], [0, 1]]), "opposed"))
     assert not strategy.structure.aligned()

@@ -26,7 +26,7 @@ from counton.strategies import (
     StreamStrategy,
     matrices,
 )
-from counton.strategies.participation import check_norm, sensitivity
+from counton.strategies.participation import Norm, check_norm, sensitivity
 from counton.strategies.strategy import check_window, window_rows
 from counton.strategies.streams.least_squares_strategy import LeastSquaresStrategy as Solved
 from counton.testing import HashedNoise
@@ -129,7 +129,7 @@ def test_sensitivity_as_float() -> None:
 
 
 @pytest.mark.parametrize("norm", [True, 1.0, Fraction(1), "1", None, np.array([1, 2]), [1]])
-def test_norms_are_integers(norm: Any) -> None:
+def test_norms_are_integers(norm: Norm) -> None:
     with pytest.raises(InvalidInputError, match=r"norm is .*; give 1"):
         sensitivity(Binary(9), norm)
     assert type(check_norm(np.int64(1))) is int

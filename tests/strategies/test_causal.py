@@ -21,7 +21,7 @@ def reads_ahead(strategy: StreamStrategy, steps: int) -> bool:
 
 @pytest.mark.parametrize("cls", public_strategies(), ids=lambda cls: cls.__name__)
 @pytest.mark.parametrize("horizon", [1, 2, 3, 4, 7, 26])
-def test_a_strategy_says_whether_it_is_causal(cls: type[StreamStrategy], horizon: int) -> None:
+def test_strategies_declare_causality_correctly(cls: type[StreamStrategy], horizon: int) -> None:
     for strategy in cls.examples(horizon):
         if strategy.facts.causal:
             assert not reads_ahead(strategy, horizon), strategy
@@ -29,10 +29,10 @@ def test_a_strategy_says_whether_it_is_causal(cls: type[StreamStrategy], horizon
             assert not strategy.facts.causal, strategy
 
 
-def test_what_says_that_it_is_not_reads_ahead() -> None:
+def test_strategies_declared_not_causal_read_ahead() -> None:
     for tree in (*KAry.examples(26), *LookAhead.examples(26)):
         assert tree.facts.causal != reads_ahead(tree, 26), tree
 
 
-def test_nobody_is_causal_without_saying_so() -> None:
+def test_strategies_are_not_causal_by_default() -> None:
     assert not StreamStrategy.facts.causal

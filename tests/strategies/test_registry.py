@@ -31,7 +31,7 @@ def test_strategy_from_dict_refuses_invalid_description(
 
 
 @pytest.mark.parametrize("kind", [[], {}, None, 3, "Trees", ["x"] * 10**4])
-def test_what_names_no_strategy_is_refused_shortly(kind: Any) -> None:
+def test_unknown_strategy_name_is_refused(kind: Any) -> None:
     for read in (strategy_from_dict, line_strategy_from_dict):
         with pytest.raises(InvalidInputError, match=r"^strategy is .*; known ") as refused:
             read({"strategy": kind})

@@ -127,7 +127,7 @@ def test_a_series_falls_only_without_rises_and_signs() -> None:
 
 
 @pytest.mark.parametrize("horizon", [1, 7, 12])
-def test_signed_roots_keep_all_laws(horizon: int) -> None:
+def test_signed_roots_pass_check_strategy(horizon: int) -> None:
     check_strategy(_SignedRoot(horizon))
     check_strategy(_SignedNormalised(horizon))
 

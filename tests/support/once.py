@@ -1,5 +1,6 @@
 """Tables that are released once, from counts: streams of one step under a key."""
 
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from counton import Key, RunningStatistic
 from counton.continual.node_distribution import distribution_for
 from counton.privacy import Guarantee
 from counton.run import Job, run
+from counton.state.keys import KeySource
 from counton.statistics import Contingency, Hierarchy, Ranges, Statistic
 from counton.strategies import Binary
 from counton.tables import Grid, Tree
@@ -110,7 +112,12 @@ class Planned:
 
 
 def kept(
-    job: str, events: dict[str, Any], state: Any, name: str, key: Any = None, **more: Any
+    job: str,
+    events: dict[str, Any],
+    state: str | PathLike[str] | None,
+    name: str,
+    key: KeySource = None,
+    **more: Any,
 ) -> list[float]:
     """A table that a job releases once into a state: its estimates."""
     asked: dict[str, Any] = more if {"rho", "epsilon"} & {*more} else {"epsilon": 1, **more}
@@ -119,7 +126,13 @@ def kept(
         return found
 
 
-def kept_line(counts: Any, state: Any, name: str = "line", key: Any = None, **more: Any) -> Any:
+def kept_line(
+    counts: Any,
+    state: str | PathLike[str] | None,
+    name: str = "line",
+    key: KeySource = None,
+    **more: Any,
+) -> Any:
     """A line of counts, whose rows are its cells."""
     cells = [str(number) for number in range(len(counts))]
     asked: dict[str, Any] = {
@@ -131,7 +144,9 @@ def kept_line(counts: Any, state: Any, name: str = "line", key: Any = None, **mo
     return kept("ranges", {"n": list(counts), "cell": cells}, state, name, key, **asked)
 
 
-def kept_tree(state: Any, name: str = "tree", key: Any = None, **more: Any) -> list[float]:
+def kept_tree(
+    state: str | PathLike[str] | None, name: str = "tree", key: KeySource = None, **more: Any
+) -> list[float]:
     """A tree of three leaves, in two levels."""
     places = {"state": ["CA", "CA", "DC"], "county": ["Kings", "Napa", None]}
     events = {**places, "count": [7, 2, 5]}
@@ -139,7 +154,9 @@ def kept_tree(state: Any, name: str = "tree", key: Any = None, **more: Any) -> l
     return kept("hierarchy", events, state, name, key, **given, **more)
 
 
-def kept_margins(state: Any, name: str = "margins", key: Any = None, **more: Any) -> list[float]:
+def kept_margins(
+    state: str | PathLike[str] | None, name: str = "margins", key: KeySource = None, **more: Any
+) -> list[float]:
     """A contingency table of two columns."""
     events = {"sex": ["f", "m", "f"], "smokes": ["no", "no", "yes"]}
     given: dict[str, Any] = {"columns": "sex,smokes", "groups": "sex=f,m;smokes=no,yes"}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from counton.base.private import reveal
 from counton.continual.design import Design
 from counton.run import RunResult
-from counton.run.counting.step_inputs import ChangedWindow
+from counton.run.counting.operator_counts import ChangedWindow
 from counton.state import Store
 
 
@@ -107,7 +107,7 @@ def labels_of(result: RunResult) -> Sequence[str]:
 def details_of(result: RunResult) -> dict[str, Any]:
     """Return the facts that a run's stream keeps."""
     with _store_of(result) as store:
-        return store.details[result.name]
+        return store.public_facts[result.name]
 
 
 def _store_of(result: RunResult) -> Store:

@@ -13,7 +13,7 @@ from counton.continual import node_distribution
 from counton.noise import NoiseField
 from counton.privacy import value_grid
 from counton.run.counting import chosen_rows
-from counton.run.counting.step_inputs import SnapshotOfRun
+from counton.run.counting.seen_rows import SnapshotOfRun
 from counton.run.spec.terms import User
 from counton.state.dedup import Secret
 
@@ -116,12 +116,12 @@ def late_rows_for_vanished_ones(patch: pytest.MonkeyPatch) -> None:
 
     def seen(self: Any, kept: Any, span: Any) -> Any:
         found = right(self, kept, span)
-        step = pl.col("step")
+        step = pl.col("window")
         is_closed = self._is_covered() & (step <= span.last_final)
         sums = self.sums.filter(is_closed).select(
-            "step", "cell", more_rows="rows", more_total="total"
+            "window", "cell", more_rows="rows", more_total="total"
         )
-        found = found.join(sums, on=["step", "cell"], how="full", coalesce=True).fill_null(0)
+        found = found.join(sums, on=["window", "cell"], how="full", coalesce=True).fill_null(0)
         filled = {
             f"seen_{name}": pl.max_horizontal(f"seen_{name}", f"more_{name}")
             for name in ("rows", "total")

@@ -9,6 +9,7 @@ import pytest
 
 from counton.base.errors import InvalidInputError
 from counton.strategies.lines import hats
+from counton.strategies.participation import Norm
 from counton.strategies.strategy import built_from
 from counton.tables import Hats
 
@@ -42,7 +43,7 @@ from counton.tables import Hats
         ({"norm": True}, "norm is True"),
     ],
 )
-def test_what_no_strategy_of_hats_can_be_is_refused(changed: dict[str, Any], said: str) -> None:
+def test_hats_refuse_invalid_arguments(changed: dict[str, Any], said: str) -> None:
     arguments = {"cells": 8, "spacings": (4,), "amplitudes": [[8, 4, 8]], "bits": 4, **changed}
     with pytest.raises(InvalidInputError, match=re.escape(said)):
         Hats(**arguments)
@@ -72,7 +73,7 @@ def test_descriptions_of_no_hats_are_refused(changed: dict[str, Any], said: str)
 
 
 @pytest.mark.parametrize("norm", [1, 2])
-def test_columns_at_the_largest_knots_are_exact(norm: Any) -> None:
+def test_columns_at_the_largest_knots_are_exact(norm: Norm) -> None:
     """Far knots make hats level: no product on the way leaves int64."""
     height = 2**23 - 1
     last = hats.LARGEST_KNOT
@@ -87,7 +88,7 @@ def test_columns_at_the_largest_knots_are_exact(norm: Any) -> None:
 
 @pytest.mark.parametrize(("norm", "chunk"), [(1, 2**16), (2, 2**7)])
 def test_variances_of_a_long_line_are_those_of_its_matrix(
-    norm: Any, chunk: int, monkeypatch: pytest.MonkeyPatch
+    norm: Norm, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hats, "_CHUNK", chunk)
     spacings = (7, 30, 100, 1000)

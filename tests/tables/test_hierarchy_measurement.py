@@ -9,13 +9,14 @@ from tables_of_noise import WrittenNoise
 from trees import measured_matrix, random_tree
 
 from counton.base.errors import InvalidInputError
+from counton.strategies.participation import Norm
 from counton.tables import Tree
 from counton.tables.tree_strategy import tree_strategy_for
 
 
 @pytest.mark.parametrize("norm", [2, 1])
 @pytest.mark.parametrize("seed", range(25))
-def test_sensitivity_and_privacy_shift_by_brute_force_over_leaves(seed: Any, norm: Any) -> None:
+def test_sensitivity_and_privacy_shift_by_brute_force_over_leaves(seed: Any, norm: Norm) -> None:
     """One unit more in a leaf, and noise shifted by its column, give the same release."""
     tree = random_tree(seed)
     wanted = [1.0, 1.7, 1.2, 2.0, 1.4, *[1.5] * 30][: len(tree.levels)]
@@ -56,7 +57,7 @@ def test_weights_that_int64_cannot_square_are_refused() -> None:
 
 
 @pytest.mark.parametrize("norm", [2, 1])
-def test_tables_add_up_where_floats_end(norm: Any) -> None:
+def test_tables_add_up_where_floats_end(norm: Norm) -> None:
     """Near 2^53 units the rounded shares of a node can be more than the node."""
     tree = Tree.from_leaves({"a": range(3)}, ["a"])
     measurement, scale = tree_strategy_for(tree, [1.0, 1.0], norm)

@@ -43,7 +43,7 @@ def test_children_stand_together_in_the_order_of_their_parents() -> None:
         assert tree.path(*places[row]) == tuple(int(table[name][row]) for name in "abc")
 
 
-def test_the_digest_tells_trees_apart() -> None:
+def test_tree_digests_differ_for_different_trees() -> None:
     def digest(*args: Any) -> Any:
         return Tree.from_leaves(*args).digest
 
@@ -57,7 +57,7 @@ def test_the_digest_tells_trees_apart() -> None:
     assert digest({"a": ["\ud800", "x"]}, ["a"]) != digest({"a": ["\ud801", "x"]}, ["a"])
 
 
-def test_rows_that_name_inner_nodes_say_nothing_new() -> None:
+def test_rows_of_inner_nodes_change_no_tree() -> None:
     nodes = {"a": ["x", "x", "x", "w"], "b": [None, "y", "z", None]}
     leaves = {"a": ["x", "x", "w"], "b": ["y", "z", None]}
     assert Tree.from_leaves(nodes, ["a", "b"]).digest == Tree.from_leaves(leaves, ["a", "b"]).digest
@@ -98,6 +98,6 @@ def test_a_tree_may_be_one_node() -> None:
         ({"\ud800": [1]}, ["\ud800"], "has half a character"),
     ],
 )
-def test_bad_domains_are_refused(domain: Any, levels: Any, message: Any) -> None:
+def test_tree_refuses_invalid_leaves(domain: Any, levels: Any, message: Any) -> None:
     with pytest.raises(InvalidInputError, match=message):
         Tree.from_leaves(domain, levels)

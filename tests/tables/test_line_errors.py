@@ -158,7 +158,7 @@ def test_variances_of_long_lines_stay_consistent() -> None:
 
 @pytest.mark.parametrize("cells", [1, 2, 9, 26, 40])
 @pytest.mark.parametrize("radices", [(2,) * 6, (3, 5, 7), (4, 12), (41,)])
-def test_tree_laws_with_unequal_shares_against_dense_covariance(cells: Any, radices: Any) -> None:
+def test_tree_covariances_equal_dense_covariance(cells: Any, radices: Any) -> None:
     rng = np.random.default_rng(cells)
     shares = rng.uniform(0.5, 2, size=(2, len(radices)))
     distribution = TreeDistribution(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.3)

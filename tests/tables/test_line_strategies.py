@@ -30,7 +30,7 @@ SIZES = [1, 2, 3, 4, 5, 8, 11, 16, 27, 33]
 
 
 @pytest.mark.parametrize("cells", SIZES[1:])
-def test_haar_says_exactly_what_a_move_costs(cells: Any) -> None:
+def test_haar_states_exact_cost_of_move(cells: Any) -> None:
     """The laws allow bounds; these are the values themselves."""
     for strategy in Haar.examples(cells):
         matrix = strategy.matrix()
@@ -112,7 +112,7 @@ def test_haar_weights_are_a_minimum() -> None:
                 assert asked.total(other) * sensitivity(other) > least
 
 
-def test_a_cell_nobody_asks_about_still_gets_an_estimate() -> None:
+def test_cell_outside_workload_has_finite_variance() -> None:
     strategy = Haar.best(Queries([[1, 1, 1, 1]]), 2)
     assert np.isfinite(strategy.variance(np.array([0]), np.array([1])))[0]
 
@@ -210,7 +210,7 @@ def test_stored_matrix_is_small_and_compressed_once() -> None:
         ({"strategy": "SquareRoot", "cells": "two"}, "parameters of SquareRoot are"),
     ],
 )
-def test_what_describes_no_strategy_is_refused(change: Any, message: Any) -> None:
+def test_line_strategy_from_dict_refuses_invalid_description(change: Any, message: Any) -> None:
     described = Dense(np.array([[2, 1], [0, 2]]), "mine").to_dict()
     with pytest.raises(InvalidInputError, match=message):
         line_strategy_from_dict({**described, **change})

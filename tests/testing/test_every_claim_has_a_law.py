@@ -468,7 +468,7 @@ WRONG_SUMS: list[tuple[str, Callable[..., Any], StreamStrategy]] = [
 
 
 @pytest.mark.parametrize(("name", "wrongly", "strategy"), WRONG_SUMS)
-def test_a_wrong_sum_breaks_a_law(
+def test_check_strategy_rejects_wrong_sum(
     name: str, wrongly: Any, strategy: StreamStrategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(name, wrongly)
@@ -492,7 +492,7 @@ def test_every_name_is_in_one_list() -> None:
         for number, strategy in enumerate(strategies)
     ],
 )
-def test_a_wrong_claim_breaks_a_law(name: str, strategy: StreamStrategy) -> None:
+def test_check_strategy_rejects_each_wrong_claim(name: str, strategy: StreamStrategy) -> None:
     with pytest.raises(PropertyViolationError):
         check_strategy(strategy, strategy.horizon or HORIZON)
 
@@ -704,7 +704,7 @@ BY_DISTRIBUTION: list[tuple[Callable[[StreamStrategy], None], StreamStrategy]] =
     BY_DISTRIBUTION,
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
-def test_a_wrong_strategy_breaks_this_law(
+def test_single_check_rejects_wrong_strategy(
     check: Callable[[StreamStrategy], None], strategy: StreamStrategy
 ) -> None:
     with pytest.raises(PropertyViolationError, match=type(strategy).__name__):
@@ -736,7 +736,7 @@ def gaussian_alone(self: Any) -> Fraction:
         ),
     ],
 )
-def test_wrong_noise_of_an_endless_stream_breaks_this_law(check: Any, strategy: Any) -> None:
+def test_checks_reject_wrong_noise_of_endless_stream(check: Any, strategy: Any) -> None:
     for distribution in (check, check_strategy):
         with pytest.raises(PropertyViolationError, match="WrongEpochs"):
             distribution(strategy, 24)

@@ -292,7 +292,7 @@ def test_every_name_is_in_one_list() -> None:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_claim_breaks_its_law(name: str) -> None:
+def test_line_checks_reject_each_wrong_claim(name: str) -> None:
     for distribution, strategy in WRONG[name]:
         with pytest.raises(PropertyViolationError, match=r"Wrong|Haar\(cells"):
             distribution(strategy)

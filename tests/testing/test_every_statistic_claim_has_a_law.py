@@ -231,7 +231,7 @@ def test_every_name_is_in_one_list() -> None:
     [Above(), Cuts(["a", "b", "c"]), grouped(), Grouped(Count(), ["north", "south"])],
     ids=repr,
 )
-def test_a_right_one_keeps_the_laws(statistic: Statistic) -> None:
+def test_correct_statistic_passes_checks(statistic: Statistic) -> None:
     batches, unit_of = stream_of(statistic)
     check_statistic(statistic, batches, unit_of=unit_of)
 
@@ -244,7 +244,7 @@ def test_a_right_one_keeps_the_laws(statistic: Statistic) -> None:
         for number, statistic in enumerate(statistics)
     ],
 )
-def test_a_wrong_claim_breaks_a_law(place: str, statistic: Statistic) -> None:
+def test_check_statistic_rejects_each_wrong_claim(place: str, statistic: Statistic) -> None:
     batches, unit_of = stream_of(statistic)
     with pytest.raises(PropertyViolationError) as broken:
         check_statistic(statistic, batches, unit_of=unit_of)

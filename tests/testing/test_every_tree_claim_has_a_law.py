@@ -228,7 +228,7 @@ def test_correct_tree_strategy_passes_checks() -> None:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_claim_breaks_its_law(name: str) -> None:
+def test_tree_checks_reject_each_wrong_claim(name: str) -> None:
     for distribution, strategy in WRONG[name]:
         with pytest.raises(PropertyViolationError):
             distribution(strategy)
@@ -237,7 +237,7 @@ def test_a_wrong_claim_breaks_its_law(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WRONG_DISTRIBUTIONS)
-def test_a_wrong_joint_law_is_noticed(name: str) -> None:
+def test_tree_checks_reject_wrong_joint_distribution(name: str) -> None:
     with pytest.raises(PropertyViolationError, match="the stated"):
         check_tree_variance(WRONG_DISTRIBUTIONS[name])
 

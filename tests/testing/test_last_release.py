@@ -198,7 +198,7 @@ def test_check_last_release_rejects_careless_strategy(
         check_last_release(careless(), 105_120)
 
 
-def test_a_solved_strategy_refuses_what_it_could_not_add_up(
+def test_least_squares_refuses_noise_that_overflows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     strategy = contending(105_120, (1,))[0].members[0]
@@ -235,7 +235,7 @@ GUARANTEES: tuple[Guarantee, ...] = (PureDP("0.001"), ApproxDP("0.001", "1e-9"),
 
 @pytest.mark.parametrize("statistic", STATISTICS, ids=lambda one: type(one).__name__)
 @pytest.mark.slow
-def test_what_statistics_are_counted_by_releases_its_last_step(statistic: Statistic) -> None:
+def test_strategies_of_statistics_release_last_step(statistic: Statistic) -> None:
     turn = STATISTICS.index(statistic) % len(GUARANTEES)
     for guarantee in in_turn(GUARANTEES, len(GUARANTEES), first=turn):
         this = statistic.resolve_parameters(guarantee, 105_120)
@@ -313,6 +313,6 @@ class Boundless(Ranges):
         return math.inf
 
 
-def test_a_table_that_takes_what_it_cannot_read_is_found() -> None:
+def test_check_readable_rejects_table_with_unreadable_sums() -> None:
     with pytest.raises(SumOverflowError, match="private sums reach"):
         check_readable(Boundless(["a", "b", "c", "d"], counts=True), "d", PureDP(1000))

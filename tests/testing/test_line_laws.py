@@ -23,7 +23,7 @@ SIZES = (1, 2, 3, 4, 5, 8, 11, 16, 27, 33)
 
 @pytest.mark.parametrize("cells", SIZES)
 @pytest.mark.parametrize("cls", public_line_strategies(), ids=lambda cls: cls.__name__)
-def test_strategy_keeps_every_law(cls: type[LineStrategy], cells: int) -> None:
+def test_line_strategies_pass_checks(cls: type[LineStrategy], cells: int) -> None:
     for strategy in cls.examples(cells):
         check_line_strategy(strategy)
 
@@ -31,7 +31,7 @@ def test_strategy_keeps_every_law(cls: type[LineStrategy], cells: int) -> None:
 @pytest.mark.parametrize(
     ("cells", "norm", "name"), in_turn(itertools.product(SIZES, (1, 2), NAMES), 2)
 )
-def test_what_is_built_by_name_keeps_every_law(name: str, norm: Norm, cells: int) -> None:
+def test_line_strategies_built_by_name_pass_checks(name: str, norm: Norm, cells: int) -> None:
     check_line_strategy(build(name, AllRanges(cells), norm, LATTICE_BITS))
 
 

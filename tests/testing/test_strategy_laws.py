@@ -48,7 +48,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("strategy", "horizon"), EXAMPLES)
-def test_strategy_keeps_every_law(strategy: StreamStrategy, horizon: int) -> None:
+def test_stream_strategies_pass_checks(strategy: StreamStrategy, horizon: int) -> None:
     check_strategy(strategy, horizon)
 
 

@@ -77,7 +77,7 @@ def test_every_public_strategy_is_there() -> None:
 
 
 @pytest.mark.parametrize("make", [pytest.param(make, id=said) for said, make in strategies()])
-def test_a_strategy_for_training_keeps_all_laws(make: Callable[[], TrainingStrategy]) -> None:
+def test_training_strategies_pass_checks(make: Callable[[], TrainingStrategy]) -> None:
     check_training_strategy(make())
 
 
@@ -173,7 +173,7 @@ def test_every_name_is_in_one_list() -> None:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_claim_breaks_a_law(name: str) -> None:
+def test_training_checks_reject_each_wrong_claim(name: str) -> None:
     check_training_strategy(RIGHT)
     for strategy in WRONG[name]:
         with pytest.raises(PropertyViolationError):

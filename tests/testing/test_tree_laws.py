@@ -27,7 +27,7 @@ WANTED = (1.0, 1.7, 1.2, 2.0, 1.4)
 
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize("seed", range(12))
-def test_trees_of_any_shape_keep_every_law(seed: int, norm: Norm) -> None:
+def test_trees_of_any_shape_pass_checks(seed: int, norm: Norm) -> None:
     tree = random_tree(seed)
     wanted = [*WANTED, *[1.5] * len(tree.levels)][: len(tree.levels)]
     try:
@@ -37,7 +37,7 @@ def test_trees_of_any_shape_keep_every_law(seed: int, norm: Norm) -> None:
     check_tree_strategy(strategy)
 
 
-def test_one_node_and_small_weights_keep_every_law() -> None:
+def test_single_node_and_small_weights_pass_checks() -> None:
     check_tree_strategy(tree_strategy_for(tree_of_parents({"all": None}), [1.0], 2)[0])
     check_tree_strategy(weighted(TreeStrategy))
 
@@ -121,7 +121,7 @@ def test_weights_that_the_formulas_do_not_hold_for_are_refused() -> None:
         ({"tree_sha256": "0"}, "made for the tree '0'"),
     ],
 )
-def test_what_describes_no_strategy_is_refused(change: Any, message: str) -> None:
+def test_tree_strategy_from_dict_refuses_invalid_description(change: Any, message: str) -> None:
     described = weighted(TreeStrategy).to_dict()
     assert TreeStrategy.from_dict(described, SMALL) == weighted(TreeStrategy)
     with pytest.raises(InvalidInputError, match=message):

@@ -125,7 +125,7 @@ def test_descents_follow_the_slope(norm: Norm, metric: Metric) -> None:
         ),
     ],
 )
-def test_a_small_search_finds_what_is_shipped(metric: Metric, cells: int) -> None:
+def test_small_search_finds_shipped_shape(metric: Metric, cells: int) -> None:
     shipped = next(one for one in shapes(1, metric) if one.horizon == cells)
     found, shape = search(Problem(cells, 1, metric))
     ours, theirs = (one.serving(cells).overall_variance(metric) for one in (shape, shipped))

@@ -125,7 +125,7 @@ def test_outputs_have_the_joint_covariance_that_is_claimed(
 
 
 @pytest.mark.parametrize("nodes_of", [nodes_of_torch, nodes_of_jax])
-def test_a_node_has_the_normal_law(nodes_of: Callable[..., Any]) -> None:
+def test_device_noise_is_normal(nodes_of: Callable[..., Any]) -> None:
     drawn = np.concatenate(list(nodes_of(noise_of(STRATEGIES[0]), [(0, 1), (3, 2)], 5 * MANY)))
     edges = stats.norm.ppf(np.linspace(0, 1, 101))
 
@@ -204,7 +204,7 @@ def test_under_an_own_key_only_earlier_normals_are_drawn_again() -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES[:3])
-def test_a_resumed_state_of_jax_keeps_the_law(strategy: TrainingStrategy) -> None:
+def test_resumed_jax_state_keeps_noise_distribution(strategy: TrainingStrategy) -> None:
     noise = noise_of(strategy, Key.generate())
     zeros = {"w": jnp.zeros(MANY)}
     transformation = private_aggregate(noise, batch_size=1, per_example=False)
@@ -251,7 +251,7 @@ def test_cpu_generator_uses_more_than_32_bits_of_seed() -> None:
     assert not torch.equal(torch.randn(5, generator=generator), torch.randn(5, generator=seeded))
 
 
-def test_what_could_not_draw_the_same_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unrepeatable_device_generator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     key = Key.generate()
     strategy = STRATEGIES[1]
     with pytest.raises(InvalidInputError, match="give 'host' or 'device'"):
@@ -313,7 +313,7 @@ def test_a_run_states_its_generator(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(joined.add(1, zeros)["w"], noise.add(1, zeros)["w"])
 
 
-def test_what_is_refused_binds_no_generator() -> None:
+def test_refused_gradients_bind_no_generator() -> None:
     key = Key.generate()
     noise = noise_of(STRATEGIES[1], key)
     other = noise_of(STRATEGIES[1], key, name="other")
@@ -339,7 +339,7 @@ def test_a_state_of_jax_is_that_of_its_version(monkeypatch: pytest.MonkeyPatch) 
         jax.block_until_ready(other.update(zeros, resume(state)))
 
 
-def test_a_plan_draws_where_it_is_told() -> None:
+def test_planned_noise_is_drawn_on_stated_device() -> None:
     best = plan(steps=8, epochs=2, dimension=6).best
     noise = best.noise(key=Key.generate(), name="run", where="device")
     found = noise.add(1, {"w": torch.zeros(2, 3, dtype=torch.bfloat16)})["w"]

@@ -282,7 +282,7 @@ def test_a_state_goes_on_under_its_own_terms_alone() -> None:
     assert int(chain.update(ones, resume(state))[1].step) == 2
 
 
-def test_a_resumed_state_draws_what_add_draws() -> None:
+def test_resumed_state_draws_noise_of_add() -> None:
     """Sessions of a state are those of `TrainingNoise`: the law of the strategy."""
     key, (zeros, _) = Key.generate(), zeros_and_ones()
     for place, strategy in enumerate(STRATEGIES):

@@ -195,7 +195,7 @@ def test_optimizers_that_are_none_are_refused(given: dict[str, float]) -> None:
         SGD(**given)
 
 
-def test_what_a_plan_cannot_do_is_refused() -> None:
+def test_plan_with_optimizer_refuses_invalid_arguments() -> None:
     with pytest.raises(InvalidInputError, match="up to 4,096 steps"):
         plan(steps=5000, dimension=1, optimizer=MOMENTUM)
     given: object = "sgd"

@@ -130,7 +130,7 @@ def test_noise_keeps_the_definition_and_a_little_less_does_not() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [long(0.2), 1.0])
-def test_attackers_who_choose_gradients_by_what_they_saw_gain_nothing(epsilon: float) -> None:
+def test_adaptive_gradients_lose_no_more_than_bound(epsilon: float) -> None:
     """Two steps, one place each: the second gradient is a function of the first output."""
     strategy = BufferedToeplitz(2, (0.9,), (0.3,), Schedule(1, 2, fixed=True))
     (one, _), (moved, last) = strategy.encoder() / np.sqrt(strategy.squared_sensitivity())
@@ -166,7 +166,7 @@ def test_mean_of_many_has_mean_one_and_slightly_larger_variance() -> None:
         assert np.expm1(variance) / number * (1 - 1e-9) < spread < 1.1 * np.expm1(variance) / number
 
 
-def test_what_is_cut_off_above_the_grid_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bound_includes_mass_beyond_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counton.training.bins._CUT", 1.0)
     strategy = independent(2, 1)
     for epsilon, multiplier in ((1.0, 1.0), (1.0, 0.5)):
@@ -241,7 +241,7 @@ def simulated_losses(places: int, epochs: int, std: float, epsilon: float) -> tu
 @pytest.mark.parametrize(
     ("places", "epochs", "std", "epsilon"), [(3, 2, 1.0, 0.5), (8, 4, 0.8, 1.0), (2, 3, 1.0, 0.8)]
 )
-def test_places_drawn_anew_lose_no_more_than_their_bound(
+def test_reshuffled_places_lose_at_most_their_bound(
     places: int, epochs: int, std: float, epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A place too many, an epoch too few, one direction alone and rounding down say too little."""
@@ -294,7 +294,7 @@ def test_place_delta_equals_reshuffled_delta_of_one_epoch() -> None:
 @pytest.mark.parametrize(
     ("epsilon", "reached"), in_turn([(0.5, 41.48), (1, 24.02), (2, 15.92), (4, 12.05)], 3)
 )
-def test_places_drawn_anew_need_less_noise_than_poisson_batches(
+def test_reshuffled_places_need_less_noise_than_poisson_batches(
     epsilon: float, reached: float
 ) -> None:
     """Errors at 512 steps and 8 epochs."""
@@ -304,7 +304,7 @@ def test_places_drawn_anew_need_less_noise_than_poisson_batches(
     assert std * 256.5**0.5 == pytest.approx(reached, abs=0.03)
 
 
-def test_places_are_drawn_anew_in_each_epoch() -> None:
+def test_reshuffled_places_differ_in_each_epoch() -> None:
     key = chosen_key()
     sampler = SecretPlaces(600, 5, 3, key=key, name="run", anew=True)
     epochs = np.array_split(np.arange(1, 16), 3)
@@ -363,7 +363,7 @@ def noise_with(sampler: SecretPlaces, key: Key, name: str = "run") -> TrainingNo
     return TrainingNoise(strategy, key=key, name=name, guarantee=guarantee, sampler=sampler)
 
 
-def test_noise_is_amplified_and_says_why() -> None:
+def test_amplified_noise_states_its_reason() -> None:
     key = chosen_key()
     noise = noise_with(secret(key, 16), key)
     strategy = noise.strategy
@@ -566,7 +566,7 @@ def test_moments_need_less_noise_than_the_comparison(
     assert places_multiplier(guarantee, strategy, places) == pytest.approx(moments, rel=5e-3)
 
 
-def test_the_search_returns_only_what_was_proved() -> None:
+def test_search_returns_only_proved_multipliers() -> None:
     """Also where bounds jump, or none suffices."""
     tried: list[float] = []
 

@@ -128,7 +128,7 @@ def test_a_run_is_not_gone_on_with_under_other_terms(name: str, way: str) -> Non
     assert again.run["identity"] == first.run["identity"]
 
 
-def test_a_run_that_says_no_terms_is_refused() -> None:
+def test_run_without_terms_is_refused() -> None:
     key = Key.generate()
     run = begun(key).run
     for name in ("terms", "std"):
@@ -161,7 +161,7 @@ def test_noise_is_restored_from_run_description(name: str) -> None:
         assert (again.read(step, "w", 7) == right[step - 1]).all()
 
 
-def test_what_a_run_says_of_other_noise_is_refused() -> None:
+def test_run_with_terms_of_other_noise_is_refused() -> None:
     key = Key.generate()
     run = through_json(begun(key).run)
     with pytest.raises(StateError, match="its key is"):
@@ -209,14 +209,14 @@ def samplers(key: Key) -> list[Sampler]:
     ]  # fmt: skip
 
 
-def test_samplers_are_told_apart_by_what_they_say() -> None:
+def test_descriptions_of_samplers_differ() -> None:
     said = [json.dumps(one.description, sort_keys=True) for one in samplers(Key.generate())]
     assert len(set(said)) == len(said)
     again = [json.dumps(one.description, sort_keys=True) for one in samplers(Key.generate())]
     assert said == again
 
 
-def test_a_run_says_nothing_that_hangs_on_one_example() -> None:
+def test_description_of_run_is_independent_of_one_example() -> None:
     """Where the promise hides one more or less, their number is not said."""
     key = Key.generate()
     pairs: list[tuple[Sampler, Sampler]] = [
@@ -252,7 +252,7 @@ def numbers_of(strategy: TrainingStrategy) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", FITS)
-def test_what_was_searched_for_lies_on_a_grid(name: str) -> None:
+def test_fitted_parameters_lie_on_grid(name: str) -> None:
     strategy = fitted(name)
     for name, found in numbers_of(strategy).items():
         if name == "matrix":
@@ -312,7 +312,7 @@ def searched() -> list[dict[str, Any]]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("settings", PROCESSORS, ids=str)
 @pytest.mark.long
-def test_every_processor_draws_the_noise_that_a_run_says(settings: dict[str, str]) -> None:
+def test_noise_of_run_is_same_on_other_processors(settings: dict[str, str]) -> None:
     """And finds the same strategy where a search has one end, since what it finds is rounded."""
     key = InsecureSeededKey(7)
     made = [noise_of(strategy, key) for strategy in map(fitted, FITS)]

@@ -359,7 +359,7 @@ def test_schedulers_see_an_optimizer() -> None:
     assert optimizer.param_groups[0]["lr"] == 0.5
 
 
-def test_what_would_not_be_private_is_refused() -> None:
+def test_make_private_refuses_unprotected_steps() -> None:
     model, (inputs, labels) = model_of(), data()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     private = make_private(optimizer, noise_of(OctaveTraining.fit(4)), model, batch_size=8)

@@ -99,7 +99,7 @@ def deltas(epsilon: float, shift: float, radius: float) -> tuple[float, float]:
 
 @pytest.mark.parametrize("radius", [2.0, 3.0, 4.0])
 @pytest.mark.parametrize("shift", [0.05, 0.5, 1.5])
-def test_delta_where_normals_end_is_at_most_what_is_computed(
+def test_delta_at_end_of_normals_is_within_bound(
     radius: float, shift: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accounting, "LARGEST_SQUARED_RADIUS", radius**2)
@@ -140,7 +140,7 @@ def test_bound_reduced_to_a_sixteenth_is_exceeded() -> None:
         assert lost(epsilon, 5.6) > beyond(1 / 5.6, 1, epsilon - math.log(16))
 
 
-def test_no_split_loses_more_at_an_epsilon_whoever_chooses_it() -> None:
+def test_no_split_of_pairs_exceeds_bound_at_epsilon() -> None:
     """Pairs that are lost by either density, each of the two sums over a split of its own."""
     random = np.random.default_rng(6)
     for epsilon, shift in LONG:

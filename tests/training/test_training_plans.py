@@ -178,7 +178,7 @@ def test_long_search_writes_a_line_for_each_strategy(capsys: pytest.CaptureFixtu
     assert told.out == ""
 
 
-def test_long_search_with_secret_places_tells_of_their_accounting(
+def test_long_search_with_secret_places_prints_progress(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     key = Key.generate()

@@ -63,7 +63,7 @@ def test_a_second_run_under_one_key_and_name_is_refused() -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
-def test_runs_share_no_noise_even_where_the_name_was_forgotten(
+def test_runs_share_no_noise_under_repeated_name(
     strategy: TrainingStrategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = Key.generate()
@@ -75,9 +75,7 @@ def test_runs_share_no_noise_even_where_the_name_was_forgotten(
         assert far(release, second.add(step, ZEROS))
 
 
-def test_a_key_of_a_file_remembers_names_beside_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_key_file_records_names_of_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "training.key"
     key = Key.generate()
     key.save(path)
@@ -289,7 +287,7 @@ def test_shards_do_not_overlap() -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
-def test_what_was_read_is_not_added_to_gradients(strategy: TrainingStrategy) -> None:
+def test_step_that_was_read_is_not_added(strategy: TrainingStrategy) -> None:
     noise = noise_of(strategy, Key.generate())
     noise.read(1, "w", 5)
     with pytest.raises(InvalidInputError):
@@ -439,7 +437,7 @@ def test_no_step_goes_beyond_the_sampler() -> None:
         noise.add(9, {"w": np.zeros(2)}, shards={"w": (0, 4)})
 
 
-def test_everything_is_the_same_under_a_key_that_somebody_chose() -> None:
+def test_runs_under_chosen_key_have_same_noise() -> None:
     for strategy in STRATEGIES:
         one, other = (noise_of(strategy, chosen_key()) for _ in range(2))
         assert (one.add(1, ZEROS)["w"] == other.add(1, ZEROS)["w"]).all()

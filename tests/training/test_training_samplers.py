@@ -50,7 +50,7 @@ def steps_of_examples(sampler: Sampler) -> dict[int, list[int]]:
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda s: type(s).__name__)
-def test_a_sampler_keeps_what_it_promises(sampler: Sampler) -> None:
+def test_samplers_keep_their_schedule(sampler: Sampler) -> None:
     found = steps_of_examples(sampler)
     times, apart, fixed = sampler.schedule
     assert set(found) == set(range(sampler.examples))
@@ -103,7 +103,7 @@ def test_samplers_state_replacement_when_removal_costs_more() -> None:
     assert "one example more or less" in repr(poisson())
 
 
-def test_a_promise_says_of_whom_and_against_which_neighbours() -> None:
+def test_sampler_guarantee_names_unit_and_neighbours() -> None:
     people = GivenBatches([[0, 1], [2]], people=["ann", "bob", "ann"])
     for sampler, words in (
         (FixedEpochs(8, 2), "for one example present or its place left empty, which"),
@@ -122,7 +122,7 @@ def test_a_promise_says_of_whom_and_against_which_neighbours() -> None:
         ("ab", "by position"),
     ],
 )
-def test_people_that_are_refused(people: list[Any], words: str) -> None:
+def test_given_batches_refuse_invalid_users(people: list[Any], words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         GivenBatches([[0, 1]], people=people)
 
@@ -166,7 +166,7 @@ def test_one_example_twice_in_an_epoch_is_refused() -> None:
         check_fit(OctaveTraining.fit(4, 2), twice)
 
 
-def test_people_with_several_examples_are_one_unit() -> None:
+def test_user_with_several_examples_is_one_unit() -> None:
     batches = [[0, 1], [2, 3], [4], [0], [1, 5]]
     assert GivenBatches(batches).schedule == Schedule(2, 3, False)
     people = ["ann", "bob", "ann", "cleo", "dan", "ann"]
@@ -175,7 +175,7 @@ def test_people_with_several_examples_are_one_unit() -> None:
         GivenBatches([[0, 2]], people=people)
 
 
-def test_people_are_taken_by_position_whatever_holds_them() -> None:
+def test_users_are_read_by_position() -> None:
     """A column of pandas is not looked up by label: rows 0, 2, 1, 3 belong to a, b, a, b."""
     users = ["a", "b", "a", "b"]
     shuffled = pd.Series(users, index=[0, 2, 1, 3])
@@ -191,14 +191,14 @@ def test_people_are_taken_by_position_whatever_holds_them() -> None:
         GivenBatches([[0]], people=pl.DataFrame({"user": users}))  # type: ignore[arg-type]
 
 
-def test_one_person_has_one_name() -> None:
+def test_number_and_equal_text_are_one_user() -> None:
     """The number 7 and the text "7" are one person, as in streams."""
     with pytest.raises(InvalidInputError, match="person 7 is in step 1 twice"):
         GivenBatches([[0, 1]], people=[7, "7"])
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), "", " ", pd.NA, pd.NaT, 7.0, True, (1, 2)])
-def test_a_missing_person_is_refused(missing: Any) -> None:
+def test_missing_user_is_refused(missing: Any) -> None:
     with pytest.raises(InvalidInputError, match="no whole number or text for example 1"):
         GivenBatches([[0], [1]], people=["ann", missing])
 
@@ -231,7 +231,7 @@ def test_positions_are_integers_from_0(batch: Any) -> None:
         GivenBatches([[9], batch])
 
 
-def test_batches_are_taken_by_position_whatever_holds_them() -> None:
+def test_batches_are_read_by_position() -> None:
     holders: list[Any] = [
         range(2), (0, 1), np.array([0, 1], np.uint8), np.array([0, 1], object),
         pd.Series([0, 1], index=[5, 0]), pl.Series([0, 1]),
@@ -284,7 +284,7 @@ def test_a_plan_for_a_sampler_fits_it() -> None:
 
 
 @pytest.mark.long
-def test_plans_rank_by_error_and_say_what_else_it_costs() -> None:
+def test_plans_rank_by_error_and_state_memory() -> None:
     found = plan(steps=24, epochs=2, dimension=1000, guarantee=ZCDP(2), clip=0.5, buffers=1)
     errors = [choice.rmse for choice in found.choices]
     assert errors == sorted(errors)
@@ -312,7 +312,7 @@ def test_errors_that_are_printed_are_those_to_choose_by(monkeypatch: pytest.Monk
         assert words in found._repr_html_()
 
 
-def test_only_what_holds_under_the_promised_order_is_planned() -> None:
+def test_plan_in_separated_order_has_no_fixed_order_strategy() -> None:
     for choice in plan(steps=48, epochs=4, order="separated", dimension=9).choices:
         assert not choice.strategy.schedule.fixed
         assert not isinstance(choice.strategy, Echo)

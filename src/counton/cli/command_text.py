@@ -13,7 +13,7 @@ from typing import Any
 from counton.base.errors import hide_secrets
 from counton.cli.command_class import COMMAND_WORDS
 from counton.job.common_options import Job
-from counton.job.option_fields import FILE_ONLY, has_fact
+from counton.job.option_fields import FILE_ONLY, has_mark
 from counton.job.statistics import all_models, model_of
 
 #: Options of every example: 365 windows of a day.
@@ -56,7 +56,7 @@ def command_words() -> Mapping[str, str]:
     words = dict(COMMAND_WORDS)
     for model in all_models().values():
         for name, field in model.model_fields.items():
-            is_in_files_only = has_fact(field, FILE_ONLY)
+            is_in_files_only = has_mark(field, FILE_ONLY)
             words[name] = f"{field.alias} =" if is_in_files_only else f"--{field.alias}"
     words["events"] = "EVENTS"
     words["save_job"] = "--save-job"
@@ -106,7 +106,7 @@ def command_text(job: Job, actions: CommandActions | None = None) -> str:
     command = " ".join([command_of(job.statistic), *(shlex.quote(str(path)) for path in paths)])
     words = []
     for name, value in options.items():
-        if has_fact(fields[name], FILE_ONLY):
+        if has_mark(fields[name], FILE_ONLY):
             continue
         key = f"--{fields[name].alias}"
         words.append(key if value is True else f"{key} {shlex.quote(_as_typed(value))}")

@@ -31,7 +31,7 @@ class Rehearsal:
 class ClosedStream:
     """A job whose stream was closed, so that a run does nothing."""
 
-    last_step: int
+    closed_at_step: int
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _print(name: str, outcome: Rehearsal | ClosedStream | FailedJob) -> None:
                 errors.write_line(f"{CONFIDENTIAL}: job {name}: {note}")
         case ClosedStream():
             console.write_line(
-                f"{name}: closed at window {outcome.last_step:,}; nothing more is released"
+                f"{name}: closed at window {outcome.closed_at_step:,}; nothing more is released"
             )
         case FailedJob():
             errors.write_line(line_of_failed_job(name, outcome.message))
@@ -123,7 +123,7 @@ def _to_dict(outcome: Rehearsal | ClosedStream | FailedJob) -> dict[str, Any]:
         case Rehearsal():
             return _rehearsal_to_dict(outcome)
         case ClosedStream():
-            return {"ended": outcome.last_step}
+            return {"ended": outcome.closed_at_step}
         case FailedJob():
             return failed_report(outcome.code, outcome.message)
 

@@ -523,8 +523,9 @@ def _entry_to_dict(entry: ShownEntry) -> dict[str, Any]:
 
 
 def _remaining_to_dict(report: LedgerReport) -> dict[str, Any]:
-    """Return what is left of the budget, and for each unit its kind of neighbours, what is spent
-    and what is left.
+    """Return what is left of the budget, and of each unit.
+
+    For each unit there are its kind of neighbours, what is spent and what is left.
     """
     budget = report.budget
     units: dict[str, dict[str, Any]] = {}

@@ -70,6 +70,6 @@ def _streams_of(job: Job) -> Sequence[str]:
     with Store(job.state) as store:
         return [
             name
-            for name, facts in sorted(store.details.items())
-            if facts.get("what") == job.statistic
+            for name, public_facts in sorted(store.public_facts.items())
+            if public_facts.get("what") == job.statistic
         ]

@@ -61,8 +61,8 @@ class PlanCommand(TwoPageCommand):
 @click.argument(
     "asked",
     required=False,
-    metavar="[STEPS|JOBFILE]",
-    help="How many windows the stream will have, as with --windows; or a job file to plan.",
+    metavar="[WINDOWS|JOBFILE]",
+    help="Number of windows of the stream, as with --windows, or a job file to plan.",
 )
 @option(
     "--windows",
@@ -85,8 +85,8 @@ class PlanCommand(TwoPageCommand):
 @option(
     "--margin-of-error",
     is_in_short_help=True,
-    help="Find the smallest epsilon (or rho) so that an interval at the last step reaches at most "
-    "this far to either side: 20, or 2% of --expected-rows.",
+    help="Find the smallest epsilon (or rho) with this margin of error at the last window: 20, or "
+    "2% of --expected-rows.",
 )
 @option(
     "--confidence-level",
@@ -100,7 +100,7 @@ class PlanCommand(TwoPageCommand):
     "--expected-rows",
     type=int,
     metavar="N",
-    help="How many rows there will be by the last step; the number must be public.",
+    help="Public guess of the number of rows up to the last window.",
 )
 @option(
     "--metric",
@@ -118,7 +118,7 @@ class PlanCommand(TwoPageCommand):
     type=int,
     metavar="N",
     is_in_short_help=True,
-    help="Plan a stream without an end for this many first windows.",
+    help="Plan a stream without an end, with the least error over this many first windows.",
 )
 @option(
     "--simple",
@@ -134,9 +134,8 @@ class PlanCommand(TwoPageCommand):
 )
 @option(
     "--contribution-period",
-    help="With --max-contributions: apply --max-contributions to each period of this length, as "
-    "in 1d; protects what a user "
-    "does in one period.",
+    help="With --max-contributions: apply the limit to each period of this length, such as 1d. One "
+    "period of one user is protected.",
 )
 @option(
     "--max-contributions-per-window",

@@ -16,6 +16,7 @@ from counton.cli.parameters import JSON_HELP
 
 if TYPE_CHECKING:
     from counton.cli.print_forms import Console, ReportLines
+    from counton.cli.statistic_run import RunOutcome
     from counton.job.common_options import Job
 
 
@@ -225,11 +226,12 @@ class _JobRunner:
             if isinstance(loaded_job, CountonError):
                 raise loaded_job
             job = selection.jobs_of_run[name]
-            report = _run_job(name, job, selection.publish_to, is_silent=self._as_json)
+            outcome = _run_job(name, job, selection.publish_to, is_silent=self._as_json)
+            report = outcome.report or {}
             self._reports[name] = report
             if notes_date_in_file:
                 _tell_date_in_file(selection.jobs[name], report, is_silent=self._as_json)
-            self._note_chart_error(name, report["not_drawn"])
+            self._note_chart_error(name, outcome.chart_error)
         except StreamClosedError as error:
             job = selection.jobs_of_run[name]
             self._reports[name] = _report_closed(job, error.step, is_silent=self._as_json)
@@ -259,8 +261,8 @@ class _JobRunner:
             self._selection.messages.write_line(line_of_failed_job(name, message))
 
 
-def _run_job(name: str, job: Job, publish_to: str | None, *, is_silent: bool) -> dict[str, Any]:
-    """Run one job, and publish its releases; return its report.
+def _run_job(name: str, job: Job, publish_to: str | None, *, is_silent: bool) -> RunOutcome:
+    """Run one job, and publish its releases.
 
     Args:
         name: name of the job.
@@ -268,12 +270,12 @@ def _run_job(name: str, job: Job, publish_to: str | None, *, is_silent: bool) ->
         publish_to: database in which its releases are published; None: nowhere.
         is_silent: print nothing.
     """
-    from counton.cli.statistic_run import carry_out
+    from counton.cli.statistic_run import run_and_report
 
-    report = carry_out(job, is_silent=is_silent, about=f"job {name}: ")
+    outcome = run_and_report(job, is_silent=is_silent, prefix=f"job {name}: ")
     if publish_to is not None:
         _publish(job, publish_to, is_silent=is_silent)
-    return report
+    return outcome
 
 
 def _publish(job: Job, to: str, *, is_silent: bool) -> None:
@@ -307,7 +309,7 @@ def _tell_date_in_file(job: Job, report: dict[str, Any], *, is_silent: bool) -> 
         )
 
 
-def _report_closed(job: Job, last_step: int, *, is_silent: bool) -> dict[str, Any]:
+def _report_closed(job: Job, closed_at_step: int, *, is_silent: bool) -> dict[str, Any]:
     """Return the report of a job whose stream is closed, so that it releases nothing."""
     from counton.cli.print_forms import Console
     from counton.job.saved_job import stream_name
@@ -315,6 +317,6 @@ def _report_closed(job: Job, last_step: int, *, is_silent: bool) -> dict[str, An
     name = stream_name(job)
     if not is_silent:
         Console().write_line(
-            f"stream {name!r} is closed at window {last_step:,}: nothing to release"
+            f"stream {name!r} is closed at window {closed_at_step:,}: nothing to release"
         )
-    return {"state": _state_of(job), "stream": name, "ended": last_step}
+    return {"state": _state_of(job), "stream": name, "ended": closed_at_step}

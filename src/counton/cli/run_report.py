@@ -263,8 +263,9 @@ def _changed_windows(result: RunResult) -> list[str]:
     if isinstance(spec.terms.privacy_unit, CountedEvent | UserOfCounts):
         noun = spec.terms.privacy_unit.rule.event_name or spec.metadata().privacy_unit
     lines = [
-        f"{windows.span_text(range(window.step, window.step + 1))}: {counted(window.now, noun)}, "
-        f"previously {window.before:,} ({window.added:,} added, {window.missing:,} missing); "
+        f"{windows.span_text(range(window.number, window.number + 1))}: "
+        f"{counted(window.now, noun)}, previously {window.before:,} "
+        f"({window.added:,} added, {window.missing:,} missing); "
         f"window {'updated' if window.is_open else 'not updated, because it is final'}"
         for window in reversed(changed[-_MOST_CHANGED_WINDOWS:])
     ]

@@ -19,7 +19,7 @@ from counton.cli.command_class import (
 from counton.cli.command_text import CommandActions, command_words, example_lines
 from counton.job.common_options import Job
 from counton.job.messages import choices_of, parse_options
-from counton.job.option_fields import FILE_ONLY, OFTEN, has_fact, section_of
+from counton.job.option_fields import FILE_ONLY, OFTEN, has_mark, section_of
 from counton.job.statistics import model_of
 
 _OTHER = "Other options"
@@ -101,7 +101,7 @@ def _parameters_of(model: type[Job]) -> list[click.Parameter]:
     options = [
         model_option(model, name)
         for name, field in model.model_fields.items()
-        if name not in ("statistic", "events") and not has_fact(field, FILE_ONLY)
+        if name not in ("statistic", "events") and not has_mark(field, FILE_ONLY)
     ]
     plan = SectionedOption(
         ["--plan"],
@@ -144,7 +144,7 @@ def model_option(model: type[Job], name: str) -> SectionedOption:
 
 def _is_in_short_help(model: type[Job], name: str, field: FieldInfo) -> bool:
     is_in_example = field.alias in model.example
-    return has_fact(field, OFTEN) or name in model.needs or is_in_example
+    return has_mark(field, OFTEN) or name in model.needs or is_in_example
 
 
 def _form_of(model: type[Job], name: str, field: FieldInfo) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +90,13 @@ def _show_plan(job: Job, actions: CommandActions) -> None:
 
 
 def _release(job: Job, actions: CommandActions) -> None:
-    report = carry_out(job, is_silent=actions.json, asks=True)
+    outcome = run_and_report(job, is_silent=actions.json, asks=True)
     if actions.save is not None:
         save_job(job, actions.save)
-    if actions.json:
-        print_json(report)
-    if report["not_drawn"]:
-        raise OSError(report["not_drawn"])
+    if outcome.report is not None:
+        print_json(outcome.report)
+    if outcome.chart_error:
+        raise OSError(outcome.chart_error)
 
 
 def save_job(job: Job, file: Path) -> None:
@@ -108,51 +109,74 @@ def save_job(job: Job, file: Path) -> None:
     Console(stderr=True).write_line(f"saved as job {stream_name(job)} in {file}{less}")
 
 
-def carry_out(job: Job, *, is_silent: bool, about: str = "", asks: bool = False) -> dict[str, Any]:
-    """Release the windows that are due, write outputs, and print the release.
+@dataclass(frozen=True)
+class RunOutcome:
+    """What a command needs of a run after its windows were released.
+
+    Attributes:
+        report: the report as JSON values; None if it was printed for people.
+        chart_error: why the chart could not be drawn; None if it was drawn, or there is none.
+    """
+
+    report: dict[str, Any] | None
+    chart_error: str | None
+
+
+def run_and_report(
+    job: Job, *, is_silent: bool, prefix: str = "", asks: bool = False
+) -> RunOutcome:
+    """Release the windows that are due, write outputs, and print or return the report.
 
     Args:
-        is_silent: print nothing, and return the whole report.
-        about: beginning of messages for the operator, such as the job's name if several jobs run.
+        job: the job.
+        is_silent: print nothing, and return the report.
+        prefix: beginning of messages for the operator, such as the job's name if several jobs run.
         asks: ask a person at the terminal before a new stream begins.
-
-    Returns:
-        The report as JSON values. If a chart could not be drawn, only the report says so, under
-        ``not_drawn``.
     """
-    errors = Console(stderr=True)
-    lines = ReportLines() if is_silent else errors
+    messages = ReportLines() if is_silent else Console(stderr=True)
     quarantine = parse_policies(job).quarantine
-    set_aside_before = distinct_lines(quarantine)
+    quarantined_before = distinct_lines(quarantine)
+    if not prefix:
+        guard_paths = (job.state, job.rollback_guard)
+        warn_of_guard_beside_state(messages, guard_paths, option="--rollback-guard")
+    result = _run(job, asks=asks)
+    new_lines = len(distinct_lines(quarantine) - quarantined_before)
+    newly_quarantined = min(result.confidential_counts().rows.quarantined, new_lines)
+    _write_remarks(result, messages, prefix)
+    notes = operator_notes(result, newly_quarantined)
+    if isinstance(messages, ReportLines):
+        report = json_report(result, warnings=messages.lines, notes=notes)
+        return RunOutcome(report, result.chart_error)
+    for note in notes:
+        messages.write_line(f"{prefix}{CONFIDENTIAL}: {note}")
+    print_result(Console(), result)
+    return RunOutcome(None, result.chart_error)
+
+
+def _run(job: Job, *, asks: bool) -> RunResult:
+    """Run a job, with its progress on the terminal."""
+    console = Console(stderr=True)
 
     def before_commit(prepared: PreparedRun, ended: EndedWindows) -> None:
-        if asks and errors.is_terminal and sys.stdin.isatty():
-            ask_before_first_release(prepared, ended, errors)
+        if asks and console.is_terminal and sys.stdin.isatty():
+            ask_before_first_release(prepared, ended, console)
 
-    if not about:
-        warn_of_guard_beside_state(
-            lines, (job.state, job.rollback_guard), option="--rollback-guard"
-        )
-    with working(errors) as progress:
-        result = run(job, progress=progress, before_commit=before_commit)
+    with working(console) as progress:
+        return run(job, progress=progress, before_commit=before_commit)
+
+
+def _write_remarks(result: RunResult, messages: Console | ReportLines, prefix: str) -> None:
+    """Write what may be wrong with a job: files that are not read, a weak guarantee, a column."""
     unread = left_in_folders(result.job.events, result.job.file_format)
     if unread is not None:
-        lines.write_line(f"{about}{unread}")
+        messages.write_line(f"{prefix}{unread}")
+    if result.before:
+        return
     metadata = result.spec.metadata()
-    if not result.before:
-        warn_of_weak(lines, metadata.guarantee, metadata.privacy_unit, about)
-    new_lines = len(distinct_lines(quarantine) - set_aside_before)
-    newly_quarantined = min(result.confidential_counts().rows.quarantined, new_lines)
-    notes = operator_notes(result, newly_quarantined)
+    warn_of_weak(messages, metadata.guarantee, metadata.privacy_unit, prefix)
     remark = count_column_note(result.column_names, result.job)
-    if remark is not None and not result.before:
-        lines.write_line(f"{about}note: {remark}")
-    if isinstance(lines, ReportLines):
-        return json_report(result, warnings=lines.lines, notes=notes)
-    for note in notes:
-        errors.write_line(f"{about}{CONFIDENTIAL}: {note}")
-    print_result(Console(), result)
-    return {"not_drawn": result.chart_error}
+    if remark is not None:
+        messages.write_line(f"{prefix}note: {remark}")
 
 
 def print_result(console: Console, result: RunResult) -> None:

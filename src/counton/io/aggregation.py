@@ -65,9 +65,9 @@ class SumCode(NamedTuple):
         """Return the code of rows whose groups are listed in ``domain``; None: without groups."""
         return cls(1 if domain is None else len(domain) + 1, n_choices(row_rule))
 
-    def encode(self, step: Any, group_index: Any, choice: Any) -> Any:
+    def encode(self, window: Any, group_index: Any, choice: Any) -> Any:
         """Return the code, of numbers or of columns."""
-        return (step * self.groups + group_index) * self.choices + choice
+        return (window * self.groups + group_index) * self.choices + choice
 
     def encode_group(self, code: pl.Expr, group_index: pl.Expr) -> pl.Expr:
         """Return the code with a group, from one without groups."""
@@ -77,16 +77,16 @@ class SumCode(NamedTuple):
     def decode(
         self, code: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return steps, indices of groups, and choices of codes that are not below 0."""
-        codes_of_step = self.groups * self.choices
-        step = code // codes_of_step
-        of_step = code - step * codes_of_step  # as % would, which is slow
+        """Return windows, indices of groups, and choices of codes that are not below 0."""
+        codes_of_window = self.groups * self.choices
+        window = code // codes_of_window
+        of_window = code - window * codes_of_window  # as % would, which is slow
         if self.choices == 1:
-            return step, of_step, np.broadcast_to(np.int64(0), of_step.shape)
-        return step, of_step // self.choices, of_step % self.choices
+            return window, of_window, np.broadcast_to(np.int64(0), of_window.shape)
+        return window, of_window // self.choices, of_window % self.choices
 
-    def step_of(self, code: Any) -> Any:
-        """Return the step of a code, a number or a column."""
+    def window_of(self, code: Any) -> Any:
+        """Return the window of a code, a number or a column."""
         return code // (self.groups * self.choices)
 
 
@@ -124,7 +124,7 @@ def _sums_of_assigned(
     if mapping.unlisted_groups == "discover":
         sums = _sum_by_code(
             assigned,
-            pl.col("step"),
+            pl.col("window"),
             mapping.row_rule,
             newest=True,
             by=[pl.col("group").alias("label")],
@@ -171,14 +171,14 @@ def labels_of(sums: pl.DataFrame, mapping: RowMapping) -> pl.DataFrame:
         mapping: the columns and windows by which rows were summed.
 
     Returns:
-        A row for each group, with the columns ``group`` and ``step``. Rows outside the windows are
-        ignored.
+        A row for each group, with the columns ``group`` and ``window``. Rows outside the windows
+        are ignored.
     """
-    step = SumCode.of(None, mapping.row_rule).step_of(pl.col("code"))
-    labelled = sums.select(group="label", step=step).filter(
-        pl.col("step").is_between(1, mapping.windows.steps), pl.col("group").is_not_null()
+    window = SumCode.of(None, mapping.row_rule).window_of(pl.col("code"))
+    labelled = sums.select(group="label", window=window).filter(
+        pl.col("window").is_between(1, mapping.windows.steps), pl.col("group").is_not_null()
     )
-    return labelled.group_by("group").agg(pl.col("step").min())
+    return labelled.group_by("group").agg(pl.col("window").min())
 
 
 def pick_rows(rows: Rows, mapping: RowMapping, condition: pl.Expr) -> pl.DataFrame:
@@ -206,7 +206,7 @@ def candidates(
     The first lie within the windows, with a known group (its index in ``domain``) and values.
     """
     frame = assign_part(rows, mapping).collect()
-    could = pl.col("step").is_between(1, mapping.windows.steps)
+    could = pl.col("window").is_between(1, mapping.windows.steps)
     if mapping.columns.group is not None:
         could &= pl.col("group").is_not_null()
     if mapping.row_rule is not None and values_choose_sum(mapping.row_rule):
@@ -222,7 +222,7 @@ def sums_by_code(
     rows: pl.LazyFrame, domain: Sequence[str] | None, row_rule: RowRule | None, **more: Any
 ) -> pl.LazyFrame:
     """Add up rows by window and index of the group in ``domain``."""
-    code = pl.col("step")
+    code = pl.col("window")
     if domain is not None:
         code = code * (len(domain) + 1) + pl.col("group_index")
         rows = _add_group_index(rows, pl.col("group"), domain)
@@ -262,7 +262,7 @@ def sums_by_label(
         # Equal rows are counted first, so that each distinct row is encoded only once.
         labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
         aggregates = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
-        equal = rows.group_by(pl.col("step").alias("code"), *by, *labels).agg(aggregates)
+        equal = rows.group_by(pl.col("window").alias("code"), *by, *labels).agg(aggregates)
         alike = with_total(collect(source, equal), mapping).lazy()
         sums = _sum_by_code(
             alike,
@@ -273,7 +273,7 @@ def sums_by_label(
             number=pl.col("rows"),
         ).collect()
     else:
-        sums = collect(source, _sum_by_code(rows, pl.col("step"), row_rule, newest=True, by=by))
+        sums = collect(source, _sum_by_code(rows, pl.col("window"), row_rule, newest=True, by=by))
     if domain is None:
         return sums
     indices = _group_indices(sums["label"], domain)
@@ -303,21 +303,23 @@ def _group_indices(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
 def sum_indexed_rows(
     parts: Iterable[pl.DataFrame], groups: int, row_rule: RowRule | None, number: pl.Expr
 ) -> pl.DataFrame:
-    """Add up ``step``, ``group`` (index) and ``total`` (Int64), as in `Aggregates.cells`.
+    """Add up ``window``, ``group`` (index) and ``total`` (Int64), as in `Aggregates.cells`.
 
     ``number``: how many times each row counts; below 0 it is taken back.
     """
-    no_rows = pl.DataFrame(schema=dict.fromkeys(("step", "group", "total", "number"), pl.Int64))
+    no_rows = pl.DataFrame(schema=dict.fromkeys(("window", "group", "total", "number"), pl.Int64))
     add_up = partial(
         _sum_by_code,
-        code=pl.col("step") * groups + pl.col("group"),
+        code=pl.col("window") * groups + pl.col("group"),
         row_rule=row_rule,
         number=number,
     )
     sums = _sum_batches(parts, no_rows, add_up).sort("code")
     choices = n_choices(row_rule)
     without_choice = sums["code"] // choices
-    decoded = sums.with_columns(step=without_choice // groups, group_index=without_choice % groups)
+    decoded = sums.with_columns(
+        window=without_choice // groups, group_index=without_choice % groups
+    )
     if choices > 1:
         decoded = decoded.with_columns(choice=sums["code"] % choices)
     return _sums_by_accumulator(decoded, row_rule)
@@ -353,7 +355,7 @@ def _sum_by_code(
     """Add up each code's number of rows, and what they add to each accumulator.
 
     Args:
-        code: the code of step and group; the choice of accumulators is added here.
+        code: the code of window and group; the choice of accumulators is added here.
         newest: also the newest time.
         by: further columns by which rows are added up.
         number: of events for which each row stands.
@@ -397,14 +399,14 @@ def _choice_of_row(row_rule: RowRule, choices: int) -> pl.Expr:
 
 
 def _sums_by_accumulator(sums: pl.DataFrame, row_rule: RowRule | None) -> pl.DataFrame:
-    """Convert sums by ``step``, ``group_index`` and, if values choose accumulators, ``choice``.
+    """Convert sums by ``window``, ``group_index`` and, if values choose accumulators, ``choice``.
 
     Returns:
         A row for each window and cell, with the columns of `Aggregates.cells`.
     """
     group_index = pl.col("group_index")
     if row_rule is None:
-        return sums.select("step", "rows", cell=group_index, total="rows").select(_CELL_COLUMNS)
+        return sums.select("window", "rows", cell=group_index, total="rows").select(_CELL_COLUMNS)
     choices = n_choices(row_rule)
     parts = []
     radix = choices - 1
@@ -417,13 +419,13 @@ def _sums_by_accumulator(sums: pl.DataFrame, row_rule: RowRule | None) -> pl.Dat
             chosen = span.start + pl.col("choice") // radix % len(span)
         cell = group_index * row_rule.n_accumulators + chosen
         total = "rows" if row_rule.counts_rows else f"total {entry}"
-        parts.append(sums.select("step", cell.alias("cell"), "rows", total=total))
+        parts.append(sums.select("window", cell.alias("cell"), "rows", total=total))
     if len(parts) == 1:
         return parts[0]
     together = pl.concat(parts)
     if values_choose_sum(row_rule):  # other rows of a cell may have chosen others elsewhere
-        together = together.group_by("step", "cell").agg(pl.col("rows", "total").sum())
-    return together.sort("step", "cell").select(_CELL_COLUMNS)
+        together = together.group_by("window", "cell").agg(pl.col("rows", "total").sum())
+    return together.sort("window", "cell").select(_CELL_COLUMNS)
 
 
 class RowHolder(Protocol):
@@ -437,7 +439,7 @@ class RowHolder(Protocol):
 
 
 #: Columns of `Aggregates.cells`.
-_CELL_COLUMNS = ("step", "cell", "rows", "total")
+_CELL_COLUMNS = ("window", "cell", "rows", "total")
 #: Bound on the sum of one cell, so that a total over cells stays exact in int64.
 _LARGEST_CELL = 2**61
 
@@ -448,7 +450,7 @@ class Aggregates:
     """Exact sums of all rows of a run. Secret, so they are passed on as `Private`.
 
     Attributes:
-        cells: ``step``; ``cell``, which is (index of the group) * (number of accumulators) +
+        cells: ``window``; ``cell``, which is (index of the group) * (number of accumulators) +
             accumulator; ``rows``; and ``total``, the amount that they add; all int64.
         newest: newest readable time, also of rows that count nowhere, in microseconds since 1970.
         before, beyond: rows before the first and after the last window.
@@ -508,8 +510,8 @@ def sum_rows(
         skipped, quarantined = _set_bad_rows_aside(source, mapping, sums, code)
         sums = sums.filter(pl.col("code") >= 0)
     counts = sums["rows"].to_numpy()
-    steps, group_indices, choices = code.decode(sums["code"].to_numpy())
-    outside = np.zeros(len(steps), bool)
+    windows, group_indices, choices = code.decode(sums["code"].to_numpy())
+    outside = np.zeros(len(windows), bool)
     if code.choices > 1:
         outside = choices == code.choices - 1
     if domain is not None:
@@ -517,7 +519,7 @@ def sum_rows(
     unknown = int(counts[outside].sum())
     if unknown and mapping.unlisted_groups == "error":
         raise unknown_groups(source, mapping, domain or ())
-    within = slice(*np.searchsorted(steps, (1, mapping.windows.steps + 1)))  # they are sorted
+    within = slice(*np.searchsorted(windows, (1, mapping.windows.steps + 1)))  # they are sorted
     early = slice(within.start)
     late = slice(within.stop, None)
     if unknown:
@@ -526,7 +528,9 @@ def sum_rows(
     large = (sums[name].to_numpy()[counted] for name in {*sizes} - {*exact})
     largest = max((column.max(initial=0) for column in large), default=0.0)
     _refuse_large_sum(float(largest), mapping)
-    decoded = sums.with_columns(pl.Series("step", steps), pl.Series("group_index", group_indices))
+    decoded = sums.with_columns(
+        pl.Series("window", windows), pl.Series("group_index", group_indices)
+    )
     if code.choices > 1:
         decoded = decoded.with_columns(pl.Series("choice", choices))
     decoded = decoded[within]
@@ -544,7 +548,7 @@ def sum_rows(
             quarantined=quarantined,
             moments=sums["us"].to_numpy()[: within.stop],
             within=int(sums["rows"][within].sum()),
-            windows_with_rows=np.unique(steps[within]),
+            windows_with_rows=np.unique(windows[within]),
         )
     )
 
@@ -560,7 +564,7 @@ def _set_bad_rows_aside(
     if not isinstance(source, RemoteRows):
         return set_bad_rows_aside(source, mapping)
     bad = sums.filter(pl.col("code") < 0)
-    problems = bad.select(problem=-code.step_of(pl.col("code")), rows="rows")
+    problems = bad.select(problem=-code.window_of(pl.col("code")), rows="rows")
     return set_bad_rows_aside_elsewhere(source, mapping, problems)
 
 

@@ -57,9 +57,9 @@ _LACKING = (
 
 
 def _bad(part: Rows, mapping: RowMapping) -> pl.LazyFrame:
-    """Return the rows that cannot be counted: ``row`` from 1, ``step`` minus the `Problem`."""
-    steps = assign_part(part, mapping).select("step").with_row_index("row", offset=1)
-    return steps.filter(pl.col("step") < 0)
+    """Return the rows that cannot be counted: ``row`` from 1, ``window`` minus the `Problem`."""
+    windows = assign_part(part, mapping).select("window").with_row_index("row", offset=1)
+    return windows.filter(pl.col("window") < 0)
 
 
 def set_bad_rows_aside(source: Source, mapping: RowMapping) -> tuple[int, int]:
@@ -69,7 +69,7 @@ def set_bad_rows_aside(source: Source, mapping: RowMapping) -> tuple[int, int]:
     """
     policies = mapping.policies
     columns = mapping.columns.names
-    lacking = pl.col("step").is_in([-problem for problem in _LACKING])
+    lacking = pl.col("window").is_in([-problem for problem in _LACKING])
     skipped = 0
     kept = list[tuple[object, ...]]()
     for part in source.parts:
@@ -90,12 +90,14 @@ def set_bad_rows_aside(source: Source, mapping: RowMapping) -> tuple[int, int]:
             number = row_number_name(columns)
             texts = texts_of(part, columns).with_row_index(number, offset=1)
             cells = collect(source, texts.filter(pl.col(number).is_in(rows["row"].to_list())))
-            for step, (row, *values) in zip(rows["step"], cells.sort(number).rows(), strict=True):
+            for window, (row, *values) in zip(
+                rows["window"], cells.sort(number).rows(), strict=True
+            ):
                 place = row if part.numbered else ""
                 line = part.unread.get(row - 1)
                 if line is not None:  # the whole line stands in the first column
                     values = [line, *[None] * (len(values) - 1)]
-                kept.append((part.name, place, Problem(-step).words, *values))
+                kept.append((part.name, place, Problem(-window).words, *values))
     if policies.quarantine is not None:
         set_aside(policies.quarantine, columns, kept)
     return skipped, len(kept)
@@ -115,11 +117,11 @@ def set_bad_rows_aside_elsewhere(
     policies = mapping.policies
     lacking = pl.col("problem").is_in([int(problem) for problem in _LACKING])
     skipped = 0
-    condition = pl.col("step") < 0
+    condition = pl.col("window") < 0
     if policies.missing == "drop":
         skipped = int(problems.filter(lacking)["rows"].sum())
         problems = problems.filter(~lacking)
-        condition &= ~pl.col("step").is_in([-problem for problem in _LACKING])
+        condition &= ~pl.col("window").is_in([-problem for problem in _LACKING])
     number = int(problems["rows"].sum())
     if not number:
         if policies.quarantine is not None:
@@ -171,12 +173,12 @@ def _explain(
     for part in source.parts:
         bad = _bad(part, mapping)
         if mapping.policies.missing == "drop":
-            bad = bad.filter(~pl.col("step").is_in([-problem for problem in _LACKING]))
-        kinds = bad.group_by("step").agg(pl.len(), pl.col("row").min())
+            bad = bad.filter(~pl.col("window").is_in([-problem for problem in _LACKING]))
+        kinds = bad.group_by("window").agg(pl.len(), pl.col("row").min())
         first_rows = kinds.sort("row").collect(engine="streaming")
-        for step, rows, row in first_rows.rows():
-            first = first or (part, int(row), Problem(-step))
-            alike[-step] = alike.get(-step, 0) + rows
+        for window, rows, row in first_rows.rows():
+            first = first or (part, int(row), Problem(-window))
+            alike[-window] = alike.get(-window, 0) + rows
     assert first is not None
     part, row, problem = first
     number = alike[problem] if rows_of_all is None else rows_of_all[problem]
@@ -234,8 +236,8 @@ def _wrong_part(part: Rows, mapping: RowMapping, row: int, problem: Problem) -> 
             continue
         columns = Columns(mapping.columns.time, several=(name,))
         kept = mapping._replace(columns=columns, row_rule=None, kept=[column_part])
-        step = assign_part(part, kept).select("step").slice(row - 1, 1).collect()
-        if step.item() == -problem:
+        window = assign_part(part, kept).select("window").slice(row - 1, 1).collect()
+        if window.item() == -problem:
             return name
     return names[0]
 
@@ -248,10 +250,10 @@ _APART = 2**40  # distance between the row numbers of one file and of the next
 def unknown_groups(source: Source, mapping: RowMapping, domain: Sequence[str]) -> InvalidInputError:
     """Build the error for rows with an undeclared group or label."""
     outside = pl.lit(False)
-    by_label = (pl.col("total") < 0) & (pl.col("step") >= 0)
+    by_label = (pl.col("total") < 0) & (pl.col("window") >= 0)
     if mapping.columns.group is not None:
         names = GroupNames(domain).column.implode()
-        outside = (pl.col("step") >= 0) & ~pl.col("group").is_in(names).fill_null(False)
+        outside = (pl.col("window") >= 0) & ~pl.col("group").is_in(names).fill_null(False)
     if isinstance(source, RemoteRows):  # enough of them for a message
         first = outside
         if mapping.columns.group is not None:
@@ -313,7 +315,7 @@ def unlisted_names(source: Source, mapping: RowMapping) -> tuple[int, list[tuple
     unlisted = ~name.is_in(declared.implode()) & (name != "")  # null stays null
     if isinstance(source, RemoteRows):
         plain_mapping = mapping._replace(other=None, unlisted_groups="drop")
-        examples = _some(source, plain_mapping, unlisted & (pl.col("step") >= 0), _FEW)
+        examples = _some(source, plain_mapping, unlisted & (pl.col("window") >= 0), _FEW)
         if not examples.height:
             return 0, []
         source = _fetch(source, examples)

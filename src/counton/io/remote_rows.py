@@ -29,7 +29,7 @@ class RemoteRows(Source):
 
     @abstractmethod
     def labels(self, mapping: RowMapping) -> Private[pl.DataFrame]:
-        """Return ``group``, the labels within the windows, and ``step``, their first windows."""
+        """Return ``group``, the labels within the windows, and ``window``, their first windows."""
 
     def assign_rows(
         self, mapping: RowMapping, domain: Sequence[str] | None

@@ -140,7 +140,7 @@ class RowMapping(NamedTuple):
     """Options by which rows are read.
 
     Attributes:
-        windows: assigns each row to a step.
+        windows: assigns each row to a window.
         unlisted_groups: rows of undeclared groups are refused ("error"), counted nowhere ("drop"),
             or counted in found groups ("discover").
         row_rule: how rows change sums; None: rows are only counted.
@@ -222,7 +222,7 @@ def assign_rows(
     events are equal.
 
     Returns:
-        ``us``: the time in microseconds since 1970. ``step``: the window; 0 before the first, the
+        ``us``: the time in microseconds since 1970. ``window``: its number; 0 before the first, the
             number of windows plus 1 after the last, minus the `Problem` if a row cannot be counted.
             ``group``: text. ``total``: 1, the value as a multiple of the resolution, or the code of
             `with_total`; with ``kept`` there are ``part N`` instead. ``user``, ``id`` (text) and
@@ -284,8 +284,8 @@ def assign_part(
     if "group" in roles:
         kept.insert(0, mapping.group(pl.col("group")).alias("group"))
     named = frame.select(us=us, **roles, **_value_columns(read, part))
-    step = _step_or_problem(mapping.windows, problems)
-    return named.select("us", *kept, step.alias("step"), *totals)
+    window = _window_or_problem(mapping.windows, problems)
+    return named.select("us", *kept, window.alias("window"), *totals)
 
 
 def _read_columns(part: Rows, mapping: RowMapping) -> _ReadColumns:
@@ -348,13 +348,13 @@ def _problems_of_roles(roles: Container[str], mapping: RowMapping) -> list[tuple
     ]
 
 
-def _step_or_problem(windows: Windows, problems: Sequence[tuple[pl.Expr, Problem]]) -> pl.Expr:
+def _window_or_problem(windows: Windows, problems: Sequence[tuple[pl.Expr, Problem]]) -> pl.Expr:
     """Return the window of each row, or minus its first problem."""
-    step = windows.step("us")
+    window = windows.step("us")
     for is_wrong, problem in reversed(problems):
         is_first = pl.when(is_wrong & (pl.col("us") > NO_MOMENT))
-        step = is_first.then(-int(problem)).otherwise(step)
-    return step
+        window = is_first.then(-int(problem)).otherwise(window)
+    return window
 
 
 class _CheckedValues(NamedTuple):

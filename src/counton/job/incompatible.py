@@ -7,7 +7,7 @@ a planned stream shows to be impossible are refused where it is planned
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from counton.base.errors import InvalidInputError, param
@@ -310,6 +310,21 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
 )
 
+#: Needs of options that later runs may state, too.
+NEEDS_OF_RETENTION: tuple[Need, ...] = (
+    _needs(
+        stated("retain"),
+        stated("contribution_period"),
+        because="users are forgotten period by period",
+    ),
+)
+
+#: Needs of the options about files that a run writes.
+NEEDS_OF_OUTPUTS: tuple[Need, ...] = tuple(
+    _needs(stated(name), stated("chart"), because="it is about the form of a chart")
+    for name in ("title", "axis", "source", "width")
+)
+
 NEEDS: tuple[Need, ...] = (
     *(
         _needs(condition, stated("time"), because="a table without times is released once")
@@ -411,11 +426,7 @@ NEEDS: tuple[Need, ...] = (
         stated("allowed_lateness"),
         because="changes of users' rows are proven for revised windows",
     ),
-    _needs(
-        stated("retain"),
-        stated("contribution_period"),
-        because="users are forgotten period by period",
-    ),
+    *NEEDS_OF_RETENTION,
     _needs(
         equals("series", "period-to-date"),
         stated("contribution_period"),
@@ -452,8 +463,12 @@ def refuse_excluded(job: Job) -> None:
         raise InvalidInputError(message)
 
 
-def refuse_unmet_needs(job: Job) -> None:
+def refuse_unmet_needs(job: Job, needs: Sequence[Need] = NEEDS) -> None:
     """Refuse an option that needs another one, which a job does not state.
+
+    Args:
+        job: a job of a new stream, or a later job that was completed from its stream.
+        needs: the needs that are checked.
 
     Raises:
         InvalidInputError: there is such an option.
@@ -463,7 +478,7 @@ def refuse_unmet_needs(job: Job) -> None:
     Traceback (most recent call last):
     counton.base.errors.InvalidInputError: expiration_growth=2 needs expiring: it says ...
     """
-    for rule in _unmet_needs(job):
+    for rule in _unmet_needs(job, needs):
         needed = [
             param(other.option, other.values[0] if other.values else None)
             for other in rule.others
@@ -483,11 +498,15 @@ def needed_of_columns(job: Job) -> list[str]:
     ['groups', 'max_contributions']
     """
     columns = ("group_by", "user")
-    return [rule.others[0].option for rule in _unmet_needs(job) if rule.condition.option in columns]
+    return [
+        rule.others[0].option
+        for rule in _unmet_needs(job, NEEDS)
+        if rule.condition.option in columns
+    ]
 
 
-def _unmet_needs(job: Job) -> Iterator[Need]:
-    for rule in NEEDS:
+def _unmet_needs(job: Job, needs: Sequence[Need]) -> Iterator[Need]:
+    for rule in needs:
         is_met = any(other.holds(job) for other in rule.others)
         if rule.condition.holds(job) and not is_met:
             yield rule

@@ -37,7 +37,7 @@ from counton.job.messages import (
     parse_options,
     show_option,
 )
-from counton.job.option_fields import RUN_ONLY, Section, has_fact, option
+from counton.job.option_fields import RUN_ONLY, Section, has_mark, option
 from counton.job.statistics import all_models, model_of
 
 _T = TypeVar("_T")
@@ -323,7 +323,7 @@ def refuse_of_service(job: Job) -> None:
     for name, value in job.stated_options().items():
         if name == "events" or value == _USUAL_VALUES.get(name):
             continue
-        if has_fact(fields[name], RUN_ONLY):
+        if has_mark(fields[name], RUN_ONLY):
             raise InvalidInputError(
                 f"{show_option(name, value)} is for runs over files; a service decides this "
                 "itself: leave it out"

@@ -1,4 +1,4 @@
-"""The description of one option: a field of a model, with its help and some facts about it."""
+"""The description of one option: a field of a model, with its help its scope and its marks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class OptionScope(Enum):
 
 
 class OptionMark(Enum):
-    """A fact about an option beside its scope."""
+    """A mark of an option, in addition to its scope."""
 
     OFTEN = "the short help shows it"
     FILE_ONLY = "job files and Python have it, commands do not"
@@ -32,12 +32,12 @@ class OptionMark(Enum):
 
 STREAM, REMEMBERED, OUTPUT, EACH_RUN = OptionScope
 OFTEN, FILE_ONLY, RUN_ONLY, ALL_JOBS = OptionMark
-_FACTS = "x-counton"
+_MARKS = "x-counton"
 
 
 def option(
     help: str,
-    *facts: OptionScope | OptionMark,
+    *marks: OptionScope | OptionMark,
     default: Any = None,
     key: str | None = None,
 ) -> Any:
@@ -45,12 +45,12 @@ def option(
 
     Args:
         help: one line that says what the option means.
-        facts: its marks, and its scope if that is not the scope of its section.
+        marks: its marks, and its scope if that is not the scope of its section.
         default: value if the option is not stated; ``...`` if it must be stated.
         key: name in commands and job files; None: the field's name with hyphens.
     """
-    names: list[Any] = [fact.name for fact in facts]
-    return Field(default, description=help, alias=key, json_schema_extra={_FACTS: names})
+    names: list[Any] = [mark.name for mark in marks]
+    return Field(default, description=help, alias=key, json_schema_extra={_MARKS: names})
 
 
 if TYPE_CHECKING:  # pydantic names the type of its models in this private module
@@ -102,10 +102,10 @@ class Section(BaseModel, metaclass=ExplainedModel):
         return self.__dict__.get(name)
 
 
-def has_fact(field: FieldInfo, fact: OptionScope | OptionMark) -> bool:
-    """Return whether a fact is stated about an option."""
+def has_mark(field: FieldInfo, mark: OptionScope | OptionMark) -> bool:
+    """Return whether an option has a mark or scope."""
     extra = field.json_schema_extra
-    return isinstance(extra, dict) and fact.name in cast("list[str]", extra[_FACTS])
+    return isinstance(extra, dict) and mark.name in cast("list[str]", extra[_MARKS])
 
 
 def section_of(model: type[Section], name: str) -> type[Section]:
@@ -122,7 +122,7 @@ def scope_of(model: type[Section], name: str) -> OptionScope:
     """
     field = model.model_fields[name]
     for scope in OptionScope:
-        if has_fact(field, scope):
+        if has_mark(field, scope):
             return scope
     return section_of(model, name).scope
 

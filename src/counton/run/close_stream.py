@@ -96,11 +96,11 @@ def close_stream(
             f"{stream!r} is a table that is released once, so it needs no end; leave it as it is: "
             "its numbers can be written again from the state"
         )
-    if withdrawn is None and spec.last_step is not None:
-        return ClosedStream(spec.last_step, Private(0))
+    if withdrawn is None and spec.closed_at_step is not None:
+        return ClosedStream(spec.closed_at_step, Private(0))
     if withdrawn is not None:
         _check_withdrawal(withdrawn)
-    ends_now = not is_single_table and spec.last_step is None
+    ends_now = not is_single_table and spec.closed_at_step is None
     waiting = waiting_rows(reader, spec) if ends_now else Private(0)
     if not drop_waiting:
         _refuse_dropped(stream, waiting)
@@ -108,12 +108,12 @@ def close_stream(
     def close(current: StreamSpec, step: int) -> StreamSpec:
         if withdrawn is not None:
             current = replace(current, withdrawn=withdrawn.strip())
-        if ends_now and current.last_step is None:
-            current = replace(current, last_step=step)
+        if ends_now and current.closed_at_step is None:
+            current = replace(current, closed_at_step=step)
         return current
 
     released = amend_public_notes(state, stream, close)
-    return ClosedStream(released if spec.last_step is None else spec.last_step, waiting)
+    return ClosedStream(released if spec.closed_at_step is None else spec.closed_at_step, waiting)
 
 
 def _check_withdrawal(words: str) -> None:

@@ -172,8 +172,8 @@ def _erase_user(
             whole = merge([kept for kept in sets if kept.period == period])
             stays = whole.digests != digest
             if stays.any():
-                facts = tuple(fact[stays] for fact in whole.facts)
-                added.append(DigestSet(whole.kind, period, whole.digests[stays], facts))
+                columns = tuple(column[stays] for column in whole.columns)
+                added.append(DigestSet(whole.kind, period, whole.digests[stays], columns))
         added.append(DigestSet(REFUSED, last, bucket_of(np.array([digest], np.uint64))))
         replaced = [("user", period) for period in periods]
         change = DigestChange(secret, added, replaced, forgets=True)
@@ -242,12 +242,11 @@ def _erase_periods(
     return Private(sum(len(kept.digests) for kept in sets))
 
 
-def check_retain(length: str, spec: StreamSpec) -> None:
-    """Refuse a malformed or too long ``retain``, and a stream that protects no single periods.
+def check_retain(length: str) -> None:
+    """Refuse a malformed or too long ``retain``.
 
     Args:
         length: value of the option.
-        spec: the specification of the job's stream.
 
     Raises:
         InvalidInputError: it is such a one.
@@ -256,14 +255,6 @@ def check_retain(length: str, spec: StreamSpec) -> None:
         raise InvalidInputError(
             f"{param('retain', length)} is too long, because users are erased after "
             f"{LATE_DAYS} days anyway; give less, or leave it out"
-        )
-    if spec.terms.privacy_unit.rule.contribution_period is None:
-        raise InvalidInputError(
-            f"{param('retain', length)} is for streams that erase users period by period, "
-            f"and this stream has no such periods: give {param('user')}, "
-            f"{param('max_contributions')} and {param('contribution_period')}, as in "
-            "per=1d, or leave "
-            f"{param('retain')} out"
         )
 
 
@@ -360,7 +351,7 @@ def _kept_streams(
 
 def _kept_stream(store: Store, name: str) -> _KeptStream:
     reader = store.reader(name)
-    if not is_made_by_job(reader.details):
+    if not is_made_by_job(reader.public_facts):
         return _KeptStream(None, is_over=False)
     spec = StreamSpec.of_stream(reader)
     has_users = spec.terms.privacy_unit.user_column is not None
@@ -371,8 +362,8 @@ def _kept_stream(store: Store, name: str) -> _KeptStream:
             f"themselves {LATE_DAYS} days after their rows were counted"
         )
     is_single_table = isinstance(spec.terms.windowing, SingleTable)
-    last_step = 1 if is_single_table else spec.strategy.horizon
-    is_over = spec.last_step is not None or reader.step == last_step
+    planned_last_step = 1 if is_single_table else spec.strategy.horizon
+    is_over = spec.closed_at_step is not None or reader.step == planned_last_step
     return _KeptStream(spec if has_users else None, is_over)
 
 

@@ -119,11 +119,11 @@ class OpenedState:
         Raises:
             StreamClosedError: it was.
         """
-        if spec.last_step is not None:
+        if spec.closed_at_step is not None:
             raise StreamClosedError(
-                f"stream {self.name!r} was closed at window {spec.last_step:,} and releases "
+                f"stream {self.name!r} was closed at window {spec.closed_at_step:,} and releases "
                 f"nothing more; begin another {param('stream')}, or export what was released",
-                spec.last_step,
+                spec.closed_at_step,
             )
 
     def refuse_beyond_budget(self, spec: StreamSpec) -> None:
@@ -151,12 +151,12 @@ class OpenedState:
         if self.saved is None or self._store is None:
             return None
         names = self.names_of_groups
-        facts = self.saved.details
+        public_facts = without_public_notes(self.saved.public_facts)
         self._stream = Stream.open(
             self._store, self.name, key=self._key, rollback_guard=self._rollback_guard
         )
         is_changed = self._stream.step != self.released
-        is_changed |= without_public_notes(self._stream.details) != without_public_notes(facts)
+        is_changed |= without_public_notes(self._stream.public_facts) != public_facts
         is_changed |= _names_of_groups(self._stream) != names
         if is_changed:
             raise ConcurrentWriterError(
@@ -185,7 +185,7 @@ class OpenedState:
                 contribution=spec.contribution,
                 shape=spec.shape if additive or noise_guarantee is not None else (),
                 noise_guarantee=noise_guarantee,
-                details=spec.facts(),
+                public_facts=spec.public_facts(),
                 statistic=None if additive else spec.accumulator_statistic,
             )
         except (StateError, NoiseKeyError) as error:
@@ -239,15 +239,15 @@ def name_in(store: Store, job: Job) -> str:
         return name
     usual_names = [
         name
-        for name, facts in store.details.items()
-        if facts.get("what") == job.statistic and name == _usual_name_of(facts)
+        for name, public_facts in store.public_facts.items()
+        if public_facts.get("what") == job.statistic and name == _usual_name_of(public_facts)
     ]
     return usual_names[0] if len(usual_names) == 1 else name
 
 
-def _usual_name_of(facts: Mapping[str, Any]) -> str:
+def _usual_name_of(public_facts: Mapping[str, Any]) -> str:
     from counton.job.messages import parse_options
     from counton.job.statistics import model_of
 
-    with reading("the details of a stream"):
-        return usual_name(parse_options(model_of(facts["what"]), facts["record"]))
+    with reading("the public facts of a stream"):
+        return usual_name(parse_options(model_of(public_facts["what"]), public_facts["record"]))

@@ -32,8 +32,8 @@ from counton.run.spec.planned_accuracy import (
     count_windows,
     counted_windows,
     halfwidths_at,
-    last_step,
     planned_design,
+    planned_last_step,
 )
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import SingleTable
@@ -300,7 +300,7 @@ def _plan_of(prepared: PreparedRun, size: int | None) -> PlannedJob:
     if size is None:
         size = job.expected_rows
     stated_windows = None if isinstance(spec.terms.windowing, SingleTable) else job.windows
-    last = last_step(spec) or stated_windows or _AROUND
+    last = planned_last_step(spec) or stated_windows or _AROUND
     windows = count_windows(spec) or stated_windows or _AROUND
     steps = tuple(dict.fromkeys((1, (last + 1) // 2, last)))
     halfwidths = halfwidths_at(

@@ -10,6 +10,7 @@ from counton.base.private import Private
 from counton.io.input_paths import are_several
 from counton.io.sources import Source
 from counton.job.common_options import Job
+from counton.job.incompatible import NEEDS_OF_RETENTION, refuse_unmet_needs
 from counton.run.erasure import check_retain
 from counton.run.opened_state import OpenedState
 from counton.run.outputs.run_outputs import check_outputs, refuse_shared_files
@@ -128,7 +129,8 @@ def prepare(
     outputs = parse_outputs(job) if writes_files else OutputFiles()
     retention = job.value_of("retain")
     if retention is not None:
-        check_retain(retention, spec)
+        check_retain(retention)
+        refuse_unmet_needs(job, NEEDS_OF_RETENTION)
     check_outputs(outputs, options, spec, job.confidence_level)
     refuse_shared_files(job, rows, options, outputs, state.noise_id)
     moments = query_moments(job, spec, options, state.released, now)

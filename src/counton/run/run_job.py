@@ -1,4 +1,4 @@
-"""One run of a job, in five steps: prepare, read, decide, commit, publish.
+"""One run of a job, in five steps: prepare, read, decide, commit, write.
 
 A run that is killed leaves the state as it was before one of its transactions: a step is released
 with the rows that it counts, or not at all. The first run creates the stream and enters it into the
@@ -23,8 +23,8 @@ from counton.noise import Key
 from counton.results.display import DisplaySelection
 from counton.results.release import Release
 from counton.run.counting.missing_rows import refuse_holes
+from counton.run.counting.operator_counts import OperatorCounts
 from counton.run.counting.plan_steps import plan_steps
-from counton.run.counting.step_inputs import OperatorCounts
 from counton.run.erasure import retain
 from counton.run.opened_state import OpenedState
 from counton.run.outputs.read_journal import read_release
@@ -197,7 +197,7 @@ def run(
         if before_commit is not None:
             before_commit(prepared, ended)
         committed = commit(prepared, read, ended, progress)
-        release, chart_error = publish(prepared, committed.stream, progress)
+        release, chart_error = write_results(prepared, committed.stream, progress)
         return RunResult(
             name=state.name,
             job=prepared.job,
@@ -289,15 +289,15 @@ def commit(
     ended: EndedWindows,
     progress: Progress = no_progress,
     *,
-    also: CommitHook | None = None,
+    commit_hook: CommitHook | None = None,
 ) -> Committed:
     """Turn the rows into the inputs of steps, and commit these to the journal.
 
     Rows that a new stream cannot take are refused before it is made.
 
     Args:
-        also: function that writes more into a transaction of the run, even if no number changes;
-            its error undoes everything. Only for new rows of an existing stream, which are
+        commit_hook: function that writes more into a transaction of the run, even if no number
+            changes; its error undoes everything. Only for new rows of an existing stream, which are
             committed in one transaction.
 
     Raises:
@@ -313,14 +313,16 @@ def commit(
             read.files, stream.has_source, are_several=prepared.are_several_files
         )
     steps = plan_steps(prepared, read, ended, stream)
-    new_facts: Mapping[str, Any] | None = None
+    new_public_facts: Mapping[str, Any] | None = None
     if stream is None:
         stream = state.create(spec)
-    elif stream.details != spec.facts():
-        new_facts = spec.facts()
-    for fraction, addition in steps.transactions(new_facts, is_needed=also is not None):
+    elif stream.public_facts != spec.public_facts():
+        new_public_facts = spec.public_facts()
+    for fraction, addition in steps.transactions(
+        new_public_facts, is_needed=commit_hook is not None
+    ):
         progress("releasing", 0.4 + 0.3 * fraction)
-        stream.take(addition, also=also)
+        stream.take(addition, commit_hook=commit_hook)
     span = steps.span
     retention = prepared.job.value_of("retain")
     if retention is not None and span.new_steps:
@@ -340,8 +342,8 @@ def commit(
     return Committed(stream, spec, Private(counts))
 
 
-# ---------------------------------------------------------------------------------------- publish
-def publish(
+# ------------------------------------------------------------------------------------------ write
+def write_results(
     prepared: PreparedRun, stream: Stream, progress: Progress = no_progress
 ) -> tuple[Release, str | None]:
     """Read the release from the journal, and write the job's table and chart.
@@ -358,12 +360,12 @@ def publish(
     """
     progress("reading the journal", 0.7)
     if not prepared.begins_stream:
-        publish_again(stream)
+        publish_new_steps(stream)
     release = read_release(stream, StreamSpec.of_stream(stream))
     return release, write_outputs(release, prepared.outputs, progress)
 
 
-def publish_again(stream: Stream) -> None:
+def publish_new_steps(stream: Stream) -> None:
     """Publish the new steps of a stream that is published in its own state; else nothing."""
     from counton.state import sql_view
 

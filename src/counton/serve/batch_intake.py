@@ -66,7 +66,7 @@ def checked_batch(
         groups = find_group_names(source, mapping, ()).all
     # Read all that a run reads of a row, so that no row is accepted that a run could not read.
     read = assign_rows(source, mapping).collect(engine="in-memory")
-    bad = read["step"] < 0  # it is the code of a row's problem
+    bad = read["window"] < 0  # it is the code of a row's problem
     if bad.any():
         sum_rows(source, mapping, groups)  # refuses bad rows, unless they are skipped
     frame = _with_moments(part.frame().collect(), read["us"], served).filter(~bad)
@@ -78,7 +78,7 @@ def checked_batch(
     refuse_inexact(spec, AddedSums(int(largest or 0), of_places), Amounts(0, 0.0))
     # Late rows are released with the next window that is due.
     due = now - served.release_delay
-    late = pl.max_horizontal("step", served.windows.ended_by(due) + 1).alias("step")
+    late = pl.max_horizontal("window", served.windows.ended_by(due) + 1).alias("window")
     shares = shares_of_bounds(spec, served.bounds, sums.with_columns(late))
     refuse_overflow(
         max(shares.values(), default=0.0),

@@ -32,7 +32,7 @@ from counton.results.text import (
     users_note_of,
 )
 from counton.run.outputs.read_journal import public_notes, read_release
-from counton.run.spec.planned_accuracy import halfwidths_at, last_step
+from counton.run.spec.planned_accuracy import halfwidths_at, planned_last_step
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import Endless
 from counton.serve.pages import Page, Position, ReleasedRows
@@ -163,7 +163,7 @@ class Journal:
         """Return when a step is to be released: at its window's end plus the release delay."""
         end = self.ends(step)
         last = last_served_step(self.spec.strategy)
-        if end is None or self.spec.last_step is not None or step > (last or step):
+        if end is None or self.spec.closed_at_step is not None or step > (last or step):
             return None
         return self.metadata.windows.local(microseconds(end) + self._release_delay)
 
@@ -251,7 +251,7 @@ class Journal:
     def planned_error(self) -> str | None:
         """Half-widths of a count's or sum's intervals at the last step, as they were planned."""
         spec = self.spec
-        last = None if isinstance(spec.terms.windowing, Endless) else last_step(spec)
+        last = None if isinstance(spec.terms.windowing, Endless) else planned_last_step(spec)
         if last is None or not spec.accumulator_statistic.additive:
             return None
         planned = halfwidths_at(spec, [last], self.level)

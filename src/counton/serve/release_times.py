@@ -23,7 +23,7 @@ from counton.io.sources import Rows
 from counton.run.opened_state import OpenedState
 from counton.run.prepared_run import prepare
 from counton.run.rows.read_rows import read_rows
-from counton.run.run_job import RowCounts, commit, decide, publish_again
+from counton.run.run_job import RowCounts, commit, decide, publish_new_steps
 from counton.serve.batch_intake import UnderWay
 from counton.serve.log_lines import note, warn
 from counton.serve.served_jobs import ServedJob, unpack_rows
@@ -61,7 +61,7 @@ class ServiceRun:
 
 
 def run(
-    served: ServedJob, parts: Sequence[Rows], now: datetime, also: CommitHook | None = None
+    served: ServedJob, parts: Sequence[Rows], now: datetime, commit_hook: CommitHook | None = None
 ) -> ServiceRun:
     """Count rows of batches, and release the windows that have ended.
 
@@ -69,7 +69,7 @@ def run(
         served: the job of the service, with its stream.
         parts: the rows; none: windows are released in which nothing happened.
         now: the time up to which windows are released.
-        also: function that writes more into the transaction that counts the rows.
+        commit_hook: function that writes more into the transaction that counts the rows.
 
     Raises:
         CountonError: see `counton.run.run_job.run`.
@@ -78,9 +78,9 @@ def run(
         rows = served.accepted_rows(parts)
         prepared = prepare(served.job, state, rows, now, writes_files=False)
         read = read_rows(prepared)
-        committed = commit(prepared, read, decide(prepared, read), also=also)
+        committed = commit(prepared, read, decide(prepared, read), commit_hook=commit_hook)
         if not prepared.begins_stream:
-            publish_again(committed.stream)
+            publish_new_steps(committed.stream)
         return ServiceRun(state.released, committed.stream.step, committed.counts)
 
 
@@ -184,7 +184,7 @@ class Releaser:
             return self._work()
         except StateError:
             stream = self._store.find(self.name)
-            if stream is None or stream.details.get("ended") is None:
+            if stream is None or stream.public_facts.get("ended") is None:
                 raise
         if rows := self._inbox.drop_waiting(self.name):
             warn(
@@ -248,7 +248,7 @@ class Releaser:
         began = monotonic()
         parts = [] if drain is None else unpack_rows(drain.bodies)
         take_batches = None if drain is None else partial(self._inbox.remove, drain=drain)
-        result = run(self._served, parts, moment(us), also=take_batches)
+        result = run(self._served, parts, moment(us), commit_hook=take_batches)
         self._step = result.after
         self.seconds = monotonic() - began
         new = result.after - result.before

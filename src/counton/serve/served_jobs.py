@@ -194,7 +194,7 @@ def serve_job(name: str, job: Job) -> ServedJob:
         if kept is not None and type(job) is type(kept.job):
             job = kept.with_remembered_options(job)
             columns = columns_of(kept).names
-        if kept is not None and kept.last_step is not None:  # no run goes on with it
+        if kept is not None and kept.closed_at_step is not None:  # no run goes on with it
             options = parse_run(kept.fill_job(job), kept.terms)
             level = check_confidence_level(job.confidence_level, usual=LEVEL)
             check_shown(options.display, kept.metadata(), level)

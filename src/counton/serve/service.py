@@ -187,9 +187,9 @@ class Service:
         """Sentences for the operator: places of rollback guards, ended streams, and failed jobs."""
         ended = [
             f"job {self.served[name].called!r}: stream {name!r} is closed at window "
-            f"{journal.spec.last_step:,}: what it released is shown, and it takes no rows"
+            f"{journal.spec.closed_at_step:,}: what it released is shown, and it takes no rows"
             for name, journal in list(self.journals.items())
-            if journal.spec.last_step is not None
+            if journal.spec.closed_at_step is not None
         ]
         reasons = [
             remark_on_guard(
@@ -207,10 +207,10 @@ class Service:
 
     def why_closed(self, name: str, came: int) -> str | None:
         """Return why a stream does not take a batch; it may still close before the commit."""
-        last_step = self.journals[name].spec.last_step
+        closed_at_step = self.journals[name].spec.closed_at_step
         releaser = self.releasers[name]
-        if last_step is not None:
-            return f"the stream is closed at window {last_step:,}; send rows to another stream"
+        if closed_at_step is not None:
+            return f"the stream is closed at window {closed_at_step:,}; send rows to another stream"
         if came >= releaser.last:
             return (
                 f"the last of the {releaser.windows:,} windows of the stream was due at "
@@ -257,7 +257,8 @@ class Service:
         return {
             name
             for name, journal in list(self.journals.items())
-            if journal.spec.last_step is None and self.releasers[name].due_by(now) < journal.step
+            if journal.spec.closed_at_step is None
+            and self.releasers[name].due_by(now) < journal.step
         }
 
     def is_old_copy(self, name: str) -> bool:

@@ -38,7 +38,7 @@ from counton.run.opened_state import OpenedState
 from counton.run.prepared_run import prepare
 from counton.run.rows.read_rows import read_rows
 from counton.run.rows.window_sums import columns_of
-from counton.run.run_job import commit, decide, publish
+from counton.run.run_job import commit, decide, write_results
 from counton.run.spec.stream_spec import StreamSpec
 from counton.spark.source import MicroBatch, SparkSource, is_remote
 from counton.state.keys import state_files
@@ -185,7 +185,7 @@ class Batches:
             self.check(prepared.spec)
             read = read_rows(prepared)
             committed = commit(prepared, read, decide(prepared, read))
-            release, chart_error = publish(prepared, committed.stream)
+            release, chart_error = write_results(prepared, committed.stream)
             if chart_error is not None:
                 warnings.warn(ChartWarning(chart_error), stacklevel=2)
             return release if committed.stream.step else None

@@ -31,14 +31,14 @@ class AuthenticatedTable(NamedTuple):
     Attributes:
         name: name of the table.
         address: columns that identify a row within its stream.
-        facts: further columns, by which rows are chosen before they are read.
+        index_columns: further columns, by which rows are chosen before they are read.
         contents: columns of what is read.
         what: the contents in words, for messages.
     """
 
     name: str
     address: tuple[str, ...]
-    facts: tuple[str, ...]
+    index_columns: tuple[str, ...]
     contents: tuple[str, ...]
     what: str
 
@@ -49,7 +49,7 @@ class AuthenticatedTable(NamedTuple):
         contents.
         """
         digest = hashlib.blake2b(self.name.encode(), digest_size=32)
-        for column in (*self.address, *self.facts, *self.contents):
+        for column in (*self.address, *self.index_columns, *self.contents):
             value = row[column]
             cell = value if isinstance(value, bytes) else str(value).encode()
             digest.update(len(cell).to_bytes(8, "little"))
@@ -82,7 +82,7 @@ SOURCES: Final = AuthenticatedTable("counton_sources", ("part",), (), ("digests"
 class Entry(NamedTuple):
     """The part of a row that the MAC covers besides its address."""
 
-    facts: tuple[Any, ...]
+    index_values: tuple[Any, ...]
     digest: bytes
 
 
@@ -111,7 +111,7 @@ class AuthenticatedRows:
         cls, connection: Connection, table: AuthenticatedTable, stream_id: int
     ) -> AuthenticatedRows:
         """List the rows of a stream, without their contents."""
-        columns = (*table.address, *table.facts, "digest")
+        columns = (*table.address, *table.index_columns, "digest")
         sql = f"SELECT {', '.join(columns)} FROM {table.name} WHERE stream_id = :stream"
         width = len(table.address)
         entries: dict[Address, Entry] = {}
@@ -134,7 +134,7 @@ class AuthenticatedRows:
         """One digest of the whole list."""
         if self._root is None:
             listed = [
-                [*address, *entry.facts, entry.digest.hex()]
+                [*address, *entry.index_values, entry.digest.hex()]
                 for address, entry in self._entries.items()
             ]
             text = json.dumps(sorted(listed), separators=(",", ":"))
@@ -145,10 +145,10 @@ class AuthenticatedRows:
         """Return the addresses of all rows, in order."""
         return sorted(self._entries)
 
-    def facts(self, address: Address) -> tuple[Any, ...]:
-        """Return the facts of a listed row."""
-        facts: tuple[Any, ...] = self._entries[address].facts
-        return facts
+    def index_values(self, address: Address) -> tuple[Any, ...]:
+        """Return the values of a listed row in the index columns."""
+        values: tuple[Any, ...] = self._entries[address].index_values
+        return values
 
     def __contains__(self, address: object) -> bool:
         return address in self._entries
@@ -160,7 +160,7 @@ class AuthenticatedRows:
             StateError: the row is missing, or its contents are not those that are listed.
         """
         table = self.table
-        columns = (*table.address, *table.facts, *table.contents)
+        columns = (*table.address, *table.index_columns, *table.contents)
         sql = f"SELECT {', '.join(columns)} {table.place}"
         row = connection.first(sql, **self._values(address))
         if row is None or table.digest_of(row._asdict()) != self._entries[address].digest:
@@ -194,9 +194,9 @@ class AuthenticatedRows:
         for row in rows:
             digest = table.digest_of(row)
             address = tuple(row[column] for column in table.address)
-            facts = tuple(row[column] for column in table.facts)
+            index_values = tuple(row[column] for column in table.index_columns)
             assert address not in self._entries
-            self._entries[address] = Entry(facts, digest)
+            self._entries[address] = Entry(index_values, digest)
             written.append({"stream_id": self._stream_id, **row, "digest": digest})
         connection.insert(table.name, *written)
         self._root = None

@@ -31,23 +31,25 @@ class CommitInput(NamedTuple):
     Attributes:
         inputs: totals of new steps, shape ``(n, *shape)``, int64 in multiples of the stream's
             resolution; None releases nothing.
-        observed: by number of a window (from 1), the totals of all its rows read so far: an array
-            of integers, one for each cell. They replace the stored totals. A later run compares
-            them with its rows to find late and vanished rows.
+        totals_by_window: by number of a window (from 1), totals of its rows, as integers. They
+            replace the stored totals. A run gives an array of the shape ``(2, measures, sums)``:
+            first what was seen of each sum, then what was counted (see
+            `counton.run.counting.step_inputs`). Other callers may give arrays of any shape, which
+            the state keeps and returns.
         sources: digests of the input files whose rows this commit counts; a file counted before is
             refused.
         remembered: change of the stored keyed digests of users and row ids that have been counted.
         labels: for groups that are found in the data: index of the first new cell, and the labels
             of the new cells; all earlier cells must exist.
         late_row_stats: numbers of rows received so far; None leaves them unchanged.
-        details: new public facts of the stream, as `Stream.amend` takes them; None leaves them
+        public_facts: new public facts of the stream, as `Stream.amend` takes them; None leaves them
             unchanged.
     """
 
     inputs: NDArray[np.int64] | None = None
-    observed: Mapping[int, ArrayLike] = MappingProxyType({})
+    totals_by_window: Mapping[int, ArrayLike] = MappingProxyType({})
     sources: Sequence[str] = ()
     remembered: DigestChange | None = None
     labels: tuple[int, Sequence[str]] | None = None
     late_row_stats: LateRowStats | None = None
-    details: Mapping[str, Any] | None = None
+    public_facts: Mapping[str, Any] | None = None

@@ -55,14 +55,14 @@ class DigestSet(NamedTuple):
             ``digests`` has no meaning.
         period: number of the period.
         digests: the digests, ascending.
-        facts: what is remembered with each digest, such as window and group: arrays as long as
+        columns: what is remembered with each digest, such as window and group: arrays as long as
             ``digests``.
     """
 
     kind: str
     period: int
     digests: Digests
-    facts: tuple[NDArray[np.integer[Any]], ...] = ()
+    columns: tuple[NDArray[np.integer[Any]], ...] = ()
 
 
 @name_alone
@@ -190,33 +190,35 @@ def _xor(first: bytes, other: bytes) -> bytes:
 def merge(parts: Sequence[DigestSet]) -> DigestSet:
     """Merge sets of marks of one kind and period into one set."""
     digests = np.concatenate([part.digests for part in parts])
-    facts = [np.concatenate(fact) for fact in zip(*(part.facts for part in parts), strict=True)]
+    columns = [
+        np.concatenate(column) for column in zip(*(part.columns for part in parts), strict=True)
+    ]
     if (digests[1:] < digests[:-1]).any():  # portions of ascending keys follow each other
         order = np.argsort(digests, kind="stable")
         digests = digests[order]
-        facts = [fact[order] for fact in facts]
-    return DigestSet(parts[0].kind, parts[0].period, digests, tuple(facts))
+        columns = [column[order] for column in columns]
+    return DigestSet(parts[0].kind, parts[0].period, digests, tuple(columns))
 
 
-def pack(digests: Digests, facts: Sequence[NDArray[np.integer[Any]]] = ()) -> bytes:
-    """Pack ascending digests (of users or row ids) and the facts remembered with them (such as
+def pack(digests: Digests, columns: Sequence[NDArray[np.integer[Any]]] = ()) -> bytes:
+    """Pack ascending digests (of users or row ids) and the columns remembered with them (such as
     window and group) into bytes; `unpack` is the inverse.
 
     Measured sizes: 7.9 bytes per digest for 300,000 users, each with a window and a group; 5.3
-    bytes per digest for 10 million digests without facts. See `counton.base.arrays.pack`.
+    bytes per digest for 10 million digests without columns. See `counton.base.arrays.pack`.
 
     >>> digests, (steps,) = unpack(pack(np.array([5, 7, 2**63], np.uint64), [np.array([-3, 9, 9])]))
     >>> digests.tolist(), steps.tolist()
     ([5, 7, 9223372036854775808], [-3, 9, 9])
     """
-    parts = [len(digests).to_bytes(8, "little"), bytes([len(facts)])]
-    for part in map(arrays.pack, (digests, *facts)):
+    parts = [len(digests).to_bytes(8, "little"), bytes([len(columns)])]
+    for part in map(arrays.pack, (digests, *columns)):
         parts += [len(part).to_bytes(8, "little"), part]
     return b"".join(parts)
 
 
 def unpack(blob: bytes) -> tuple[Digests, tuple[NDArray[np.int64], ...]]:
-    """Return the digests that `pack` encoded, and the facts beside them."""
+    """Return the digests that `pack` encoded, and the columns beside them."""
     with reading("what is known of counted rows"):
         view = memoryview(blob)
         size = int.from_bytes(blob[:8], "little")
@@ -228,8 +230,8 @@ def unpack(blob: bytes) -> tuple[Digests, tuple[NDArray[np.int64], ...]]:
             parts.append(arrays.unpack(view[begin:at], (size,)))
         if at != len(blob):
             raise ValueError(f"the stored digests take {len(blob)} bytes instead of {at}")
-        digests, *facts = parts
-        return digests.view(np.uint64), tuple(facts)
+        digests, *columns = parts
+        return digests.view(np.uint64), tuple(columns)
 
 
 def subkey(key: Key, name: str) -> bytes:
@@ -271,17 +273,17 @@ def write(
     last: dict[tuple[str, int], int] = {}
     for kind, period, part in rows.addresses():
         last[kind, period] = part
-    for marks in change.added:
-        for begin in range(0, len(marks.digests), _LARGEST_PART):
+    for digest_set in change.added:
+        for begin in range(0, len(digest_set.digests), _LARGEST_PART):
             span = slice(begin, begin + _LARGEST_PART)
-            packed = pack(marks.digests[span], [fact[span] for fact in marks.facts])
-            number = last.get((marks.kind, marks.period), 0) + 1
-            last[marks.kind, marks.period] = number
-            rows.insert(connection, [_row(marks.kind, marks.period, number, packed)])
+            packed = pack(digest_set.digests[span], [column[span] for column in digest_set.columns])
+            number = last.get((digest_set.kind, digest_set.period), 0) + 1
+            last[digest_set.kind, digest_set.period] = number
+            rows.insert(connection, [_row(digest_set.kind, digest_set.period, number, packed)])
 
 
-def _row(kind: str, period: int, part: int, marks: bytes) -> dict[str, Any]:
-    return {"kind": kind, "period": period, "part": part, "marks": marks}
+def _row(kind: str, period: int, part: int, digests: bytes) -> dict[str, Any]:
+    return {"kind": kind, "period": period, "part": part, "marks": digests}
 
 
 def read(connection: Connection, rows: AuthenticatedRows, kind: str) -> Iterator[DigestSet]:

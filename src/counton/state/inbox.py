@@ -291,8 +291,7 @@ class Inbox(Closing):
 
     def drain(self, stream: str, end: Callable[[int], int], by: int) -> InboxDrain | None:
         """Return the next drain, a group of batches to count together; None if no drain has ended.
-        A
-        drain that an earlier call returned and nobody counted comes first.
+        A drain that an earlier call returned and nobody counted comes first.
 
         Args:
             end: maps a batch's time of arrival, in microseconds, to the end of its drain; batches
@@ -354,7 +353,7 @@ class Inbox(Closing):
         cached = self._ended.get(stream_id)
         if cached is None or cached[0] != epoch:  # the end of a stream begins another epoch
             details = connection.value(f"SELECT details {of}", stream=stream_id)
-            with reading("the details of a stream"):
+            with reading("the public facts of a stream"):
                 is_ended = json.loads(details).get("ended") is not None
             cached = self._ended[stream_id] = epoch, is_ended
         return cached[1]

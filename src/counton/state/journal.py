@@ -10,7 +10,7 @@ import hmac
 import json
 import math
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import pairwise
@@ -228,51 +228,85 @@ def read(
         shape = (-1, *design.step_shape[1:]) if design.finds_cells else design.step_shape
     stored = connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)
     rows = [*map(_check_row, stored)]
-    any_cells = shape[:1] == (-1,)
+    with reading(f"the journal between steps {start} and {stop - 1}"):
+        return _join_entries(rows, range(start, stop), shape)
+
+
+def _join_entries(rows: Sequence[Any], steps: range, shape: tuple[int, ...]) -> Entries:
+    """Join rows of the journal into the exact releases of some steps.
+
+    Args:
+        rows: rows that hold the steps, in their order.
+        steps: the steps.
+        shape: shape of one step's values, of which the first length may be any.
+
+    Raises:
+        StateError: a step is missing, doubled or malformed.
+    """
     values: NDArray[Any] = np.empty((0, *(max(size, 0) for size in shape)), np.int64)
     digests = list[bytes]()
-    following = start
+    following = steps.start
     std = None
-
-    def decode(row: Any) -> NDArray[np.int64]:
-        if not any_cells:
-            return unpack(row.estimates, (row.steps, *shape))
-        flat = unpack(row.estimates, (row.steps, -1))
-        return flat.reshape(row.steps, flat.shape[1] // math.prod(shape[1:]), *shape[1:])
-
-    with reading(f"the journal between steps {start} and {stop - 1}"):
-        for row in rows:
-            first = row.step - row.steps + 1
-            part = slice(following - first, min(row.step + 1, stop) - first)
-            if part.start < 0 or (part.start and digests) or part.stop <= part.start:
-                break  # a step is missing or doubled
-            if len(row.input_digests) != _DIGEST * row.steps:
-                raise ValueError(
-                    f"the digests of inputs of {row.steps:,} steps take "
-                    f"{len(row.input_digests)} bytes instead of {_DIGEST * row.steps}"
-                )
-            chunk = _values(decode(row), row.unit)[part]
-            if digests and chunk.dtype != values.dtype:
-                break  # one of them was altered
-            if len(chunk) == stop - start:
-                values = chunk
-            else:
-                if not digests:  # the last step has all cells; they had no values before they came
-                    cells = decode(rows[-1]).shape[1:] if any_cells else shape
-                    room = min(stop - start, sum(row.steps for row in rows))
-                    values = np.zeros((room, *cells), chunk.dtype)
-                steps = slice(following - start, following - start + len(chunk))
-                values[steps, *map(slice, chunk.shape[1:])] = chunk
-            digests.append(row.input_digests[_DIGEST * part.start : _DIGEST * part.stop])
-            following = first + part.stop
-            std = row.std
-        if following != stop:
-            raise StateError(
-                f"the journal has {following - start} readable releases for the "
-                f"{stop - start} steps from {start} to {stop - 1}: the state was altered; "
-                "restore it from a copy"
+    for row in rows:
+        if following == steps.stop:
+            break
+        first = row.step - row.steps + 1
+        part = slice(following - first, min(row.step + 1, steps.stop) - first)
+        is_first_row = not digests
+        begins_at_following = part.start == 0 or (is_first_row and part.start > 0)
+        if not begins_at_following or part.stop <= part.start:
+            raise _unreadable(steps, following)
+        if len(row.input_digests) != _DIGEST * row.steps:
+            raise ValueError(
+                f"the digests of inputs of {row.steps:,} steps take "
+                f"{len(row.input_digests)} bytes instead of {_DIGEST * row.steps}"
             )
-        return Entries(values=values, input_digests=b"".join(digests), std=std)
+        chunk = _values(_decode(row, shape), row.unit)[part]
+        if not is_first_row and chunk.dtype != values.dtype:  # one of them was altered
+            raise _unreadable(steps, following)
+        if len(chunk) == len(steps):
+            values = chunk
+        else:
+            if is_first_row:
+                values = _room_for(rows, steps, shape, chunk.dtype)
+            begin = following - steps.start
+            values[begin : begin + len(chunk), *map(slice, chunk.shape[1:])] = chunk
+        digests.append(row.input_digests[_DIGEST * part.start : _DIGEST * part.stop])
+        following = first + part.stop
+        std = row.std
+    if following != steps.stop:
+        raise _unreadable(steps, following)
+    return Entries(values=values, input_digests=b"".join(digests), std=std)
+
+
+def _decode(row: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the estimates of a row, in multiples of its unit."""
+    if shape[:1] != (-1,):
+        return unpack(row.estimates, (row.steps, *shape))
+    flat = unpack(row.estimates, (row.steps, -1))
+    return flat.reshape(row.steps, flat.shape[1] // math.prod(shape[1:]), *shape[1:])
+
+
+def _room_for(
+    rows: Sequence[Any], steps: range, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> NDArray[Any]:
+    """Return zeros for the values of all steps.
+
+    If cells are found in the data, the last step has all of them. They have no values before they
+    are found.
+    """
+    cells = _decode(rows[-1], shape).shape[1:] if shape[:1] == (-1,) else shape
+    size = min(len(steps), sum(row.steps for row in rows))
+    return np.zeros((size, *cells), dtype)
+
+
+def _unreadable(steps: range, following: int) -> StateError:
+    """Build the error for a journal in which the step ``following`` cannot be read."""
+    return StateError(
+        f"the journal has {following - steps.start} readable releases for the "
+        f"{len(steps)} steps from {steps.start} to {steps.stop - 1}: the state was altered; "
+        "restore it from a copy"
+    )
 
 
 def widths(connection: Connection, stream_id: int, last: int) -> Iterator[tuple[range, int]]:
@@ -399,7 +433,7 @@ def _forget_other_shapes(
     """Delete the stored totals of windows in ``seen`` whose arrays have another shape."""
     for address in rows.addresses():
         first, other_shape = address
-        last, written = rows.facts(address)
+        last, written = rows.index_values(address)
         if other_shape == shape or not _has_step(seen.steps, first, last):
             continue
         before = WindowTotals.of_row(rows.read(connection, address))
@@ -417,27 +451,35 @@ def _has_step(steps: NDArray[np.int64], first: int, last: int) -> bool:
 
 
 def read_observed(
-    connection: Connection, rows: AuthenticatedRows, released: int, also: NDArray[np.int64] | None
+    connection: Connection,
+    rows: AuthenticatedRows,
+    released: int,
+    further_windows: NDArray[np.int64] | None,
 ) -> Iterator[WindowTotals]:
     """Yield the windows' stored totals in parts: those with rows after step ``released``, and of
-    ``also``, ascending; None: all.
+    ``further_windows``, ascending; None: all.
 
     Windows with nothing left to count are skipped, so reading does not slow down with age.
     """
     for address in rows.addresses():
-        if also is None or is_read(address, rows.facts(address), released, also):
+        if further_windows is None or is_read(
+            address, rows.index_values(address), released, further_windows
+        ):
             yield WindowTotals.of_row(rows.read(connection, address))
 
 
 def is_read(
-    address: Address, facts: tuple[Any, ...], released: int, also: NDArray[np.int64]
+    address: Address,
+    index_values: tuple[Any, ...],
+    released: int,
+    further_windows: NDArray[np.int64],
 ) -> bool:
     """Return True if a row of totals is read: it has windows that wait for their release, or rows
-    that were read after the last release, or windows of ``also``.
+    that were read after the last release, or windows of ``further_windows``.
     """
     first, _ = address
-    last, written = facts
-    return bool(last > released or written >= released or _has_step(also, first, last))
+    last, written = index_values
+    return bool(last > released or written >= released or _has_step(further_windows, first, last))
 
 
 #: Bytes of the keyed digest of a file. Another file has the same with probability 2^-128.

@@ -147,28 +147,28 @@ def read_named_key(text: str) -> Key:
 
 
 def _load(path: Path, fingerprint: str) -> Key:
-    kept = waiting(path, fingerprint)
-    if kept.exists():
+    temporary = temporary_path(path, fingerprint)
+    if temporary.exists():
         # A process was killed after it made the state, before it could name the key; or another
         # process had given the name to its own key.
-        publish(kept, path)
-        if kept.exists():
-            return Key.load(kept)
+        name_key_file(temporary, path)
+        if temporary.exists():
+            return Key.load(temporary)
     return Key.load(path)
 
 
-def publish(waiting: Path, path: Path) -> None:
-    """Rename a key file from ``waiting`` to ``path``, which stays as it is if it exists.
+def name_key_file(temporary: Path, path: Path) -> None:
+    """Rename a key file from ``temporary`` to ``path``, which stays as it is if it exists.
 
     Args:
-        waiting: the temporary path of the key file.
+        temporary: the temporary path of the key file.
         path: its final path.
     """
-    if not give_name(waiting, path) and is_same_file(waiting, path):
-        waiting.unlink(missing_ok=True)  # a process was killed before it removed this name
+    if not give_name(temporary, path) and is_same_file(temporary, path):
+        temporary.unlink(missing_ok=True)  # a process was killed before it removed this name
 
 
-def waiting(path: Path, fingerprint: str) -> Path:
+def temporary_path(path: Path, fingerprint: str) -> Path:
     """Return the temporary path of a new key file, used until the key's state exists."""
     return path.with_name(f"{path.name}.new-{fingerprint}")
 
@@ -204,8 +204,8 @@ def _unused_key(file: Path | None, label: str) -> NoiseKeyError:
 
 
 @contextmanager
-def for_creation(
-    state: State | Database, key: KeySource, place: State | None = None
+def key_of_new_stream(
+    state: State | Database, key: KeySource, rollback_guard: State | None = None
 ) -> Iterator[tuple[Key, Database | None]]:
     """Yield the key for a new stream, and the open state (None if the state does not exist yet).
 
@@ -217,8 +217,8 @@ def for_creation(
         state: address of the state, or the open state. After an error the state is closed here;
             otherwise the caller closes it.
         key: the key, or the place of one.
-        place: folder of the state's rollback guard, the record of releases outside the state, if
-            this run names it.
+        rollback_guard: folder of the state's rollback guard, the record of releases outside the
+            state, if this run names it.
 
     Raises:
         NoiseKeyError: the key cannot be read or written, or is one that no stream of the state
@@ -228,7 +228,6 @@ def for_creation(
         InvalidInputError: the key file is one of the state's files.
     """
     database = state if isinstance(state, Database) else None
-    kept = None
     address = state.address if isinstance(state, Database) else parse_address(state)
     try:
         file = file_of(key, address)
@@ -236,47 +235,89 @@ def for_creation(
         if not isinstance(state, Database):
             with suppress(NoStateError):
                 database = Database(state)
-        raw = key if isinstance(key, Key) else None
-        folder = default_folder() if place is None else address_of(place)
-        used: list[_UsedKey] = []
-        if database is not None:
-            guard = latest_guard(database, place)
-            folder = guard.folder or folder
-            used = _used_keys(database, guard)
-        new = file is not None and not file.exists()
-        lost = not (used or new)
-        fingerprint = None
-        if raw is not None and raw.file is not None:
-            fingerprint = raw.fingerprint
-        if lost or fingerprint:
-            identity = None if database is None else database.identity
-            refuse_used(folder, identity, address.label, lost, fingerprint)
-        if raw is not None:
-            yield raw, database
-            return
-        if file is not None and new:
-            fresh = Key.generate()
-            kept = waiting(file, fresh.fingerprint)
-            try:
-                fresh.save(kept)
-            except OSError as error:
-                raise _unwritten_key(file, error.strerror) from error
-            yield fresh, database
-            # the state exists now, and needs it
-            unnamed = kept
-            kept = None
-            publish(unnamed, file)
-            return
-        loaded = read_named_key(str(key)) if file is None else Key.load(file)
-        if key is None and not any(used_key.is_of(loaded) for used_key in used):
-            raise _unused_key(file, address.label)
-        yield loaded.with_salt(), database
-    except BaseException as error:
-        if kept is not None and isinstance(error, Exception):
-            kept.unlink(missing_ok=True)
+        new_file = None if file is None or file.exists() else file
+        used = _refuse_reused_key(
+            database, address, key, rollback_guard, makes_key_file=new_file is not None
+        )
+        if new_file is not None:
+            with _fresh_key_file(new_file) as fresh:
+                yield fresh, database
+        elif isinstance(key, Key):
+            yield key, database
+        else:
+            yield _derived_key(key, file, used, address), database
+    except BaseException:
         if database is not None:
             database.close()
         raise
+
+
+def _refuse_reused_key(
+    database: Database | None,
+    address: DatabaseAddress,
+    key: KeySource,
+    rollback_guard: State | None,
+    *,
+    makes_key_file: bool,
+) -> list[_UsedKey]:
+    """Refuse a state that lost its streams, and a key that another state's stream used.
+
+    Args:
+        database: the open state; None if it does not exist yet.
+        rollback_guard: folder of the rollback guard, if this run names it.
+        makes_key_file: whether the key will be a new one, in a new file.
+
+    Returns:
+        The keys of all streams of the state.
+
+    Raises:
+        StateError: the rollback guard has recorded a release that the state lacks.
+    """
+    folder = default_folder() if rollback_guard is None else address_of(rollback_guard)
+    used: list[_UsedKey] = []
+    if database is not None:
+        guard = latest_guard(database, rollback_guard)
+        folder = guard.folder or folder
+        used = _used_keys(database, guard)
+    may_have_lost_streams = not used and not makes_key_file
+    fingerprint = None
+    if isinstance(key, Key) and key.file is not None:
+        fingerprint = key.fingerprint
+    if may_have_lost_streams or fingerprint:
+        identity = None if database is None else database.identity
+        refuse_used(folder, identity, address.label, may_have_lost_streams, fingerprint)
+    return used
+
+
+@contextmanager
+def _fresh_key_file(file: Path) -> Iterator[Key]:
+    """Yield a new key, whose file gets its name when the block has made the state."""
+    fresh = Key.generate()
+    temporary = temporary_path(file, fresh.fingerprint)
+    try:
+        try:
+            fresh.save(temporary)
+        except OSError as error:
+            raise _unwritten_key(file, error.strerror) from error
+        yield fresh
+    except Exception:  # but not after an interrupt: then the state may exist, and need the file
+        temporary.unlink(missing_ok=True)
+        raise
+    name_key_file(temporary, file)
+
+
+def _derived_key(
+    key: KeySource, file: Path | None, used: list[_UsedKey], address: DatabaseAddress
+) -> Key:
+    """Read an existing key, and derive a new one from it.
+
+    Raises:
+        NoiseKeyError: the key lies beside the state, and no stream of the state uses it.
+    """
+    loaded = read_named_key(str(key)) if file is None else Key.load(file)
+    if key is None and not any(used_key.is_of(loaded) for used_key in used):
+        raise _unused_key(file, address.label)
+    return loaded.with_salt()
 
 
 def _unwritten_key(path: Path, why: str | None) -> NoiseKeyError:

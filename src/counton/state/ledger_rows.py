@@ -13,7 +13,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -195,7 +195,7 @@ def set_budget(connection: Connection, proposed: Ledger | None, *, allow_raise: 
     Raises:
         InvalidInputError: the new budget allows more, and ``allow_raise`` is False.
     """
-    before = _budget_terms(terms(connection))
+    before = _budget_terms(budget_terms(connection))
     after = None if proposed is None else _budget_terms(proposed.terms())
     if before == after:
         return
@@ -227,7 +227,7 @@ def entries(connection: Connection) -> tuple[LedgerEntry, ...]:
         return tuple(map(spend_of, connection.rows("SELECT * FROM counton_ledger ORDER BY id")))
 
 
-def terms(connection: Connection) -> dict[str, Any] | None:
+def budget_terms(connection: Connection) -> dict[str, Any] | None:
     """Return the budget and its terms as JSON values; None without a budget."""
     saved = connection.value("SELECT budget_limit FROM counton_database")
     with reading("the ledger's budget"):
@@ -236,7 +236,7 @@ def terms(connection: Connection) -> dict[str, Any] | None:
 
 def ledger(connection: Connection) -> Ledger | None:
     """Return the ledger; None if there is no budget."""
-    bound = terms(connection)
+    bound = budget_terms(connection)
     if bound is None:
         return None
     with reading("the ledger"):
@@ -300,7 +300,7 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool) ->
         BudgetExceededError: more than the new budget is spent already.
         InvalidInputError: earlier spending cannot be counted against this kind of budget.
     """
-    before = terms(connection)
+    before = budget_terms(connection)
     if keep_unit and proposed.unit is None and before is not None:
         proposed.unit = before.get("unit")
     existing = entries(connection)
@@ -375,45 +375,78 @@ def unit_word(
     spent_units = list(spent_units)
     # Unless its name is stated, a release of rows is none of what a budget names.
     inherited = (kind, None, OPEN) if kind == "user" else (kind, None)
-    alike = [spent for spent in spent_units if kind is None or spent.kind in inherited]
-    whole = default if stated_unit is None else stated_unit
-    suffix = whole[len(base_unit(whole)) :]
-    words = list(dict.fromkeys(base_unit(spent.unit) for spent in alike))
-    if stated_unit is None and len(words) > 1:
-        named = [word for word in words if word != ANY_UNIT]
-        raise InvalidInputError(
-            f"the state has separate totals for {' and '.join(map(repr, words))}, and another unit "
-            "would get a total of its own; name the protected unit: "
-            f"{param('privacy_unit', named[0])}"
-        )
+    of_this_kind = [spent for spent in spent_units if kind is None or spent.kind in inherited]
     if stated_unit is None:
-        word = words[0] if words else base_unit(default)
+        names = list(dict.fromkeys(base_unit(spent.unit) for spent in of_this_kind))
+        _refuse_ambiguous_name(names)
+        name = names[0] if names else base_unit(default)
     else:
-        word = canonical_unit(
-            base_unit(stated_unit), [base_unit(spent.unit) for spent in spent_units]
-        )
-    if ANY_UNIT in words and word not in words:
-        first = next(spent.name for spent in alike if spent.unit == ANY_UNIT)
-        raise InvalidInputError(
-            f"unit is {word + suffix!r}, but the unit of {first!r} in this state has no name, so "
-            "the same people could be counted in two totals, each up to the budget: call the unit "
-            f"{ANY_UNIT!r} here too, or use another state"
-        )
+        names_of_all = [base_unit(spent.unit) for spent in spent_units]
+        name = canonical_unit(base_unit(stated_unit), names_of_all)
+    with_period = default if stated_unit is None else stated_unit
+    period = with_period[len(base_unit(with_period)) :]
+    _refuse_second_total(name, period, of_this_kind)
+    _refuse_other_kind(name, kind, spent_units)
+    return name + period
+
+
+def _refuse_ambiguous_name(names: Sequence[str]) -> None:
+    """Refuse to choose one of several names of units.
+
+    Raises:
+        InvalidInputError: there are several.
+    """
+    if len(names) < 2:
+        return
+    examples = [name for name in names if name != ANY_UNIT]
+    raise InvalidInputError(
+        f"the state has separate totals for {' and '.join(map(repr, names))}, and another unit "
+        "would get a total of its own; name the protected unit: "
+        f"{param('privacy_unit', examples[0])}"
+    )
+
+
+def _refuse_second_total(name: str, period: str, of_this_kind: Sequence[SpentUnit]) -> None:
+    """Refuse a name for units that have a total without a name.
+
+    Args:
+        name: the name, without the period.
+        period: what follows the name, such as "'s day".
+        of_this_kind: units of this kind in the ledger.
+
+    Raises:
+        InvalidInputError: an earlier release gave the unit no name.
+    """
+    names = {base_unit(spent.unit) for spent in of_this_kind}
+    if ANY_UNIT not in names or name in names:
+        return
+    unnamed = next(spent.name for spent in of_this_kind if spent.unit == ANY_UNIT)
+    raise InvalidInputError(
+        f"unit is {name + period!r}, but the unit of {unnamed!r} in this state has no name, so "
+        "the same people could be counted in two totals, each up to the budget: call the unit "
+        f"{ANY_UNIT!r} here too, or use another state"
+    )
+
+
+def _refuse_other_kind(name: str, kind: str | None, spent_units: Sequence[SpentUnit]) -> None:
+    """Refuse a name that means another kind of unit in the ledger.
+
+    Raises:
+        InvalidInputError: it does.
+    """
+    if kind is None:
+        return
     for spent in spent_units:
-        if (
-            kind is not None
-            and spent.kind not in (kind, None, OPEN)
-            and base_unit(spent.unit) == word
-        ):
+        is_of_kind = spent.kind in (kind, None, OPEN)
+        if not is_of_kind and base_unit(spent.unit) == name:
             raise InvalidInputError(
-                f"{word!r} means one {spent.kind} in the release {spent.name!r} of this state, but "
+                f"{name!r} means one {spent.kind} in the release {spent.name!r} of this state, but "
                 f"one {kind} here, so the ledger would add up different units; give one {kind} "
                 f"another name: {param('privacy_unit', kind)}"
             )
-    return word + suffix
 
 
-def by_its_clock(unit: str, options: Mapping[str, Any], window: object = None) -> str:
+def unit_name_in_ledger(unit: str, options: Mapping[str, Any], window: object = None) -> str:
     """Return the name under which a ledger, the record of spent privacy loss, counts a stream's
     protected unit.
 
@@ -431,7 +464,7 @@ def by_its_clock(unit: str, options: Mapping[str, Any], window: object = None) -
         window: number of steps in a window of its statistic; None if it has no windows.
 
     >>> asked = {"time": "seen", "timezone": "Asia/Kolkata", "contribution_period": "1d"}
-    >>> by_its_clock("reader's day", asked), by_its_clock("reader", asked)
+    >>> unit_name_in_ledger("reader's day", asked), unit_name_in_ledger("reader", asked)
     ("reader's day (Asia/Kolkata, seen)", 'reader')
     """
     zone = str(options.get("timezone") or "UTC")
@@ -449,8 +482,10 @@ def by_its_clock(unit: str, options: Mapping[str, Any], window: object = None) -
 
 
 def protects_users(options: Mapping[str, Any]) -> bool:
-    """Return True if a stream with these options protects users, whatever a row describes: a column
-    names them, or the table was made of at most so many events of each (``moves``).
+    """Return True if a stream with these options protects users, whatever a row describes.
+
+    A column names them (``user``), or the table was made of at most so many events of each
+    (``upstream_max_contributions``).
     """
     return options.get("user") is not None or options.get("upstream_max_contributions") is not None
 
@@ -476,7 +511,7 @@ def defining_options_in(details: Mapping[str, Any]) -> Mapping[str, Any]:
     return options if isinstance(options, Mapping) else {}
 
 
-def known_in(connection: Connection) -> list[SpentUnit]:
+def spent_units_in(connection: Connection) -> list[SpentUnit]:
     """Return the budget's protected unit, then those of the ledger's entries in order."""
     kinds: dict[str, str | None] = {}
     with reading("what the streams protect"):

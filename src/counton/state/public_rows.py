@@ -95,8 +95,8 @@ def _check_values(row: PublicRow) -> None:
     Raises:
         ValueError: a value is impossible.
     """
-    for column, stored in (("terms", row.terms), ("details", row.details)):
-        with reading(f"the {column} of stream {row.name!r}"):
+    for noun, stored in (("terms", row.terms), ("public facts", row.details)):
+        with reading(f"the {noun} of stream {row.name!r}"):
             values = json.loads(stored)
             if not isinstance(values, dict):
                 raise ValueError("they are no JSON object")

@@ -32,8 +32,7 @@ from counton.base.errors import (
 )
 from counton.base.outside_input import open_plain, read_plain
 from counton.noise.guard_file import PAST, Entries, GuardFile, parse_entries
-from counton.state import journal
-from counton.state import ledger_rows as ledger
+from counton.state import journal, ledger_rows
 from counton.state.database import Database, parse_address
 from counton.state.public_rows import PublicRow, public_row, public_rows
 from counton.state.sql import Connection
@@ -85,7 +84,7 @@ class GuardPosition(NamedTuple):
 
     @classmethod
     def from_row(cls, row: PublicRow) -> GuardPosition:
-        """Build the mark (progress) of a stream from the stream's database row."""
+        """Return the progress of a stream from its database row."""
         return cls(row.key_fingerprint, row.name, row.step, row.forgotten)
 
 
@@ -189,7 +188,7 @@ class RollbackGuard:
             return
         new = None if folder == NONE else self._file(folder)
         if new is not None:
-            ledger.lock(connection)
+            ledger_rows.lock(connection)
             old = None if self.missing or self.file == new else self.file
             self._begin(connection, old, new, accept or self.folder == NONE)
         connection.execute("UPDATE counton_database SET witness = :folder", folder=folder)

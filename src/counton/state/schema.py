@@ -1,4 +1,26 @@
-"""Tables of a state database. Rows marked secret hold exact data or what reveals it."""
+"""Tables of a state database. Rows marked secret hold exact data or what reveals it.
+
+Names of tables, columns and JSON keys stay as they were, so that states can be read. The code uses
+these words for them:
+
+======================================  ========================================================
+in the database                         in the code
+======================================  ========================================================
+``terms``                               design (`Design`)
+``details``                             public facts (`stream_rows.PublicFacts`)
+``details``: ``what``, ``record``       statistic, and the options that define the stream
+``details``: ``marks``                  notes (public notes on windows)
+``details``: ``ended``                  ``StreamSpec.closed_at_step``
+``seal``                                MAC (`stream_rows.mac_of`)
+``witness``                             rollback guard (`rollback_guard`)
+``counton_marks``, ``marks``            keyed digests of users and ids (`dedup`)
+``counton_observed``                    totals by window (`journal.WindowTotals`)
+``counton_observed.step``               the first window of the row
+``counton_limits``, ``budget_limit``    changes of the budget, and the budget
+``counton_turns``                       leases (`lease`)
+``fold``                                drain: the waiting batches that one run takes (`inbox`)
+======================================  ========================================================
+"""
 
 from __future__ import annotations
 

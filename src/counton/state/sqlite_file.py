@@ -160,26 +160,25 @@ def identity(path: Path) -> tuple[int, int] | None:
     one name would be unknown under another until the log is merged.
     """
     try:
-        stat = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    if stat.st_nlink > 1:
+    if status.st_nlink > 1:
         # A process that makes the state links its name before it removes the temporary name; a
-        # process
-        # that was killed between the two left both.
+        # process that was killed between the two left both.
         for other in path.parent.glob(f".{glob.escape(path.name)}.*"):
             if _TEMPORARY.fullmatch(other.name.removeprefix(f".{path.name}")):
                 with suppress(OSError):
-                    if os.path.samestat(other.lstat(), stat):
+                    if os.path.samestat(other.lstat(), status):
                         other.unlink()
-        stat = path.stat()
-    if stat.st_nlink > 1:
+        status = path.stat()
+    if status.st_nlink > 1:
         raise StateUnavailableError(
-            f"state {path} has {stat.st_nlink} names (hard links), and a release under one name "
+            f"state {path} has {status.st_nlink} names (hard links), and a release under one name "
             "may be unknown under another: remove the other names, but keep the name that has a "
             "log (NAME-wal) beside it; symbolic links do no harm"
         )
-    return stat.st_dev, stat.st_ino
+    return status.st_dev, status.st_ino
 
 
 def create(path: Path) -> None:

@@ -15,9 +15,8 @@ from counton.base.private import Private
 from counton.continual import Design
 from counton.privacy import AddableGuarantee, Ledger, LedgerEntry
 from counton.privacy.contribution import Relation
-from counton.state import journal, schema, stream_rows
+from counton.state import journal, ledger_rows, schema, stream_rows
 from counton.state import keys as keyfile
-from counton.state import ledger_rows as books
 from counton.state.commit_input import LateRowStats
 from counton.state.database import Closing, Database, reading
 from counton.state.ledger_rows import LedgerEvent, SpentUnit
@@ -69,8 +68,8 @@ class Store(Closing):
                 return None
             with reading(f"the terms of stream {name!r}"):
                 design = Design.from_dict(json.loads(row.terms)).bound_to_key(row.key_fingerprint)
-                details = stream_rows.read_facts(connection, row.id, row.details)
-        return JournalReader(self.database, row, design, details, key)
+                public_facts = stream_rows.read_public_facts(connection, row.id, row.details)
+        return JournalReader(self.database, row, design, public_facts, key)
 
     def position(self, name: str) -> Position:
         """Return a stream's number of released steps, and its writer epoch.
@@ -129,13 +128,13 @@ class Store(Closing):
                 )
             return Private(LateRowStats(arrived=row.arrived, late=row.late))
 
-    def amend(self, name: str, details: Callable[[int], Mapping[str, Any]]) -> int:
+    def amend(self, name: str, public_facts: Callable[[int], Mapping[str, Any]]) -> int:
         """Replace a stream's public facts (JSON values, such as its options and names of groups);
         its current writer has to open it again. Needs no key.
 
         Args:
             name: name of the stream.
-            details: function that returns the new facts, given the number of released steps.
+            public_facts: function that returns the new facts, given the number of released steps.
 
         Returns:
             The number of released steps.
@@ -149,10 +148,10 @@ class Store(Closing):
             if not connection.execute(stream_rows.TAKE, name=name, further=1).rowcount:
                 raise stream_rows.no_such_stream(connection, self.database, name)
             row = stream_rows.find(connection, name)
-            public = stream_rows.Facts.from_values(dict(details(row.step)))
-            public.write(connection, row.id, row.details)
+            stored = stream_rows.PublicFacts.from_values(dict(public_facts(row.step)))
+            stored.write(connection, row.id, row.details)
             sql = "UPDATE counton_streams SET details = :details WHERE id = :stream"
-            connection.execute(sql, stream=row.id, details=public.text)
+            connection.execute(sql, stream=row.id, details=stored.text)
             write_checksum(connection, row.id)
         return int(row.step)
 
@@ -162,33 +161,37 @@ class Store(Closing):
         return tuple(self._read(stream_rows.names))
 
     @property
-    def details(self) -> dict[str, dict[str, Any]]:
+    def public_facts(self) -> dict[str, dict[str, Any]]:
         """Public facts (JSON values, such as options and names of groups) of all streams of this
         state, by name of the stream.
 
         Raises:
             StateError: they cannot be read.
         """
-        with self.database.transaction(write=False) as connection, reading("the streams' details"):
+        with (
+            self.database.transaction(write=False) as connection,
+            reading("the public facts of streams"),
+        ):
             rows = [*public_rows(connection)]
             return {
-                row.name: stream_rows.read_facts(connection, row.id, row.details) for row in rows
+                row.name: stream_rows.read_public_facts(connection, row.id, row.details)
+                for row in rows
             }
 
     @property
     def units(self) -> list[SpentUnit]:
         """Protected unit of each stream, in the order of the ledger."""
-        return self._read(books.known_in)
+        return self._read(ledger_rows.spent_units_in)
 
     @property
     def entries(self) -> tuple[LedgerEntry, ...]:
         """The ledger entries of this state's own streams and tables, oldest first."""
-        return self._read(books.entries)
+        return self._read(ledger_rows.entries)
 
     @property
     def entry_times(self) -> tuple[str, ...]:
         """Times (ISO 8601, UTC) of the ledger entries `entries`."""
-        return self._read(books.entry_times)
+        return self._read(ledger_rows.entry_times)
 
     @property
     def ledger_history(self) -> tuple[LedgerEvent, ...]:
@@ -205,12 +208,12 @@ class Store(Closing):
         budget set to pure differential privacy with epsilon = 1
         spent by 'survey of 2023': pure differential privacy with epsilon = 0.5, reader
         """
-        return self._read(books.history)
+        return self._read(ledger_rows.history)
 
     @property
     def ledger(self) -> Ledger | None:
         """A copy of the ledger, which can compute what is left; None if there is no budget."""
-        return self._read(books.ledger)
+        return self._read(ledger_rows.ledger)
 
     @property
     def totals(self) -> dict[str, tuple[Relation, AddableGuarantee | None]]:
@@ -226,7 +229,7 @@ class Store(Closing):
             Without a budget, losses are added up by `counton.privacy.ledger.totals`. If the
             guarantees cannot be added, the total is None.
         """
-        return self._read(books.totals)
+        return self._read(ledger_rows.totals)
 
     def refuse_beyond(self, entry: LedgerEntry) -> None:
         """Refuse a new stream if its privacy loss goes beyond the budget.
@@ -242,7 +245,7 @@ class Store(Closing):
             InvalidInputError: this kind of guarantee cannot be counted against the budget.
         """
         with self.database.transaction(write=False) as connection:
-            books.with_entry(connection, entry)
+            ledger_rows.with_entry(connection, entry)
 
     def set_budget(
         self,
@@ -290,10 +293,10 @@ class Store(Closing):
                 unit=unit or None,
             )
         with self.database.transaction(write=True) as connection:
-            books.lock(connection)
+            ledger_rows.lock(connection)
             if proposed is not None:
-                proposed = books.enter_known(connection, proposed, keep_unit=unit is None)
-            books.set_budget(connection, proposed, allow_raise=allow_raise)
+                proposed = ledger_rows.enter_known(connection, proposed, keep_unit=unit is None)
+            ledger_rows.set_budget(connection, proposed, allow_raise=allow_raise)
 
     def add_spend(
         self,
@@ -334,13 +337,15 @@ class Store(Closing):
                 "'reader'"
             )
         with self.database.transaction(write=True) as connection:
-            books.lock(connection)
-            books.record_spend(connection, LedgerEntry(name, guarantee, unit, relation))
+            ledger_rows.lock(connection)
+            ledger_rows.record_spend(connection, LedgerEntry(name, guarantee, unit, relation))
 
     def summary(self) -> dict[str, Any]:
         """Describe the database as JSON values without secrets: no sums, no inputs, no keys."""
         with self.database.transaction(write=False) as connection, reading("the description"):
-            budget = books.terms(connection)
+            budget = ledger_rows.budget_terms(connection)
+            entries = ledger_rows.entries(connection)
+            entry_times = ledger_rows.entry_times(connection)
             rows = [*public_rows(connection)]
             return {
                 "state": self.database.label,
@@ -348,9 +353,7 @@ class Store(Closing):
                 "budget": None if budget is None else budget["limit"],
                 "ledger": [
                     {**entry.to_dict(), "entered": time}
-                    for entry, time in zip(
-                        books.entries(connection), books.entry_times(connection), strict=True
-                    )
+                    for entry, time in zip(entries, entry_times, strict=True)
                 ],
                 "streams": [_public(connection, self.database, row) for row in rows],
             }
@@ -372,7 +375,7 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
         state: path of a SQLite file, or a database URL.
 
     Returns:
-        ``state``, ``format``, ``limit``, ``ledger`` (the guarantees given so far) and ``streams``:
+        ``state``, ``format``, ``budget``, ``ledger`` (the guarantees given so far) and ``streams``:
         for each stream its ``name``, ``terms``, ``details``, ``key_fingerprint``, ``created``,
         ``step`` and ``last`` (step, values and std of the last release, or None; if it may not be
         shown, ``refused`` says why).
@@ -429,7 +432,9 @@ def _public(connection: Connection, database: Database, row: PublicRow) -> dict[
         "terms": public_terms if design is None else design.public(),
         "details": {
             name: list(value) if isinstance(value, GroupNames) else value
-            for name, value in stream_rows.read_facts(connection, row.id, row.details).items()
+            for name, value in stream_rows.read_public_facts(
+                connection, row.id, row.details
+            ).items()
         },
         "key_fingerprint": row.key_fingerprint,
         "created": row.created,

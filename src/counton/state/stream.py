@@ -98,7 +98,7 @@ class Stream(JournalReader, Closing):
         self,
         database: Database,
         row: OpenRow,
-        details: Mapping[str, Any],
+        public_facts: Mapping[str, Any],
         key: Key,
         guard: RollbackGuard,
         counter: Counter,
@@ -113,15 +113,15 @@ class Stream(JournalReader, Closing):
         self._forgotten = int(row.forgotten)
         self._late_row_stats = LateRowStats(int(row.arrived), int(row.late))
         self._last_std: dict[int, float] = {}  # for the last step released by this writer
-        self._noted = GuardPosition(row.key_fingerprint, row.name, 0)  # known to the rollback guard
+        self._recorded_in_guard = GuardPosition(row.key_fingerprint, row.name, 0)
         self._digest_key = key.derive(b"journal digest", row.name.encode())
         self._turn = OneAtATime(f"stream {row.name!r}", remedy="open it anew in each process")
         self._closed = False
-        super().__init__(database, row, counter.design, details, key)
+        super().__init__(database, row, counter.design, public_facts, key)
         self._authenticated = contents
-        self._stored_details = str(row.details)
-        self._ready: Counter | None = counter
-        self._drawing: Counter | None = None  # the counter of the last release
+        self._stored_public_facts = str(row.details)
+        self._counter_at_commit: Counter | None = counter
+        self._counter_with_noise_table: Counter | None = None  # the counter of the last release
         self.record_release()
 
     @classmethod
@@ -135,7 +135,7 @@ class Stream(JournalReader, Closing):
         key: keyfile.KeySource = None,
         contribution: ContributionBound | None = None,
         shape: tuple[int, ...] = (),
-        details: Mapping[str, Any] | None = None,
+        public_facts: Mapping[str, Any] | None = None,
         noise_guarantee: Guarantee | None = None,
         statistic: Statistic | None = None,
         rollback_guard: str | os.PathLike[str] | None = None,
@@ -160,7 +160,8 @@ class Stream(JournalReader, Closing):
             shape: shape of one step's input and output, () for a single number; a statistic uses
                 the shape of its cells, and with ``noise_guarantee`` it is the shape of all groups
                 together.
-            details: public facts to keep with the stream (JSON values), such as names of groups.
+            public_facts: what anybody may know of the stream (JSON values), such as names of
+                groups.
             noise_guarantee: for cells that are created only when needed: the guarantee that the
                 noise alone keeps (see `Counter`). The caller must then choose the cells to show by
                 a private rule, so that ``guarantee`` holds for the values and the choice together.
@@ -186,51 +187,41 @@ class Stream(JournalReader, Closing):
                     f"shape {shape} cannot be given with {statistic!r}, which decides it itself: "
                     "leave it out"
                 )
-            resolved = _complete(statistic, strategy, guarantee)
-            if contribution is not None:
-                refuse_wrong_contribution(statistic, resolved, contribution)
-            statistic = resolved
-            if statistic.ordered:
-                raise InvalidInputError(
-                    f"{statistic!r} takes events in their order, which no state keeps: count them "
-                    "in memory, with counton.Running"
-                )
-        if details is not None and not isinstance(details, Mapping):
+            statistic = _check_statistic(statistic, strategy, guarantee, contribution)
+        if public_facts is not None and not isinstance(public_facts, Mapping):
             raise InvalidInputError(
-                f"details are {quote(details)}; give a dictionary of JSON values"
+                f"public_facts are {quote(public_facts)}; give a dictionary of JSON values"
             )
-        facts = stream_rows.Facts.from_values(dict(details or {}))
+        stored_facts = stream_rows.PublicFacts.from_values(dict(public_facts or {}))
         stream_rows.check_length(name)
-        place = state.database if isinstance(state, Store) else state
-        with keyfile.for_creation(place, key, rollback_guard) as (noise_key, database):
-            named: Any = {"key": noise_key, "name": name, "contribution": contribution}
-            if statistic is None:
-                counter = Counter(
-                    strategy, guarantee, shape=shape, noise_guarantee=noise_guarantee, **named
-                )
-            else:
-                from counton.statistics.live_statistic import counter_of
-
-                shape_and_guarantee = None if noise_guarantee is None else (shape, noise_guarantee)
-                counter = counter_of(
-                    statistic,
-                    strategy,
-                    guarantee,
-                    batched=True,
-                    shape_and_guarantee=shape_and_guarantee,
-                    **named,
-                )
+        address_or_database = state.database if isinstance(state, Store) else state
+        with keyfile.key_of_new_stream(address_or_database, key, rollback_guard) as opened:
+            noise_key, database = opened
+            counter = _counter_of_new_stream(
+                strategy,
+                guarantee,
+                key=noise_key,
+                name=name,
+                contribution=contribution,
+                shape=shape,
+                noise_guarantee=noise_guarantee,
+                statistic=statistic,
+            )
             if database is None:
-                assert not isinstance(place, Database)
-                database = Database(place, create=True)
+                assert not isinstance(address_or_database, Database)
+                database = Database(address_or_database, create=True)
             with ExitStack() as unless_made:
                 unless_made.callback(database.close)
                 with database.transaction(write=True) as connection:
                     guard = RollbackGuard(database, connection, rollback_guard)
                     guard.keep(connection)
-                    row = stream_rows.insert_stream(connection, database, counter, noise_key, facts)
+                    row = stream_rows.insert_stream(
+                        connection, database, counter, noise_key, stored_facts
+                    )
                 contents = AuthenticatedContents.empty(row.id, bytes(row.seal))
-                stream = cls(database, row, facts.values(), noise_key, guard, counter, contents)
+                stream = cls(
+                    database, row, stored_facts.values(), noise_key, guard, counter, contents
+                )
                 unless_made.pop_all()
                 return stream
 
@@ -289,10 +280,12 @@ class Stream(JournalReader, Closing):
                 guard.check(connection, row.id, GuardPosition.from_row(row), forgetting=forgetting)
                 stream_rows.check_digest(connection, row, noise_key)
                 guard.keep(connection)
-                with reading(f"the details of stream {name!r}"):
-                    details = stream_rows.read_facts(connection, row.id, row.details)
+                with reading(f"the public facts of stream {name!r}"):
+                    public_facts = stream_rows.read_public_facts(connection, row.id, row.details)
                 counter = stream_rows.load_counter(row, noise_key, strategy)
-                stream = cls(database, row, details, noise_key, guard, counter, contents, strategy)
+                stream = cls(
+                    database, row, public_facts, noise_key, guard, counter, contents, strategy
+                )
                 if not forgetting:
                     _refuse_wrong_bound(stream)
             unless_made.pop_all()
@@ -370,15 +363,15 @@ class Stream(JournalReader, Closing):
             return self._release(CommitInput(totals), first_step)
 
     def take(
-        self, addition: Private[CommitInput], also: CommitHook | None = None
+        self, commit_input: Private[CommitInput], commit_hook: CommitHook | None = None
     ) -> Releases | None:
         """Commit everything that a run adds, in one transaction: release its new steps, if it has
         any, and store the rest.
 
         Args:
-            addition: inputs of new steps, and what else the run stores.
-            also: function called in the same transaction, before the commit; its exception undoes
-                all.
+            commit_input: inputs of new steps, and what else the run stores.
+            commit_hook: function called in the same transaction, before the commit; its exception
+                undoes all.
 
         Returns:
             The releases; None if nothing was released.
@@ -389,10 +382,10 @@ class Stream(JournalReader, Closing):
             ConcurrentWriterError: another process took the stream over, or holds the lock.
         """
         with self._turn.take():
-            revealed = reveal(addition)
-            if revealed.inputs is not None:
-                return self._release(revealed, None, also)
-            self._commit(self._counter(), [], revealed, also)
+            content = reveal(commit_input)
+            if content.inputs is not None:
+                return self._release(content, None, commit_hook)
+            self._commit(self._counter(), [], content, commit_hook)
             self.record_release()
             return None
 
@@ -412,30 +405,30 @@ class Stream(JournalReader, Closing):
         """Numbers of rows received, and of those after their window's release. Exact: secret."""
         return Private(self._late_row_stats)
 
-    def amend(self, details: Mapping[str, Any]) -> None:
+    def amend(self, public_facts: Mapping[str, Any]) -> None:
         """Replace the public facts of the stream that `create` got.
 
         Nothing that is released depends on them.
 
         Args:
-            details: JSON values, such as names of groups. Facts that are left out are deleted.
+            public_facts: JSON values, such as names of groups. Facts that are left out are deleted.
 
         Raises:
             InvalidInputError: the facts are no dictionary of JSON values.
             ConcurrentWriterError: another process took the stream over, or holds the lock.
         """
-        facts = stream_rows.Facts.from_values(dict(details))
+        stored_facts = stream_rows.PublicFacts.from_values(dict(public_facts))
         with self._turn.take():
             self.record_release()
             with self.database.transaction(write=True) as connection:
                 row = self._lock_row(connection, "*")
-                facts.write(connection, self._row.id, self._stored_details)
+                stored_facts.write(connection, self._row.id, self._stored_public_facts)
                 mac = self._write_row(
-                    connection, {**row, "details": facts.text}, self._authenticated
+                    connection, {**row, "details": stored_facts.text}, self._authenticated
                 )
             self._authenticated = self._authenticated._replace(mac=mac)
-            self._stored_details = facts.text
-            self._details = facts.values()
+            self._stored_public_facts = stored_facts.text
+            self._public_facts = stored_facts.values()
 
     def replay(self, step: int, x: ArrayLike) -> StepRelease:
         """Return the release of a step from the journal, if ``x`` is the input of that release.
@@ -475,22 +468,22 @@ class Stream(JournalReader, Closing):
             digest: digest of the release; None: read it, if a killed process did not record it.
         """
         step = self.step
-        at = self._noted._replace(step=step, forgotten=self._forgotten)
-        if at == self._noted:
+        at = self._position()
+        if at == self._recorded_in_guard:
             return
         if digest is None and self._guard.is_behind(at):
             with self._database.transaction(write=False) as connection:
                 digest = journal.digest_at(connection, self._row.id, step) if step else ""
         if digest is not None:
             self._guard.note(at, digest, self._row.id)
-        self._noted = at
+        self._recorded_in_guard = at
 
     def _counter(self) -> Counter:
         """Return the counter at the last commit, rebuilt after a failed release."""
         with self._turn.lock:
             self.record_release()
             database = self.database
-            if self._ready is None:
+            if self._counter_at_commit is None:
                 with database.transaction(write=False) as connection:
                     row = stream_rows.find(connection, self.name)
                 if row.writer_epoch != self._epoch:
@@ -500,15 +493,18 @@ class Stream(JournalReader, Closing):
                         f"stream {self.name!r} was interrupted while it saved a step, and is at "
                         f"step {row.step}, not {self.step}: open it again and look at its step"
                     )
-                self._ready = stream_rows.load_counter(row, self._key, self._strategy)
-            return self._ready
+                self._counter_at_commit = stream_rows.load_counter(row, self._key, self._strategy)
+            return self._counter_at_commit
 
     def _release(
-        self, addition: CommitInput, first_step: int | None, also: CommitHook | None = None
+        self,
+        commit_input: CommitInput,
+        first_step: int | None,
+        commit_hook: CommitHook | None = None,
     ) -> Releases:
-        """Release the new steps of an addition; answer released ones from the journal."""
+        """Release the new steps of a commit; answer released ones from the journal."""
         counter = self._counter()
-        grid = cast("NDArray[np.int64]", addition.inputs)
+        grid = cast("NDArray[np.int64]", commit_input.inputs)
         step_shape = counter.design.step_shape
         shape = grid.shape[1:] if counter.design.finds_cells else step_shape
         if grid.ndim == 0 or grid.shape[1:] != shape or len(shape) != len(step_shape):
@@ -522,7 +518,7 @@ class Stream(JournalReader, Closing):
         first = check_integer("first step", first, 1, following, remedy)
         n_known = min(len(grid), self.step + 1 - first)
         if not n_known:
-            return self._advance(counter, grid, addition, also)
+            return self._draw_and_commit(counter, grid, commit_input, commit_hook)
         old = grid[:n_known]
         stop = first + n_known
         with self._database.transaction(write=False) as connection:
@@ -535,22 +531,30 @@ class Stream(JournalReader, Closing):
         journal.check_inputs(entries.input_digests, first, old, self._digest_key)
         answer = entries.values
         if n_known < len(grid):
-            fresh = self._advance(counter, grid[n_known:], addition, also)
+            fresh = self._draw_and_commit(counter, grid[n_known:], commit_input, commit_hook)
             answer = np.concatenate([answer, fresh.values])
         return Releases(range(first, first + len(grid)), answer, counter.design)
 
-    def _advance(
+    def _draw_and_commit(
         self,
         counter: Counter,
         grid: NDArray[np.int64],
-        addition: CommitInput,
-        also: CommitHook | None,
+        commit_input: CommitInput,
+        commit_hook: CommitHook | None,
     ) -> Releases:
+        """Add noise to the inputs of new steps, and commit the releases; nothing is shown before.
+
+        Args:
+            counter: the counter at the last commit.
+            grid: exact inputs of the new steps.
+            commit_input: what is stored in the same transaction.
+            commit_hook: see `take`.
+        """
         if counter.design.finds_cells:
-            self._ready = None  # with new cells the counter is ahead of the journal
+            self._counter_at_commit = None  # with new cells the counter is ahead of the journal
             counter.widen(grid.shape[1], self._key)
-        if len(grid) and counter is not self._drawing:
-            self._drawing = counter
+        if len(grid) and counter is not self._counter_with_noise_table:
+            self._counter_with_noise_table = counter
             counter.keep_noise(NoiseTable(self._database, self._row.id))
         try:
             if (statistic := self.statistic) is not None:
@@ -566,13 +570,13 @@ class Stream(JournalReader, Closing):
                     self._key, self.name, counter.step, releases.values[-1]
                 )
                 rows[-1]["digest"] = digest
-            self._commit(counter, rows, addition, also)
+            self._commit(counter, rows, commit_input, commit_hook)
         except BaseException:
             # Drop a counter that is ahead of the journal; it is read again when needed.
             if counter.step != self.step:
-                self._ready = None
+                self._counter_at_commit = None
             raise
-        self._ready = counter
+        self._counter_at_commit = counter
         self.step = counter.step
         self.design = counter.design
         if rows:
@@ -584,8 +588,8 @@ class Stream(JournalReader, Closing):
         self,
         counter: Counter,
         rows: list[dict[str, Any]],
-        addition: CommitInput,
-        also: CommitHook | None,
+        commit_input: CommitInput,
+        commit_hook: CommitHook | None,
     ) -> None:
         """Commit releases, and all that is stored with them, in one transaction.
 
@@ -593,64 +597,78 @@ class Stream(JournalReader, Closing):
             StateError: another copy of the state may have released these steps: the rollback guard
                 has recorded more than this state has, or cannot be written.
         """
-        number = self._row.id
-        step = counter.step
-        before = self._noted._replace(step=self.step, forgotten=self._forgotten)
-        remembered = addition.remembered
-        labels = addition.labels
-        late_row_stats = addition.late_row_stats or self._late_row_stats
+        stored_facts = None
+        if commit_input.public_facts is not None:
+            stored_facts = stream_rows.PublicFacts.from_values(dict(commit_input.public_facts))
+        late_row_stats = commit_input.late_row_stats or self._late_row_stats
+        remembered = commit_input.remembered
         forgotten = self._forgotten + (remembered is not None and remembered.forgets)
-        facts = (
-            None
-            if addition.details is None
-            else stream_rows.Facts.from_values(dict(addition.details))
-        )
         contents = self._authenticated.copy()
         with self._database.transaction(write=True) as connection:
             row = self._lock_row(connection)
-            self._guard = RollbackGuard(
-                self._database, connection
-            )  # another process may have moved it
+            # Another process may have moved it.
+            self._guard = RollbackGuard(self._database, connection)
             if rows:
-                if not self.step:
-                    self._guard.refuse_forgotten(connection, beginning=self.name)
-                self._guard.check(connection, number, before)
-                self._guard.reserve(before._replace(step=step))
+                self._reserve_in_guard(connection, counter.step)
                 journal.write(connection, rows)
-            journal.write_observed(connection, contents.observed, addition.observed, self.step)
-            if also is not None:
-                also(connection)
-            if addition.sources:
-                journal.write_sources(
-                    connection, contents.sources, addition.sources, self._source_key
-                )
-            if labels is not None or remembered is not None:
-                from counton.state import dedup  # only for rows with users or ids
-
-                if labels is not None:
-                    first, names = labels
-                    dedup.write_labels(connection, contents.marks, first, names)
-                if remembered is not None:
-                    subkey = dedup.subkey(self._key, self.name)
-                    dedup.write(connection, contents.marks, remembered, subkey)
-                    if remembered.forgets:
-                        self._guard.reserve(before)
+            if commit_hook is not None:
+                commit_hook(connection)
+            self._write_contents(connection, contents, commit_input)
+            if stored_facts is not None:
+                stored_facts.write(connection, self._row.id, self._stored_public_facts)
+                row["details"] = stored_facts.text
             row |= {
-                "step": step,
+                "step": counter.step,
                 "checkpoint": counter.checkpoint(),
                 "forgotten": forgotten,
                 **late_row_stats._asdict(),
             }
-            if facts is not None:
-                facts.write(connection, number, self._stored_details)
-                row["details"] = facts.text
             mac = self._write_row(connection, row, contents)
         self._authenticated = contents._replace(mac=mac)
         self._late_row_stats = late_row_stats
         self._forgotten = forgotten
-        if facts is not None:
-            self._stored_details = facts.text
-            self._details = facts.values()
+        if stored_facts is not None:
+            self._stored_public_facts = stored_facts.text
+            self._public_facts = stored_facts.values()
+
+    def _position(self) -> GuardPosition:
+        """Return the progress of the stream at the last commit."""
+        return self._recorded_in_guard._replace(step=self.step, forgotten=self._forgotten)
+
+    def _reserve_in_guard(self, connection: Connection, step: int) -> None:
+        """Have the rollback guard note that steps up to ``step`` are about to be released.
+
+        Raises:
+            StateError: the rollback guard has recorded more than this state has.
+        """
+        if not self.step:
+            self._guard.refuse_forgotten(connection, beginning=self.name)
+        position = self._position()
+        self._guard.check(connection, self._row.id, position)
+        self._guard.reserve(position._replace(step=step))
+
+    def _write_contents(
+        self, connection: Connection, contents: AuthenticatedContents, commit_input: CommitInput
+    ) -> None:
+        """Write what a run stores beside releases: totals, digests of files, users and groups."""
+        totals_by_window = commit_input.totals_by_window
+        journal.write_observed(connection, contents.observed, totals_by_window, self.step)
+        if commit_input.sources:
+            journal.write_sources(
+                connection, contents.sources, commit_input.sources, self._source_key
+            )
+        if commit_input.labels is None and commit_input.remembered is None:
+            return
+        from counton.state import dedup  # only for rows with users or ids
+
+        if commit_input.labels is not None:
+            first, names = commit_input.labels
+            dedup.write_labels(connection, contents.marks, first, names)
+        if commit_input.remembered is not None:
+            subkey = dedup.subkey(self._key, self.name)
+            dedup.write(connection, contents.marks, commit_input.remembered, subkey)
+            if commit_input.remembered.forgets:
+                self._guard.reserve(self._position())
 
     def _lock_row(self, connection: Connection, columns: str = OPEN_COLUMNS) -> dict[str, Any]:
         """Lock the stream's database row for this writer, and return some of its cells by column.
@@ -702,21 +720,75 @@ class Stream(JournalReader, Closing):
         )
 
 
-def _complete(
+def _check_statistic(
     statistic: Statistic,
     strategy: StreamStrategy,
     guarantee: Guarantee,
+    contribution: ContributionBound | None,
 ) -> Statistic:
+    """Return a new stream's statistic with all parameters.
+
+    Raises:
+        InvalidInputError: a state cannot keep the statistic, or the contribution is not one of its.
+    """
+    resolved = _complete(statistic, strategy, guarantee)
+    if contribution is not None:
+        refuse_wrong_contribution(statistic, resolved, contribution)
+    if resolved.ordered:
+        raise InvalidInputError(
+            f"{resolved!r} takes events in their order, which no state keeps: count them "
+            "in memory, with counton.Running"
+        )
+    return resolved
+
+
+def _complete(statistic: Statistic, strategy: StreamStrategy, guarantee: Guarantee) -> Statistic:
     """Return a new stream's statistic with all parameters; refuse one that cannot be stored."""
     from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 
-    whole = statistic.resolve_parameters(guarantee, strategy.horizon)
-    if statistic_from_dict(statistic_to_dict(whole)) != whole:
+    resolved = statistic.resolve_parameters(guarantee, strategy.horizon)
+    if statistic_from_dict(statistic_to_dict(resolved)) != resolved:
         raise InvalidInputError(
             f"{statistic!r} cannot be built again from its parameters, so a state cannot keep it: "
             "use a statistic of counton.statistics"
         )
-    return whole
+    return resolved
+
+
+def _counter_of_new_stream(
+    strategy: StreamStrategy,
+    guarantee: Guarantee,
+    *,
+    key: Key,
+    name: str,
+    contribution: ContributionBound | None,
+    shape: tuple[int, ...],
+    noise_guarantee: Guarantee | None,
+    statistic: Statistic | None,
+) -> Counter:
+    """Return the counter of a new stream, at step 0; see `Stream.create`."""
+    if statistic is None:
+        return Counter(
+            strategy,
+            guarantee,
+            shape=shape,
+            noise_guarantee=noise_guarantee,
+            key=key,
+            name=name,
+            contribution=contribution,
+        )
+    from counton.statistics.live_statistic import counter_of
+
+    return counter_of(
+        statistic,
+        strategy,
+        guarantee,
+        batched=True,
+        shape_and_guarantee=None if noise_guarantee is None else (shape, noise_guarantee),
+        key=key,
+        name=name,
+        contribution=contribution,
+    )
 
 
 def _refuse_wrong_bound(stream: Stream) -> None:

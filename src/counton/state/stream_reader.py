@@ -56,7 +56,7 @@ class JournalReader:
         database: Database,
         row: PublicRow,
         design: Design,
-        details: Mapping[str, Any],
+        public_facts: Mapping[str, Any],
         key: keyfile.KeySource,
     ) -> None:
         """Build a reader from a stream's database row."""
@@ -70,7 +70,7 @@ class JournalReader:
         self._database = database
         self._row = row
         self._kept = key
-        self._details = dict(details)
+        self._public_facts = dict(public_facts)
         #: Whether the rollback guard has recorded the last release.
         self._is_recorded = False
         #: Lists of the rows that decide what counts, checked against the MAC.
@@ -82,9 +82,9 @@ class JournalReader:
         return self._database
 
     @property
-    def details(self) -> dict[str, Any]:
+    def public_facts(self) -> dict[str, Any]:
         """Current public facts of the stream, such as its options, as JSON values by name."""
-        return dict(self._details)
+        return dict(self._public_facts)
 
     def record_release(self) -> None:
         """Have the rollback guard record the last release, which comes before it is shown.
@@ -158,18 +158,23 @@ class JournalReader:
         return StatisticResults(statistic if read_as is None else read_as, releases.steps, releases)
 
     def observed_blocks(
-        self, also: Private[NDArray[np.int64]] | None = None
+        self, further_windows: Private[NDArray[np.int64]] | None = None
     ) -> Private[Iterator[ObservedBlock]]:
         """Yield the exact totals of the rows read in each window, some windows at a time.
 
-        Release nothing meanwhile. Read are windows with rows after the last release, and ``also``;
-        None reads all.
-        """
-        return Private(self._blocks(None if also is None else reveal(also)))
+        No step may be released while this iterates.
 
-    def _blocks(self, also: NDArray[np.int64] | None) -> Iterator[ObservedBlock]:
+        Args:
+            further_windows: windows that are read in addition to those with rows after the last
+                release; None reads all windows.
+        """
+        return Private(self._blocks(None if further_windows is None else reveal(further_windows)))
+
+    def _blocks(self, further_windows: NDArray[np.int64] | None) -> Iterator[ObservedBlock]:
         with self._open_contents(checks_mac=False) as (connection, contents):
-            for seen in journal.read_observed(connection, contents.observed, self.step, also):
+            for seen in journal.read_observed(
+                connection, contents.observed, self.step, further_windows
+            ):
                 yield seen.steps, seen.totals
 
     def digest_sets(self, kind: str) -> Private[Iterator[DigestSet]]:

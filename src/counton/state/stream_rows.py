@@ -28,8 +28,7 @@ from counton.continual.design import check_name
 from counton.noise import Key
 from counton.privacy import LedgerEntry
 from counton.privacy.contribution import ANY_UNIT
-from counton.state import journal, schema
-from counton.state import ledger_rows as ledger
+from counton.state import journal, ledger_rows, schema
 from counton.state.authenticated_rows import AuthenticatedContents
 from counton.state.database import Database, reading
 from counton.state.public_rows import (
@@ -50,22 +49,24 @@ _NAMES = "names of groups"
 _HELD: WeakValueDictionary[str, GroupNames] = WeakValueDictionary()
 
 
-class Facts(NamedTuple):
+class PublicFacts(NamedTuple):
     """Public facts as stored: JSON (equal for equal facts), and lists of group names by fact."""
 
     text: str
     names: Mapping[str, GroupNames]
 
     @classmethod
-    def from_values(cls, facts: Mapping[str, Any]) -> Facts:
+    def from_values(cls, public_facts: Mapping[str, Any]) -> PublicFacts:
         """Split public facts into a JSON text and the lists of group names."""
-        if _NAMES in facts:
+        if _NAMES in public_facts:
             raise InvalidInputError(
-                f"details have the key {_NAMES!r}, which the state uses itself: give it another "
-                "name"
+                f"public_facts have the key {_NAMES!r}, which the state uses itself: give it "
+                "another name"
             )
-        names = {name: value for name, value in facts.items() if isinstance(value, GroupNames)}
-        kept = {name: value for name, value in facts.items() if name not in names}
+        names = {
+            name: value for name, value in public_facts.items() if isinstance(value, GroupNames)
+        }
+        kept = {name: value for name, value in public_facts.items() if name not in names}
         if names:
             kept[_NAMES] = {
                 name: {"count": len(value), "digest": value.digest} for name, value in names.items()
@@ -74,7 +75,7 @@ class Facts(NamedTuple):
             return cls(json.dumps(kept, sort_keys=True, allow_nan=False), names)
         except (TypeError, ValueError) as error:
             raise InvalidInputError(
-                f"details must consist of JSON values ({error}): convert them"
+                f"public_facts must consist of JSON values ({error}): convert them"
             ) from None
 
     def values(self) -> dict[str, Any]:
@@ -98,10 +99,10 @@ class Facts(NamedTuple):
 _OF_FACT = "FROM counton_names WHERE stream_id = :stream AND fact = :fact"
 
 
-def read_facts(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
+def read_public_facts(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
     """Return a stream's public facts from the JSON text and the stored names."""
-    facts: dict[str, Any] = json.loads(text)
-    for fact, summary in facts.pop(_NAMES, {}).items():
+    public_facts: dict[str, Any] = json.loads(text)
+    for fact, summary in public_facts.pop(_NAMES, {}).items():
         names = _HELD.get(summary["digest"])
         if names is None:
             with reading("the names of groups"):
@@ -111,8 +112,8 @@ def read_facts(connection: Connection, stream_id: int, text: str) -> dict[str, A
                         f"{len(names):,} names are stored instead of {summary['count']:,}"
                     )
             _HELD[names.digest] = names
-        facts[fact] = names
-    return facts
+        public_facts[fact] = names
+    return public_facts
 
 
 def _blocks(
@@ -168,7 +169,7 @@ def insert_stream(
     database: Database,
     counter: Counter,
     key: Key,
-    details: Facts,
+    public_facts: PublicFacts,
 ) -> StreamRow:
     """Create a stream's database row, and enter its guarantee in the ledger, the record of spent
     privacy loss.
@@ -179,24 +180,24 @@ def insert_stream(
         InvalidInputError: the kind of protected unit is unclear.
     """
     name = counter.design.name
-    ledger.lock(connection)
+    ledger_rows.lock(connection)
     if public_row(connection, name) is not None:
         raise StreamMismatchError(
             f"state {database.label} has a stream {name!r} already: continue it (run the same "
             f"command again, or Stream.open), or choose another name"
         )
     # This precedes the first release, and no noise depends on the name of a unit.
-    options = ledger.defining_options_in(json.loads(details.text))
-    counter.design = with_unit(ledger.known_in(connection), counter.design, options)
+    options = ledger_rows.defining_options_in(json.loads(public_facts.text))
+    counter.design = with_unit(ledger_rows.spent_units_in(connection), counter.design, options)
     design = counter.design
     window = (design.statistic or {}).get("window")
-    unit = ledger.by_its_clock(design.contribution.unit, options, window)
+    unit = ledger_rows.unit_name_in_ledger(design.contribution.unit, options, window)
     spend = LedgerEntry(name, design.guarantee, unit, design.contribution.relation)
-    ledger.record_spend(connection, spend)
+    ledger_rows.record_spend(connection, spend)
     stored = {
         "name": name,
         "terms": design.text,
-        "details": details.text,
+        "details": public_facts.text,
         "key_fingerprint": key.fingerprint,
         "key_salt": key.salt,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -211,12 +212,12 @@ def insert_stream(
     stored["seal"] = mac_of(key, database.identity, stored, AuthenticatedContents.empty(0))
     connection.insert("counton_streams", stored)
     row = find(connection, name)
-    details.write(connection, row.id)
+    public_facts.write(connection, row.id)
     return row
 
 
 def with_unit(
-    spent_units: Iterable[ledger.SpentUnit], design: Design, options: Mapping[str, Any]
+    spent_units: Iterable[ledger_rows.SpentUnit], design: Design, options: Mapping[str, Any]
 ) -> Design:
     """Return a new stream's design with the ledger's name of its protected unit."""
     contribution_unit = default = design.contribution.unit
@@ -228,8 +229,8 @@ def with_unit(
         default = statistic.contribution(batched=batched).unit
         if contribution_unit == default and "unit" not in statistic.parameters:
             stated_unit = None
-    unit = ledger.unit_word(
-        spent_units, ledger.protected_kind(design.statistic, options), stated_unit, default
+    unit = ledger_rows.unit_word(
+        spent_units, ledger_rows.protected_kind(design.statistic, options), stated_unit, default
     )
     return replace(design, contribution=replace(design.contribution, unit=unit))
 
@@ -284,7 +285,7 @@ def check_mac(
 
     The records themselves are checked when they are read.
     """
-    with reading(f"the details of stream {row.name!r}"):
+    with reading(f"the public facts of stream {row.name!r}"):
         contents = AuthenticatedContents.read_lists(connection, row.id, bytes(row.seal))
         right = mac_of(key, identity, row._asdict(), contents)
         for fact, summary in json.loads(row.details).get(_NAMES, {}).items():

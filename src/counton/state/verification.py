@@ -42,11 +42,11 @@ from counton.continual.checkpoint import (
 from counton.continual.design import Design
 from counton.continual.node_distribution import distribution_for
 from counton.noise import Key
-from counton.state import journal, stream_rows
+from counton.privacy import LedgerEntry
+from counton.state import journal, ledger_rows, stream_rows
 from counton.state import keys as keyfile
-from counton.state import ledger_rows as books
 from counton.state.database import Database, reading
-from counton.state.ledger_rows import by_its_clock, defining_options_in
+from counton.state.ledger_rows import defining_options_in, unit_name_in_ledger
 from counton.state.public_rows import PublicRow, StreamRow, check_row
 from counton.state.rollback_guard import GuardPosition, RollbackGuard, latest_guard, position_of
 from counton.state.sql import Connection
@@ -127,10 +127,10 @@ def verify(
         with database.transaction(write=False) as connection:
             every = connection.rows("SELECT * FROM counton_streams ORDER BY name")
             rows = [row for row in every if stream in (None, row.name)]
-            spent = {spend.name: spend for spend in books.entries(connection)}
-            books.ledger(connection)  # refuses a limit that cannot be read
-            keys = {row.name: _fitting(database, row, key) for row in rows}
-            refused = {
+            spent = {spend.name: spend for spend in ledger_rows.entries(connection)}
+            ledger_rows.ledger(connection)  # refuses a limit that cannot be read
+            keys = {row.name: _key_or_error(database, row, key) for row in rows}
+            guard_problems = {
                 row.name: _guard_problem(connection, database, row, guard, keys[row.name])
                 for row in rows
             }
@@ -143,22 +143,12 @@ def verify(
         verifications = []
         for row in rows:
             noise_key = keys[row.name]
-            if isinstance(noise_key, StateError):
-                verifications.append(Verification(row.name, "stream", 0, (), (str(noise_key),)))
-                continue
-            if isinstance(noise_key, NoiseKeyError):
-                if stream is not None:
-                    raise noise_key
-                verification = Verification(row.name, "stream", 0, (), (), skipped=str(noise_key))
-            else:
-                try:
-                    with reading(f"what describes stream {row.name!r}"):
-                        verification = _Recomputation(database, row, noise_key).verify(
-                            spent.get(row.name)
-                        )
-                except StateError as error:  # its terms cannot be read
-                    verification = Verification(row.name, "stream", 0, (), (str(error),))
-            if (problem := refused[row.name]) is not None:
+            if isinstance(noise_key, NoiseKeyError) and stream is not None:
+                raise noise_key
+            verification = _verify_row(database, row, noise_key, spent.get(row.name))
+            problem = guard_problems[row.name]
+            # What is damaged is reported alone.
+            if problem is not None and not isinstance(noise_key, StateError):
                 problems = tuple(dict.fromkeys([*verification.problems, str(problem)]))
                 old = isinstance(problem, StateRolledBackError | StateUnavailableError)
                 verification = replace(verification, problems=problems, old_copy=old)
@@ -166,6 +156,30 @@ def verify(
         return (*verifications, *lost)
     finally:
         database.close()
+
+
+def _verify_row(
+    database: Database,
+    row: StreamRow,
+    key: Key | NoiseKeyError | StateError,
+    spent: LedgerEntry | None,
+) -> Verification:
+    """Recompute the releases of one stream.
+
+    Args:
+        row: the row of the stream.
+        key: the key of the stream, or why it cannot be used.
+        spent: the entry of the stream in the ledger; None if it has none.
+    """
+    if isinstance(key, StateError):
+        return Verification(row.name, "stream", 0, (), (str(key),))
+    if isinstance(key, NoiseKeyError):
+        return Verification(row.name, "stream", 0, (), (), skipped=str(key))
+    try:
+        with reading(f"what describes stream {row.name!r}"):
+            return _Recomputation(database, row, key).check_all(spent)
+    except StateError as error:  # its terms cannot be read
+        return Verification(row.name, "stream", 0, (), (str(error),))
 
 
 def _read(database: Database, place: str | os.PathLike[str] | None) -> RollbackGuard | StateError:
@@ -219,7 +233,7 @@ def _forgotten_releases(
         yield Verification(name, "forgotten", 0, (), (problem,), old_copy=True)
 
 
-def _fitting(
+def _key_or_error(
     database: Database, row: PublicRow, key: keyfile.KeySource
 ) -> Key | NoiseKeyError | StateError:
     """Return a stream's key; or the error that it is another one, or that the row is damaged."""
@@ -245,7 +259,7 @@ class _Recomputation:
         self._checks: list[str] = []
         self._problems: list[str] = []
 
-    def verify(self, spent: Any) -> Verification:
+    def check_all(self, spent: LedgerEntry | None) -> Verification:
         """Run all checks; ``spent`` is the ledger's row of the stream, if there is one."""
         row = self._row
         design = self._design
@@ -411,7 +425,7 @@ class _Recomputation:
                 "than its inputs and its key give"
             )
 
-    def _check_promise(self, spent: Any) -> None:
+    def _check_promise(self, spent: LedgerEntry | None) -> None:
         """Check that the ledger has the guarantee, and that noise and thresholds satisfy it."""
         design = self._design
         name = self._row.name
@@ -426,7 +440,7 @@ class _Recomputation:
         with suppress(ValueError):  # altered details are reported elsewhere
             options = defining_options_in(json.loads(self._row.details))
         window = (design.statistic or {}).get("window")
-        unit = by_its_clock(design.contribution.unit, options, window)
+        unit = unit_name_in_ledger(design.contribution.unit, options, window)
         relation = design.contribution.relation
         if spent is not None and (spent.unit, spent.relation) != (unit, relation):
             self._problems.append(

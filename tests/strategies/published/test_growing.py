@@ -38,7 +38,7 @@ def measured(cascade: GrowingCascade) -> Any:
 
 
 @pytest.mark.parametrize("doublings", [0, 1, 2, 3, 5])
-def test_what_is_measured_is_what_the_paper_says(doublings: int) -> None:
+def test_growing_cascade_measures_sums_of_paper(doublings: int) -> None:
     cascade = GrowingCascade(doublings)
     expected = measured(cascade)
     _, enters = matrices(cascade)
@@ -49,7 +49,7 @@ def test_what_is_measured_is_what_the_paper_says(doublings: int) -> None:
     assert cascade.first**2 == 3 * cascade.weight**2 + 1
 
 
-def test_sums_have_the_law_of_the_cascade_at_every_size() -> None:
+def test_sums_have_variance_of_cascade_at_every_size() -> None:
     for doublings in (0, 1, 4, 6):
         cascade = GrowingCascade(doublings)
         low, high = np.triu_indices(cascade.horizon + 1, 1)

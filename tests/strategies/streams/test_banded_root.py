@@ -44,7 +44,7 @@ def _std(strategy: BandedRoot | EndlessBandedRoot, width: int, steps: int) -> fl
 
 
 @pytest.mark.parametrize("workload", SHORT, ids=repr)
-def test_roots_of_workloads_keep_all_laws(workload: RecentWorkload) -> None:
+def test_roots_of_workloads_pass_check_strategy(workload: RecentWorkload) -> None:
     for horizon in (1, 2, 9):
         for precision in (0, 1):
             check_strategy(workload.root(horizon, precision))

@@ -91,7 +91,7 @@ def test_a_release_far_out_is_computed_alone() -> None:
     assert np.array_equal(epochs.noise(table, range(10**12 + 299, 10**12 + 300)), some[-1:])
 
 
-def test_noise_has_the_law_of_its_epoch() -> None:
+def test_noise_has_variance_of_its_epoch() -> None:
     epochs = Epochs()
     base = DiscreteGaussian(Fraction(4))
     level = epochs.column(17)[0].level
@@ -103,7 +103,7 @@ def test_noise_has_the_law_of_its_epoch() -> None:
     assert exact == pytest.approx(float(noise_variance(epochs, base, 17, since=0)), rel=1e-12)
 
 
-def test_what_it_cannot_serve_is_refused() -> None:
+def test_epochs_refuse_invalid_arguments() -> None:
     with pytest.raises(InvalidInputError, match="radix is 2"):
         Epochs(2)
     with pytest.raises(HorizonExceededError, match="is after the last of the"):

@@ -53,7 +53,7 @@ def test_variance_is_the_sum_of_theorem_1_2(growth: int | str, delay: int) -> No
 
 
 @pytest.mark.parametrize("growth", [0, "3/2", 3])
-def test_levels_have_the_laws_of_the_paper_or_more_noise(growth: int | str) -> None:
+def test_levels_have_at_least_noise_of_paper(growth: int | str) -> None:
     strategy = Expiring(growth)
     power = 1 - Fraction(growth)
     for level in range(60):

@@ -32,7 +32,7 @@ def exact(strategy: Factorisation) -> list[list[Fraction]]:
 
 
 @pytest.mark.parametrize("strategy", GIVEN, ids=str)
-def test_every_law_holds(strategy: Factorisation) -> None:
+def test_factorisation_passes_check_strategy(strategy: Factorisation) -> None:
     check_strategy(strategy)
 
 
@@ -128,7 +128,7 @@ def test_a_plan_ranks_it_among_the_others() -> None:
         (np.ma.masked_equal(np.eye(2), 0), None, "mask"),
     ],
 )
-def test_what_cannot_be_is_refused(matrix: Any, bits: Any, said: str) -> None:
+def test_factorisation_refuses_invalid_matrix(matrix: Any, bits: Any, said: str) -> None:
     with pytest.raises(InvalidInputError, match=said):
         Factorisation(matrix, bits)
 

@@ -45,7 +45,7 @@ def test_norms_are_the_known_ones() -> None:
         assert norm <= found[step - 1] <= norm * (1 + 1e-6)
 
 
-def test_norms_do_not_depend_on_how_many_are_asked_for() -> None:
+def test_norms_are_independent_of_requested_number() -> None:
     found = norms_of(np.arange(1, 5001))
     assert np.array_equal(norms_of(np.arange(1, 101)), found[:100])
     assert (np.diff(found) < 0).all()
@@ -68,7 +68,7 @@ def test_variances_far_out_are_the_known_ones() -> None:
         (18, 128, 1e-5),
     ],
 )  # fmt: skip
-def test_what_is_shipped_is_what_rows_have(
+def test_shipped_norms_equal_computed_ones(
     weight_bits: int, even: int | None, within: float
 ) -> None:
     root = GrowingSquareRoot(weight_bits, even)
@@ -224,7 +224,7 @@ def test_how_much_less_another_growth_errs_over_thousands_of_steps() -> None:
     assert mean_variance_with(np.sqrt, 8192) > 1.01 * own
 
 
-def test_what_it_cannot_serve_is_refused() -> None:
+def test_growing_root_refuses_invalid_arguments() -> None:
     root = GrowingSquareRoot()
     with pytest.raises(
         HorizonExceededError,

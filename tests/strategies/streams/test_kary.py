@@ -169,7 +169,7 @@ def test_digits_of_the_paper() -> None:
             assert (index - 1) * 5**level < item <= index * 5**level
 
 
-def test_a_wide_step_draws_only_what_it_reads() -> None:
+def test_wide_step_draws_only_nodes_it_reads() -> None:
     tree = KAry(1000, 13)
     table = CountedNoise((100,))
     for step in range(1, 1001):

@@ -81,13 +81,13 @@ SOLVED = [
         ),
     ],
 )
-def test_what_no_solved_strategy_can_be_is_refused(changed: dict[str, Any], said: str) -> None:
+def test_least_squares_refuses_invalid_arguments(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidInputError, match=re.escape(said)):
         LeastSquaresStrategy(**{"line": HATS, **changed})
 
 
 @pytest.mark.parametrize("strategy", SOLVED, ids=repr)
-def test_what_is_solved_approximately_never_changes_a_value(
+def test_approximate_solutions_never_change_released_values(
     strategy: LeastSquaresStrategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another processor's floats, a bound that decides nothing, other numbers at a time."""

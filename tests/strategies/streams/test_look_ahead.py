@@ -23,7 +23,7 @@ PROMISED = [
 
 
 @pytest.mark.parametrize(("horizon", "variance", "std"), PROMISED)
-def test_error_is_as_small_as_promised(horizon: int, variance: float, std: float) -> None:
+def test_look_ahead_error_is_below_stated_error(horizon: int, variance: float, std: float) -> None:
     once = ContributionBound.add_remove()
     tree = LookAhead.best(horizon)
     distribution = distribution_for(tree, PureDP(1), once).distribution

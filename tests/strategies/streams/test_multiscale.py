@@ -172,7 +172,7 @@ def by_definition(strategy: MultiscaleStrategy, field: HashedNoise | Drawn, step
 
 @pytest.mark.parametrize("spread", [1, 2**20, 2**44])
 @pytest.mark.parametrize("horizon", [5, 600])
-def test_noise_is_what_the_definition_says_however_wide(horizon: int, spread: int) -> None:
+def test_noise_equals_definition_at_any_width(horizon: int, spread: int) -> None:
     for strategy in (MultiscaleStrategy(horizon), MultiscaleStrategy(horizon, "max", 12)):
         field = HashedNoise(spread=spread)
         noise = strategy.noise(field, range(1, horizon + 1))
@@ -257,7 +257,9 @@ def test_equal_weights_have_the_known_bounds(horizon: int, levels: int, proven: 
     ("horizon", "mean", "largest"),
     [(2**16, 4.42, 4.48), (2**20, 5.32, 5.38), (10**7, 6.05, 6.12), (10**9, 7.53, 7.60)],
 )
-def test_errors_are_as_small_as_promised(horizon: int, mean: float, largest: float) -> None:
+def test_multiscale_errors_are_below_stated_errors(
+    horizon: int, mean: float, largest: float
+) -> None:
     metrics: tuple[Metric, ...] = ("mean", "max")
     for metric, bar in zip(metrics, (mean, largest), strict=True):
         strategy = MultiscaleStrategy(horizon, metric)

@@ -102,7 +102,9 @@ def test_streams_of_too_many_cells_hold_nothing(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("bits", [4, 18])
-def test_what_floats_leave_open_integers_decide(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_integers_decide_values_that_floats_leave_open(
+    bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     growing = GrowingSquareRoot(bits)
     assert growing._stairs.bits == series_bits(bits)
     field = HashedNoise((2,), 2**36)

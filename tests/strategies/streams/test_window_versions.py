@@ -59,7 +59,7 @@ def test_units_in_several_windows_add_up_and_no_more(windows: WindowVersions) ->
 
 
 @pytest.mark.parametrize("windows", WindowVersions.examples(7), ids=str)
-def test_nights_release_the_versions_of_windows(windows: WindowVersions) -> None:
+def test_runs_release_versions_of_windows(windows: WindowVersions) -> None:
     field = HashedNoise((2,), spread=10_000)
     versions = EveryVersion(windows)
     whole = versions.noise(field, range(1, versions.horizon + 1))
@@ -75,7 +75,7 @@ def test_nights_release_the_versions_of_windows(windows: WindowVersions) -> None
 
 
 @pytest.mark.parametrize("windows", WindowVersions.examples(7), ids=str)
-def test_nights_are_the_same_however_they_are_cut(windows: WindowVersions) -> None:
+def test_noise_of_runs_is_same_in_any_parts(windows: WindowVersions) -> None:
     field = HashedNoise((3,))
     whole = windows.release_noise(field, range(1, 8))
     one_by_one = [VersionReader(windows, field).noise(range(n, n + 1)) for n in range(1, 8)]
@@ -118,7 +118,7 @@ class SharedBetweenWindows(WindowVersions):
         return super()._nodes_of(range(1, 2), field, level, nodes).repeat(len(windows), axis=1)
 
 
-def test_noise_that_windows_share_breaks_a_law() -> None:
+def test_check_strategy_rejects_noise_shared_by_windows() -> None:
     with pytest.raises(PropertyViolationError):
         check_strategy(SharedBetweenWindows(5, Binary(3)))
 
@@ -130,7 +130,7 @@ class OfAYear(WindowVersions):
         return super().l1_sensitivity() / 2
 
 
-def test_a_sensitivity_that_is_too_small_breaks_a_law() -> None:
+def test_check_strategy_rejects_small_sensitivity_of_versions() -> None:
     with pytest.raises(PropertyViolationError):
         check_strategy(OfAYear(5, Binary(3)))
 
@@ -197,7 +197,7 @@ def moved_by_corrections(windows: WindowVersions) -> tuple[float, float]:
 
 @pytest.mark.parametrize("corrections", [0, 1])
 @pytest.mark.parametrize("inner", [one.inner for one in WindowVersions.examples(4)], ids=str)
-def test_one_correction_moves_what_is_claimed_and_no_less(
+def test_one_correction_attains_claimed_sensitivity(
     inner: StreamStrategy, corrections: int
 ) -> None:
     windows = WindowVersions(4, inner, corrections)

@@ -137,7 +137,7 @@ def test_echo_with_free_scaling_against_blt(
     ("steps", "epochs", "bar", "reached"),
     [(1024, 1, 0.985, 2.992244), long(512, 8, 0.995, 9.768346)],
 )
-def test_scaling_where_only_separation_is_promised(
+def test_scaling_reduces_error_in_separated_order(
     steps: int, epochs: int, bar: float, reached: float
 ) -> None:
     plain = BufferedToeplitz.fit(steps, epochs, "separated")
@@ -150,7 +150,7 @@ def test_scaling_where_only_separation_is_promised(
     ("steps", "epochs", "reached"),
     [long(512, 8, 9.594531), (500, 5, 7.018), long(2046, 6, 9.007908)],
 )
-def test_a_share_for_each_epoch_where_only_separation_is_promised(
+def test_epoch_shares_keep_sensitivity_in_separated_order(
     steps: int, epochs: int, reached: float
 ) -> None:
     """It costs no example more, in any order: the bound over all sets of steps is 1 still."""
@@ -171,7 +171,7 @@ def test_shares_of_epochs_are_never_worse_than_equal_ones(separation: int) -> No
 
 
 @pytest.mark.long
-def test_optimal_bands_where_only_separation_is_promised() -> None:
+def test_optimal_bands_reduce_error_in_separated_order() -> None:
     """Below 9.345, the least error of 64 bands with equal coefficients (jax_privacy 2.0)."""
     strategy = BandedOptimum.fit(512, 8)
     assert strategy.bands == 64

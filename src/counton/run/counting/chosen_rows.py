@@ -32,11 +32,11 @@ from counton.run.counting.remembered_rows import (
     FirstOpen,
     RememberedRows,
     change_of_memory,
-    facts_kept,
+    kept_columns,
 )
-from counton.run.counting.step_inputs import NewRowsOfRun
+from counton.run.counting.seen_rows import NewRowsOfRun
 from counton.run.rows.discovered_groups import GroupNamesOfRun
-from counton.run.rows.row_buffer import RowBuffer, types_of_facts
+from counton.run.rows.row_buffer import RowBuffer, types_of_columns
 from counton.run.spec.terms import Recognition, StreamTerms
 from counton.state.dedup import Secret
 from counton.windowing.lazy_polars import polars as pl
@@ -53,7 +53,7 @@ class ComparedRows:
         counted: number of the counted rows.
         repeated: number of rows that repeat a counted one.
         new: number of new rows that count.
-        by_window: ``step``, and numbers of rows that are ``kept``, ``retracted`` and ``added``.
+        by_window: ``window``, and numbers of rows that are ``kept``, ``retracted`` and ``added``.
     """
 
     counted: int
@@ -72,12 +72,14 @@ class ComparedRows:
 
     def missing(self) -> MissingRows:
         """Return what the input lacks."""
-        windows = self.by_window.group_by("step").sum().filter(pl.col("retracted") > 0).sort("step")
+        windows = (
+            self.by_window.group_by("window").sum().filter(pl.col("retracted") > 0).sort("window")
+        )
         return MissingRows(
             are_all=self.counted > 0 and self.repeated == 0 and self.new > 0,
             open_windows=[
-                KeptRows(step, before=kept + retracted, now=kept + added)
-                for step, kept, retracted, added in windows.iter_rows()
+                KeptRows(window, before=kept + retracted, now=kept + added)
+                for window, kept, retracted, added in windows.iter_rows()
             ],
         )
 
@@ -137,7 +139,7 @@ def _signed(rows: pl.DataFrame, total: str, number: int) -> Iterator[pl.DataFram
         number: 1 if the rows are added, -1 if they are subtracted.
     """
     for some in rows.iter_slices(ROWS_AT_A_TIME):
-        columns = some.select("step", "group", total=total).cast(pl.Int64)
+        columns = some.select("window", "group", total=total).cast(pl.Int64)
         yield columns.with_columns(number=pl.lit(number, pl.Int64))
 
 
@@ -241,13 +243,13 @@ class RowChoice:
     def _kept(self, chosen: pl.DataFrame) -> pl.DataFrame:
         """Return the columns of chosen rows that are needed later, in narrow types."""
         statistic = self.terms.group_statistic
-        types = types_of_facts(
+        types = types_of_columns(
             self.terms.windowing.windows.steps,
             len(self.groups),
             has_values=bool(statistic.parts or statistic.rank_digits),
         )
         types["code"] = types["total"]
-        names = ("user", "period", *facts_kept(self.terms), "code", "id")
+        names = ("user", "period", *kept_columns(self.terms), "code", "id")
         return chosen.select(name for name in names if name in chosen.columns).cast(types)
 
     def _recognise(
@@ -303,33 +305,38 @@ class RowChoice:
 
     def _numbers_by_window(self, slots: Slots, added: pl.DataFrame) -> pl.DataFrame:
         """Return how many rows of each window are kept, retracted and added."""
-        numbers = pl.DataFrame(schema=dict.fromkeys(("step", *_NUMBERS), pl.Int64))
+        numbers = pl.DataFrame(schema=dict.fromkeys(("window", *_NUMBERS), pl.Int64))
         if not self.terms.max_corrections:  # no row is retracted
             return numbers
         parts = [numbers]
         for name, rows in zip(_NUMBERS, (slots.kept, slots.retracted, added), strict=True):
-            counted = rows.group_by("step").agg(pl.len().cast(pl.Int64).alias(name))
+            counted = rows.group_by("window").agg(pl.len().cast(pl.Int64).alias(name))
             parts.append(counted)
         return pl.concat(parts, how="diagonal").fill_null(0)
 
     def _is_choosable(self) -> pl.Expr:
-        return pl.col("step").is_between(self.choosable.start, self.choosable.stop, closed="left")
+        return pl.col("window").is_between(self.choosable.start, self.choosable.stop, closed="left")
 
     def _of_open_windows(self, rows: pl.DataFrame, first_open: FirstOpen) -> pl.DataFrame:
-        """Return the rows that may still count, with their periods and releasing steps."""
+        """Return the rows that may still count, with their periods and counting steps."""
         windows = self.terms.windowing.windows
         period = period_of(
             pl.col("us"), self.terms.privacy_unit.rule.contribution_period, windows.timezone
         )
-        due = pl.col("step")
+        counting_step = pl.col("window")
         if not windows.n_revisions:  # a late row counts at the next step
-            due = pl.max_horizontal(due, pl.lit(self.released + 1, pl.Int64))
+            next_step = pl.lit(self.released + 1, pl.Int64)
+            counting_step = pl.max_horizontal(counting_step, next_step)
         is_open = self._is_choosable()
-        is_open &= pl.col("step") >= windows.first_open(self.released)
+        is_open &= pl.col("window") >= windows.first_open(self.released)
         is_open &= pl.col("period") >= first_open.period
         if self.terms.recognition is Recognition.ID:
             is_open &= pl.col("us") // DAY >= first_open.day
-        columns = {"period": period, "due": due, "replaced": pl.lit(0, pl.Int64)}
+        columns = {
+            "period": period,
+            "counting_step": counting_step,
+            "replaced": pl.lit(0, pl.Int64),
+        }
         return rows.with_columns(**columns).filter(is_open)
 
 
@@ -344,7 +351,7 @@ def _with_ids_of_units(rows: pl.DataFrame, secret: Secret) -> pl.DataFrame:
 
 def no_chosen_rows(names: GroupNamesOfRun | None) -> NewRowsOfRun:
     """Return the rows of a run that change nothing."""
-    nothing = pl.DataFrame(schema=dict.fromkeys(("step", "cell", "rows", "total"), pl.Int64))
+    nothing = pl.DataFrame(schema=dict.fromkeys(("window", "cell", "rows", "total"), pl.Int64))
     return NewRowsOfRun(nothing, (), None if names is None else GroupNamesOfRun(names.kept, ()))
 
 

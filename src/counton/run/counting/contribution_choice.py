@@ -5,9 +5,9 @@ takes up room. Of the unit's new rows the first count while there is room, in th
 name of the group, value, and digest of the id. So the choice depends on the unit's own rows alone,
 and on the runs that brought them: with or without the unit, the same rows of all others count.
 
-Rows are frames with the columns ``user`` (a digest), ``period``, ``us`` (time), ``step`` (window),
-``group`` (its place), ``total`` (value), ``due`` (the step that releases the row), and perhaps
-``id``.
+Rows are frames with the columns ``user`` (a digest), ``period``, ``us`` (time), ``window`` (its
+number), ``group`` (its place), ``total`` (value), ``counting_step`` (the step that counts the row),
+and perhaps ``id``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from counton.windowing.lazy_polars import polars as pl
 #: Columns that tell units apart.
 UNIT = ("user", "period")
 #: Columns of a row that decide its effect: rows that agree in them need not be told apart.
-EFFECT = (*UNIT, "step", "group", "total")
+EFFECT = (*UNIT, "window", "group", "total")
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,9 +131,9 @@ def _first_of_unit(candidates: pl.DataFrame, unit: User | DistinctUser) -> pl.Da
         in_groups = _first(candidates, (*UNIT, "group"), unit.max_contributions_per_group)
         return _in_first_groups(in_groups, unit.max_contributions)
     if unit.once_per_window:
-        candidates = _first(candidates, (*UNIT, "step", "group"), 1)
+        candidates = _first(candidates, (*UNIT, "window", "group"), 1)
     if unit.max_contributions_per_window is not None:
-        candidates = _first(candidates, (*UNIT, "due"), unit.max_contributions_per_window)
+        candidates = _first(candidates, (*UNIT, "counting_step"), unit.max_contributions_per_window)
     return _first(candidates, UNIT, unit.max_contributions)
 
 

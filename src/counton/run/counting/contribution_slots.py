@@ -18,7 +18,7 @@ from counton.run.counting.contribution_choice import EFFECT, UNIT
 from counton.windowing.lazy_polars import polars as pl
 
 #: Columns of the row that a slot holds; 0 in a free slot.
-_ROW_OF_SLOT = ("step", "group", "total")
+_ROW_OF_SLOT = ("window", "group", "total")
 _place_in_unit = pl.int_range(pl.len()).over(UNIT)
 
 
@@ -77,7 +77,7 @@ def compare_slots(
     if not slots.height:
         return Slots.all_kept(slots)
     compared = _mark_missing(slots, snapshot, covered)
-    is_free = pl.col("step") == 0
+    is_free = pl.col("window") == 0
     is_retracted = pl.col("is_missing") & (pl.col("replaced") < max_corrections)
     retracted = compared.filter(is_retracted).select(slots.columns)
     freed = retracted.with_columns(pl.col("replaced") + 1, pl.col(_ROW_OF_SLOT) * 0)
@@ -99,5 +99,5 @@ def _mark_missing(slots: pl.DataFrame, snapshot: pl.DataFrame, covered: range) -
     compared = slots.sort("replaced", descending=True, maintain_order=True)
     compared = compared.join(times, on=EFFECT, how="left", maintain_order="left")
     is_there = pl.int_range(pl.len()).over(EFFECT) < pl.col("times_there").fill_null(0)
-    is_covered = pl.col("step").is_between(covered.start, covered.stop, closed="left")
+    is_covered = pl.col("window").is_between(covered.start, covered.stop, closed="left")
     return compared.with_columns(is_missing=~is_there & is_covered)

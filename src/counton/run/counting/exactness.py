@@ -118,7 +118,7 @@ def shares_of_bounds(spec: StreamSpec, bounds: SumBounds, sums: pl.DataFrame) ->
     shares add up to 1 or less can always be counted, in one run or in several.
 
     Args:
-        sums: sums of rows: ``step``, ``cell`` and ``total``.
+        sums: sums of rows: ``window``, ``cell`` and ``total``.
 
     Returns:
         Shares by window, if each release is of one window; else one for the stream, under key 0.
@@ -129,11 +129,11 @@ def shares_of_bounds(spec: StreamSpec, bounds: SumBounds, sums: pl.DataFrame) ->
     entry = inner_of(spec.accumulator_statistic).largest_entry
     each = max(entry / bounds.largest, _part_of(1.0, bounds.readable))
     # No window has a larger share than this; of large ones the exact share is computed.
-    by_window = sums.group_by("step").agg(size).select("step", share=pl.col("total") * each)
+    by_window = sums.group_by("window").agg(size).select("window", share=pl.col("total") * each)
     shares: dict[int, float] = {}
     for step, share in by_window.rows():
         is_small = share < _SMALL_SHARE
-        of_window = sums.filter(pl.col("step") == step)
+        of_window = sums.filter(pl.col("window") == step)
         shares[step] = share if is_small else _share_of(spec, bounds, of_window)
     return shares
 

@@ -39,12 +39,12 @@ class KeptRows(NamedTuple):
     """How many rows an input keeps of an open window. Exact: for the operator.
 
     Attributes:
-        step: number of the window.
+        number: number of the window.
         before: number of rows by the last input that counted.
         now: number of rows by this input.
     """
 
-    step: int
+    number: int
     before: int
     now: int
 
@@ -137,7 +137,7 @@ def refuse_shrunk_windows(
         return
     named = []
     for window in shrunk[:_MOST_NAMED]:
-        span = windows.span_text(range(window.step, window.step + 1))
+        span = windows.span_text(range(window.number, window.number + 1))
         named.append(f"{span} ({window.now:,}, before {window.before:,})")
     raise InvalidInputError(
         f"{source_name} has less than half of the rows that the last input had of "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from counton.base.private import reveal
 from counton.run.counting.exactness import refuse_inexact
+from counton.run.counting.kept_totals import kept_totals
+from counton.run.counting.measurement import Measurement, Span
 from counton.run.counting.missing_rows import (
     MissingRows,
     refuse_other_ids,
@@ -12,12 +14,7 @@ from counton.run.counting.missing_rows import (
     refuse_shrunk_windows,
 )
 from counton.run.counting.rows_of_run import rows_of_run
-from counton.run.counting.step_inputs import (
-    Measurement,
-    PlannedSteps,
-    Span,
-    kept_totals,
-)
+from counton.run.counting.step_inputs import PlannedSteps
 from counton.run.prepared_run import PreparedRun
 from counton.run.rows.read_rows import ReadRows
 from counton.run.spec.stream_spec import StreamSpec

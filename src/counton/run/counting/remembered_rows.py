@@ -38,7 +38,7 @@ REFUSED = "refused"
 #: Kind of digest sets that close all periods up to one: in these everybody was forgotten.
 CLOSED = "closed"
 _EARLIEST = -(2**62)  # no period or day is earlier
-_FACTS = ("step", "group", "total", "due", "replaced")
+_FACTS = ("window", "group", "total", "counting_step", "replaced")
 _USERS = {"user": pl.UInt64, "period": pl.Int64, **dict.fromkeys(_FACTS, pl.Int64)}
 _IDS = {"id": pl.UInt64, "day": pl.Int64}
 _REFUSED = {"bucket": pl.UInt64, "last_period": pl.Int64}
@@ -86,14 +86,14 @@ class FirstOpen(NamedTuple):
         return cls(max(first, first_not_closed), oldest // DAY)
 
 
-def facts_kept(terms: StreamTerms) -> Sequence[str]:
+def kept_columns(terms: StreamTerms) -> Sequence[str]:
     """Return the names of what is kept with the digest of a user, in the order of the state."""
-    facts = ["step", "group", "total"]
+    columns = ["window", "group", "total"]
     if terms.privacy_unit.rule.max_contributions_per_window is not None:
-        facts.append("due")
+        columns.append("counting_step")
     if terms.max_corrections:
-        facts.append("replaced")
-    return facts
+        columns.append("replaced")
+    return columns
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,7 +101,7 @@ class RememberedRows:
     """The rows that earlier runs have counted, by digests. Secret.
 
     Attributes:
-        users: ``user``, ``period`` and the facts about a row.
+        users: ``user``, ``period`` and the kept columns of a row.
         ids: ``id`` and ``day``.
         refused: ``bucket`` of users, in which no new user counts up to ``period``.
         first_open: the earliest period and day of which rows may count.
@@ -139,7 +139,7 @@ class RememberedRows:
             for digest_set in reveal(stream.digest_sets("user")):
                 sets["user", digest_set.period] += 1
                 if digest_set.period >= first_open.period:
-                    users.append(_users_of(digest_set, facts_kept(terms)))
+                    users.append(_users_of(digest_set, kept_columns(terms)))
         ids = [_NO_IDS]
         if terms.id_column is not None:
             for digest_set in reveal(stream.digest_sets("id")):
@@ -183,7 +183,7 @@ def change_of_memory(
 
     Args:
         users: counted rows of users; if slots are replaced, all slots of each period that changes.
-        ids: counted rows with ids: ``id`` and ``step``.
+        ids: counted rows with ids: ``id`` and ``window``.
     """
     first = FirstOpen.after(
         target, terms.windowing.windows, terms.privacy_unit.rule.contribution_period
@@ -219,13 +219,13 @@ class _ChangeOfKind(NamedTuple):
 def _change_of_ids(
     before: RememberedRows, ids: pl.DataFrame, windows: Windows, target: int, first_day: int
 ) -> _ChangeOfKind:
-    steps = np.maximum(ids["step"].to_numpy().astype(np.int64), target)  # which count the rows
+    steps = np.maximum(ids["window"].to_numpy().astype(np.int64), target)  # which count the rows
     days = np.asarray(windows.ends(steps), np.int64) // DAY
     new = ids.select("id", day=pl.Series(days))
     full = _full_periods(before, "id", new["day"])
     together = pl.concat([before.ids.filter(pl.col("day").is_in(full)), new])
     return _ChangeOfKind(
-        added=list(_digest_sets("id", together, by="day", facts=())),
+        added=list(_digest_sets("id", together, by="day", columns=())),
         replaced=[("id", day) for day in full],
         forgotten=("id", first_day),
     )
@@ -234,8 +234,8 @@ def _change_of_ids(
 def _change_of_users(
     before: RememberedRows, users: pl.DataFrame, terms: StreamTerms, first_period: int
 ) -> _ChangeOfKind:
-    facts = facts_kept(terms)
-    kept = users.select("user", "period", *facts)
+    columns = kept_columns(terms)
+    kept = users.select("user", "period", *columns)
     if not (kept["period"] >= first_period).all():
         kept = kept.filter(pl.col("period") >= first_period)
     if terms.max_corrections:  # all slots of a period that changes
@@ -246,19 +246,19 @@ def _change_of_users(
             again = before.users.filter(pl.col("period").is_in(full)).select(kept.columns)
             kept = pl.concat([again, kept], how="vertical_relaxed")
     return _ChangeOfKind(
-        added=list(_digest_sets("user", kept, by="period", facts=facts)),
+        added=list(_digest_sets("user", kept, by="period", columns=columns)),
         replaced=[("user", period) for period in full],
         forgotten=("user", first_period),
     )
 
 
-def _users_of(kept: DigestSet, facts: Sequence[str]) -> pl.DataFrame:
-    columns = {"user": kept.digests, **dict(zip(facts, kept.facts, strict=True))}
+def _users_of(kept: DigestSet, columns: Sequence[str]) -> pl.DataFrame:
+    named = {"user": kept.digests, **dict(zip(columns, kept.columns, strict=True))}
     constants = dict.fromkeys(_FACTS, 0) | {"period": kept.period}
     absent = [
-        pl.lit(constants[name], pl.Int64).alias(name) for name in constants if name not in facts
+        pl.lit(constants[name], pl.Int64).alias(name) for name in constants if name not in columns
     ]
-    return pl.DataFrame(columns).with_columns(absent).select(list(_USERS)).cast(pl.Schema(_USERS))
+    return pl.DataFrame(named).with_columns(absent).select(list(_USERS)).cast(pl.Schema(_USERS))
 
 
 def _full_periods(before: RememberedRows, kind: str, periods: pl.Series) -> list[int]:
@@ -269,7 +269,7 @@ def _full_periods(before: RememberedRows, kind: str, periods: pl.Series) -> list
 
 
 def _digest_sets(
-    kind: str, rows: pl.DataFrame, *, by: str, facts: Sequence[str]
+    kind: str, rows: pl.DataFrame, *, by: str, columns: Sequence[str]
 ) -> Iterator[DigestSet]:
     digest = "id" if kind == "id" else "user"
     by_period = _sorted(rows, by)
@@ -277,7 +277,7 @@ def _digest_sets(
     for length, period in by_period[by].rle().struct.unnest().iter_rows():
         ordered = _sorted(by_period.slice(begin, length), digest)
         begin += length
-        values = tuple(ordered[name].to_numpy() for name in facts)
+        values = tuple(ordered[name].to_numpy() for name in columns)
         yield DigestSet(kind, period, ordered[digest].to_numpy(), values)
 
 

@@ -1,4 +1,18 @@
-"""Which rows of a run count: new ones, chosen ones, or those of a snapshot."""
+"""Which rows of a run count: new ones, chosen ones, or those of a snapshot.
+
+=========================  ============  =========================================================
+input                      users or ids  rows that count
+=========================  ============  =========================================================
+`Snapshot`                 no            those of its windows: they replace the earlier ones
+`Snapshot`                 yes           rows that were not counted, within the bound
+`Snapshot`, single table   yes           rows within the bound: they replace the earlier ones
+`NewRows`                  no            those of files that were not counted
+`NewRows`                  yes           those of new files, within the bound
+`RowsWithIds`              yes           those with ids that were not counted, within the bound
+=========================  ============  =========================================================
+
+The first and third are a `SnapshotOfRun`, the others are `NewRowsOfRun`.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +21,7 @@ from dataclasses import replace
 from counton.base.private import reveal
 from counton.run.counting.chosen_rows import RowChoice, choose_rows, no_chosen_rows
 from counton.run.counting.remembered_rows import RememberedRows
-from counton.run.counting.step_inputs import (
-    NewRowsOfRun,
-    RowsOfRun,
-    SnapshotOfRun,
-)
+from counton.run.counting.seen_rows import NewRowsOfRun, RowsOfRun, SnapshotOfRun
 from counton.run.prepared_run import PreparedRun
 from counton.run.rows.discovered_groups import GroupNamesOfRun
 from counton.run.rows.read_rows import ReadRows
@@ -37,10 +47,10 @@ def rows_of_run(
         has_nothing_new = read.files.is_duplicate or not sums.numbers.read
         frame = sums.frame.clear() if has_nothing_new else sums.frame
         first_open = prepared.windows.first_open(released)
-        frame, names = _with_counted_names(spec, frame, sums, pl.col("step") >= first_open)
+        frame, names = _with_counted_names(spec, frame, sums, pl.col("window") >= first_open)
         # A file without rows may come again, with rows.
         return NewRowsOfRun(frame, () if has_nothing_new else read.files.digests, names)
-    is_released = pl.col("step").is_between(released + 1, ended.last)
+    is_released = pl.col("window").is_between(released + 1, ended.last)
     frame, names = _with_counted_names(spec, sums.frame, sums, is_released)
     return SnapshotOfRun(frame, prepared.covered_windows(ended), names)
 
@@ -103,6 +113,6 @@ def _number_outside_snapshot(prepared: PreparedRun, sums: WindowSums, ended: End
     if not spec.takes_whole_windows or prepared.options.input.lookback is None:
         return 0
     first_covered = prepared.covered_windows(ended).start
-    outside = sums.frame.filter(pl.col("step") < first_covered)
+    outside = sums.frame.filter(pl.col("window") < first_covered)
     sums_of_row = len(spec.terms.group_statistic.entries(pl.col("total")))
     return int(outside["rows"].sum()) // sums_of_row

@@ -192,7 +192,7 @@ def _unsaid_times(job: CountJob, whole: CountJob, look: FirstLook) -> dict[str, 
     is_unread = "time_format" in remarks
     # Days before the first row would be released as noise alone, so only the operator may choose. A
     # file of the last days begins with the days that it covers now.
-    is_start_known = job.lookback and not is_unread and fitting_start(whole, look) is None
+    is_start_known = job.lookback and not is_unread and start_of_old_rows(whole, look) is None
     if job.start is None and not is_start_known:
         remarks["start"] = (
             "day from which rows count, as in 2024-01-01; it is published, so choose one that no "
@@ -267,16 +267,20 @@ def are_old(job: Job, look: FirstLook) -> bool:
     )
 
 
-def fitting_start(job: Job, look: FirstLook) -> str | None:
-    """Return January 1 of the first row's year if all are older than this year, or the first row's
-    day if a file holds some days alone. Operator only.
+def start_of_old_rows(job: Job, look: FirstLook) -> str | None:
+    """Return a start for rows that are all older than this year; else None. Operator only.
+
+    It is January 1 of the first row's year. If each file holds some days alone (``lookback``), it
+    is the day of the first row.
     """
-    facts = look.confidential_counts(job)
-    if facts.first is None or facts.newest is None or str(facts.newest.date()) >= _new_year():
+    first_rows = look.confidential_counts(job)
+    if first_rows.first is None or first_rows.newest is None:
+        return None
+    if str(first_rows.newest.date()) >= _new_year():
         return None
     if job.lookback is not None:
-        return str(facts.first.date())
-    return f"{facts.first.year:04}-01-01"
+        return str(first_rows.first.date())
+    return f"{first_rows.first.year:04}-01-01"
 
 
 def usual_start(job: Job) -> str:
@@ -343,7 +347,7 @@ def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[
         with_time = job.with_options(time=time)
         if job.until is None and "start" in asked and are_old(with_time, look):
             asked.append("until")
-        start = fitting_start(with_time, look) or start
+        start = start_of_old_rows(with_time, look) or start
     examples: dict[str, Any] = {**_USUAL, **form, "start": start, "time": time, "until": LATEST_ROW}
     every = job.every or job.value_of("contribution_period")
     if job.may_be_single_table and every is not None:  # one table a period

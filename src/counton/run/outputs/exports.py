@@ -182,7 +182,7 @@ def _numbers_of(
         InvalidInputError: it has released nothing, or has no such steps or groups.
     """
     _refuse_without_release(reader)
-    if not is_made_by_job(reader.details):
+    if not is_made_by_job(reader.public_facts):
         _refuse_choice(reader, "was not made from events", {"groups": groups})
         metadata = ReleaseMetadata.of_stream(reader.design)
         releases = reader.releases()
@@ -402,7 +402,7 @@ def publish_new(
         InvalidInputError: no job made the stream.
     """
     name = source.design.name
-    if not is_made_by_job(source.details):
+    if not is_made_by_job(source.public_facts):
         raise InvalidInputError(
             f"stream {name!r} was not made from events, so its steps have no times, and it cannot "
             f"be published: choose another {param('stream')}"

@@ -71,9 +71,9 @@ def find_group_names(source: Source, mapping: RowMapping, kept: tuple[str, ...])
     if isinstance(source, RemoteRows):
         names = reveal(source.labels(mapping))
     else:
-        is_inside = pl.col("step").is_between(1, mapping.windows.steps)
+        is_inside = pl.col("window").is_between(1, mapping.windows.steps)
         rows = assign_rows(source, mapping).filter(is_inside & pl.col("group").is_not_null())
-        names = collect(source, rows.group_by("group").agg(pl.col("step").min()))
+        names = collect(source, rows.group_by("group").agg(pl.col("window").min()))
     is_kept = set(kept)
-    ordered = names.sort("step", "group")["group"]
+    ordered = names.sort("window", "group")["group"]
     return GroupNamesOfRun(kept, tuple(name for name in ordered if name not in is_kept))

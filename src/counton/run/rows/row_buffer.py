@@ -48,7 +48,7 @@ def _bucket(column: str) -> pl.Expr:
     return (pl.col(column) // _DIGESTS_OF_BUCKET).cast(pl.UInt8)
 
 
-def types_of_facts(steps: int, groups: int, *, has_values: bool) -> pl.Schema:
+def types_of_columns(steps: int, groups: int, *, has_values: bool) -> pl.Schema:
     """Return the narrowest types of a row's window, group and value.
 
     Args:
@@ -59,7 +59,7 @@ def types_of_facts(steps: int, groups: int, *, has_values: bool) -> pl.Schema:
     integers = {1: pl.Int8, 2: pl.Int16, 4: pl.Int32, 8: pl.Int64}
     return pl.Schema(
         {
-            "step": integers[narrowest(0, steps).itemsize],
+            "window": integers[narrowest(0, steps).itemsize],
             "group": integers[narrowest(0, groups).itemsize],
             "total": pl.Int64 if has_values else pl.Int8,
         }
@@ -68,7 +68,7 @@ def types_of_facts(steps: int, groups: int, *, has_values: bool) -> pl.Schema:
 
 @name_alone
 class RowBuffer:
-    """Rows with the columns ``us``, ``step``, ``group``, ``total``, ``user`` and ``id``.
+    """Rows with the columns ``us``, ``window``, ``group``, ``total``, ``user`` and ``id``.
 
     Args:
         mapping: how the rows are read: their columns, and how they change sums (``row_rule``).
@@ -97,7 +97,7 @@ class RowBuffer:
         self._has_groups = groups is not None
         self._that_may_count: RowFilter | None = None
         self._names = [name for name in PURPOSES if getattr(mapping.columns, name) is not None]
-        self._types = types_of_facts(
+        self._types = types_of_columns(
             mapping.windows.steps, len(self.groups), has_values=mapping.row_rule is not None
         )
         self._nothing = pl.DataFrame(
@@ -114,7 +114,7 @@ class RowBuffer:
     # These two methods are called by `sum_rows`, which reads the rows.
     def select(self, assigned: pl.LazyFrame) -> pl.LazyFrame:
         """Select the columns to hold of rows with windows and groups; names become digests."""
-        columns = [pl.col("us"), pl.col("step")]  # a number of more than 32 bits is possible
+        columns = [pl.col("us"), pl.col("window")]  # a number of more than 32 bits is possible
         if self._has_groups:
             columns.append(_place_of_group(assigned, self.groups))
         else:
@@ -129,7 +129,7 @@ class RowBuffer:
 
     def take(self, rows: pl.DataFrame) -> None:
         """Hold the rows that can count, by their windows, groups and values."""
-        can_count = pl.col("step").is_between(1, self._mapping.windows.steps)
+        can_count = pl.col("window").is_between(1, self._mapping.windows.steps)
         can_count &= pl.col("group").is_not_null()
         if self.row_rule is not None and values_choose_sum(self.row_rule):
             can_count &= pl.col("total") >= 0  # otherwise it is of no known cell

@@ -33,7 +33,7 @@ class WindowSums:
     """The rows of a run, added up by window and group. Exact, and so secret.
 
     Attributes:
-        frame: columns ``step`` (the window), ``cell``, ``rows`` and ``total``.
+        frame: columns ``window`` (its number), ``cell``, ``rows`` and ``total``.
         times: what the times of the rows say.
         numbers: numbers of the rows.
         names: names of groups that are found in the rows; None if groups are declared.

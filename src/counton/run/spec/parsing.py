@@ -20,6 +20,7 @@ from counton.io.input_paths import moments_named
 from counton.job.common_options import Job
 from counton.job.custom_strategies import own_strategy
 from counton.job.incompatible import (
+    NEEDS_OF_OUTPUTS,
     needed_of_columns,
     refuse_excluded,
     refuse_unmet_needs,
@@ -431,14 +432,9 @@ def parse_outputs(job: Job) -> OutputFiles:
     Raises:
         InvalidInputError: the form of a chart is stated, and no chart.
     """
+    refuse_unmet_needs(job, NEEDS_OF_OUTPUTS)
     form = {name: job.value_of(name) for name in _CHART_FORM}
     stated = {name: value for name, value in form.items() if value is not None}
-    if stated and job.chart is None:
-        name = next(iter(stated))
-        raise InvalidInputError(
-            f"{param(name, stated[name])} is for a chart, and no chart is drawn; give "
-            f"{param('chart')} too, or leave it out"
-        )
     return OutputFiles(
         table=None if job.output is None else Path(job.output),
         chart=None if job.chart is None else Path(job.chart),

@@ -343,10 +343,10 @@ def _best_strategy(
     if isinstance(windowing, Endless):
         workload = "totals"  # the number of a window is the difference of two
     horizon = windowing.horizon
-    also: list[StreamStrategy] = []
+    further_strategies: list[StreamStrategy] = []
     if terms.series == "period-to-date" and horizon is not None and name == "auto":
         # Each step alone: the best strategy for short periods.
-        also = [KAry(horizon, horizon + 1, subtraction=False)]
+        further_strategies = [KAry(horizon, horizon + 1, subtraction=False)]
     ranked, _ = ranked_designs(
         horizon,
         terms.loss,
@@ -358,9 +358,9 @@ def _best_strategy(
         simple=terms.is_simple or sums_of_draws or isinstance(windowing, SingleTable),
         compare=name != "auto" or sums_of_draws,
         expected_windows=windowing.expected_windows if isinstance(windowing, Endless) else None,
-        also=also,
+        also=further_strategies,
     )
-    if also:
+    if further_strategies:
         return _best_for_periods(terms, ranked)
     if sums_of_draws:
         ranked = [design for design in ranked if sums_draws(design.strategy)]

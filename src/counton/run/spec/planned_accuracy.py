@@ -33,7 +33,7 @@ EACH_WINDOW = "in each window"
 BELOW_AN_EDGE = "values below an edge"
 
 
-def last_step(spec: StreamSpec) -> int | None:
+def planned_last_step(spec: StreamSpec) -> int | None:
     """Return the last step of a stream; of a revised window, the last version.
 
     Of a stream without an end it is the expected number of windows; None if none is stated.
@@ -49,7 +49,7 @@ def count_windows(spec: StreamSpec) -> int | None:
     """
     if isinstance(spec.terms.windowing, Revised):
         return spec.job.windows
-    return last_step(spec)
+    return planned_last_step(spec)
 
 
 def planned_design(spec: StreamSpec) -> Design:
@@ -74,7 +74,7 @@ def reached_halfwidths(spec: StreamSpec, accuracy: WantedAccuracy) -> ReachedHal
     Raises:
         InvalidInputError: no number has a wanted name, or its half-width is not known beforehand.
     """
-    last = last_step(spec)
+    last = planned_last_step(spec)
     assert last is not None  # a stream that expires wants no accuracy
     bounds = accuracy.margins_of_error
     if isinstance(spec.terms.windowing, Revised) and spec.accumulator_statistic.additive:

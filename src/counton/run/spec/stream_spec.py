@@ -61,14 +61,16 @@ _FILES = ("output", "chart")
 _LONGEST_VALUE = 60
 
 
-def is_made_by_job(facts: Mapping[str, Any]) -> bool:
+def is_made_by_job(public_facts: Mapping[str, Any]) -> bool:
     """Return whether a job made the stream with these public facts."""
-    return facts.get("kind") == STREAM_FORMAT
+    return public_facts.get("kind") == STREAM_FORMAT
 
 
-def without_public_notes(facts: Mapping[str, Any]) -> dict[str, Any]:
+def without_public_notes(public_facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the public facts of a stream without those that anybody may note at any time."""
-    return {name: value for name, value in facts.items() if name not in ("marks", "withdrawn")}
+    return {
+        name: value for name, value in public_facts.items() if name not in ("marks", "withdrawn")
+    }
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class StreamSpec:
         left_out: which rows some run was told to leave out.
         cells: how groups are found, if they are not declared.
         notes: public notes about windows.
-        last_step: the step at which the stream was closed; None: it goes on.
+        closed_at_step: the step at which the stream was closed; None: it goes on.
         withdrawn: why the stream's numbers are withdrawn, and what replaces them; None: they are
             valid.
     """
@@ -107,7 +109,7 @@ class StreamSpec:
     left_out: RowsLeftOut = field(default_factory=RowsLeftOut)
     cells: Cells = DECLARED
     notes: tuple[WindowNote, ...] = ()
-    last_step: int | None = None
+    closed_at_step: int | None = None
     withdrawn: str | None = None
 
     @cached_property
@@ -124,7 +126,7 @@ class StreamSpec:
         return self.terms
 
     # ------------------------------------------------------------------------------------- JSON
-    def facts(self) -> dict[str, Any]:
+    def public_facts(self) -> dict[str, Any]:
         """Return what the state of a stream keeps beside its design, which has the rest.
 
         Names of groups stay `GroupNames`, which a state keeps in blocks.
@@ -148,16 +150,16 @@ class StreamSpec:
         """
         return {
             "marks": [list(note) for note in self.notes],
-            "ended": self.last_step,
+            "ended": self.closed_at_step,
             "withdrawn": self.withdrawn,
         }
 
     def to_json(self) -> dict[str, Any]:
         """Return the whole spec as JSON values."""
-        facts = self.facts()
-        domain = facts["groups"]
+        public_facts = self.public_facts()
+        domain = public_facts["groups"]
         return {
-            **facts,
+            **public_facts,
             "groups": list(domain) if isinstance(domain, GroupNames) else domain,
             "parameters": statistic_to_dict(self.accumulator_statistic),
             "contribution": self.contribution.to_dict(),
@@ -171,7 +173,7 @@ class StreamSpec:
         Args:
             saved: what `to_json` returned.
         """
-        return cls._of_facts(
+        return cls._of_public_facts(
             saved,
             cast("AccumulatorStatistic", statistic_from_dict(saved["parameters"])),
             ContributionBound.from_dict(saved["contribution"]),
@@ -189,48 +191,50 @@ class StreamSpec:
             StreamMismatchError: no job made the stream.
             StateError: the public facts are malformed. They are read before the MAC is checked.
         """
-        facts = stream.details
-        if not is_made_by_job(facts):
+        public_facts = stream.public_facts
+        if not is_made_by_job(public_facts):
             raise StreamMismatchError(
                 f"stream {stream.name!r} was not made by a job; give another {param('stream')}"
             )
         design = stream.design
-        with reading(f"the details of stream {stream.name!r}"):
-            record = facts["record"]
-            column = record.get("value") or record.get("count_column")
-            statistic = statistic_kept(design, facts["what"], column)
-            spec = cls._of_facts(facts, statistic, design.contribution, design.strategy)
+        with reading(f"the public facts of stream {stream.name!r}"):
+            options = public_facts["record"]
+            column = options.get("value") or options.get("count_column")
+            statistic = statistic_kept(design, public_facts["what"], column)
+            spec = cls._of_public_facts(
+                public_facts, statistic, design.contribution, design.strategy
+            )
             spec.load_terms()  # malformed facts are refused here
             return spec
 
     @classmethod
-    def _of_facts(
+    def _of_public_facts(
         cls,
-        facts: Mapping[str, Any],
+        public_facts: Mapping[str, Any],
         statistic: AccumulatorStatistic,
         contribution: ContributionBound,
         strategy: StreamStrategy,
     ) -> Self:
-        record = dict(facts["record"])
-        if record.get("strategy") == _OWN_STRATEGY:
-            record["strategy"] = strategy
-        job: Job = parse_options(model_of(facts["what"]), record)
-        left_out = facts["left_out"]
+        options = dict(public_facts["record"])
+        if options.get("strategy") == _OWN_STRATEGY:
+            options["strategy"] = strategy
+        job: Job = parse_options(model_of(public_facts["what"]), options)
+        left_out = public_facts["left_out"]
         return cls(
-            job=job.with_options(groups=_groups_in_blocks(facts["groups"])),
+            job=job.with_options(groups=_groups_in_blocks(public_facts["groups"])),
             accumulator_statistic=statistic,
             contribution=contribution,
             strategy=strategy,
-            remembered=facts["remembered"],
+            remembered=public_facts["remembered"],
             left_out=RowsLeftOut(
                 drops=left_out.get("drops", False),
                 skips=tuple(left_out.get("skips", ())),
                 sets_aside=left_out.get("sets_aside", False),
             ),
-            cells=cells_from_dict(facts["discovery"]),
-            notes=tuple(WindowNote(*note) for note in facts["marks"]),
-            last_step=facts["ended"],
-            withdrawn=facts["withdrawn"],
+            cells=cells_from_dict(public_facts["discovery"]),
+            notes=tuple(WindowNote(*note) for note in public_facts["marks"]),
+            closed_at_step=public_facts["ended"],
+            withdrawn=public_facts["withdrawn"],
         )
 
     def with_public_notes(self, stream: JournalReader) -> Self:
@@ -368,10 +372,10 @@ class StreamSpec:
     @property
     def unit_in_ledger(self) -> str:
         """The ledger's name of the unit; a period's includes time zone and column of times."""
-        from counton.state.ledger_rows import by_its_clock
+        from counton.state.ledger_rows import unit_name_in_ledger
 
         window = self.accumulator_statistic.parameters.get("window")
-        return by_its_clock(self.contribution.unit, self.facts()["record"], window)
+        return unit_name_in_ledger(self.contribution.unit, self.public_facts()["record"], window)
 
     # --------------------------------------------------------------------------------- for readers
     def metadata(self) -> ReleaseMetadata:
@@ -531,7 +535,7 @@ def amend_public_notes(
     def change_facts(step: int) -> dict[str, Any]:
         reader = store.reader(name)
         changed = change(StreamSpec.of_stream(reader), step)
-        return {**reader.details, **changed.public_notes()}
+        return {**reader.public_facts, **changed.public_notes()}
 
     return store.amend(name, change_facts)
 
