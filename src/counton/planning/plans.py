@@ -461,8 +461,9 @@ class StreamPlan(Plan[Design]):
         Args:
             choice: one of the designs of this plan.
         """
-        of = choice.strategy, choice.guarantee, choice.contribution, choice.shape
-        return distribution_for(*of).reason
+        return distribution_for(
+            choice.strategy, choice.guarantee, choice.contribution, choice.shape
+        ).reason
 
     @override
     def rows(self) -> list[dict[str, Any]]:

@@ -117,9 +117,11 @@ def plan_statistic(
     steps = "steps have any number of events" if batched else "each row is a step"
     if resolved.on_demand:
         steps += f"; {_WHEN_ASKED}"
-    of = resolved.error_of
-    words = f"errors are of {of.what}, for {resolved!r}; {steps}"
-    read = plan.best.errors_of._replace(mean=of.mean, largest=of.largest, what=words)
+    scale_of_errors = resolved.error_of
+    words = f"errors are of {scale_of_errors.what}, for {resolved!r}; {steps}"
+    read = plan.best.errors_of._replace(
+        mean=scale_of_errors.mean, largest=scale_of_errors.largest, what=words
+    )
     return replace(
         plan,
         choices=tuple(replace(choice, errors_of=read) for choice in plan.choices),
