@@ -137,13 +137,14 @@ training-ready: $(TRAINING_READY) ## make .venv-training with PyTorch and JAX (t
 test-training: $(TRAINING_READY) ## tests of training with PyTorch and JAX, in .venv-training
 	$(QUICKLY) $(TRAINING) -m pytest -n $(JOBS) -q \
 		tests/training/test_torch.py tests/training/test_torch_contributions.py \
+		tests/training/test_torch_loader.py \
 		tests/training/test_torch_modules.py tests/training/test_optax.py \
 		tests/training/test_optax_contributions.py tests/training/test_examples.py \
 		tests/training/test_device_noise.py \
 		tests/project/test_beside.py tests/privacy/test_audited_from_outside.py
 
 .PHONY: demo-train
-demo-train: $(TRAINING_READY) ## digits: DP-SGD, BLT and the best strategy at three budgets, ten seeds
+demo-train: $(TRAINING_READY) ## digits: accuracy of DP-SGD, BLT, Echo and amplified BLT at five budgets, ten seeds
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(TRAINING) examples/digits.py
 
 # What builds and installs packages is needed for nothing else, so it has an environment of its own.

@@ -333,17 +333,17 @@ class Evidence:
 
 #: What is said of agreeing rows of each kind that are not held to printed digits.
 _AGREED: dict[Kind, str] = {
-    "formula": "have the value of a printed formula",
-    "interval": "lie in an interval around what is printed",
-    "rounding": "are zero but for rounding",
-    "limit": "keep a limit",
-    "far limit": "keep a limit more than three times as large, which says little",
-    "unproved": "keep a limit that is proved for other sizes only, which tests nothing",
+    "formula": "with the value of a printed formula",
+    "interval": "in an interval around the printed value",
+    "rounding": "zero except for rounding",
+    "limit": "within a limit",
+    "far limit": "within a limit more than three times as large (which says little)",
+    "unproved": "within a limit that is proved only for other sizes (which tests nothing)",
 }
 #: And of those that no paper prints.
 _OWN: dict[Kind, str] = {
-    "own": "are what counton states, or computes in another way",
-    "own limit": "keep a limit that counton states",
+    "own": "that counton states or computes in another way",
+    "own limit": "within a limit that counton states",
 }
 
 
@@ -352,23 +352,23 @@ def counted(rows: Iterable[Comparison]) -> str:
 
     >>> agreeing = Comparison("Table 1", "epsilon", "0.1341", 0.13407)
     >>> counted([agreeing, agreeing, Comparison("Lemma 5", "", "1", 0.5, at_most=True)])
-    '2 of 3 numbers have the digits that are printed. Among the others, 1 keep a limit'
+    '2 of 3 numbers agree with the printed digits. Of the others: 1 within a limit'
     >>> counted([Comparison("the page", "epsilon", "0.1341", 0.13407, own=True)])
-    'No paper prints these numbers: 1 are what counton states, or computes in another way'
+    'No paper prints these numbers: 1 that counton states or computes in another way'
     """
     rows = list(rows)
     told = Counter(row.verdict for row in rows)
     kinds = Counter(row.kind for row in rows if row.verdict == "agrees")
     said = [f"{told['DIFFERS']} DIFFER"] if told["DIFFERS"] else []
-    said += [f"{told['explained']} differ, and say why"] if told["explained"] else []
+    said += [f"{told['explained']} with an explained difference"] if told["explained"] else []
     said += [f"{kinds[kind]} {words}" for kind, words in _AGREED.items() if kinds[kind]]
     own = [f"{kinds[kind]} {words}" for kind, words in _OWN.items() if kinds[kind]]
     printed = sum(not row.own for row in rows)
     if not printed:
         return f"No paper prints these numbers: {', '.join([*said, *own])}"
-    words = f"{kinds['digits']} of {printed} numbers have the digits that are printed"
-    words += f". Among the others, {', '.join(said)}" if said else ""
-    return words + (f". Besides, {', '.join(own)}, and no paper prints them" if own else "")
+    words = f"{kinds['digits']} of {printed} numbers agree with the printed digits"
+    words += f". Of the others: {', '.join(said)}" if said else ""
+    return words + (f". No paper prints the rest: {', '.join(own)}" if own else "")
 
 
 def silent(_stage: str, _share: float) -> None:

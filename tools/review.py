@@ -71,7 +71,7 @@ PRIVATE = (
     Room(
         ("run/run_job.py", "run/prepared_run.py", "run/rows/read_rows.py",
          "run/counting/rows_of_run.py", "run/counting/plan_steps.py",
-         "run/spec/stream_spec.py", "run/spec/plan_stream.py", "run/spec/parsing.py",
+         "run/spec/stream_spec.py", "run/spec/plan_spec.py", "run/spec/parsing.py",
          "run/opened_state.py", "run/windows/due_windows.py", "run/outputs/read_journal.py",
          "job/incompatible.py"),
         "all that can be refused is refused before a release; when it happens is public",
@@ -219,7 +219,7 @@ PROMISES = (
     ),
     Promise(
         "a step is released once, and other data for it are refused",
-        "state/stream.py: Stream.take",
+        "state/stream.py: Stream.commit",
         "state/stream.py: Stream._release",
     ),
     Promise(

@@ -188,7 +188,7 @@ def test_a_narrow_chart_names_its_groups_and_fits(tmp_path: Path) -> None:
         ("Box", "Boxes"), ("epoch", "epochs"), ("human", "humans"),
     ],
 )  # fmt: skip
-def test_a_noun_is_made_plural_where_it_can_be(tmp_path: Path, unit: str, several: str) -> None:
+def test_chart_titles_use_plural_of_unit(tmp_path: Path, unit: str, several: str) -> None:
     """In the titles and on the axes of totals, answers and tables that are released once."""
     found = counted(tmp_path, date(2024, 3, 8), privacy_unit=unit)
     drawn = words(found.figures()["totals"])

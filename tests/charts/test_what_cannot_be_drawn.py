@@ -170,7 +170,7 @@ def test_chart_prints_no_warning_of_fonts_or_folders(folder: Path) -> None:
     assert (folder / "c.png").exists()
 
 
-def test_letters_that_no_font_has_are_drawn_without_a_word(tmp_path: Path) -> None:
+def test_letters_without_font_are_drawn_without_warning(tmp_path: Path) -> None:
     estimates = np.arange(6.0).reshape(3, 2)
     curves = Curves(days(3), ["東京", "🎪"], estimates, estimates - 1, estimates + 1)
     save_figure(plot_totals(curves, Caption("東京", "🎪", "ไทย")), tmp_path / "c.png")

@@ -283,7 +283,7 @@ def test_run_killed_between_transactions_continues_to_same_result(
         "counton.run.counting.step_inputs._VALUES_OF_TRANSACTION", 2
     )  # one step a transaction
     calls: list[int] = []
-    take = Stream.take
+    take = Stream.commit
 
     def dies_at_the_second_call(self: Stream, *args: Any, **more: Any) -> Any:
         calls.append(1)

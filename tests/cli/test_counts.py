@@ -10,7 +10,7 @@ import pytest
 import counton
 from counton import Count, Job, Key, PureDP, RunningStatistic, release
 from counton.base.errors import InvalidInputError
-from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.plan_spec import plan_spec
 from counton.state.store import Store
 from counton.statistics import Report
 
@@ -92,7 +92,7 @@ def test_one_passage_more_moves_one_number_by_one(place: Workplace) -> None:
     plain, counted = (
         {**STREAM, "count_column": one, "windows": 9, "epsilon": 1} for one in (None, "n")
     )
-    made = [plan_stream(Job("count", "e.csv", "s.db", **said)) for said in (plain, counted)]
+    made = [plan_spec(Job("count", "e.csv", "s.db", **said)) for said in (plain, counted)]
     assert made[0].contribution == made[1].contribution
     assert made[0].strategy == made[1].strategy
     found = []

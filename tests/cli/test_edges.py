@@ -135,7 +135,7 @@ def test_refusal_states_its_advice_once(place: Workplace) -> None:
     assert said.count("correct it") == 1
 
 
-def test_versions_without_an_address_are_refused_when_they_begin() -> None:
+def test_versions_beyond_noise_addresses_are_refused_at_start() -> None:
     strategy = WindowVersions(2**22, SqrtToeplitz(2000))
     with pytest.raises(InvalidInputError, match=r"would measure .* plan fewer steps"):
         Counter(strategy, PureDP(1), key=Key.generate(), name="visits", shape=(2000, 2))

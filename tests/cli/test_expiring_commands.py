@@ -32,7 +32,7 @@ def test_expiring_count_needs_no_number_of_windows(place: Workplace) -> None:
     assert loss in shown
 
 
-def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Workplace) -> None:
+def test_delayed_stream_continues_with_same_numbers(place: Workplace) -> None:
     out = str(place.folder / "out.parquet")
     options = ("--expiration-growth", "3/2", "--expiration-delay", "2", "--output", out)
     done = place(

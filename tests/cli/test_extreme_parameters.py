@@ -83,7 +83,7 @@ def test_every_budget_is_taken_or_refused(name: str, desk: Workplace) -> None:
 
 
 @pytest.mark.parametrize("budget", BUDGETS[::5], ids=" ".join)
-def test_every_budget_is_planned_entered_and_released_at_one_go(
+def test_extreme_budgets_are_planned_recorded_and_released(
     budget: tuple[str, ...], desk: Workplace
 ) -> None:
     for more in (("--windows", "1000"), ("--expected-windows", "1000")):

@@ -200,7 +200,7 @@ def test_init_leaves_start_empty_for_any_year(
 @pytest.mark.parametrize(
     ("column", "noticed"), [("count", True), ("N", True), ("Total", True), ("country", False)]
 )
-def test_a_column_of_counts_is_noticed(
+def test_init_notes_column_that_may_hold_counts(
     column: str, noticed: bool, loans: Path, init: Callable[..., Result], place: Workplace
 ) -> None:
     rows = [f"time,site,{column}", "2024-03-01T09:12Z,bridge,17", "2024-03-02T09:12Z,bridge,4"]
@@ -268,7 +268,7 @@ def test_init_of_counts_writes_job_that_sums_them(
     assert pl.read_csv("passages.released.csv")["estimate"].to_list()[::2] == [17, 4]
 
 
-def test_a_job_file_that_is_there_stays(loans: Path, init: Callable[..., Result]) -> None:
+def test_init_keeps_existing_job_file(loans: Path, init: Callable[..., Result]) -> None:
     assert init("loans.csv", *SAID).code == 0
     before = (loans / "nightly.toml").read_bytes()
     refused = init("loans.csv", *SAID, "--series", "cumulative")

@@ -80,7 +80,7 @@ def test_standard_input_counted_twice_is_refused(
 
 
 @pytest.mark.parametrize("what", ["read_rows.aggregate_rows", "uncounted_files._by_digest"])
-def test_events_that_change_while_they_are_read_are_not_counted(
+def test_events_changed_during_reading_are_refused(
     what: str,
     place: Workplace,
     contents: Callable[[], dict[str, bytes]],
@@ -229,7 +229,7 @@ def test_large_privacy_loss_gives_a_warning(place: Workplace, loss: tuple[str, s
         (("exprt",), "counton export"),
     ],
 )
-def test_a_word_for_a_statistic_is_answered_by_its_command(
+def test_misspelt_statistic_suggests_command(
     typed: tuple[str, ...], meant: str, place: Workplace
 ) -> None:
     said = place(*typed).refused()

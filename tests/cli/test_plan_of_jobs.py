@@ -162,7 +162,7 @@ def test_plan_refuses_job_file_as_run_does(place: Workplace, file: Path, wrong: 
     assert planned.code == WRONG[wrong]
 
 
-def test_a_plan_looks_at_the_state_that_is_there(place: Workplace, file: Path) -> None:
+def test_plan_refuses_job_that_existing_state_contradicts(place: Workplace, file: Path) -> None:
     text = FILE.replace("[defaults]", '[defaults]\nuntil = "2024-03-08"')
     (place.folder / "missing").mkdir()
     (place.folder / "missing" / "e.csv").write_text(ROWS)

@@ -209,7 +209,7 @@ def test_another_state_is_no_place_to_publish_in(place: Workplace) -> None:
     assert other.read_bytes() == before
 
 
-def test_old_copies_are_read_with_a_word_of_warning(place: Workplace) -> None:
+def test_old_copy_is_exported_with_warning_but_not_published(place: Workplace) -> None:
     state = str(place.state)
     out = str(place.folder / "dashboards.db")
     old = place.folder / "old.db"

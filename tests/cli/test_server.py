@@ -18,7 +18,7 @@ def on_server(place: Workplace, postgres: str) -> Workplace:
     return place
 
 
-def test_a_stream_on_a_server_goes_on_every_night(on_server: Workplace) -> None:
+def test_stream_on_server_continues_in_later_runs(on_server: Workplace) -> None:
     place = on_server
     key = str(on_server.folder / "the.key")
     out = "out.parquet"

@@ -233,7 +233,7 @@ def test_groups_table_with_column_of_counts_is_refused(desk: Desk) -> None:
     assert desk.rest() == before | {"other.CSV", "line2.csv"}
 
 
-def test_labels_are_public_and_come_from_no_private_file(desk: Desk) -> None:
+def test_ranges_refuse_labels_from_events(desk: Desk) -> None:
     said = desk.ranges("--rho", "1", "--label", "hour").refused()
     assert "ranges needs --groups" in said
     said = desk.ranges("--rho", "1", "--label", "hour", "--groups", desk.line).refused()

@@ -271,7 +271,7 @@ def test_cheap_noise_is_not_cached(
     assert (counter._lookahead.store is not None) is worth
 
 
-def test_a_process_that_goes_on_reads_each_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_continuing_process_reads_each_cached_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = Rows()
     first = Counter(**ONE)
     first.keep_noise(rows)

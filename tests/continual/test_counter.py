@@ -162,7 +162,7 @@ def test_another_stream_budget_or_key_never_meets_the_same_noise(change: dict[st
         assert (usual == other).mean() < 0.5
 
 
-def test_clipped_sums_come_out_in_data_units() -> None:
+def test_clipped_sums_are_released_in_data_units() -> None:
     contribution = ContributionBound.values(0, 50, resolution=0.01)
     values = contribution.clip([3.217, 49, 120])
     stream = counter(Binary(100), contribution=contribution, guarantee=PureDP(1000))

@@ -48,7 +48,7 @@ def test_other_noise_has_other_terms(change: dict[str, Any]) -> None:
     assert one.to_dict() != two.to_dict()
 
 
-def test_terms_come_back_from_json_with_the_same_noise() -> None:
+def test_design_from_json_draws_same_noise() -> None:
     stream = Counter(Binary(9), ZCDP(1), key=KEY, name="visits", shape=(2,)).design
     read = Design.from_dict(json.loads(json.dumps(stream.to_dict())))
     assert read.bound_to_key(KEY.fingerprint) == stream

@@ -233,5 +233,5 @@ def test_unreachable_targets_are_refused_with_values_of_caller() -> None:
 
 
 @pytest.mark.parametrize("guarantee", [ZCDP(1e12), PureDP(1e6)])
-def test_noise_that_is_next_to_never_there_is_no_error(guarantee: Guarantee) -> None:
+def test_tiny_noise_releases_exact_total(guarantee: Guarantee) -> None:
     assert of_places([(("DC",), 7)], guarantee).total == pytest.approx(7, abs=1e-3)

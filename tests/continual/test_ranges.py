@@ -68,7 +68,7 @@ def test_square_root_privacy_shift_and_sensitivity() -> None:
     assert axis.least_inner <= (matrix.T @ matrix).min()
 
 
-def test_auto_takes_the_least_error_and_states_it() -> None:
+def test_automatic_strategy_has_least_error() -> None:
     plan = counton.plan_cells(256, guarantee=ZCDP(1 / (2 * 50.2098**2)))
     assert plan.best.name == "optimal"
     share = plan.best.expected_error / (50.2098**2 * gaussian_bound(AllRanges(256)))

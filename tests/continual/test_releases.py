@@ -61,7 +61,7 @@ def test_windows_equal_differences_of_releases(
         assert (alone.value <= high).all()
 
 
-def test_steps_that_are_not_here_and_wrong_levels_are_refused() -> None:
+def test_unreleased_steps_and_wrong_levels_are_refused() -> None:
     counter = counter_of(Binary(20), PureDP(1), shape=(3,))
     counter.release_many(np.ones((4, 3), int))
     releases = counter.release_many(np.ones((5, 3), int))  # steps 5 to 9

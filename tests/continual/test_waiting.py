@@ -13,7 +13,7 @@ from counton.strategies import Expiring
 
 @pytest.mark.parametrize("delay", [0, 1, 3, 100])
 @pytest.mark.parametrize("shape", [(), (2, 3)])
-def test_totals_leave_in_the_order_in_which_they_came(delay: int, shape: tuple[int, ...]) -> None:
+def test_delayed_totals_are_released_in_order(delay: int, shape: tuple[int, ...]) -> None:
     """In any batches: noise is a function of the step, so two counters differ by their input."""
     generator = np.random.default_rng(delay)
     key = Key.generate()

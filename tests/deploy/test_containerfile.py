@@ -80,7 +80,7 @@ def test_its_base_is_named_with_a_version_that_counton_supports() -> None:
         assert base[1] in supported
 
 
-def test_it_installs_extras_that_there_are_in_locked_versions() -> None:
+def test_image_installs_existing_extras_in_locked_versions() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     verified, built = (each.rest for each in BUILD if each.word == "RUN")
     assert "--no-deps --require-hashes --requirement image.hashes" in verified

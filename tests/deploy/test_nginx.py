@@ -35,7 +35,7 @@ def test_proxy_closes_an_idle_connection_before_the_service_does() -> None:
     assert int(setting("keepalive_timeout").removesuffix("s")) < server._IDLE_SECONDS
 
 
-def test_proxy_passes_on_the_names_of_streams_as_they_came() -> None:
+def test_proxy_keeps_encoded_stream_names() -> None:
     assert setting("proxy_pass") == "http://counton"
 
 

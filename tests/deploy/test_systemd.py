@@ -121,7 +121,7 @@ def copied(folder: Path) -> list[str]:
     return [str(folder / name) for name in (*SERVICES, "counton.timer")]
 
 
-def test_systemd_finds_no_mistake_in_them(tmp_path: Path) -> None:
+def test_systemd_verify_accepts_units(tmp_path: Path) -> None:
     done = analyze("verify", "--man=no", *copied(tmp_path))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

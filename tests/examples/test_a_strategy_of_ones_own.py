@@ -66,7 +66,7 @@ def said(*words: str) -> str:
     return done.output
 
 
-def test_a_job_file_names_it_and_its_stream_is_verified(installed: Path) -> None:
+def test_own_strategy_of_job_file_is_verified(installed: Path) -> None:
     job = load(installed / "jobs.toml")["visits"]
     out = installed / "o.parquet"
     with run(job.derive(until="2024-03-04", max_empty_windows=48)) as outcome:

@@ -40,7 +40,7 @@ def test_the_demonstration_counts_all_departures_once(
     assert last["window_end"][0].isoformat() == "2014-01-01T00:00:00-05:00"
 
 
-def test_the_demonstration_shows_the_command_it_runs(
+def test_demonstration_prints_its_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "departures.parquet").touch()

@@ -239,7 +239,7 @@ def test_clock_changes_are_refused_or_resolved_as_stated(write: Write) -> None:
 
 @pytest.mark.parametrize("hour", ["2013-03-10 02:30", "2013-11-03 01:30"])
 @pytest.mark.parametrize("start", [5, 6])
-def test_a_local_time_is_in_the_day_that_it_names(hour: str, start: int, write: Write) -> None:
+def test_local_time_is_assigned_to_its_day(hour: str, start: int, write: Write) -> None:
     begin = datetime(2013, 1, 1, start, tzinfo=UTC)  # midnight, and one o'clock
     windows = Windows(begin, "1d", 365, "America/New_York")
     file = open_source(write(f"time\n{hour}\n"))

@@ -94,7 +94,7 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("statistic", "options"), EXAMPLES, ids=lambda value: str(value)[:40])
-def test_saved_job_is_the_same_when_it_is_read_again(
+def test_saved_job_is_read_back_unchanged(
     statistic: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

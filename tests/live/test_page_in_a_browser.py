@@ -304,7 +304,7 @@ def test_a_browser_that_blocks_storage_shows_the_page(watched: Page) -> None:
     assert history(watched.open("visits"))
 
 
-def test_new_streams_appear_and_lost_ones_go(watched: Page) -> None:
+def test_page_adds_new_streams_and_removes_lost_ones(watched: Page) -> None:
     page = watched.open("visits")
     page.route("**/v1/streams", lambda route: route.fulfill(json={"streams": [{"name": "paid"}]}))
     page.route("**/v1/streams/visits**", lambda route: route.fulfill(status=404, json={}))
@@ -454,7 +454,7 @@ def test_a_chart_on_a_phone_names_times(watched: Page, every: int) -> None:
         assert len(times) >= 2, (width, every)
 
 
-def test_dark_as_the_system_has_it(served: str, browser: Any) -> None:
+def test_page_follows_dark_scheme_of_system(served: str, browser: Any) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     found = set()
     for scheme in ("light", "dark"):
@@ -526,7 +526,7 @@ def test_numbers_are_written_as_elsewhere(watched: Page) -> None:
     assert written == [quantity(number, error) for number, error in asked]
 
 
-def test_series_are_named_by_group_columns(watched: Page) -> None:
+def test_series_are_named_by_columns_without_numbers(watched: Page) -> None:
     module = watched.open("visits").evaluate(FORMATS)
     when = {
         "window_index": 3,

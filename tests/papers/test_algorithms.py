@@ -67,7 +67,7 @@ def test_each_command_in_python_runs(algorithm: str, folder: Path) -> None:
     assert done.stdout.strip()
 
 
-def test_every_algorithm_of_the_papers_is_there() -> None:
+def test_commands_cover_every_algorithm_of_papers() -> None:
     found = "\n".join(commands())
     for paper, numbers in (("Elders", 3), ("Smooth", 2), ("Ranges", 4), ("Expiration", 3)):
         named = "".join(re.findall(rf"^{paper}, Algorithms? ([^,(\n]*)", found, re.MULTILINE))

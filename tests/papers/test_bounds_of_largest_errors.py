@@ -83,7 +83,7 @@ def test_largest_totals_tell_all_vectors_apart() -> None:
     assert least_error_of_minimum_cut(3, 10**6, 1) == 0.0 < least_error_of_minimum_cut(5, 100, 1)
 
 
-def test_letters_in_blocks_are_told_apart() -> None:
+def test_letters_in_blocks_bound_error_by_distance() -> None:
     changed = 3
     letters = 4
     steps = 9

@@ -60,7 +60,7 @@ def _closeness(distribution: np.ndarray, epsilon: float) -> float:
     "epsilon",
     [0.3, *(pytest.param(epsilon, marks=pytest.mark.long) for epsilon in (0.03, 1.0, 3.0))],
 )
-def test_no_law_has_less_variance_than_its_closeness_allows(epsilon: float) -> None:
+def test_no_distribution_has_less_variance_than_bound(epsilon: float) -> None:
     """Laplace, Gaussian, uniform, triangular, and random ones, also between two integers."""
     rng = np.random.default_rng(5)
     wide = round(4 / epsilon) + 2

@@ -59,7 +59,7 @@ def test_runs_have_the_errors_that_are_stated() -> None:
     assert found.largest.mean() == pytest.approx(found.largest_until[-1])
 
 
-def test_the_noise_of_figure_4_is_as_its_caption_says() -> None:
+def test_noise_of_figure_4_equals_its_caption() -> None:
     count = np.cumsum(streams.zipf_stream() == 0)
     binary, ours = (
         np.flatnonzero(count < streams.stds(strategy, streams.FIGURE_4)) + 1
@@ -68,7 +68,7 @@ def test_the_noise_of_figure_4_is_as_its_caption_says() -> None:
     assert (binary.tolist(), ours.max() + 1) == (list(range(1, 2048)), 1173)
 
 
-def test_too_little_noise_in_a_release_is_seen(constants: Evidence) -> None:
+def test_comparison_detects_too_little_noise(constants: Evidence) -> None:
     rows = [row for row in constants.comparisons if row.quantity.startswith("standard deviation")]
     assert len(rows) == 9
     for row in rows:
@@ -78,6 +78,6 @@ def test_too_little_noise_in_a_release_is_seen(constants: Evidence) -> None:
         }
 
 
-def test_an_interval_is_as_wide_as_it_says() -> None:
+def test_measured_interval_has_stated_width() -> None:
     half = Measured.of(np.tile([0.0, 2.0], 200)).half
     assert half == pytest.approx(2.5758 / math.sqrt(399))

@@ -43,7 +43,7 @@ def test_intervals_are_answered_by_the_nodes_that_are_read(cells: Any) -> None:
     assert found.tolist() == (strategy.reads(queries) @ measured).tolist()
 
 
-def test_least_squares_on_what_it_measures_are_better_everywhere() -> None:
+def test_least_squares_improve_every_dyadic_interval() -> None:
     plain, consistent = (choice(name, 1000) for name in ("dyadic", "binary"))
     assert plain.distribution == consistent.distribution
     low, high = np.triu_indices(1001, 1)

@@ -33,7 +33,7 @@ from papers.elders.random_input import least_error
 pytestmark = pytest.mark.xdist_group("elders")
 
 
-def test_all_rows_agree_but_those_that_say_why(elders: Evidence) -> None:
+def test_elders_rows_agree_or_are_explained(elders: Evidence) -> None:
     assert elders.wrong == ()
     assert len(elders.comparisons) >= 110
     explained = [row for row in elders.comparisons if row.verdict == "explained"]

@@ -103,7 +103,7 @@ def test_figure_3_restarted_counter_loses_less_early_and_more_late() -> None:
         assert slope == pytest.approx(habit_for(window, LONG).past / window, rel=0.01)
 
 
-def test_all_rows_agree_but_those_that_say_why(expiration: Evidence) -> None:
+def test_expiration_rows_agree_or_are_explained(expiration: Evidence) -> None:
     assert expiration.wrong == ()
     assert len(expiration.comparisons) >= 120
     explained = [row for row in expiration.comparisons if row.verdict == "explained"]
@@ -146,7 +146,7 @@ def test_squared_error_of_theorem_1_2_equals_node_variances() -> None:
     assert [uncovered(delay) for delay in (0, 1, 7)] == [0, 1, 7]
 
 
-def test_losses_of_a_mechanism_are_targets_that_it_keeps() -> None:
+def test_loss_targets_are_met_by_their_mechanism() -> None:
     targets = loss_targets(Expiring(2), 0.5, 400)
     assert max(targets) == 399
     assert list(targets) == sorted(targets)

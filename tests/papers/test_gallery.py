@@ -46,7 +46,7 @@ def test_the_gallery_has_a_page_for_each_of_its_papers() -> None:
         assert f"papers/{paper}.md" in navigation
 
 
-def test_a_page_keeps_what_is_written_by_hand() -> None:
+def test_filled_page_keeps_handwritten_text() -> None:
     row = Comparison("Table 1", "one | two", "1", 1.5, note="it does", expected="1.50")
     found = Evidence(
         "A paper",
@@ -60,7 +60,8 @@ def test_a_page_keeps_what_is_written_by_hand() -> None:
     assert "old" not in new
     assert "![F](../images/elders/f.png)" in new
     assert (
-        "1 of 3 numbers have the digits that are printed. Among the others, 2 differ, and say why."
+        "1 of 3 numbers agree with the printed digits. Of the others: 2 with an explained "
+        "difference."
     ) in new
     assert "prints each number that differs, with the reason." in new
     assert filled(new, "elders", found) == new
@@ -68,9 +69,9 @@ def test_a_page_keeps_what_is_written_by_hand() -> None:
         filled("# Title\n", "elders", found)
 
 
-def test_a_paper_without_differences_says_so() -> None:
+def test_page_of_paper_without_differences_states_agreement() -> None:
     told = numbers(Evidence("A paper", (Comparison("Table 1", "three", "3", 3),)))
-    assert "1 of 1 numbers have the digits that are printed." in told
+    assert "1 of 1 numbers agree with the printed digits." in told
     assert "differs" not in told
 
 

@@ -115,7 +115,7 @@ def _largest_matching(edges: list[tuple[tuple[int, int], tuple[int, int]]]) -> i
 
 
 @pytest.mark.parametrize("bits", [3, 7, 63])
-def test_errors_of_sums_come_back_as_errors_of_bits(bits: int) -> None:
+def test_error_of_bits_follows_from_least_singular_value(bits: int) -> None:
     """The least singular value is what the proof says, so no smaller and no larger one passes."""
     least = np.linalg.svd(sets_of_bits(bits), compute_uv=False).min()
     assert least == pytest.approx(math.sqrt(bits + 1) / 2, rel=1e-9)
@@ -138,7 +138,7 @@ def test_randomised_response_attains_least_square_of_bit(epsilon: float, delta: 
 
 
 @pytest.mark.parametrize("rho", [0.01, 0.5, 2.0])
-def test_gaussian_noise_hides_a_bit_no_less_than_is_said(rho: float) -> None:
+def test_gaussian_noise_attains_least_square_of_bit(rho: float) -> None:
     move = math.sqrt(2 * rho)
 
     def integrand(x: float) -> float:
@@ -173,7 +173,7 @@ def test_bounds_are_zero_without_protection_or_queries() -> None:
     assert 0 < least_error_of_degrees(20, 10**6, PureDP(1), batched=True, nodes=15) < 1
 
 
-def test_bounds_grow_as_roots_and_stay_below_what_is_released() -> None:
+def test_bounds_grow_as_roots_below_planned_errors() -> None:
     for degree in (4, 16, 64, 256):
         plan = plan_statistic(Degrees(degree), 4**9, ZCDP(0.5), batched=True)
         least = least_error_of_degrees(degree, 4**9, ZCDP(0.5), batched=True)

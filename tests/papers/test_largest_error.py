@@ -55,7 +55,7 @@ def test_the_interval_is_students() -> None:
     assert 3 - found.lower == pytest.approx(found.upper - 3)
 
 
-def test_what_has_no_expected_largest_error_is_refused() -> None:
+def test_expected_largest_error_refuses_unsupported_choices() -> None:
     best = choice(8, "haar")
     grid = counton.plan_cells((4, 4), guarantee=PureDP(1)).best
     asked: list[tuple[Any, dict[str, Any], str]] = [

@@ -55,7 +55,7 @@ def test_paper_s_bound_of_the_sensitivity() -> None:
     assert exact < 2 * sensitivity(strategy, 2) ** 2
 
 
-def test_under_one_key_messages_differ_by_what_was_entered() -> None:
+def test_messages_under_one_key_differ_by_entered_values() -> None:
     key = Key.generate()
     first, second = (EIGHT.randomise(value, key) for value in (0.2, 0.9))
     assert (first - second).tolist() == (EIGHT._entered(1) - EIGHT._entered(7)).tolist()
@@ -190,7 +190,7 @@ def test_losses_become_values_with_their_slopes(monkeypatch: pytest.MonkeyPatch)
             EIGHT.cell_of_loss(wrong)
 
 
-def test_what_is_no_value_or_message_is_refused() -> None:
+def test_local_median_refuses_invalid_value_or_message() -> None:
     assert [EIGHT.cell(value) for value in (-math.inf, 0, 0.125, 0.999, 1, 7)] == [0, 0, 1, 7, 7, 7]
     with pytest.raises(InvalidInputError, match="NaN"):
         EIGHT.randomise(math.nan)
@@ -272,7 +272,7 @@ def _small(epsilon: float = 2.0, **changed: float) -> PureLocalMedian:
     )  # fmt: skip
 
 
-def test_a_choice_loses_what_is_promised_whatever_the_candidates(
+def test_choice_loses_at_most_guarantee_for_any_candidates(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Exact chances of all choices for all values: as drawn, and for candidates made to betray."""
@@ -295,7 +295,7 @@ def test_a_choice_loses_what_is_promised_whatever_the_candidates(
     assert choice_loss(least / 2**64, most / 2**64, 5) <= 2
 
 
-def test_choices_come_as_often_as_their_chances(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_choices_have_stated_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chi-square: where one candidate is much better than the others, and where none is good."""
     question = _small()
     apart = 10**9 * (question._entered(0) - question._entered(2))
@@ -308,7 +308,7 @@ def test_choices_come_as_often_as_their_chances(monkeypatch: pytest.MonkeyPatch)
         assert float(((counted - 400 * chances) ** 2 / (400 * chances)).sum()) < 18.5  # 0.1%
 
 
-def test_chances_are_half_of_the_ratio_of_the_laws() -> None:
+def test_probabilities_are_half_of_clipped_density_ratio() -> None:
     question = _small()
     drawn = question.drawn(3).astype(float)
     moved = question._entered(1).astype(float)
@@ -395,7 +395,7 @@ def test_bands_of_choices_take_off_the_distance() -> None:
             call(0.5)
 
 
-def test_what_pure_privacy_does_not_take() -> None:
+def test_pure_local_median_refuses_invalid_arguments_and_messages() -> None:
     question = _small()
     server = question.collect()
     server.add(PureMessage(2, 0))

@@ -64,7 +64,7 @@ def test_ranges_matrix_form_is_workload_times_root_of_covariance() -> None:
         np.linalg.inv(root) @ queries
 
 
-def test_the_doubled_tree_has_the_law_of_the_larger_cascade() -> None:
+def test_doubled_tree_has_covariance_of_larger_cascade() -> None:
     """What the sensitivity of the growing stream rests on: 1 + j / 3 after j doublings."""
     for height in range(6):
         larger = cascade_covariance(height + 1)

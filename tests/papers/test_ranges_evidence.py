@@ -28,7 +28,7 @@ EXPLAINED = [
 
 
 @pytest.mark.slow
-def test_all_rows_agree_but_those_that_say_why(drawn: Callable[[str], Evidence]) -> None:
+def test_ranges_rows_agree_or_are_explained(drawn: Callable[[str], Evidence]) -> None:
     evidence = drawn("ranges")
     assert evidence.wrong == ()
     assert all((row.recorded is None) == row.rounding for row in evidence.comparisons)
@@ -51,7 +51,7 @@ def test_variances_of_the_dense_matrix_are_those_of_the_tree() -> None:
         assert cascade_variances(height) == pytest.approx(interval_variances(height), rel=1e-10)
 
 
-def test_levels_are_the_variances_of_what_is_drawn() -> None:
+def test_level_variances_equal_those_of_drawn_noise() -> None:
     """Each level's mean square over draws, to within five standard errors."""
     from counton.noise import NoiseField
     from papers.ranges.mechanisms import key
@@ -71,7 +71,7 @@ def test_levels_are_the_variances_of_what_is_drawn() -> None:
         assert (np.abs(away) < 5 * squares.std(axis=0) / np.sqrt(200)).all()
 
 
-def test_the_queries_are_drawn_as_the_paper_says() -> None:
+def test_queries_are_drawn_as_in_paper() -> None:
     matrix = subsets(64).matrix
     assert matrix.shape == (2500, 64)
     sizes = matrix.sum(axis=1)

@@ -43,7 +43,7 @@ EXPLAINED = [
 ]
 
 
-def test_all_rows_agree_but_those_that_say_why(smooth: Evidence) -> None:
+def test_smooth_rows_agree_or_are_explained(smooth: Evidence) -> None:
     assert smooth.wrong == ()
     assert len(smooth.comparisons) >= 75
     found = [(row.place, row.computed) for row in smooth.comparisons if row.verdict == "explained"]

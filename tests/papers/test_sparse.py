@@ -90,7 +90,7 @@ def _loss(design: SparseDesign, **changed: bool) -> float:
     return largest
 
 
-def test_the_answers_lose_what_is_stated_and_no_more() -> None:
+def test_sparse_answers_lose_exactly_stated_epsilon() -> None:
     """Over all streams of 0, 1 and 2, all places of one more, and all sequences of answers."""
     design = replace(SMALL, horizon=3)
     assert 0.95 * 0.5 < _loss(design) <= 0.5 * (1 + 1e-9)
@@ -110,7 +110,7 @@ class _Table:
         return np.array([self._levels[level][node - 1] for node in nodes], np.int64)
 
 
-def test_segments_close_where_the_definition_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segments_close_as_defined(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the same noise, against a loop over steps; in batches too."""
     rng = np.random.default_rng(1)
     design = replace(SMALL, horizon=40, threshold=6, segments=5, strategy=Binary(5))
@@ -141,14 +141,14 @@ def test_segments_close_where_the_definition_says(monkeypatch: pytest.MonkeyPatc
     assert 0 < never < 30
 
 
-def test_what_closes_a_segment_is_not_in_the_next() -> None:
+def test_ones_that_close_segment_are_not_in_next() -> None:
     design = replace(SMALL, horizon=3, segments=2)
     counter: Any = SparseCounter(design, key=Key.generate(), name="alarms")
     counter._field = _Table([0, 0], [5, 0, 0])
     assert counter.release_many([0, 0, 0]).closed.tolist() == [1, 1, 1]
 
 
-def test_what_is_counted_is_unbiased_with_the_counters_deviation() -> None:
+def test_sparse_counts_are_unbiased_with_stated_deviation() -> None:
     """After the last segment, over 200 keys: the exact total of closed segments plus noise."""
     design = replace(SMALL, horizon=60, threshold=4, segments=3, strategy=Binary(3))
     errors = []
@@ -164,7 +164,7 @@ def test_what_is_counted_is_unbiased_with_the_counters_deviation() -> None:
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(2), ZCDP(2)], ids=lambda g: type(g).__name__)
-def test_errors_stay_within_what_is_stated(guarantee: Guarantee) -> None:
+def test_sparse_errors_stay_within_bound(guarantee: Guarantee) -> None:
     """Of streams that keep the promise, in bursts and evenly, at all steps at once."""
     rng = np.random.default_rng(3)
     found = plan_sparse(4000, 150, guarantee)
@@ -198,7 +198,7 @@ def test_sparse_counter_with_excess_ones_closes_segments_and_continues() -> None
     assert abs(releases[3].counted - 2 * 10**6) < 300
 
 
-def test_resumed_it_goes_on_as_if_it_had_never_stopped() -> None:
+def test_resumed_sparse_counter_releases_same_values() -> None:
     design = plan_sparse(500, 100, PureDP(4)).design
     key = Key.generate()
     stream = np.tile([0, 0, 1, 0, 0], 100)
@@ -261,7 +261,7 @@ def test_shares_add_up_to_the_guarantee() -> None:
 
 
 @pytest.mark.long
-def test_the_planner_says_which_is_better_and_when() -> None:
+def test_plan_sparse_states_range_of_better_counter() -> None:
     found = plan_sparse(10**4, 100, PureDP(3))
     assert found.wins is not None
     least, most = found.wins
@@ -271,7 +271,7 @@ def test_the_planner_says_which_is_better_and_when() -> None:
     assert "never the best" in str(plan_sparse(100, 50, ZCDP(0.5)))
 
 
-def test_the_sparse_counter_is_not_made_worse_than_it_is() -> None:
+def test_stated_error_of_sparse_counter_is_tight() -> None:
     """A union bound promised 56 where 39 is measured, and the planner took the plain one at 52."""
     found = plan_sparse(8760, 500, PureDP(1))
     assert found.best == "sparse"
@@ -297,7 +297,7 @@ def test_the_sparse_counter_is_not_made_worse_than_it_is() -> None:
     assert crowded.error_quantile().value == math.inf
 
 
-def test_the_plain_counter_is_not_made_worse_than_it_is() -> None:
+def test_stated_error_of_plain_counter_is_tight() -> None:
     """Fresh noise of the same plain counter stays within what is said, about as often as said."""
     found = plan_sparse(500, 60, PureDP(2))
     said = found.plain_quantile

@@ -155,18 +155,18 @@ def test_plans_are_near_the_best_at_every_length() -> None:
     assert all(line in page for line in lengths.markdown())
 
 
-def test_counts_say_what_is_meant() -> None:
+def test_counted_separates_own_and_printed_numbers() -> None:
     own = Comparison("here", "std", "7.89", 7.8897, own=True)
     printed = Comparison("Table 1", "std", "7.89", 7.8897)
     limit = Comparison("here", "std", "8", 7.8897, at_most=True, own=True)
     assert counted([own, own, limit]) == (
-        "No paper prints these numbers: 2 are what counton states, or computes in another way, "
-        "1 keep a limit that counton states"
+        "No paper prints these numbers: 2 that counton states or computes in another way, "
+        "1 within a limit that counton states"
     )
     assert counted([limit, replace(limit, computed=8.1)]) == (
-        "No paper prints these numbers: 1 DIFFER, 1 keep a limit that counton states"
+        "No paper prints these numbers: 1 DIFFER, 1 within a limit that counton states"
     )
-    assert counted([own, printed]).startswith("1 of 1 numbers have the digits")
+    assert counted([own, printed]).startswith("1 of 1 numbers agree with the printed digits")
 
 
 def test_every_venue_is_one_of_the_references() -> None:

@@ -72,7 +72,7 @@ MISTAKES = {
 
 @pytest.mark.evidence
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_in_a_mechanism_is_seen(mistake: str) -> None:
+def test_comparisons_detect_wrong_mechanism(mistake: str) -> None:
     """In a process of its own: what papers have computed stays in their caches."""
     paper, change = MISTAKES[mistake]
     program = (
@@ -87,7 +87,7 @@ def test_a_mistake_in_a_mechanism_is_seen(mistake: str) -> None:
     assert int(done.stdout.split()[-1]) > 0
 
 
-def test_what_is_recorded_can_be_recorded_again(
+def test_record_can_be_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     row = Comparison("Lemma 5", "distance", "1", 0.5, at_most=True)

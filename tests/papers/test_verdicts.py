@@ -47,7 +47,7 @@ def test_tables_of_evidence_without_rows_have_their_columns() -> None:
     assert nothing.errors_table().height == nothing.table().height == 0
 
 
-def test_an_explained_number_is_held_to_what_is_known() -> None:
+def test_explained_number_must_equal_known_value() -> None:
     for computed in (0.1238, 0.124, 1.0, math.nan, math.inf):
         assert replace(KNOWN, computed=computed).verdict == "DIFFERS"
     wide = replace(KNOWN, spread=0.01)
@@ -74,12 +74,16 @@ def test_counted_describes_rows_by_their_tolerance() -> None:
     )
     kinds = ["digits", "interval", "limit", "far limit", "unproved", "own", "formula", "rounding"]
     assert [row.kind for row in rows[:8]] == kinds
-    told = "1 of 9 numbers have the digits that are printed. Among the others, 1 DIFFER, 1 differ, "
-    told += "and say why, 1 have the value of a printed formula, 1 lie in an interval around what "
-    told += "is printed, 1 are zero but for rounding, 1 keep a limit, 1 keep a limit more than "
-    told += "three times as large, which says little, 1 keep a limit that is proved for other "
-    told += "sizes only, which tests nothing. Besides, 1 are what counton states, or computes in "
-    told += "another way, and no paper prints them"
+    told = "1 of 9 numbers agree with the printed digits. Of the others: 1 DIFFER, 1 with an "
+    told += "explained difference, 1 with the value of a printed formula, 1 in an interval around "
+    told += (
+        "the printed value, 1 zero except for rounding, 1 within a limit, 1 within a limit more "
+    )
+    told += "than three times as large (which says little), 1 within a limit that is proved only "
+    told += (
+        "for other sizes (which tests nothing). No paper prints the rest: 1 that counton states "
+    )
+    told += "or computes in another way"
     assert counted(rows) == told
     assert [row.allowed for row in rows[:3]] == ["0.1341", "0.1341 ± 0.1", "≤ 0.1341"]
 
@@ -145,10 +149,8 @@ def test_main_writes_folder_per_paper_and_exits_by_worst_row(
             row.difference for row in rows
         ]
     each = len(PAPERS)
-    end = (
-        f"{each} papers: {each} of {2 * each} numbers have the digits that are printed. Among the "
-    )
-    end += f"others, {each} " + ("DIFFER" if WRONG in rows else "differ, and say why")
+    end = f"{each} papers: {each} of {2 * each} numbers agree with the printed digits. Of the "
+    end += f"others: {each} " + ("DIFFER" if WRONG in rows else "with an explained difference")
     assert main(words) == (WRONG in rows)
     assert capsys.readouterr().out.splitlines()[-1] == end
 

@@ -46,7 +46,7 @@ def test_factors_of_design_are_those_of_the_plan(guarantee: Guarantee, metric: M
 @pytest.mark.parametrize(
     ("strategy", "guarantee"), [(GrowingSquareRoot(), ZCDP(0.5)), (Epochs(), PureDP(1))]
 )
-def test_without_a_last_step_they_are_of_the_first_steps(
+def test_factors_of_endless_design_are_for_first_steps(
     strategy: StreamStrategy, guarantee: Guarantee
 ) -> None:
     terms = terms_of(strategy, guarantee)

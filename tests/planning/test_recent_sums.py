@@ -228,7 +228,7 @@ def test_lower_bound_of_long_streams_adds_up_blocks() -> None:
         assert 0.97 * bound < least < bound + 1e-4
 
 
-def test_plans_state_how_far_from_the_bound_they_are() -> None:
+def test_plans_of_recent_sums_state_distance_from_bound() -> None:
     for workload in (Rolling(7), Decayed(7), Stack([1, 7, 28]), Stack([1, 7], totals=1)):
         result = plan(365, GAUSSIAN, workload=workload)
         gaussian, other = result.factors

@@ -102,7 +102,7 @@ def one_node_delta(distribution: object, magnitude: int, epsilon: float) -> floa
 
 
 @pytest.mark.parametrize("rho", ["0.001", "0.1", "0.5", "2", "8"])
-def test_laplace_noise_that_was_seen_in_part_keeps_rho(rho: str) -> None:
+def test_partly_revealed_laplace_noise_keeps_rho(rho: str) -> None:
     """Then all nodes' losses may be one coin of +-l1 / scale: its divergences, at whole orders."""
     shift = Sensitivity(24, 24, ((1, 24),))
     seen = calibrate(ZCDP(rho), shift, "laplace", causal=False).distribution

@@ -29,7 +29,7 @@ STRATEGY = Expiring(growth=2, delay=4)
 
 
 @pytest.mark.parametrize("guarantee", [ExpiringDP(0.1), ExpiringZCDP("1/3")])
-def test_it_survives_being_saved_with_or_without_a_strategy(
+def test_saved_expiring_guarantee_is_restored(
     guarantee: ExpiringDP | ExpiringZCDP,
 ) -> None:
     for each in (guarantee, guarantee.bound_to(STRATEGY)):
@@ -37,7 +37,7 @@ def test_it_survives_being_saved_with_or_without_a_strategy(
     assert guarantee.bound_to(STRATEGY).bound_to(STRATEGY).expiry == STRATEGY.expiry
 
 
-def test_it_is_printed_in_words() -> None:
+def test_expiring_guarantee_has_text() -> None:
     assert str(ExpiringDP(0.5)) == "expiring differential privacy with epsilon = 0.5"
     bound = ExpiringZCDP(2).bound_to(Expiring("3/2", 3, 5))
     assert str(bound).endswith("with rho = 2 (growth 1.5, delay 3, levels 5)")

@@ -163,9 +163,7 @@ def test_no_sampled_position_is_worse_at_large_ages(growth: int | str, analysis:
 
 
 @pytest.mark.parametrize("make", [AbsoluteCosts, QuadraticCosts])
-def test_where_the_search_rounds_it_rounds_up_and_a_little(
-    make: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_search_rounds_loss_up_slightly(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MODULE, "_FEW_POSITIONS", 0)
     monkeypatch.setattr(MODULE, "_MOST_POSITIONS", 4)
     rng = np.random.default_rng(4)

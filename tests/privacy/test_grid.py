@@ -120,7 +120,7 @@ def test_from_grid_is_the_nearest_float(cells: int, resolution: str) -> None:
         assert value == float(cells * step)
 
 
-def test_counts_come_back_as_integers() -> None:
+def test_from_grid_returns_counts_as_integers() -> None:
     back = ContributionBound.replace().from_grid(np.array([3, 4]))
     assert back.dtype == np.int64
 

@@ -305,7 +305,7 @@ def test_unit_parts_form_a_partial_order() -> None:
         assert not is_part(other, one)
 
 
-def test_periods_lie_within_those_whose_parts_they_are() -> None:
+def test_periods_lie_within_longer_periods() -> None:
     """By the numbers that rows' periods have, hour by hour over two years."""
     hours = pl.DataFrame({"us": np.arange(17_000) * 3_600_000_000 + 1_600_000_000_000_000})
     lengths = ["1h", "2h", "6h", "1d", "2d", "4d", "1w", "2w", "1mo", "2mo", "3mo", "12mo"]

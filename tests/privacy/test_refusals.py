@@ -105,7 +105,7 @@ def test_spent_budget_advises_no_smaller_loss() -> None:
     assert told(refused.value) == {}
 
 
-def test_a_state_refuses_before_it_reads_a_row(tmp_path: Path) -> None:
+def test_exhausted_budget_is_refused_before_rows_are_read(tmp_path: Path) -> None:
     """Rows that are wrong are not told of where nothing could be released."""
     import polars as pl
 

@@ -55,7 +55,7 @@ def test_loss_of_many_units_grows_quadratically_under_rho() -> None:
 
 
 @pytest.mark.parametrize("strategy", [Binary(365), KAry.best(365)], ids=str)
-def test_intervals_of_small_groups_miss_where_they_appear(strategy: Binary | KAry) -> None:
+def test_intervals_of_discovered_small_groups_miss_truth(strategy: Binary | KAry) -> None:
     """A group that counts one is shown only where noise is wider than any interval at 95%."""
     unit = ContributionBound.add_remove()
     distribution = distribution_for(strategy, PureDP(1), unit).distribution

@@ -19,7 +19,7 @@ def programs() -> list[str]:
     return ["\n".join(line[len(indent) :] for line in body.splitlines()) for indent, body in found]
 
 
-def test_the_page_compares_with_each_of_them() -> None:
+def test_comparison_page_has_code_of_each_library() -> None:
     assert len(programs()) == 4
     assert all(any(f"{peer}" in program for program in programs()) for peer in PEERS)
 

@@ -277,7 +277,7 @@ def test_examples_of_a_page(
         "```sh\nfalse\ntrue\n```\n", "```sh\nfalse | true\n```\n",
     ],
 )  # fmt: skip
-def test_a_wrong_example_is_noticed(wrong: str, tmp_path: Path) -> None:
+def test_run_page_rejects_wrong_example(wrong: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         run_page(wrong, "page", tmp_path)
 

@@ -88,7 +88,7 @@ def test_run_with_nothing_new_imports_no_unneeded_modules(tmp_path: Path) -> Non
         "counton.training",
         "counton.run.outputs.exports",
     }
-    rooms |= {"counton.run.spec.plan_stream", "counton.run.plan_job", "counton.cli.terminal"}
+    rooms |= {"counton.run.spec.plan_spec", "counton.run.plan_job", "counton.cli.terminal"}
     rooms |= {
         "counton.cli.init_command",
         "counton.cli.plan_command",

@@ -99,7 +99,7 @@ def test_a_command_without_a_package_ends_in_one_line(module: str, words: tuple[
     assert done.stderr == (f"counton: {need}, which is not installed: {remedy(extra)}\n")
 
 
-def test_all_names_but_those_of_jobs_come_without_optional_packages() -> None:
+def test_names_without_jobs_need_no_optional_package() -> None:
     done = run(
         "from counton import *\n"
         "import counton\n"

@@ -6,7 +6,7 @@ from tests.mutants import MUTANTS, ROOT, Mutant
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: f"{one.file}: {one.harm}")
-def test_each_slip_has_its_place(mutant: Mutant) -> None:
+def test_each_mutant_has_one_place_and_existing_tests(mutant: Mutant) -> None:
     text = (ROOT / "src/counton" / mutant.file).read_text(encoding="utf-8")
     assert text.count(mutant.right) == 1
     assert mutant.wrong != mutant.right
@@ -16,7 +16,7 @@ def test_each_slip_has_its_place(mutant: Mutant) -> None:
         assert not name or f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8"), name
 
 
-def test_the_reference_alone_finds_eight_slips() -> None:
+def test_reference_alone_finds_eight_mutants() -> None:
     """Of rows, norms, calibration, strategies, rounding, addresses and samplers."""
     found = [one for one in MUTANTS if one.by_reference]
     assert len(found) == 8

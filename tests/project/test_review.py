@@ -21,7 +21,7 @@ from tools.review import (
 ROOT = Path(__file__).parents[2]
 
 
-def test_rooms_name_files_and_tests_that_there_are_each_once() -> None:
+def test_reviewed_files_and_tests_exist_once() -> None:
     read = [path for room in (*PRIVATE, *DOOR) for path in files_of(room)]
     assert all(path.is_file() for path in read)
     assert len(set(read)) == len(read)

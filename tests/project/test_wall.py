@@ -323,7 +323,7 @@ def test_public_modules_are_forbidden_to_import_private(face: str) -> None:
         assert above & {*OF_FACES["source_modules"]}, module
 
 
-def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
+def test_files_that_reveal_are_forbidden_imports() -> None:
     """A room that opens, and that a face need not import, is on the list of forbidden ones."""
     forbidden = {module for one in CONTRACTS for module in one.get("forbidden_modules", ())}
     rooms = {f"counton.{file.removesuffix('.py').replace('/', '.')}" for file, _ in openings()}

@@ -23,7 +23,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_a_workflow_calls_targets_that_there_are(path: Path) -> None:
+def test_workflows_call_existing_targets(path: Path) -> None:
     said = read(path)
     assert said["permissions"] == {"contents": "read"}
     for job in said["jobs"].values():
@@ -58,7 +58,7 @@ def test_a_release_keeps_no_password() -> None:
         assert "secrets." not in path.read_text(encoding="utf-8")
 
 
-def test_every_stage_of_the_tests_is_one_here() -> None:
+def test_workflow_has_every_test_stage() -> None:
     loops = re.findall(r"for stage in ([a-z ]+); do", (ROOT / ".ci/run").read_text())
     stages = {stage for loop in loops for stage in loop.split()}
     assert "package" in stages

@@ -87,7 +87,7 @@ def test_send_sends_new_lines_once_and_waits_for_incomplete_line(
 
 
 @pytest.mark.parametrize("fate", ["lost", "busy", "unanswered"])
-def test_a_batch_is_sent_until_it_is_acknowledged(
+def test_send_repeats_batch_until_accepted(
     tmp_path: Path, service: Counts, send: Callable[[Path], int], fate: str
 ) -> None:
     file = tmp_path / "visits.jsonl"
@@ -97,7 +97,7 @@ def test_a_batch_is_sent_until_it_is_acknowledged(
     assert service.rows == [*range(20)]
 
 
-def test_a_sender_that_is_killed_goes_on_where_it_was(
+def test_killed_send_continues_with_its_batch(
     tmp_path: Path, service: Counts, send: Callable[[Path], int]
 ) -> None:
     """Its last batch was taken, and lines have come since: it is the same batch once more."""

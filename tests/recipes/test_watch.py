@@ -17,7 +17,7 @@ OF = runpy.run_path(str(RECIPE), run_name="recipe")
 DAYS = np.arange("2024-01-01", "2024-03-25", dtype="datetime64[D]")
 
 
-def test_alarms_come_at_the_stated_rate() -> None:
+def test_alarms_have_stated_rate() -> None:
     """Some 5,800 alarms: their number is 1.3% about its mean."""
     normal = np.random.default_rng(1).standard_normal(300_000)
     rate = len(OF["alarms"](normal, OF["threshold_for"](1 / 52))) / len(normal)

@@ -86,7 +86,7 @@ def of_numbers(labels: dict[str, list[Any]], estimates: list[float], off: float)
 
 
 @pytest.mark.parametrize("name", ["start", "step", "level", "window_start"])
-def test_labels_may_be_called_as_they_like(name: str) -> None:
+def test_labels_may_have_any_name(name: str) -> None:
     labels = {
         name: [None, "a", "b", None, None, *"aabb"],
         "sex": 3 * [None] + [*"fm"] + 2 * [*"fm"],

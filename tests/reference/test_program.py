@@ -50,7 +50,7 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_it_runs_alone_and_imports_one_package(folder: Path) -> None:
+def test_reference_runs_alone_with_one_package(folder: Path) -> None:
     modules = {
         name.partition(".")[0]
         for node in ast.walk(ast.parse(PROGRAM.read_text(encoding="utf-8")))

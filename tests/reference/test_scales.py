@@ -105,7 +105,7 @@ def test_no_scale_is_below_the_least_one(strategy: StreamStrategy) -> None:
 
 
 @pytest.mark.parametrize("name", ["Binary", "SqrtToeplitz", "Solved", "LookAhead"])
-def test_scales_are_the_least_ones_where_they_are_fractions(name: str) -> None:
+def test_fractional_scales_are_least_ones(name: str) -> None:
     """And half a percent less is refused: the test above is not idle."""
     strategy = next(one for one in STRATEGIES if one.saved_name == name)
     for design, family, width, guarantee, norms in found(strategy):

@@ -61,7 +61,7 @@ def program(*files: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.long
-def test_a_program_in_another_language_meets_them() -> None:
+def test_javascript_program_computes_the_vectors() -> None:
     done = program(*FILES)
     assert (done.returncode, done.stdout, done.stderr) == (0, "45 of 45 answers are met\n", "")
 

@@ -254,7 +254,7 @@ def test_comparison_in_top_k_holds_for_all_pairs(tmp_path: Path) -> None:
     assert shown.share("home").what == "home, of all groups"
 
 
-def test_numbers_of_a_report_share_noise_where_they_share_cells(tmp_path: Path) -> None:
+def test_report_numbers_with_common_cells_share_noise(tmp_path: Path) -> None:
     paid = {"statistic": "average", "value": "paid", "lower": 0, "upper": 9, "resolution": 1}
     grouped = run_of(
         "report", tmp_path, "grouped", group_by="page", groups=["home", "shop"],

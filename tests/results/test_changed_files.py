@@ -150,9 +150,7 @@ def test_a_number_that_is_none_is_refused(folders: Path, tmp_path: Path) -> None
             read(tmp_path / "t.parquet")
 
 
-def test_cells_that_are_compressed_take_no_more_than_they_may(
-    folders: Path, tmp_path: Path
-) -> None:
+def test_compressed_metadata_beyond_limit_is_refused(folders: Path, tmp_path: Path) -> None:
     file = tmp_path / "t.parquet"
     carried = pl.read_parquet_metadata(folders / "quantiles" / "t.parquet")["counton"]
     facts = json.loads(carried)

@@ -18,7 +18,7 @@ from counton.results.metadata import ReleaseMetadata
 from counton.results.release_data import ReleaseData
 from counton.results.series import Series
 from counton.results.terminal import screen_of
-from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.plan_spec import plan_spec
 
 KEYS = 20
 CELLS = 2500
@@ -47,7 +47,7 @@ def asked(release: Any, loss: dict[str, Fraction], *, simple: bool = True) -> Re
         simple=simple,
         **loss,  # type: ignore[arg-type]
     )
-    return plan_stream(request).metadata()
+    return plan_spec(request).metadata()
 
 
 def zeros_released(
@@ -135,9 +135,7 @@ def test_intervals_of_weighted_noise_are_never_too_short(loss: dict[str, Fractio
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("levels", "keys"), [((0.94, 0.96), 5), long((0.945, 0.955), KEYS)])
-def test_intervals_that_are_too_short_or_too_long_are_noticed(
-    levels: tuple[float, float], keys: int
-) -> None:
+def test_coverage_detects_intervals_of_wrong_width(levels: tuple[float, float], keys: int) -> None:
     for found in coverage(asked("both", LOSSES[0]), *levels, keys=keys):
         assert not any(0.947 < share < 0.953 for share in found.values()), found
 

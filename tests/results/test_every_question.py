@@ -39,7 +39,7 @@ from counton.results.metadata import ReleaseMetadata
 from counton.results.release import ChartWords, Comparison, Release
 from counton.results.release_data import ReleaseData
 from counton.results.series import labels_of
-from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.plan_spec import plan_spec
 from counton.statistics import AccumulatorStatistic, Report
 from counton.statistics.by_group import inner_of
 from counton.statistics.catalogue import keywords, statistic_named
@@ -114,7 +114,7 @@ class Stream(NamedTuple):
 
 @cache
 def defined(name: str) -> ReleaseMetadata:
-    return plan_stream(Job(
+    return plan_spec(Job(
         name, "e.csv", "s.db", time="at", every="1d", start="2024-03-01", windows=STEPS,
         epsilon=1, strategy="binary", simple=False, **ALONE[name],
     )).metadata()  # fmt: skip
@@ -454,7 +454,7 @@ def test_errors_are_those_of_the_noise(kind: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", [1.3, long(1 / 1.3)])
-def test_a_wrong_unit_is_seen_by_every_question(
+def test_every_check_of_errors_detects_wrong_unit(
     wrong: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = Errors.in_data_units

@@ -119,7 +119,7 @@ def test_short_methods_have_correct_numbers(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["half", "terms", "long"])
-def test_other_numbers_words_and_lengths_are_noticed(
+def test_check_short_methods_rejects_wrong_text(
     wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = released(made("average by group", tmp_path))

@@ -14,7 +14,7 @@ from counton.continual import halfwidths
 from counton.continual.simultaneous_intervals import narrowing_factor
 from counton.privacy import Guarantee
 from counton.results.release_data import ReleaseData
-from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.plan_spec import plan_spec
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 
 STEPS = 60
@@ -30,7 +30,7 @@ def zeros(release: Any, loss: dict[str, Any]) -> Release:
         groups=[f"g{cell}" for cell in range(GROUPS)], start="2024-03-01", windows=STEPS,
         series=release, simple=True, **loss,
     )  # fmt: skip
-    spec = plan_stream(request)
+    spec = plan_spec(request)
     definition = spec.metadata()
     counter = Counter(
         definition.strategy, definition.guarantee, key=chosen_key(), name="t",

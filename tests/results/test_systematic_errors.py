@@ -21,7 +21,7 @@ from counton.results.systematic_errors import systematic_errors
 from counton.results.terminal import screen_of
 from counton.run import Job, export, run
 from counton.run.outputs.output_files import write_release
-from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.plan_spec import plan_spec
 from counton.serve.public_series import Journal
 from counton.state import Store
 
@@ -317,11 +317,11 @@ def test_discovered_groups_have_systematic_errors(tmp_path: Path) -> None:
         "epsilon": 9,
         "delta": "1e-3",
     }
-    words = systematic_errors(plan_stream(job(tmp_path, "count", {}).derive(**found)).metadata())
+    words = systematic_errors(plan_spec(job(tmp_path, "count", {}).derive(**found)).metadata())
     assert words == [
         CLOSED,
         "groups that never reached the threshold are left out, with all of their rows",
     ]
     once = Job("contingency", "v.csv", tmp_path / "o.db", columns="branch", groups="branch=a,b",
                epsilon=1)  # fmt: skip
-    assert systematic_errors(plan_stream(once).metadata()) == []
+    assert systematic_errors(plan_spec(once).metadata()) == []

@@ -57,7 +57,7 @@ def test_groups_unforeseen_are_counted_in_one_group(request_: Job) -> None:
         run(other.derive(groups="a"))
 
 
-def test_users_are_bounded_by_the_groups_they_count_in(request_: Job) -> None:
+def test_users_in_other_group_are_bounded_once(request_: Job) -> None:
     """Rows are put into their cells first, so that two unknown groups are one."""
     write(Path(str(request_.events)), ["00:10,x,u", "00:20,y,u", "00:30,z,v", "01:00,a,u"])
     first = request_.derive(

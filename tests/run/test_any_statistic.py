@@ -221,7 +221,7 @@ def test_stream_of_statistic_object_continues_by_name(grouped: bool, tmp_path: P
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_ranking_with_users_goes_on_by_itself(first: bool, tmp_path: Path) -> None:
+def test_ranking_with_users_continues_without_options(first: bool, tmp_path: Path) -> None:
     asked: dict[str, Any] = {"user": "user", "max_contributions": 2, "distinct_users": first}
     job = made("top-k", tmp_path).derive(**asked)
     run(job).close()

@@ -230,7 +230,7 @@ def test_unreadable_cell_of_sqlite_affects_only_its_row(
     assert found == {None: [1, 0]} | {cell: [1 + more, 0] for cell, more in ODD_CELLS.items()}
 
 
-def test_sqlite_written_meanwhile_is_noticed(tmp_path: Path) -> None:
+def test_sqlite_changed_during_reading_is_refused(tmp_path: Path) -> None:
     given = in_sqlite(tmp_path / "a #1.sqlite", moments(events()))
     rows = open_query(
         given["events"].replace("sqlite:", "sqlite+pysqlite:"), "select * from visits"

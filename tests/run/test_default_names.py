@@ -29,7 +29,7 @@ def names(state: Path) -> tuple[str, ...]:
         return store.streams
 
 
-def test_a_later_run_without_name_and_value_goes_on(tmp_path: Path) -> None:
+def test_later_run_needs_no_stream_name_or_value(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     released(state, "count", **NEW)
     first = released(state, "sum", value="paid", **BOUNDS, **NEW)

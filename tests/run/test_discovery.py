@@ -26,7 +26,7 @@ from counton.io.row_assignment import label
 from counton.job.stream_name import usual_name
 from counton.results.metadata_codec import facts_of
 from counton.run import Job, export, methods, publish, read, run
-from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.plan_spec import plan_spec
 from counton.state import Store, journal, state_summary, verify
 from counton.statistics.discovery import Discovery, draws, first_shown
 from counton.strategies import (
@@ -563,10 +563,10 @@ def test_discovery_refuses_incompatible_options(
     assert not (tmp_path / "visits.db").exists()
 
 
-def test_no_group_is_there_before_the_rows_are_read(tmp_path: Path) -> None:
-    found = plan_stream(asked(tmp_path, visits(2)), ()).metadata()
+def test_discovery_has_no_group_before_first_run(tmp_path: Path) -> None:
+    found = plan_spec(asked(tmp_path, visits(2)), ()).metadata()
     assert [*found.groups] == []
-    total = plan_stream(
+    total = plan_spec(
         asked(tmp_path, visits(2), group_by=None, unlisted_groups=None, delta=None), ()
     )
     assert [*total.metadata().groups] == ["all"]

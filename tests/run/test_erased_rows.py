@@ -159,7 +159,7 @@ def test_complete_file_continues_after_user_was_erased(what: str, tmp_path: Path
         assert counts.gone in (47, 48)
 
 
-def test_a_folder_goes_on_where_counted_files_have_left_it(tmp_path: Path) -> None:
+def test_folder_without_counted_files_continues(tmp_path: Path) -> None:
     days = [day(number) for number in range(1, 4)]
     folder = tmp_path / "days"
     for number, rows in enumerate(days, 1):

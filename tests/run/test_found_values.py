@@ -258,7 +258,7 @@ def test_sums_from_0_need_no_noise_for_row_count(tmp_path: Path) -> None:
     assert stds[0] == stds[1]
 
 
-def test_where_no_group_is_shown_there_is_an_empty_table(tmp_path: Path) -> None:
+def test_table_without_displayed_group_is_empty(tmp_path: Path) -> None:
     for what, revise in (("count", "2d"), ("average", "2d"), ("average", None)):
         folder = tmp_path / f"{what}{revise}"
         folder.mkdir()

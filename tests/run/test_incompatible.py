@@ -60,6 +60,8 @@ VALUES: dict[str, Any] = {
     "lower": 0,
     "upper": 9,
     "cells": 3,
+    "last": "2d",
+    "half_life": "2d",
     **dict.fromkeys(("title", "axis", "source"), "Visits"),
     "width": 7,
 }

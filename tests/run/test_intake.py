@@ -17,13 +17,13 @@ from counton.run.counting.kept_totals import kept_totals
 from counton.run.counting.measurement import Measurement, Span
 from counton.run.counting.seen_rows import NewRowsOfRun, SnapshotOfRun
 from counton.run.counting.step_inputs import PlannedSteps
-from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.plan_spec import plan_spec
 from counton.state.commit_input import LateRowStats
 from counton.state.journal import WindowTotals
 from counton.windowing.windows import RevisableWindows
 
 GROUPS = 2
-SPEC = plan_stream(
+SPEC = plan_spec(
     Job(
         "sum", "e.csv", "s.db", time="t", every="1d", start="2024-03-01", windows=5, epsilon=1,
         group_by="g", groups="a,b", value="v", lower=0, upper=9, resolution=1,

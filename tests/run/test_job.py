@@ -89,7 +89,7 @@ def test_totals_with_release_delay_have_times_of_window_ends(request_: Job) -> N
     assert then.table()["counted_until"].to_list()[2:] == now.table()["window_end"].to_list()[:-2]
 
 
-def test_the_run_reports_where_it_is(request_: Job) -> None:
+def test_run_reports_progress_of_stages(request_: Job) -> None:
     heard: list[tuple[str, float]] = []
     run(request_, lambda stage, share: heard.append((stage, share))).close()
     assert [stage for stage, _ in heard] == [

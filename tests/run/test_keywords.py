@@ -27,7 +27,7 @@ def test_names_and_types_are_those_of_a_job() -> None:
     assert told["lower"] == "Number | None"
 
 
-def test_wrong_names_and_types_are_seen_before_anything_runs(tmp_path: Path) -> None:
+def test_wrong_keywords_are_rejected_by_types_and_at_start(tmp_path: Path) -> None:
     """mypy wants an error at each line that is exempt: an exemption without need fails."""
     state = tmp_path / "a.db"
     with pytest.raises(InvalidInputError, match="has no option 'tme'; did you mean time"):

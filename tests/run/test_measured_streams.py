@@ -33,7 +33,7 @@ from counton.continual import Design
 from counton.continual.design import design_for
 from counton.privacy import ContributionBound, calibrate
 from counton.run import StreamSpec, run
-from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.plan_spec import plan_spec
 
 
 def check_noise(case: Case, design: Design, statistic: Any) -> None:
@@ -120,7 +120,7 @@ def check_stream(case: Case, folder: Path) -> None:
 
 def check_plan(case: Case, folder: Path) -> None:
     """Check the noise of a stream that is planned for a small loss."""
-    spec = plan_stream(case.job(folder, 1, SMALL), ())
+    spec = plan_spec(case.job(folder, 1, SMALL), ())
     statistic = None if spec.accumulator_statistic.additive else spec.accumulator_statistic
     check_noise(case, design_of(spec, spec.contribution), statistic)
 
@@ -145,7 +145,7 @@ def test_check_of_noise_rejects_bound_of_unsettled_statistic(
 ) -> None:
     case = Case(statistic, "rho", "expiring", "events")
     job = case.job(tmp_path, 1, SMALL)
-    spec = plan_stream(job, ())
+    spec = plan_spec(job, ())
     unsettled = spec.terms.privacy_unit.contribution(spec.terms.statistic_of_groups())
     design = design_of(spec, unsettled)
     with pytest.raises(AssertionError):
@@ -170,4 +170,4 @@ def test_noise_at_small_loss_hides_largest_change(case: Case, tmp_path: Path) ->
 @pytest.mark.parametrize("case", REFUSED, ids=str)
 def test_stream_of_excluded_options_is_refused(case: Case, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=case.refusal()):
-        plan_stream(case.job(tmp_path, 1, HUGE), ())
+        plan_spec(case.job(tmp_path, 1, HUGE), ())

@@ -305,9 +305,7 @@ def test_late_windows_of_period_keep_rows_of_busy_user(append: bool, tmp_path: P
 
 
 @pytest.mark.parametrize("append", [False, True], ids=["all events", "new events"])
-def test_late_rows_share_the_window_with_which_they_are_released(
-    append: bool, tmp_path: Path
-) -> None:
+def test_late_rows_share_slots_of_next_window(append: bool, tmp_path: Path) -> None:
     """In several runs that release nothing they find the room that the ones before left."""
     options = {
         **DAYS,
@@ -482,7 +480,7 @@ def test_row_ids_are_separate_in_each_period_of_user(append: bool, tmp_path: Pat
         {"once_per_window": True, "max_contributions": 3},
     ],
 )
-def test_which_of_tied_rows_counts_hangs_on_no_other_user(
+def test_choice_among_tied_rows_is_independent_of_others(
     bound: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of one time and group, of other ids; one of these comes again in another group."""

@@ -81,7 +81,7 @@ def test_planned_halfwidths_are_those_that_are_released(name: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("release", ["cumulative", "per-window", "both"])
-def test_totals_and_windows_are_planned_as_they_are_released(tmp_path: Path, release: str) -> None:
+def test_planned_errors_of_each_series_equal_released_ones(tmp_path: Path, release: str) -> None:
     job = whole(
         "count", tmp_path, series=release, group_by="page", groups="home,shop", strategy=None
     )
@@ -93,9 +93,7 @@ def test_totals_and_windows_are_planned_as_they_are_released(tmp_path: Path, rel
 
 
 @pytest.mark.parametrize("name", ["count", "sum", "hierarchy", "top-k", "average"])
-def test_windows_that_are_revised_are_planned_as_they_are_released(
-    name: str, tmp_path: Path
-) -> None:
+def test_planned_errors_of_revised_windows_equal_released_ones(name: str, tmp_path: Path) -> None:
     job = whole(name, tmp_path, allowed_lateness="1h", append=True)
     planned = planned_job(job)
     assert planned.steps == (1, 2)
@@ -107,7 +105,7 @@ def test_windows_that_are_revised_are_planned_as_they_are_released(
         assert one.halfwidths[-1] == pytest.approx(half, rel=0.01)
 
 
-def test_a_plan_that_is_three_per_cent_off_is_seen(tmp_path: Path) -> None:
+def test_check_detects_plan_three_percent_off(tmp_path: Path) -> None:
     with run(whole("sum", tmp_path)) as outcome:
         released = halfwidths(outcome.read().table())
     refuse_other(released, released)

@@ -6,7 +6,7 @@ import pytest
 
 from counton.base.errors import InvalidInputError
 from counton.job.statistics import CountJob, ReachJob
-from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.plan_spec import plan_spec
 
 WINDOWS: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}
 
@@ -23,15 +23,15 @@ def test_plan_stream_windows_shifted_against_periods_is_refused(
     with pytest.raises(
         InvalidInputError, match=r"contribution_period=1d: a period begins at .* would count twice"
     ):
-        plan_stream(CountJob(user="who", max_contributions=1, contribution_period="1d", **options))
+        plan_spec(CountJob(user="who", max_contributions=1, contribution_period="1d", **options))
     with pytest.raises(InvalidInputError, match=r"contribution_period=1d: a period begins at"):
-        plan_stream(ReachJob(user="who", contribution_period="1d", **options))
-    plan_stream(CountJob(user="who", max_contributions=1, contribution_period="2d", **options))
+        plan_spec(ReachJob(user="who", contribution_period="1d", **options))
+    plan_spec(CountJob(user="who", max_contributions=1, contribution_period="2d", **options))
 
 
 def test_plan_stream_expiring_loss_that_is_not_proven_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="loss of each event by its age"):
-        plan_stream(
+        plan_spec(
             CountJob(
                 expiring=True,
                 expiration_delay=1,

@@ -36,7 +36,7 @@ def count(rows: Path, guarantee: Guarantee, **more: Any) -> Release:
     return read(out)
 
 
-def test_it_is_the_best_of_a_paper_under_each_guarantee(rows: Path) -> None:
+def test_published_strategy_is_best_under_each_guarantee(rows: Path) -> None:
     for guarantee, name in ((PureDP(1), "KAry"), (ZCDP("0.5"), "NormalisedSqrt")):
         found = count(rows, guarantee, strategy="published")
         assert found.numbers.design.strategy.saved_name == name

@@ -237,7 +237,7 @@ def test_release_warns_of_late_rows_in_data_frame(
     assert estimates == [rows[0], sum(rows[:2]), sum(rows[:2]) + 2 * rows[2]]
 
 
-def test_another_frame_without_a_state_is_noticed(
+def test_second_data_frame_without_state_gives_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would be shown the numbers of the first, which has no file to give it a name."""
@@ -305,7 +305,7 @@ def test_late_rows_after_final_suggest_longer_lateness(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in AGAIN if "time" in AGAIN[case][1]])
-def test_days_that_come_later_bring_no_warning(case: str, tmp_path: Path) -> None:
+def test_later_days_give_no_warning(case: str, tmp_path: Path) -> None:
     """A warning is an error here."""
     what, asked = AGAIN[case]
     asked = {**asked, "guarantee": PureDP(200), "state": tmp_path / "s.db"}

@@ -200,7 +200,7 @@ RIGHT = PlannedSteps.values
 
 
 @pytest.mark.parametrize("wrong", [counts_in_two_windows, lag_by_others])
-def test_a_wrong_choice_of_windows_is_seen(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_detects_wrong_window_inputs(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PlannedSteps, "values", wrong)
     nights: list[list[Row]] = [[(1, "a", "u", "1", 1)] * 3, [(1, "a", "u", "2", 1)] * 3, [], []]
     row = (2, "a", "someone", "new", 1.0)

@@ -8,7 +8,7 @@ import pytest
 
 from counton.base.errors import InvalidInputError
 from counton.run import Job, run
-from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.plan_spec import plan_spec
 
 FIRST: dict[str, Any] = {
     "time": "at",
@@ -58,7 +58,7 @@ def test_new_stream_with_shifted_periods_is_refused(
     for what, bound in BOUNDS:
         given = job(tmp_path, what, [start], contribution_period=per, **windows, **bound)
         with pytest.raises(InvalidInputError) as refused:
-            plan_stream(given, ())
+            plan_spec(given, ())
         message = str(refused.value)
         assert message.startswith(
             f"contribution_period={per}: a period begins at {begins}, inside the window"
@@ -96,7 +96,7 @@ def test_periods_of_other_lengths_or_of_same_begin_are_allowed(
     every: str, per: str, start: str, zone: str, tmp_path: Path
 ) -> None:
     windows = {"every": every, "start": start, "timezone": zone}
-    spec = plan_stream(
+    spec = plan_spec(
         job(tmp_path, "count", [start], contribution_period=per, max_contributions=1, **windows), ()
     )
     assert spec.terms.privacy_unit.rule.contribution_period == per

@@ -23,7 +23,7 @@ from counton.run.counting.contribution_slots import Slots, compare_slots
 from counton.run.counting.remembered_rows import RememberedRows, change_of_memory
 from counton.run.rows.row_buffer import Portion
 from counton.run.spec.parsing import parse_run
-from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.plan_spec import plan_spec
 from counton.run.windows.covered_windows import covered_windows
 from counton.run.windows.due_windows import EndedWindows
 from counton.state.dedup import DigestChange, DigestSet, Secret
@@ -95,7 +95,7 @@ def planned(lags: int, most: int, recounts: int, people: int) -> StreamSpec:
         epsilon=1,
         allowed_lateness=f"{lags}d", max_corrections=recounts or None,
     )  # fmt: skip
-    return plan_stream(job, ())
+    return plan_spec(job, ())
 
 
 def nights(case: Case) -> Iterator[tuple[bool, int, range]]:

@@ -11,7 +11,7 @@ from counton.job.messages import parse_options
 from counton.job.option_fields import STREAM, names_in_scope
 from counton.job.statistics import CountJob, model_of
 from counton.run.spec.parsing import normal_form, parse_run, parse_terms
-from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.plan_spec import plan_spec
 from counton.run.spec.stream_spec import StreamSpec, differences
 from counton.run.spec.terms import (
     Endless,
@@ -101,7 +101,7 @@ def through_json(spec: StreamSpec) -> StreamSpec:
 
 @pytest.mark.parametrize(("statistic", "options"), STREAMS)
 def test_spec_after_json_is_the_same(statistic: str, options: dict[str, Any]) -> None:
-    spec = plan_stream(job_of(statistic, options))
+    spec = plan_spec(job_of(statistic, options))
     again = through_json(spec)
     assert again.terms == spec.terms
     assert again.to_json() == spec.to_json()
@@ -113,7 +113,7 @@ def test_spec_of_single_table_after_json_is_the_same(
     statistic: str, options: dict[str, Any]
 ) -> None:
     job: Job = parse_options(model_of(statistic), options)
-    again = through_json(plan_stream(job))
+    again = through_json(plan_spec(job))
     assert isinstance(again.terms.windowing, SingleTable)
     assert differences(again, job) == []
 
@@ -121,7 +121,7 @@ def test_spec_of_single_table_after_json_is_the_same(
 @pytest.mark.parametrize(("statistic", "options"), STREAMS)
 def test_differences_of_the_same_job_are_none(statistic: str, options: dict[str, Any]) -> None:
     job = job_of(statistic, options)
-    spec = through_json(plan_stream(job))
+    spec = through_json(plan_spec(job))
     empty: Job = parse_options(model_of(statistic), {"append": job.append})
     assert differences(spec, job) == []
     assert differences(spec, empty) == []
@@ -131,25 +131,25 @@ def test_differences_of_the_same_job_are_none(statistic: str, options: dict[str,
 @pytest.mark.parametrize("is_new_rows", [True, False])
 def test_differences_of_an_input_of_the_other_kind_name_append(is_new_rows: bool) -> None:
     """Files of all rows would count twice as new rows; new rows would replace all others."""
-    spec = plan_stream(job_of("count", {"windows": 30, "epsilon": 1, "append": is_new_rows}))
+    spec = plan_spec(job_of("count", {"windows": 30, "epsilon": 1, "append": is_new_rows}))
     later = CountJob(append=not is_new_rows)
     assert [difference.option for difference in differences(spec, later)] == ["append"]
 
 
 def test_differences_of_inputs_of_rows_with_ids_are_none() -> None:
-    spec = plan_stream(job_of("count", {"windows": 30, "epsilon": 1, "row_id": "number"}))
+    spec = plan_spec(job_of("count", {"windows": 30, "epsilon": 1, "row_id": "number"}))
     assert differences(spec, CountJob(append=True)) == []
     assert differences(spec, CountJob()) == []
 
 
 @pytest.mark.parametrize("unit", ["Visit", "VISIT", " visit "])
 def test_differences_of_another_spelling_of_the_unit_are_none(unit: str) -> None:
-    spec = plan_stream(job_of("count", {"windows": 30, "epsilon": 1, "privacy_unit": "visit"}))
+    spec = plan_spec(job_of("count", {"windows": 30, "epsilon": 1, "privacy_unit": "visit"}))
     assert differences(spec, CountJob(privacy_unit=unit)) == []
 
 
 def test_growth_of_zero_is_kept() -> None:
-    spec = plan_stream(job_of("count", {"epsilon": 1, "expiring": True, "expiration_growth": 0}))
+    spec = plan_spec(job_of("count", {"epsilon": 1, "expiring": True, "expiration_growth": 0}))
     assert spec.strategy.parameters["growth"] == "0"
 
 
@@ -176,7 +176,7 @@ def test_growth_of_zero_is_kept() -> None:
     ],
 )
 def test_differences_of_another_value_name_the_option(option: str, value: object) -> None:
-    spec = plan_stream(job_of("count", {"windows": 30, "epsilon": 1}))
+    spec = plan_spec(job_of("count", {"windows": 30, "epsilon": 1}))
     job: Job = parse_options(CountJob, {option: value})
     named = [difference.option for difference in differences(spec, job)]
     assert option in named
@@ -201,21 +201,21 @@ def test_differences_of_another_value_name_the_option(option: str, value: object
     ],
 )
 def test_differences_of_another_form_are_none(option: str, value: object) -> None:
-    spec = plan_stream(job_of("count", {"windows": 30, "epsilon": 1}))
+    spec = plan_spec(job_of("count", {"windows": 30, "epsilon": 1}))
     assert differences(spec, parse_options(CountJob, {option: value})) == []
 
 
 def test_differences_of_a_changed_choice_at_clock_changes_are_named() -> None:
-    spec = plan_stream(job_of("count", {**LOSS, "ambiguous": "earliest"}))
+    spec = plan_spec(job_of("count", {**LOSS, "ambiguous": "earliest"}))
     job: Job = parse_options(CountJob, {"ambiguous": "latest"})
     assert [one.option for one in differences(spec, job)] == ["ambiguous"]
-    stream_of_spring = plan_stream(job_of("count", LOSS))
+    stream_of_spring = plan_spec(job_of("count", LOSS))
     later = stream_of_spring.remember(stream_of_spring.fill_job(job))
     assert later.terms.ambiguous == "latest"
 
 
 def test_every_option_that_defines_a_stream_is_compared() -> None:
-    spec = plan_stream(job_of("count", LOSS))
+    spec = plan_spec(job_of("count", LOSS))
     for name in names_in_scope(CountJob, STREAM):
         other = spec.job.with_options(**{name: "another"})
         changed = StreamSpec(other, spec.accumulator_statistic, spec.contribution, spec.strategy)
@@ -226,7 +226,7 @@ def test_every_option_that_defines_a_stream_is_compared() -> None:
 
 def test_parse_terms_exclusive_options_are_different_types() -> None:
     def terms(**options: Any) -> Any:
-        return plan_stream(job_of("count", {"epsilon": 1, **options})).terms
+        return plan_spec(job_of("count", {"epsilon": 1, **options})).terms
 
     assert isinstance(terms(windows=3).windowing, FixedHorizon)
     assert isinstance(terms(expected_windows=3).windowing, Endless)
@@ -237,7 +237,7 @@ def test_parse_terms_exclusive_options_are_different_types() -> None:
 def test_parse_run_kinds_of_input_are_different_types() -> None:
     def kind(**options: Any) -> Any:
         job = job_of("count", {**LOSS, **options})
-        spec = plan_stream(job)
+        spec = plan_spec(job)
         return parse_run(spec.fill_job(job), spec.terms).input
 
     assert kind(lookback="7d") == Snapshot("7d")
@@ -263,4 +263,4 @@ def test_plan_single_table_with_option_of_windows_is_refused(option: str) -> Non
         model_of("quantiles"), {"epsilon": 1, **CELLS, option: options[option]}
     )
     with pytest.raises(InvalidInputError, match="time"):
-        plan_stream(job)
+        plan_spec(job)

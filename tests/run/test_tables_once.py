@@ -302,7 +302,7 @@ def test_its_file_answers_as_the_run_does(job: Job, tmp_path: Path) -> None:
     assert done._repr_html_()
 
 
-def test_it_is_published_for_sql(job: Job) -> None:
+def test_single_table_is_published_for_sql(job: Job) -> None:
     numbers(job)
     assert publish(str(job.state), key=job.key).after == 1
     with closing(sqlite3.connect(str(job.state))) as database:
@@ -389,7 +389,7 @@ def test_event_changes_single_table_by_at_most_claimed_amount(
     assert seen > len(made) // 2
 
 
-def test_a_claim_that_is_too_small_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_detects_claim_below_single_table_change(monkeypatch: pytest.MonkeyPatch) -> None:
     line = Ranges(5, line="haar").resolve_parameters(PureDP(1), 1)
     right = line.contribution()
     assert isinstance(right.pattern, BoundedChange)

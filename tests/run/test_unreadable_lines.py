@@ -167,7 +167,7 @@ def test_day_without_column_has_rows_with_missing_values(tmp_path: Path) -> None
     assert released(job)[1].skipped == 1
 
 
-def test_a_column_that_stands_in_a_late_line_is_there(tmp_path: Path) -> None:
+def test_json_column_in_late_line_is_found(tmp_path: Path) -> None:
     file = tmp_path / "e.jsonl"
     file.write_bytes(b'{"time":"2024-03-01T00:10"}\n' * 10_001 + GOOD["jsonl"])
     assert released(asked(file, "count", tmp_path, missing_values="drop"))[1].skipped == 10_001

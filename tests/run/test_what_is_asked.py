@@ -79,7 +79,7 @@ def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: 
     assert change["window_start"].dt.strftime("%m-%d").to_list() == ["03-31", "10-27"]
 
 
-def test_a_sum_has_the_deviation_of_the_releases_it_reads(year: Job) -> None:
+def test_sums_of_periods_have_noise_of_their_releases(year: Job) -> None:
     found = released(year.derive(series="both"))
     months = found.sums("1mo").filter(group="a")
     for row in months.iter_rows(named=True):
@@ -180,7 +180,7 @@ def test_a_simple_strategy_releases_integers(year: Job) -> None:
         run(simple.derive(stream="best"))
 
 
-def test_a_delay_goes_with_totals_alone(year: Job) -> None:
+def test_expiration_delay_is_refused_without_totals(year: Job) -> None:
     forever = year.derive(windows=None, expiring=True, expiration_delay=2)
     with pytest.raises(
         InvalidInputError, match="expiration_delay=2 does not go with series=per-window"

@@ -27,7 +27,7 @@ from counton.run.counting.measurement import Measurement, Span
 from counton.run.counting.seen_rows import SnapshotOfRun
 from counton.run.input_notes import differing_rows_note
 from counton.run.spec.parsing import parse_run
-from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.plan_spec import plan_spec
 from counton.run.windows.covered_windows import covered_windows
 from counton.run.windows.due_windows import EndedWindows
 from counton.state import Store
@@ -108,7 +108,7 @@ def test_a_run_without_a_new_step_keeps_nothing(tmp_path: Path) -> None:
 def test_run_until_earlier_day_covers_windows_of_newest_release(tmp_path: Path) -> None:
     days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 24)
     asked = Job("count", "e.csv", "s.db", **DAYS, windows=24, lookback="3d", series="per-window")
-    spec = plan_stream(asked, ())
+    spec = plan_spec(asked, ())
     ended = EndedWindows(5, int(days.ends(range(5, 6))[0]))
     assert covered_windows(days, parse_run(asked, spec.terms), 9, ended) == range(7, 10)
     state = tmp_path / "s.db"
@@ -452,7 +452,7 @@ def test_differing_windows_are_those_that_differ() -> None:
         if new + gone + alike:
             both = sum(a for a, *_ in of), sum(b for _, b, *_ in of)
             wanted.append((one, *both, new + alike, gone + alike, one > 20))
-    spec = plan_stream(Job("count", "e.csv", "s.db", **DAYS, allowed_lateness="10d"), ())
+    spec = plan_spec(Job("count", "e.csv", "s.db", **DAYS, allowed_lateness="10d"), ())
     terms = spec.terms
     measurement = Measurement.for_statistic(
         spec.accumulator_statistic, terms.group_statistic, None, is_of_each_group=False

@@ -44,7 +44,7 @@ def addresses(page: str) -> list[str]:
     return re.findall(r'(?:href|src)="(page/[^"]+)"', page)
 
 
-def test_all_that_the_page_names_is_there(client: Client) -> None:
+def test_page_names_existing_assets(client: Client) -> None:
     page = client.get("/")
     found = addresses(page.text)
     assert len(found) >= 6

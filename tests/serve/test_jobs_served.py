@@ -487,7 +487,7 @@ def test_answers_depend_only_on_released_values(tmp_path: Path) -> None:
     assert told[0] == told[1] == told[2]
 
 
-def test_which_rows_count_hangs_on_no_other_users_rows(tmp_path: Path) -> None:
+def test_counted_rows_are_independent_of_other_users(tmp_path: Path) -> None:
     """With users bounded: one user's rows change no cell by more than that user's own rows."""
     chance = random.Random(7)
     batches = [

@@ -86,9 +86,7 @@ def test_pages_of_every_statistic_hold_the_rows_of_the_whole(
             assert all(page["columns"] == whole["columns"] for page in found)
 
 
-def test_page_that_ends_within_a_step_is_continued_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_next_page_continues_within_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "PAGE_ROWS", 2)
     with inside(tmp_path, groups=GROUPS) as service:
         service.at(2)
@@ -167,7 +165,7 @@ def test_page_that_is_none_is_refused(
 
 
 @pytest.mark.parametrize("release", ["cumulative", "per-window"])
-def test_series_computed_of_a_withdrawn_number_lacks_it(tmp_path: Path, release: str) -> None:
+def test_series_omits_numbers_that_reveal_withdrawn_one(tmp_path: Path, release: str) -> None:
     """A number that is not withdrawn, but tells one that is, is left out too."""
     with inside(tmp_path, series=release) as service:
         service.at(5)

@@ -112,7 +112,7 @@ def test_pause_between_two_readings_is_no_jump() -> None:
     assert clock() == after(3600)
 
 
-def test_clocks_of_the_machine_go_on() -> None:
+def test_machine_clocks_are_monotonic() -> None:
     first = machine_seconds()
     second = machine_seconds()
     assert first <= second

@@ -227,7 +227,7 @@ def test_names_of_columns_may_hold_any_sign_and_case(
         assert told(outcome) == expected
 
 
-def test_a_frame_that_changes_between_passes_is_noticed(tmp_path: Path, spark: Any) -> None:
+def test_frame_changed_between_passes_is_refused(tmp_path: Path, spark: Any) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
     with tempfile.TemporaryDirectory() as folder:

@@ -125,7 +125,9 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[pl.DataFrame, fl
     return table, time.monotonic() - begin
 
 
-def test_a_killed_driver_goes_on(tmp_path: Path, expected: tuple[pl.DataFrame, float]) -> None:
+def test_query_continues_after_killed_driver(
+    tmp_path: Path, expected: tuple[pl.DataFrame, float]
+) -> None:
     """The whole driver, or its Python or its JVM alone."""
     chance, (table, seconds) = random.Random(2024), expected
     killed = rounds = 0

@@ -234,7 +234,7 @@ def write(
         xs = inputs(first, count)
         seen = {first + i: x for i, x in enumerate(xs)}
         files = [f"file {first + i}" for i in range(count)]
-        releases = stream.take(Private(CommitInput(xs, seen, files)))
+        releases = stream.commit(Private(CommitInput(xs, seen, files)))
         assert releases is not None
         show(pipe, first, releases.values)
         progress.enter("shown")

@@ -49,7 +49,7 @@ def build(state: Path) -> None:
                 remembered=DigestChange(SECRET, [users(night, 3, 8 + night)]),
                 late_row_stats=LateRowStats(5 * night, night),
             )
-            stream.take(Private(addition))
+            stream.commit(Private(addition))
 
 
 def rows_of(state: Path, table: AuthenticatedTable) -> list[dict[str, Any]]:
@@ -86,7 +86,7 @@ def assert_noticed(state: Path) -> None:
 
 @pytest.mark.parametrize("table", [MARKS, OBSERVED, SOURCES], ids=lambda table: table.name)
 @pytest.mark.parametrize("change", ["contents", "first gone", "last gone", "added", "facts"])
-def test_altered_row_with_its_digest_is_noticed(
+def test_altered_row_with_correct_digest_is_refused(
     tmp_path: Path, table: AuthenticatedTable, change: str
 ) -> None:
     build(tmp_path / "s.db")
@@ -111,7 +111,7 @@ def test_altered_row_with_its_digest_is_noticed(
 
 
 @pytest.mark.parametrize("fact", ["last = 0, written = -1", "last = 1", "written = 0"])
-def test_row_that_would_not_be_read_any_more_is_noticed(tmp_path: Path, fact: str) -> None:
+def test_row_hidden_by_altered_range_is_refused(tmp_path: Path, fact: str) -> None:
     """Its contents and their digest are as before."""
     build(tmp_path / "s.db")
     with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
@@ -121,7 +121,7 @@ def test_row_that_would_not_be_read_any_more_is_noticed(tmp_path: Path, fact: st
 
 
 @pytest.mark.parametrize("table", [MARKS, OBSERVED, SOURCES], ids=lambda table: table.name)
-def test_rows_of_an_earlier_copy_are_noticed(tmp_path: Path, table: AuthenticatedTable) -> None:
+def test_rows_of_earlier_copy_are_refused(tmp_path: Path, table: AuthenticatedTable) -> None:
     """Each of them was written under the key once."""
     build(tmp_path / "s.db")
     earlier = rows_of(tmp_path / "s.db", table)
@@ -132,7 +132,7 @@ def test_rows_of_an_earlier_copy_are_noticed(tmp_path: Path, table: Authenticate
             sources=["file 3", "file 4", "file 5"],
             remembered=DigestChange(SECRET, [users(1, 77)]),
         )
-        stream.take(Private(later))
+        stream.commit(Private(later))
     assert rows_of(tmp_path / "s.db", table) != earlier
     write_rows(tmp_path / "s.db", table, earlier)
     assert_noticed(tmp_path / "s.db")
@@ -170,7 +170,7 @@ def test_altered_contents_are_refused_when_read(tmp_path: Path, table: Authentic
         "terms = replace(terms, '\"epsilon\": \"1\"', '\"epsilon\": \"2\"')",
     ],
 )  # fmt: skip
-def test_altered_row_of_a_stream_with_its_checksum_is_noticed(tmp_path: Path, change: str) -> None:
+def test_altered_stream_row_with_valid_checksum_is_refused(tmp_path: Path, change: str) -> None:
     state = tmp_path / "s.db"
     build(state)
     with closing(sqlite3.connect(state)) as connection:
@@ -190,7 +190,7 @@ def test_altered_row_of_a_stream_with_its_checksum_is_noticed(tmp_path: Path, ch
         Stream.open(state, "s", key=KEY)
 
 
-def test_state_with_another_identity_is_noticed(tmp_path: Path) -> None:
+def test_state_with_other_identity_is_refused(tmp_path: Path) -> None:
     """Otherwise an old copy could leave its witness behind."""
     state = tmp_path / "s.db"
     build(state)
@@ -249,9 +249,9 @@ def test_file_cannot_count_again_under_an_altered_record(tmp_path: Path) -> None
     build(tmp_path / "s.db")
     with Stream.open(tmp_path / "s.db", "s", key=KEY) as stream:
         with pytest.raises(InputChangedError, match="source file 2 has been counted already"):
-            stream.take(Private(CommitInput(sources=["file 2"])))
+            stream.commit(Private(CommitInput(sources=["file 2"])))
         with pytest.raises(InputChangedError, match="source a has been counted already"):
-            stream.take(Private(CommitInput(sources=["a", "a"])))
+            stream.commit(Private(CommitInput(sources=["a", "a"])))
         assert not stream.has_source("a")
     rows = rows_of(tmp_path / "s.db", SOURCES)
     rows[0]["digests"] = bytes(len(rows[0]["digests"]))  # as many files as before
@@ -262,8 +262,8 @@ def test_file_cannot_count_again_under_an_altered_record(tmp_path: Path) -> None
 def test_many_files_are_each_known_again(tmp_path: Path) -> None:
     names = [f"file {number}" for number in range(1000)]
     with Stream.create(tmp_path / "s.db", "s", KAry(9, 3), PureDP(1), key=KEY) as stream:
-        stream.take(Private(CommitInput(sources=names[::2])))
-        stream.take(Private(CommitInput(sources=names[1::4])))
+        stream.commit(Private(CommitInput(sources=names[::2])))
+        stream.commit(Private(CommitInput(sources=names[1::4])))
     with Store(tmp_path / "s.db") as store:
         reader = store.reader("s", KEY)
         known = [name for name in names if reader.has_source(name)]
@@ -276,7 +276,7 @@ def test_reader_sees_rows_written_by_another_process(state: str) -> None:
     with Stream.create(state, "s", KAry(9, 3), PureDP(1), key=KEY) as stream, Store(state) as store:
         reader = store.reader("s", KEY)
         assert not reader.has_source("a")
-        stream.take(
+        stream.commit(
             Private(CommitInput(sources=["a"], remembered=DigestChange(SECRET, [users(1, 5)])))
         )
         assert reader.has_source("a")
@@ -286,10 +286,10 @@ def test_reader_sees_rows_written_by_another_process(state: str) -> None:
 
 def test_replaced_writer_is_refused_when_it_reads_digests(state: str) -> None:
     with Stream.create(state, "s", KAry(9, 3), PureDP(1), key=KEY) as former:
-        former.take(Private(CommitInput(remembered=DigestChange(SECRET, [users(1, 5)]))))
+        former.commit(Private(CommitInput(remembered=DigestChange(SECRET, [users(1, 5)]))))
         with Stream.open(state, "s", key=KEY) as stream:
             change = DigestChange(SECRET, [], forgotten=[("user", 2)])
-            stream.take(Private(CommitInput(remembered=change)))
+            stream.commit(Private(CommitInput(remembered=change)))
         with pytest.raises(
             ConcurrentWriterError, match="another process has released in stream 's'"
         ):
@@ -307,9 +307,9 @@ def test_failed_commit_leaves_the_lists_of_the_writer(
 
         addition = CommitInput(sources=["file 3"], remembered=DigestChange(SECRET, [users(3, 1)]))
         with pytest.raises(OSError, match="no space"):
-            stream.take(Private(addition), commit_hook=fail)
+            stream.commit(Private(addition), commit_hook=fail)
         assert not stream.has_source("file 3")
-        stream.take(Private(addition))
+        stream.commit(Private(addition))
         assert stream.has_source("file 3")
     assert all(one.right for one in verify(tmp_path / "s.db", key=KEY))
 
@@ -321,10 +321,10 @@ def test_writer_refuses_commit_after_unconfirmed_transaction(
     build(tmp_path / "s.db")
     with Stream.open(tmp_path / "s.db", "s", key=KEY) as stream:
         before = stream._authenticated
-        stream.take(Private(CommitInput(sources=["file 3"])))
+        stream.commit(Private(CommitInput(sources=["file 3"])))
         stream._authenticated = before
         with pytest.raises(StateError, match="was interrupted while it saved something"):
-            stream.take(Private(CommitInput(sources=["file 4"])))
+            stream.commit(Private(CommitInput(sources=["file 4"])))
     with Stream.open(tmp_path / "s.db", "s", key=KEY) as stream:
         assert stream.has_source("file 3")
 

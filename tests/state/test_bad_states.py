@@ -392,7 +392,7 @@ def test_sqlite_urls_are_paths(file: Path, key: Key) -> None:
         assert store.streams == ("visits",)
 
 
-def test_every_error_is_one_of_ours(used: Path, key: Key) -> None:
+def test_flipped_bytes_raise_only_counton_errors(used: Path, key: Key) -> None:
     """Whatever bytes are flipped, a state opens and reads right, or raises a counton error."""
     rng = np.random.default_rng(0)
     content = used.read_bytes()

@@ -213,7 +213,7 @@ def test_batch_id_reused_after_retention_is_another_drain(state: str) -> None:
         assert inbox.load().batches == 0
 
 
-def test_a_stream_that_is_not_there_takes_nothing(state: str) -> None:
+def test_batch_for_unknown_stream_is_refused(state: str) -> None:
     with Inbox(state) as inbox:
         with pytest.raises(StateError, match="has no stream 'cellar'"):
             inbox.put([batch("a"), batch("a", stream="cellar")])

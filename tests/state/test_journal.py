@@ -27,7 +27,7 @@ SMALL = arrays(np.int64, array_shapes(max_dims=2, max_side=60), elements=st.inte
 
 
 @given(WHOLE | SMALL)
-def test_integers_come_back(numbers: NDArray[np.int64]) -> None:
+def test_packed_integers_are_restored(numbers: NDArray[np.int64]) -> None:
     packed = pack(numbers)
     assert (unpack(packed, numbers.shape) == numbers).all()
     assert len(packed) <= 8 * numbers.size + 1
@@ -78,7 +78,7 @@ CLIPPED = ContributionBound.values(0, 10, "0.01")
         (SqrtToeplitz(3000), CLIPPED, [1, 2, 3000]),
     ],
 )
-def test_values_come_back_to_the_bit_from_few_bytes(
+def test_journal_restores_values_exactly_in_few_bytes(
     strategy: StreamStrategy, contribution: ContributionBound, cut: list[int], tmp_path: Path
 ) -> None:
     key = Key.generate()
@@ -112,7 +112,7 @@ def test_a_scalar_stream_takes_less_than_ten_bytes_a_step(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("change", ["SET step = 5", "SET unit = '1/2'"])
-def test_rows_that_do_not_go_together_are_refused(change: str, tmp_path: Path) -> None:
+def test_inconsistent_journal_rows_are_refused(change: str, tmp_path: Path) -> None:
     """A step that two rows have, and a row of other numbers than those before it."""
     file = tmp_path / "state.db"
     with Stream.create(file, "s", KAry.best(9), PureDP(1), key=Key.generate()) as stream:
@@ -138,7 +138,7 @@ def test_observed_sums_are_restored_after_later_writes(
             shape = [(2, 3), (2, 3), (40, 20), ()][rng.integers(4)]
             steps = rng.choice(np.arange(1, 40), rng.integers(1, 12), replace=False).tolist()
             seen = {int(step): rng.integers(-9, 99, shape) for step in steps}
-            stream.take(Private(CommitInput(totals_by_window=seen)))
+            stream.commit(Private(CommitInput(totals_by_window=seen)))
             expected |= seen
             stream.release(1)
             assert observed_of(stream).keys() == expected.keys()
@@ -153,9 +153,9 @@ def test_observed_totals_of_many_windows_take_few_bytes(tmp_path: Path) -> None:
     file = tmp_path / "state.db"
     seen = {step: np.full((2, 1, 20), step % 5) for step in range(1, 20_001)}
     with Stream.create(file, "s", KAry.best(10), PureDP(1), key=Key.generate()) as stream:
-        stream.take(Private(CommitInput(totals_by_window=seen)))
+        stream.commit(Private(CommitInput(totals_by_window=seen)))
         ones = np.ones((2, 1, 20), np.int64)
-        stream.take(Private(CommitInput(totals_by_window={20_001: ones, 3: ones})))
+        stream.commit(Private(CommitInput(totals_by_window={20_001: ones, 3: ones})))
         assert len(observed_of(stream)) == 20_001
     connection = sqlite3.connect(file)
     query = "SELECT count(*), sum(length(totals) + length(steps)) FROM counton_observed"
@@ -171,7 +171,7 @@ def test_blocks_of_observed_windows_equal_written_sums(tmp_path: Path) -> None:
         tmp_path / "state.db", "s", KAry.best(10), PureDP(1), key=Key.generate()
     ) as stream:
         assert [*reveal(stream.observed_blocks())] == []
-        stream.take(Private(CommitInput(totals_by_window=seen)))
+        stream.commit(Private(CommitInput(totals_by_window=seen)))
         blocks = [*reveal(stream.observed_blocks())]
         assert len(blocks) > 2
         found = {k: x for steps, xs in blocks for k, x in zip(steps.tolist(), xs, strict=True)}

@@ -123,7 +123,7 @@ class TestWitness:
         }
         assert found == {("a", 3): [[2, "digest 2"]], ("b", 9): [[1, "digest 1"]]}
 
-    def test_it_is_private_and_holds_no_secret(self, file: Path) -> None:
+    def test_rollback_guard_is_private_and_holds_no_secret(self, file: Path) -> None:
         with create(file) as stream:
             stream.release(123_456)
         path = witness_file(file)
@@ -259,7 +259,7 @@ class TestElsewhere:
                 Stream.open(file, "a", key=wrong)
             assert "secret words" not in str(error.value)
 
-    def test_a_state_that_is_lost_is_noticed(
+    def test_lost_state_with_key_from_environment_is_refused(
         self, file: Path, text: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("VISITS_KEY", text)

@@ -92,7 +92,9 @@ def test_journal_after_kills_equals_undisturbed_run(
         last = stream.step + 5
         rest = killing.inputs(stream.step + 1, 5)
         windows = {last - 4 + i: x for i, x in enumerate(rest)}
-        stream.take(Private(CommitInput(rest, windows, [f"file {last - 4 + i}" for i in range(5)])))
+        stream.commit(
+            Private(CommitInput(rest, windows, [f"file {last - 4 + i}" for i in range(5)]))
+        )
 
     # With a witness of its own: the other one has seen what the key gave to the other state.
     undisturbed = tmp_path / "undisturbed.db"
@@ -109,7 +111,7 @@ def test_journal_after_kills_equals_undisturbed_run(
         for steps in (range(last - 5), range(last - 5, last)):  # the last five as above
             windows = {1 + i: xs[i] for i in steps}
             sources = [f"file {1 + i}" for i in steps]
-            stream.take(Private(CommitInput(xs[steps.start : steps.stop], windows, sources)))
+            stream.commit(Private(CommitInput(xs[steps.start : steps.stop], windows, sources)))
         values = stream.releases().values
     assert journaled(state, last) == journaled(undisturbed, last)
     for table in ("counton_streams", "counton_observed", "counton_sources"):

@@ -91,8 +91,8 @@ def test_a_large_part_is_kept_in_several(state: str, monkeypatch: pytest.MonkeyP
     part = DigestSet("user", 7, digests, (np.arange(10) * 3,))
     secret = Secret.fresh()
     with Stream.create(state, "visits", Binary(9), PureDP(1), key=Key.generate()) as stream:
-        stream.take(Private(CommitInput(remembered=DigestChange(secret, [part]))))
-        stream.take(
+        stream.commit(Private(CommitInput(remembered=DigestChange(secret, [part]))))
+        stream.commit(
             Private(CommitInput(remembered=DigestChange(secret, [part._replace(period=8)])))
         )
         found = list(reveal(stream.digest_sets("user")))
@@ -101,11 +101,11 @@ def test_a_large_part_is_kept_in_several(state: str, monkeypatch: pytest.MonkeyP
         assert np.concatenate([p.columns[0] for p in found[:3]]).tolist() == (digests * 3).tolist()
         whole = merge(found[:3])
         replaced = DigestChange(secret, [whole], replaced=[("user", 7)])
-        stream.take(Private(CommitInput(remembered=replaced)))
+        stream.commit(Private(CommitInput(remembered=replaced)))
         assert [p.period for p in reveal(stream.digest_sets("user"))] == [7, 7, 7, 8, 8, 8]
-        stream.take(
+        stream.commit(
             Private(CommitInput(remembered=DigestChange(secret, [], forgotten=[("user", 8)])))
         )
         assert [p.period for p in reveal(stream.digest_sets("user"))] == [8] * 3
         with pytest.raises(ConcurrentWriterError, match="has begun to count"):
-            stream.take(Private(CommitInput(remembered=DigestChange(Secret.fresh(), [part]))))
+            stream.commit(Private(CommitInput(remembered=DigestChange(Secret.fresh(), [part]))))

@@ -209,7 +209,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("place", ["before", "within", "after"])
-def test_a_kill_around_it_changes_no_release(
+def test_kill_while_noise_is_stored_changes_no_release(
     state: str, expected: NDArray[Any], place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before rows are kept, while they are, and when they are and the release is not."""
@@ -267,7 +267,7 @@ def test_noise_that_cannot_be_kept_is_released_all_the_same(
     assert not kept(state)
 
 
-def test_a_copy_has_none_of_it(tmp_path: Path, expected: NDArray[Any]) -> None:
+def test_backup_contains_no_stored_noise(tmp_path: Path, expected: NDArray[Any]) -> None:
     """With what is released later it would tell sums of later than the copy."""
     create(state := str(tmp_path / "state.db"))
     night(state, 1)

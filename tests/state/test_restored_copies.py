@@ -252,7 +252,7 @@ def test_verify_reports_stream_created_again(file: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [_stream, _statistic, _line])
-def test_a_process_killed_before_it_noted_its_release(
+def test_release_without_record_is_recorded_by_next_reader(
     file: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever opens or shows the release next notes it."""

@@ -23,7 +23,7 @@ def test_writer_continues_only_from_its_step_and_epoch(column: str, state: str) 
 
 
 @pytest.mark.parametrize("steps", [[1], [1, 2, 3]])
-def test_rows_are_found_as_they_were_written(steps: list[int], state: str) -> None:
+def test_rows_are_read_as_written(steps: list[int], state: str) -> None:
     with Stream.create(state, "s", Binary(7), PureDP(1), key=Key.generate()):
         pass
     rows: list[dict[str, Any]] = [

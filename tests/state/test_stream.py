@@ -211,7 +211,7 @@ def test_one_masked_total_is_refused(file: Path, key: Key) -> None:
         ):
             stream.release_many([hidden])
         with pytest.raises(InvalidInputError, match="masked"):
-            stream.take(Private(CommitInput(totals_by_window={1: hidden})))
+            stream.commit(Private(CommitInput(totals_by_window={1: hidden})))
         assert stream.step == 0
         assert stream.release(np.ma.array([1, 2, 3, 4])).step == 1
 
@@ -237,7 +237,7 @@ def test_a_failed_commit_undoes_the_release(
         assert np.array_equal(stream.releases().values, expected)
 
 
-def test_an_interrupt_after_the_commit_is_noticed(
+def test_interrupt_after_commit_keeps_released_step(
     file: Path, key: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with create(file, key) as stream:
@@ -261,9 +261,9 @@ def test_an_interrupt_after_the_commit_is_noticed(
 def test_observed_totals_are_kept_and_replaced_by_later_ones(state: str, key: Key) -> None:
     with create(state, key) as stream:
         windows = {step: XS[step - 1] for step in range(1, 6)}
-        stream.take(Private(CommitInput(XS[:5], totals_by_window=windows)))
+        stream.commit(Private(CommitInput(XS[:5], totals_by_window=windows)))
         later = {5: XS[4] + 1, 6: np.array([[1, 2], [3, -4]])}
-        stream.take(Private(CommitInput(totals_by_window=later)))
+        stream.commit(Private(CommitInput(totals_by_window=later)))
         assert stream.step == 5
     with Stream.open(state, "visits", key=key) as stream:
         kept = observed_of(stream)
@@ -274,10 +274,10 @@ def test_observed_totals_are_kept_and_replaced_by_later_ones(state: str, key: Ke
 
 def test_source_is_counted_once_and_remembered(state: str, key: Key) -> None:
     with create(state, key) as stream:
-        stream.take(Private(CommitInput(XS[:5], sources=["a", "b"])))
-        stream.take(Private(CommitInput(sources=["c"])))
+        stream.commit(Private(CommitInput(XS[:5], sources=["a", "b"])))
+        stream.commit(Private(CommitInput(sources=["c"])))
         with pytest.raises(InputChangedError, match="source b has been counted already"):
-            stream.take(
+            stream.commit(
                 Private(CommitInput(XS[5:6], totals_by_window={6: XS[5]}, sources=["d", "b"]))
             )
         assert stream.step == 5
@@ -286,23 +286,23 @@ def test_source_is_counted_once_and_remembered(state: str, key: Key) -> None:
         assert stream.has_source("a")
         assert stream.has_source("c")
         assert sorted(observed_of(stream)) == []
-        stream.take(Private(CommitInput(XS[5:6], sources=["d"])))
+        stream.commit(Private(CommitInput(XS[5:6], sources=["d"])))
         assert stream.has_source("d")
 
 
 def test_observed_totals_of_wrong_step_or_type_are_refused(state: str, key: Key) -> None:
     with create(state, key) as stream:
         with pytest.raises(InvalidInputError, match="window 0 "):
-            stream.take(Private(CommitInput(totals_by_window={0: XS[0]})))
+            stream.commit(Private(CommitInput(totals_by_window={0: XS[0]})))
         with pytest.raises(InvalidInputError, match="dtype float64"):
-            stream.take(Private(CommitInput(totals_by_window={1: XS[0] / 2})))
+            stream.commit(Private(CommitInput(totals_by_window={1: XS[0] / 2})))
 
 
 def test_streams_of_one_database_do_not_touch_each_other(state: str, key: Key) -> None:
     with create(state, key, "a") as a, create(state, key, "b") as b:
         a.release_many(XS[:5])
         b.release_many(XS[:3])
-        a.take(Private(CommitInput(XS[5:6], sources=["s"])))
+        a.commit(Private(CommitInput(XS[5:6], sources=["s"])))
         assert (a.step, b.step) == (6, 3)
         assert not b.has_source("s")
         # one key, other name: other noise
@@ -332,7 +332,7 @@ def test_later_writer_replaces_earlier_one(state: str, key: Key) -> None:
     with pytest.raises(ConcurrentWriterError):
         first.release(XS[1])
     with pytest.raises(ConcurrentWriterError):
-        first.take(Private(CommitInput(totals_by_window={1: XS[0]})))
+        first.commit(Private(CommitInput(totals_by_window={1: XS[0]})))
     assert second.release(XS[1]).step == 2
     with pytest.raises(ConcurrentWriterError):
         first.release(XS[2])
@@ -401,7 +401,7 @@ def test_description_has_no_secrets(state: str, key: Key) -> None:
     secret_sums = np.array([123456789, 987654321, 192837465, 918273645])
     with create(state, key, public_facts={"groups": ["AA", "UA", "DL", "WN"]}) as stream:
         assert state_summary(state)["streams"][0]["last"] is None
-        release = stream.take(
+        release = stream.commit(
             Private(CommitInput(secret_sums[np.newaxis], totals_by_window={1: secret_sums}))
         )
         terms = stream.design.to_dict()
@@ -451,7 +451,7 @@ def test_arguments_of_wrong_types_are_named(file: Path, key: Key) -> None:
                 stream.release(XS[0], step=wrong)
 
 
-def test_a_state_removed_or_replaced_while_open_is_noticed(file: Path, key: Key) -> None:
+def test_state_replaced_while_open_is_refused(file: Path, key: Key) -> None:
     """Its journal could not be found again, and the step might be released once more elsewhere."""
     with create(file, key) as stream:
         first = stream.release(XS[0])

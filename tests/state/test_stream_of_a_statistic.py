@@ -40,7 +40,7 @@ def test_stream_of_statistic_equals_running_statistic(
     for step in range(len(batches)):
         with Stream.open(state, "s", key=key) as stream:
             one = changes(stream, batches)[step : step + 1]
-            stream.take(
+            stream.commit(
                 Private(
                     CommitInput(
                         one, totals_by_window={step + 1: np.arange(3)}, sources=[f"file {step}"]
@@ -58,7 +58,7 @@ def test_stream_of_statistic_equals_running_statistic(
         with pytest.raises(InputChangedError):
             stream.release_many(in_data(changes(stream, batches[::-1])), first_step=1)
         with pytest.raises(InputChangedError, match="counted already"):
-            stream.take(Private(CommitInput(sources=["file 1"])))
+            stream.commit(Private(CommitInput(sources=["file 1"])))
     with Store(state) as store:
         np.testing.assert_array_equal(store.reader("s").releases().values, expected)
     (found,) = verify(state, key=key)

@@ -36,7 +36,7 @@ def count(state: Path, name: str, **more: Any) -> str:
 
 
 @pytest.mark.parametrize("statistic", OF_EVENTS, ids=repr)
-def test_statistics_of_events_take_the_word_of_the_state(file: Path, statistic: Statistic) -> None:
+def test_statistics_of_events_use_unit_of_state(file: Path, statistic: Statistic) -> None:
     assert count(file, "orders", privacy_unit="order") == "order"
     assert keep(file, "other", statistic) == "order"
 
@@ -147,7 +147,7 @@ def test_first_release_fixes_whether_budget_is_for_rows_or_users(file: Path) -> 
         count(file, "more", privacy_unit="move")
 
 
-def test_one_word_never_means_an_event_and_a_user(file: Path) -> None:
+def test_unit_name_cannot_mean_event_and_user(file: Path) -> None:
     count(file, "orders", privacy_unit="customer")
     with pytest.raises(
         InvalidInputError, match="'customer' means one event in the release 'orders'"

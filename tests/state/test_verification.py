@@ -202,7 +202,7 @@ def sealed(state: Path) -> None:
     ) as stream:
         change = dedup.DigestChange(dedup.Secret(bytes(range(32))), [part])
         inputs = np.array([[1, 2], [3, 4]])
-        stream.take(Private(CommitInput(inputs, remembered=change, sources=["file"])))
+        stream.commit(Private(CommitInput(inputs, remembered=change, sources=["file"])))
 
 
 @pytest.mark.parametrize(

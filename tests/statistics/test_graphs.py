@@ -207,7 +207,7 @@ def test_forests_are_the_least() -> None:
         assert found == [heaviest_first(told[: k + 1]) for k in range(20)]
 
 
-def test_at_one_go_and_one_by_one_count_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batched_and_single_edges_give_same_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     chance = np.random.default_rng(3)
     edges = chance.integers(0, 60, (1500, 2))
     edges = edges[edges[:, 0] != edges[:, 1]]
@@ -327,7 +327,7 @@ def test_results_of_graphs_equal_released_values() -> None:
 @pytest.mark.parametrize(
     "statistic", [Degrees(4), Degrees(4, nodes=9), Edges(), Forest(3), Triangles(5)], ids=repr
 )
-def test_a_cell_has_the_name_that_it_is_called_by(statistic: Statistic) -> None:
+def test_graph_cells_are_found_by_name_or_text(statistic: Statistic) -> None:
     """Of degrees it was not, as texts had no cell."""
     names = [statistic.counted or name for name in statistic.number_names]
     for given in (names, map(str, names)):

@@ -235,7 +235,7 @@ def test_weights_divide_the_budget_by_shares(number: int, norm: Norm) -> None:
     assert settled.weights == weights
 
 
-def test_weights_are_as_small_as_they_can_be() -> None:
+def test_weights_are_smallest_integers() -> None:
     def weights(norm: Norm, **shares: float) -> list[int]:
         sums: dict[str, Any] = {"a": Sum(0, 60, resolution=1), "b": Sum(0, 1, resolution=1)}
         report = Report(sums, columns={"a": "x", "b": "x"}, shares=shares)

@@ -42,7 +42,7 @@ def test_pickled_statistics_have_equal_text() -> None:
         assert repr(pickle.loads(pickle.dumps(statistic))) == repr(statistic)  # noqa: S301
 
 
-def test_both_kinds_go_on_where_they_stood() -> None:
+def test_running_statistics_resume_from_checkpoint() -> None:
     key = Key.generate()
     events = list("abaabbbaab")
     for statistic in Letters(), LettersOnDemand():

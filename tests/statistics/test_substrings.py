@@ -129,7 +129,7 @@ def _found(text: str, word: str) -> list[int]:
     return places
 
 
-def test_any_word_at_any_step_and_after_a_checkpoint() -> None:
+def test_words_are_counted_at_any_step_and_after_checkpoint() -> None:
     key = Key.generate()
     letters = ["JFK", "LAX", "ORD"]
     statistic = Substrings(letters, 3)

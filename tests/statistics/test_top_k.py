@@ -48,7 +48,7 @@ def test_no_unit_moves_more_than_claimed() -> None:
     )
 
 
-def test_counts_do_not_depend_on_how_steps_come() -> None:
+def test_group_counts_are_independent_of_batches() -> None:
     sets = TopK(GROUPS, cells=2)
     check_exact(sets, [[["a", "b"]], [], [["c"], ["a"]]])
     assert sets.begin().take([["a", "b"], ["c"], []], np.array([2, 3])).tolist() == [
@@ -101,7 +101,7 @@ def test_certain_ranks_follow_from_intervals(
     assert found.is_certain or found.others
 
 
-def test_rankings_claim_no_more_than_they_must() -> None:
+def test_uncertain_ranks_change_within_intervals() -> None:
     """At the ends of the intervals those who are not sure fall out, and others come in."""
     rng = np.random.default_rng(5)
     values = rng.integers(0, 60, 4000)

@@ -16,7 +16,7 @@ from counton.results.periods import made_of_windows, period_starts
 from counton.results.terminal import screen_of
 from counton.run import Job, export, run
 from counton.run.plan_job import planned_job
-from counton.run.spec.plan_stream import plan_stream
+from counton.run.spec.plan_spec import plan_spec
 from counton.run.spec.planned_accuracy import planned_design
 from counton.run.spec.stream_spec import StreamSpec
 from counton.serve.public_series import Journal
@@ -167,14 +167,13 @@ def test_the_noise_is_least_of_the_periods(per: str, rho: int | None, tmp_path: 
     loss = {"epsilon": 1} if rho is None else {"epsilon": None, "rho": rho}
     asked = job(tmp_path, contribution_period=per, windows=364, **loss)
     ours, totals = (
-        error_of_periods(plan_stream(one), per)
-        for one in (asked, asked.derive(series="cumulative"))
+        error_of_periods(plan_spec(one), per) for one in (asked, asked.derive(series="cumulative"))
     )
     assert ours <= totals * (1 + 1e-9)
     if per != "1mo" and rho is None:
         assert ours < 0.6 * totals
     if per == "1d":
-        assert plan_stream(asked).metadata().strategy == KAry(364, 365, subtraction=False)
+        assert plan_spec(asked).metadata().strategy == KAry(364, 365, subtraction=False)
 
 
 def error_of_periods(spec: StreamSpec, per: str) -> float:

@@ -248,7 +248,7 @@ class History:
     def late(self, place: int) -> None:
         name = self.stream(place)
         with Stream.open(self.places[place].address, name, key=self.key()) as stream:
-            stream.take(Private(CommitInput(totals_by_window={stream.step + 1: 7})))
+            stream.commit(Private(CommitInput(totals_by_window={stream.step + 1: 7})))
 
     def look(self, place: int) -> None:
         with Store(self.places[place].address) as store:

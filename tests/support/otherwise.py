@@ -39,6 +39,8 @@ OTHERWISE: dict[str, Any] = {
     "expiration_delay": 1,
     "privacy_unit": "visit",
     "series": "both",
+    "last": "2h",
+    "half_life": "2h",
     "strategy": "binary",
     "metric": "max",
     "simple": True,

@@ -146,7 +146,7 @@ class _Killed(BaseException):
 @contextmanager
 def _killed(after: int | None) -> Iterator[None]:
     """The process ends after so many transactions, each of which releases one window."""
-    take = Stream.take
+    take = Stream.commit
     left = [np.inf if after is None else after]
 
     def takes(*given: Any, **more: Any) -> None:

@@ -75,7 +75,7 @@ def test_pure_epsilon_is_below_the_published_6_485e9() -> None:
 
 
 @pytest.mark.slow
-def test_prefixes_with_laplace_noise_are_no_worse_than_they_were() -> None:
+def test_laplace_prefixes_keep_stored_error() -> None:
     asked = Prefixes(256)
     strategy = optimal_laplace(asked)
     assert LAPLACE * strategy.l1_sensitivity() ** 2 * asked.total(strategy) < 1.379e6
@@ -246,7 +246,7 @@ assert len(found) > known
     assert done.returncode == 0, done.stderr.decode()
 
 
-def test_threads_come_back_after_an_error() -> None:
+def test_thread_limit_is_restored_after_error() -> None:
     with threadpoolctl.threadpool_limits(limits=2, user_api="blas"):
         before = blas_threads()
         assert before == {2}
@@ -284,7 +284,7 @@ def test_without_threadpoolctl_the_same_is_found(monkeypatch: pytest.MonkeyPatch
         raise KeyError
 
 
-def test_as_many_threads_as_there_are_change_no_digit() -> None:
+def test_number_of_threads_changes_no_digit() -> None:
     """What a file gives is what the run gave, which may have looked for its strategy meanwhile."""
     rows = np.random.default_rng(5).integers(-40, 40, (300, 257))
     low, high = np.triu_indices(258, 1)

@@ -243,7 +243,7 @@ def test_tree_checks_reject_wrong_joint_distribution(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WRONG_CELLS)
-def test_wrong_cells_are_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tree_checks_reject_wrong_cells(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = type("Wrong", (Measuring,), {name: WRONG_CELLS[name]})
     monkeypatch.setattr(tree_laws, "Measuring", wrong)
     with pytest.raises(PropertyViolationError):

@@ -255,7 +255,7 @@ def test_several_cells_have_addresses_for_all_their_noise(strategy: StreamStrate
         Counter(strategy, PureDP(1), key=chosen_key(), name="many", shape=(3,))
 
 
-def test_a_stream_that_cannot_be_is_refused_before_it_begins() -> None:
+def test_stream_that_overflows_is_refused_at_start() -> None:
     key = chosen_key()
     bound = ContributionBound.add_remove()
     strategy = contending(105_120, (1,))[0].members[0]

@@ -69,7 +69,7 @@ def free_buffers(steps: int, epochs: int) -> TrainingStrategy:
     return BufferedToeplitz.fit(steps, epochs, buffers=2).with_scaling("free")
 
 
-def test_every_public_strategy_is_there() -> None:
+def test_cases_cover_every_training_strategy() -> None:
     of = dict(strategies())
     each = {said.partition("-")[0]: make for said, make in of.items() if "-12-3" in said}
     assert {type(make()) for make in each.values()} == set(public_training_strategies())

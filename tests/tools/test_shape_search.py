@@ -160,7 +160,7 @@ def test_a_weak_shape_is_mended_from_its_neighbours() -> None:
     assert search_again(problem, [*known.values()], trials=0) is known[76]
 
 
-def test_the_search_goes_on_where_it_was(
+def test_search_resumes_where_it_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "shapes.json"

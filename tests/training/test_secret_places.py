@@ -375,7 +375,7 @@ def test_amplified_noise_states_its_reason() -> None:
     assert "drawn by chance and in secret" in noise.guarantee_text
 
 
-def test_a_run_that_goes_on_keeps_its_places() -> None:
+def test_resumed_run_keeps_its_places() -> None:
     key = Key.generate()
     first = noise_with(secret(key), key)
     first.add(1, ZEROS)

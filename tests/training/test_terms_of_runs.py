@@ -231,7 +231,7 @@ def test_description_of_run_is_independent_of_one_example() -> None:
         assert one.description == other.description
 
 
-def test_a_run_keeps_the_batches_that_it_began_with() -> None:
+def test_resumed_run_refuses_other_batches() -> None:
     """Other batches from the middle on let an example count more often than is promised."""
     key = Key.generate()
     strategy = fitted("buffers")

@@ -197,7 +197,7 @@ def test_clipping_holds_where_16_bits_do_not_hold_a_square(
     "strategy", [BufferedToeplitz.fit(8), Echo.fit(8, 2), OctaveTraining.fit(8)]
 )
 @pytest.mark.parametrize("how", ["checkpoint", "key and step"])
-def test_after_a_crash_training_goes_on_with_the_same_bits(
+def test_training_resumes_with_same_bits_after_crash(
     strategy: TrainingStrategy, how: str, tmp_path: Path
 ) -> None:
     inputs, labels = data()
@@ -425,3 +425,9 @@ def test_processes_that_train_together_are_one_run(tmp_path: Path) -> None:
     """Under a key that nobody chose: the same noise, the same batches by chance, one name."""
     Key.generate().save(tmp_path / "joined-2.store.key")
     processes_train("joined", 2, tmp_path)
+
+
+def test_processes_divide_the_batches_of_a_loader(tmp_path: Path) -> None:
+    """Two processes over gloo, with places drawn in secret, and a run that continues."""
+    Key.generate().save(tmp_path / "loaded-2.store.key")
+    assert processes_train("loaded", 2, tmp_path).exists()

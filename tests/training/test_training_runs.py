@@ -425,7 +425,7 @@ def test_batches_by_chance_serve_one_run() -> None:
     again.add(2, ZEROS)
 
 
-def test_no_step_goes_beyond_the_sampler() -> None:
+def test_step_beyond_sampler_is_refused() -> None:
     sampler = FixedEpochs(examples=40, batch_size=10, epochs=2)
     longer = BufferedToeplitz.fit(12, 2, order="separated", separation=4)
     noise = noise_of(longer, Key.generate(), sampler=sampler)

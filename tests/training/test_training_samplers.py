@@ -273,7 +273,7 @@ def test_samplers_refuse_invalid_arguments(make: object) -> None:
         make()  # type: ignore[operator]
 
 
-def test_a_plan_for_a_sampler_fits_it() -> None:
+def test_plan_for_sampler_matches_its_schedule() -> None:
     for sampler in SAMPLERS[1:3]:
         best = plan(sampler=sampler, dimension=10).best
         noise = best.noise(key=chosen_key(), name="run", sampler=sampler)

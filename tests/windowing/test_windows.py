@@ -77,7 +77,7 @@ def test_months_end_on_last_day_where_day_is_missing() -> None:
 
 
 @pytest.mark.parametrize("every", ["90s", "15m", "1h", "1d", "2w", "1mo"])
-def test_an_event_lies_in_the_window_whose_bounds_contain_it(every: str) -> None:
+def test_event_lies_in_window_between_its_bounds(every: str) -> None:
     windows = year_2013(every, 40)
     steps = range(1, 41)
     starts = windows.starts(steps)
@@ -121,7 +121,7 @@ def test_a_window_has_ended_at_its_end_and_not_before() -> None:
     assert windows.ended_by(0) == 0
 
 
-def test_text_times_are_local_unless_they_have_an_offset() -> None:
+def test_text_times_without_offset_are_local() -> None:
     assert parse_time("2013-07-01T00:00", NEW_YORK).utcoffset() == timedelta(hours=-4)
     assert parse_time("2013-07-01T00:00Z", NEW_YORK).utcoffset() == timedelta(0)
     assert parse_time("2013-07-01", NEW_YORK).tzinfo == ZoneInfo(NEW_YORK)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-#: A series: running totals, the number of each window, both, or totals since a period began.
-Series: TypeAlias = Literal["cumulative", "per-window", "both", "period-to-date"]
+#: A series: running totals, the number of each window, both, totals since a period began, sums of
+#: the last windows, or sums in which older windows count less.
+Series: TypeAlias = Literal[
+    "cumulative", "per-window", "both", "period-to-date", "rolling", "decayed"
+]
 #: Series that plans rank strategies for.
 PlannedSeries: TypeAlias = Literal["cumulative", "per-window", "both"]
 #: The releases of strategies for each series: a period's totals are differences of totals.
@@ -16,3 +19,5 @@ WORKLOADS: Mapping[str, Literal["totals", "windows", "both"]] = {
     "both": "both",
     "period-to-date": "totals",
 }
+#: Series beside which sums of the last windows may be released, too.
+WITH_LAST: tuple[Series, ...] = ("rolling", "cumulative", "both")

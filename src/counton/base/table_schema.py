@@ -17,6 +17,8 @@ CUMULATIVE = "cumulative"
 PER_WINDOW = "per-window"
 PERIOD_TO_DATE = "period-to-date"
 TRAILING = "trailing"
+ROLLING = "rolling"
+DECAYED = "decayed"
 
 
 class ColumnType(StrEnum):
@@ -59,7 +61,11 @@ _BEFORE_LABELS = (
         "counted_until", ColumnType.TIME, "Later events are not yet counted", "delayed releases"
     ),
     TableColumn(
-        "n_windows", ColumnType.INTEGER, "Number of windows counted together", "trailing windows"
+        "n_windows",
+        ColumnType.INTEGER,
+        "Number of windows counted together",
+        "trailing windows, and series with `last`",
+        is_label=True,
     ),
     TableColumn(
         "first_window",
@@ -87,7 +93,8 @@ _BEFORE_LABELS = (
     TableColumn(
         "series",
         ColumnType.TEXT,
-        f"What is counted: `{CUMULATIVE}`, `{PER_WINDOW}`, `{PERIOD_TO_DATE}` or `{TRAILING}`",
+        f"What is counted: `{CUMULATIVE}`, `{PER_WINDOW}`, `{PERIOD_TO_DATE}`, `{TRAILING}`, "
+        f"`{ROLLING}` or `{DECAYED}`",
         "windows",
         is_label=True,
     ),
@@ -143,8 +150,8 @@ _NUMBERS = (
     TableColumn(
         "is_complete",
         ColumnType.BOOLEAN,
-        "Whether released windows cover the whole period",
-        "sums of periods",
+        "Whether released windows cover the whole period, or all last windows",
+        "sums of periods, and series with `last`",
         in_view=False,
     ),
     TableColumn(

@@ -84,6 +84,7 @@ def _print_table_as_json(release: Release) -> None:
         **guarantee_of_stream(numbers),
         **{fact: public[fact] for fact in ("what", "by", "value", "windows", "groups")},
         "publishes": metadata.series,
+        **metadata.recent_sums(),
     }
     if metadata.windows.is_recurring:
         covered = _steps_of(numbers)

@@ -137,7 +137,14 @@ def _published(plan: PlannedJob) -> str:
         return "the table once"
     if windows.n_revisions:
         return f"each window's own number, {windows.n_revisions + 1:,} times until it is final"
-    return _PUBLISHED.get(metadata.series, metadata.series)
+    published = _PUBLISHED.get(metadata.series, metadata.series)
+    if metadata.half_life is not None:
+        half_life = metadata.half_life_in_words
+        return f"the sum in which a window counts half after {half_life}, after each window"
+    if not metadata.widths:
+        return published
+    last = f"the sum of the {metadata.last_windows_in_words}, after each window"
+    return last if metadata.series == "rolling" else f"{published}; and {last}"
 
 
 def _title(plan: PlannedJob) -> str:
@@ -269,7 +276,8 @@ def _label(number: PlannedNumber, plan: PlannedJob) -> str:
     if number.what and (part is None or inner_of(part).known_beforehand is None):
         return number.what
     if plan.metadata.statistic.additive:
-        return "cumulative"
+        names = {"rolling": "last windows", "decayed": "decayed"}
+        return names.get(plan.metadata.series, "cumulative")
     inner = statistic if part is None else inner_of(part)
     quantity = inner.error_of.what.partition(",")[0].removeprefix("how many ")
     return quantity if part is None else f"{number.what}: {quantity}"

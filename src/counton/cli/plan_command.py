@@ -23,6 +23,8 @@ _RANKED_NUMBERS = {
     "cumulative": "",
     "per-window": "of each step's own count ",
     "both": "of totals and counts ",
+    "rolling": "of sums of the last windows ",
+    "decayed": "of decayed sums ",
 }
 #: Options that may be given with a job file, which states all others.
 _WITH_JOB_FILE = ("asked", "expected_rows", "as_json")
@@ -110,8 +112,18 @@ class PlanCommand(TwoPageCommand):
 @option(
     "--series",
     is_in_short_help=True,
-    metavar="cumulative|per-window|both",
+    metavar="cumulative|per-window|both|rolling|decayed",
     help="Which numbers must be accurate. [default: cumulative]",
+)
+@option(
+    "--last",
+    metavar="N[,N]",
+    help="With --series rolling: number of last windows that are added up: 7, or several: 1,7,28.",
+)
+@option(
+    "--half-life",
+    metavar="N",
+    help="With --series decayed: number of windows after which a window counts half.",
 )
 @option(
     "--expected-windows",
@@ -168,6 +180,8 @@ def plan(
     expected_windows: int | None,
     simple: bool,
     strategy: str | None,
+    last: str | None,
+    half_life: str | None,
     chart: Path | None,
     width: float | None,
     full: bool,
@@ -201,9 +215,9 @@ def plan(
         strategies=_names_in(strategy),
         expected_windows=expected_windows,
         metric=job.metric or "mean",
-        series=job.series or "cumulative",
         simple=simple,
         contribution=contribution,
+        **_numbers_of(job, last, half_life),
         **_target_of(job),
     )
     _warn_of_weak_guarantee(ranked, contribution.unit)
@@ -325,6 +339,35 @@ def _contribution_of(job: CountJob) -> ContributionBound:
     return ContributionBound.events(
         job.max_contributions, most_a_step=job.max_contributions_per_window, unit=unit
     )
+
+
+def _numbers_of(job: CountJob, last: str | None, half_life: str | None) -> dict[str, Any]:
+    """Return the arguments of `counton.plan` for the numbers that must be accurate."""
+    from counton.base.exact import exact
+    from counton.strategies.workloads import Decayed, Rolling, Stack
+
+    for series, name, value in (("rolling", "last", last), ("decayed", "half_life", half_life)):
+        if (job.series == series) != (value is not None):
+            raise InvalidInputError(
+                f"{param('series', series)} and {param(name)} go together: give both, or leave "
+                "both out"
+            )
+    if half_life is not None:
+        return {"workload": Decayed(exact(half_life, param("half_life")))}
+    if last is None:
+        return {"series": job.series or "cumulative"}
+    widths = sorted({*_widths_in(last)})
+    return {"workload": Rolling(*widths) if len(widths) == 1 else Stack(widths)}
+
+
+def _widths_in(last: str) -> list[int]:
+    """Return the numbers of windows that a text names."""
+    texts = [text.strip() for text in last.split(",")]
+    if not all(text.isdecimal() for text in texts):
+        raise InvalidInputError(
+            f"{param('last', last)} is not a number of windows; give 7, or several as in 1,7,28"
+        )
+    return [int(text) for text in texts]
 
 
 def _unit_in_words(job: CountJob, contribution: ContributionBound) -> str:

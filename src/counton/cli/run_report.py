@@ -391,6 +391,7 @@ def json_report(
         "guarantee": metadata.guarantee.to_dict(),
         "totals_apart": list(result.spent),
         "series": metadata.series,
+        **metadata.recent_sums(),
         "strategy": repr(metadata.strategy),
         "expiration_delay": metadata.strategy.facts.delay,
         "confidence_level": result.release.numbers.level,

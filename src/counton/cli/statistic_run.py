@@ -242,6 +242,11 @@ def ask_before_first_release(prepared: PreparedRun, ended: EndedWindows, console
         length = "without an end" if horizon is None else f"of {horizon:,} {windows.noun}s"
         now = counted(ended.last, windows.noun)
         series = _SERIES_TEXT.get(metadata.series, metadata.series)
+        if metadata.widths:
+            last = f"sums of the {metadata.last_windows_in_words}"
+            series = last if metadata.series == "rolling" else f"{series}, and {last},"
+        if metadata.half_life is not None:
+            series = f"decayed sums with a half-life of {metadata.half_life_in_words}"
         subject += f": {series} {length}, {now} now"
     guarantee = str(metadata.guarantee)
     loss = guarantee.partition(" with ")[2] or guarantee

@@ -365,7 +365,7 @@ class RecentNumbers(PublicNumbers):
         if facts.workload == "windows":
             totals = np.cumsum(totals, axis=0)
         design_of_sums = replace(design, errors_of=ErrorsOf(workload=workload))
-        values = {part.name: _values(totals, part) for part in workload.parts}
+        values = {part.name: recent_values(totals, part) for part in workload.parts}
         return cls(workload, releases.steps, values, design_of_sums)
 
     @cached_property
@@ -473,8 +473,13 @@ def _columns(
     }
 
 
-def _values(totals: NDArray[Any], part: Part) -> NDArray[Any]:
-    """Return one number of a workload after each step, from the totals of all steps."""
+def recent_values(totals: NDArray[Any], part: Part) -> NDArray[Any]:
+    """Return one number of a workload after each step, from the totals of all steps.
+
+    Args:
+        totals: totals after the steps from 1 on, of shape ``(steps, ...)``.
+        part: the number.
+    """
     if part.factor < 1:
         steps = np.diff(totals.astype(np.float64), axis=0, prepend=0.0)
         decayed = np.zeros_like(steps)

@@ -172,6 +172,23 @@ class SeriesOptions(Section):
     )
 
 
+class RollingSeriesOptions(Section):
+    """The released series of counts and sums, which may be of the last windows."""
+
+    heading = "Mechanism"
+    scope = STREAM
+
+    series: Literal["cumulative", "per-window", "both", "rolling", "decayed"] | None = option(
+        "Which numbers to publish; rolling: sums of the last windows. [default: cumulative]", OFTEN
+    )
+    last: v.Lengths | None = option(
+        "Publish the sum of the windows in this last time, as in 7d, or several: 1d,7d,28d."
+    )
+    half_life: v.Length | None = option(
+        "With series decayed: length of time after which a window counts half, as in 7d."
+    )
+
+
 class PeriodSeriesOptions(Section):
     """The released series where a user counts anew in each period."""
 

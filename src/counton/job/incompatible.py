@@ -2,7 +2,7 @@
 
 What a statistic cannot do at all is no option of its model, and is not here. Combinations that only
 a planned stream shows to be impossible are refused where it is planned
-(`counton.run.spec.plan_stream`, `counton.results.metadata`).
+(`counton.run.spec.plan_spec`, `counton.results.metadata`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from counton.base.errors import InvalidInputError, param
+from counton.base.series import WITH_LAST
 from counton.base.strategy_names import FAMILIES, PAPERS
 from counton.io.input_paths import moments_named
 from counton.job.common_options import Job, is_stated
@@ -101,7 +102,10 @@ _IS_DISTINCT = equals("statistic", "distinct")
 _IS_REACH = equals("statistic", "reach")
 _IS_REPORT = equals("statistic", "report")
 _IS_TABLE = equals("statistic", "hierarchy", "contingency", "ranges")
-_NOT_TOTALS = equals("series", "per-window", "both", "period-to-date")
+_NOT_TOTALS = equals("series", "per-window", "both", "period-to-date", "rolling", "decayed")
+_OF_LAST_WINDOWS = stated("last")
+_IS_DECAYED = equals("series", "decayed")
+_OF_RECENT_WINDOWS = (_OF_LAST_WINDOWS, equals("series", "rolling"), _IS_DECAYED)
 _CHOSEN_STRATEGY = differs("strategy", "auto")
 #: Statistics of a report that count users.
 _OF_USERS = ("distinct", "reach")
@@ -118,6 +122,8 @@ _OF_WINDOWS = (
     *map(stated, ("metric", "simple", "max_contributions_per_window")),
     _CHOSEN_STRATEGY,
     _NOT_TOTALS,
+    _OF_LAST_WINDOWS,
+    stated("half_life"),
 )
 
 EXCLUSIONS: tuple[Exclusion, ...] = (
@@ -167,6 +173,11 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     _excludes(
         stated("expiring"),
+        *_OF_RECENT_WINDOWS,
+        because="it has a strategy of its own",
+    ),
+    _excludes(
+        stated("expiring"),
         stated("delta"),
         because="its loss by age is epsilon alone, or rho alone",
     ),
@@ -184,6 +195,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     _excludes(
         stated("allowed_lateness"),
         equals("series", "cumulative", "both", "period-to-date"),
+        *_OF_RECENT_WINDOWS,
         because="each window is published alone, version by version",
     ),
     _excludes(
@@ -191,6 +203,35 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         stated("distinct_users"),
         _IS_DISTINCT,
         because="a user counts once, in the window of the first row",
+    ),
+    # Sums of recent windows
+    _excludes(
+        _OF_LAST_WINDOWS,
+        equals("series", "per-window"),
+        because="the length of one window is a length of last, with series rolling",
+    ),
+    _excludes(_OF_LAST_WINDOWS, _IS_DECAYED, because="its noise is planned for one kind of sum"),
+    *(
+        _excludes(
+            condition,
+            stated("distinct_users"),
+            stated("once_per_window"),
+            because="sums of windows are not numbers of different users",
+        )
+        for condition in (_OF_LAST_WINDOWS, _IS_DECAYED)
+    ),
+    *(
+        _excludes(
+            condition,
+            _CHOSEN_STRATEGY,
+            because="strategies for such sums are compared by the planner",
+        )
+        for condition in (_OF_LAST_WINDOWS, _IS_DECAYED)
+    ),
+    _excludes(
+        both(_OF_LAST_WINDOWS, equals("series", "cumulative", "both")),
+        stated("expected_windows"),
+        because="totals and sums of the last windows need a last window",
     ),
     # Privacy loss
     _excludes(
@@ -235,6 +276,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         _DISCOVERS,
         stated("over"),
         equals("series", "both", "period-to-date"),
+        *_OF_RECENT_WINDOWS,
         because="a group is shown from some window on",
     ),
     _excludes(
@@ -427,6 +469,26 @@ NEEDS: tuple[Need, ...] = (
         because="changes of users' rows are proven for revised windows",
     ),
     *NEEDS_OF_RETENTION,
+    _needs(
+        _OF_LAST_WINDOWS,
+        *(equals("series", series) for series in WITH_LAST),
+        because="series says what else is published",
+    ),
+    _needs(
+        equals("series", "rolling"),
+        _OF_LAST_WINDOWS,
+        because="it says how many last windows are added up",
+    ),
+    _needs(
+        _IS_DECAYED,
+        stated("half_life"),
+        because="it says how fast the weight of a window falls",
+    ),
+    _needs(
+        stated("half_life"),
+        _IS_DECAYED,
+        because="only these sums have weights",
+    ),
     _needs(
         equals("series", "period-to-date"),
         stated("contribution_period"),

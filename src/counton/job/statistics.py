@@ -18,6 +18,7 @@ from counton.job.common_options import (
     GroupOptions,
     Job,
     PeriodSeriesOptions,
+    RollingSeriesOptions,
     SeriesOptions,
     UnlistedGroupOptions,
     UserOptions,
@@ -72,7 +73,7 @@ class BoundOptions(Section):
 class CountJob(
     CountColumnOptions,
     UpstreamBoundOptions,
-    SeriesOptions,
+    RollingSeriesOptions,
     DiscoveredGroupOptions,
     GroupOptions,
     UserRowOptions,
@@ -87,7 +88,7 @@ class CountJob(
 
 
 class SumJob(
-    BoundOptions, SeriesOptions, DiscoveredGroupOptions, GroupOptions, UserRowOptions, Job
+    BoundOptions, RollingSeriesOptions, DiscoveredGroupOptions, GroupOptions, UserRowOptions, Job
 ):
     """The sum of a column, whose values are clipped to bounds and put on a grid."""
 

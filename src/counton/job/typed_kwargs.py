@@ -123,7 +123,11 @@ class JobOptions(RowOptions, total=False):
     group_by: str | Sequence[str] | None
     other_group: str | None
     unlisted_groups: Literal["error", "drop", "discover"] | None
-    series: Literal["cumulative", "per-window", "both", "period-to-date"] | None
+    series: (
+        Literal["cumulative", "per-window", "both", "rolling", "decayed", "period-to-date"] | None
+    )
+    last: str | timedelta | Sequence[str] | None
+    half_life: str | timedelta | None
     upstream_max_contributions: int | None
     count_column: str | None
     value: str | None

@@ -78,6 +78,20 @@ def _length(value: object) -> str:
     return value.strip()
 
 
+def _lengths(value: object) -> tuple[str, ...]:
+    texts = value
+    if isinstance(value, str):
+        texts = value.split(",")
+    elif isinstance(value, timedelta):
+        texts = [value]
+    if not isinstance(texts, Sequence) or not texts:
+        raise ValueError("is not a length of time, or several; write 7d, or 7d,28d")
+    lengths = tuple(_length(text) for text in texts)
+    if len({*lengths}) < len(lengths):
+        raise ValueError("names a length twice; write each once, as in 7d,28d")
+    return lengths
+
+
 def _delay(value: object) -> str:
     if isinstance(value, timedelta):
         return length_of(value)
@@ -387,6 +401,7 @@ Column = Annotated[str, PlainValidator(_column, **_STR)]
 Columns = Annotated[str | Sequence[str], PlainValidator(_names, **_TEXTS)]
 Names = Annotated[str | Sequence[str], PlainValidator(_names, **_TEXTS)]
 Length = Annotated[str | timedelta, PlainValidator(_length, **_STR)]
+Lengths = Annotated[str | timedelta | Sequence[str], PlainValidator(_lengths, **_TEXTS)]
 Delay = Annotated[str | timedelta, PlainValidator(_delay, **_STR)]
 Moment = Annotated[str | date, PlainValidator(_moment, **_STR)]
 Positive = Annotated[int, Ge(1), BeforeValidator(_whole)]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInputError
 from counton.base.exact import percent
+from counton.base.lengths import length_of_windows
 from counton.continual import Releases
 from counton.results.display import ChartOptions
 from counton.results.periods import periods_of
@@ -58,7 +59,7 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
             times += f", each point released {released.delay:,} windows later"
         running = f"Running {subject}"
         drawn["totals"] = (totals_curves(part), title_in_words(running, grouped), times)
-    is_apart = released.together is None
+    is_apart = released.together is None and released.joint_level is None
     if metadata.series == "per-window" or (metadata.series == "both" and is_apart):
         if is_apart:
             curves, every = window_curves(part)
@@ -66,6 +67,20 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
             curves, every = window_curves(part, len(released.shown_steps))
         times = times_in_words(metadata, 1, every)
         drawn["windows"] = curves, title_in_words(subject, grouped), times
+    if metadata.half_life is not None:
+        half_life = metadata.half_life_in_words
+        title = title_in_words(f"{subject}, decayed", grouped)
+        times = f"each {metadata.window} counts half after {half_life}"
+        drawn["decayed"] = recent_curves(part, part._decayed()), title, times
+    for width in metadata.widths:
+        last = metadata.last_in_words(width)
+        kind = length_of_windows(width, metadata.windows.every)
+        title = title_in_words(f"{subject}, {last}", grouped)
+        drawn[f"last-{kind}"] = (
+            recent_curves(part, part._rolling(width)),
+            title,
+            f"in the {last} up to each point",
+        )
     level = percent(released.level)
     together = "" if is_apart else ", which hold together"
     return {
@@ -105,6 +120,18 @@ def totals_curves(released: ReleaseData) -> Curves:
     part = slice(start, None)
     times = released._local(released._counted_until())[part]
     return _curves(released, times, released.totals or released.series, part)
+
+
+def recent_curves(released: ReleaseData, sums: Series) -> Curves:
+    """Return the data of a chart of sums of recent windows, each at the end of its last one.
+
+    Args:
+        released: the numbers.
+        sums: the sums after all steps.
+    """
+    part = slice(released.first - 1, None)
+    times = released._local(released.metadata.windows.ends(released.steps))[part]
+    return _curves(released, times, sums, part)
 
 
 def window_curves(released: ReleaseData, most: int = 400) -> tuple[Curves, str]:

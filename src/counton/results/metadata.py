@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from fractions import Fraction
 from typing import Any, NamedTuple, cast, get_args
 
+from counton.base.columns import list_in_words
 from counton.base.errors import InvalidInputError
-from counton.base.exact import quote
-from counton.base.lengths import PERIODS
+from counton.base.exact import exact, quote, text
+from counton.base.lengths import PERIODS, length_of_windows
 from counton.base.series import Series
-from counton.base.table_schema import CUMULATIVE, PER_WINDOW
+from counton.base.table_schema import CUMULATIVE, DECAYED, PER_WINDOW, ROLLING
+from counton.base.wording import plural
 from counton.continual import Design
 from counton.privacy import ContributionBound, Guarantee
 from counton.privacy.contribution_rules import (
@@ -39,7 +42,7 @@ from counton.windowing.windows import (
 )
 
 #: The published numbers of each step: the total so far, the step's own number, both, or, for users
-#: counted once in each period, the number of that period.
+#: counted once in each period, the number of that period, or sums of the last steps.
 SERIES: tuple[Series, ...] = get_args(Series)
 #: Fields of a description that are texts, with their allowed values; (): any text or None.
 _WORDS: Mapping[str, tuple[str, ...]] = {
@@ -67,6 +70,18 @@ def counted_anew(period: str) -> str:
     'each counted once in each week'
     """
     return f"each counted once in each {period}"
+
+
+class PublishedSeries(NamedTuple):
+    """One series of counts or sums, with a number for each window and group.
+
+    Attributes:
+        name: as in the column ``series``.
+        width: how many last windows are added up; None: not a rolling sum.
+    """
+
+    name: str
+    width: int | None = None
 
 
 class RowsLeftOut(NamedTuple):
@@ -100,8 +115,10 @@ class ReleaseMetadata:
         domain: names of the groups in the order of their cells; None: one total.
         privacy_unit: the protected unit.
         contribution_rule: `EventLevel`, `UserLevel` or `BoundedUpstream`.
-        release: totals, counts of windows, or both; or the number in the period so far, for users
-            who count again in each period.
+        series: totals, counts of windows, or both; or the number in the period so far, for users
+            who count again in each period; or sums of the last windows.
+        widths: how many last windows are added up, ascending, if such sums are published.
+        half_life: number of windows after which a window counts half, of decayed sums.
         cells: whether groups are declared; if they are found, ``domain`` is empty.
         left_out: what some run was told to leave out.
         has_row_ids: True if rows have an id.
@@ -139,6 +156,8 @@ class ReleaseMetadata:
     has_row_ids: bool = False
     max_corrections: int | None = None
     notes: tuple[WindowNote, ...] = ()
+    widths: tuple[int, ...] = ()
+    half_life: Fraction | None = None
 
     @classmethod
     def of_stream(cls, design: Design) -> ReleaseMetadata:
@@ -173,11 +192,53 @@ class ReleaseMetadata:
         return not self.cells.named_beforehand and statistic_named(self.what).ranks
 
     @property
+    def published_series(self) -> tuple[PublishedSeries, ...]:
+        """The series of counts and sums that are published."""
+        names: dict[str, tuple[str, ...]] = {
+            "both": (CUMULATIVE, PER_WINDOW),
+            "per-window": (PER_WINDOW,),
+            "rolling": (),
+            "decayed": (DECAYED,),
+        }
+        plain = names.get(self.series, (CUMULATIVE,))
+        rolling = [PublishedSeries(ROLLING, width) for width in self.widths]
+        return (*map(PublishedSeries, plain), *rolling)
+
+    @property
     def series_names(self) -> tuple[str, ...]:
-        """The series of counts and sums that are published, as in the column ``series``."""
-        if self.series == "both":
-            return CUMULATIVE, PER_WINDOW
-        return (PER_WINDOW,) if self.series == "per-window" else (CUMULATIVE,)
+        """The names of `published_series`, each once."""
+        return tuple(dict.fromkeys(series.name for series in self.published_series))
+
+    @property
+    def half_life_in_words(self) -> str:
+        """Words for the half-life of decayed sums, such as "7 days"."""
+        assert self.half_life is not None
+        number = f"{float(self.half_life):,g}"
+        noun = self.windows.period or f"window of {self.windows.every}"
+        return f"{number} {noun if number == '1' else plural(noun)}"
+
+    @property
+    def last_windows_in_words(self) -> str:
+        """Words for the last windows of all rolling sums, such as "last 7 and 28 days"."""
+        *others, widest = self.widths
+        words = self.last_in_words(widest)
+        if not others or self.windows.period is None:
+            return list_in_words([self.last_in_words(width) for width in self.widths])
+        return words.replace("last ", f"last {', '.join(f'{width:,}' for width in others)} and ", 1)
+
+    def last_in_words(self, width: int) -> str:
+        """Return words for the last windows of a rolling sum, such as "last 7 days".
+
+        Args:
+            width: number of windows.
+        """
+        if self.windows.period is None:
+            return f"last {length_of_windows(width, self.windows.every)}"
+        return (
+            f"last {self.windows.period}"
+            if width == 1
+            else f"last {width:,} {self.windows.period}s"
+        )
 
     @property
     def shows_cells(self) -> bool:
@@ -278,6 +339,12 @@ class ReleaseMetadata:
             self.privacy_unit, self.groups_apart, windows_only=windows_only
         )
 
+    def recent_sums(self) -> dict[str, Any]:
+        """Return the numbers of windows of rolling and decayed sums as JSON values, if any."""
+        last = {"last": list(self.widths)} if self.widths else {}
+        half_life = {} if self.half_life is None else {"half_life": text(self.half_life)}
+        return {**last, **half_life}
+
     def public(self) -> dict[str, Any]:
         """Return the description as JSON values, without strategy and noise."""
         return {
@@ -289,6 +356,7 @@ class ReleaseMetadata:
             "unit": self.privacy_unit,
             "people": self.contribution_rule.to_dict(),
             "series": self.series,
+            **self.recent_sums(),
             "metric": self.metric,
             "discovery": self.cells.to_dict(),
             **({} if self.windows.is_recurring else {"once": True}),
@@ -344,7 +412,34 @@ class ReleaseMetadata:
             has_row_ids=public.get("ids", False),
             max_corrections=public.get("changes"),
             notes=tuple(WindowNote(*mark) for mark in public.get("marks", ())),
+            widths=_checked_widths(public),
+            half_life=_checked_half_life(public),
         )
+
+
+def _checked_widths(public: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the widths of rolling sums in a description, which are ascending integers."""
+    saved = public.get("last", [])
+    widths = tuple(saved)
+    is_right = all(type(width) is int and width > 0 for width in widths)
+    is_right = is_right and sorted({*widths}) == [*widths]
+    if not is_right or (public["series"] == "rolling" and not widths):
+        raise InvalidInputError(
+            f"last in the description of the table is {quote(saved)}, which counton does not "
+            "write: give the file as counton wrote it"
+        )
+    return widths
+
+
+def _checked_half_life(public: Mapping[str, Any]) -> Fraction | None:
+    """Return the half-life of decayed sums in a description."""
+    saved = public.get("half_life")
+    if (public["series"] == "decayed") != (saved is not None):
+        raise InvalidInputError(
+            f"half_life in the description of the table is {quote(saved)}, which counton does not "
+            "write: give the file as counton wrote it"
+        )
+    return None if saved is None else exact(saved, "half_life")
 
 
 def statistic_kept(design: Design, keyword: str, value: str | None) -> AccumulatorStatistic:

@@ -680,7 +680,8 @@ def _within_words(numbers: ReleaseData, steps: Steps) -> str:
     """Return the times of some steps in parentheses; "" for all."""
     metadata = numbers.metadata
     again = metadata.users_again
-    if not metadata.windows.is_recurring or (steps is None and again is None):
+    covers_all = steps is None and again is None and metadata.series != "rolling"
+    if not metadata.windows.is_recurring or covers_all:
         return ""
     start, stop = numbers.ends(steps)
     words = metadata.windows.span_text(range(start + 1, stop + 1))
@@ -731,6 +732,12 @@ def _reach(numbers: ReleaseData) -> dict[str, float]:
         ends = {"when first published": half[-1:], oldest: half[:-1][:1]}
         return {name: float(end[0]) for name, end in ends.items() if len(end)}
     series_by_words = {"so far": numbers.totals, in_each: numbers.windows}
+    for width in numbers.metadata.widths:
+        series_by_words[f"in the {numbers.metadata.last_in_words(width)}"] = numbers._rolling(
+            width, numbers.steps[-1:]
+        )
+    if numbers.metadata.half_life is not None:
+        series_by_words[""] = numbers._decayed(numbers.steps[-1:])
     return {
         name: float(series.half[-1])
         for name, series in series_by_words.items()
@@ -748,9 +755,15 @@ def _errors_in_words(numbers: ReleaseData) -> list[str]:
     """Return sentences on the noise."""
     far = far_in_words(_reach(numbers))
     if numbers.has_cells:
+        by_words = {"a total": numbers.totals, "a window's own number": numbers.windows}
+        for width in numbers.metadata.widths:
+            windows = numbers.metadata.last_in_words(width)
+            by_words[f"the sum of the {windows}"] = numbers._rolling(width)
+        if numbers.metadata.half_life is not None:
+            by_words["a decayed sum"] = numbers._decayed()
         errors = [
-            error_in_words(series, numbers.level, total=total)
-            for total, series in ((True, numbers.totals), (False, numbers.windows))
+            error_in_words(series, numbers.level, words)
+            for words, series in by_words.items()
             if series is not None and len(series.std)
         ]
         if numbers.metadata.ranks and far:

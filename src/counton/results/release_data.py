@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
@@ -22,16 +22,19 @@ from counton.base.errors import InvalidInputError, param
 from counton.base.exact import some_of, suggest, with_capital
 from counton.base.table_schema import (
     CUMULATIVE,
+    DECAYED,
     PER_WINDOW,
+    ROLLING,
     TRAILING,
     WINDOW,
 )
 from counton.continual import Design, Releases
 from counton.continual.formulas import Estimate, Formula, TableNumbers, Term
 from counton.continual.intervals import check_confidence_level
+from counton.continual.releases import recent_values
 from counton.continual.table_request import TableRequest
 from counton.results.display import EVERYTHING, DisplaySelection
-from counton.results.metadata import ReleaseMetadata
+from counton.results.metadata import PublishedSeries, ReleaseMetadata
 from counton.results.periods import (
     Periods,
     check_periods,
@@ -94,8 +97,11 @@ class ReleaseData:
             ``(steps, groups)``; None: all. An estimate that needs a missing row raises an error.
         rows_there: for another table from a file, the columns that identify existing rows; None:
             all. Released cells are complete, because they are in the description.
-        own_windows: counts of single windows, if a file has them besides totals.
+        own_series: the numbers of other series than totals, if a file has them.
+        totals_there: for rolling sums from a file, whether the total of each step and group
+            follows from its rows; None: it does wherever there are rows.
         together: by step, half-widths of intervals that hold all at once.
+        joint_level: level of each interval of rolling sums, so that all hold at once.
         kept_in: the state of the run that has just released it.
         revisions: the numbers of windows in all releases, if windows are released again.
     """
@@ -112,8 +118,10 @@ class ReleaseData:
     since: Mapping[str, int] | None = None
     there: NDArray[np.bool_] | None = None
     rows_there: pl.DataFrame | None = None
-    own_windows: Numbers | None = None
+    own_series: Mapping[PublishedSeries, Numbers] = field(default_factory=dict)
+    totals_there: NDArray[np.bool_] | None = None
     together: Floats | None = None
+    joint_level: float | None = None
     kept_in: str | None = None
     revisions: Revisions | None = None
 
@@ -128,7 +136,8 @@ class ReleaseData:
         shown: DisplaySelection = EVERYTHING,
         since: Mapping[str, int] | None = None,
         there: NDArray[np.bool_] | None = None,
-        own_windows: Numbers | None = None,
+        own_series: Mapping[PublishedSeries, Numbers] | None = None,
+        totals_there: NDArray[np.bool_] | None = None,
         start: int = 1,
     ) -> Self:
         """Return the released numbers of a stream, given its cells, by step from ``start`` on."""
@@ -159,7 +168,8 @@ class ReleaseData:
             shown=shown,
             since=since,
             there=there,
-            own_windows=own_windows,
+            own_series=own_series or {},
+            totals_there=totals_there,
         )
 
     @property
@@ -234,9 +244,11 @@ class ReleaseData:
     @property
     def over(self) -> int | str | None:
         """Number of last steps of each number, or its period, such as "week"; None: all so far."""
+        series = self.metadata.series
+        if series == "rolling" and len(self.metadata.widths) == 1:
+            return self.metadata.widths[0]
         if self.shown.over is not None or self.has_cells:
             return self.shown.over
-        series = self.metadata.series
         if series == "period-to-date":
             return self.metadata.anew()
         return 1 if series == "per-window" else None
@@ -253,6 +265,8 @@ class ReleaseData:
         for the beginning of the stream.
         """
         ends = np.asarray(steps, np.int64)
+        if self.metadata.series == "rolling" and isinstance(self.over, int):
+            return np.maximum(ends - self.over, 0)
         if self.shown.over is not None:
             return ends - self.shown.over
         if self.metadata.series == "period-to-date":
@@ -305,7 +319,8 @@ class ReleaseData:
             chosen=chosen,
             since=since,
             there=None if self.there is None else self.there[:last],
-            own_windows=None if self.own_windows is None else self.own_windows[:last],
+            own_series={of: read_only(sums[:last]) for of, sums in self.own_series.items()},
+            totals_there=None if self.totals_there is None else self.totals_there[:last],
         )
 
     def _results_until(self, last: int, results: StatisticResults) -> Self:
@@ -365,7 +380,6 @@ class ReleaseData:
     def _groups_at(self, of: NDArray[np.int64]) -> Self:
         """Return counts or sums of the groups with these indices."""
         is_present = self.there
-        windows = self.own_windows
         groups = tuple(GroupNames(self.groups).at(of))
         return replace(
             self,
@@ -373,7 +387,8 @@ class ReleaseData:
             chosen=groups,
             shown=self.shown._replace(ask=groups) if self.metadata.ranks else self.shown,
             there=None if is_present is None else is_present[:, of],
-            own_windows=None if windows is None else windows[:, of],
+            own_series={name: read_only(sums[:, of]) for name, sums in self.own_series.items()},
+            totals_there=None if self.totals_there is None else self.totals_there[:, of],
         )
 
     def first_groups(self, count: int) -> Self:
@@ -392,13 +407,14 @@ class ReleaseData:
 
     def at(self, level: float) -> Self:
         """Return the numbers with another level; see `Release.at`."""
-        return replace(self, level=check_confidence_level(level), together=None)
+        level = check_confidence_level(level)
+        return replace(self, level=level, together=None, joint_level=None)
 
     @cached_property
     def totals(self) -> Series | None:
         """Running totals, if they are published; else `InvalidInputError`."""
         self._require_cells()
-        if self.metadata.series == "per-window":
+        if self.metadata.series in ("per-window", "rolling", "decayed"):
             return None
         if self.design.strategy.facts.workload == "windows":  # sums of windows, read together
             stops = np.asarray(self.steps)
@@ -413,16 +429,57 @@ class ReleaseData:
     def _windows(self, steps: range) -> Series | None:
         """Return the numbers of single windows for some steps."""
         self._require_cells()
-        if self.metadata.series == "cumulative":
+        if self.metadata.series in ("cumulative", "rolling", "decayed"):
             return None
-        if self.design.strategy.facts.workload == "windows":
+        if self.design.strategy.facts.workload == "windows" and self.totals_there is None:
             return self.series.part(steps)
         stops = np.asarray(steps, np.int64)
-        if self.own_windows is None:
+        own_windows = self.own_series.get(PublishedSeries(PER_WINDOW))
+        if own_windows is None:
             return self.between(stops - 1, stops)
-        series = self._between(stops - 1, stops, self.own_windows[stops - 1])
+        series = self._between(stops - 1, stops, own_windows[stops - 1])
         is_present = None if self.there is None else self.there[stops - 1]
         return replace(series, there=is_present, start=steps.start)
+
+    def _rolling(self, width: int, steps: range | None = None) -> Series:
+        """Return the sums of the last windows; in the first steps, of all windows so far.
+
+        Args:
+            width: number of windows.
+            steps: consecutive steps; None: all.
+        """
+        steps = self.steps if steps is None else steps
+        stops = np.asarray(steps, np.int64)
+        starts = np.maximum(stops - width, 0)
+        own_sums = self.own_series.get(PublishedSeries(ROLLING, width))
+        if own_sums is None:
+            return self.between(starts, stops)
+        series = self._between(starts, stops, own_sums[stops - 1])
+        is_present = None if self.there is None else self.there[stops - 1]
+        return replace(series, there=is_present, start=steps.start)
+
+    def _decayed(self, steps: range | None = None) -> Series:
+        """Return the sums in which older windows count less.
+
+        Args:
+            steps: consecutive steps; None: all.
+        """
+        from counton.continual.stream_errors import ErrorsOf
+        from counton.strategies.workloads import Decayed
+
+        steps = self.steps if steps is None else steps
+        assert self.metadata.half_life is not None
+        workload = Decayed(self.metadata.half_life)
+        values = self.own_series.get(PublishedSeries(DECAYED))
+        if values is None:
+            (part,) = workload.parts
+            values = recent_values(self._totals[: steps.stop - 1], part)
+        errors = replace(self.design, errors_of=ErrorsOf(workload=workload)).errors
+        level = self.level if self.joint_level is None else self.joint_level
+        of = slice(steps.start - 1, steps.stop - 1)
+        is_present = None if self.there is None else self.there[of]
+        half = errors.recent_halfwidths(steps, level)[""]
+        return Series(values[of], errors.recent_stds(steps)[""], half, is_present, steps.start)
 
     @property
     def _last_series(self) -> tuple[Series | None, Series | None]:
@@ -442,16 +499,17 @@ class ReleaseData:
     def _between(
         self, starts: NDArray[np.int64], stops: NDArray[np.int64], estimates: Numbers
     ) -> Series:
-        half = self.design.errors.window_halfwidths(starts, stops, self.level)
+        level = self.level if self.joint_level is None else self.joint_level
+        half = self.design.errors.window_halfwidths(starts, stops, level)
         return Series(estimates, self.design.errors.window_std(starts, stops), half)
 
     def _so_far(self, steps: NDArray[np.int64], places: Any = None) -> Numbers:
         """Return totals after some steps, ``(len(steps), groups)``; step 0 is the beginning."""
         steps = np.atleast_1d(steps)
-        if self.there is not None:
+        if self.there is not None or self.totals_there is not None:
             needed = steps
             # sums of all windows up to each step
-            if self.design.strategy.facts.workload == "windows":
+            if self.design.strategy.facts.workload == "windows" and self.totals_there is None:
                 needed = np.arange(1, int(steps.max(initial=0)) + 1)
             self._refuse_missing(needed[needed > 0], places)
         totals = self._totals[np.maximum(steps - 1, 0)]
@@ -460,10 +518,11 @@ class ReleaseData:
 
     def _refuse_missing(self, needed: NDArray[np.int64], places: Any = None) -> None:
         """Raise `InvalidInputError` if the file lacks a number at ``needed`` steps."""
-        if self.there is None:
+        is_present = self.there if self.totals_there is None else self.totals_there
+        if is_present is None:
             return
         of = np.arange(len(self.groups)) if places is None else places
-        missing = np.argwhere(~self.there[needed - 1][:, of])
+        missing = np.argwhere(~is_present[needed - 1][:, of])
         if len(missing):
             row, column = missing[0].tolist()
             raise InvalidInputError(
@@ -477,7 +536,7 @@ class ReleaseData:
         """
         steps = range(1, max(ends) + 1)
         withdrawn = withdrawn_cells(self.metadata.notes, steps, groups)
-        if self.metadata.series == "cumulative":
+        if self.metadata.series in ("cumulative", "rolling"):
             withdrawn[np.setdiff1d(steps, ends) - 1] = False
         else:
             withdrawn[: min(ends)] = False
@@ -491,12 +550,21 @@ class ReleaseData:
     @cached_property
     def _totals(self) -> Numbers:
         estimates: Numbers = self._cells  # callers have refused missing values
-        if self.design.strategy.facts.workload == "totals":
+        if self.design.strategy.facts.workload == "totals" or self.totals_there is not None:
             return estimates
+        if isinstance(estimates, LateValues):  # totals less that of the step before
+            late: Any = np.cumsum(estimates.values, axis=0)
+            late = np.concatenate([np.zeros_like(late[:1]), late])
+            return cast("Numbers", LateValues(late, estimates.start - 1))
         return cast("Numbers", np.cumsum(estimates, axis=0))
 
     def _refuse_found(self) -> None:
-        """Refuse groups that were found in the data."""
+        """Refuse groups that were found in the data, and decayed sums."""
+        if self.metadata.series == "decayed":
+            raise InvalidInputError(
+                f"{self.design.name!r} releases decayed sums, which are not added up or compared: "
+                "read its table"
+            )
         if self.since is not None:
             raise InvalidInputError(
                 "groups that were found in the data are each shown only from one of the releases "
@@ -730,32 +798,63 @@ class ReleaseData:
             kept &= np.asarray(shown)[:, None] >= self.first_steps
         is_kept = pl.Series(kept.ravel(), dtype=pl.Boolean)
         tables = [
-            self._with_numbers(table, name, numbers).filter(is_kept)
-            for name, numbers in self._published_series(shown)
+            self._with_numbers(table, published, numbers, shown).filter(is_kept)
+            for published, numbers in self._published_series(shown)
         ]
         if len(tables) == 1:
             return tables[0]
         together = pl.concat(tables, how="vertical_relaxed")
         return together.sort("window_index", maintain_order=True)
 
-    def _published_series(self, steps: range) -> Iterator[tuple[str, Series]]:
-        """Yield the released series of counts and sums by their names, for some steps."""
-        if self.totals is not None:
-            yield CUMULATIVE, self.totals.part(steps)
-        windows = self._windows(steps)
-        if windows is not None:
-            yield PER_WINDOW, windows
+    def _published_series(self, steps: range) -> Iterator[tuple[PublishedSeries, Series]]:
+        """Yield the released series of counts and sums with their numbers, for some steps."""
+        for published in self.metadata.published_series:
+            numbers: Series | None
+            if published.width is not None:
+                numbers = self._rolling(published.width, steps)
+            elif published.name == DECAYED:
+                numbers = self._decayed(steps)
+            elif published.name == PER_WINDOW:
+                numbers = self._windows(steps)
+            else:
+                numbers = None if self.totals is None else self.totals.part(steps)
+            if numbers is not None:
+                yield published, numbers
 
-    def _with_numbers(self, table: pl.DataFrame, name: str, numbers: Series) -> pl.DataFrame:
+    def _with_numbers(
+        self, table: pl.DataFrame, published: PublishedSeries, numbers: Series, steps: range
+    ) -> pl.DataFrame:
         """Return the rows of one series.
 
         Args:
             table: The window and the group of each row.
-            name: Name of the series.
+            published: The series.
             numbers: Its numbers; missing ones are 0.
+            steps: The steps of the rows, each with a row for each group.
         """
-        columns = numbers.with_zeros().columns(self.level)
-        return arranged(table.with_columns(**columns, series=pl.lit(name)))
+        columns: dict[str, Any] = numbers.with_zeros().columns(self.level)
+        if self.metadata.widths:
+            columns |= self._columns_of_width(published, steps)
+        return arranged(table.with_columns(**columns, series=pl.lit(published.name)))
+
+    def _columns_of_width(self, published: PublishedSeries, steps: range) -> dict[str, Any]:
+        """Return which windows the numbers of a series count, and whether all have been released.
+
+        Args:
+            published: The series.
+            steps: The steps of the rows, each with a row for each group.
+        """
+        stops = np.asarray(steps, np.int64)
+        n_windows = _windows_counted(published, stops)
+        columns = {
+            "n_windows": np.repeat(n_windows, len(self.groups)),
+            "is_complete": np.repeat(stops >= n_windows, len(self.groups)),
+        }
+        if published.width is None:
+            return columns
+        windows = self.metadata.windows
+        begins = windows.starts(range(1, steps.stop))[np.maximum(stops - published.width, 0)]
+        return columns | {"window_start": local_times(windows, np.repeat(begins, len(self.groups)))}
 
     def _rankings(self, steps: range) -> Iterator[TableNumbers]:
         """Yield the table of each step: the ``shown.top`` groups, and whether each is surely among
@@ -860,7 +959,13 @@ class ReleaseData:
         released = self.metadata.series_names
         if series is None:
             series = released[0]
-        if series not in (CUMULATIVE, PER_WINDOW):
+        is_recent = self.metadata.widths or self.metadata.half_life is not None
+        if is_recent and series not in released:
+            raise InvalidInputError(
+                f"{param('series', series)} is not released by {self.design.name!r}; give "
+                f"{' or '.join(released)}"
+            )
+        if series not in (CUMULATIVE, PER_WINDOW, *released):
             raise InvalidInputError(
                 f"{param('series')} is {series!r}; use {CUMULATIVE} or {PER_WINDOW}"
             )
@@ -908,6 +1013,10 @@ class ReleaseData:
                 self._cannot("bands")
             return self.at(1 - (1 - self.level) / max(table.height, 1))
         group_level = float(self.level ** (1 / len(self.groups)))
+        if self.metadata.widths or self.metadata.half_life is not None:
+            n_numbers = len(self.shown_steps) * self.n_series
+            joint_level = min(1 - (1 - group_level) / max(n_numbers, 1), 1 - 1e-9)
+            return replace(self, joint_level=check_confidence_level(joint_level))
         wide = self.at(min(1 - (1 - group_level) / len(self.shown_steps), 1 - 1e-9))
         shown = slice(self.first - 1, None)
         half = wide.series.half.copy()
@@ -987,11 +1096,14 @@ class ReleaseData:
             return {"rows": finite(self._last.drop(*WINDOW, "as_of", strict=False)).to_dicts()}
         withdrawn = withdrawn_cells(self.metadata.notes, self.steps[-1:], self.groups)
         rows: list[dict[str, Any]] = []
-        for name, stored in self._published_series(self.steps[-1:]):
+        for published, stored in self._published_series(self.steps[-1:]):
             columns = stored.with_withdrawn(withdrawn).columns(self.level)
+            about: dict[str, Any] = {"series": published.name}
+            if self.metadata.widths:
+                about["n_windows"] = int(_windows_counted(published, self.steps[-1]))
             hidden = withdrawn[0].tolist()
             for place, group in enumerate(self.groups):
-                row: dict[str, Any] = {"series": name, "group": group}
+                row: dict[str, Any] = {**about, "group": group}
                 for column, values in columns.items():
                     row[column] = None if hidden[place] else values[place].item()
                 rows.append(row)
@@ -1016,7 +1128,7 @@ class ReleaseData:
     @property
     def n_series(self) -> int:
         """Number of rows of each window and group of counts and sums."""
-        return len(self.metadata.series_names)
+        return len(self.metadata.published_series)
 
     def left_out(self) -> tuple[int, int]:
         """Return the number of rows that the file lacks, and of the release."""
@@ -1080,3 +1192,10 @@ class ReleaseData:
             f"{self.design.name!r} holds results of {self.metadata.kind}, and {action} can be "
             "asked only of counts, and of sums of declared groups; leave it out"
         )
+
+
+def _windows_counted(published: PublishedSeries, steps: Any) -> Any:
+    """Return how many windows the numbers of a series count at some steps."""
+    if published.width is not None:
+        return np.full_like(steps, published.width)
+    return np.ones_like(steps) if published.name == PER_WINDOW else steps

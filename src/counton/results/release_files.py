@@ -25,11 +25,11 @@ from counton.base.errors import (
 )
 from counton.base.exact import quote
 from counton.base.outside_input import structure_of
-from counton.base.table_schema import COLUMNS, ColumnType
+from counton.base.table_schema import COLUMNS, DECAYED, ColumnType
 from counton.continual.design import Design
 from counton.continual.intervals import check_confidence_level
 from counton.results.display import DisplaySelection, with_shown_groups
-from counton.results.metadata import ReleaseMetadata
+from counton.results.metadata import PublishedSeries, ReleaseMetadata
 from counton.results.metadata_codec import FORMAT, MOST_CELLS, TABLES, facts_in, unpack
 from counton.results.release import Release
 from counton.results.release_data import ReleaseData
@@ -318,19 +318,21 @@ def _cells(file: _File, metadata: ReleaseMetadata, design: Design, level: float)
     groups = metadata.groups if since is None else tuple(since)
     last = file.last() or int(file.described["steps"])
     rows = _rows_of_groups(file, groups)
-    estimates = _estimates(file.label, rows, design)
+    estimates = _estimates(file.label, rows, design, is_decayed=metadata.half_life is not None)
     step_index = rows["window_index"].to_numpy() - 1
     group_index = rows["group_index"].to_numpy()
     zeros = np.zeros((last, len(groups)), estimates.dtype)
-    by_series: dict[str, Any] = {}
+    by_series: dict[PublishedSeries, Any] = {}
+    present: dict[PublishedSeries, NDArray[np.bool_]] = {}
     is_present = np.ones(zeros.shape, np.bool_)
-    for series in metadata.series_names:
-        is_of_series = (rows["series"] == series).fill_null(value=False).to_numpy()
+    for series in metadata.published_series:
+        is_of_series = _is_of_series(file, rows, series)
         at = step_index[is_of_series], group_index[is_of_series]
         by_series[series] = zeros.copy()
         by_series[series][at] = estimates[is_of_series]
         has_row = np.zeros(zeros.shape, np.bool_)
         has_row[at] = True
+        present[series] = has_row
         is_present &= has_row
     expected = np.ones_like(is_present)
     if since is not None:
@@ -338,8 +340,15 @@ def _cells(file: _File, metadata: ReleaseMetadata, design: Design, level: float)
             np.array([since[group] for group in groups], np.int64) - metadata.windows.n_revisions
         )
         expected = np.arange(1, last + 1)[:, None] >= starts
-    values: Any
-    values, *own_windows = by_series.values()
+    first_series, *others = by_series
+    values = by_series[first_series]
+    own_series = {series: by_series[series] for series in others}
+    totals_there = None
+    if first_series.name == DECAYED:
+        own_series = by_series
+    elif metadata.widths:
+        values, totals_there = _totals_in(first_series, values, present[first_series], design)
+        own_series = by_series
     numbers = ReleaseData.of(
         metadata,
         design,
@@ -347,7 +356,8 @@ def _cells(file: _File, metadata: ReleaseMetadata, design: Design, level: float)
         level,
         since=since,
         there=None if is_present[expected].all() else is_present | ~expected,
-        own_windows=own_windows[0] if own_windows else None,
+        own_series=own_series,
+        totals_there=totals_there,
     )
     first = int(np.flatnonzero(is_present.any(axis=1))[0]) + 1 if is_present.any() else 1
     kept = np.flatnonzero(is_present.any(axis=0)).tolist()
@@ -356,6 +366,39 @@ def _cells(file: _File, metadata: ReleaseMetadata, design: Design, level: float)
     return numbers.only(
         steps, kept_groups if len(kept_groups) < len(groups) and kept_groups else None
     )
+
+
+def _is_of_series(file: _File, rows: pl.DataFrame, series: PublishedSeries) -> NDArray[np.bool_]:
+    """Return which rows of a file belong to a series."""
+    is_of_series = rows["series"] == series.name
+    if series.width is not None:
+        if "n_windows" not in rows.columns:
+            raise InvalidInputError(
+                f"{file.label!r} has no column 'n_windows' any more: give the file with it"
+            )
+        is_of_series &= rows["n_windows"] == series.width
+    return is_of_series.fill_null(value=False).to_numpy()
+
+
+def _totals_in(
+    series: PublishedSeries, numbers: Any, is_present: NDArray[np.bool_], design: Design
+) -> tuple[Any, NDArray[np.bool_]]:
+    """Return the totals that follow from a series of a file, and where they do.
+
+    Args:
+        series: totals, or sums of the last windows.
+        numbers: its numbers, 0 where a row is missing.
+        is_present: for each number whether the file has its row.
+        design: the design of the stream.
+    """
+    if series.width is None:
+        return numbers, is_present
+    units = np.rint(numbers / float(design.units.released)).astype(np.int64)  # exact sums
+    totals_there = is_present.copy()
+    for step in range(series.width, len(numbers)):
+        units[step] += units[step - series.width]
+        totals_there[step] &= totals_there[step - series.width]
+    return design.to_data(units), totals_there
 
 
 def _rows_of_groups(file: _File, groups: Sequence[str]) -> pl.DataFrame:
@@ -381,11 +424,13 @@ def _rows_of_groups(file: _File, groups: Sequence[str]) -> pl.DataFrame:
     return rows.with_columns(group_index=named.replace_strict(place, return_dtype=pl.Int64))
 
 
-def _estimates(label: str, rows: pl.DataFrame, design: Design) -> NDArray[Any]:
+def _estimates(label: str, rows: pl.DataFrame, design: Design, *, is_decayed: bool) -> NDArray[Any]:
     """Return the numbers of a file: integers if all are whole; refuse what was not released."""
     number = rows["estimate"].cast(pl.Float64).to_numpy()
     if not np.isfinite(number).all():
         raise InvalidInputError(f"{label!r} has an estimate that is not a number: correct it")
+    if is_decayed:  # the weights of windows are not whole
+        return number
     unit = float(design.units.released)
     if not np.allclose(number / unit, np.rint(number / unit), 1e-9, 1e-6):
         raise InvalidInputError(

@@ -24,12 +24,12 @@ def systematic_errors(metadata: ReleaseMetadata) -> list[str]:
     """Return a sentence for each kind of error that no interval covers, such as rows left out.
 
     >>> from counton.run import Job
-    >>> from counton.run.spec.plan_stream import plan_stream
+    >>> from counton.run.spec.plan_spec import plan_spec
     >>> job = Job("sum", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           windows=31, value="paid", lower=0, upper=60, resolution=1, user="reader",
     ...           max_contributions=3,
     ...           contribution_period="1d", epsilon=1)
-    >>> for line in systematic_errors(plan_stream(job).metadata()):
+    >>> for line in systematic_errors(plan_spec(job).metadata()):
     ...     print(line)
     rows that arrive after their day was released are counted in a later day, or not at all if they
     arrive more than 35 days after the end of their user's day

@@ -17,7 +17,7 @@ from counton.base.table_schema import PER_WINDOW, WINDOW
 from counton.base.wording import counted
 from counton.results.series import Series
 from counton.results.systematic_errors import what_intervals_leave_out
-from counton.results.text import statistic_in_words
+from counton.results.text import incomplete_note, statistic_in_words
 from counton.results.window_notes import withdrawn_cells
 from counton.statistics.count import ClippedValues
 from counton.windowing.lazy_polars import polars as pl
@@ -189,12 +189,12 @@ def _bounded_subject(metadata: ReleaseMetadata) -> str:
     """Return words for what the numbers measure, with its bounds, which intervals are for.
 
     >>> from counton.run import Job
-    >>> from counton.run.spec.plan_stream import plan_stream
+    >>> from counton.run.spec.plan_spec import plan_spec
     >>> job = Job("count", "departures.csv", "d.db", time="at", every="1w", start="2024-03-04",
     ...           windows=31, user="tail", privacy_unit="aircraft", event_name="departure",
     ...           max_contributions=5, contribution_period="1w",
     ...           epsilon=1)
-    >>> _bounded_subject(plan_stream(job).metadata())
+    >>> _bounded_subject(plan_spec(job).metadata())
     "number of departures, at most 5 of one aircraft's week"
     """
     inner = metadata.inner
@@ -223,7 +223,11 @@ def _screen_of_cells(released: ReleaseData, new_steps: range) -> Screen:
         table = _windows_table(shown_groups, steps)
     groups_note = f"the first {MOST} of {len(groups):,} groups" if len(groups) > MOST else ""
     left_out = ", ".join(filter(None, [groups_note, _shown_windows(new_steps, n_shown)]))
-    return Screen(_heading_of_cells(released, steps), [table], left_out, _below(released))
+    notes = _below(released)
+    incomplete = incomplete_note(released.metadata, steps[0])
+    if incomplete is not None:
+        notes = [f"Incomplete: {incomplete}", *notes]
+    return Screen(_heading_of_cells(released, steps), [table], left_out, notes)
 
 
 def _heading_of_cells(released: ReleaseData, steps: range) -> str:
@@ -246,9 +250,19 @@ def _heading_of_cells(released: ReleaseData, steps: range) -> str:
     if counted_to < last:
         place += f"; released with the window {end}"
         end = windows.end_in_words(int(windows.ends(range(counted_to, counted_to + 1))[0]))
+    if metadata.series == "rolling":
+        when = f"in the {metadata.last_windows_in_words}"
+        when += "" if len(steps) > 1 else f" {end}"
+        return f"\n{subject}, {when} {place})"
+    if metadata.series == "decayed":
+        when = f"in which a {window} counts half after {metadata.half_life_in_words}"
+        when += "" if len(steps) > 1 else f", {end}"
+        return f"\n{subject}, {when} {place})"
     when = "cumulative" if len(steps) > 1 else f"cumulative {end}"
     if metadata.series == "both":
         when += f", and in each {window}"
+    if metadata.widths:
+        when += f", and in the {metadata.last_windows_in_words}"
     return f"\n{subject}, {when} {place})"
 
 
@@ -264,16 +278,17 @@ def _windows_table(released: ReleaseData, steps: range) -> TextTable:
         headings.append((window, False))
     if is_grouped:
         headings.append((metadata.group_by or "", False))
-    for name in metadata.series_names:
-        in_window = f"in this {window}" if name == PER_WINDOW else "cumulative"
+    for published in metadata.published_series:
+        in_window = f"in this {window}" if published.name == PER_WINDOW else "cumulative"
+        if published.width is not None:
+            in_window = metadata.last_in_words(published.width)
         headings.append((in_window if released.n_series > 1 else "estimate", True))
         headings.append((interval, True))
     rows: list[list[str]] = []
     for step in steps:
         alone = range(step, step + 1)
-        totals = None if released.totals is None else released.totals.part(alone)
         columns: list[Sequence[str]] = []
-        for series in filter(None, (totals, released._windows(alone))):
+        for _, series in released._published_series(alone):
             columns += _numbers_of_step(released, step, series)
         for group, *numbers in zip(released.groups, *columns, strict=True):
             names = [_name_of_window(metadata, step)] if names_windows else []

@@ -109,11 +109,11 @@ def measured_in(metadata: ReleaseMetadata) -> dict[str, str]:
     """Return the units of a release's numbers; "" stands for all others.
 
     >>> from counton.run import Job
-    >>> from counton.run.spec.plan_stream import plan_stream
+    >>> from counton.run.spec.plan_spec import plan_spec
     >>> job = Job("average", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           windows=31, value="paid", lower=0, upper=60, resolution=1, privacy_unit="visit",
     ...           epsilon=1)
-    >>> measured_in(plan_stream(job).metadata())
+    >>> measured_in(plan_spec(job).metadata())
     {'': 'paid', 'count': 'visits'}
     """
     inner = metadata.inner
@@ -166,14 +166,22 @@ def _published_in_words(
     every = f"period of {cut.every}" if cut.period is None else cut.period
     if isinstance(over, str):
         when = f"in each {over}{_so_far(metadata, over)}"
+    elif metadata.series == "rolling":
+        when = f"in the {metadata.last_windows_in_words}"
+    elif metadata.series == "decayed":
+        when = f"in which a {every} counts half after {metadata.half_life_in_words}"
     elif over is not None and over > 1:
         several = cut.period and plural(cut.period)
         windows = several or f"periods of {cut.every}"
         when = f"in the last {over:,} {windows}"
     elif over == 1 or metadata.series == "per-window":
         when = f"in each {every}"
+    elif metadata.series == "both" and metadata.widths:
+        when = f"and those in each {every} and in the {metadata.last_windows_in_words}"
     elif metadata.series == "both":
         when = f"and that in each {every}"
+    elif metadata.widths:
+        when = f"and that in the {metadata.last_windows_in_words}"
     else:
         when = ""
     is_cumulative = not when or when.startswith("and ")
@@ -188,15 +196,20 @@ def _so_far(metadata: ReleaseMetadata, period: str) -> str:
     return "" if metadata.window == period else " to date"
 
 
-def error_in_words(series: Series, level: float, *, total: bool) -> str:
-    """Return a sentence on the noise of totals, or of single windows."""
+def error_in_words(series: Series, level: float, series_name: str) -> str:
+    """Return a sentence on the noise of a series.
+
+    Args:
+        series: its numbers.
+        level: confidence level of the margin of error.
+        series_name: words for one of its numbers, such as "a total".
+    """
     low, high, last = (
         quantity(deviation, deviation)
         for deviation in map(float, (series.std.min(), series.std.max(), series.std[-1]))
     )
     half = float(series.half[-1])
     between = f" (from {low} to {high} so far)" if low != high else ""
-    series_name = "a total" if total else "a window's own number"
     return (
         f"The noise of {series_name} has the standard deviation {last} at the last step{between}, "
         f"and its margin of error ({percent(level)}%) there is {quantity(half, half)}."
@@ -387,8 +400,11 @@ def account_of(
     from counton.planning import factors_of_design, far_from_possible
 
     of = "" if metadata.statistic.additive else "a cell of what it reads"
-    # The least error of numbers of periods, and of several versions of a window, is not known.
-    unknown = metadata.series == "period-to-date" or metadata.windows.n_revisions > 0
+    # The least error of numbers of periods, and of several versions of a window, is not known. That
+    # of rolling sums is of the planner's workload, not of the design's totals.
+    is_recent = bool(metadata.widths) or metadata.half_life is not None
+    of_other_numbers = metadata.series == "period-to-date" or is_recent
+    unknown = of_other_numbers or metadata.windows.n_revisions > 0
     least: Literal["mean", "max"] = "max" if metadata.metric == "max" else "mean"
     factors = [] if unknown else factors_of_design(design, least)
     far = far_from_possible(design, factors, least, of=of, cited=False)
@@ -424,7 +440,7 @@ def _ids_in_words(metadata: ReleaseMetadata) -> list[str]:
 
 
 def _shown_in_words(metadata: ReleaseMetadata, over: int | str | None) -> str:
-    if over is None or metadata.series == "per-window":
+    if over is None or metadata.series in ("per-window", "rolling"):
         return ""
     if isinstance(over, str):
         return f" Each user counts anew in each {over}."
@@ -440,7 +456,12 @@ def _released_in_words(metadata: ReleaseMetadata, design: Design, steps: int) ->
     subject = statistic_in_words(metadata)
     if not cut.is_recurring:
         return f"The {subject} was released once."
-    if metadata.series == "both":
+    if metadata.widths:
+        subject = f"{subject.removesuffix(',')}, {_spans_in_words(metadata)},"
+    elif metadata.series == "decayed":
+        half_life = metadata.half_life_in_words
+        subject = f"{subject.removesuffix(',')}, in which a window counts half after {half_life},"
+    elif metadata.series == "both":
         subject = subject.removesuffix(",")
         subject = f"{subject}, so far and in each window,"
     elif metadata.series == "per-window":
@@ -470,6 +491,31 @@ def _released_in_words(metadata: ReleaseMetadata, design: Design, steps: int) ->
         f"{day_and_time(cut.local(cut.start))} ({cut.timezone}) on{again}; {steps:,} "
         f"window{'s have' if steps != 1 else ' has'} been released so far."
     )
+
+
+def incomplete_note(metadata: ReleaseMetadata, first: int) -> str | None:
+    """Return a sentence on sums of last windows that count fewer windows; None if all do.
+
+    Args:
+        metadata: the release.
+        first: the first of the shown windows.
+    """
+    if not metadata.widths or first >= metadata.widths[-1]:
+        return None
+    widest = metadata.widths[-1]
+    window = plural(metadata.window)
+    return (
+        f"In the first {widest - 1:,} {window if widest > 2 else metadata.window}, the sum of the "
+        f"{metadata.last_in_words(widest)} counts all {window} so far."
+    )
+
+
+def _spans_in_words(metadata: ReleaseMetadata) -> str:
+    """Return which windows the numbers of a stream with rolling sums count."""
+    spans = {"both": ["so far", "in each window"], "cumulative": ["so far"]}
+    widths = [f"{width:,}" for width in metadata.widths]
+    last = f"in the last {list_in_words(widths)} window{'s' if metadata.widths != (1,) else ''}"
+    return list_in_words([*spans.get(metadata.series, []), last])
 
 
 def statistic_in_words(metadata: ReleaseMetadata) -> str:
@@ -633,10 +679,10 @@ def protected_in_words(metadata: ReleaseMetadata) -> str:
     are.
 
     >>> from counton.run import Job
-    >>> from counton.run.spec.plan_stream import plan_stream
+    >>> from counton.run.spec.plan_spec import plan_spec
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           windows=31, group_by="page", groups="home,shop", privacy_unit="visit", epsilon=1)
-    >>> protected_in_words(plan_stream(job).metadata())
+    >>> protected_in_words(plan_spec(job).metadata())
     'one visit more or less, counted in one group of one window by at most 1'
     """
     unit = metadata.privacy_unit

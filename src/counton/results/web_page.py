@@ -14,9 +14,14 @@ from typing import TYPE_CHECKING
 from counton.base.columns import TextTable, readable
 from counton.base.exact import percent
 from counton.base.outside_input import shown_name
-from counton.base.table_schema import CUMULATIVE, PER_WINDOW, RESERVED
+from counton.base.table_schema import CUMULATIVE, PER_WINDOW, RESERVED, ROLLING
 from counton.base.wording import plural
-from counton.results.text import groups_in_words, statistic_in_words, title_in_words
+from counton.results.text import (
+    groups_in_words,
+    incomplete_note,
+    statistic_in_words,
+    title_in_words,
+)
 from counton.windowing.lazy_polars import polars as pl
 
 if TYPE_CHECKING:
@@ -81,7 +86,8 @@ def web_page(
     parts = [f"<h1>{_text(title)}</h1>"]
     parts += [f'<p class="note">{_text(note)}</p>' for note in released.notes]
     # The heading of the page is the title of a single chart.
-    parts += _pictures(figures, title, None if metadata.series == "both" else "")
+    is_single = len(metadata.published_series) == 1
+    parts += _pictures(figures, title, "" if is_single else None)
     parts.append("<h2>Numbers</h2>")
     if not all(is_final):
         lags = metadata.windows.n_revisions
@@ -90,6 +96,9 @@ def web_page(
         parts.append(
             f"<p>Provisional numbers may change until {open_for} after the end of their {noun}.</p>"
         )
+    if "window_index" in table.columns and table.height:
+        incomplete = incomplete_note(metadata, int(table["window_index"].to_numpy().min()))
+        parts += [] if incomplete is None else [f"<p>{_text(incomplete)}</p>"]
     parts.append(_html_table(shown_table, is_final))
     if left_out:
         parts.append(f"<p>{left_out}</p>")
@@ -214,7 +223,13 @@ def _by_series(table: pl.DataFrame) -> list[pl.DataFrame]:
     """Return the rows of each series, which have the same windows and groups."""
     if "series" not in table.columns or not table.height:
         return [table]
-    return table.partition_by("series", maintain_order=True)
+    parts: list[pl.DataFrame] = []
+    for part in table.partition_by("series", maintain_order=True):
+        if part["series"][0] == ROLLING:
+            parts += part.partition_by("n_windows", maintain_order=True)
+        else:
+            parts.append(part)
+    return parts
 
 
 def _add_numbers(
@@ -265,6 +280,8 @@ def _estimate_in_words(table: pl.DataFrame, released: ReleaseData) -> str:
     series = table["series"][0]
     if series == CUMULATIVE:
         return "cumulative"
+    if series == ROLLING and released.n_series > 1:
+        return metadata.last_in_words(table["n_windows"][0])
     if series == PER_WINDOW and metadata.shows_cells:
         return f"in this {_noun(released)}"
     return "estimate"

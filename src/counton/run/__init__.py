@@ -26,7 +26,7 @@ options of the job that it is about.
 
 To read the code, begin with `spec`: `terms` has the typed values (what excludes each other is a
 type), `parsing` turns a job's options into them, `stream_spec` has what a stream keeps, and
-`plan_stream` plans a new stream. Then read `run_job`, the five steps of a run. `prepared_run`
+`plan_spec` plans a new stream. Then read `run_job`, the five steps of a run. `prepared_run`
 prepares it from `opened_state`. `rows` reads and sums the rows, and `windows` decides which windows
 have ended. `counting` chooses the rows that count, and makes the inputs of steps. `outputs` reads
 the journal and writes files. `new_job` writes a first job for a file.

@@ -177,7 +177,7 @@ def _erase_user(
         added.append(DigestSet(REFUSED, last, bucket_of(np.array([digest], np.uint64))))
         replaced = [("user", period) for period in periods]
         change = DigestChange(secret, added, replaced, forgets=True)
-        stream.take(Private(CommitInput(remembered=change)))
+        stream.commit(Private(CommitInput(remembered=change)))
     return Private(deleted)
 
 
@@ -238,7 +238,7 @@ def _erase_periods(
     with Stream.open(state, name, key=key, forgetting=True) as stream:
         sets = [kept for kept in _users_of(stream) if kept.period <= last]
         change = _closing(_secret_of(stream), last)._replace(forgets=True)
-        stream.take(Private(CommitInput(remembered=change)))
+        stream.commit(Private(CommitInput(remembered=change)))
     return Private(sum(len(kept.digests) for kept in sets))
 
 
@@ -269,7 +269,7 @@ def retain(stream: Stream, spec: StreamSpec, length: str) -> None:
     windows = spec.terms.windowing.windows
     end = moment(int(windows.ends(range(stream.step, stream.step + 1))[0]))
     last = _period_of(spec, end - _parse_age(length, "retain")) - 1
-    stream.take(Private(CommitInput(remembered=_closing(_secret_of(stream), last))))
+    stream.commit(Private(CommitInput(remembered=_closing(_secret_of(stream), last))))
 
 
 def _parse_age(age: str, name: str) -> timedelta:

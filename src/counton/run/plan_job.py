@@ -247,10 +247,10 @@ def planned_jobs(
                 plans[name] = job
                 continue
             try:
-                place = state_of(job)
-                if place not in books:
-                    books[place] = _Book(states.at(job.state))
-                book = books[place]
+                address = state_of(job)
+                if address not in books:
+                    books[address] = _Book(states.at(job.state))
+                book = books[address]
                 with _before_rows(job, book.units) as prepared:
                     plans[name] = _plan_of(prepared, size)
                     book.enter(prepared)
@@ -356,6 +356,7 @@ def _with_share_and_percent(
         rank = ranks[number.part][-1]
         return number._replace(percent=float(100 * rank * groups / rows), in_rank=True)
     counts_rows |= number.what.endswith("count") or statistic.is_table
+    counts_rows &= planned.metadata.half_life is None  # such sums have no number of rows
     if number.part and statistic.known_beforehand is None:
         counts_rows |= statistic.counts_rows or statistic.counts_users
     if not counts_rows:

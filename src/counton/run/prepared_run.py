@@ -112,10 +112,10 @@ def prepare(
     states_domain = job.has_stated("groups")
     source: Source | None = None
     if state.saved is None:
-        from counton.run.spec.plan_stream import plan_stream  # loads all strategies
+        from counton.run.spec.plan_spec import plan_spec  # loads all strategies
 
         source = open_rows_of_new_stream(job, rows)
-        spec = plan_stream(job, [*state.units, *units])
+        spec = plan_spec(job, [*state.units, *units])
         state.refuse_beyond_budget(spec)
     else:
         kept = StreamSpec.of_stream(state.saved)

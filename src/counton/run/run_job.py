@@ -322,7 +322,7 @@ def commit(
         new_public_facts, is_needed=commit_hook is not None
     ):
         progress("releasing", 0.4 + 0.3 * fraction)
-        stream.take(addition, commit_hook=commit_hook)
+        stream.commit(addition, commit_hook=commit_hook)
     span = steps.span
     retention = prepared.job.value_of("retain")
     if retention is not None and span.new_steps:

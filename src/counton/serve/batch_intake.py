@@ -20,7 +20,12 @@ from counton.base.private import Private, reveal
 from counton.io.aggregation import sum_rows
 from counton.io.row_assignment import assign_rows
 from counton.io.sources import Source
-from counton.run.counting.exactness import AddedSums, place_sums, refuse_inexact, shares_of_bounds
+from counton.run.counting.exactness import (
+    AddedSums,
+    accumulator_sizes,
+    refuse_inexact,
+    shares_of_bounds,
+)
 from counton.run.rows.discovered_groups import find_group_names
 from counton.serve.bodies import read_rows
 from counton.serve.log_lines import warn
@@ -74,8 +79,8 @@ def checked_batch(
     sums = counted.cells
     of_cells = sums.group_by("cell").agg(pl.col("total").cast(pl.Float64).abs().sum())
     largest: Any = of_cells["total"].max()
-    of_places = place_sums(sums, spec.terms.group_statistic.n_accumulators)
-    refuse_inexact(spec, AddedSums(int(largest or 0), of_places), Amounts(0, 0.0))
+    sizes_of_accumulators = accumulator_sizes(sums, spec.terms.group_statistic.n_accumulators)
+    refuse_inexact(spec, AddedSums(int(largest or 0), sizes_of_accumulators), Amounts(0, 0.0))
     # Late rows are released with the next window that is due.
     due = now - served.release_delay
     late = pl.max_horizontal("window", served.windows.ended_by(due) + 1).alias("window")

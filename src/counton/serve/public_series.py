@@ -183,6 +183,7 @@ class Journal:
             "what": subject,
             **self.promise(),
             "series": metadata.series,
+            **metadata.recent_sums(),
             "every": metadata.windows.every,
             "timezone": metadata.windows.timezone,
             "confidence_level": self.level,
@@ -410,7 +411,9 @@ class Journal:
             empty = self._table_without_rows(released, groups, series)
             return ReleasedRows(steps, lambda _: empty)
         chosen = released.only(steps, list(groups) or None)
-        step_rows = None if chosen.rows is None else len(chosen.groups)
+        name = chosen.metadata.series_names[0] if series is None else series
+        n_series = sum(published.name == name for published in chosen.metadata.published_series)
+        step_rows = None if chosen.rows is None else len(chosen.groups) * max(n_series, 1)
         return ReleasedRows(steps, partial(chosen.plain_table, series), step_rows)
 
     def page(

@@ -130,8 +130,11 @@ def router(
         start: Annotated[Moment, Query(alias="from")] = None,
         until: Annotated[Moment, Query(alias="to")] = None,
         chosen_series: Annotated[
-            Literal["cumulative", "per-window"] | None,
-            Query(alias="series", description="for counts and sums: totals, or each window alone"),
+            Literal["cumulative", "per-window", "rolling", "decayed"] | None,
+            Query(
+                alias="series",
+                description="for counts and sums: totals, each window alone, or recent windows",
+            ),
         ] = None,
         confidence_level: Annotated[
             float | None,

@@ -142,7 +142,7 @@ class Inbox(Closing):
     ...     drain.bodies, again.digest == drain.digest
     ...     with Stream.open("visits.db", "visits") as stream:
     ...         remove = lambda connection: inbox.remove(connection, drain)
-    ...         stream.take(Private(CommitInput()), remove)
+    ...         stream.commit(Private(CommitInput()), remove)
     ...     inbox.drain("visits", lambda arrived: arrived + 10, by=20) is None
     ['accepted', 'known']
     ((Private[bytes],), True)

@@ -38,8 +38,8 @@ from counton.state.public_rows import PublicRow, public_row, public_rows
 from counton.state.sql import Connection
 
 #: Where a rollback guard is kept: a folder.
-Place = str | os.PathLike[str]
-#: Given as the place by a user who wants no rollback guard.
+Folder = str | os.PathLike[str]
+#: Given as the folder by a user who wants no rollback guard.
 NONE = "none"
 #: Stands in place of a key's fingerprint in the entry that begins a file.
 _BEGINNING = "beginning"
@@ -60,15 +60,15 @@ def default_folder() -> str | None:
     return None if path.startswith("~") else path
 
 
-def address_of(place: Place) -> str:
+def address_of(folder: Folder) -> str:
     """Return a rollback guard's folder as an absolute path; raise InvalidInputError for anything
     else.
     """
-    value: Any = place
+    value: Any = folder
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "://" in text:
         raise InvalidInputError(
-            f"{param('rollback_guard', place)} is not the path of a folder: give a folder, which "
+            f"{param('rollback_guard', folder)} is not the path of a folder: give a folder, which "
             f"may lie on a disk that several machines share, or {NONE!r} for no rollback guard"
         )
     return text if text == NONE else os.path.abspath(text)
@@ -99,7 +99,7 @@ class RollbackGuard:
         connection: a transaction of the state. A reader ends it before it reads the streams: a
             release is recorded only after its commit, so the state has every release that the
             rollback guard has.
-        place: the folder that this run names; None: none.
+        folder: the folder that this run names; None: none.
 
     Attributes:
         folder: the folder that the state remembers; "" before the first stream.
@@ -111,11 +111,11 @@ class RollbackGuard:
     """
 
     def __init__(
-        self, database: Database, connection: Connection, place: Place | None = None
+        self, database: Database, connection: Connection, folder: Folder | None = None
     ) -> None:
         self._database = database
         self._label = database.label
-        self._named = "" if place is None else address_of(place)
+        self._named = "" if folder is None else address_of(folder)
         self.folder = str(connection.value("SELECT witness FROM counton_database"))
         files = {
             folder: self._file(folder)
@@ -460,10 +460,10 @@ class RollbackGuard:
         )
 
 
-def latest_guard(database: Database, place: Place | None = None) -> RollbackGuard:
+def latest_guard(database: Database, folder: Folder | None = None) -> RollbackGuard:
     """Read the rollback guard of a state before the state's streams are read."""
     with database.transaction(write=False) as connection:
-        return RollbackGuard(database, connection, place)
+        return RollbackGuard(database, connection, folder)
 
 
 def refuse_used(
@@ -507,13 +507,13 @@ def _lost_state(label: str, entry: Mapping[str, Any]) -> StateRolledBackError:
 
 
 def remark_on_guard(
-    state: Place | None, place: Place | None = None, *, opened: Database | None = None
+    state: Folder | None, folder: Folder | None = None, *, opened: Database | None = None
 ) -> str | None:
     """Return a warning if the rollback guard of a state (the record of releases outside it) lies in
     the folder of the state, so that an old copy of the whole folder goes unnoticed; None elsewhere.
 
     Args:
-        place: the folder of the rollback guard that this run names.
+        folder: the folder of the rollback guard that this run names.
         opened: the state, if the caller has it open; None also if it does not exist yet.
     """
     if state is None:
@@ -523,10 +523,11 @@ def remark_on_guard(
     if opened is not None:
         with opened.transaction(write=False) as connection:
             kept = str(connection.value("SELECT witness FROM counton_database"))
-    folder = ("" if place is None else address_of(place)) or kept or default_folder()
-    if folder in (None, NONE) or address.file is None:
+    named = "" if folder is None else address_of(folder)
+    used_folder = named or kept or default_folder()
+    if used_folder in (None, NONE) or address.file is None:
         return None
-    at = Path(os.path.realpath(str(folder)))
+    at = Path(os.path.realpath(str(used_folder)))
     if not at.is_relative_to(address.file.resolve().parent):
         return None
     return (
@@ -588,7 +589,7 @@ def confirm_release(database: Database, name: str) -> None:
         guard.note(at, digest, row.id)
 
 
-def accept_old_copy(state: Place, rollback_guard: Place | None = None) -> tuple[str, ...]:
+def accept_old_copy(state: Folder, rollback_guard: Folder | None = None) -> tuple[str, ...]:
     """Accept a state as the newest on the user's word, and record its streams in the rollback guard
     (a record outside the state).
 

@@ -362,7 +362,7 @@ class Stream(JournalReader, Closing):
             totals = self._counter().design.contribution.grid_total(array)
             return self._release(CommitInput(totals), first_step)
 
-    def take(
+    def commit(
         self, commit_input: Private[CommitInput], commit_hook: CommitHook | None = None
     ) -> Releases | None:
         """Commit everything that a run adds, in one transaction: release its new steps, if it has
@@ -548,7 +548,7 @@ class Stream(JournalReader, Closing):
             counter: the counter at the last commit.
             grid: exact inputs of the new steps.
             commit_input: what is stored in the same transaction.
-            commit_hook: see `take`.
+            commit_hook: see `commit`.
         """
         if counter.design.finds_cells:
             self._counter_at_commit = None  # with new cells the counter is ahead of the journal

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 #: Longest width, and longest half-life, for which a strategy is found.
 LARGEST_WIDTH = 2**20
 LARGEST_HALF_LIFE = 2**20
+#: Shortest half-life.
+LEAST_HALF_LIFE = Fraction(1, 4)
 #: The series of C has this many coefficients for each step of the width, or of the half-life; on
 #: short horizons it has at least as many as the second number.
 _LENGTHS = 4
@@ -184,12 +186,12 @@ class Decayed(RecentWorkload):
     (0.5, [1.0, 0.25, 0.09375])
     """
 
-    half_life: float
+    half_life: float | Fraction
 
     def __post_init__(self) -> None:
         value: Any = self.half_life
         number = isinstance(value, int | float | Fraction) and not isinstance(value, bool)
-        if not number or not 0.25 <= value <= LARGEST_HALF_LIFE:
+        if not number or not LEAST_HALF_LIFE <= value <= LARGEST_HALF_LIFE:
             raise InvalidInputError(
                 f"half_life is {quote(value)}; give a number of steps from 0.25 to 2^20"
             )

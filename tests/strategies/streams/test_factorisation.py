@@ -91,7 +91,7 @@ def test_noise_is_exact_of_an_ill_conditioned_matrix() -> None:
     check_noise_is_rows(strategy, 12)
 
 
-def test_a_plan_ranks_it_among_the_others() -> None:
+def test_plan_ranks_factorisation_among_strategies() -> None:
     root = SqrtToeplitz(64)
     lag = np.subtract.outer(np.arange(64), np.arange(64))
     mine = Factorisation(np.where(lag < 0, 0, root.root.numerators[np.abs(lag)] / 2**18), 18)

@@ -100,7 +100,7 @@ def test_threads_that_share_a_series_see_each_digit_once() -> None:
             assert list(pool.map(grow, range(4))) == [expected.digit(3).tolist()] * 4
 
 
-def test_a_residual_that_would_wrap_is_noticed() -> None:
+def test_wrapped_residual_is_refused() -> None:
     quotient = PrefixQuotient(SqrtToeplitz(64).root.numerators, 18)
     quotient.digit(0)
     quotient._residual = quotient._residual + 2**33

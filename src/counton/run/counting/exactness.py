@@ -95,20 +95,20 @@ class SumBounds(NamedTuple):
         return cls(largest_sum(spec.strategy), readable)
 
 
-def place_sums(sums: pl.DataFrame, places: int) -> NDArray[np.float64]:
-    """Return the sizes of sums, added up over all windows and groups for each place.
+def accumulator_sizes(sums: pl.DataFrame, n_accumulators: int) -> NDArray[np.float64]:
+    """Return the sizes of sums, added up over all windows and groups for each accumulator.
 
     Args:
-        sums: sums of rows: ``cell``, which is the place of the group times ``places``, plus the
-            place of the sum; and ``total``.
-        places: number of sums of a group.
+        sums: sums of rows: ``cell``, which is the index of the group times ``n_accumulators``, plus
+            the index of the accumulator; and ``total``.
+        n_accumulators: number of sums of a group.
 
-    >>> place_sums(pl.DataFrame({"cell": [0, 3, 2], "total": [1, 5, -2]}), 2).tolist()
+    >>> accumulator_sizes(pl.DataFrame({"cell": [0, 3, 2], "total": [1, 5, -2]}), 2).tolist()
     [3.0, 5.0]
     """
     sizes = np.abs(sums["total"].to_numpy().astype(np.float64))
-    place = sums["cell"].to_numpy() % places
-    return np.asarray(np.bincount(place, sizes, places), np.float64)
+    index = sums["cell"].to_numpy() % n_accumulators
+    return np.asarray(np.bincount(index, sizes, n_accumulators), np.float64)
 
 
 def shares_of_bounds(spec: StreamSpec, bounds: SumBounds, sums: pl.DataFrame) -> dict[int, float]:
@@ -142,11 +142,11 @@ def _share_of(spec: StreamSpec, bounds: SumBounds, sums: pl.DataFrame) -> float:
     of_group = inner_of(spec.accumulator_statistic)
     sizes = pl.col("total").cast(pl.Float64).abs().sum()
     of_cells: list[float] = sums.group_by("cell").agg(sizes)["total"].to_list()
-    of_places = place_sums(sums, spec.terms.group_statistic.n_accumulators)
+    sizes_of_accumulators = accumulator_sizes(sums, spec.terms.group_statistic.n_accumulators)
     return max(
         max(of_cells, default=0.0) / bounds.largest,
-        of_group.largest_measured(of_places) / bounds.largest,
-        _part_of(of_group.total_of_sums(of_places), bounds.readable),
+        of_group.largest_measured(sizes_of_accumulators) / bounds.largest,
+        _part_of(of_group.total_of_sums(sizes_of_accumulators), bounds.readable),
     )
 
 

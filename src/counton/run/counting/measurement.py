@@ -18,7 +18,7 @@ class Measurement(NamedTuple):
     """How the exact sums of a statistic become the cells that a step releases.
 
     Attributes:
-        sums_of_group: number of exact sums of each group.
+        n_accumulators: number of exact sums of each group.
         sums: number of exact sums of all groups.
         shape: shape of the cells of an additive statistic, whose sums they are.
         is_of_each_group: whether each group is measured alone, since groups are found in the rows.
@@ -29,7 +29,7 @@ class Measurement(NamedTuple):
     """
 
     statistic: AccumulatorStatistic
-    sums_of_group: int
+    n_accumulators: int
     sums: int
     shape: tuple[int, ...]
     is_of_each_group: bool
@@ -57,7 +57,7 @@ class Measurement(NamedTuple):
         only_rows = of_group.counts_rows or (not of_group.parts and not of_group.rank_digits)
         return cls(
             statistic,
-            sums_of_group=of_group.n_accumulators,
+            n_accumulators=of_group.n_accumulators,
             sums=of_group.n_accumulators * (groups or 1),
             shape=(groups or 1,) if is_of_each_group else shape_of(statistic, groups),
             is_of_each_group=is_of_each_group,
@@ -72,7 +72,7 @@ class Measurement(NamedTuple):
             return sums.reshape((len(sums), *self.shape))
         if not self.is_of_each_group:
             return self.statistic.measure(sums)
-        of_groups = self.statistic.measure(sums.reshape(-1, self.sums_of_group))
+        of_groups = self.statistic.measure(sums.reshape(-1, self.n_accumulators))
         return of_groups.reshape((len(sums), -1))
 
     def number_of_rows(self, sums: pl.DataFrame) -> int:

@@ -60,8 +60,8 @@ def _with_counted_names(
 ) -> tuple[pl.DataFrame, GroupNamesOfRun | None]:
     if sums.names is None:
         return frame, None
-    places = spec.terms.group_statistic.n_accumulators
-    return sums.names.of_counted_rows(frame, counts, column="cell", sums_of_group=places)
+    n_accumulators = spec.terms.group_statistic.n_accumulators
+    return sums.names.of_counted_rows(frame, counts, column="cell", n_accumulators=n_accumulators)
 
 
 def _chosen_rows(

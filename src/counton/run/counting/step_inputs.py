@@ -13,8 +13,8 @@ them were *counted*, that is, released. A run has two parts:
 
 What is seen is kept only in a transaction that also says what it counts.
 
-A cell is one exact sum of one group: the place of the group times the number of sums of a group,
-plus the place of the sum.
+A cell is one exact sum of one group: the index of the group times the number of its
+accumulators, plus the index of the accumulator.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ class PlannedSteps:
         else:
             size = (_seen_total - _counted_total).abs()
             released_together = [self.counting_step()] if one_step_alone else []
-        n_accumulators = self.measurement.sums_of_group
+        n_accumulators = self.measurement.n_accumulators
         accumulator = pl.col("cell") % n_accumulators
         sizes = self.totals.with_columns(size=size, accumulator=accumulator)
         of_cells = sizes.group_by(["cell", *released_together]).agg(pl.col("size").sum())

@@ -365,37 +365,37 @@ def publish(
     with Store(state) as store:
         chosen = only_name(store.streams) if stream is None else stream
         reader = store.reader(chosen, key)
-        place = sql_view.PublishTarget(store.database, to)
+        target = sql_view.PublishTarget(store.database, to)
         try:
             if remove:
-                return _remove_published(chosen, place)
+                return _remove_published(chosen, target)
             suspicion = reader.rollback_suspicion()
             if suspicion is not None:
                 raise StateRolledBackError(f"nothing was published: {suspicion}")
-            return publish_new(reader, place, confidence_level)
+            return publish_new(reader, target, confidence_level)
         finally:
-            place.close()
+            target.close()
 
 
-def _remove_published(name: str, place: sql_view.PublishTarget) -> Publication:
-    with place.transaction(write=True) as connection:
+def _remove_published(name: str, target: sql_view.PublishTarget) -> Publication:
+    with target.transaction(write=True) as connection:
         removed = sql_view.remove(connection, name)
     if removed is None:
         raise StreamMismatchError(
-            f"stream {name!r} is not published in {place.label}, and nothing was removed: correct "
+            f"stream {name!r} is not published in {target.label}, and nothing was removed: correct "
             f"{param('stream')} or {param('to')}"
         )
-    return Publication(name, place.label, removed.last_window, 0)
+    return Publication(name, target.label, removed.last_window, 0)
 
 
 def publish_new(
-    source: JournalReader | Stream, place: sql_view.PublishTarget, level: float | None
+    source: JournalReader | Stream, target: sql_view.PublishTarget, level: float | None
 ) -> Publication:
     """Publish all steps of a stream that are not published yet.
 
     Args:
         source: the stream.
-        place: the database in which its rows are written.
+        target: the database in which its rows are written.
         level: confidence level of the intervals; None: the level used before.
 
     Raises:
@@ -408,7 +408,7 @@ def publish_new(
             f"be published: choose another {param('stream')}"
         )
     spec = StreamSpec.of_stream(source)
-    with place.transaction(write=True) as connection:
+    with target.transaction(write=True) as connection:
         before = sql_view.find_row(connection, name)
         if level is None and before is not None:
             level = float(before.confidence_level)
@@ -430,7 +430,7 @@ def publish_new(
             chunk = steps[first : first + size]
             rows = _published_rows(numbers, chunk, is_sqlite=connection.is_sqlite)
             sql_view.write(connection, name, rows)
-    return Publication(name, place.label, 0 if before is None else before.last_window, source.step)
+    return Publication(name, target.label, 0 if before is None else before.last_window, source.step)
 
 
 def _published_rows(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -115,21 +115,21 @@ def refuse_another_streams(path: Path, noise_id: str | None) -> None:
     Raises:
         InvalidInputError: another stream released the table.
     """
-    places = [written.resolve() for written in table_paths(path)]
-    described = [place.with_suffix("") for place in places if place.suffix.lower() == ".json"]
-    places += [place for place in described if place.suffix.lower() in (".csv", ".json")]
-    for place in places:
-        if not place.exists():
+    tables = [written.resolve() for written in table_paths(path)]
+    described = [table.with_suffix("") for table in tables if table.suffix.lower() == ".json"]
+    tables += [table for table in described if table.suffix.lower() in (".csv", ".json")]
+    for table in tables:
+        if not table.exists():
             continue
         name = None
         noise_id_there = None
         with suppress(Exception):  # whatever is wrong with another program's file
-            facts: Any = facts_in(place)
+            facts: Any = facts_in(table)
             name = facts["name"]
             noise_id_there = facts["description"]["terms"]["noise_id"]
         if noise_id_there not in (None, noise_id):
             raise InvalidInputError(
-                f"{str(place)!r} was released by another stream ({quote(name)}), and this one "
+                f"{str(table)!r} was released by another stream ({quote(name)}), and this one "
                 "would replace it, or the description beside it. If that stream's state was moved "
                 "or lost, give it back, and its table goes on; else, as for a stream that follows "
                 f"an ended one, give another {param('output')}, or move this table away"
@@ -155,22 +155,19 @@ def description_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
-def chart_paths(series: str, path: Path | None) -> dict[str, Path]:
-    """Return the path of the chart of each series, by its name: "totals" or "windows".
+def chart_paths(kinds: Iterable[str], path: Path) -> dict[str, Path]:
+    """Return the path of each chart by its kind, such as "totals", "windows" or "last-7d".
 
     Args:
-        series: what a job releases. If it is "both", the chart of totals gets the path, and the
-            chart of windows a path beside it.
-        path: path of the chart; None: there are no charts.
+        kinds: the kinds of charts; the first one gets the path, others a path beside it.
+        path: path of the chart.
 
-    >>> [path.name for path in chart_paths("both", Path("visits.png")).values()]
+    >>> [path.name for path in chart_paths(["totals", "windows"], Path("visits.png")).values()]
     ['visits.png', 'visits.windows.png']
     """
-    if path is None:
-        return {}
-    if series != "both":
-        return {series: path}
-    return {"totals": path, "windows": path.with_name(f"{path.stem}.windows{path.suffix}")}
+    first, *others = kinds
+    beside = {kind: path.with_name(f"{path.stem}.{kind}{path.suffix}") for kind in others}
+    return {first: path, **beside}
 
 
 # ---------------------------------------------------------------------------------------- written
@@ -270,7 +267,7 @@ def draw_release(numbers: ReleaseData, path: Path, **form: Unpack[ChartWords]) -
     """Write the charts of a release: of totals and of windows, in files beside each other."""
     try:
         figures = Release(numbers).figures(**form)
-        paths = chart_paths("both" if len(figures) > 1 else next(iter(figures)), path)
+        paths = chart_paths(figures, path)
         for series, figure in figures.items():
             write_figure(figure, paths[series])
     except (CountonError, OSError):  # these errors name their own remedy

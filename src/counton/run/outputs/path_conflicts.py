@@ -18,7 +18,7 @@ from counton.job.custom_strategies import is_file_of
 from counton.job.saved_job import stream_name
 from counton.run.opened_state import name_in
 from counton.run.outputs.output_files import chart_paths, table_paths
-from counton.run.spec.parsing import parse_policies
+from counton.run.spec.parsing import last_lengths, parse_policies
 from counton.run.spec.stream_spec import StreamSpec
 from counton.state import Store
 from counton.state.database import Closing, parse_address
@@ -222,7 +222,10 @@ def _written_paths(name: str, job: Job) -> Iterator[UsedPath]:
         for key, path in zip(keys, table_paths(Path(job.output)), strict=False):
             yield UsedPath(name, key, path)
     if job.chart is not None:
-        for path in chart_paths("both", Path(job.chart)).values():
+        kinds = ["totals", "windows"]
+        with suppress(InvalidInputError):  # the job itself reports wrong lengths
+            kinds += [f"last-{length}" for length in last_lengths(job)]
+        for path in chart_paths(kinds, Path(job.chart)).values():
             yield UsedPath(name, "chart", path)
     quarantine = parse_policies(job).quarantine
     if quarantine is not None:

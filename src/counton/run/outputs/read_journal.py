@@ -42,7 +42,7 @@ def read_release(
         spec: the specification of the stream.
         display: selection of the statistic's numbers to show; None: that of the last job.
         level: confidence level of the intervals; None: that of the last job.
-        steps: for counts and sums of declared groups, read only these steps, and the step before
+        steps: for counts and sums of declared groups, read only these steps, and steps before
             them, because a window is the difference of two totals; None: all.
     """
     if display is None:
@@ -78,7 +78,9 @@ def _read_numbers(
     if spec.discovers_groups:
         return _read_found_groups(stream, metadata, level, display)
     if is_additive and not is_revised:
-        start = 1 if steps is None else max(steps.start - 1, 1)
+        start = 1
+        if steps is not None and metadata.half_life is None:
+            start = max(steps.start - max((1, *metadata.widths)), 1)
         stored = stream.releases(start, None if steps is None else steps.stop)
         with reading(f"the releases of stream {stream.name!r}"):
             values = stored.values.reshape(len(stored), len(metadata.groups))

@@ -1,4 +1,4 @@
-"""Groups that nobody declared: their names in the rows of a run, and their place among the cells.
+"""Groups that nobody declared: their names in the rows of a run, and their index among the cells.
 
 Names of groups are secret until a group is shown. The state keeps them in the order of their cells.
 A new name gets a cell only if one of its rows counts: rows of final windows count nowhere, and of a
@@ -28,35 +28,36 @@ class GroupNamesOfRun:
 
     @property
     def all(self) -> GroupNames:
-        """All names, in the order of their places in the sums of a run."""
+        """All names, in the order of their indices in the sums of a run."""
         return GroupNames(self.kept + self.new)
 
     def of_counted_rows(
-        self, rows: pl.DataFrame, counts: pl.Expr, *, column: str, sums_of_group: int = 1
+        self, rows: pl.DataFrame, counts: pl.Expr, *, column: str, n_accumulators: int = 1
     ) -> tuple[pl.DataFrame, GroupNamesOfRun]:
-        """Drop new names without a row that counts, and number the places of the others.
+        """Drop new names without a row that counts, and number the others anew.
 
         Rows of dropped names get the number -1: they are of no cell, and count nowhere.
 
         Args:
             rows: rows, or sums of rows by window and cell.
             counts: whether rows of a window count.
-            column: column with the place of the group, or with the cell.
-            sums_of_group: number of cells of a group.
+            column: column with the index of the group, or with the cell.
+            n_accumulators: number of cells of a group.
 
         Returns:
             The rows or sums with the new numbers, and the names that are left.
         """
-        used = np.unique(rows.filter(counts)[column].to_numpy() // sums_of_group)
+        used = np.unique(rows.filter(counts)[column].to_numpy() // n_accumulators)
         used = used[used >= len(self.kept)]
-        new_place = np.full(len(self.kept) + len(self.new), -1, np.int64)
-        new_place[: len(self.kept)] = np.arange(len(self.kept))
-        new_place[used] = len(self.kept) + np.arange(len(used))
+        new_index = np.full(len(self.kept) + len(self.new), -1, np.int64)
+        new_index[: len(self.kept)] = np.arange(len(self.kept))
+        new_index[used] = len(self.kept) + np.arange(len(used))
         cell = rows[column].to_numpy()
-        place = new_place[cell // sums_of_group]
-        number = np.where(place < 0, -1, place * sums_of_group + cell % sums_of_group)
-        renumbered = rows.with_columns(pl.Series(column, number))
-        names = tuple(self.new[number - len(self.kept)] for number in used)
+        group_index = new_index[cell // n_accumulators]
+        in_group = cell % n_accumulators
+        new_cell = np.where(group_index < 0, -1, group_index * n_accumulators + in_group)
+        renumbered = rows.with_columns(pl.Series(column, new_cell))
+        names = tuple(self.new[index - len(self.kept)] for index in used)
         return renumbered, GroupNamesOfRun(self.kept, names)
 
 

@@ -136,8 +136,8 @@ def _row_numbers(
     groups = spec.terms.groups
     has_other_rows = False
     if isinstance(groups, Declared) and groups.other is not None:
-        places = counted.cells["cell"] // spec.terms.group_statistic.n_accumulators
-        has_other_rows = bool((places == len(groups.declared)).any())
+        group_index = counted.cells["cell"] // spec.terms.group_statistic.n_accumulators
+        has_other_rows = bool((group_index == len(groups.declared)).any())
     number = 0
     names: list[tuple[str, int]] = []
     if isinstance(groups, Declared) and (counted.unknown or has_other_rows):

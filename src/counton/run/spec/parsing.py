@@ -8,10 +8,12 @@ other.
 from __future__ import annotations
 
 from datetime import datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
 from counton.base.errors import InvalidInputError, MissingOptionError, param
+from counton.base.lengths import length_of_windows, windows_in
 from counton.base.series import Series
 from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.io.error_policy import MOST as MOST_BAD_ROWS
@@ -25,6 +27,7 @@ from counton.job.incompatible import (
     refuse_excluded,
     refuse_unmet_needs,
 )
+from counton.job.messages import show_option
 from counton.job.report import refuse_incomplete
 from counton.job.values import LATEST_ROW, NOW, QUARANTINE
 from counton.privacy import ExpiringDP, ExpiringZCDP
@@ -73,6 +76,7 @@ from counton.statistics import AccumulatorStatistic
 from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies.strategy import StreamStrategy
 from counton.strategies.streams.window_versions import MOST_VERSIONS
+from counton.strategies.workloads import LARGEST_HALF_LIFE, LARGEST_WIDTH, LEAST_HALF_LIFE
 from counton.windowing.groups import GroupNames
 from counton.windowing.windows import (
     Windows,
@@ -131,10 +135,63 @@ def normal_form(job: Job) -> Job:
         normal["distinct_users"] = True
     normal["privacy_unit"] = word_of_unit(job) or _usual_word(job)
     normal |= normal_options(job)
+    if job.value_of("last") is not None:
+        normal["last"] = last_lengths(job)
+    half_life = _parse_half_life(job)
+    if half_life is not None and half_life.denominator == 1:
+        normal["half_life"] = length_of_windows(int(half_life), str(job.every))
     if job.value_of("groups") is not None:
         normal["groups"] = normal_domain(job.with_options(**normal))
     job = job.with_options(**normal)
     return job if job.has_stated("series") else job.with_options(series=_usual_series(job))
+
+
+def last_lengths(job: Job) -> tuple[str, ...]:
+    """Return the lengths of sums of the last windows in one form, ascending; () if there are none.
+
+    Raises:
+        InvalidInputError: a length is not a possible number of windows.
+    """
+    return tuple(length_of_windows(width, str(job.every)) for width in _parse_widths(job))
+
+
+def _parse_half_life(job: Job) -> Fraction | None:
+    """Return the half-life of decayed sums in windows; None if no such sums are released."""
+    length = job.value_of("half_life")
+    if length is None or job.every is None:
+        return None
+    half_life = windows_in(str(length), str(job.every))
+    if half_life is None or not LEAST_HALF_LIFE <= half_life <= LARGEST_HALF_LIFE:
+        raise InvalidInputError(
+            f"{param('half_life', length)} is not from {float(LEAST_HALF_LIFE):g} to "
+            f"{LARGEST_HALF_LIFE:,} windows of {job.every}. Give another length"
+        )
+    return half_life
+
+
+def _parse_widths(job: Job) -> tuple[int, ...]:
+    """Return how many last windows are added up, ascending; () if no such sums are released."""
+    lengths = cast("tuple[str, ...]", job.value_of("last") or ())
+    if job.every is None:  # a later job, whose stream has it
+        return ()
+    every = str(job.every)
+    widths = set()
+    for length in lengths:
+        width = windows_in(length, every)
+        shown = show_option("last", lengths)
+        if width is None or width.denominator != 1:
+            raise InvalidInputError(
+                f"{shown}: {length} is not a whole number of windows of {every}. Give multiples of "
+                f"{every}"
+            )
+        most = LARGEST_WIDTH if job.windows is None else min(job.windows, LARGEST_WIDTH)
+        if width > most:
+            raise InvalidInputError(
+                f"{shown}: {length} has {int(width):,} windows, and at most {most:,} are possible "
+                "here. Give a shorter length"
+            )
+        widths.add(int(width))
+    return tuple(sorted(widths))
 
 
 def _expiring_strategy(job: Job) -> ExpiringStrategy:
@@ -241,6 +298,8 @@ def parse_terms(job: Job) -> StreamTerms:
         privacy_unit=_parse_privacy_unit(job, statistic.of_group),
         loss=_parse_loss(job),
         series=job.value_of("series"),
+        widths=_parse_widths(job),
+        half_life=_parse_half_life(job),
         strategy="auto" if job.strategy is None else cast("str | StreamStrategy", job.strategy),
         metric=job.metric or "mean",
         is_simple=job.simple,

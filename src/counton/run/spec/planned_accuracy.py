@@ -11,6 +11,7 @@ import numpy as np
 from counton.base.errors import InvalidInputError, StreamMismatchError, param
 from counton.continual import Design
 from counton.continual.design import design_for
+from counton.continual.stream_errors import ErrorsOf
 from counton.job.common_options import Job
 from counton.results.periods import period_starts
 from counton.run.spec.parsing import parse_accuracy, period_that_begins_anew
@@ -20,6 +21,7 @@ from counton.statistics.by_group import inner_of
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.planned_halfwidths import planned_halfwidths, refuse_share_of_rows
 from counton.strategies import AsOf, WindowVersions
+from counton.strategies.workloads import Decayed
 
 if TYPE_CHECKING:
     from counton.planning.least_privacy import ReachedHalfwidths
@@ -164,10 +166,17 @@ def counted_windows(
         return {EACH_WINDOW if is_additive else "": [1 for _ in steps]}
     if is_additive:
         counted: dict[str, list[int]] = {}
-        if series != "per-window":
+        if series == "decayed":
+            return {"": list(steps)}
+        if series not in ("per-window", "rolling"):
             counted[""] = list(steps)
         if series in ("per-window", "both"):
             counted[EACH_WINDOW] = [1 for _ in steps]
+        metadata = spec.metadata()
+        for width in metadata.widths:
+            is_single = series == "rolling" and len(metadata.widths) == 1
+            name = "" if is_single else f"in the {metadata.last_in_words(width)}"
+            counted[name] = [min(width, step) for step in steps]
         return counted
     if over is not None:
         return {"": [min(over, step) for step in steps]}
@@ -210,6 +219,11 @@ def halfwidths_at(
         lags = spec.terms.windowing.n_revisions
         design = _newest_versions(design, lags)
         steps = [lags + 2 - step for step in steps]  # each version belongs to a window of its own
+    workload = spec.terms.workload
+    if isinstance(workload, Decayed):
+        errors = replace(design, errors_of=ErrorsOf(workload=workload)).errors
+        halves = errors.recent_halfwidths(list(steps), level)
+        return {name: tuple(half.tolist()) for name, half in halves.items()}
     if spec.accumulator_statistic.additive:
         return _halfwidths_of_sums(design, steps, counted, level)
     halfwidths: dict[str, tuple[float, ...]] = {}

@@ -78,13 +78,13 @@ class StreamSpec:
     """A stream: what defines it, how it is protected, and what its last jobs said of runs.
 
     >>> from counton.run import Job
-    >>> from counton.run.spec.plan_stream import plan_stream
+    >>> from counton.run.spec.plan_spec import plan_spec
     >>> job = Job(
     ...     "count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...     windows=30,
     ...     epsilon=1,
     ... )
-    >>> plan_stream(job).terms.windowing.windows.steps
+    >>> plan_spec(job).terms.windowing.windows.steps
     30
 
     Attributes:
@@ -394,6 +394,8 @@ class StreamSpec:
             contribution=self.contribution,
             strategy=self.strategy,
             series=terms.series,
+            widths=terms.widths,
+            half_life=terms.half_life,
             metric=terms.metric,
             contribution_rule=terms.privacy_unit.rule,
             left_out=self.left_out,
@@ -464,9 +466,9 @@ def differences(spec: StreamSpec, job: Job) -> list[Difference]:
     ``append`` says that its files hold all rows so far.
 
     >>> from counton.job.statistics import CountJob
-    >>> from counton.run.spec.plan_stream import plan_stream
+    >>> from counton.run.spec.plan_spec import plan_spec
     >>> options = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}
-    >>> spec = plan_stream(CountJob(windows=30, **options))
+    >>> spec = plan_spec(CountJob(windows=30, **options))
     >>> differences(spec, CountJob(windows=30, until="now", start="2024-03-01T00:00"))
     []
     >>> [difference.option for difference in differences(spec, CountJob(windows=31))]

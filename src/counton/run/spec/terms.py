@@ -37,6 +37,7 @@ from counton.statistics.average import undeclared_variant
 from counton.statistics.report_members import GroupedRows
 from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies import StreamStrategy
+from counton.strategies.workloads import Decayed, RecentWorkload, Rolling, Stack
 from counton.windowing.groups import GroupNames
 from counton.windowing.windows import RevisableWindows, SingleTableWindow, Windows, revisions_in
 
@@ -535,6 +536,8 @@ class StreamTerms:
     """What a job asks of its stream: all that defines it, but for the chosen strategy.
 
     Attributes:
+        widths: numbers of last windows whose sums are released, ascending.
+        half_life: half-life of decayed sums in windows, if these are released.
         strategy: kind of strategy, "auto" for the best, or a strategy of the user's own.
         metric: error that the strategy minimises.
         is_simple: whether only strategies are considered that publish whole numbers.
@@ -551,6 +554,8 @@ class StreamTerms:
     privacy_unit: PrivacyUnit
     loss: Loss
     series: Series
+    widths: tuple[int, ...]
+    half_life: Fraction | None
     strategy: str | StreamStrategy
     metric: Literal["mean", "max"]
     is_simple: bool
@@ -564,6 +569,18 @@ class StreamTerms:
     def chooses_rows(self) -> bool:
         """Whether the rows that count are chosen one by one: of users, or by their ids."""
         return self.privacy_unit.user_column is not None or self.id_column is not None
+
+    @property
+    def workload(self) -> RecentWorkload | None:
+        """Sums of recent windows that the strategy makes accurate; None: there are none."""
+        if self.half_life is not None:
+            return Decayed(self.half_life)
+        if not self.widths:
+            return None
+        if self.series == "rolling":
+            return Rolling(*self.widths) if len(self.widths) == 1 else Stack(self.widths)
+        widths = {*self.widths, 1} if self.series == "both" else {*self.widths}
+        return Stack(widths, totals=1.0)
 
     @property
     def column_names(self) -> list[str]:

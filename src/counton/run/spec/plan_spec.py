@@ -63,7 +63,7 @@ from counton.strategies.streams.window_versions import MOST_CORRECTIONS
 _COMPARED_STEPS = 512
 
 
-def plan_stream(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
+def plan_spec(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
     """Plan the stream of a job that begins one: nothing is read or written.
 
     Args:
@@ -78,7 +78,7 @@ def plan_stream(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
         InvalidInputError: an option is missing or wrong, or no strategy serves the stream.
 
     >>> from counton.job.statistics import CountJob
-    >>> spec = plan_stream(CountJob(
+    >>> spec = plan_spec(CountJob(
     ...     time="at", every="1d", start="2024-03-01", windows=365, epsilon=1,
     ... ))
     >>> spec.strategy.saved_name, spec.contribution.unit
@@ -286,6 +286,8 @@ def choose_strategy(
         # The versions of a revised window are running totals, whose noise no other window shares.
         inner = _best_strategy(terms, "totals", contribution, shape)
         return WindowVersions(windowing.n_windows, inner, terms.max_corrections)
+    if terms.workload is not None:  # such sums are differences of totals
+        return _best_strategy(terms, "totals", contribution, shape)
     return _best_strategy(terms, WORKLOADS[terms.series], contribution, shape)
 
 
@@ -359,6 +361,7 @@ def _best_strategy(
         compare=name != "auto" or sums_of_draws,
         expected_windows=windowing.expected_windows if isinstance(windowing, Endless) else None,
         also=further_strategies,
+        workload=terms.workload,
     )
     if further_strategies:
         return _best_for_periods(terms, ranked)
