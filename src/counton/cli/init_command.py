@@ -124,8 +124,8 @@ def init(events: str, job_file: Path, force: bool, **job_options: Any) -> None:
 
     _refuse_existing_file(job_file, force=force)
     _refuse_standard_input(events)
-    stated = {name: value for name, value in job_options.items() if is_stated(value)}
-    values = {"state": default_state(events), "events": events, **stated}
+    options = {name: value for name, value in job_options.items() if is_stated(value)}
+    values = {"state": default_state(events), "events": events, **options}
     job = job_template.job_of(values)
     _refuse_date_of_one_run(job)
     job_template.refuse_state(job)

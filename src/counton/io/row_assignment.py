@@ -280,12 +280,12 @@ def assign_part(
     elif values.numbers and mapping.row_rule is not None:
         totals = [_encode(values.numbers, mapping.row_rule).alias("total")]
     problems = [*_problems_of_roles(roles, mapping), *values.problems]
-    kept: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in roles]
+    identity_columns: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in roles]
     if "group" in roles:
-        kept.insert(0, mapping.group(pl.col("group")).alias("group"))
+        identity_columns.insert(0, mapping.group(pl.col("group")).alias("group"))
     named = frame.select(us=us, **roles, **_value_columns(read, part))
     window = _window_or_problem(mapping.windows, problems)
-    return named.select("us", *kept, window.alias("window"), *totals)
+    return named.select("us", *identity_columns, window.alias("window"), *totals)
 
 
 def _read_columns(part: Rows, mapping: RowMapping) -> _ReadColumns:

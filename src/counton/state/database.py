@@ -222,10 +222,10 @@ class Database:
                 raise NoStateError(
                     f"state {self.label} holds nothing yet: create one with Stream.create"
                 )
-            kept = (
+            query = (
                 "PRAGMA user_version" if self.is_sqlite else "SELECT format FROM counton_database"
             )
-            state_format = int(connection.value(kept))
+            state_format = int(connection.value(query))
             if state_format == schema.FORMAT:
                 self.identity = str(connection.value("SELECT identity FROM counton_database"))
                 if not _IDENTITY.fullmatch(self.identity):

@@ -357,9 +357,9 @@ class WindowTotals(NamedTuple):
 
     def replace(self, by: WindowTotals) -> WindowTotals:
         """Return these totals with those of ``by`` added or put in their place."""
-        kept = self.only(~np.isin(self.steps, by.steps))
-        steps = np.concatenate([kept.steps, by.steps])
-        both = WindowTotals(steps, np.concatenate([kept.totals, by.totals]))
+        others = self.only(~np.isin(self.steps, by.steps))
+        steps = np.concatenate([others.steps, by.steps])
+        both = WindowTotals(steps, np.concatenate([others.totals, by.totals]))
         return both.only(np.argsort(steps))
 
     def blocks(self) -> Iterator[tuple[int, WindowTotals]]:
@@ -437,11 +437,11 @@ def _forget_other_shapes(
         if other_shape == shape or not _has_step(seen.steps, first, last):
             continue
         before = WindowTotals.of_row(rows.read(connection, address))
-        kept = before.only(~np.isin(before.steps, seen.steps))
-        if len(kept.steps) < len(before.steps):
+        others = before.only(~np.isin(before.steps, seen.steps))
+        if len(others.steps) < len(before.steps):
             rows.delete(connection, address)
-            if len(kept.steps):
-                rows.insert(connection, [kept.row(first, written, other_shape)])
+            if len(others.steps):
+                rows.insert(connection, [others.row(first, written, other_shape)])
 
 
 def _has_step(steps: NDArray[np.int64], first: int, last: int) -> bool:

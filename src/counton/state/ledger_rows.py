@@ -39,8 +39,8 @@ from counton.state.sql import Connection
 
 def spend_of(row: Any) -> LedgerEntry:
     """Convert a ledger's row to its entry."""
-    kept = {"name": row.name, "unit": row.unit, "relation": row.relation}
-    return LedgerEntry.from_dict({**json.loads(row.guarantee), **kept})
+    columns = {"name": row.name, "unit": row.unit, "relation": row.relation}
+    return LedgerEntry.from_dict({**json.loads(row.guarantee), **columns})
 
 
 #: Names of the terms that define a budget.
@@ -289,8 +289,8 @@ def record_spend(connection: Connection, entry: LedgerEntry) -> None:
     if present is not None:
         write_terms(connection, present)
     promise = json.dumps(entry.guarantee.to_dict(), sort_keys=True)
-    kept = {"name": entry.name, "unit": entry.unit, "relation": entry.relation}
-    connection.insert("counton_ledger", {**kept, "guarantee": promise, **stamp("entered")})
+    columns = {"name": entry.name, "unit": entry.unit, "relation": entry.relation}
+    connection.insert("counton_ledger", {**columns, "guarantee": promise, **stamp("entered")})
 
 
 def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool) -> Ledger:

@@ -156,7 +156,7 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
     name = facts["stream"]
     last = facts["last_window"]
     row = find_row(connection, name)
-    kept = 0
+    last_unchanged = 0
     if row is not None:
         if row.key_fingerprint != facts["key_fingerprint"]:
             raise StreamMismatchError(
@@ -169,9 +169,11 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
                 f"{row.last_window:,} steps of stream {name!r} are published, but the state has "
                 f"only {last:,}, so the state is an old copy; restore the newest copy"
             )
-        kept = row.last_window if row.last_window == last else max(row.last_window - lags, 0)
+        last_unchanged = (
+            row.last_window if row.last_window == last else max(row.last_window - lags, 0)
+        )
         if (row.confidence_level, row.shown) != (facts["confidence_level"], facts["shown"]):
-            kept = 0  # changed readings, and withdrawn numbers, make all rows new
+            last_unchanged = 0  # changed readings, and withdrawn numbers, make all rows new
         assignments = ", ".join(f"{column} = :{column}" for column in facts)
         sql = f"UPDATE {_STREAMS} SET {assignments} WHERE id = :stream_id AND last_window = :before"
         changed = connection.execute(sql, stream_id=row.id, before=row.last_window, **facts)
@@ -181,10 +183,10 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
                 f"{row.last_window + 1:,} already: let only one of them publish"
             )
         sql = f"DELETE FROM {_ROWS} WHERE stream_id = :stream AND window_index > :kept"
-        connection.execute(sql, stream=row.id, kept=kept)
+        connection.execute(sql, stream=row.id, kept=last_unchanged)
     else:
         connection.insert(_STREAMS, facts)
-    return range(kept + 1, last + 1)
+    return range(last_unchanged + 1, last + 1)
 
 
 def write(connection: Connection, stream: str, rows: Iterable[Sequence[Any]]) -> None:

@@ -223,11 +223,11 @@ def _read_beginning(source: Source, most_unreadable: int) -> _Beginning:
 
 
 def _time_columns(
-    sample: pl.DataFrame, names: Sequence[str], stated: str | None
+    sample: pl.DataFrame, names: Sequence[str], time_of_job: str | None
 ) -> tuple[TimeColumn, ...]:
     """Return the columns of times; the first is the likeliest to hold the times of the events."""
     columns = [
-        find_times(sample[name], is_stated=name == stated) for name in names if name in sample
+        find_times(sample[name], is_stated=name == time_of_job) for name in names if name in sample
     ]
     times = [column for column in columns if column is not None]
     return tuple(sorted(times, key=lambda column: bool(_OTHER_TIMES.search(column.name))))
