@@ -21,7 +21,7 @@ from counton import ApproxDP, ContributionBound, Counter, Key, PureDP, plan
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInputError
 from counton.base.private import reveal
-from counton.continual.intervals import laplace_tail
+from counton.continual.tails import laplace_tail
 from counton.io.row_assignment import label
 from counton.job.stream_name import usual_name
 from counton.results.metadata_codec import facts_of

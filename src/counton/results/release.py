@@ -684,7 +684,7 @@ def _within_words(numbers: ReleaseData, steps: Steps) -> str:
     if not metadata.windows.is_recurring or covers_all:
         return ""
     start, stop = numbers.ends(steps)
-    words = metadata.windows.span(range(start + 1, stop + 1))
+    words = metadata.windows.span_text(range(start + 1, stop + 1))
     words += _users_in_words(numbers, start, stop)
     return f" ({words})" if metadata.windows.timed else f" in {words}"
 

@@ -464,7 +464,7 @@ class ReleaseData:
         Args:
             steps: consecutive steps; None: all.
         """
-        from counton.continual.intervals import ErrorsOf
+        from counton.continual.stream_errors import ErrorsOf
         from counton.strategies.workloads import Decayed
 
         steps = self.steps if steps is None else steps
@@ -1107,7 +1107,7 @@ class ReleaseData:
                 for column, values in columns.items():
                     row[column] = None if hidden[place] else values[place].item()
                 rows.append(row)
-        counted_until = self.metadata.windows.at(int(self._counted_until()[-1]))
+        counted_until = self.metadata.windows.format_moment(int(self._counted_until()[-1]))
         return {"counted_until": counted_until, "rows": rows}
 
     @property
