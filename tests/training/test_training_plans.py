@@ -260,9 +260,11 @@ def test_buffered_noise_of_a_plan_is_that_of_its_fit() -> None:
     assert choices[fitted.name] == fitted
 
 
-@pytest.mark.parametrize(("second", "proved"), [(1.01, 2), (1.1, 1)])
+@pytest.mark.parametrize(
+    ("steps", "second", "proved"), [(16, 1.01, 2), (16, 1.1, 1), (2048, 1.01, 1)]
+)
 def test_quick_plan_proves_close_estimates_only(
-    second: float, proved: int, monkeypatch: pytest.MonkeyPatch
+    steps: int, second: float, proved: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A proof for secret places takes seconds, so a clearly worse strategy gets none."""
     sampler = SecretPlaces(80, 8, 2, key=Key.generate(), name="run")
@@ -273,7 +275,7 @@ def test_quick_plan_proves_close_estimates_only(
 
     monkeypatch.setattr(training_plan, "quick_places_multiplier", estimate)
     run = training_plan._Run(
-        steps=16, epochs=2, order="fixed", separation=None, schedule=sampler.schedule,
+        steps=steps, epochs=2, order="fixed", separation=None, schedule=sampler.schedule,
         sampler=sampler, buffers=3, draws=64, optimizer=None, search="quick",
         guarantee=ApproxDP(1, 1e-5),
     )  # fmt: skip
