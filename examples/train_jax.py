@@ -13,7 +13,7 @@ random = np.random.default_rng(0)
 inputs = random.standard_normal((600, 20))
 labels = random.integers(0, 2, 600)
 sampler = FixedEpochs(examples=600, batch_size=50, epochs=5)
-best = plan(sampler=sampler, dimension=20, guarantee=ZCDP(0.5), clip=1.0).best
+best = plan(sampler=sampler, guarantee=ZCDP(0.5)).best
 noise = best.noise(key=Key.generate(), name="example", sampler=sampler)
 optimizer = optax.chain(private_aggregate(noise, batch_size=50), optax.sgd(0.5))
 gradient = jax.grad(lambda w, x, y: optax.sigmoid_binary_cross_entropy(x @ w["w"], y))

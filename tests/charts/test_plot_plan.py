@@ -7,9 +7,16 @@ import pytest
 
 from counton import ZCDP, ContributionBound, Distinct, PureDP, plan, plan_expiring
 from counton.base.errors import InvalidInputError
-from counton.charts import plot_loss, plot_plan
+from counton.charts import plot_choices, plot_loss, plot_plan
 from counton.planning import StreamPlan
-from counton.strategies import noise_variance
+from counton.strategies import (
+    Binary,
+    Expiring,
+    Node,
+    StrategyFacts,
+    StreamStrategy,
+    noise_variance,
+)
 
 
 def written(ranked: StreamPlan) -> str:
@@ -72,3 +79,57 @@ def test_plan_charts_have_requested_width_and_name_curves(width: float) -> None:
     for figure, name in zip(figures, ("last step known", "this plan"), strict=True):
         texts = [*figure.texts, *figure.axes[0].texts]
         assert any(name in text.get_text() for text in texts)
+
+
+class CountThenAdd(StreamStrategy):
+    """A strategy of one's own: each step's count has its noise, and totals add these up."""
+
+    facts = StrategyFacts(unit_columns=True)
+
+    def __init__(self, horizon: int) -> None:
+        self.horizon = horizon
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"horizon": self.horizon}
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        return (Node(0, step, 1),)
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        return tuple(Node(0, index, 1) for index in range(1, step + 1))
+
+
+def test_every_strategy_of_a_plan_has_its_curve() -> None:
+    """Expiration, a cascade of totals and a strategy of one's own, with errors by step."""
+    others = [Expiring(), Binary(40), CountThenAdd(40)]
+    ranked = plan(40, PureDP(1), also=others)
+    named = {repr(choice.strategy): choice for choice in ranked}
+    drawn = [named[repr(strategy)] for strategy in others]
+    ax = plot_choices(ranked, "A title", choices=drawn).axes[0]
+    lines = [line for line in ax.lines if len(np.asarray(line.get_xdata())) > 2]
+    assert len(lines) == 3
+    for line, choice in zip(reversed(lines), drawn, strict=True):
+        heights = np.asarray(line.get_ydata(), dtype=np.float64)
+        assert heights[0] == pytest.approx(float(choice.errors.std(1)))
+        assert heights[-1] == pytest.approx(float(choice.errors.std(40)))
+    assert heights[-1] == pytest.approx(heights[0] * 40**0.5)
+
+
+def test_windows_of_a_plan_include_the_cascade() -> None:
+    ranked = plan(32, ZCDP(0.5), series="per-window")
+    assert {"GrowingCascade", "Independent"} <= {type(each.strategy).__name__ for each in ranked}
+    ax = plot_choices(ranked, "A title").axes[0]
+    assert len([line for line in ax.lines if len(np.asarray(line.get_xdata())) > 2]) >= 2
+
+
+@pytest.mark.parametrize("count", [0, 9])
+def test_no_choices_and_too_many_are_refused(count: int) -> None:
+    ranked = plan(40, PureDP(1))
+    with pytest.raises(InvalidInputError, match=f"{count} choices cannot be drawn"):
+        plot_choices(ranked, "A title", choices=[ranked.best] * count)
+
+
+def test_choices_of_a_statistic_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="plan of a statistic"):
+        plot_choices(plan(10, PureDP(1), of=Distinct(changes=4)), "A title")

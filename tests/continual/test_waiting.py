@@ -29,6 +29,19 @@ def test_delayed_totals_are_released_in_order(delay: int, shape: tuple[int, ...]
     assert (np.concatenate(released) - noise == np.cumsum(late, axis=0)).all()
 
 
+@pytest.mark.parametrize("delay", [0, 3])
+def test_counts_wait_as_long_one_by_one_as_all_at_once(delay: int) -> None:
+    key = Key.generate()
+    one_by_one, at_once = (
+        Counter(Expiring(delay=delay), ExpiringDP(1), key=key, name="late") for _ in range(2)
+    )
+    counts = [5, 0, 7, 1, 10**9, 3, 2]
+    assert [one_by_one.release(x).value for x in counts] == at_once.release_many(
+        counts
+    ).values.tolist()
+    assert one_by_one.checkpoint() == at_once.checkpoint()
+
+
 @pytest.mark.parametrize("batch", [1, 2])
 def test_delayed_totals_count_towards_exact_range(batch: int) -> None:
     """Counted only later, they would leave the exact range then, when nothing can be refused."""

@@ -307,6 +307,19 @@ def test_table_and_text() -> None:
     assert len(repr(result)) < 200
 
 
+@pytest.mark.parametrize("horizon", [2, 3, 10, 64, 1000, 2**13, 2**14])
+def test_the_normalised_square_root_is_never_worse_than_the_square_root(horizon: int) -> None:
+    """So a run that plans its stream does not compute the errors of the square root."""
+    roots = {
+        choice.strategy_family: choice.errors
+        for choice in plan(horizon, ZCDP(0.5), strategies=["normalised-sqrt", "sqrt"])
+    }
+    normalised = roots["normalised square root"]
+    plain = roots["square root"]
+    assert normalised.mean_std <= plain.mean_std
+    assert normalised.max_std <= plain.max_std
+
+
 def test_long_horizons_omit_unsuitable_strategies() -> None:
     result = plan(10**9, ZCDP(0.5))
     assert any("square root" in note and "2^22" in note for note in result.notes)

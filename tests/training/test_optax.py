@@ -28,7 +28,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 optax = pytest.importorskip("optax", reason="optax is not installed: make test-training")
 jax = pytest.importorskip("jax", reason="jax is not installed: make test-training")
 
-from counton.training.optax import _digest as digest  # noqa: E402 - after the skip
+import counton.training.optax as optax_noise  # noqa: E402 - after the skip
+from counton.training.optax import _digest as digest  # noqa: E402
 from counton.training.optax import _from_numbers as told  # noqa: E402
 from counton.training.optax import private_aggregate, resume  # noqa: E402
 
@@ -467,15 +468,140 @@ main(True)
     assert (done.returncode, done.stdout) == (0, "queued\nqueued\n"), done.stderr
 
 
-def test_private_aggregate_refuses_secret_places() -> None:
-    key = Key.generate()
-    sampler = SecretPlaces(60, 4, 2, key=key, name="run")
-    strategy = BufferedToeplitz(8, (0.4,), (0.1,), sampler.schedule)
-    noise = TrainingNoise(
-        strategy, key=key, name="run", guarantee=ApproxDP(1, 1e-5), sampler=sampler
+def places_run(key: Key, strategy: Any = None) -> TrainingNoise:
+    """Noise with secret places, as every process of a run makes it."""
+    sampler = SecretPlaces(60, 4, 3, key=key, name="run")
+    correlated = BufferedToeplitz(12, (0.4,), (0.1,), sampler.schedule)
+    return TrainingNoise(
+        strategy or correlated, key=key, name="run", guarantee=ApproxDP(1, 1e-5), sampler=sampler
     )
-    with pytest.raises(
-        InvalidInputError, match="draws secret positions of examples, which a state"
-    ):
-        private_aggregate(noise, batch_size=15)
-    noise.add(1, {"w": np.zeros(4)})
+
+
+def take_steps(noise: TrainingNoise, state: Any, steps: range, taken: dict[int, list[int]]) -> Any:
+    """Take the steps of the sampler's batches, and note the steps of each example."""
+    assert noise.sampler is not None
+    chain = private_aggregate(noise, batch_size=15)
+    if state is None:
+        state = chain.init({"w": jnp.zeros(3)})
+    for step in steps:
+        batch = noise.sampler.batch(step)
+        for example in batch.tolist():
+            taken.setdefault(example, []).append(step)
+        rows = np.zeros((60, 3), np.float32)  # of one size, so that JAX compiles once
+        rows[: len(batch)] = 1
+        _, state = chain.update({"w": jnp.asarray(rows)}, state)
+    return jax.block_until_ready(state)
+
+
+def forget_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what a process remembers of runs, as a new process does."""
+    monkeypatch.setattr("counton.training.optax._digests_by_session", {})
+    monkeypatch.setattr("counton.noise.guard_file._identities", {})
+
+
+def test_secret_places_are_those_of_the_state_in_another_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = Key.generate()
+    taken: dict[int, list[int]] = {}
+    state = take_steps(places_run(key), None, range(1, 7), taken)
+    for _ in range(2):  # two continuations of one checkpoint have the same places
+        forget_process(monkeypatch)
+        again = places_run(key)
+        own = resume(state, noise=again)
+        later = {example: list(steps) for example, steps in taken.items()}
+        take_steps(again, own, range(7, 13), later)
+        assert sorted(later) == list(range(60))
+        for steps in later.values():
+            assert np.diff(steps).tolist() == [4, 4]
+
+
+def test_state_with_other_secret_places_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = Key.generate()
+    state = take_steps(places_run(key), None, range(1, 7), {})
+    forget_process(monkeypatch)
+    with pytest.raises(Exception, match=r"other secret places.*\.resume\(state, noise=noise\)"):
+        take_steps(places_run(key), resume(state), range(7, 13), {})
+    forget_process(monkeypatch)
+    late = places_run(key)
+    assert late.sampler is not None
+    late.sampler.batch(7)
+    with pytest.raises(InvalidInputError, match="before the first batch"):
+        resume(state, noise=late)
+
+
+def test_other_places_would_let_an_example_count_in_two_places(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without the check of places, which is a wrong implementation."""
+    key = Key.generate()
+    taken: dict[int, list[int]] = {}
+    state = take_steps(places_run(key), None, range(1, 7), taken)
+    forget_process(monkeypatch)
+    places_of = optax_noise._places_of
+    monkeypatch.setattr(optax_noise, "_places_of", lambda _: told(state.run)["places"])
+    take_steps(places_run(key), resume(state), range(7, 13), taken)
+    monkeypatch.setattr(optax_noise, "_places_of", places_of)
+    assert any((np.diff(steps) != 4).any() for steps in taken.values())
+
+
+def test_noise_of_secret_places_is_that_of_add() -> None:
+    key = chosen_key()
+    noise = places_run(key)
+    chain = private_aggregate(noise, batch_size=1, per_example=False)
+    state = chain.init({"w": jnp.zeros(3)})
+    plain = places_run(key)
+    for step in range(1, 13):
+        found, state = chain.update({"w": jnp.zeros(3)}, state)
+        assert np.allclose(found["w"], plain.add(step, {"w": np.zeros(3)})["w"], atol=1e-5)
+
+
+def test_batches_of_secret_places_may_be_filled_with_zeros() -> None:
+    noise = places_run(Key.generate())
+    assert noise.sampler is not None
+    chain = private_aggregate(noise, batch_size=15)
+    state = chain.init({"w": jnp.zeros(3)})
+    update = jax.jit(chain.update)
+    for step in range(1, 13):
+        rows = np.zeros((40, 3), np.float32)
+        rows[: len(noise.sampler.batch(step))] = 1
+        _, state = update({"w": jnp.asarray(rows)}, state)
+    assert int(state.step) == 12
+    chain = private_aggregate(places_run(Key.generate()), batch_size=15)
+    state = chain.init({"w": jnp.zeros(3)})
+    with pytest.raises(Exception, match="but the sampler's batch has"):
+        jax.block_until_ready(chain.update({"w": jnp.ones((60, 3))}, state))
+
+
+def test_a_state_with_places_keeps_its_shape_and_its_places() -> None:
+    key = Key.generate()
+    noise = places_run(key)
+    chain = private_aggregate(noise, batch_size=15)
+    state = chain.init({"w": jnp.zeros(3)})
+    places = told(state.run)["places"]
+    assert noise.sampler is not None
+    assert places == noise.sampler.identity
+    for step in range(253):
+        state = resume(state._replace(step=jnp.asarray(step, jnp.int32)))
+    assert told(state.run)["places"] == places
+    assert len(told(state.run)["sessions"]) == 253
+    with pytest.raises(InvalidInputError, match="another run under another name"):
+        resume(state._replace(step=jnp.asarray(300, jnp.int32)))
+
+
+def test_several_processes_take_the_places_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    key = Key.generate()
+    first = places_run(key)
+    workers = []
+    for _ in range(2):
+        worker = places_run(key)
+        worker.join(first.run)
+        workers.append(worker)
+    states = [private_aggregate(worker, batch_size=15).init({"w": 0.0 * jnp.ones(3)})
+              for worker in workers]  # fmt: skip
+    assert len({told(state.run)["places"] for state in states}) == 1
+    assert first.sampler is not None
+    for worker in workers:
+        assert worker.sampler is not None
+        assert all(map(np.array_equal, worker.sampler, first.sampler))

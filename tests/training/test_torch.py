@@ -425,3 +425,9 @@ def test_processes_that_train_together_are_one_run(tmp_path: Path) -> None:
     """Under a key that nobody chose: the same noise, the same batches by chance, one name."""
     Key.generate().save(tmp_path / "joined-2.store.key")
     processes_train("joined", 2, tmp_path)
+
+
+def test_processes_divide_the_batches_of_a_loader(tmp_path: Path) -> None:
+    """Two processes over gloo, with places drawn in secret, and a run that continues."""
+    Key.generate().save(tmp_path / "loaded-2.store.key")
+    assert processes_train("loaded", 2, tmp_path).exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import chain
 from typing import Any
 
 
@@ -43,6 +44,87 @@ def joined(rank: int, processes: int, store: str) -> None:
     assert not torch.allclose(*ends)
 
 
+def loaded(rank: int, processes: int, store: str, out: str) -> None:
+    """Batches of a loader, divided between processes: each example once in each epoch.
+
+    Args:
+        rank: Number of this process.
+        processes: Number of processes.
+        store: Path of the store, beside which the key is.
+        out: Path of what the first process writes.
+    """
+    import numpy as np
+    import torch
+    import torch.distributed as distributed
+    from opacus import GradSampleModule
+    from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
+
+    from counton import ApproxDP, Key
+    from counton.training import SecretPlaces, TrainingNoise
+    from counton.training.strategies import BufferedToeplitz
+    from counton.training.torch import make_private
+
+    key = Key.load(f"{store}.key")
+    dataset = torch.utils.data.TensorDataset(torch.ones(40, 3), torch.arange(40))
+    state: dict[str, Any] = {}
+    ends: list[Any] = []
+    for again in (False, True):
+        sampler = SecretPlaces(40, 5, 2, key=key, name="run")
+        strategy = BufferedToeplitz(10, (0.4,), (0.1,), sampler.schedule)
+        noise = TrainingNoise(
+            strategy, key=key, name="run", guarantee=ApproxDP(1, 1e-5), sampler=sampler
+        )
+        torch.manual_seed(rank)
+        model = GradSampleModule(
+            DifferentiallyPrivateDistributedDataParallel(torch.nn.Linear(3, 1)),
+            loss_reduction="sum",
+        )
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        private = make_private(optimizer, noise, model, batch_size=8)
+        if again:
+            private.load_state_dict(state)
+        own: list[list[int]] = []
+        for inputs, positions in private.loader(dataset):
+            model(inputs).sum().backward()
+            optimizer.step()
+            own.append(positions.tolist())
+            if private.step == 3:
+                state = private.state_dict()
+        gathered: list[Any] = [None] * processes
+        distributed.all_gather_object(gathered, own)
+        batches = [sorted(chain(*parts)) for parts in zip(*gathered, strict=True)]
+        assert batches == [sampler.batch(step).tolist() for step in range(4 if again else 1, 11)]
+        if not again:
+            assert sorted(chain(*batches)) == sorted([*range(40), *range(40)])
+        flat = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+        held: list[Any] = [None] * processes
+        distributed.all_gather_object(held, flat)
+        assert all(torch.equal(one, flat) for one in held), held
+        ends.append(flat)
+    assert not torch.allclose(*ends)
+    # Every process takes the whole batch: each example counts once in each process.
+    refused = 0
+    sampler = SecretPlaces(40, 5, 2, key=key, name="twice")
+    strategy = BufferedToeplitz(10, (0.4,), (0.1,), sampler.schedule)
+    noise = TrainingNoise(
+        strategy, key=key, name="twice", guarantee=ApproxDP(1, 1e-5), sampler=sampler
+    )
+    model = GradSampleModule(torch.nn.Linear(3, 1), loss_reduction="sum")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    private = make_private(optimizer, noise, model, batch_size=8)
+    for batch in private.batches():
+        model(torch.ones(len(batch), 3)).sum().backward()
+        try:
+            optimizer.step()
+        except Exception as error:
+            assert f"of {2 * len(batch)} examples" in str(error), error  # noqa: PT017
+            refused += 1
+        break
+    assert refused == 1
+    if rank == 0:
+        np.save(out, ends[0].numpy())
+
+
 def train(kind: str, processes: int, rank: int, store: str, out: str) -> None:
     import numpy as np
     import pytest
@@ -61,8 +143,11 @@ def train(kind: str, processes: int, rank: int, store: str, out: str) -> None:
     distributed.init_process_group(
         "gloo", store=distributed.FileStore(store, processes), rank=rank, world_size=processes
     )
-    if kind == "joined":
-        joined(rank, processes, store)
+    if kind in ("joined", "loaded"):
+        if kind == "joined":
+            joined(rank, processes, store)
+        else:
+            loaded(rank, processes, store, out)
         distributed.barrier()
         distributed.destroy_process_group()
         return

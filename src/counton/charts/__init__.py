@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from counton.base.lazy import attach
 
 if TYPE_CHECKING:
+    from counton.charts.plan_charts import plot_choices as plot_choices
     from counton.charts.plan_charts import plot_loss as plot_loss
     from counton.charts.plan_charts import plot_plan as plot_plan
     from counton.charts.style import Caption as Caption

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 #: each part.
 _PARTS = 100
 _OF_EACH = 16
+#: Number of strategies that `plot_choices` draws if none are named.
+_MOST_BY_DEFAULT = 5
 #: Largest number of letters in a line of a name beside a curve.
 _LETTERS = 17
 
@@ -80,19 +82,96 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
     >>> float(plot_plan(plan(100, PureDP(1)), "A plan for 100 days").get_figwidth())
     7.5
     """
+    _check_counts(ranked)
+    shown = _shown_steps(ranked.steps)
+    curves = _curves(ranked, shown)
+    foot = far_from_possible(ranked.best, ranked.factors, ranked.metric)
+    return _errors_by_step(ranked, curves, shown, title, foot, width)
+
+
+@drawing
+def plot_choices(
+    ranked: StreamPlan,
+    title: str,
+    *,
+    choices: Sequence[Design] | None = None,
+    width: float | None = None,
+) -> Figure:
+    """Draw the standard deviation of several strategies of a plan by step, a curve for each.
+
+    The line is the mean over neighbouring steps, in a band from the smallest to the largest. A
+    dashed line is the smallest error of any mechanism.
+
+    Args:
+        ranked: the plan of a stream of counts.
+        title: the line above the chart.
+        choices: designs of the plan, at most 8; None: the best five.
+        width: width in inches, 3 to 30; None: 7.5.
+
+    Raises:
+        InvalidInputError: the plan is for a statistic, whose errors are not those of its cells;
+            there are no choices, or more than 8; or the width is out of range.
+
+    >>> from counton import PureDP, plan
+    >>> from counton.strategies import Expiring
+    >>> ranked = plan(100, PureDP(1), also=[Expiring()])
+    >>> float(plot_choices(ranked, "Strategies for 100 days").get_figwidth())
+    7.5
+    """
+    _check_counts(ranked)
+    drawn = list(ranked.choices[:_MOST_BY_DEFAULT] if choices is None else choices)
+    if not 1 <= len(drawn) <= len(PALETTE):
+        raise InvalidInputError(
+            f"{len(drawn)} choices cannot be drawn: give 1 to {len(PALETTE)} of the plan's choices"
+        )
+    shown = _shown_steps(ranked.steps)
+    curves = [
+        _Curve(_label(choice), _std(ranked, choice, shown), PALETTE[number], 1.7)
+        for number, choice in enumerate(drawn)
+    ]
+    return _errors_by_step(ranked, curves, shown, title, "", width)
+
+
+def _check_counts(ranked: StreamPlan) -> None:
+    """Raise an error for the plan of a statistic, whose errors are not those of its cells."""
     if ranked.best.errors_of.what:
         raise InvalidInputError(
             "this is the plan of a statistic whose errors depend on its rows, so there are no "
             "curves to draw; draw a plan of counts"
         )
-    steps = ranked.steps
-    # Parts of the time axis that grow with time, and some steps of each: shape (parts, steps).
+
+
+def _shown_steps(steps: int) -> Integers:
+    """Return the steps whose errors are drawn, in parts of the time axis that grow with time.
+
+    The shape is (parts, steps of each).
+    """
     edges = np.unique(np.geomspace(1, steps + 1, _PARTS + 1).astype(np.int64))
-    shown = np.rint(np.linspace(edges[:-1], edges[1:] - 1, _OF_EACH, axis=1)).astype(np.int64)
+    parts = np.linspace(edges[:-1], edges[1:] - 1, _OF_EACH, axis=1)
+    return np.asarray(np.rint(parts).astype(np.int64))
+
+
+def _errors_by_step(
+    ranked: StreamPlan,
+    curves: Sequence[_Curve],
+    shown: Integers,
+    title: str,
+    foot: str,
+    width: float | None,
+) -> Figure:
+    """Draw curves of standard deviations, and the smallest error of any mechanism.
+
+    Args:
+        ranked: the plan.
+        curves: the curves; the first is in front.
+        shown: the steps of the curves, shape (parts, steps of each).
+        title: the line above the chart.
+        foot: the words below it.
+        width: width in inches; None: the default.
+    """
+    steps = ranked.steps
     middles = np.sqrt(shown[:, 0] * shown[:, -1].astype(np.float64))
-    curves = _curves(ranked, shown)
     subtitle = f"{ranked.guarantee}; protected: {ranked.contribution}"
-    foot = far_from_possible(ranked.best, ranked.factors, ranked.metric)
     least = least_of_any_mechanism(ranked.best, ranked.metric)
     ends = [(curve.name, float(curve.line[-1]), curve.colour) for curve in curves]
     if least:

@@ -59,8 +59,8 @@ def erase_user(
     elif age is not None and user is None:
         erasures = erasure.erase_older(state, age, stream=stream, key=key, wait=wait)
     else:
-        stated = "neither is" if user is None else "both are"
-        raise InvalidInputError(f"give either {param('user')} or {param('age')}: {stated} given")
+        options = "neither is" if user is None else "both are"
+        raise InvalidInputError(f"give either {param('user')} or {param('age')}: {options} given")
     console = Console()
     for erasure_of_stream in erasures:
         line = _report(erasure_of_stream, new_users_per_refused=erasure.NEW_USERS_PER_REFUSED)

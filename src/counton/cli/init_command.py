@@ -124,8 +124,8 @@ def init(events: str, job_file: Path, force: bool, **job_options: Any) -> None:
 
     _refuse_existing_file(job_file, force=force)
     _refuse_standard_input(events)
-    stated = {name: value for name, value in job_options.items() if is_stated(value)}
-    values = {"state": default_state(events), "events": events, **stated}
+    options = {name: value for name, value in job_options.items() if is_stated(value)}
+    values = {"state": default_state(events), "events": events, **options}
     job = job_template.job_of(values)
     _refuse_date_of_one_run(job)
     job_template.refuse_state(job)
@@ -205,7 +205,7 @@ def _comments() -> dict[str, str]:
     from counton.job.saved_job import HEADING
 
     comments = {str(item.alias): item.description or "" for item in CountJob.model_fields.values()}
-    comments["statistic"] = "How many there are."
+    comments["statistic"] = CountJob.summary
     comments[HEADING] = (
         "Change anything before the first run. After it, options that define the stream are\n"
         "fixed. Paths are relative to the folder of this file."

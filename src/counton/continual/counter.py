@@ -181,7 +181,6 @@ class Counter:
             not design.step_shape
             and not design.finds_cells
             and facts.workload == "totals"
-            and not facts.delay
             and not facts.fraction_bits
             and design.contribution.resolution is None
             and design.units.released == 1
@@ -278,16 +277,20 @@ class Counter:
         done = self._progress()
         if self._last_step is not None and done.step >= self._last_step:
             return False
-        return 0 <= count <= self._largest_sum - int(done.sums)
+        return 0 <= count <= self._largest_sum - int(done.totals_taken)
 
     def _release_count(self, count: int) -> StepRelease:
         """Release one count as `_compute` and `release` do, without arrays: twice as fast."""
         done = self._progress()
         step = done.step + 1
-        total = int(done.sums) + count
+        due, waiting = count, done.waiting
+        if len(waiting):  # releases have a delay
+            due = int(waiting[0])
+            waiting = np.append(waiting[1:], count)
+        total = int(done.sums) + due
         (noise,) = self._lookahead.parts(range(step, step + 1))
         release = StepRelease(step, total + int(noise[0]), self._std_at(step), self.design)
-        self._done = Private(StreamProgress(step, np.asarray(total, np.int64), done.waiting))
+        self._done = Private(StreamProgress(step, np.asarray(total, np.int64), waiting))
         return release
 
     def widen(self, cells: int, key: Key) -> None:

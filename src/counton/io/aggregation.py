@@ -537,11 +537,11 @@ def _by_cell(
         return sums_by_label(rows, mapping, domain, source, raw=labels)
     if bound is None:
         return collect(source, adding(rows))
-    kept = bound.select(rows)
-    none = kept.collect_schema().to_frame()
+    held_rows = bound.select(rows)
+    none = held_rows.collect_schema().to_frame()
 
     def batches() -> Iterator[pl.DataFrame]:
-        for batch in kept.collect_batches(chunk_size=ROWS_AT_A_TIME, engine="streaming"):
+        for batch in held_rows.collect_batches(chunk_size=ROWS_AT_A_TIME, engine="streaming"):
             bound.take(batch)
             yield batch
 

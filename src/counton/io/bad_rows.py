@@ -71,16 +71,16 @@ def set_bad_rows_aside(source: Source, mapping: RowMapping) -> tuple[int, int]:
     columns = mapping.columns.names
     lacking = pl.col("window").is_in([-problem for problem in _LACKING])
     skipped = 0
-    kept = list[tuple[object, ...]]()
+    rows_set_aside = list[tuple[object, ...]]()
     for part in source.parts:
         bad = _bad(part, mapping)
         if policies.missing == "drop":
             skipped += int(collect(source, bad.filter(lacking).select(pl.len())).item())
             bad = bad.filter(~lacking)
-        rows = collect(source, bad.head(policies.most + 1 - len(kept)).sort("row"))
+        rows = collect(source, bad.head(policies.most + 1 - len(rows_set_aside)).sort("row"))
         if policies.quarantine is None and rows.height:
             raise _explain(source, mapping)
-        if len(kept) + rows.height > policies.most:
+        if len(rows_set_aside) + rows.height > policies.most:
             raise InvalidInputError(
                 f"more than {policies.most:,} rows of {source.name} cannot be read, and at most "
                 f"{policies.most:,} may be set aside; look at these rows, or raise "
@@ -97,10 +97,10 @@ def set_bad_rows_aside(source: Source, mapping: RowMapping) -> tuple[int, int]:
                 line = part.unread.get(row - 1)
                 if line is not None:  # the whole line stands in the first column
                     values = [line, *[None] * (len(values) - 1)]
-                kept.append((part.name, place, Problem(-window).words, *values))
+                rows_set_aside.append((part.name, place, Problem(-window).words, *values))
     if policies.quarantine is not None:
-        set_aside(policies.quarantine, columns, kept)
-    return skipped, len(kept)
+        set_aside(policies.quarantine, columns, rows_set_aside)
+    return skipped, len(rows_set_aside)
 
 
 def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
@@ -235,8 +235,8 @@ def _wrong_part(part: Rows, mapping: RowMapping, row: int, problem: Problem) -> 
         if column_part.kind == "label":
             continue
         columns = Columns(mapping.columns.time, several=(name,))
-        kept = mapping._replace(columns=columns, adds=None, kept=[column_part])
-        window = assign_part(part, kept).select("window").slice(row - 1, 1).collect()
+        with_one_column = mapping._replace(columns=columns, adds=None, kept=[column_part])
+        window = assign_part(part, with_one_column).select("window").slice(row - 1, 1).collect()
         if window.item() == -problem:
             return name
     return names[0]

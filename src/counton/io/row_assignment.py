@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, NamedTuple, Protocol
@@ -244,70 +244,131 @@ def assign_part(
 ) -> pl.LazyFrame:
     """Assign the rows of one part, with the columns of `assign_rows`."""
     _show_an_array()
-    columns = mapping.columns
-    parts = list(zip(columns.parts, parts_of_columns(mapping), strict=True))
-    every = {name: getattr(columns, name) for name in ("group", "user", "id")}
-    used_columns = {name: column for name, column in every.items() if column is not None}
-    text_columns = [
-        *used_columns.values(),
-        *(column for column, column_part in parts if column_part.kind == "label"),
-    ]
-    read = {columns.time, *(column for column, column_part in parts if column_part.kind != "label")}
-    part.check_columns(part.of_file(columns.names))
-    every_kind = part.kinds_of(part.of_file(columns.names))
-    kinds = {column: name for column, name in every_kind.items() if column in read}
-    frame = part.scan(columns.names, text_columns, list(kinds.values()))
-    types = frame.collect_schema()
-    us = pl.col(columns.names[0]).is_null().cast(pl.Int64) * 0  # if rows have no time
-    if columns.time:
-        us = _times(mapping, types[columns.time], kinds.get(columns.time))
-    if watch is not None:
-        us = _watch(us, watch)
-    if part.unread:
-        frame, us = unread_marked(frame, us, part)
-    expressions = {"us": us}
-    expressions |= {
-        name: as_text(pl.col(column), types[column]) for name, column in used_columns.items()
-    }
-    for name in expressions.keys() & {"user", "id"}:
-        expressions[name] = expressions[name].map_batches(
-            one_name, return_dtype=pl.String, is_elementwise=True
-        )
-    for place, (column, column_part) in enumerate(parts):
-        cell = pl.col(column)
-        if column_part.kind == "label":
-            expressions[f"part {place}"] = as_text(cell, types[column])
-        elif column_part.kind == "count":
-            number = part.count(column, cell)
-            expressions[f"part {place}"] = _numbers_of_cells(number, kinds.get(column))
-        else:
-            expressions[f"part {place}"] = _numbers_of_cells(part.number(cell), kinds.get(column))
-    missing = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
-    if mapping.unlisted_groups == "error" and mapping.other is None:
-        missing.insert(0, ("group", Problem.NO_GROUP))
-    problems = [
-        (pl.col(name).is_null() | (pl.col(name) == ""), problem)
-        for name, problem in missing
-        if name in expressions
-    ]
-    are_texts = [types[column] == pl.String for column, _ in parts]
+    scanned = _scan(part, mapping)
+    frame, us = _time_column(scanned, mapping, watch)
+    names = _name_columns(scanned)
+    expressions = {"us": us, **names, **_value_columns(scanned)}
+    are_texts = [scanned.types[column] == pl.String for column, _ in scanned.value_columns]
     values, kept_parts, value_problems = _values_of_parts(
-        [column_part for _, column_part in parts], mapping, are_texts
+        [column_part for _, column_part in scanned.value_columns], mapping, are_texts
     )
-    problems += value_problems
     totals = [pl.lit(1, dtype=pl.Int64).alias("total")]
     if raw_labels or mapping.kept:
         totals = kept_parts
     elif values and mapping.adds is not None:
         totals = [_encode(values, mapping.adds).alias("total")]
+    identity_columns: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in names]
+    if "group" in names:
+        identity_columns.insert(0, mapping.group(pl.col("group")).alias("group"))
+    problems = [*_missing_names(names, mapping), *value_problems]
+    window = _window_or_problem(mapping, problems)
+    return frame.select(**expressions).select("us", *identity_columns, window, *totals)
+
+
+class _ScannedPart(NamedTuple):
+    """One part of the rows, before its cells are converted.
+
+    Attributes:
+        rows: the part.
+        frame: its cells.
+        types: the type of each column.
+        kinds: for columns that are not read as texts, the column of `CellKind` values, if any.
+        names: columns of group, user and id, those that the mapping states.
+        value_columns: columns of values, each with what the statistic reads from it.
+    """
+
+    rows: Rows
+    frame: pl.LazyFrame
+    types: pl.Schema
+    kinds: dict[str, str]
+    names: dict[str, str]
+    value_columns: list[tuple[str, EventPart]]
+
+
+def _scan(part: Rows, mapping: RowMapping) -> _ScannedPart:
+    """Read the columns that a mapping names, as texts if they name or label something.
+
+    Raises:
+        InvalidInputError: a column is missing.
+    """
+    columns = mapping.columns
+    value_columns = list(zip(columns.parts, parts_of_columns(mapping), strict=True))
+    stated_names = {"group": columns.group, "user": columns.user, "id": columns.id}
+    names = {name: column for name, column in stated_names.items() if column is not None}
+    labels = [column for column, column_part in value_columns if column_part.kind == "label"]
+    numbers = {column for column, column_part in value_columns if column_part.kind != "label"}
+    part.check_columns(part.of_file(columns.names))
+    all_kinds = part.kinds_of(part.of_file(columns.names))
+    kinds = {
+        column: kind for column, kind in all_kinds.items() if column in {columns.time, *numbers}
+    }
+    frame = part.scan(columns.names, [*names.values(), *labels], list(kinds.values()))
+    return _ScannedPart(part, frame, frame.collect_schema(), kinds, names, value_columns)
+
+
+def _time_column(
+    scanned: _ScannedPart, mapping: RowMapping, watch: Callable[[int], None] | None
+) -> tuple[pl.LazyFrame, pl.Expr]:
+    """Return the rows, and their times in microseconds since 1970; 0 if rows have no time."""
+    time = mapping.columns.time
+    us = pl.col(mapping.columns.names[0]).is_null().cast(pl.Int64) * 0
+    if time:
+        us = _times(mapping, scanned.types[time], scanned.kinds.get(time))
+    if watch is not None:
+        us = _watch(us, watch)
+    if scanned.rows.unread:
+        return unread_marked(scanned.frame, us, scanned.rows)
+    return scanned.frame, us
+
+
+def _name_columns(scanned: _ScannedPart) -> dict[str, pl.Expr]:
+    """Return group, user and id as texts, those that are stated."""
+    texts = {
+        name: as_text(pl.col(column), scanned.types[column])
+        for name, column in scanned.names.items()
+    }
+    for name in texts.keys() & {"user", "id"}:
+        texts[name] = texts[name].map_batches(one_name, return_dtype=pl.String, is_elementwise=True)
+    return texts
+
+
+def _value_columns(scanned: _ScannedPart) -> dict[str, pl.Expr]:
+    """Return the values of each row, in the columns ``part 0``, ``part 1``, ..."""
+    values = {}
+    for index, (column, column_part) in enumerate(scanned.value_columns):
+        cell = pl.col(column)
+        kind = scanned.kinds.get(column)
+        if column_part.kind == "label":
+            value = as_text(cell, scanned.types[column])
+        elif column_part.kind == "count":
+            value = _numbers_of_cells(scanned.rows.count(column, cell), kind)
+        else:
+            value = _numbers_of_cells(scanned.rows.number(cell), kind)
+        values[f"part {index}"] = value
+    return values
+
+
+def _missing_names(
+    names: Mapping[str, pl.Expr], mapping: RowMapping
+) -> list[tuple[pl.Expr, Problem]]:
+    """Return the conditions under which a row lacks its group, user or id, with the problem."""
+    needed = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
+    if mapping.unlisted_groups == "error" and mapping.other is None:
+        needed.insert(0, ("group", Problem.NO_GROUP))
+    return [
+        (pl.col(name).is_null() | (pl.col(name) == ""), problem)
+        for name, problem in needed
+        if name in names
+    ]
+
+
+def _window_or_problem(mapping: RowMapping, problems: Sequence[tuple[pl.Expr, Problem]]) -> pl.Expr:
+    """Return the number of a row's window, or minus the first problem that a row has."""
     window = mapping.windows.step("us")
     for wrong, problem in reversed(problems):
         unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
         window = unless.then(-int(problem)).otherwise(window)
-    kept: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in expressions]
-    if "group" in expressions:
-        kept.insert(0, mapping.group(pl.col("group")).alias("group"))
-    return frame.select(**expressions).select("us", *kept, window.alias("window"), *totals)
+    return window.alias("window")
 
 
 def _values_of_parts(

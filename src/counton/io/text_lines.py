@@ -375,12 +375,12 @@ def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
         else:
             yield Piece(frame, ambiguous)
             continue
-        kept = []
+        read_lines = []
         for line in plain:
             text = select_keys(line.decode("utf-8", "surrogateescape"), columns) or ""
-            kept.append(text.encode("utf-8", "surrogateescape"))
+            read_lines.append(text.encode("utf-8", "surrogateescape"))
         row = 0
-        for part in halves(kept):
+        for part in halves(read_lines):
             if part is not None:
                 faults = {
                     at - row: ambiguous[at]
@@ -515,8 +515,12 @@ def select_keys(line: str, keys: Sequence[str]) -> str | None:
     if pairs is None:
         return None
     # polars cannot read a number too large for a float or an integer; it becomes a text.
-    kept = [(key, json.dumps(value) if _is_large(value) else value) for key, value in pairs]
-    return "{" + ",".join(f"{json.dumps(key)}:{value}" for key, value in kept if key in keys) + "}"
+    shortened = [(key, json.dumps(value) if _is_large(value) else value) for key, value in pairs]
+    return (
+        "{"
+        + ",".join(f"{json.dumps(key)}:{value}" for key, value in shortened if key in keys)
+        + "}"
+    )
 
 
 #: Matches a number that may be too large for a float.

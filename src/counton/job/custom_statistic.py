@@ -106,8 +106,8 @@ class PackageStatisticJob(OwnStatisticJob):
 
     @override
     def make_statistic(self) -> Statistic:
-        stated = {name: self.value_of(name) for name in self.parameters if self.has_stated(name)}
-        return statistic_of_kind(self.statistic_class, stated)
+        options = {name: self.value_of(name) for name in self.parameters if self.has_stated(name)}
+        return statistic_of_kind(self.statistic_class, options)
 
     @override
     def name_of_statistic(self) -> str:
@@ -121,8 +121,8 @@ class PackageStatisticJob(OwnStatisticJob):
         """Return the stated parameters in the form in which the statistic keeps them."""
         if any(not self.has_stated(name) for name in self.needs):
             return {}
-        kept = self.make_statistic().parameters
-        return {name: kept[name] for name in self.parameters if name in kept}
+        parameters = self.make_statistic().parameters
+        return {name: parameters[name] for name in self.parameters if name in parameters}
 
 
 @cache

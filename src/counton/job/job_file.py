@@ -262,23 +262,23 @@ def _parse_job(
     """
     _refuse_unknown_keys(options)
     _refuse_empty_lines(options)
-    stated = {"stream": name, **options}
+    options = {"stream": name, **options}
     if events is not None:
-        if "events" in stated:
+        if "events" in options:
             raise InvalidInputError(
                 f"{param('events')} is stated, but here the rows are passed in from outside; leave "
                 "the key out"
             )
-        stated["events"] = events
-    is_for_service = without_rows and "events" not in stated
+        options["events"] = events
+    is_for_service = without_rows and "events" not in options
     if is_for_service:
-        stated["events"] = _NO_ROWS
+        options["events"] = _NO_ROWS
     for needed in ("events", "state"):
-        if needed not in stated:
+        if needed not in options:
             raise InvalidInputError(
                 f"the key {needed!r} is missing. Add it there, or under [defaults]"
             )
-    job: Job = parse_options(model_of(stated["statistic"]), stated, folder)
+    job: Job = parse_options(model_of(options["statistic"]), options, folder)
     if is_for_service:
         refuse_of_service(job)
     return job

@@ -62,15 +62,15 @@ def make_job(
     CountJob(every='1d')
     """
     options |= {"events": events, "state": state}
-    stated = {name: value for name, value in options.items() if value is not None}
+    options = {name: value for name, value in options.items() if value is not None}
     match what:
         case Job():
-            added = _parse(what.statistic, stated)
-            return what.with_options(**{name: added.value_of(name) for name in stated})
+            added = _parse(what.statistic, options)
+            return what.with_options(**{name: added.value_of(name) for name in options})
         case Statistic():
-            return job_of_statistic(what, stated)
+            return job_of_statistic(what, options)
         case str():
-            return _parse(what, stated)
+            return _parse(what, options)
         case _:
             raise InvalidInputError(
                 f"what is {quote(what)}; give a statistic such as Average(0, 200, resolution=1), "
@@ -118,11 +118,11 @@ def _take_columns(options: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _refuse_doubled(
-    named: Mapping[str, Any], stated: Mapping[str, Any], statistic: Statistic
+    named: Mapping[str, Any], options: Mapping[str, Any], statistic: Statistic
 ) -> None:
     """Refuse an option that says otherwise what the object says."""
     may_state = (*_DISPLAY, "groups") if isinstance(statistic, TopK) else _DISPLAY
-    for name in stated:
+    for name in options:
         if name in named and name not in may_state:
             raise InvalidInputError(
                 f"{param(name)} is a parameter of {statistic!r}; state it there, and leave "

@@ -243,7 +243,7 @@ class ReleaseData:
 
     @property
     def over(self) -> int | str | None:
-        """Number of last steps of each number, or its period, such as "week"; None: all so far."""
+        """Number of last steps of each number, or its period, such as "week"; None: all to date."""
         series = self.metadata.series
         if series == "rolling" and len(self.metadata.widths) == 1:
             return self.metadata.widths[0]
@@ -1180,7 +1180,7 @@ class ReleaseData:
             facts = {"statistic": self.design.statistic}
             if (cut := self.metadata.windows).is_recurring:
                 windows = f"{cut.noun}s"
-                last = f"all {windows} so far" if over is None else f"the {over} so far"
+                last = f"all {windows} to date" if over is None else f"the {over} to date"
                 if isinstance(over, int):
                     last = f"the last {over:,} {windows}"
                 period = adds_users_up(self.metadata)

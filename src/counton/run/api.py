@@ -115,14 +115,14 @@ def release(
     >>> paid.table().columns[3:]
     ['series', 'group', 'measure', 'estimate', 'noise_std', 'lower', 'upper', 'confidence_level']
     """
-    stated = cast("dict[str, Any]", more)
-    if "what" in stated:
+    options = cast("dict[str, Any]", more)
+    if "what" in options:
         raise InvalidInputError(
             "release has no argument 'what'; give the statistic first, by position"
         )
     if guarantee is not None:
-        stated |= _options_of_guarantee(guarantee, stated)
-    job = make_job(what, events, state, **stated)
+        options |= _options_of_guarantee(guarantee, options)
+    job = make_job(what, events, state, **options)
     if job.events is None:
         raise InvalidInputError(f"{param('events')} is missing. Name the files of the rows")
     has_default_state = job.state is None

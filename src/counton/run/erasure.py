@@ -119,14 +119,18 @@ def erase_user(
             one.
         StateError, NoiseKeyError: see `Stream.open`.
     """
-    stated: object = user
-    if not isinstance(stated, str) or not stated:
+    options: object = user
+    if not isinstance(options, str) or not options:
         raise InvalidInputError(
             f"{param('user')} is not a text; give the user as it is written in the rows"
         )
     patience = _Patience(wait)
     streams = _kept_streams(state, stream, patience)
-    going_on = [name for name, kept in streams.items() if kept.spec and not kept.is_over]
+    going_on = [
+        name
+        for name, stream_of_users in streams.items()
+        if stream_of_users.spec and not stream_of_users.is_over
+    ]
     if going_on and not yes:
         raise InvalidInputError(
             f"{user!r} can be erased in {', '.join(map(repr, going_on))} only at a price: a "
@@ -159,17 +163,17 @@ def _erase_user(
         secret = _secret_of(stream)
         sets = _users_of(stream)
         (digest,) = secret.digests(text, np.array([len(text)]), PURPOSES["user"])
-        theirs = [kept for kept in sets if (kept.digests == digest).any()]
-        if any(kept.period > last for kept in theirs):
+        theirs = [digest_set for digest_set in sets if (digest_set.digests == digest).any()]
+        if any(digest_set.period > last for digest_set in theirs):
             raise InvalidInputError(
                 f"stream {name!r} has counted rows of this user whose times lie in the future, "
                 "so nothing was deleted; try again after those times"
             )
-        deleted = sum(int((kept.digests == digest).sum()) for kept in theirs)
-        periods = sorted({kept.period for kept in theirs})
+        deleted = sum(int((digest_set.digests == digest).sum()) for digest_set in theirs)
+        periods = sorted({digest_set.period for digest_set in theirs})
         added: list[DigestSet] = []
         for period in periods:
-            whole = merge([kept for kept in sets if kept.period == period])
+            whole = merge([digest_set for digest_set in sets if digest_set.period == period])
             stays = whole.digests != digest
             if stays.any():
                 columns = tuple(column[stays] for column in whole.columns)
@@ -214,10 +218,14 @@ def erase_older(
     patience = _Patience(wait)
     before = (datetime.now(UTC) if now is None else now) - _parse_age(age, "age")
     streams = _kept_streams(state, stream, patience)
-    for name, kept in streams.items():
-        if kept.spec is not None and kept.spec.terms.privacy_unit.rule.contribution_period is None:
+    for name, stream_of_users in streams.items():
+        spec = stream_of_users.spec
+        if spec is None:
+            continue
+        unit = spec.terms.privacy_unit
+        if unit.rule.contribution_period is None:
             raise InvalidInputError(
-                f"stream {name!r} protects each {kept.spec.terms.privacy_unit.word} over its whole "
+                f"stream {name!r} protects each {unit.word} over its whole "
                 "length, so it must remember all of them, and nothing was deleted; erase users "
                 "in other streams of the state by their names, or begin a stream that protects "
                 "periods, such as days"
@@ -236,10 +244,10 @@ def _erase_periods(
     """
     last = _period_of(spec, before) - 1
     with Stream.open(state, name, key=key, forgetting=True) as stream:
-        sets = [kept for kept in _users_of(stream) if kept.period <= last]
+        sets = [digest_set for digest_set in _users_of(stream) if digest_set.period <= last]
         change = _closing(_secret_of(stream), last)._replace(forgets=True)
         stream.commit(Private(CommitInput(remembered=change)))
-    return Private(sum(len(kept.digests) for kept in sets))
+    return Private(sum(len(digest_set.digests) for digest_set in sets))
 
 
 def check_retain(length: str) -> None:
@@ -397,12 +405,12 @@ def _in_each(
         before: for a deletion by age, the time by which the erased periods had ended.
     """
     done: list[UserErasure] = []
-    for name, kept in streams.items():
-        if kept.spec is None:
+    for name, stream_of_users in streams.items():
+        if stream_of_users.spec is None:
             done.append(UserErasure(name, "sums", Private(0)))
             continue
-        deleted = patience.retry(partial(act, name, kept.spec), ConcurrentWriterError)
-        done.append(UserErasure(name, "digests", deleted, before, kept.is_over))
+        deleted = patience.retry(partial(act, name, stream_of_users.spec), ConcurrentWriterError)
+        done.append(UserErasure(name, "digests", deleted, before, stream_of_users.is_over))
     patience.retry(partial(compact, state), StateError)
     return done
 

@@ -91,8 +91,8 @@ class OpenedState:
     def secret(self) -> Secret:
         """Return the key of the digests of users and ids; a fresh one if the stream has none."""
         if self._secret is None:
-            kept = None if self.saved is None else self.saved.secret()
-            self._secret = Secret.fresh() if kept is None else kept
+            saved_secret = None if self.saved is None else self.saved.secret()
+            self._secret = Secret.fresh() if saved_secret is None else saved_secret
         return self._secret
 
     def is_counted(self, digest: str) -> bool:

@@ -21,6 +21,7 @@ from counton.run.rows.row_source import (
     open_rows_of_new_stream,
     query_moments,
     refuse_rows_as_domain,
+    refuse_unit_of_users,
 )
 from counton.run.spec.parsing import parse_outputs, parse_run
 from counton.run.spec.planned_accuracy import refuse_less_accurate
@@ -118,13 +119,13 @@ def prepare(
         spec = plan_spec(job, [*state.units, *units])
         state.refuse_beyond_budget(spec)
     else:
-        kept = StreamSpec.of_stream(state.saved)
-        state.refuse_closed(kept)
-        refuse_differences(kept, job, state.name)
-        job = kept.fill_job(job)
-        refuse_less_accurate(kept, job, state.name)
+        saved_spec = StreamSpec.of_stream(state.saved)
+        state.refuse_closed(saved_spec)
+        refuse_differences(saved_spec, job, state.name)
+        job = saved_spec.fill_job(job)
+        refuse_less_accurate(saved_spec, job, state.name)
         job = job.with_options(margin_of_error=None, solve_for=None)
-        spec = kept.remember(job)
+        spec = saved_spec.remember(job)
     options = parse_run(job, spec.terms)
     outputs = parse_outputs(job) if writes_files else OutputFiles()
     retention = job.value_of("retain")
@@ -138,6 +139,8 @@ def prepare(
         source = open_rows(job, rows, moments.edges)
         if states_domain:
             refuse_rows_as_domain(job, source, rows)
+        if is_new_stream:
+            refuse_unit_of_users(job, source.parts[0].columns())
     return PreparedRun(
         job=job,
         spec=spec,

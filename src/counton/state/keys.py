@@ -68,9 +68,9 @@ def state_files(state: State, key: KeySource = None) -> list[Path]:
     ['visits.db-journal', 'visits.db.key']
     """
     address = parse_address(state)
-    kept = [] if address.file is None else [*files_of(address.file), key_path(state)]
+    files = [] if address.file is None else [*files_of(address.file), key_path(state)]
     named = None if key is None else file_of(key, address)
-    return kept if named is None else [*kept, named]
+    return files if named is None else [*files, named]
 
 
 def key_for(database: Database, fingerprint: str, salt: str | None, key: KeySource) -> Key:
@@ -117,13 +117,13 @@ def read_named_key(text: str) -> Key:
     """Read a key from ``env:NAME`` or a ``command:...``'s output."""
     if text.startswith(_ENVIRONMENT):
         name = text.removeprefix(_ENVIRONMENT)
-        kept = os.environ.get(name)
-        if not kept:
+        content = os.environ.get(name)
+        if not content:
             raise NoiseKeyError(
                 f"{param('key', text)} names the environment variable {name!r}, which is not set: "
                 "set it to the content of a key file"
             )
-        return Key.from_text(kept, f"environment variable {name!r}")
+        return Key.from_text(content, f"environment variable {name!r}")
     command = text.removeprefix(_COMMAND)
     try:
         words = shlex.split(command)

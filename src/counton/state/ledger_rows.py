@@ -18,7 +18,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from fractions import Fraction
 from textwrap import shorten
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from counton.base.errors import BudgetExceededError, InvalidInputError, param
 from counton.privacy import AddableGuarantee, Ledger, LedgerEntry, guarantee_from_dict
@@ -37,10 +37,19 @@ from counton.state.public_rows import public_rows
 from counton.state.sql import Connection
 
 
-def spend_of(row: Any) -> LedgerEntry:
+class LedgerRow(Protocol):
+    """The columns of a ledger's row that make its entry."""
+
+    name: str
+    unit: str
+    relation: str
+    guarantee: str
+
+
+def spend_of(row: LedgerRow) -> LedgerEntry:
     """Convert a ledger's row to its entry."""
-    kept = {"name": row.name, "unit": row.unit, "relation": row.relation}
-    return LedgerEntry.from_dict({**json.loads(row.guarantee), **kept})
+    columns = {"name": row.name, "unit": row.unit, "relation": row.relation}
+    return LedgerEntry.from_dict({**json.loads(row.guarantee), **columns})
 
 
 #: Names of the terms that define a budget.
@@ -289,8 +298,8 @@ def record_spend(connection: Connection, entry: LedgerEntry) -> None:
     if present is not None:
         write_terms(connection, present)
     promise = json.dumps(entry.guarantee.to_dict(), sort_keys=True)
-    kept = {"name": entry.name, "unit": entry.unit, "relation": entry.relation}
-    connection.insert("counton_ledger", {**kept, "guarantee": promise, **stamp("entered")})
+    columns = {"name": entry.name, "unit": entry.unit, "relation": entry.relation}
+    connection.insert("counton_ledger", {**columns, "guarantee": promise, **stamp("entered")})
 
 
 def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool) -> Ledger:

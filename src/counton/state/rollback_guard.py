@@ -127,15 +127,15 @@ class RollbackGuard:
             folder: self._read(file) if folder == self.folder or os.access(folder, os.X_OK) else []
             for folder, file in files.items()
         }
-        kept = entries_by_folder.get(self.folder)
+        entries_of_folder = entries_by_folder.get(self.folder)
         named_entries = entries_by_folder.get(self._named, [])
         #: Steps and digests of which the state has the same release.
         self._agreed = set[tuple[int, str]]()
         #: Whether the file should exist and does not, nor in the folder that the run names.
-        self.missing = kept == [] and (
+        self.missing = entries_of_folder == [] and (
             not named_entries or any(entry.get("moving") for entry in named_entries)
         )
-        at = self.folder if kept != [] or self.missing else self._named
+        at = self.folder if entries_of_folder != [] or self.missing else self._named
         self._here = entries_by_folder.get(at, [])
         self.file = files.get(at)
         self.entries = [
@@ -518,13 +518,13 @@ def remark_on_guard(
     """
     if state is None:
         return None
-    kept = ""
+    folder_of_state = ""
     address = parse_address(state)
     if opened is not None:
         with opened.transaction(write=False) as connection:
-            kept = str(connection.value("SELECT witness FROM counton_database"))
+            folder_of_state = str(connection.value("SELECT witness FROM counton_database"))
     named = "" if folder is None else address_of(folder)
-    used_folder = named or kept or default_folder()
+    used_folder = named or folder_of_state or default_folder()
     if used_folder in (None, NONE) or address.file is None:
         return None
     at = Path(os.path.realpath(str(used_folder)))

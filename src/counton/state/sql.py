@@ -213,21 +213,21 @@ class Connections:
     @contextmanager
     def transaction(self, begin: str) -> Iterator[Connection]:
         """Open a transaction with ``begin``: the block's end commits it, an exception undoes it."""
-        kept = None
+        idle_connection = None
         connection = None
         broken = False
         with suppress(IndexError):
-            kept = self._idle.pop()
+            idle_connection = self._idle.pop()
         while connection is None:
-            driver = self._connect() if kept is None else kept
+            driver = self._connect() if idle_connection is None else idle_connection
             connection = Connection(driver, is_sqlite=self._is_sqlite)
             try:
                 connection.execute(begin)
             except BaseException as error:
                 connection.abandon()
-                if kept is None or self._is_sqlite or not isinstance(error, Exception):
+                if idle_connection is None or self._is_sqlite or not isinstance(error, Exception):
                     raise
-                kept = connection = None  # the server may have restarted since
+                idle_connection = connection = None  # the server may have restarted since
         try:
             yield connection
             connection.execute("COMMIT")

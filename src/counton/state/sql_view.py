@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from counton.base.errors import (
     ConcurrentWriterError,
@@ -130,11 +130,23 @@ class PublishTarget:
             self._connections.close()
 
 
-def find_row(connection: Connection, stream: str) -> Any:
+class PublishedStream(Protocol):
+    """The columns of a published stream's row by which it is published further."""
+
+    id: int
+    key_fingerprint: str
+    last_window: int
+    confidence_level: float
+    shown: str
+
+
+def find_row(connection: Connection, stream: str) -> PublishedStream | None:
     """Return the database row of a published stream; None if it is not published."""
     if not connection.has_table(_STREAMS):
         return None
-    return connection.first(f"SELECT * FROM {_STREAMS} WHERE stream = :stream", stream=stream)
+    sql = f"SELECT * FROM {_STREAMS} WHERE stream = :stream"
+    row: PublishedStream | None = connection.first(sql, stream=stream)
+    return row
 
 
 def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
@@ -156,7 +168,7 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
     name = facts["stream"]
     last = facts["last_window"]
     row = find_row(connection, name)
-    kept = 0
+    last_unchanged = 0
     if row is not None:
         if row.key_fingerprint != facts["key_fingerprint"]:
             raise StreamMismatchError(
@@ -169,9 +181,11 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
                 f"{row.last_window:,} steps of stream {name!r} are published, but the state has "
                 f"only {last:,}, so the state is an old copy; restore the newest copy"
             )
-        kept = row.last_window if row.last_window == last else max(row.last_window - lags, 0)
+        last_unchanged = (
+            row.last_window if row.last_window == last else max(row.last_window - lags, 0)
+        )
         if (row.confidence_level, row.shown) != (facts["confidence_level"], facts["shown"]):
-            kept = 0  # changed readings, and withdrawn numbers, make all rows new
+            last_unchanged = 0  # changed readings, and withdrawn numbers, make all rows new
         assignments = ", ".join(f"{column} = :{column}" for column in facts)
         sql = f"UPDATE {_STREAMS} SET {assignments} WHERE id = :stream_id AND last_window = :before"
         changed = connection.execute(sql, stream_id=row.id, before=row.last_window, **facts)
@@ -181,19 +195,21 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
                 f"{row.last_window + 1:,} already: let only one of them publish"
             )
         sql = f"DELETE FROM {_ROWS} WHERE stream_id = :stream AND window_index > :kept"
-        connection.execute(sql, stream=row.id, kept=kept)
+        connection.execute(sql, stream=row.id, kept=last_unchanged)
     else:
         connection.insert(_STREAMS, facts)
-    return range(kept + 1, last + 1)
+    return range(last_unchanged + 1, last + 1)
 
 
 def write(connection: Connection, stream: str, rows: Iterable[Sequence[Any]]) -> None:
     """Add published rows of a stream from a step on."""
-    of = find_row(connection, stream).id
-    connection.append(_ROWS, ((of, *row) for row in rows))
+    published = find_row(connection, stream)
+    assert published is not None, "the stream was published by `begin`"
+    stream_id = published.id
+    connection.append(_ROWS, ((stream_id, *row) for row in rows))
 
 
-def remove(connection: Connection, stream: str) -> Any:
+def remove(connection: Connection, stream: str) -> PublishedStream | None:
     """Remove a stream's published rows; return its former database row or None."""
     row = find_row(connection, stream)
     if row is not None:

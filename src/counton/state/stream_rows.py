@@ -66,13 +66,13 @@ class PublicFacts(NamedTuple):
         names = {
             name: value for name, value in public_facts.items() if isinstance(value, GroupNames)
         }
-        kept = {name: value for name, value in public_facts.items() if name not in names}
+        json_values = {name: value for name, value in public_facts.items() if name not in names}
         if names:
-            kept[_NAMES] = {
+            json_values[_NAMES] = {
                 name: {"count": len(value), "digest": value.digest} for name, value in names.items()
             }
         try:
-            return cls(json.dumps(kept, sort_keys=True, allow_nan=False), names)
+            return cls(json.dumps(json_values, sort_keys=True, allow_nan=False), names)
         except (TypeError, ValueError) as error:
             raise InvalidInputError(
                 f"public_facts must consist of JSON values ({error}): convert them"
@@ -80,15 +80,15 @@ class PublicFacts(NamedTuple):
 
     def values(self) -> dict[str, Any]:
         """Return the public facts from which this object was made."""
-        kept: dict[str, Any] = json.loads(self.text)
-        kept.pop(_NAMES, None)
-        return {**kept, **self.names}
+        json_values: dict[str, Any] = json.loads(self.text)
+        json_values.pop(_NAMES, None)
+        return {**json_values, **self.names}
 
     def write(self, connection: Connection, stream_id: int, before: str = "{}") -> None:
         """Write the group names that differ from those of ``before``, the former JSON text."""
-        kept = json.loads(before).get(_NAMES, {})
+        summaries_before = json.loads(before).get(_NAMES, {})
         for fact, names in self.names.items():
-            if kept.get(fact, {}).get("digest") == names.digest:
+            if summaries_before.get(fact, {}).get("digest") == names.digest:
                 continue
             connection.execute(f"DELETE {_OF_FACT}", stream=stream_id, fact=fact)
             for part, block in enumerate(names.blocks()):

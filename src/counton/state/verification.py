@@ -341,7 +341,7 @@ class _Recomputation:
         so_far = np.zeros(nothing_yet.waiting.shape[1:], np.int64)
         with reading(f"the checkpoint of stream {row.name!r}"):
             saved = read_checkpoint(bytes(row.checkpoint))
-            kept = saved.progress(design)
+            progress = saved.progress(design)
         for steps in self._parts(last):
             released = self._read_values(steps).values
             if design.finds_cells:  # groups may have been found with the first of them
@@ -364,7 +364,7 @@ class _Recomputation:
             first = max(steps.start - delay, 1)
             self._compare(again, inputs[first + delay - steps.start :])
         if delay and last:  # waiting inputs are in the checkpoint and in no release yet
-            self._compare(again, kept.waiting[-min(delay, last) :])
+            self._compare(again, progress.waiting[-min(delay, last) :])
         number = max(design.cells, 1)
         of = f"of {counted(number, 'value')}"
         if design.finds_cells:

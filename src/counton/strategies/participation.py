@@ -474,8 +474,7 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     else:
         l1, l2_squared = (_sensitivity_of_runs(strategy, norm, pattern) for norm in _NORMS)
         if not strategy.structure.aligned():
-            changes = sum(run.times * run.size * run.length for run in pattern.runs)
-            l2_squared = single.l2_squared * changes**2
+            l2_squared = single.l2_squared * pattern.total**2
     saved[pattern] = _either_bounds(l1, l2_squared)
     return saved[pattern]
 

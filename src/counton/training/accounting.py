@@ -52,11 +52,16 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 from counton.base.errors import InvalidInputError
 from counton.base.exact import float_above, float_below
 from counton.noise.normals import LARGEST_SQUARED_RADIUS
 from counton.privacy import ZCDP, ApproxDP, Guarantee
+from counton.privacy.guarantees import AgesWithData
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 _LARGEST_MULTIPLIER = 2.0**20
 #: Largest number of coordinates of all parameters together.
@@ -140,6 +145,17 @@ def delta_left(guarantee: ApproxDP, steps: int, lost: float) -> float:
             f"({steps:,} steps, any number of coordinates), and half of delta has to cover that: "
             "give a larger delta, or a smaller epsilon"
         )
+    return delta_rest(delta, steps, lost)
+
+
+def delta_rest(delta: float, steps: int, lost: float) -> float:
+    """Return what `delta_left` does, also if little or nothing of delta remains.
+
+    Args:
+        delta: delta of the guarantee.
+        steps: number of steps of the run.
+        lost: the result of `beyond`.
+    """
     return (delta - lost) * math.exp(-_pairs(steps) * math.exp(-LARGEST_SQUARED_RADIUS / 2))
 
 
@@ -169,10 +185,16 @@ def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
 
         # noise for less than delta is wider, and then less is lost
         narrowest = analytic_gaussian_sigma(guarantee.epsilon, guarantee.delta)
-        delta_rest = delta_left(
+        remaining = delta_left(
             guarantee, steps, beyond(narrowest, steps, float_above(guarantee.epsilon))
         )
-        return analytic_gaussian_sigma(guarantee.epsilon, delta_rest)
+        return analytic_gaussian_sigma(guarantee.epsilon, remaining)
+    if isinstance(guarantee, AgesWithData):
+        raise InvalidInputError(
+            f"{guarantee} does not fit training: the published model is the last release, which "
+            "reveals most of every example, and each epoch adds to its loss. Give ZCDP(rho) or "
+            "ApproxDP(epsilon, delta)"
+        )
     raise InvalidInputError(
         f"{guarantee!r} cannot be kept with Gaussian noise; give ZCDP(rho) or ApproxDP(epsilon, "
         "delta)"
@@ -211,12 +233,25 @@ def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
     epsilon = float_below(guarantee.epsilon)
     delta = float_below(guarantee.delta)
     narrowest = _poisson(epsilon, delta, rate, steps)
-    delta_rest = delta_left(guarantee, steps, steps * beyond(narrowest, epsilon=above))
-    return _poisson(epsilon, delta_rest, rate, steps)
+    remaining = delta_left(guarantee, steps, steps * beyond(narrowest, epsilon=above))
+    return _poisson(epsilon, remaining, rate, steps)
 
 
 @lru_cache(maxsize=1024)
 def _delta_lost(multiplier: float, epsilon: float, rate: float, steps: int) -> float:
+    return float(poisson_losses(multiplier, rate, steps).get_delta_for_epsilon(epsilon))
+
+
+def poisson_losses(multiplier: float, rate: float, steps: int) -> PrivacyLossDistribution:
+    """Return the privacy loss of independent noise if each step samples each example at random.
+
+    It is rounded towards more loss.
+
+    Args:
+        multiplier: standard deviation of a step's noise divided by the clipping norm.
+        rate: probability with which a step samples an example.
+        steps: number of steps.
+    """
     from dp_accounting.pld import privacy_loss_distribution
 
     once = privacy_loss_distribution.from_gaussian_mechanism(
@@ -225,7 +260,7 @@ def _delta_lost(multiplier: float, epsilon: float, rate: float, steps: int) -> f
         value_discretization_interval=_INTERVAL,
         use_connect_dots=True,
     )
-    return float(once.self_compose(steps).get_delta_for_epsilon(epsilon))
+    return once.self_compose(steps)
 
 
 def _poisson(epsilon: float, delta: float, rate: float, steps: int) -> float:

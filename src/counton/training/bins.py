@@ -89,7 +89,7 @@ _INTERVAL = 1e-3
 #: Largest number of places for which amplification with correlated noise is computed.
 MOST_PLACES = 2048
 #: Variance of log-likelihood ratios above which delta is set to 1, because nothing is hidden.
-_WIDEST = 100.0
+WIDEST = 100.0
 
 
 class PlaceBound(NamedTuple):
@@ -141,12 +141,24 @@ def products_of_places(strategy: TrainingStrategy, places: int) -> Floats | None
     matrix = np.abs(strategy.encoder())
     if matrix.shape[0] != strategy.steps or np.triu(matrix, 1).any():
         return None
-    epochs = -(-strategy.steps // places)
-    padded = np.zeros((strategy.steps, epochs * places))
-    padded[:, : strategy.steps] = matrix
-    moved = padded.reshape(strategy.steps, epochs, places).sum(axis=1)
-    products: Floats = moved.T @ moved / strategy.squared_sensitivity() * (1 + SLACK)
+    products = products_of_matrix(matrix, places) / strategy.squared_sensitivity() * (1 + SLACK)
     return None if products.diagonal().max() > (1 + SLACK) * (1 + 2 * SLACK) else products
+
+
+def products_of_matrix(matrix: Floats, places: int) -> Floats:
+    """Return the products m_i . m_j of the places' vectors, shape (places, places).
+
+    Args:
+        matrix: absolute entries of C, shape (steps, steps).
+        places: number of steps of an epoch.
+    """
+    steps = len(matrix)
+    epochs = -(-steps // places)
+    padded = np.zeros((steps, epochs * places))
+    padded[:, :steps] = matrix
+    moved = padded.reshape(steps, epochs, places).sum(axis=1)
+    products: Floats = moved.T @ moved
+    return products
 
 
 def distances(places: int) -> list[int]:
@@ -182,15 +194,23 @@ def place_bounds(strategy: TrainingStrategy, places: int) -> tuple[PlaceBound, .
         is_amplified = places > 1 and epochs <= strategy.squared_sensitivity()
         return (PlaceBound(places, 0.0), *alone) if is_amplified else alone
     gram = products_of_places(strategy, places)
-    if gram is None:
-        return alone
+    return alone if gram is None else bounds_of_products(gram)
+
+
+def bounds_of_products(gram: Floats) -> tuple[PlaceBound, ...]:
+    """Return what `place_bounds` does, for given products of the places' vectors.
+
+    Args:
+        gram: upper bounds of the products, divided by the squared sensitivity.
+    """
+    places = len(gram)
     apart = [float(gram.diagonal(lag).max()) for lag in range(places)]
     bounds = []
     for step in distances(places):
         shared = max(apart[step::step])
         if shared < 1:
             bounds.append(PlaceBound(places // step, shared))
-    return (*bounds, *alone)
+    return (*bounds, PlaceBound(1, 0.0))
 
 
 def place_delta(epsilon: float, bound: PlaceBound, multiplier: float, points: int = 256) -> float:
@@ -217,7 +237,7 @@ def place_delta(epsilon: float, bound: PlaceBound, multiplier: float, points: in
     if places == 1:
         shared = variance
         own_variance = 0.0
-    if variance > _WIDEST:
+    if variance > WIDEST:
         return 1.0
     from scipy.special import ndtr
 
@@ -345,11 +365,28 @@ def reshuffled_delta(epsilon: float, places: int, epochs: int, multiplier: float
     True
     """
     variance = multiplier**-2
-    if variance > _WIDEST:
+    if variance > WIDEST:
         return 1.0
     cut = max(_CUT * gaussian_delta(epsilon, variance), 1e-300)
-    composed = _losses(mean_of_many(variance, places, _POINTS, cut)).self_compose(epochs)
+    composed = reshuffled_losses(places, epochs, multiplier, cut)
     return min(1.0, float(composed.get_delta_for_epsilon(epsilon)) * (1 + SLACK))
+
+
+def reshuffled_losses(
+    places: int, epochs: int, multiplier: float, cut: float
+) -> PrivacyLossDistribution:
+    """Return the privacy loss if every example draws another secret place in each epoch.
+
+    It is rounded towards more loss.
+
+    Args:
+        places: number of steps of an epoch; every example draws one in each epoch.
+        epochs: number of epochs.
+        multiplier: standard deviation of the independent noise of a step, divided by the clipping
+            norm.
+        cut: part of the mean that grids may cut off; it counts as an infinite loss.
+    """
+    return _losses(mean_of_many(multiplier**-2, places, _POINTS, cut)).self_compose(epochs)
 
 
 def _losses(atoms: _Atoms) -> PrivacyLossDistribution:

@@ -287,16 +287,15 @@ class _Class:
             apart = max(largest[step::step])
             self.bounds.append(PlaceBound(number // step, max(0.0, apart)))
 
-    def deltas(self, epsilon: float, scale: float) -> tuple[float, float]:
-        """Return bounds of delta for a removed and for an added example.
+    def facts(self, scale: float) -> _MeanFacts:
+        """Return what is known of A at one scale of the noise.
 
         Args:
-            epsilon: epsilon of the guarantee.
             scale: inverse of the variance of the noise, divided by the squared sensitivity.
         """
         rest = scale * self.rest
         edges = np.expm1(rest)
-        facts = _MeanFacts(
+        return _MeanFacts(
             moments=_moments_of_edges(edges, _complete_graphs(edges)),
             rounding=_ROUNDING * _magnitudes(edges),
             variance=scale * (self.shared + self.largest),
@@ -304,6 +303,15 @@ class _Class:
             log_mean=-float(rest.diagonal().mean()) / 2,
             log_width=math.sqrt(max(float(rest.mean()), 0.0)),
         )
+
+    def deltas(self, epsilon: float, scale: float) -> tuple[float, float]:
+        """Return bounds of delta for a removed and for an added example.
+
+        Args:
+            epsilon: epsilon of the guarantee.
+            scale: inverse of the variance of the noise, divided by the squared sensitivity.
+        """
+        facts = self.facts(scale)
         return (
             _bound(excess, facts, scale * self.shared, epsilon),
             _bound(shortfall, facts, scale * self.shared, epsilon),

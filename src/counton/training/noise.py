@@ -233,6 +233,32 @@ class TrainingNoise:
             f"{self.clip:g}{again}"
         )
 
+    def epsilon(self, delta: Number, steps: int | None = None) -> float:
+        """Return an epsilon with which the run keeps (epsilon, delta).
+
+        It is an upper bound, and includes amplification by the sampler. For `SecretPlaces` and
+        correlated noise it takes seconds.
+
+        Args:
+            delta: delta, above 0 and below 1.
+            steps: number of steps from the first one; None: the whole run.
+
+        Raises:
+            InvalidInputError: an argument is out of range, or no epsilon up to 10,000 suffices.
+
+        >>> from counton import Key, ZCDP
+        >>> from counton.training import plan
+        >>> best = plan(steps=8, epochs=2, guarantee=ZCDP("1/2")).best
+        >>> noise = best.noise(key=Key.generate(), name="a")
+        >>> round(noise.epsilon(1e-5), 2), round(noise.epsilon(1e-5, steps=4), 2)
+        (4.3..., 3.1...)
+        """
+        from counton.training.epsilon import epsilon_of_run
+
+        whole = self.strategy.steps if self.sampler is None else self.sampler.steps
+        unit_std = self.std / (self.clip * (1 + ROUNDING))
+        return epsilon_of_run(self, unit_std, delta, whole if steps is None else steps)
+
     @property
     def run(self) -> dict[str, Any]:
         """The run's identity and its parameters, as JSON values. They are public.

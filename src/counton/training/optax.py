@@ -11,6 +11,10 @@ A state is a value, and a program may keep old states. So the host remembers, fo
 digest of each step's gradients, and refuses to give the noise of a step to other gradients.
 `resume` continues an older state, or a state of another process, with new noise.
 
+With `counton.training.SecretPlaces` the state also has the identity of the secret places. A step
+whose batches come from other places is refused: an example could then count in two places of an
+epoch.
+
 JAX and optax are imported when `private_aggregate` is called; in a checkout: ``pip install
 '.[jax]'``.
 """
@@ -38,6 +42,8 @@ __all__ = ["NoiseState", "private_aggregate", "resume"]
 
 #: Number of rows that describe a run in a state; fixed, because checkpoints need fixed shapes.
 _ROWS = 256
+#: The row that has the identity of secret places. Its first number is 0.
+_PLACES_ROW = _ROWS - 1
 #: Number of steps whose digests are remembered, for programs that compute a step again.
 _REMEMBERED = 4096
 #: For each session of a run in this process, by its identity: digests of the gradients by step.
@@ -53,7 +59,8 @@ class NoiseState(NamedTuple):
         buffers: buffers by name of the parameter; they carry noise from step to step.
         run: public integers, uint32 of shape (256, 5). The first row has 0 and the identity of the
             run, the second row 0 and the fingerprint of its parameters. Each further row has the
-            first step and the identity of a session; unused rows are 0.
+            first step and the identity of a session; unused rows are 0. With secret places, the
+            last row has 0 and their identity.
 
     >>> NoiseState(step=0, buffers={}, run=[]).step
     0
@@ -80,15 +87,16 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
         An ``optax.GradientTransformation``. Its state counts the steps. It raises an error of JAX,
             whose message says why, if a step is beyond the run, or has other gradients than before;
             if a state has other parameters than the noise, or comes from another process (see
-            `resume`); if another run has begun under the same name; or if the number of examples or
-            the norm of their sum does not fit the sampler's batch. It raises `InvalidInputError` if
+            `resume`); if another run has begun under the same name; if the sampler has other secret
+            places than the state; or if the number of examples or the norm of their sum does not
+            fit the sampler's batch. It raises `InvalidInputError` if
             updates have other names or shapes than the parameters that ``init`` was given, or if
             they have rows of different numbers of examples.
 
     Raises:
         MissingDependencyError: optax is not installed.
-        InvalidInputError: ``batch_size`` is not above 0, the noise is bound to another optimiser,
-            or the sampler is `SecretPlaces`.
+        InvalidInputError: ``batch_size`` is not above 0, or the noise is bound to another
+            optimiser.
 
     Example::
 
@@ -102,12 +110,6 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
     import optax
 
     batch_size = float(check_positive("batch_size", batch_size, "the expected examples of a step"))
-    if noise.sampler is not None and noise.sampler.secret_places is not None:
-        raise InvalidInputError(
-            "the sampler draws secret positions of examples, which a state of optax does not save, "
-            "so training could not go on after a stop: use PoissonBatches or FixedEpochs; or keep "
-            "this sampler and call noise.add on each step's gradient instead"
-        )
     if noise.on_device:
         noise.bind(f"JAX {jax.__version__}, partitionable {jax.config.jax_threefry_partitionable}")
     noise.take()
@@ -190,22 +192,30 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
     return optax.GradientTransformation(init, update)
 
 
-def resume(state: Any, identity: str | None = None) -> Any:
+def resume(state: Any, identity: str | None = None, noise: TrainingNoise | None = None) -> Any:
     """Return a state with new noise, which continues an older state or a state of another process.
 
     Args:
         state: the saved state of a chain with `private_aggregate` in it.
         identity: identity of the new session; None draws one. If JAX runs in several processes,
             pass the same 32 hexadecimal digits to all of them.
+        noise: the noise of this process. It is needed in a new process if the sampler is
+            `SecretPlaces`: the sampler then gives the places that the state has. Call `resume`
+            before the first batch is taken.
 
     Returns:
         The same state, except that normal numbers which no step has used yet are drawn under the
             new identity. `counton.training.TrainingNoise.load_state_dict` says what that means for
             the guarantee.
 
+    Raises:
+        InvalidInputError: the identity is that of another run, or batches with other places were
+            already taken.
+        StateError: the state belongs to another run than ``noise``, or has no secret places.
+
     Example::
 
-        >>> state = resume(restored["optimizer"])              # doctest: +SKIP
+        >>> state = resume(restored["optimizer"], noise=noise)  # doctest: +SKIP
     """
     require("optax")
     import jax
@@ -222,6 +232,9 @@ def resume(state: Any, identity: str | None = None) -> Any:
             return state
         run = _from_numbers(np.asarray(state.run))
         last = int(state.step)
+        if noise is not None:
+            _check_fingerprint(noise, run)
+            _take_places(noise, run)
         if run["identity"] == SEEDED:
             return state
         session = drawn_identity() if identity is None else identity
@@ -256,6 +269,7 @@ def _begin(noise: TrainingNoise) -> Any:
         identity = drawn_identity()
         run = {"identity": identity, "sessions": [(1, identity)]}
     run["fingerprint"] = noise.fingerprint
+    run["places"] = _places_of(noise)
     with _digests_lock:
         _digests_by_session.setdefault(run["sessions"][-1][1], {})
     return _as_numbers(run)
@@ -264,35 +278,90 @@ def _begin(noise: TrainingNoise) -> Any:
 def _as_numbers(run: Any) -> Any:
     """Return identity, fingerprint and sessions as the uint32 array of a JAX state."""
     rows = [(0, run["identity"]), (0, run["fingerprint"]), *run["sessions"]]
-    if len(rows) > _ROWS:
+    places = run["places"]
+    most = _PLACES_ROW if places else _ROWS
+    if len(rows) > most:
         raise InvalidInputError(
-            f"the run was continued {_ROWS - 3} times already, which is the most that its state "
+            f"the run was continued {most - 3} times already, which is the most that its state "
             "can record: begin another run under another name"
         )
     words = np.zeros((_ROWS, 5), np.uint32)
     for index, (first, text) in enumerate(rows):
-        words[index] = [first, *np.frombuffer(bytes.fromhex(text), "<u4").tolist()]
+        words[index] = [first, *_words_of(text)]
+    if places:
+        words[_PLACES_ROW] = [0, *_words_of(places)]
     return words
 
 
+def _words_of(text: str) -> list[int]:
+    """Return an identity, 32 hexadecimal digits, as four integers."""
+    numbers: list[int] = np.frombuffer(bytes.fromhex(text), "<u4").tolist()
+    return numbers
+
+
 def _from_numbers(rows: Any) -> dict[str, Any]:
-    """Return the identity, fingerprint and sessions of a run, given the array of `_as_numbers`."""
+    """Return the identity, fingerprint, sessions and places of a run, given the array of
+    `_as_numbers`. The places are "" if the state has none.
+    """
     words = np.asarray(rows)
     used = 2 + int((words[2:, 0] > 0).sum())
-    texts = [row[1:].astype("<u4").tobytes().hex() for row in words[:used]]
-    sessions = list(zip(words[2:used, 0].tolist(), texts[2:], strict=True))
-    return {"identity": texts[0], "fingerprint": texts[1], "sessions": sessions}
+    texts = [row[1:].astype("<u4").tobytes().hex() for row in words]
+    sessions = list(zip(words[2:used, 0].tolist(), texts[2:used], strict=True))
+    has_places = used <= _PLACES_ROW and words[_PLACES_ROW].any()
+    return {
+        "identity": texts[0],
+        "fingerprint": texts[1],
+        "sessions": sessions,
+        "places": texts[_PLACES_ROW] if has_places else "",
+    }
 
 
-def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) -> None:
-    """Refuse noise for a state of other parameters or another process, a name in use, or a step
-    whose noise other gradients (by ``digest``) had.
+def _places_of(noise: TrainingNoise) -> str:
+    """Return the identity of the secret places of a noise's sampler; "" if it has none."""
+    sampler = noise.sampler
+    if sampler is None or sampler.secret_places is None:
+        return ""
+    return sampler.identity or ""
+
+
+def _take_places(noise: TrainingNoise, run: dict[str, Any]) -> None:
+    """Give each example the secret place that it has in a run.
+
+    Raises:
+        StateError: the run has no places.
+        InvalidInputError: batches with other places were already taken.
     """
+    sampler = noise.sampler
+    if sampler is None or _places_of(noise) == run["places"]:
+        return
+    if not run["places"]:
+        raise StateError(
+            f"the state of {noise.name!r} has no secret places, and with other places an example "
+            "could count twice in an epoch: restore the state of the run that this sampler served"
+        )
+    sampler.join(run["places"])
+
+
+def _check_fingerprint(noise: TrainingNoise, run: dict[str, Any]) -> None:
+    """Raise an error if a state belongs to a run of other parameters than those of the noise."""
     if run["fingerprint"] != noise.fingerprint:
         raise StateError(
             f"the state belongs to another run than {noise.name!r}, or to other settings, and with "
             "two settings neither guarantee would hold: make the noise with "
             "TrainingNoise.of_run(run, key=..., sampler=...), where run is the value of noise.run"
+        )
+
+
+def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) -> None:
+    """Refuse noise for a state of other parameters, other places or another process, a name in use,
+    or a step whose noise other gradients (by ``digest``) had.
+    """
+    _check_fingerprint(noise, run)
+    if run["places"] != _places_of(noise):
+        raise StateError(
+            f"the sampler of {noise.name!r} has other secret places than the state, and an example "
+            "could count twice in an epoch: call counton.training.optax.resume(state, noise=noise) "
+            "before the first batch"
         )
     noise.begin(run["identity"], run["sessions"][-1][1])
     if run["identity"] == SEEDED and noise.seeded:

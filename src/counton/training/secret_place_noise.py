@@ -91,12 +91,17 @@ def quick_places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, pl
     return min(widest, _estimate(epsilon, delta, bound, widest))
 
 
-def _delta_beyond(guarantee: ApproxDP, steps: int, places: int, multiplier: float) -> float:
+def delta_beyond(epsilon: float, steps: int, places: int, multiplier: float) -> float:
     """Return the part of delta that drawn normals and places need.
 
     Drawn normals never exceed a largest radius, and places are drawn from 64 bits.
+
+    Args:
+        epsilon: epsilon of the guarantee.
+        steps: number of steps of the run.
+        places: number of steps of an epoch.
+        multiplier: standard deviation of the noise divided by the sensitivity.
     """
-    epsilon = float_above(guarantee.epsilon)
     of_normals = places * beyond(multiplier, steps, epsilon + math.log(places))
     of_places = math.exp(min(epsilon, 700.0)) * places * 2.0**-64
     return of_normals + of_places
@@ -111,7 +116,8 @@ def _multiplier_by_comparison(
     narrowest, best = _narrowest(epsilon, delta, place_bounds(strategy, places), widest)
     if best.places == 1:
         return widest
-    lost = _delta_beyond(guarantee, strategy.steps, places, narrowest)
+    above = float_above(guarantee.epsilon)
+    lost = delta_beyond(above, strategy.steps, places, narrowest)
     try:
         delta_rest = delta_left(guarantee, strategy.steps, lost)
     except InvalidInputError:
@@ -184,7 +190,8 @@ def _multiplier_by_moments(
     estimate = _estimate(epsilon, float_below(guarantee.delta), bound, high)
     # More is lost with less noise: what is lost here is enough for every multiplier above.
     least = _LEAST_SHARE * estimate
-    lost = _delta_beyond(guarantee, strategy.steps, places, least)
+    above = float_above(guarantee.epsilon)
+    lost = delta_beyond(above, strategy.steps, places, least)
     try:
         delta = delta_left(guarantee, strategy.steps, lost)
     except InvalidInputError:

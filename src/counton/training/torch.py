@@ -13,6 +13,8 @@ PyTorch is imported when `make_private` is called; in a checkout: ``pip install 
 
 from __future__ import annotations
 
+import hashlib
+import sys
 import weakref
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -21,15 +23,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from counton.base.errors import InvalidInputError, StateError
-from counton.base.exact import check_integer, check_positive
+from counton.base.exact import Number, check_integer, check_positive
 from counton.base.lazy import require
 from counton.training.device import generator_of
+from counton.training.torch_loader import StepLoader
 from counton.training.torch_modules import check_modules, check_with_opacus, watch_modes
 
 if TYPE_CHECKING:
     from counton.training import TrainingNoise
 
-__all__ = ["PrivateSteps", "make_private"]
+__all__ = ["PrivateSteps", "StepLoader", "check_modules", "make_private"]
 
 #: Prefixes that wrappers of a model add to a parameter's name.
 _WRAPPERS = ("_module.", "module.", "_orig_mod.", "_fsdp_wrapped_module.")
@@ -117,6 +120,7 @@ class PrivateSteps:
         import torch
 
         check_positive("batch_size", batch_size, "the expected examples of a step")
+        _check_optimizer(optimizer)
         if getattr(optimizer, "__getstate__", None) is _refuse_copy:
             raise InvalidInputError(
                 "the optimizer has private steps already, and would add noise twice. Make another "
@@ -198,11 +202,73 @@ class PrivateSteps:
         while self.step < sampler.steps:
             step = self.step
             yield sampler.batch(step + 1)
-            if self.step != step + 1:
-                raise InvalidInputError(
-                    f"after the batch of step {step + 1} the optimizer took {self.step - step} "
-                    "steps; take exactly one step for each batch"
-                )
+            self.check_taken(step)
+
+    def loader(
+        self, dataset: Any, *, num_workers: int = 0, collate_fn: Any = None, **options: Any
+    ) -> StepLoader:
+        """Return a loader with the sampler's batches from the next step on, one for each step.
+
+        If several processes of ``torch.distributed`` train together, each gets its part of every
+        batch. A batch that is drawn by chance may be empty; its tensors then have no rows. After a
+        checkpoint is loaded, the batches continue from its step.
+
+        Args:
+            dataset: a dataset with ``__len__`` and ``__getitem__``. Its examples have the
+                positions that the sampler gives.
+            num_workers: number of processes that load examples; 0: this process.
+            collate_fn: makes a batch from a list of examples; by default PyTorch's.
+            options: other options of ``torch.utils.data.DataLoader``, such as ``pin_memory``.
+
+        Raises:
+            InvalidInputError: the noise has no sampler; the dataset has another number of examples
+                than the sampler, or no access by position; or an option would choose other batches.
+
+        Example::
+
+            >>> for inputs, labels in private.loader(dataset):    # doctest: +SKIP
+            ...     loss(model(inputs), labels).backward()
+            ...     optimizer.step()
+        """
+        sampler = self._noise.sampler
+        if sampler is None:
+            raise InvalidInputError("loader() needs a sampler: give noise(sampler=...)")
+        options = {**options, "num_workers": num_workers, "collate_fn": collate_fn}
+        return StepLoader(self, sampler, dataset, _part_of_process(), options)
+
+    def check_taken(self, step: int) -> None:
+        """Raise an error unless the optimiser took exactly one step after ``step``.
+
+        Args:
+            step: number of steps that were taken before the batch.
+
+        Raises:
+            InvalidInputError: the optimiser took another number of steps.
+        """
+        if self.step != step + 1:
+            raise InvalidInputError(
+                f"after the batch of step {step + 1} the optimizer took {self.step - step} "
+                "steps; take exactly one step for each batch"
+            )
+
+    def epsilon(self, delta: Number, at_end: bool = False) -> float:
+        """Return the epsilon with which the steps so far keep (epsilon, delta).
+
+        It is an upper bound, and includes amplification by the sampler.
+
+        Args:
+            delta: delta, above 0 and below 1.
+            at_end: True for all steps of the run, those to come included.
+
+        Raises:
+            InvalidInputError: delta is out of range.
+
+        Example::
+
+            >>> private.epsilon(1e-5), private.epsilon(1e-5, at_end=True)  # doctest: +SKIP
+            (0.31, 1.0)
+        """
+        return self._noise.epsilon(delta, None if at_end else self.step)
 
     def accumulate(self) -> None:
         """Add the gradients of one part of a batch that is too large for a single backward pass.
@@ -520,6 +586,8 @@ class PrivateSteps:
             if place is not None:
                 shards[name] = place
             sums[name] = local.float()
+        if self._clipped:
+            _check_equal([total for name, total in sums.items() if name not in shards])
         noisy = self._noise.add(step, sums, shards)
         for name, parameter in self._parameters.items():
             gradient = (noisy[name] / self._batch_size).to(parameter.dtype)
@@ -528,6 +596,21 @@ class PrivateSteps:
                 local.copy_(gradient)
             else:
                 parameter.grad = gradient
+
+
+def _check_optimizer(optimizer: Any) -> None:
+    """Raise an error if an optimiser is one of Opacus's, which clips and adds noise as well.
+
+    Raises:
+        InvalidInputError: it is an Opacus optimiser, such as ``DPOptimizer``.
+    """
+    opacus = sys.modules.get("opacus.optimizers")
+    if opacus is not None and isinstance(optimizer, opacus.DPOptimizer):
+        raise InvalidInputError(
+            f"the optimizer is Opacus's {type(optimizer).__name__}, which clips and adds noise, "
+            "too. Give make_private the optimizer that it wraps, optimizer.original_optimizer, "
+            "and leave PrivacyEngine out."
+        )
 
 
 def _parameters_of(optimizer: Any) -> list[Any]:
@@ -646,6 +729,15 @@ def _several() -> bool:
     )
 
 
+def _part_of_process() -> tuple[int, int]:
+    """Return the number of this process, and how many processes train together."""
+    if not _several():
+        return 0, 1
+    import torch.distributed as distributed
+
+    return distributed.get_rank(), distributed.get_world_size()
+
+
 def _from_first(value: Any) -> Any:
     """Return the value that the first process of ``torch.distributed`` has, in all processes."""
     if not _several():
@@ -655,6 +747,32 @@ def _from_first(value: Any) -> Any:
     held = [value]
     distributed.broadcast_object_list(held, src=0)
     return held[0]
+
+
+def _check_equal(sums: list[Any]) -> None:
+    """Raise an error unless all processes have the same sums of gradients.
+
+    They add the same noise. With other sums, the difference of two processes' models would have no
+    noise.
+
+    Raises:
+        InvalidInputError: a process has other sums.
+    """
+    if not sums or not _several():
+        return
+    import torch.distributed as distributed
+
+    digest = hashlib.sha256()
+    for total in sums:
+        digest.update(total.detach().cpu().numpy().tobytes())
+    held: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(held, digest.digest())
+    if len(set(held)) > 1:
+        raise InvalidInputError(
+            "processes have different sums of gradients, but add the same noise, so the difference "
+            "of their models would have none. Wrap the model in DistributedDataParallel, or add up "
+            "parameter.grad over processes before the step."
+        )
 
 
 def _total(count: int) -> int:

@@ -79,6 +79,41 @@ def test_noise_is_rounded_correctly(
             assert noise[:, coordinate].tolist() == exact_noise(strategy, z[:, coordinate])
 
 
+@pytest.mark.parametrize("spread", [3, 2**20, 2**30])
+def test_close_sums_round_as_exact_ones(spread: int) -> None:
+    """They decide nearly all roundings that transforms leave open, without exact division."""
+    strategy = NormalisedSqrt(23)
+    z = HashedNoise((), spread).run(0, range(1, 24))
+    close = strategy.root.close_sums(z)
+    assert close is not None
+    b = strategy.root.row(23)
+    for step in range(1, 24):
+        exact = sum(b[step - 1 - i] * int(z[i]) for i in range(step))
+        in_parts = Fraction(int(close.whole[step - 1]), 2**close.bits) + Fraction(
+            close.rest[step - 1]
+        )
+        assert abs(in_parts - exact) <= close.error < 1e-14 * np.linalg.norm(z)
+    rounded = [strategy._rounded_close(close, step) for step in range(1, 24)]
+    assert rounded == exact_noise(strategy, z)
+
+
+def test_close_sums_leave_a_tie_open() -> None:
+    strategy = NormalisedSqrt(23)
+    z = HashedNoise((), 2**30).run(0, range(1, 24))
+    close = strategy.root.close_sums(z)
+    assert close is not None
+    assert strategy._rounded_close(close._replace(error=2.0**20), 23) is None
+
+
+def test_close_sums_and_digits_agree_on_a_long_stream() -> None:
+    strategy = NormalisedSqrt(3000)
+    z = HashedNoise((), 2**30).run(0, range(1, 3001))
+    close = strategy.root.close_sums(z)
+    assert close is not None
+    for step in (1, 2, 1777, 3000):
+        assert strategy._rounded_close(close, step) == strategy._decide(z[:step])
+
+
 def test_digits_and_floats_agree_on_a_long_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     strategy = NormalisedSqrt(3000)
     table = HashedNoise((), 2**30)

@@ -78,8 +78,8 @@ class ComparedRows:
         return MissingRows(
             are_all=self.counted > 0 and self.repeated == 0 and self.new > 0,
             open_windows=[
-                KeptRows(window, before=kept + retracted, now=kept + added)
-                for window, kept, retracted, added in windows.iter_rows()
+                KeptRows(window, before=still_there + retracted, now=still_there + added)
+                for window, still_there, retracted, added in windows.iter_rows()
             ],
         )
 

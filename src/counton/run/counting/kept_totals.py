@@ -51,9 +51,9 @@ def kept_totals(
     return pl.concat(frames)
 
 
-def join_totals(kept: pl.DataFrame, sums: pl.DataFrame) -> pl.DataFrame:
+def join_totals(totals: pl.DataFrame, sums: pl.DataFrame) -> pl.DataFrame:
     """Join kept totals and sums of rows; what one of them lacks is 0."""
-    joined = kept.join(sums, on=KEY, how="full", coalesce=True)
+    joined = totals.join(sums, on=KEY, how="full", coalesce=True)
     return joined.fill_null(0).sort(KEY)
 
 

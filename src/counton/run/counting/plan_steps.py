@@ -46,9 +46,9 @@ def plan_steps(
         is_of_each_group=spec.discovers_groups,
     )
     span = Span(prepared.windows, released, max(ended.last, released))
-    kept = kept_totals(stream, rows.touched(), measurement)
+    totals_before = kept_totals(stream, rows.touched(), measurement)
     late_row_stats = LateRowStats() if stream is None else reveal(stream.late_row_stats)
-    steps = PlannedSteps.compare(rows, kept, span, measurement, late_row_stats)
+    steps = PlannedSteps.compare(rows, totals_before, span, measurement, late_row_stats)
     _refuse_missing_rows(prepared, steps.missing)
     _refuse_inexact(spec, steps, stream)
     return steps

@@ -235,26 +235,26 @@ def _change_of_users(
     before: RememberedRows, users: pl.DataFrame, terms: StreamTerms, first_period: int
 ) -> _ChangeOfKind:
     columns = kept_columns(terms)
-    kept = users.select("user", "period", *columns)
-    if not (kept["period"] >= first_period).all():
-        kept = kept.filter(pl.col("period") >= first_period)
+    rows_of_users = users.select("user", "period", *columns)
+    if not (rows_of_users["period"] >= first_period).all():
+        rows_of_users = rows_of_users.filter(pl.col("period") >= first_period)
     if terms.max_corrections:  # all slots of a period that changes
-        full = kept["period"].unique().to_list()
+        full = rows_of_users["period"].unique().to_list()
     else:
-        full = _full_periods(before, "user", kept["period"])
+        full = _full_periods(before, "user", rows_of_users["period"])
         if full:
-            again = before.users.filter(pl.col("period").is_in(full)).select(kept.columns)
-            kept = pl.concat([again, kept], how="vertical_relaxed")
+            again = before.users.filter(pl.col("period").is_in(full)).select(rows_of_users.columns)
+            rows_of_users = pl.concat([again, rows_of_users], how="vertical_relaxed")
     return _ChangeOfKind(
-        added=list(_digest_sets("user", kept, by="period", columns=columns)),
+        added=list(_digest_sets("user", rows_of_users, by="period", columns=columns)),
         replaced=[("user", period) for period in full],
         forgotten=("user", first_period),
     )
 
 
-def _users_of(kept: DigestSet, columns: Sequence[str]) -> pl.DataFrame:
-    named = {"user": kept.digests, **dict(zip(columns, kept.columns, strict=True))}
-    constants = dict.fromkeys(_FACTS, 0) | {"period": kept.period}
+def _users_of(digest_set: DigestSet, columns: Sequence[str]) -> pl.DataFrame:
+    named = {"user": digest_set.digests, **dict(zip(columns, digest_set.columns, strict=True))}
+    constants = dict.fromkeys(_FACTS, 0) | {"period": digest_set.period}
     absent = [
         pl.lit(constants[name], pl.Int64).alias(name) for name in constants if name not in columns
     ]

@@ -53,13 +53,17 @@ class RowsOfRun(Protocol):
     def touched(self) -> NDArray[np.int64]:
         """Return the windows whose kept totals are needed."""
 
-    def seen(self, kept: pl.DataFrame, span: Span) -> pl.DataFrame:
-        """Return ``kept`` with the totals that are seen after the run."""
+    def seen(self, totals_before: pl.DataFrame, span: Span) -> pl.DataFrame:
+        """Return ``totals_before`` with the totals that are seen after the run."""
 
-    def counts(self, kept: pl.DataFrame, span: Span, measurement: Measurement) -> OperatorCounts:
+    def counts(
+        self, totals_before: pl.DataFrame, span: Span, measurement: Measurement
+    ) -> OperatorCounts:
         """Return what the operator is told."""
 
-    def missing_rows(self, kept: pl.DataFrame, span: Span, counts: OperatorCounts) -> MissingRows:
+    def missing_rows(
+        self, totals_before: pl.DataFrame, span: Span, counts: OperatorCounts
+    ) -> MissingRows:
         """Return what the input lacks of the rows that were counted before."""
 
     def late_row_stats(
@@ -96,13 +100,15 @@ class NewRowsOfRun:
         """Return the windows of the rows."""
         return self.sums["window"].unique().sort().to_numpy()
 
-    def seen(self, kept: pl.DataFrame, span: Span) -> pl.DataFrame:
+    def seen(self, totals_before: pl.DataFrame, span: Span) -> pl.DataFrame:
         """Add the rows, but for those of final windows, to what was seen before."""
-        return join_totals(kept, self._open_rows(span).filter(_has_cell)).with_columns(
+        return join_totals(totals_before, self._open_rows(span).filter(_has_cell)).with_columns(
             seen_rows=_seen_rows + _rows, seen_total=_seen_total + _total
         )
 
-    def counts(self, kept: pl.DataFrame, span: Span, measurement: Measurement) -> OperatorCounts:
+    def counts(
+        self, totals_before: pl.DataFrame, span: Span, measurement: Measurement
+    ) -> OperatorCounts:
         """Count late rows, and rows of final windows."""
         open_rows = self._open_rows(span)
         added = open_rows.with_columns(_rows.clip(0))
@@ -111,14 +117,14 @@ class NewRowsOfRun:
         return OperatorCounts(
             late=measurement.number_of_rows(late),
             late_by=_delay_of_most(late, span.released),
-            late_uncounted=_number_uncounted(self.seen(kept, span), span, measurement),
+            late_uncounted=_number_uncounted(self.seen(totals_before, span), span, measurement),
             after_final=all_rows - measurement.number_of_rows(open_rows),
             outside_snapshot=self.outside_snapshot,
             choice=self.choice,
         )
 
     def missing_rows(
-        self, _kept: pl.DataFrame, _span: Span, _counts: OperatorCounts
+        self, _totals_before: pl.DataFrame, _span: Span, _counts: OperatorCounts
     ) -> MissingRows:
         """Return what was found when the rows were chosen: files of new rows lack nothing."""
         return self.missing
@@ -161,46 +167,50 @@ class SnapshotOfRun:
         """Return the windows that are covered."""
         return np.arange(self.covered.start, self.covered.stop)
 
-    def seen(self, kept: pl.DataFrame, span: Span) -> pl.DataFrame:
+    def seen(self, totals_before: pl.DataFrame, span: Span) -> pl.DataFrame:
         """Replace what was seen in the covered windows that are not final.
 
         A run that releases no step keeps nothing: a later snapshot has these rows again.
         """
         if not span.new_steps:
-            return kept
+            return totals_before
         is_replaced = self._is_covered() & (_window > span.last_final)
-        together = join_totals(kept, self.sums.filter(self._is_covered() & _has_cell))
+        together = join_totals(totals_before, self.sums.filter(self._is_covered() & _has_cell))
         return together.with_columns(
             seen_rows=pl.when(is_replaced).then(_rows).otherwise(_seen_rows),
             seen_total=pl.when(is_replaced).then(_total).otherwise(_seen_total),
         )
 
-    def counts(self, kept: pl.DataFrame, span: Span, measurement: Measurement) -> OperatorCounts:
+    def counts(
+        self, totals_before: pl.DataFrame, span: Span, measurement: Measurement
+    ) -> OperatorCounts:
         """Compare released windows with what the state has kept of them."""
-        changed = self._changed_windows(kept, span, measurement, "rows")
+        changed = self._changed_windows(totals_before, span, measurement, "rows")
         final = [window for window in changed if window.number <= span.last_final]
         added = sum(window.added for window in final)
         return OperatorCounts(
             late=sum(window.added for window in changed if window.is_open),
-            late_uncounted=_number_uncounted(self.seen(kept, span), span, measurement),
+            late_uncounted=_number_uncounted(self.seen(totals_before, span), span, measurement),
             after_final=added,
             outside_snapshot=measurement.number_of_rows(
                 self.sums.filter(_window < self.covered.start)
             ),
             missing=sum(window.missing for window in final),
-            changed=self._changed_windows(kept, span, measurement, measurement.told_number),
+            changed=self._changed_windows(
+                totals_before, span, measurement, measurement.told_number
+            ),
             choice=self.choice,
         )
 
     def _changed_windows(
-        self, kept: pl.DataFrame, span: Span, measurement: Measurement, number: str
+        self, totals_before: pl.DataFrame, span: Span, measurement: Measurement, number: str
     ) -> tuple[ChangedWindow, ...]:
         """Return the released windows of which this snapshot says something else than before.
 
         Args:
             number: what is compared: ``rows``, or ``total``.
         """
-        together = join_totals(kept, self.sums.filter(self._is_covered()))
+        together = join_totals(totals_before, self.sums.filter(self._is_covered()))
         now = pl.col(number)
         before = pl.col(f"seen_{number}")
         is_replaced = (now == before) & (_total != _seen_total)  # by as many other rows
@@ -229,7 +239,9 @@ class SnapshotOfRun:
             for window, before_rows, now_rows, added, missing in by_window.rows()
         )
 
-    def missing_rows(self, kept: pl.DataFrame, span: Span, counts: OperatorCounts) -> MissingRows:
+    def missing_rows(
+        self, totals_before: pl.DataFrame, span: Span, counts: OperatorCounts
+    ) -> MissingRows:
         """Compare released windows that are covered with what the state has kept of them.
 
         A run that releases no step keeps nothing of its snapshot.
@@ -237,7 +249,7 @@ class SnapshotOfRun:
         if not span.new_steps:
             return MissingRows()
         is_compared = self._is_covered() & (_window <= span.released)
-        counted = kept.filter(is_compared & (_seen_rows != 0))
+        counted = totals_before.filter(is_compared & (_seen_rows != 0))
         there = self.sums.filter(is_compared & (_rows != 0))
         return MissingRows(
             are_all=bool(counted.height) and not there.height,

@@ -73,19 +73,21 @@ class PlannedSteps:
     def compare(
         cls,
         rows: RowsOfRun,
-        kept: pl.DataFrame,
+        totals_before: pl.DataFrame,
         span: Span,
         measurement: Measurement,
         arrivals_before: LateRowStats,
     ) -> PlannedSteps:
         """Compare a run's rows with what the state has kept."""
-        totals = rows.seen(kept, span).select([*KEY, *KEPT])
-        before = kept.select("window", "cell", was_rows="seen_rows", was_total="seen_total")
+        totals = rows.seen(totals_before, span).select([*KEY, *KEPT])
+        before = totals_before.select(
+            "window", "cell", was_rows="seen_rows", was_total="seen_total"
+        )
         compared = totals.join(before, on=KEY, how="left").fill_null(0)
         has_moved = (_seen_rows != pl.col("was_rows")) | (_seen_total != pl.col("was_total"))
         is_counted_now = is_due() & (_window <= span.target) & bool(span.new_steps)
         changed = compared.filter(has_moved | is_counted_now)["window"].unique().sort()
-        counts = rows.counts(kept, span, measurement)
+        counts = rows.counts(totals_before, span, measurement)
         return cls(
             rows,
             span,
@@ -93,7 +95,7 @@ class PlannedSteps:
             totals,
             changed.to_numpy(),
             counts,
-            rows.missing_rows(kept, span, counts),
+            rows.missing_rows(totals_before, span, counts),
             arrivals_before,
         )
 

@@ -28,7 +28,12 @@ from counton.run.new_job.column_contents import (
     find_times,
     find_totals,
 )
-from counton.run.rows.row_source import named_columns, open_rows, refuse_rows_as_domain
+from counton.run.rows.row_source import (
+    named_columns,
+    open_rows,
+    refuse_rows_as_domain,
+    refuse_unit_of_users,
+)
 from counton.run.spec.parsing import parse_policies
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import NO_MOMENT, load_zone, moment
@@ -138,6 +143,7 @@ def look_at(job: Job) -> FirstLook:
             "the events of a day that has some"
         )
     source.parts[0].check_columns(named_columns(job, names))
+    refuse_unit_of_users(job, names)
     beginning = _read_beginning(source, parse_policies(job).most)
     sample = beginning.sample
     time = None if job.time is None else str(job.time)
@@ -223,11 +229,11 @@ def _read_beginning(source: Source, most_unreadable: int) -> _Beginning:
 
 
 def _time_columns(
-    sample: pl.DataFrame, names: Sequence[str], stated: str | None
+    sample: pl.DataFrame, names: Sequence[str], time_of_job: str | None
 ) -> tuple[TimeColumn, ...]:
     """Return the columns of times; the first is the likeliest to hold the times of the events."""
     columns = [
-        find_times(sample[name], is_stated=name == stated) for name in names if name in sample
+        find_times(sample[name], is_stated=name == time_of_job) for name in names if name in sample
     ]
     times = [column for column in columns if column is not None]
     return tuple(sorted(times, key=lambda column: bool(_OTHER_TIMES.search(column.name))))

@@ -61,13 +61,15 @@ class GroupNamesOfRun:
         return renumbered, GroupNamesOfRun(self.kept, names)
 
 
-def find_group_names(source: Source, mapping: RowMapping, kept: tuple[str, ...]) -> GroupNamesOfRun:
+def find_group_names(
+    source: Source, mapping: RowMapping, names_before: tuple[str, ...]
+) -> GroupNamesOfRun:
     """Return the names of groups in the rows, new ones by their first window and then by name.
 
     Args:
         source: the rows.
         mapping: how they are read.
-        kept: the names that the state has.
+        names_before: the names that the state has.
     """
     if isinstance(source, RemoteRows):
         names = reveal(source.labels(mapping))
@@ -75,6 +77,6 @@ def find_group_names(source: Source, mapping: RowMapping, kept: tuple[str, ...])
         is_inside = pl.col("window").is_between(1, mapping.windows.steps)
         rows = assign_rows(source, mapping).filter(is_inside & pl.col("group").is_not_null())
         names = collect(source, rows.group_by("group").agg(pl.col("window").min()))
-    is_kept = set(kept)
+    known_names = set(names_before)
     ordered = names.sort("window", "group")["group"]
-    return GroupNamesOfRun(kept, tuple(name for name in ordered if name not in is_kept))
+    return GroupNamesOfRun(names_before, tuple(name for name in ordered if name not in known_names))

@@ -146,8 +146,8 @@ class RowBuffer:
 
     def _drop(self, that_may_count: RowFilter) -> None:
         for bucket, rows in self._rows.items():
-            kept, dropped = that_may_count(self._wide(pl.concat(rows)))
-            self._rows[bucket] = [kept.cast(self._types)]
+            counting_rows, dropped = that_may_count(self._wide(pl.concat(rows)))
+            self._rows[bucket] = [counting_rows.cast(self._types)]
             self.dropped = self.dropped.plus(dropped)
         self.height = sum(rows.height for (rows,) in self._rows.values())
         self._height_once_dropped = self.height

@@ -493,11 +493,11 @@ def parse_outputs(job: Job) -> OutputFiles:
     """
     refuse_unmet_needs(job, NEEDS_OF_OUTPUTS)
     form = {name: job.value_of(name) for name in _CHART_FORM}
-    stated = {name: value for name, value in form.items() if value is not None}
+    stated_form = {name: value for name, value in form.items() if value is not None}
     return OutputFiles(
         table=None if job.output is None else Path(job.output),
         chart=None if job.chart is None else Path(job.chart),
-        chart_form=cast(ChartWords, stated),
+        chart_form=cast(ChartWords, stated_form),
     )
 
 

@@ -169,7 +169,7 @@ def _refuse_shifted_periods(terms: StreamTerms) -> None:
 
 
 def _resolved(
-    terms: StreamTerms, statistic: AccumulatorStatistic, loss: Any
+    terms: StreamTerms, statistic: AccumulatorStatistic, loss: Guarantee
 ) -> AccumulatorStatistic:
     """Return the statistic with the parameters that depend on users, guarantee and horizon."""
     unit = terms.privacy_unit

@@ -25,6 +25,7 @@ from counton.job.option_fields import (
     OUTPUT,
     REMEMBERED,
     STREAM,
+    OptionScope,
     Section,
     names_in_scope,
     scope_of,
@@ -131,12 +132,12 @@ class StreamSpec:
 
         Names of groups stay `GroupNames`, which a state keeps in blocks.
         """
-        stated = _defining_options(self.job)
-        domain = stated.pop("groups", None)
+        options = _defining_options(self.job)
+        domain = options.pop("groups", None)
         return {
             "kind": STREAM_FORMAT,
             "what": self.job.statistic,
-            "record": {name: _to_json(value) for name, value in stated.items()},
+            "record": {name: _to_json(value) for name, value in options.items()},
             "groups": domain,
             "remembered": dict(self.remembered),
             "left_out": self.left_out.to_dict(),
@@ -258,15 +259,17 @@ class StreamSpec:
             job: a job for the same stream; options that it states are kept.
         """
         model = type(job)
-        kept = {**self._remembered_options(model), **_defining_options(self.job)}
-        kept.pop("append", None)
+        saved_options = {**self._remembered_options(model), **_defining_options(self.job)}
+        saved_options.pop("append", None)
         if names_tell_format(job.events):
-            kept.pop("file_format", None)
+            saved_options.pop("file_format", None)
         if any(job.has_stated(name) for name in names_in_scope(model, OUTPUT)):
-            kept = {
-                name: value for name, value in kept.items() if scope_of(model, name) is not OUTPUT
+            saved_options = {
+                name: value
+                for name, value in saved_options.items()
+                if scope_of(model, name) is not OUTPUT
             }
-        missing = {name: value for name, value in kept.items() if not job.has_stated(name)}
+        missing = {name: value for name, value in saved_options.items() if not job.has_stated(name)}
         for form, other_form in (_FORMS_OF_CELLS, _FORMS_OF_CELLS[::-1]):
             if any(map(job.has_stated, form)):
                 missing = {name: value for name, value in missing.items() if name not in other_form}
@@ -293,7 +296,7 @@ class StreamSpec:
         Args:
             job: a job for the same stream; `fill_job` may have completed it.
         """
-        remembered = {
+        new_options = {
             name: _without_folder(name, _to_json(value))
             for name, value in _stated_in(job, REMEMBERED, OUTPUT).items()
             if not _discovers(name, value)
@@ -307,14 +310,18 @@ class StreamSpec:
             sets_aside=self.left_out.sets_aside or sets_aside,
         )
         states_output = any(job.has_stated(name) for name in ("output", "chart"))
-        kept = dict(self.remembered)
+        options_before = dict(self.remembered)
         if states_output:
             outputs = names_in_scope(type(job), OUTPUT)
-            kept = {name: value for name, value in kept.items() if name not in outputs}
-        kept_job = self.job
-        if kept_job.ambiguous == "raise" and job.ambiguous is not None:
-            kept_job = kept_job.with_options(ambiguous=job.ambiguous)
-        return replace(self, job=kept_job, remembered={**kept, **remembered}, left_out=left_out)
+            options_before = {
+                name: value for name, value in options_before.items() if name not in outputs
+            }
+        defining_job = self.job
+        if defining_job.ambiguous == "raise" and job.ambiguous is not None:
+            defining_job = defining_job.with_options(ambiguous=job.ambiguous)
+        return replace(
+            self, job=defining_job, remembered={**options_before, **new_options}, left_out=left_out
+        )
 
     def _columns_to_skip(self, job: Job) -> tuple[str, ...]:
         """Return the columns whose missing values leave a row out.
@@ -423,7 +430,7 @@ def _discovers(name: str, value: object) -> bool:
     return name == "unlisted_groups" and value == "discover"
 
 
-def _stated_in(job: Job, *scopes: Any) -> dict[str, Any]:
+def _stated_in(job: Job, *scopes: OptionScope) -> dict[str, Any]:
     names = names_in_scope(type(job), *scopes)
     return {name: job.value_of(name) for name in names if job.has_stated(name)}
 

@@ -237,9 +237,10 @@ class ReleaseClock:
             return
         raise InvalidInputError(
             f"{self._stated_in_words()} would release {counted(new_and_empty, 'window')}, but "
-            f"{self._newest_row_in_words(empty)}{self._empty_windows_in_words(ended)}. If a file "
-            f"is missing, add it. If nothing happened, give {param('allow_empty_windows', True)} "
-            f"for this run, or a larger {param('max_empty_windows')}{self._remedy_for_the_past()}"
+            f"{self._newest_row_in_words()}.{self._empty_windows_in_words(ended)} Add missing "
+            f"files{self._remedy_for_the_past()}. If nothing happened, give "
+            f"{param('allow_empty_windows', True)} for this run, or a larger "
+            f"{param('max_empty_windows')}"
         )
 
     def _stated_in_words(self) -> str:
@@ -249,26 +250,22 @@ class ReleaseClock:
             return param("until", "now")
         return f"without {param('until')}, this run"
 
-    def _newest_row_in_words(self, empty: int) -> str:
+    def _newest_row_in_words(self) -> str:
         newest = self.times.newest_within
         if newest is None:
             return "there is no row"
-        verb = "windows have" if empty > 1 else "window has"
-        return (
-            f"the newest row is of {self.windows.to_the_minute(newest)}: {empty:,} {verb} "
-            f"ended since, more than {1 + self.options.max_empty_windows:,}"
-        )
+        return f"the newest row is of {self.windows.to_the_minute(newest)}"
 
     def _empty_windows_in_words(self, ended: int) -> str:
-        """Return words that name the windows without a row, or nothing if there are none."""
+        """Return a sentence that names the windows without a row, or nothing if there are none."""
         newest = self.times.newest_within
         window_of_newest = 0
         if newest is not None and newest >= self._begin:
             window_of_newest = self._last_window_with_rows + 1
         without_rows = range(max(window_of_newest, self.released) + 1, ended + 1)
-        return f" ({self.windows.span(without_rows)} would have no row)" if without_rows else ""
+        return f" {self.windows.span(without_rows)} would have no row." if without_rows else ""
 
     def _remedy_for_the_past(self) -> str:
         if self.options.input.lookback is not None:
             return ""
-        return f". For data of the past give {param('until', 'latest-event')}"
+        return f", or give {param('until', 'latest-event')} for data of the past"

@@ -19,7 +19,8 @@ The product of two transforms has an error of at most X or Y times these, and th
 adds 7 log2(L) 2^-53 X |y|. That is 14 log2(L) 2^-53 at most; slack has 32 instead of 14.
 
 **The remainder.** For a v0, let r = v0 + u + u v0. Then v = v0 - r / (1 + u), so the error of v0 is
-at most |r| / (1 - U). v1 = v0 - r has the remainder -u r, which is smaller by the factor U.
+at most |r| / (1 - U). A step of Newton's method, v1 = v0 - r - r v0, has the error -r^2 / (1 + u),
+at most R |r| / (1 - U).
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ _F_ERROR = 2.0**-50
 _HEAD = 16
 #: Error of the series that is small beside that of the transforms that use it.
 _NEGLIGIBLE = 2.0**-46
+#: Rounds after which the error is as small as that of transforms; one or two are usual.
+_MOST_ROUNDS = 6
 #: Largest norm U for which the series is computed here.
 _LARGEST_NORM = 0.25
 
@@ -90,19 +93,25 @@ def inverse_root(numerators: Integers, bits: int) -> BoundedSeries | None:
     largest_u = u.largest + math.sqrt(len(f)) * of_u
     if largest_u > _LARGEST_NORM:
         return None
+    inverse_norm = 1 / (1 - largest_u)
 
     # Its first coefficients are nearly right: what a cyclic product of this length adds to them is
     # of the third order in u.
     v = _Factor(np.fft.irfft(-u.transform / (1 + u.transform), u.length)[: len(f)])
-    while True:
+    for _ in range(_MOST_ROUNDS):
         product, of_remainder = u.times(v)
-        remainder = v.series + u.series + product
-        remainder_norm = _norm(remainder)
         of_remainder += (1 + v.largest) * of_u + 2.0**-51 * (u.norm + v.norm)
-        if remainder_norm <= of_remainder or e.largest * remainder_norm <= _NEGLIGIBLE:
+        r = _Factor(v.series + u.series + product)
+        of_v = inverse_norm * (r.norm + of_remainder)
+        if e.largest * r.norm <= _NEGLIGIBLE:
             break
-        v = _Factor(v.series - remainder)
-    of_v = (remainder_norm + of_remainder) / (1 - largest_u)
+        product, of_product = r.times(v)
+        largest_r = r.largest + math.sqrt(len(f)) * of_remainder
+        left = inverse_norm * largest_r * (r.norm + of_remainder)
+        of_v = left + (1 + v.largest) * of_remainder + of_product + 2.0**-51 * (v.norm + r.norm)
+        v = _Factor(v.series - r.series - product)
+        if e.largest * left <= _NEGLIGIBLE:
+            break
 
     product, error = e.times(v)
     error += e.largest * of_v + of_f + (1 + v.largest) * of_e

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import count, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,7 @@ from counton.strategies.streams.power_series import (
     DIGIT_BITS,
     LEADING_BITS,
     PrefixQuotient,
+    balanced_digits,
     convolve,
     exact_convolution,
     exact_dot,
@@ -72,6 +73,15 @@ _AT_ONCE = 2**14
 
 #: Inner products of columns with signs are computed up to this many products of two entries.
 _MOST_PRODUCTS = 2**28
+
+#: Bits of the digits of noise whose products with multiples of 2^-_CLOSE_BITS are exact; long
+#: series have coarser multiples, down to 2^-_FEWEST_CLOSE_BITS.
+_NOISE_DIGIT_BITS = 12
+_CLOSE_BITS = 18
+_FEWEST_CLOSE_BITS = 8
+
+#: Bits of the second digit of a reciprocal weight.
+_SHARE_BITS = 40
 
 #: Windows up to this many steps are summed directly: cheaper than a transform.
 _FEW_STEPS = 16
@@ -146,6 +156,22 @@ def floor_all(
     released[:] = low.astype(np.int64).T
     for column, row in zip(*np.nonzero(low != np.floor(cells + guard)), strict=True):
         yield row, column
+
+
+class CloseSums(NamedTuple):
+    """Sums B z in two parts: whole * 2^-bits + rest.
+
+    Attributes:
+        whole: the large part, exact integers.
+        bits: their fraction bits.
+        rest: the small part.
+        error: bound on the error of each sum.
+    """
+
+    whole: Integers
+    bits: int
+    rest: Floats
+    error: float
 
 
 class RootSeries:
@@ -233,6 +259,41 @@ class RootSeries:
         error = self.inverse.error * 2.0**LEADING_BITS + math.sqrt(count)  # rounded to integers
         norm = math.sqrt(np.square(z.astype(np.float64)).sum())
         return exact_dot(b, z[::-1]), math.ceil(1.001 * error * norm)
+
+    def close_sums(self, z: Integers) -> CloseSums | None:
+        """Return all entries of B z, with errors that are far smaller than those of `sums`.
+
+        B is split into multiples of a power of two, whose products with digits of z are exact, and
+        a small rest. None: z is too large for that.
+
+        Args:
+            z: noise of nodes 1, 2, ..., integers below 2^52 in magnitude.
+        """
+        count = len(z)
+        length = fft_length(count)
+        slack = self._slack(length)
+        b = self.inverse.coefficients[:count]
+        norm = float(np.linalg.norm(z.astype(np.float64)))
+        number = -(-(int(np.abs(z).max()).bit_length() + 1) // _NOISE_DIGIT_BITS)
+        digits = balanced_digits(z, _NOISE_DIGIT_BITS, number)
+        largest = max(float(np.linalg.norm(digit.astype(np.float64))) for digit in digits)
+        for bits in range(_CLOSE_BITS, _FEWEST_CLOSE_BITS, -1):
+            multiples = np.rint(np.ldexp(b, bits))
+            norm_of_multiples = 1.001 * float(np.linalg.norm(multiples))
+            is_certain = slack * norm_of_multiples * largest < 0.25
+            if is_certain and norm_of_multiples * norm < 2.0**62:
+                break
+        else:
+            return None
+        spectrum = np.fft.rfft(multiples, length)
+        whole = np.zeros(count, np.int64)
+        for place, digit in enumerate(digits):
+            product = np.fft.irfft(spectrum * np.fft.rfft(digit, length), length)[:count]
+            whole += np.rint(product).astype(np.int64) << place * _NOISE_DIGIT_BITS
+        small = b - np.ldexp(multiples, -bits)
+        rest = np.fft.irfft(np.fft.rfft(small, length) * np.fft.rfft(z, length), length)[:count]
+        error = slack * float(np.linalg.norm(small)) + self.inverse.error
+        return CloseSums(whole, bits, rest, 1.001 * error * norm)
 
     @cached_property
     def inverse(self) -> BoundedSeries:
@@ -348,8 +409,46 @@ class RootStrategy(StreamStrategy):
         cell = 2.0 ** (self.facts.fraction_bits - self.facts.lattice_bits)
         cells = total * cell + OFFSET
         guard = (cell * error)[:, None] + (1 + np.abs(cells)) * 2.0**-50
-        for row, column in floor_all(cells, guard, released):
-            released[row, column] = self._decide(z[: steps[row], column])
+        uncertain = list(floor_all(cells, guard, released))
+        for column in sorted({column for _, column in uncertain}):
+            rows = [row for row, of_column in uncertain if of_column == column]
+            close = (
+                self.root.close_sums(z[: steps[max(rows)], column]) if self.weight_bits else None
+            )
+            for row in rows:
+                rounded = None if close is None else self._rounded_close(close, steps[row])
+                if rounded is None:
+                    rounded = self._decide(z[: steps[row], column])
+                released[row, column] = rounded
+
+    def _rounded_close(self, sums: CloseSums, step: int) -> int | None:
+        """Return the rounded noise of one release; None if its error leaves two values.
+
+        Args:
+            sums: noise of the releases without weights.
+            step: step of the release.
+        """
+        weights = self.weights[:step]
+        # 1 / weight in two digits: multiples of 2^-62, then of 2^-(62 + _SHARE_BITS).
+        first = (1 << LEADING_BITS) // weights
+        second = ((1 << LEADING_BITS) % weights << _SHARE_BITS) // weights
+        whole = sums.whole[:step]
+        total = exact_dot(-np.diff(first, append=0), whole) << _SHARE_BITS
+        total += exact_dot(-np.diff(second, append=0), whole)
+        places = LEADING_BITS + _SHARE_BITS + sums.bits - self.weight_bits
+
+        shares = 2.0**self.weight_bits / weights
+        falls = -np.diff(shares, append=0.0)
+        rest = sums.rest[:step]
+        total += int(math.ldexp(float(falls @ rest), places))
+        sizes = np.abs(rest)
+        # Each of these products and sums is rounded, and so are both shares in a fall.
+        of_floats = (step + 8) * 2.0**-53 * float(np.abs(falls) @ sizes)
+        of_floats += 2.0**-51 * float(shares.max()) * float(sizes.sum())
+        of_sums = float(np.abs(falls).sum()) * sums.error
+        error = math.ceil(math.ldexp(1.001 * (of_floats + of_sums), places)) + 1
+        error += math.ceil(1.001 * float(np.abs(whole).astype(np.float64).sum()))
+        return rounded_within(total, error, places + self._rounded_bits)
 
     @property
     def _rounded_bits(self) -> int:
