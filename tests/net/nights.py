@@ -172,8 +172,10 @@ def cases() -> Iterator[tuple[str, Night]]:
         )
     endless = {name: value for name, value in OVER_TIME.items() if name != "windows"}
     yield "without an end", Night({**endless, "expected_windows": 9, "epsilon": 1})
-    for guarantee, loss in {"epsilon": {"epsilon": 1}, "rho": {"rho": "0.5"}}.items():
-        asked = {**endless, "expected_windows": 40, **loss, "series": "rolling", "last": "16d"}
+    losses: dict[str, Any] = {"epsilon": 1, "rho": "0.5"}
+    for guarantee, loss in losses.items():
+        asked = {**endless, "expected_windows": 40, "series": "rolling", "last": "16d"}
+        asked[guarantee] = loss
         yield f"rolling without an end, {guarantee}", Night(asked)
     yield "expiring", Night({**endless, "expiring": True, "epsilon": 1})
     yield "expiring late", Night({**endless, "expiring": True, "rho": "0.5", "expiration_delay": 1})
