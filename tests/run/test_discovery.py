@@ -105,7 +105,7 @@ def test_page_states_thresholds_for_delta_as_computed() -> None:
     page = " ".join(
         (Path(__file__).parents[2] / "docs" / "guides" / "protect-users.md").read_text().split()
     )
-    for delta, words in (("1e-9", "needs {} to {} rows in all"), ("1e-38", "{} to {}")):
+    for delta, words in (("1e-9", "needs {} to {} rows in total"), ("1e-38", "{} to {}")):
         found = Discovery.with_least_thresholds(
             strategy, distribution, 365, ContributionBound.add_remove(), Fraction(delta)
         )
