@@ -79,7 +79,7 @@ def test_decayed_variances_equal_weighted_sums_over_nodes() -> None:
 
 
 @pytest.mark.parametrize("strategy", SMALL, ids=repr)
-def test_one_count_moves_all_nodes_by_one_in_the_1_norm(strategy: EndlessHats) -> None:
+def test_count_changes_endless_hats_by_one_in_1_norm(strategy: EndlessHats) -> None:
     _, enters = matrices(strategy, 40)
     assert {sum(abs(weight) for weight in column) for column in enters.T} == {Fraction(1)}
     squares = max(sum(weight**2 for weight in column) for column in enters.T)
