@@ -156,7 +156,7 @@ def _published_in_words(
         by = groups_in_words(metadata) or ""
         subject = f"{subject} by {by} ({cells_note})"
     if not cut.is_recurring:
-        return f"The {subject}, {cut.span(steps)}, was published once."
+        return f"The {subject}, {cut.span_text(steps)}, was published once."
     if not cut.timed:
         cumulative = "" if metadata.series == "per-window" else "cumulative "
         row = "" if metadata.what == "stream" else ", after each row"
@@ -187,7 +187,7 @@ def _published_in_words(
     is_cumulative = not when or when.startswith("and ")
     return (
         f"The {'cumulative ' * is_cumulative}{subject}{', ' * bool(when)}{when}{',' * bool(when)} "
-        f"was published after each {every} of {cut.span(steps)} (time zone {cut.timezone})."
+        f"was published after each {every} of {cut.span_text(steps)} (time zone {cut.timezone})."
     )
 
 
@@ -379,7 +379,9 @@ def counting_rule(metadata: ReleaseMetadata) -> str | None:
         return None
     if not metadata.windows.n_revisions:
         return "by arrival" if metadata.max_corrections is None else "by the time of each row"
-    return f"by the time of each row, for {metadata.windows.long(metadata.windows.n_revisions)}"
+    return (
+        f"by the time of each row, for {metadata.windows.length_text(metadata.windows.n_revisions)}"
+    )
 
 
 def _as_sentence(note: str | None) -> list[str]:
@@ -571,7 +573,7 @@ def times_in_words(
     """Return the times that numbers cover, such as "in each week"; ``every``: drawn windows."""
     cut = metadata.windows
     if not cut.is_recurring:
-        return cut.span(range(1, 2))
+        return cut.span_text(range(1, 2))
     if not cut.timed:
         if isinstance(over, str):
             return f"in each {over} to date, after each row"
@@ -626,7 +628,7 @@ def in_words(metadata: ReleaseMetadata, design: Design, steps: range) -> str:
     """Describe the privacy unit, the guarantee, the mechanism, and the released windows."""
     windows = metadata.windows
     guarantee = metadata.guarantee
-    released = f"{windows.count(len(steps))} released"
+    released = f"{windows.count_text(len(steps))} released"
     scope = f", {guarantee.scope}"
     if not windows.is_recurring:
         released = f"{size_of_table(metadata.statistic, metadata.what)} released once"
