@@ -22,7 +22,7 @@ from counton import (
 )
 from counton.base.errors import InvalidInputError
 from counton.base.series import PlannedSeries
-from counton.continual.intervals import Errors
+from counton.continual.stream_errors import Errors
 from counton.planning.lower_bounds import least_recent_variance
 from counton.planning.recent_sums import reach_of
 from counton.privacy import ContributionBound, Guarantee

@@ -75,7 +75,7 @@ def test_tails_of_the_mean_are_above_their_integral(gram: Floats, scale: float) 
     )
 
 
-def test_what_a_grid_cuts_off_is_a_part_of_every_tail(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mass_cut_off_by_grid_is_part_of_tail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moment_bound, "_COMPARED_CUT", 0.05)
     compared = moment_bound._Compared(PlaceBound(4, 0.2), 1.0, 1.5)
     assert compared.beyond > 1e-3

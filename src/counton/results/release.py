@@ -684,7 +684,7 @@ def _within_words(numbers: ReleaseData, steps: Steps) -> str:
     if not metadata.windows.is_recurring or covers_all:
         return ""
     start, stop = numbers.ends(steps)
-    words = metadata.windows.span(range(start + 1, stop + 1))
+    words = metadata.windows.span_text(range(start + 1, stop + 1))
     words += _users_in_words(numbers, start, stop)
     return f" ({words})" if metadata.windows.timed else f" in {words}"
 
@@ -731,7 +731,7 @@ def _reach(numbers: ReleaseData) -> dict[str, float]:
         oldest = "when final" if final else "of the oldest"
         ends = {"when first published": half[-1:], oldest: half[:-1][:1]}
         return {name: float(end[0]) for name, end in ends.items() if len(end)}
-    series_by_words = {"so far": numbers.totals, in_each: numbers.windows}
+    series_by_words = {"cumulative": numbers.totals, in_each: numbers.windows}
     for width in numbers.metadata.widths:
         series_by_words[f"in the {numbers.metadata.last_in_words(width)}"] = numbers._rolling(
             width, numbers.steps[-1:]

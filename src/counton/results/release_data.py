@@ -243,7 +243,7 @@ class ReleaseData:
 
     @property
     def over(self) -> int | str | None:
-        """Number of last steps of each number, or its period, such as "week"; None: all so far."""
+        """Number of last steps of each number, or its period, such as "week"; None: all to date."""
         series = self.metadata.series
         if series == "rolling" and len(self.metadata.widths) == 1:
             return self.metadata.widths[0]
@@ -464,7 +464,7 @@ class ReleaseData:
         Args:
             steps: consecutive steps; None: all.
         """
-        from counton.continual.intervals import ErrorsOf
+        from counton.continual.stream_errors import ErrorsOf
         from counton.strategies.workloads import Decayed
 
         steps = self.steps if steps is None else steps
@@ -1107,7 +1107,7 @@ class ReleaseData:
                 for column, values in columns.items():
                     row[column] = None if hidden[place] else values[place].item()
                 rows.append(row)
-        counted_until = self.metadata.windows.at(int(self._counted_until()[-1]))
+        counted_until = self.metadata.windows.format_moment(int(self._counted_until()[-1]))
         return {"counted_until": counted_until, "rows": rows}
 
     @property
@@ -1180,7 +1180,7 @@ class ReleaseData:
             facts = {"statistic": self.design.statistic}
             if (cut := self.metadata.windows).is_recurring:
                 windows = f"{cut.noun}s"
-                last = f"all {windows} so far" if over is None else f"the {over} so far"
+                last = f"all {windows} to date" if over is None else f"the {over} to date"
                 if isinstance(over, int):
                     last = f"the last {over:,} {windows}"
                 period = adds_users_up(self.metadata)

@@ -266,7 +266,9 @@ def _windows(
             texts["window_start"], texts["window_end"], strict=True
         )]  # fmt: skip
     n_windows = over or 1
-    spans = {step: windows.span(range(max(1, step - n_windows + 1), step + 1)) for step in {*steps}}
+    spans = {
+        step: windows.span_text(range(max(1, step - n_windows + 1), step + 1)) for step in {*steps}
+    }
     return [spans[step] for step in steps]
 
 
