@@ -43,7 +43,7 @@ def test_largest_move_is_that_of_all_pairs_of_cells(cells: int) -> None:
         assert question.encoded(cell).tolist() == column.tolist()
 
 
-def test_divergence_of_messages_is_at_most_rho_for_all_pairs_of_values() -> None:
+def test_divergence_of_messages_is_at_most_rho() -> None:
     """The Renyi divergence of order alpha of shifted noise is alpha |move|^2 / (2 variance)."""
     largest = 0.0
     for cell, other in combinations(range(8), 2):
@@ -53,7 +53,7 @@ def test_divergence_of_messages_is_at_most_rho_for_all_pairs_of_values() -> None
     assert largest == pytest.approx(2)
 
 
-def test_noise_for_a_column_instead_of_a_move_would_lose_more(
+def test_noise_for_column_instead_of_move_loses_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As an implementation would draw it for a client who is there or not there."""

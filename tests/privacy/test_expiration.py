@@ -178,7 +178,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 @pytest.mark.parametrize("delta", ["0.3", "1e-6", "1e-12"])
 @pytest.mark.parametrize("rho", ["0.0001", "0.02", "1", "30"])
-def test_epsilon_by_age_is_that_of_rho_at_the_best_whole_order(rho: str, delta: str) -> None:
+def test_epsilon_by_age_follows_from_rho_at_best_order(rho: str, delta: str) -> None:
     """Canonne, Kamath and Steinke 2020, Proposition 12, over all orders up to 20,000."""
     guarantee = ExpiringZCDP(rho).bound_to(Expiring(1, delay=1))
     ages = [0, 1, 5, 100]

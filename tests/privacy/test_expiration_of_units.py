@@ -141,7 +141,7 @@ def noise_for_one_change(guarantee: Any) -> float:
 
 @pytest.mark.parametrize("guarantee", [ExpiringDP(1), ExpiringZCDP(1)], ids=repr)
 @pytest.mark.parametrize("unit", [*UNITS])
-def test_exact_loss_of_a_unit_is_at_most_the_loss_by_its_age(unit: str, guarantee: Any) -> None:
+def test_exact_loss_of_unit_is_within_loss_by_age(unit: str, guarantee: Any) -> None:
     statistic, pairs = UNITS[unit]
     found = different_changes(statistic, pairs())
     contribution = statistic.contribution(
@@ -188,7 +188,7 @@ def changes_within(name: str) -> list[np.ndarray[Any, Any]]:
 
 @pytest.mark.parametrize("guarantee", [ExpiringDP(1), ExpiringZCDP(1)], ids=repr)
 @pytest.mark.parametrize("name", [*BOUNDS])
-def test_exact_loss_of_several_events_is_at_most_the_loss_by_age(name: str, guarantee: Any) -> None:
+def test_exact_loss_of_several_events_is_within_loss_by_age(name: str, guarantee: Any) -> None:
     contribution, cells = BOUNDS[name]
     found = changes_within(name)
     alone = noise_for_one_change(guarantee)
@@ -204,7 +204,7 @@ def test_noise_for_one_change_alone_is_noticed(monkeypatch: pytest.MonkeyPatch) 
         node_distribution, "_change_under_expiration", lambda *_, **__: Sensitivity(1, 1)
     )
     with pytest.raises(AssertionError):
-        test_exact_loss_of_a_unit_is_at_most_the_loss_by_its_age("words", ExpiringDP(1))
+        test_exact_loss_of_unit_is_within_loss_by_age("words", ExpiringDP(1))
 
 
 def test_unit_in_any_number_of_steps_is_refused() -> None:

@@ -65,7 +65,7 @@ def shorter(side: frozenset[str]) -> str:
 
 
 @pytest.mark.parametrize("kind", [*BEST])
-def test_cut_of_a_graph_without_noise_is_the_best_of_all(kind: str) -> None:
+def test_cut_without_noise_is_best_cut(kind: str) -> None:
     graph = NAMES["graph_of"](exact())
     best = BEST[kind]()
     found = NAMES["cut_numbers"](graph, NAMES["CUTS"][kind](graph))

@@ -28,7 +28,7 @@ def rows(column: str, *names: str) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("column", ["visitor", "Visitor", "visitor_id", "visitorId"])
-def test_unit_called_like_a_column_is_refused_before_anything_is_written(
+def test_privacy_unit_named_like_column_is_refused_before_release(
     column: str, tmp_path: Path
 ) -> None:
     frame = rows(column, "ann", "bob", "ann")

@@ -328,7 +328,6 @@ def workload_families(
         independent = (catalogue.Independent(horizon),)
         families.append(FamilyMembers(names.INDEPENDENT.words, independent))
     if horizon is None and norms == (1,):
-        # Laplace noise without a last step has no strategy for these sums: they are derived.
         families.append(FamilyMembers(names.EPOCHS.words, (catalogue.Epochs(),)))
     elif compares_totals(workload, horizon, expected_windows):
         if horizon is None:

@@ -604,7 +604,7 @@ class Release:
 
         numbers = self.numbers
         steps = self.numbers.steps
-        numbers._check_released()
+        numbers.check_released()
         metadata = numbers.metadata
         design = numbers.design
         over = numbers.over
@@ -720,7 +720,7 @@ def _may_share_noise(design: Design, other: Design) -> bool:
 
 def _reach(numbers: ReleaseData) -> dict[str, float]:
     """Return the half-widths of the last numbers by name, "" for one kind; empty if not known."""
-    if not numbers._by_group:
+    if not numbers.is_by_group:
         return reach_of(numbers._last, _margins_of(numbers))
     windows = numbers.metadata.windows
     period = windows.period if windows.period else windows.every

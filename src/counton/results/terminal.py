@@ -87,7 +87,7 @@ def screen_of(released: ReleaseData, new_steps: range | None = None) -> Screen:
         released: The release.
         new_steps: The windows that a run has released; None: the last one is shown.
     """
-    released._check_released()
+    released.check_released()
     steps = new_steps or released.steps[-1:]
     if released.has_cells and not released.metadata.ranks:
         return _screen_of_cells(released, steps)
