@@ -144,7 +144,7 @@ test-training: $(TRAINING_READY) ## tests of training with PyTorch and JAX, in .
 		tests/project/test_beside.py tests/privacy/test_audited_from_outside.py
 
 .PHONY: demo-train
-demo-train: $(TRAINING_READY) ## digits: accuracy of DP-SGD, BLT, Echo and amplified BLT at five budgets, ten seeds
+demo-train: $(TRAINING_READY) ## digits: accuracy of DP-SGD, BLT, Echo and amplified BLT at four budgets, ten seeds
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(TRAINING) examples/digits.py
 
 # What builds and installs packages is needed for nothing else, so it has an environment of its own.
