@@ -508,7 +508,10 @@ multiscale: $(READY) ## search again for the tables and weights of Octave that a
 
 .PHONY: images
 images: demo ## draw the pictures of the documentation again, with the commands it names
-	cp demo/chart.png docs/images/demo.png
+	$(BIN)/counton release count examples/visits.csv --time time --every 1d --start 2024-03-01 --windows 365 \
+	  --series per-window --user visitor --max-contributions 1 --contribution-period 1d --privacy-unit visitor \
+	  --epsilon 1 --until 2024-04-01 --state demo/daily.db
+	$(BIN)/counton export demo/daily.db --output docs/images/visitors.png --title "Visitors per day" --axis visitors
 	$(BIN)/python recipes/plan_expiring.py 24:1 8760:3 --chart docs/images/expiration.png
 	$(BIN)/counton release count demo/departures.parquet --time time_hour --every 1h --start 2013-01-01 \
 	  --windows 8760 --until 2014-01-01 --timezone America/New_York --epsilon 1 --privacy-unit departure \

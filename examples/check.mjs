@@ -613,6 +613,52 @@ class BandedRoot extends Strategy {
   }
 }
 
+class EndlessHats extends Strategy {
+  places = 10n;
+  constructor({ spacing, height, bits }) {
+    super();
+    [this.spacing, this.height, this.bits] = [spacing, BigInt(height), BigInt(bits)];
+    this.own = (1n << this.bits) - this.height;
+  }
+  hats(step) { // [knot, weight in it, weight in the next knot]
+    const past = (step - 1) % this.spacing;
+    const right = (2n * this.height * BigInt(past) + BigInt(this.spacing)) / BigInt(2 * this.spacing);
+    return [(step - 1 - past) / this.spacing, this.height - right, right];
+  }
+  inverse() { // from determinants of the matrices of 0, 1, 2, ... rows
+    const some = range(1, this.spacing + 1).map((step) => this.hats(step));
+    const beside = sum(some.map(([, left, right]) => left * right));
+    const middle = this.own ** 2n + sum(some.map(([, left, right]) => left ** 2n + right ** 2n));
+    const sizes = [1n, middle];
+    while (sizes.length < 50) sizes.push(middle * sizes.at(-1) - beside ** 2n * sizes.at(-2));
+    return range(0, 7).map((far) => nearest(
+      ((-beside) ** BigInt(far) * sizes[24] * sizes[24 - far]) << (2n * this.bits + 14n), sizes[49],
+    ));
+  }
+  noise(z, last) {
+    const knots = Math.floor((last - 1) / this.spacing) + 2;
+    const inverse = this.inverse();
+    const differences = range(0, knots + 6).map((knot) => -this.own * z(1, knot));
+    for (const step of range(1, (knots + 6) * this.spacing + 1)) {
+      const [knot, left, right] = this.hats(step);
+      differences[knot] += left * z(0, step);
+      if (knot + 1 < differences.length) differences[knot + 1] += right * z(0, step);
+    }
+    const corrections = range(0, knots).map((knot) => {
+      const near = range(Math.max(knot - 6, 0), knot + 7);
+      const read = sum(near.map((one) => inverse[Math.abs(knot - one)] * differences[one]));
+      return nearest(read, 1n << (this.bits + 4n));
+    });
+    let total = 0n;
+    return range(1, last + 1).map((step) => {
+      const [knot, left, right] = this.hats(step);
+      const rest = (z(0, step) << (this.bits + 10n)) - left * corrections[knot] - right * corrections[knot + 1];
+      total += floorDiv(rest + (this.own >> 1n), this.own);
+      return (total + ((1n << this.bits) >> 1n)) >> this.bits;
+    });
+  }
+}
+
 class GrowingSquareRoot extends Root {
   constructor({ weight_bits: more = 18, even = null }) {
     super();
@@ -883,7 +929,7 @@ const factorisation = ({ horizon, bits, ...matrix }) =>
 
 const STRATEGIES = {
   KAry, Binary, SmoothBinary, Independent, Expiring, HonakerOnline, LookAhead, Epochs,
-  SqrtToeplitz, NormalisedSqrt, GrowingSquareRoot, GrowingCascade,
+  SqrtToeplitz, NormalisedSqrt, GrowingSquareRoot, GrowingCascade, EndlessHats,
 };
 const strategyOf = (told) => {
   if (told.strategy === "Solved") return LeastSquares.of(told);

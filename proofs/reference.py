@@ -1095,6 +1095,76 @@ class BandedRoot(EndlessBandedRoot):
         return super().column(step, self._horizon)
 
 
+class EndlessHats(Strategy):
+    """Sums over recent steps: item t enters the node of its step, and the two knots around it.
+
+    A knot stands at every s-th step, from the first one on. Its node weighs the items by a hat: the
+    weight falls from the height at the knot to 0 at the knots beside it. The difference between a
+    knot's node and the same sum of nodes of single steps is noise alone. These differences correct
+    the estimates of single steps, by the inverse of a matrix with three diagonals, cut off.
+    """
+
+    places = 10
+    _reach = 6  # knots to each side that correct an estimate
+    _solved = 24  # knots to each side of the matrix that is inverted
+
+    def __init__(self, spacing: int, height: int, bits: int) -> None:
+        self._spacing = spacing
+        self._height = height
+        self.bits = bits
+        self._own = 2**bits - height
+
+    def _hats(self, step: int) -> dict[int, int]:
+        """The weights of an item in knots."""
+        knot, past = divmod(step - 1, self._spacing)
+        right = (2 * self._height * past + self._spacing) // (2 * self._spacing)
+        return {knot: self._height - right, knot + 1: right}
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        hats = {(1, knot): weight for knot, weight in self._hats(step).items() if weight}
+        return {(0, step): self._own, **hats}
+
+    def _inverse(self) -> list[int]:
+        """The middle column of the inverse, from the middle on, in units of 2^-(2 bits + 14)."""
+        hats = [self._hats(step) for step in range(1, self._spacing + 1)]
+        beside = sum(one[0] * one[1] for one in hats)
+        middle = self._own**2 + sum(one[0] ** 2 + one[1] ** 2 for one in hats)
+        # determinants of the matrices of 0, 1, 2, ... rows
+        sizes = [1, middle]
+        for _ in range(2 * self._solved):
+            sizes.append(middle * sizes[-1] - beside**2 * sizes[-2])
+        unit = 2 ** (2 * self.bits + 14)
+        return [
+            nearest(
+                (-beside) ** far * sizes[self._solved] * sizes[self._solved - far] * unit,
+                sizes[2 * self._solved + 1],
+            )
+            for far in range(self._reach + 1)
+        ]
+
+    def _noise(self, z: Draws, last: int) -> list[int]:
+        knots = (last - 1) // self._spacing + 2
+        inverse = self._inverse()
+        differences = []
+        for knot in range(knots + self._reach):
+            around = range(max(knot - 1, 0) * self._spacing + 1, (knot + 1) * self._spacing + 1)
+            of_steps = sum(self._hats(step)[knot] * z(0, step) for step in around)
+            differences.append(of_steps - self._own * z(1, knot))
+        corrections = []
+        for knot in range(knots):
+            near = range(max(knot - self._reach, 0), knot + self._reach + 1)
+            read = sum(inverse[abs(knot - one)] * differences[one] for one in near)
+            corrections.append(nearest(read, 2 ** (self.bits + 4)))
+        found = []
+        total = 0
+        for step in range(1, last + 1):
+            corrected = sum(weight * corrections[knot] for knot, weight in self._hats(step).items())
+            left = (z(0, step) << self.bits + 10) - corrected
+            total += (left + (self._own >> 1)) // self._own
+            found.append((total + (1 << self.bits >> 1)) >> self.bits)
+        return found
+
+
 class GrowingSquareRoot(Root):
     """The square-root strategy for streams without a last step: later nodes have wider noise.
 
@@ -1560,7 +1630,7 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {"Solved": LeastSquares} | {
     for kind in (
         KAry, Binary, SmoothBinary, Independent, Expiring, HonakerOnline, LookAhead, Epochs, Octave,
         Factorisation, SqrtToeplitz, NormalisedSqrt, GrowingSquareRoot, GrowingCascade,
-        BandedRoot, EndlessBandedRoot,
+        BandedRoot, EndlessBandedRoot, EndlessHats,
         WindowVersions, AsOf,
     )
 }  # fmt: skip

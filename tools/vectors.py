@@ -42,6 +42,7 @@ from counton.strategies import (
     BandedRoot,
     Binary,
     EndlessBandedRoot,
+    EndlessHats,
     Expiring,
     Independent,
     KAry,
@@ -78,7 +79,7 @@ _HATS = {
     "horizon": 40,
 }
 #: Those that stand at the end, since the number of an answer is part of it, or begin no stream.
-_LATER = (WindowVersions, AsOf, BandedRoot, EndlessBandedRoot)
+_LATER = (WindowVersions, AsOf, BandedRoot, EndlessBandedRoot, EndlessHats)
 
 
 class Case(NamedTuple):
@@ -152,6 +153,7 @@ def cases() -> Iterator[Case]:
     for root in BandedRoot.examples(_HORIZON)[:2]:
         yield Case("BandedRoot", root, ZCDP("0.5"), _VALUES, (2,))
     yield Case("EndlessBandedRoot", EndlessBandedRoot.examples(_HORIZON)[0], PureDP(1), steps=30)
+    yield Case("EndlessHats", EndlessHats.examples(_HORIZON)[0], PureDP(1), steps=30)
 
 
 def has_pure_noise(strategy: StreamStrategy) -> bool:

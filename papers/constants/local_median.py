@@ -1,21 +1,14 @@
-"""Medians, distributions and one-dimensional convex risks of values that every client hides.
+"""Pure privacy and convex risks in the local model: what `counton.local` leaves to the paper.
 
 In the local model nobody is trusted: each client sends one message, and what that message says of
-the client's value is all that anybody ever learns of it. Nothing is asked back (non-interactive).
+the client's value is all that anybody ever learns of it. `counton.local.LocalMedian` estimates the
+median from such messages; the rest of "Constant matters" (Fichtenberger, Henzinger and Upadhyay),
+section 5.6, after Smith, Thakurta and Upadhyay 2017, is here:
 
-"Constant matters" (Fichtenberger, Henzinger and Upadhyay), section 5.6, after Smith, Thakurta and
-Upadhyay 2017: the range is cut into w cells; a client whose value lies in cell j sends C e_j + z, C
-the square-root factorisation over w "steps" and z Gaussian. B times the sum of n messages estimates
-how many values lie in the cells up to t, with standard deviation sigma sqrt(n Psi*(t)), so the
-distribution function at every boundary, its median, and by adding up 2 cdf - 1 the mean distance of
-all values from any point, whose slope that is. Every convex risk with slopes in [-1, 1] is such a
-mean distance, of values that clients draw for themselves (Theorem 4 there): `randomise_loss`.
-
-- The paper runs two counters, one from either end, with half of the budget each. The totals from
-  the other end are n minus those from this one, and n is no secret: one counter with all of the
-  budget gives both sides.
-- A client may have any two values: the sensitivity is max over j < l of ||C (e_j - e_l)||, computed
-  exactly here, on the lattice of the rounded C; its square is at most 2 Psi*(w), since C >= 0.
+- *Convex risks.* Every convex risk with slopes in [-1, 1] is a mean distance of values that clients
+  draw for themselves (Theorem 4 there): `randomise_loss`. Adding up 2 cdf - 1 estimates the mean
+  distance of all values from any point, whose slope that is: `RiskEstimate`.
+- *Pure privacy*, by a choice among public candidates: `PureLocalMedian`.
 - Erratum: f(x, theta) = integral of x from 0 estimates the mean distance from theta *minus that
   from 0*, not the mean distance itself (Corollary 6).
 """
@@ -23,108 +16,42 @@ mean distance, of values that clients draw for themselves (Theorem 4 there): `ra
 from __future__ import annotations
 
 import itertools
-import json
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
-from counton.base.distributions import DiscreteGaussian, Sensitivity, distribution_to_dict
-from counton.base.errors import InvalidInputError, SumOverflowError, param
-from counton.base.exact import check_integer, exact, float_below
-from counton.continual.design import check_name
-from counton.continual.intervals import check_confidence_level
+from counton import local
+from counton.base.distributions import DiscreteGaussian
+from counton.base.errors import InvalidInputError, param
+from counton.base.exact import check_integer, float_below
+from counton.local import LocalCollection, LocalEstimate, LocalProtocol, largest_move
+from counton.local.protocol import number_in_address
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
-from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
-from counton.privacy.calibration import calibrate
-from counton.strategies import SqrtToeplitz
-from counton.strategies.streams.power_series import convolve, reciprocal
+from counton.privacy import PureDP
+from counton.strategies.streams.power_series import convolve
 
 if TYPE_CHECKING:
     from counton.base.arrays import Floats
 
-#: Raised when the same protocol would give other noise.
-_FORMAT = 1
-_LEAST_CELLS = 2
-_MOST_CELLS = 2**16
-#: Sums of messages stay below this, in lattice units.
-_LARGEST_SUM = 2**62
+__all__ = ["LocalMedian", "PureLocalMedian", "PureMessage", "choice_loss", "largest_move"]
+
 _WORD = 2**64
 
 #: What a client sends.
 Message = TypeVar("Message")
 
 
-@dataclass(frozen=True, kw_only=True)
-class LocalProtocol(ABC, Generic[Message]):
-    """What clients and server agree on; public.
-
-    Attributes:
-        cells: number w of equal cells of the range.
-        guarantee: for each message, to a client who replaces its value by any other.
-        lower, upper: ends of the range; values outside count as the nearest end.
-        name: of the question. One name, one message of each client.
-    """
-
-    cells: int
-    guarantee: Guarantee
-    lower: float = 0.0
-    upper: float = 1.0
-    name: str
-
-    def __post_init__(self) -> None:
-        check_integer("cells", self.cells, _LEAST_CELLS, _MOST_CELLS)
-        check_name(self.name)
-        for end in ("lower", "upper"):
-            object.__setattr__(self, end, float(exact(getattr(self, end), end)))
-        if not self.lower < self.upper:
-            raise InvalidInputError(
-                f"lower is {self.lower}, which is not below upper, {self.upper}: swap the ends or "
-                f"widen them"
-            )
-
-    @cached_property
-    def strategy(self) -> SqrtToeplitz:
-        """The factorisation over cells."""
-        return SqrtToeplitz(self.cells)
-
-    @cached_property
-    def boundaries(self) -> NDArray[np.float64]:
-        """Ends of cells, from ``lower`` to ``upper``: float64, shape ``(cells + 1,)``."""
-        return np.linspace(self.lower, self.upper, self.cells + 1)
-
-    @cached_property
-    def _reads(self) -> Floats:
-        """First column of B = A C^-1; what it is applied to is private already."""
-        rates = self.strategy.root.numerators / 2.0**self.strategy.facts.lattice_bits
-        return reciprocal(np.diff(rates, prepend=0.0), self.cells)
-
-    def _entered(self, cell: int) -> NDArray[np.int64]:
-        """C e_j in units of the lattice."""
-        entered = np.zeros(self.cells, np.int64)
-        entered[cell:] = self.strategy.root.numerators[: self.cells - cell]
-        return entered
-
-    def cell(self, value: float) -> int:
-        """Number of the cell of a value, from 0: the one whose lower end is at most the value.
-
-        Raises:
-            InvalidInputError: not a number.
-        """
-        number = float(value)
-        if math.isnan(number):
-            raise InvalidInputError("value is NaN; it must be a number: leave the client out")
-        return int(
-            np.clip(np.searchsorted(self.boundaries, number, "right") - 1, 0, self.cells - 1)
-        )
+class ConvexLosses(LocalProtocol[Message], Generic[Message]):
+    """A question that clients may answer with a convex loss instead of a value."""
 
     def cell_of_loss(
         self,
@@ -154,31 +81,8 @@ class LocalProtocol(ABC, Generic[Message]):
                 "range: divide the loss by its largest slope"
             )
         key = Key.generate() if key is None else key
-        word = next(self._words(key, b"local loss", *_number(client)))
+        word = next(self._words(key, b"local loss", *number_in_address(client)))
         return int(np.searchsorted((1 + slopes) / 2, (word >> 11) * 2.0**-53, "right"))
-
-    def randomise(
-        self, value: float, key: Key | None = None, *, client: int | None = None
-    ) -> Message:
-        """The message of a client with this value: the only thing that it may send.
-
-        Args:
-            value: in the range; outside, the nearest end.
-            key: of the noise: the client's own secret, drawn from the operating system unless
-                given. Two messages under one key, name and ``client`` with different values give
-                both away.
-            client: its number, which is part of the address of the noise: for who computes the
-                messages of several clients under one key, as in a simulation. `PureLocalMedian`
-                needs it.
-
-        Returns:
-            Of `LocalMedian` C e_j + z in units of ``2**-strategy.facts.lattice_bits``: int64, shape
-            ``(cells,)``; of `PureLocalMedian` which of its candidates it chose.
-
-        Raises:
-            InvalidInputError: not a number, or no number of a client.
-        """
-        return self._message(self.cell(value), key, client)
 
     def randomise_loss(
         self,
@@ -187,30 +91,21 @@ class LocalProtocol(ABC, Generic[Message]):
         *,
         client: int | None = None,
     ) -> Message:
-        """The message of a client with this convex loss instead: see `LocalProtocol.cell_of_loss`.
+        """The message of a client with this convex loss instead: see `cell_of_loss`.
 
+        >>> from counton import ZCDP
         >>> question = LocalMedian(cells=8, guarantee=ZCDP(1), name="loss")
         >>> question.randomise_loss(lambda theta: theta - 0.3).shape  # (theta - 0.3)^2 / 2
         (8,)
         """
-        return self._message(self.cell_of_loss(slope, key, client=client), key, client)
+        return self.message_of(self.cell_of_loss(slope, key, client=client), key, client)
 
-    @abstractmethod
-    def _message(self, cell: int, key: Key | None, client: int | None) -> Message:
-        """The message of a client with a value in this cell."""
-
-    @property
-    @abstractmethod
-    def distribution(self) -> DiscreteGaussian:
-        """Law of each coordinate's noise, in units of ``2**-strategy.facts.lattice_bits``."""
-
-    @abstractmethod
-    def measurement(self, message: Any) -> NDArray[np.int64]:
-        """What a message says: C e_j + z of its client, in units of the lattice, ``(cells,)``.
-
-        Raises:
-            InvalidInputError: not a message of this protocol.
-        """
+    def _words(self, key: Key, *purpose: bytes) -> Iterator[int]:
+        """Endless words of 64 bits that belong to a key and a purpose."""
+        for part in itertools.count():
+            drawn = check_key(key).derive(*purpose, self.address, str(part).encode())
+            for start in range(0, len(drawn), 8):
+                yield int.from_bytes(drawn[start : start + 8], "little")
 
     def sender(self, message: Any) -> int | None:
         """Number of the client who sent a message, where messages say so."""
@@ -225,270 +120,63 @@ class LocalProtocol(ABC, Generic[Message]):
         """The server: takes messages, sees nothing else."""
         return Collected(self)
 
-    @cached_property
-    def _address(self) -> bytes:
-        """All that noise, coins and draws under a key are bound to."""
-        named = {
-            "format": _FORMAT,
-            "local": type(self).__name__,
-            "name": self.name,
-            "cells": self.cells,
-            "range": [self.lower, self.upper],
-            "guarantee": self.guarantee.to_dict(),
-            "law": distribution_to_dict(self.distribution),
-        }
-        return json.dumps(named, sort_keys=True, separators=(",", ":")).encode()
-
-    def _field(
-        self, key: Key, shape: tuple[int, ...] = (), client: int | None = None
-    ) -> NoiseField:
-        subkey = check_key(key).derive(b"local noise", self._address, *_number(client))
-        return NoiseField(subkey, self.distribution, shape)
-
-    def _words(self, key: Key, *purpose: bytes) -> Iterator[int]:
-        """Endless words of 64 bits that belong to a key and a purpose."""
-        for part in itertools.count():
-            drawn = check_key(key).derive(*purpose, self._address, str(part).encode())
-            for start in range(0, len(drawn), 8):
-                yield int.from_bytes(drawn[start : start + 8], "little")
-
-
-def _number(client: int | None) -> tuple[bytes, ...]:
-    """What a client's number adds to an address; nothing if it has none."""
-    return () if client is None else (str(check_integer("client", client, 0, 2**63)).encode(),)
-
-
-def largest_move(strategy: SqrtToeplitz) -> Sensitivity:
-    """Exactly the largest ||C (e_j - e_l)|| over all pairs of cells, in units of the lattice.
-
-    With N_k the sum of the first k squares of C's first column and G_dk that of its first k
-    products with itself d further on, cells j < l = j + d of w are apart by
-    N_(w-j) + N_(w-l) - 2 G_d(w-l), squared.
-
-    Args:
-        strategy: over cells.
-
-    Returns:
-        The largest squared 2-norm, and the 1-norm of two whole columns, which none exceeds.
-
-    >>> strategy = SqrtToeplitz(64)
-    >>> round(largest_move(strategy).l2_squared / 4.0**strategy.facts.lattice_bits, 4)
-    3.6555
-    >>> from counton.strategies import sensitivity
-    >>> round(2 * sensitivity(strategy, 2) ** 2, 4)
-    4.7777
-    """
-    column = strategy.root.numerators
-    squares = np.cumsum(column**2)
-    count = len(column)
-    largest = 0
-    for apart in range(1, count):
-        shared = np.cumsum(column[: count - apart] * column[apart:])
-        moved = squares[apart:] + squares[: count - apart] - 2 * shared
-        largest = max(largest, int(moved.max()))
-    return Sensitivity(2 * int(column.sum()), largest)
-
 
 @dataclass(frozen=True, kw_only=True)
-class LocalMedian(LocalProtocol[NDArray[np.int64]]):
-    """A question to many clients, each of which sends one noisy vector.
+class LocalMedian(ConvexLosses[NDArray[np.int64]], local.LocalMedian):
+    """`counton.local.LocalMedian`, with convex losses and their risks.
 
-    It is kept in no state: nobody holds exact values or releases anything over time. Each message
-    is private when its client sends it, under a guarantee of its own which no ledger of a data set
-    adds up; what the server adds is public, and messages can be kept and added again.
-
-    Args:
-        cells: number w of equal cells of the range; `for_clients` chooses it.
-        guarantee: ``ApproxDP`` or ``ZCDP``, for each message, to a client who may have any other
-            value instead. For ``PureDP`` see `PureLocalMedian`.
-        lower, upper: ends of the range; values outside count as the nearest end.
-        name: of the question. One name, one message of each client.
-
-    Raises:
-        InvalidInputError: an argument is out of range, or the guarantee cannot be given.
-
-    >>> question = LocalMedian.for_clients(100, ApproxDP(4, 1e-6), upper=100, name="age")
-    >>> question.cells
-    40
-    >>> server = question.collect()
-    >>> for client in range(100):
-    ...     server.add(question.randomise(30 + client % 20))  # runs where the client is
-    >>> found = server.estimate()
-    >>> float(found.boundaries[16]), round(float(found.std[16]), 3)
-    (40.0, 0.305)
-    >>> 0 <= found.median <= 100
-    True
+    >>> question = LocalMedian(cells=8, guarantee=PureDP(1), name="pure")
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInputError: guarantee is PureDP(epsilon=1), and a noisy vector keeps
+    ApproxDP or ZCDP. Give one of these
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.guarantee, (ApproxDP, ZCDP)):
-            raise InvalidInputError(
-                f"guarantee is {self.guarantee!r}; it must be ApproxDP or ZCDP for one noisy "
-                f"vector: use PureLocalMedian with PureDP"
-            )
-        _ = self.distribution
 
-    @classmethod
-    def for_clients(
-        cls,
-        clients: int,
-        guarantee: ApproxDP | ZCDP,
-        *,
-        lower: float = 0.0,
-        upper: float = 1.0,
-        name: str,
-    ) -> LocalMedian:
-        """With ceil(epsilon sqrt(n)) cells, as in the paper; epsilon = sqrt(2 rho) for ``ZCDP``.
+class Collected(LocalCollection):
+    """What the server holds; where messages say who sent them, the numbers of those clients too."""
 
-        More of them add noise, fewer are coarser than the noise.
-        """
-        clients = check_integer("clients", clients, 1)
-        if isinstance(guarantee, ZCDP):
-            epsilon = math.sqrt(2 * guarantee.rho)
-        elif isinstance(guarantee, ApproxDP):
-            epsilon = float(guarantee.epsilon)
-        else:
-            raise InvalidInputError(f"guarantee is {guarantee!r}; it must be ApproxDP or ZCDP")
-        cells = _cells_for(clients, epsilon)
-        return cls(cells=cells, guarantee=guarantee, lower=lower, upper=upper, name=name)
+    protocol: ConvexLosses[Any]
 
-    @cached_property
-    def moved(self) -> Sensitivity:
-        """How far a client who replaces its value moves its message: `largest_move`."""
-        return largest_move(self.strategy)
-
-    @cached_property
-    def distribution(self) -> DiscreteGaussian:
-        """See `LocalProtocol.distribution`."""
-        distribution = calibrate(self.guarantee, self.moved, "gaussian").distribution
-        assert isinstance(distribution, DiscreteGaussian), "no other family was asked for"
-        return distribution
-
-    def _message(self, cell: int, key: Key | None, client: int | None) -> NDArray[np.int64]:
-        field = self._field(Key.generate() if key is None else key, client=client)
-        return self._entered(cell) + field.run(0, range(self.cells))
-
-    def measurement(self, message: Any) -> NDArray[np.int64]:
-        """See `LocalProtocol.measurement`: the message itself."""
-        vector = np.asarray(message)
-        if vector.shape != (self.cells,) or vector.dtype.kind not in "iu":
-            raise InvalidInputError(
-                f"a message has shape {vector.shape} and type {vector.dtype}; it must be "
-                f"{self.cells} integers, as randomise made it"
-            )
-        # Before the cast, which wraps; as Python's integers, of which none overflows.
-        largest = max(int(vector.max()), -int(vector.min()))
-        if largest > _LARGEST_SUM:
-            raise SumOverflowError(
-                f"a message has an entry of magnitude {largest:,}, beyond {_LARGEST_SUM:,}, up to "
-                f"which sums are exact: it is none that randomise made; leave it out"
-            )
-        return vector.astype(np.int64)
-
-
-def _cells_for(clients: int, epsilon: float) -> int:
-    return min(max(math.ceil(epsilon * math.sqrt(clients)), _LEAST_CELLS), _MOST_CELLS)
-
-
-class Collected:
-    """What the server holds: the sum of all messages and their number, and nothing of anybody else.
-
-    Attributes:
-        protocol: which question.
-        clients: how many messages came.
-
-    Where messages say who sent them, it holds the numbers of those clients too.
-    """
-
-    def __init__(self, protocol: LocalProtocol[Any]) -> None:
-        self.protocol = protocol
-        self.clients = 0
-        self._sum = np.zeros(protocol.cells, np.int64)
+    def __init__(self, protocol: ConvexLosses[Any]) -> None:
+        super().__init__(protocol)
         self._senders: set[int] = set()
 
+    @override
     def add(self, message: Any) -> None:
-        """Take a message in.
-
-        Raises:
-            InvalidInputError: not a message of this protocol, or a second one of the same client,
-                where messages say who sent them.
-            SumOverflowError: the sum, or the message, would leave the exact range.
-        """
-        vector = self.protocol.measurement(message)
         sender = self.protocol.sender(message)
         if sender in self._senders:
             raise InvalidInputError(
                 f"client {sender} has sent a message already: each counts once, and a second "
                 f"answer would cost its privacy twice; leave it out"
             )
-        total = (
-            self._sum + vector
-        )  # of magnitudes up to 2^62 each: -2^63 is the only one that wraps
-        if max(int(total.max()), -int(total.min())) > _LARGEST_SUM:
-            raise SumOverflowError(
-                f"the sum of {self.clients + 1:,} messages is beyond {_LARGEST_SUM:,}, up to which "
-                f"it is exact: collect in several parts"
-            )
+        super().add(message)
         if sender is not None:
             self._senders.add(sender)
-        self._sum = total
-        self.clients = self.clients + 1
 
-    def estimate(self) -> LocalEstimate:
-        """What the messages say.
-
-        Raises:
-            InvalidInputError: there are none.
-        """
-        if not self.clients:
-            raise InvalidInputError("no messages were added: there is nothing to estimate")
-        return LocalEstimate(self.protocol, self.clients, self._sum)
+    @override
+    def estimate(self) -> RiskEstimate:
+        self.check_messages()
+        return RiskEstimate(self.protocol, self.clients, self.sum)
 
 
-class LocalEstimate:
-    """Distribution function, median and mean distance, with standard deviations.
-
-    All is a function of messages, which are private already.
+class RiskEstimate(LocalEstimate):
+    """An estimate with the mean distance of all values, or the mean of all losses.
 
     Attributes:
-        protocol: which question.
-        clients: number n of messages.
-        boundaries: ends of cells in data units, shape ``(cells + 1,)``.
-        cdf: share of clients with values below each boundary, unbiased: 0 and 1 at the ends.
-        std: standard deviation of the noise in ``cdf``, given the clients' values.
         risk: mean distance of the clients' values from each boundary, minus that from ``lower``, in
             data units; or the mean of their losses, minus that at ``lower``, 1 / K of it if slopes
             were divided by K.
         risk_std: standard deviation of the noise in ``risk``.
-
-    >>> question = LocalMedian(cells=4, guarantee=ZCDP(8), name="quarter")
-    >>> server = question.collect()
-    >>> for client in range(200):
-    ...     server.add(question.randomise(0.6 if client % 3 else 0.1))
-    >>> found = server.estimate()
-    >>> found.median, [round(float(std), 3) for std in found.std]
-    (0.5, [0.0, 0.024, 0.027, 0.028, 0.0])
     """
 
-    def __init__(
-        self, protocol: LocalProtocol[Any], clients: int, total: NDArray[np.int64]
-    ) -> None:
-        self.protocol = protocol
-        self.clients = clients
-        self.boundaries = protocol.boundaries
-        cells = protocol.cells
-        unit = 2.0**-protocol.strategy.facts.lattice_bits
-        reads = protocol._reads  # of totals
-        measured: Floats = total * np.float64(unit)
-        counts = convolve(reads, measured, cells)
-        self.cdf = np.concatenate([[0.0], counts[:-1] / clients, [1.0]])
-        one = math.sqrt(protocol.distribution.variance / clients) * unit
-        self.std = np.concatenate([[0.0], one * np.sqrt(np.cumsum(reads**2))[:-1], [0.0]])
-        # Half of the slopes at both ends of a cell, times its width.
-        width = (protocol.upper - protocol.lower) / cells
-        slopes = 2 * self.cdf - 1
-        self.risk = np.concatenate([[0.0], np.cumsum(slopes[1:] + slopes[:-1]) / 2]) * width
+    protocol: ConvexLosses[Any]
+
+    def __init__(self, protocol: ConvexLosses[Any], clients: int, total: NDArray[np.int64]) -> None:
+        super().__init__(protocol, clients, total)
+        self.risk = self.distances
+        reads = protocol.decoder
+        one = self.std_of_mean
+        width = (protocol.upper - protocol.lower) / protocol.cells
         whole = np.cumsum(reads)  # of sums of totals
         until = np.concatenate([[0.0], whole[:-1]]) + reads / 2
         variance = np.cumsum(until**2)
@@ -497,11 +185,6 @@ class LocalEstimate:
         #: What each node adds to the noise of ``risk`` this many boundaries on, and at the end.
         self._adds = 2 * width * one * until
         self._adds_at_end = 2 * width * one * np.concatenate([[0.0], whole[:-1]])
-
-    @property
-    def median(self) -> float:
-        """The boundary with the least estimated mean distance: of losses, the minimiser."""
-        return float(self.boundaries[int(np.argmin(self.risk))])
 
     @property
     def population_std(self) -> Floats:
@@ -513,66 +196,18 @@ class LocalEstimate:
         variance: Floats = self.std**2 + share * (1 - share) / self.clients
         return np.sqrt(variance)
 
-    def band(self, level: float = 0.95, of: Literal["clients", "population"] = "clients") -> Floats:
-        """Half-widths around ``cdf`` that hold at all boundaries together.
-
-        Discrete Gaussian noise has the tails of a normal law with its parameter, and so have sums
-        of it (Canonne, Kamath and Steinke 2020): a union bound over boundaries. For a population
-        the inequality of Dvoretzky, Kiefer, Wolfowitz and Massart comes to it, with half of what
-        may fail. Where messages are within a total variation of noisy vectors (`PureLocalMedian`),
-        that is taken off what may fail.
-
-        Args:
-            level: wanted probability.
-            of: the clients who answered, or what they were drawn from independently.
-
-        Raises:
-            InvalidInputError: a level out of range, or another ``of``.
-        """
-        return self._band(level, of, max(len(self.boundaries) - 2, 1))
-
-    def _band(self, level: float, of: str, together: int) -> Floats:
-        """Half-widths that hold at any so many boundaries together, stated beforehand."""
-        missed = self._missed(level)
-        if of not in ("clients", "population"):
-            raise InvalidInputError(f"of is {of!r}; it must be 'clients' or 'population'")
-        drawn = 0.0
-        if of == "population":
-            missed /= 2
-            drawn = math.sqrt(math.log(2 / missed) / (2 * self.clients))
-        band: Floats = self.std * math.sqrt(2 * math.log(2 * together / missed))
-        band[1:-1] += drawn
-        return band
-
-    def _missed(self, level: float) -> float:
+    @override
+    def failing(self, confidence_level: float) -> float:
         """What is left to fail of noisy vectors, from which messages may depart."""
         departs = self.protocol.departs
-        left = 1 - check_confidence_level(level) - departs
+        left = super().failing(confidence_level) - departs
         if left <= 0:
             raise InvalidInputError(
-                f"level is {level}; messages depart from noisy vectors by up to {departs} in total "
-                f"variation, so that it must be below {1 - departs:.6g}: ask for less, or plan "
-                f"with a smaller {param('distance')}"
+                f"level is {confidence_level}; messages depart from noisy vectors by up to "
+                f"{departs} in total variation, so that it must be below {1 - departs:.6g}: ask "
+                f"for less, or plan with a smaller {param('distance')}"
             )
         return left
-
-    def interval(
-        self, level: float = 0.95, of: Literal["clients", "population"] = "clients"
-    ) -> tuple[float, float]:
-        """Boundaries between which the median lies.
-
-        From the lower end on boundaries are passed as long as they are told to be below it, and
-        likewise from the upper end: that goes wrong only where the first boundary which is not
-        below the median is passed, or the last which is not above. What holds at each of these two
-        is enough, and the band, which holds everywhere, is not needed.
-
-        Raises:
-            InvalidInputError: see `band`.
-        """
-        width = self._band(level, of, 1)
-        not_below = int(np.flatnonzero(self.cdf + width >= 0.5).min())
-        not_above = int(np.flatnonzero(self.cdf - width <= 0.5).max())
-        return float(self.boundaries[not_below - 1]), float(self.boundaries[not_above + 1])
 
     def excess(self, level: float = 0.95) -> float:
         """By how much the mean distance from ``median`` exceeds the least one, at most.
@@ -585,7 +220,7 @@ class LocalEstimate:
         Raises:
             InvalidInputError: a level out of range.
         """
-        missed = self._missed(level)
+        missed = self.failing(level)
         count = len(self.boundaries)
         at = int(np.argmin(self.risk))
         sure = math.sqrt(2 * math.log(count * (count - 1) / missed))
@@ -645,7 +280,7 @@ class PureMessage(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PureLocalMedian(LocalProtocol[PureMessage]):
+class PureLocalMedian(ConvexLosses[PureMessage]):
     """The same question with pure privacy: clients choose among public candidates (GenProt).
 
     Bun, Nelson and Stemmer, "Heavy hitters and the structure of local privacy" (2019), Algorithm 3,
@@ -725,11 +360,11 @@ class PureLocalMedian(LocalProtocol[PureMessage]):
 
     @property
     def departs(self) -> float:
-        """See `LocalProtocol.departs`: ``distance``."""
+        """See `ConvexLosses.departs`: ``distance``."""
         return self.distance
 
     def sender(self, message: Any) -> int | None:
-        """See `LocalProtocol.sender`."""
+        """See `ConvexLosses.sender`."""
         return int(PureMessage(*message).client)
 
     @property
@@ -773,7 +408,7 @@ class PureLocalMedian(LocalProtocol[PureMessage]):
 
     @cached_property
     def _drawn(self) -> NoiseField:
-        return self._field(self.public, (self.cells,))
+        return self.noise(self.public, (self.cells,))
 
     def drawn(self, client: int) -> NDArray[np.int64]:
         """The public candidates of a client: int64, shape ``(candidates, cells)``, lattice units.
@@ -786,7 +421,7 @@ class PureLocalMedian(LocalProtocol[PureMessage]):
 
     def chances(self, cell: int, client: int) -> list[int]:
         """With which chance a client with a value in this cell keeps each candidate, times 2^64."""
-        moved = self._entered(cell).astype(np.float64)
+        moved = self.encoded(cell).astype(np.float64)
         log = (self.drawn(client) @ moved - moved @ moved / 2) / float(
             self.distribution.sigma_squared
         )
@@ -794,7 +429,7 @@ class PureLocalMedian(LocalProtocol[PureMessage]):
         odds = np.exp(np.clip(log, -1.0, 1.0)).tolist()
         return [min(max(round(ratio * (_WORD // 2)), least), most) for ratio in odds]
 
-    def _message(self, cell: int, key: Key | None, client: int | None) -> PureMessage:
+    def message_of(self, cell: int, key: Key | None, client: int | None) -> PureMessage:
         if client is None:
             raise InvalidInputError(
                 f"client is missing: each has candidates of its own; give its number, from 0 to "

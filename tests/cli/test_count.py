@@ -291,7 +291,7 @@ def test_run_killed_between_transactions_continues_to_same_result(
             raise KeyboardInterrupt
         return take(self, *args, **more)
 
-    monkeypatch.setattr(Stream, "take", dies_at_the_second_call)
+    monkeypatch.setattr(Stream, "commit", dies_at_the_second_call)
     with pytest.raises(KeyboardInterrupt):
         run(
             Job(
@@ -299,7 +299,7 @@ def test_run_killed_between_transactions_continues_to_same_result(
                 until="2013-01-01T06:00",
             )
         )  # fmt: skip
-    monkeypatch.setattr(Stream, "take", take)
+    monkeypatch.setattr(Stream, "commit", take)
     done = place("release", "count", late, *place.again, *end)
     assert "(5 to 6 of 6)" in done.out
     assert pl.read_parquet(out).equals(expected)

@@ -192,7 +192,7 @@ WORDS = [
     ),
     (
         "count --group-by group --unlisted-groups discover --delta 1e-9",
-        "The number of events so far by group (each group shown once it is large enough) was",
+        "The cumulative number of events by group (each group shown once it is large enough) was",
     ),
 ]
 

@@ -89,14 +89,14 @@ def test_events_changed_during_reading_are_refused(
     """Between two rows, and between the rows and the bytes by which the file is known again."""
     module, _, name = what.partition(".")
     events = place.write("e.csv", EVENTS)
-    right = vars(importlib.import_module(f"counton.run.{module}"))[name]
+    right = vars(importlib.import_module(f"counton.run.rows.{module}"))[name]
 
     def grows(*arguments: Any, **more: Any) -> Any:
         found = right(*arguments, **more)
         place.write("e.csv", [*EVENTS, "04:10,a"])
         return found
 
-    monkeypatch.setattr(f"counton.run.{what}", grows)
+    monkeypatch.setattr(f"counton.run.rows.{what}", grows)
     done = place.count(events, *["--append"] * (name == "_by_digest"))
     assert done.code == 2
     assert "changed while it was read" in done.err

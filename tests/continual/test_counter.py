@@ -30,7 +30,6 @@ from counton.privacy import (
     ContributionBound,
     ExpiringDP,
     ExpiringZCDP,
-    Guarantee,
     PureDP,
 )
 from counton.strategies import (
@@ -542,14 +541,19 @@ def test_counter_refuses_noise_too_large_for_fixed_point() -> None:
     counter(Binary(1000), guarantee=PureDP(1), contribution=wide).release(1)
 
 
-@pytest.mark.parametrize("guarantee", [ExpiringDP(1), ExpiringZCDP(1)], ids=repr)
-def test_losses_by_age_are_of_single_events(guarantee: Guarantee) -> None:
-    """Those of a unit's events add up, which no one curve says."""
-    with pytest.raises(InvalidInputError, match=r"add up .* steps=1"):
-        Counter(
+@pytest.mark.parametrize(("guarantee", "factor"), [(ExpiringDP(1), 2), (ExpiringZCDP(1), 4)])
+def test_units_of_two_events_have_twice_the_noise_under_expiration(
+    guarantee: Any, factor: int
+) -> None:
+    def variance(steps: int) -> float:
+        counter = Counter(
             Expiring(1), guarantee, key=Key.generate(), name="visits",
-            contribution=ContributionBound.add_remove(steps=2),
+            contribution=ContributionBound.add_remove(steps=steps),
         )  # fmt: skip
+        distribution: Any = counter.design.distribution
+        return float(getattr(distribution, "scale", None) or distribution.sigma_squared)
+
+    assert variance(2) == factor * variance(1)
 
 
 def test_several_steps_of_unit_increase_noise_variance() -> None:

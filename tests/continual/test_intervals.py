@@ -13,13 +13,8 @@ from counton import ZCDP, ContributionBound, Counter, PureDP
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import HorizonExceededError, InvalidInputError
 from counton.continual import halfwidths, interval_halfwidth, intervals, window_halfwidths
-from counton.continual.intervals import (
-    _gaussian_tail,
-    _inverted_tail,
-    _transformed_tail,
-    laplace_tail,
-)
 from counton.continual.node_distribution import distribution_for
+from counton.continual.tails import _gaussian_tail, _inverted_tail, _transformed_tail, laplace_tail
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, NoiseField
 from counton.privacy import Guarantee
 from counton.strategies import (

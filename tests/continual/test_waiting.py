@@ -30,7 +30,7 @@ def test_delayed_totals_are_released_in_order(delay: int, shape: tuple[int, ...]
 
 
 @pytest.mark.parametrize("delay", [0, 3])
-def test_counts_wait_as_long_one_by_one_as_all_at_once(delay: int) -> None:
+def test_delayed_counts_are_same_one_by_one_and_batched(delay: int) -> None:
     key = Key.generate()
     one_by_one, at_once = (
         Counter(Expiring(delay=delay), ExpiringDP(1), key=key, name="late") for _ in range(2)

@@ -78,9 +78,9 @@ READINGS: dict[str, RowMapping] = {
     "found group": RowMapping(Columns("", "c"), WINDOWS, unlisted_groups="discover"),
     "user": RowMapping(Columns("", user="c"), WINDOWS),
     "id": RowMapping(Columns("", id="c"), WINDOWS),
-    "value": RowMapping(Columns("", value="c"), WINDOWS, adds=Sum(-10, 10, "0.1")),
-    "count": RowMapping(Columns("", value="c"), WINDOWS, adds=Count(counts=True)),
-    "label": RowMapping(Columns("", several=("c",)), WINDOWS, adds=_label()),
+    "value": RowMapping(Columns("", value="c"), WINDOWS, row_rule=Sum(-10, 10, "0.1")),
+    "count": RowMapping(Columns("", value="c"), WINDOWS, row_rule=Count(counts=True)),
+    "label": RowMapping(Columns("", several=("c",)), WINDOWS, row_rule=_label()),
 }
 Opener = Callable[[Path, Sequence[Any]], Source]
 

@@ -62,8 +62,8 @@ def read(
 
 def dense(found: Aggregates) -> list[list[int]]:
     dense = np.zeros((4, 2), dtype=np.int64)
-    for step, group, total in found.cells.select("window", "cell", "total").rows():
-        dense[step - 1, group] += total
+    for window, cell, total in found.cells.select("window", "cell", "total").rows():
+        dense[window - 1, cell] += total
     return dense.tolist()
 
 
@@ -119,10 +119,10 @@ def test_rows_of_many_groups_are_added_up_by_label_first(
         table.write_parquet(paths[-1])
     columns = COLUMNS if adds is None else Columns("time", "group", "value")
 
-    placed_first = read(paths, columns, domain=names, adds=adds, unlisted_groups="drop")
+    placed_first = read(paths, columns, domain=names, row_rule=adds, unlisted_groups="drop")
     monkeypatch.setattr("counton.io.aggregation.MANY_GROUPS", 5)
     monkeypatch.setattr("counton.windowing.groups.BLOCK", 7)
-    by_label = read(paths, columns, domain=names, adds=adds, unlisted_groups=unknown)
+    by_label = read(paths, columns, domain=names, row_rule=adds, unlisted_groups=unknown)
     agree(by_label, placed_first)
     assert by_label.cells.height > 60
     assert (by_label.unknown > 0) == (unknown == "drop")
@@ -159,7 +159,7 @@ def test_rows_aggregated_by_labels_first_equal_row_by_row(
     columns = Columns("time", group, several=("page", "kind"))
 
     def found() -> Aggregates:
-        return read(paths, columns, domain=names, adds=adds, unlisted_groups="drop")
+        return read(paths, columns, domain=names, row_rule=adds, unlisted_groups="drop")
 
     row_by_row = found()
     monkeypatch.setattr("counton.io.aggregation.MANY_GROUPS", -1)
@@ -265,7 +265,7 @@ def test_values_are_summed_on_the_grid(kind: str, tmp_path: Path) -> None:
     path = str(tmp_path / f"values.{kind}")
     frame = FRAME.head(4).with_columns(value=pl.Series([1.0, 2.5, 100.0, -7.0]))
     frame.write_csv(path) if kind == "csv" else frame.write_ndjson(path)
-    found = read(path, VALUED, WINDOWS, ("a", "b"), adds=Grid(halves))
+    found = read(path, VALUED, WINDOWS, ("a", "b"), row_rule=Grid(halves))
     assert dense(found) == [[7, 0], [0, 20], [0, 0], [-2, 0]]
     assert found.cells["rows"].to_list() == [2, 1, 1]
 
@@ -274,7 +274,7 @@ def test_values_are_summed_on_the_grid(kind: str, tmp_path: Path) -> None:
 def test_values_that_are_no_finite_numbers_are_refused(value: str, write: Write) -> None:
     path = write(f"time,group,value\n2013-01-01T00:00Z,a,1\n2013-01-01T00:00Z,a,{value}\n")
     with pytest.raises(InvalidInputError, match=r"row 2 .* value"):
-        read(path, VALUED, WINDOWS, ("a", "b"), adds=Grid(halves))
+        read(path, VALUED, WINDOWS, ("a", "b"), row_rule=Grid(halves))
 
 
 def test_sums_beyond_int64_are_refused(write: Write) -> None:
@@ -283,7 +283,7 @@ def test_sums_beyond_int64_are_refused(write: Write) -> None:
 
     rows = "2013-01-01T00:00Z,a,1\n" * 16  # 16 * 2^60 wraps to zero
     with pytest.raises(SumOverflowError, match="2\\^61"):
-        read(write("time,group,value\n" + rows), VALUED, WINDOWS, ("a", "b"), adds=Grid(huge))
+        read(write("time,group,value\n" + rows), VALUED, WINDOWS, ("a", "b"), row_rule=Grid(huge))
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def readers(role: str, folder: Path) -> Iterator[tuple[str, Any]]:
         "other",
         added(Columns("time", "what"), ("a", "z"), other="z", unlisted_groups="drop"),
     )
-    yield "sum", added(Columns("time", value="value"), None, adds=Grid(clipped))
+    yield "sum", added(Columns("time", value="value"), None, row_rule=Grid(clipped))
     yield "users", added(Columns("time", user="what", id="value"), None)
     if role == "time":
         read = added(Columns("time"), None)

@@ -62,9 +62,9 @@ def test_one_json_value_changes_no_other(odd: Any, tmp_path: Path) -> None:
 
     rows = [{"at": DAY, "value": value} for value in (0.1, 3, 2.5e-3, "7")]
     columns = Columns("at", value="value")
-    before = said(write(tmp_path / "a.jsonl", rows), columns, adds=Grid(grid))
+    before = said(write(tmp_path / "a.jsonl", rows), columns, row_rule=Grid(grid))
     more = write(tmp_path / "b.jsonl", [*rows, {"at": DAY, "value": odd}])
-    assert said(more, columns, adds=Grid(grid))[:4] == before
+    assert said(more, columns, row_rule=Grid(grid))[:4] == before
     assert [row[-1] for row in before] == [100, 3000, 2, 7000]
 
 

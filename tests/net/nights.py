@@ -48,6 +48,10 @@ STATISTICS: dict[str, dict[str, Any]] = {
     "found": {"group_by": "page", "unlisted_groups": "discover", "delta": "1e-6"},
     "windows": {**BY, "series": "per-window"},
     "both": {**BY, "series": "both"},
+    "rolling": {**BY, "series": "rolling", "last": "1d,3d"},
+    "rolling sum": {"statistic": "sum", **VALUE, "series": "rolling", "last": "2d"},
+    "both and rolling": {"series": "both", "last": "3d"},
+    "decayed": {"series": "decayed", "half_life": "2d"},
     "sum": {"statistic": "sum", **VALUE},
     "sum by group": {"statistic": "sum", **VALUE, **BY, "series": "both"},
     "average": {"statistic": "average", **VALUE},
@@ -168,6 +172,11 @@ def cases() -> Iterator[tuple[str, Night]]:
         )
     endless = {name: value for name, value in OVER_TIME.items() if name != "windows"}
     yield "without an end", Night({**endless, "expected_windows": 9, "epsilon": 1})
+    losses: dict[str, Any] = {"epsilon": 1, "rho": "0.5"}
+    for guarantee, loss in losses.items():
+        asked = {**endless, "expected_windows": 40, "series": "rolling", "last": "16d"}
+        asked[guarantee] = loss
+        yield f"rolling without an end, {guarantee}", Night(asked)
     yield "expiring", Night({**endless, "expiring": True, "epsilon": 1})
     yield "expiring late", Night({**endless, "expiring": True, "rho": "0.5", "expiration_delay": 1})
 

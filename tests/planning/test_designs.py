@@ -25,7 +25,7 @@ from counton import (
 from counton.base.errors import InvalidInputError
 from counton.continual import Design
 from counton.continual.design import design_for
-from counton.continual.intervals import ErrorsOf
+from counton.continual.stream_errors import ErrorsOf
 from counton.strategies import Binary, Metric
 from counton.training import plan as plan_training
 

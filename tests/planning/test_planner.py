@@ -308,7 +308,7 @@ def test_table_and_text() -> None:
 
 
 @pytest.mark.parametrize("horizon", [2, 3, 10, 64, 1000, 2**13, 2**14])
-def test_the_normalised_square_root_is_never_worse_than_the_square_root(horizon: int) -> None:
+def test_normalised_square_root_is_no_worse_than_square_root(horizon: int) -> None:
     """So a run that plans its stream does not compute the errors of the square root."""
     roots = {
         choice.strategy_family: choice.errors

@@ -6,7 +6,7 @@ import pytest
 
 from counton import ZCDP, ApproxDP, Counter, Key, PureDP, plan
 from counton.continual import Design
-from counton.continual.intervals import ErrorsOf
+from counton.continual.stream_errors import ErrorsOf
 from counton.planning import factors_of_design, far_from_possible
 from counton.privacy import ContributionBound, ExpiringDP, Guarantee
 from counton.strategies import (

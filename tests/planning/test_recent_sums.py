@@ -22,7 +22,7 @@ from counton import (
 )
 from counton.base.errors import InvalidInputError
 from counton.base.series import PlannedSeries
-from counton.continual.intervals import Errors
+from counton.continual.stream_errors import Errors
 from counton.planning.lower_bounds import least_recent_variance
 from counton.planning.recent_sums import reach_of
 from counton.privacy import ContributionBound, Guarantee
@@ -240,12 +240,19 @@ def test_plans_of_recent_sums_state_distance_from_bound() -> None:
     assert laplace[0].factor > 1.5
 
 
-def test_endless_laplace_streams_derive_sums_from_totals() -> None:
-    result = plan(None, LAPLACE, workload=Rolling(7), expected_windows=500)
-    assert result.best.strategy_family == "epochs"
+@pytest.mark.parametrize("width", [2, 7, 28])
+def test_endless_laplace_plan_has_less_noise_than_sums_from_totals(width: int) -> None:
+    result = plan(None, LAPLACE, workload=Rolling(width), expected_windows=500)
+    assert result.best.strategy_family == "steps and hats"
     stops = np.arange(1, 501)
     totals = plan(None, LAPLACE, expected_windows=500).best.errors
-    stds = totals.window_std(np.maximum(stops - 7, 0), stops)
-    assert result.best.errors.mean_std == pytest.approx(float(np.sqrt((stds**2).mean())))
-    with pytest.raises(InvalidInputError, match="no strategy"):
-        plan(None, LAPLACE, workload=Decayed(7))
+    stds = totals.window_std(np.maximum(stops - width, 0), stops)
+    derived = float(np.sqrt((stds**2).mean()))
+    assert result.best.errors.mean_std < derived / 2
+    assert min(choice.errors.mean_std for choice in result) == result.best.errors.mean_std
+
+
+def test_endless_laplace_plan_has_decayed_sums() -> None:
+    result = plan(None, LAPLACE, workload=Decayed(28), expected_windows=500)
+    assert result.best.strategy_family == "steps and hats"
+    assert result.best.errors.mean_std < 4.9

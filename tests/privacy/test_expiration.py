@@ -41,7 +41,7 @@ def test_expiring_guarantee_has_text() -> None:
     assert str(ExpiringDP(0.5)) == "expiring differential privacy with epsilon = 0.5"
     bound = ExpiringZCDP(2).bound_to(Expiring("3/2", 3, 5))
     assert str(bound).endswith("with rho = 2 (growth 1.5, delay 3, levels 5)")
-    assert "grows slowly" in ExpiringDP(1).meaning
+    assert "grows slowly with its age" in ExpiringDP(1).meaning
     assert all("one visit" in kind(1).meaning_for("visit") for kind in (ExpiringDP, ExpiringZCDP))
 
 
@@ -174,3 +174,30 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert strategy == Expiring(2, 3, 4)
     assert json.loads(json.dumps(strategy.parameters)) == {"growth": "2", "delay": 3, "levels": 4}
     assert Expiring(np.float64(1.5)) == Expiring("3/2")
+
+
+@pytest.mark.parametrize("delta", ["0.3", "1e-6", "1e-12"])
+@pytest.mark.parametrize("rho", ["0.0001", "0.02", "1", "30"])
+def test_epsilon_by_age_follows_from_rho_at_best_order(rho: str, delta: str) -> None:
+    """Canonne, Kamath and Steinke 2020, Proposition 12, over all orders up to 20,000."""
+    guarantee = ExpiringZCDP(rho).bound_to(Expiring(1, delay=1))
+    ages = [0, 1, 5, 100]
+    found = guarantee.epsilon_by_age(ages, delta)
+    assert found[0] == 0
+    orders = np.arange(2, 20_001, dtype=float)
+    for age, epsilon in zip(ages[1:], found[1:], strict=True):
+        at = guarantee.at_age(age)
+        assert at is not None
+        gains = np.log(float(delta)) + np.log(orders - 1) - orders * np.log1p(-1 / orders)
+        best = float((orders * float(at.rho) - gains / (orders - 1)).min())
+        assert max(best, 0) <= epsilon <= max(best, 0) * (1 + 1e-9) + 1e-12
+    assert (np.diff(found) >= 0).all()
+
+
+def test_epsilon_by_age_needs_a_delta_and_a_strategy() -> None:
+    bound = ExpiringZCDP(1).bound_to(STRATEGY)
+    for wrong in (0, 1, -1, 2):
+        with pytest.raises(InvalidInputError, match=r"delta is .*; it must be above 0 and below 1"):
+            bound.epsilon_by_age([1], delta=wrong)
+    with pytest.raises(InvalidInputError, match="not bound to a strategy"):
+        ExpiringZCDP(1).epsilon_by_age([1], delta=1e-6)

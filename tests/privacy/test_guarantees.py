@@ -54,7 +54,7 @@ def test_saved_and_read_back_exactly(guarantee: Guarantee) -> None:
     assert all(isinstance(value, str) for value in saved.values())
     assert guarantee_from_dict(saved) == guarantee
     assert eval(repr(guarantee).replace("=1/3", "='1/3'")) == guarantee
-    assert guarantee.meaning.startswith("one unit more or less")
+    assert guarantee.meaning.startswith("between neighbouring datasets, which differ in one unit")
     assert guarantee.meaning_for("visit") == guarantee.meaning.replace("one unit", "one visit")
 
 
@@ -73,9 +73,8 @@ def test_meaning_of_guarantee_describes_replaced_unit(
     guarantee: Guarantee,
 ) -> None:
     said = guarantee.meaning_for("letter", "replace")
-    assert "one letter replaced by another" in said or "one letter from another in" in said
-    assert "more or less" not in said
-    assert "is there" not in said
+    assert "differ in one letter that is replaced by another" in said
+    assert "added or removed" not in said
 
 
 def test_single_table_states_replace_relation(tmp_path: Path) -> None:
@@ -83,8 +82,8 @@ def test_single_table_states_replace_relation(tmp_path: Path) -> None:
     frame = {"town": ["x", "y"], "n": [3, 4]}
     kept("ranges", frame, tmp_path / "s.db", "b", replace=True, privacy_unit="answer", **given)
     said = methods(tmp_path / "s.db", "b", full=True)["b"]
-    assert "one answer replaced by another makes no output" in said
-    assert "more or less" not in said
+    assert "differ in one answer that is replaced by another" in said
+    assert "added or removed" not in said
 
 
 def test_str_is_plain_words() -> None:

@@ -2,15 +2,23 @@
 
 import math
 import re
-from decimal import MIN_EMIN, Decimal, localcontext
 from fractions import Fraction
 
 import pytest
 from scipy.special import ndtr
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Sensitivity
+from counton.base.exact import exact
 from counton.continual.node_distribution import distribution_for
-from counton.privacy import ZCDP, ApproxDP, ContributionBound, ExpiringZCDP, PureDP, calibrate
+from counton.privacy import (
+    ZCDP,
+    ApproxDP,
+    ContributionBound,
+    ExpiringDP,
+    ExpiringZCDP,
+    PureDP,
+    calibrate,
+)
 from counton.privacy.concentrated import renyi_by_pure
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.privacy.guarantees import loss_of_many
@@ -29,9 +37,8 @@ def test_rho_is_not_the_advantage_of_two_bell_curves() -> None:
     curves = 2 * float(ndtr(math.sqrt(2 * rho) / 2)) - 1
     assert (advantage, curves) == pytest.approx((0.8336, 0.6827), abs=1e-4)
     said = ZCDP(rho).meaning_for("visit")
-    assert "in Renyi divergences of whole order" in said
-    assert "moving a bell curve by 2 standard deviations" in said
-    assert "as easy" not in said
+    assert "Renyi divergence of each whole order alpha from 2 on is at most alpha times rho" in said
+    assert "advantage" not in said
 
 
 def test_the_loss_exceeds_epsilon_with_more_probability_than_delta() -> None:
@@ -81,22 +88,25 @@ def test_step_in_two_streams_loses_sum_of_both() -> None:
 
 
 @pytest.mark.parametrize(
-    "number", ["1e-300", "1e-9", "0.1", "0.5", "1", "2", "9.2103", "700", "1234.56789"]
+    ("number", "shown"),
+    [
+        ("1e-300", "1e-300"),
+        ("0.1", "0.1"),
+        ("1/3", "1/3"),
+        ("1234.56789", "1234.56789"),
+        ("0.12345612345678912345", "0.123457"),
+        ("0.12345678912345678912", "0.123457"),
+        ("9.21034037197618273607", "9.21035"),
+    ],
 )
-def test_stated_meaning_rounds_guarantee_upwards(number: str) -> None:
-    """At least e^epsilon, and less than a thousandth above; so of rho and delta."""
-    with localcontext(prec=400) as exactly:
-        exactly.Emin = MIN_EMIN
-        epsilon = Decimal(number)
-        said = re.search(r"more than (\S+) times", PureDP(number).meaning)
+def test_meaning_states_parameters_exactly_or_rounded_up(number: str, shown: str) -> None:
+    for guarantee in (PureDP(number), ZCDP(number), ExpiringDP(number), ExpiringZCDP(number)):
+        said = re.search(r"(?:epsilon|rho) = ([^ ,]+)", guarantee.meaning)
         assert said is not None
-        power = re.fullmatch(r"(e\^)?(\S+)", said[1])
-        times = epsilon.exp()
-        assert power is not None
-        shown = Decimal(power[2])
-        assert (epsilon <= shown) if power[1] else (times <= shown <= times * Decimal("1.001"))
-        apart = re.search(r"by (\S+) standard deviation", ZCDP(number).meaning)
-        assert apart is not None
-        assert 2 * epsilon <= Decimal(apart[1]) ** 2 <= 2 * epsilon * Decimal("1.003")
-    assert ApproxDP(1, "0.00012345678").meaning.endswith("plus a probability of 0.000123457")
-    assert ApproxDP(1, "0.00012345612").meaning.endswith("plus a probability of 0.000123457")
+        assert said[1] == shown
+        assert exact(said[1], "number") >= exact(number, "number")
+
+
+@pytest.mark.parametrize("delta", ["0.00012345678912345678", "0.00012345612345678912"])
+def test_meaning_states_delta_rounded_up(delta: str) -> None:
+    assert ApproxDP(1, delta).meaning.endswith("probability of delta = 0.000123457")

@@ -84,6 +84,9 @@ ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
     ),
     ("docs/getting-started/installation.md", "python3 -m venv"): ("make test-package",),
     ("docs/guides/spark.md", "pip install"): ("make test-spark",),
+    ("docs/statistics/words-and-graphs.md", "python recipes/graph_cuts.py"): (
+        "tests/recipes/test_graph_cuts.py",
+    ),
     ("docs/guides/service.md", "cat > visits.toml"): ("tests/serve/test_documentation.py",),
     ("docs/guides/service.md", "TOKEN="): ("tests/serve/test_documentation.py",),
     ("docs/guides/deploy.md", "pipx install"): ("tests/deploy/test_machines_page.py",),

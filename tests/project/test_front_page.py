@@ -137,3 +137,22 @@ def test_pages_state_distance_from_hdmm() -> None:
         text = " ".join((ROOT / "docs" / f"{name}.md").read_text("utf-8").split())
         assert "at most .1 per cent ahead" in text
     assert "within 0.1% of it" in PAGE
+
+
+def drawing_commands(text: str) -> list[list[str]]:
+    """The commands that draw the picture of the front page, without folders of their files."""
+    lines = re.sub(r"\\\n\s*", " ", text).splitlines()
+    commands = [line for line in lines if "daily.db" in line and "counton " in line]
+    return [
+        re.sub(r"\S*/(?=(counton|daily\.db|visitors\.png)\b)", "", line).strip("\t $").split()
+        for line in commands
+    ]
+
+
+def test_picture_is_drawn_by_the_commands_of_the_page() -> None:
+    assert "](docs/images/visitors.png)" in PAGE.split("\n## ")[0]
+    on_page = drawing_commands(PAGE)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    of_make = drawing_commands(makefile.replace("$(BIN)/", ""))
+    assert len(on_page) == 2
+    assert on_page == of_make

@@ -20,6 +20,7 @@ ON_TOP: dict[str, tuple[str, ...]] = {
     "service": ("counton.serve",),
     "Spark": ("counton.spark",),
     "training": ("counton.training",),
+    "local model": ("counton.local",),
     "charts": ("counton.charts",),
     "laws": ("counton.testing",),
     "published strategies": ("counton.strategies.published",),

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sqlite3
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from counton.cli.app import app
+from counton.state import database
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guides" / "troubleshooting.md").read_text("utf-8")
@@ -163,6 +165,30 @@ def lost_state() -> tuple[int, str]:
     return count(output="table.csv")
 
 
+def locked_state() -> tuple[int, str]:
+    """Run a stream whose state another connection has locked."""
+    first_run()
+    with pytest.MonkeyPatch.context() as patched, closing(sqlite3.connect("state.db")) as other:
+        patched.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.1)
+        other.execute("BEGIN IMMEDIATE")
+        return count(until="2024-03-04")
+
+
+def old_format() -> tuple[int, str]:
+    """Run a stream whose state has the format of an earlier version."""
+    first_run()
+    with closing(sqlite3.connect("state.db")) as state:
+        state.execute("PRAGMA user_version = 19")
+    return count(until="2024-03-04")
+
+
+def missing_extra() -> tuple[int, str]:
+    """Use a state on a server without the package that connects to it."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(sys.modules, "psycopg", None)
+        return count(state="postgresql://127.0.0.1:1/none", key="a.key")
+
+
 def damaged_state() -> tuple[int, str]:
     """Run a stream whose state is a text."""
     return count(state=write("damaged.db", "no database" * 1000))
@@ -229,6 +255,7 @@ CASES: dict[str, Callable[[], tuple[int, str]]] = {
     "the privacy loss is missing": lambda: invoke("plan", "52"),
     "with --expected-rows": plan_of_a_mean,
     "must end in one of": lambda: count(output="table.xlsx"),
+    "which is not installed": missing_extra,
     "a run writes tables": lambda: count(output="page.html"),
     "No such file or directory": lambda: invoke("run", "missing.toml"),
     "is not valid TOML": lambda: job_file("[jobs.v"),
@@ -263,6 +290,7 @@ CASES: dict[str, Callable[[], tuple[int, str]]] = {
     "is the file of the events": lambda: count(group_by="page", groups=VISITS),
     "needs --groups": lambda: count(group_by="page"),
     "needs --max-contributions": lambda: count(user="visitor"),
+    "is only a name": lambda: count(privacy_unit="visitor"),
     "would have no row": lambda: count(until="2024-05-20"),
     "less than half of the rows": truncated_export,
     "reaches back to": missed_runs,
@@ -280,6 +308,8 @@ CASES: dict[str, Callable[[], tuple[int, str]]] = {
     "is no declared group of stream": misspelt_group,
     "was released by another stream": lost_state,
     "only at a price": unconfirmed_erasure,
+    "is locked by another process": locked_state,
+    "of an earlier version of counton": old_format,
     "or not a counton database": damaged_state,
     "cannot be used": lambda: count(state="postgresql://127.0.0.1:1/none", key="a.key"),
     "that was made with the state": missing_key,

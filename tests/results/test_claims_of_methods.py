@@ -49,8 +49,7 @@ def is_possible(what: str, form: str, guarantee: str, unit: str) -> bool:
     if form == "revised" and what == "distinct":
         return False
     if form == "expiring":
-        single = unit == "event" or what == "distinct"
-        return single and guarantee != "delta" and what not in ("report", "reach")
+        return guarantee != "delta" and what not in ("report", "reach")
     return True
 
 
@@ -126,7 +125,7 @@ FALSE = {
     "standard deviation 1.357": "standard deviation 1.857",
     "for all releases of the stream together": "for each release of the stream by itself",
     "with epsilon = 1,": "with epsilon = 0.5,",
-    "2.719 times": "2.718 times",
+    "privacy loss is at most epsilon = 1": "privacy loss is at most epsilon = 0.9",
     "loses 100 times the epsilon": "loses 10 times the epsilon",
     "one event, counted in one window": "one person, counted in one window",
     "counted in one window by at most 1": "counted in one window by at most 2",

@@ -396,4 +396,4 @@ def test_display_options_of_run_hold_for_read_and_export(tmp_path: Path) -> None
     assert export(str(job.state)).table().equals(pl.read_parquet(out))
     released(again.derive(output=out, over=0))  # back to all so far
     assert "over" not in pl.read_parquet(out).columns
-    assert facts_of(export(str(job.state)).numbers)["counted"] == "all windows so far"
+    assert facts_of(export(str(job.state)).numbers)["counted"] == "all windows to date"

@@ -175,7 +175,7 @@ def test_the_page_has_these_numbers() -> None:
         "| the same, and rows disappear | 5; with `--allowed-lateness` 9 | 25; 45 |",
         "| the same, from the table `chosen` | 1 | 5 |",
         "| a hash of the id, new in each run | 5; with `--allowed-lateness` 9 | 25; 45 |",
-        "| event time, and rows come late | 1; with `--allowed-lateness` 5 | 5; 25 |",
+        "| event time, and rows arrive late | 1; with `--allowed-lateness` 5 | 5; 25 |",
         "| loading time and id, after filtering to recent days | 5; with `--allowed-lateness` 7 "
         "| 25; 35 |",
     ):

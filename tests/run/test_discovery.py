@@ -21,7 +21,7 @@ from counton import ApproxDP, ContributionBound, Counter, Key, PureDP, plan
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInputError
 from counton.base.private import reveal
-from counton.continual.intervals import laplace_tail
+from counton.continual.tails import laplace_tail
 from counton.io.row_assignment import label
 from counton.job.stream_name import usual_name
 from counton.results.metadata_codec import facts_of
@@ -105,7 +105,7 @@ def test_page_states_thresholds_for_delta_as_computed() -> None:
     page = " ".join(
         (Path(__file__).parents[2] / "docs" / "guides" / "protect-users.md").read_text().split()
     )
-    for delta, words in (("1e-9", "needs {} to {} rows in all"), ("1e-38", "{} to {}")):
+    for delta, words in (("1e-9", "needs {} to {} rows in total"), ("1e-38", "{} to {}")):
         found = Discovery.with_least_thresholds(
             strategy, distribution, 365, ContributionBound.add_remove(), Fraction(delta)
         )

@@ -64,7 +64,7 @@ def test_an_event_in_the_future(folder: Path, job: Callable[..., int]) -> None:
 @each_job
 def test_hundreds_of_windows_after_the_newest_event(folder: Path, job: Callable[..., int]) -> None:
     late = "2025-02-01"
-    with pytest.raises(InvalidInputError, match=r"would release 336 windows, but .* more than 3 "):
+    with pytest.raises(InvalidInputError, match=r"would release 336 windows, but the newest"):
         job(folder, **NEW, until=late)
     assert not (folder / "s.db").exists()
     assert job(folder, **NEW, until="2024-03-03") == 2
@@ -81,20 +81,19 @@ def test_refusal_without_until_says_so(folder: Path) -> None:
 def test_window_of_latest_event_counts_as_empty_window(folder: Path) -> None:
     """Comments of job files and the refusal say so."""
     count = JOBS["count"]
-    why = r"2 windows, but the newest row is of 2024-03-02.*: 2 windows have ended since, more "
-    why += r"than 1 "
-    with pytest.raises(InvalidInputError, match=why):
+    with pytest.raises(InvalidInputError, match=r"2 windows, but the newest row is of 2024-03-02"):
         count(folder, **NEW, until="2024-03-04", max_empty_windows=0)
-    with pytest.raises(InvalidInputError, match=r"4 windows have ended since, more than 3 "):
-        count(folder, **NEW, until="2024-03-06", max_empty_windows=2)
     with pytest.raises(InvalidInputError) as refused:
         count(folder, **NEW, until="2024-03-06", max_empty_windows=2)
-    first, second, *rest = re.split(r"\. (?=[A-Z])", str(refused.value))
-    assert first.startswith(
-        "until=2024-03-06T00:00:00+00:00 would release 4 windows, but the newest"
-    )
-    assert second == "1 March to 5 March 2024 would have no row" or second.startswith("If a file")
-    assert "If nothing happened, give allow_empty_windows=True for this run" in " ".join(rest)
+    assert re.split(r"\. (?=[A-Z0-9])", str(refused.value)) == [
+        "until=2024-03-06T00:00:00+00:00 would release 4 windows, but the newest row is of "
+        "2024-03-02 10:00+00:00",
+        "3 March to 5 March 2024 would have no row",
+        "Add missing files, or give until=latest-event for data of the past",
+        "If nothing happened, give allow_empty_windows=True for this run, or a larger "
+        "max_empty_windows",
+    ]
+    assert len(str(refused.value).split()) <= 48
     assert count(folder, **NEW, until="2024-03-05", max_empty_windows=2) == 4
     assert count(folder, until="2024-03-02", max_empty_windows=0) == 4
 

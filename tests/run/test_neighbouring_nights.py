@@ -363,7 +363,7 @@ def keeps_input_without_release(patch: pytest.MonkeyPatch) -> None:
 
 def covers_windows_in_part(patch: pytest.MonkeyPatch) -> None:
     """A window that is covered in part is covered."""
-    right = Windows.within
+    right = Windows.windows_in_last
 
     def within(self: Windows, length: str, last: int) -> range:
         later = right(self, length, last)
@@ -372,7 +372,7 @@ def covers_windows_in_part(patch: pytest.MonkeyPatch) -> None:
         first = int(self.step_of(np.array([begin], np.int64))[0])
         return range(max(1, min(first, later.start)), later.stop)
 
-    patch.setattr(Windows, "within", within)
+    patch.setattr(Windows, "windows_in_last", within)
 
 
 def covers_windows_of_rows(patch: pytest.MonkeyPatch) -> None:

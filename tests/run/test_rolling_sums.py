@@ -281,7 +281,7 @@ def test_noise_is_at_most_that_of_derived_sums(loss: dict[str, Any], last: str) 
     assert mean_variance(last=last) <= min(derived) * (1 + 1e-9)
 
 
-def test_noise_is_less_than_half_of_that_from_totals_with_rho() -> None:
+def test_rolling_noise_with_rho_is_below_half_of_totals() -> None:
     from counton.run.spec.planned_accuracy import planned_design
 
     week = planned_design(planned(rho=0.5)).errors.window_std([193], [200])

@@ -188,7 +188,7 @@ def test_whole_windows_of_the_zone_are_covered(
     zone = ZoneInfo("Europe/Berlin")
     windows = Windows(datetime(2024, 3, 1, tzinfo=zone), every, 9000, zone.key)
     ended = windows.ended_by(microseconds(parse_time(end, zone.key)))
-    covered = windows.within(covers, ended)
+    covered = windows.windows_in_last(covers, ended)
     assert covered.stop == ended + 1
     if first is None:
         assert not covered

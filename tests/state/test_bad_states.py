@@ -340,7 +340,7 @@ def test_states_of_earlier_formats_are_refused_with_advice(
 ) -> None:
     change(used, f"PRAGMA user_version={earlier}")
     refused(
-        used, key, f"has format {earlier} of an earlier version .* by counton close; then begin"
+        used, key, f"has format {earlier} of an earlier version .* \\(counton close\\). Then begin"
     )
 
 

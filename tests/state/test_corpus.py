@@ -38,7 +38,7 @@ def test_state_of_a_version_is_read_or_refused(version: str, tmp_path: Path) -> 
     folder = copied(version, tmp_path / "state")
     expected = about(version)
     if expected["formats"]["state"] != schema.FORMAT:
-        with pytest.raises(StateError, match="end its streams there"):
+        with pytest.raises(StateError, match="Close its streams with the version"):
             Store(folder / "state.db")
         return
     # The witness was moved here with the state.

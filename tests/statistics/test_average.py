@@ -9,7 +9,7 @@ from started import started
 
 from counton import ZCDP, Average, ExpiringDP, PureDP
 from counton.base.errors import InvalidInputError, SumOverflowError
-from counton.continual.intervals import sum_tail
+from counton.continual.tails import sum_tail
 from counton.statistics import unit_sensitivity
 from counton.strategies import Binary, Expiring, Independent, SqrtToeplitz
 

@@ -174,4 +174,4 @@ def test_longer_episodes_are_refused() -> None:
 def test_a_letter_changes_counts_in_many_steps() -> None:
     pattern = Episodes("ab", 2).contribution().pattern
     assert pattern is not None
-    assert not getattr(pattern, "once", True)
+    assert not getattr(pattern, "single_step", True)

@@ -99,7 +99,7 @@ def test_every_output_names_period_of_number(tmp_path: Path) -> None:
         assert not re.search("[Tt]he running|Running", words)
     assert "in each week to date, was published" in released.methods()
     assert "in the week to the end of 5 April 2024" in screen_of(released.numbers).heading
-    assert released.numbers.facts()["counted"] == "the week so far"
+    assert released.numbers.facts()["counted"] == "the week to date"
     last = released.table()["estimate"][-3]
     for one in (released, export(str(asked.state))):
         found = one.total("1 or more")
@@ -118,7 +118,7 @@ def test_cumulative_reach_states_that_users_count_again(tmp_path: Path) -> None:
     assert said in released.methods()
     assert said in released.methods(full=True)
     assert "users, each counted once in each week," in screen_of(released.numbers).notes[-1]
-    assert released.numbers.facts()["counted"] == f"all windows so far, {said}"
+    assert released.numbers.facts()["counted"] == f"all windows to date, {said}"
     assert said in released.total("1 or more").what
     whole = sum(
         number

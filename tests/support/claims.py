@@ -17,6 +17,7 @@ import polars as pl
 
 from counton import Release
 from counton.base.distributions import DiscreteLaplace
+from counton.base.exact import with_capital
 from counton.base.lazy import software
 from counton.base.literature import REFERENCES, paper_of
 from counton.continual import Design
@@ -235,13 +236,12 @@ EXPIRING = {
     "epsilon": "expiring differential privacy with epsilon = 1 (growth 1)",
     "rho": "expiring zero-concentrated differential privacy with rho = 0.5 (growth 1)",
 }
-#: e to the power of 1, rounded up; the delta; and the root of 2 rho.
 MEANINGS = {
-    "epsilon": "makes no output more than 2.719 times as likely or as unlikely",
-    "delta": "makes no output more than 2.719 times as likely or as unlikely, plus a probability "
-    "of 1e-06",
-    "rho": "changes what is released, in Renyi divergences of whole order (means of how much "
-    "likelier outcomes get), by no more than moving a bell curve by 1 standard deviation does",
+    "epsilon": "the privacy loss is at most epsilon = 1",
+    "delta": "the privacy loss is at most epsilon = 1, up to an additional probability of delta = "
+    "1e-6",
+    "rho": "the Renyi divergence of each whole order alpha from 2 on is at most alpha times rho = "
+    "0.5",
 }
 UNITS = {"event": "event", "user": "user", "day": "user's day", "hour": "user's hour"}
 
@@ -252,16 +252,12 @@ def expected_guarantee(truth: Truth) -> str:
 
 
 def expected_meaning(truth: Truth, unit: str) -> str:
-    if truth.form != "expiring":
-        return f"one {unit} more or less {MEANINGS[truth.guarantee]}"
-    if truth.guarantee == "rho":
-        return (
-            f"telling from everything released so far whether one {unit} is there starts hard and "
-            "becomes slowly easier as it gets older"
-        )
+    meaning = MEANINGS[truth.guarantee]
+    if truth.form == "expiring":
+        meaning += " when a release first counts it, and grows slowly with its age"
     return (
-        f"one {unit} more or less changes the probability of everything released so far by a "
-        "factor that starts small and grows slowly as it gets older"
+        f"between neighbouring datasets, which differ in one {unit} that is added or removed, "
+        f"{meaning}"
     )
 
 
@@ -299,7 +295,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
     r"The (?P<what>[^\n]+?) was released after each (?:of up to (?P<last>[\d,]+) "
     r"windows|window) of "
     r"1h from 1 Mar 2024, 00:00 \(UTC\) on(?:, and again after the next (?P<again>window|\d+ "
-    r"windows))?; (?P<steps>[\d,]+) windows have been released so far\."
+    r"windows))?; (?P<steps>[\d,]+) windows have been released\."
 )
 def _(match: re.Match[str], truth: Truth) -> None:
     require(not truth.is_once, match)
@@ -309,20 +305,20 @@ def _(match: re.Match[str], truth: Truth) -> None:
     again = {0: None, 1: "window", 2: "2 windows"}[truth.lags]
     require(match["again"] == again, match)
     what = match["what"]
-    of_form = {
-        "totals": " so far" if truth.is_additive else "running ",
-        "windows": " in each window", "revised": " in each window",
-        "both": " so far and in each window", "periods": " in each day to date",
-    }  # fmt: skip
     form = truth.form
     if form in ("endless", "expiring"):
         form = "totals"
     if truth.job.statistic == "reach" and form == "totals" and truth.job.value_of("series") is None:
         form = "periods"
-    require(of_form[form] in what.replace("far,", "far"), match)
-    for other in set(of_form.values()) - {of_form[form]}:
-        contained = other in of_form[form]
-        require(contained or other.strip() not in what.split(), match)
+    is_total = form == "totals"
+    require(
+        what.startswith("cumulative ") == (form == "both" or (is_total and truth.is_additive)),
+        match,
+    )
+    require(what.startswith("running ") == (is_total and not truth.is_additive), match)
+    require((", and that in each window," in what) == (form == "both"), match)
+    require((" in each window" in what) == (form in ("windows", "revised", "both")), match)
+    require((" in each day to date" in what) == (form == "periods"), match)
     require(words_of_subject(truth).rstrip(",") in what, match)
 
 
@@ -394,14 +390,15 @@ def check_change(change: str, truth: Truth, match: re.Match[str]) -> None:
 
 @sentence(
     r"The guarantee is (?P<guarantee>[^\n]+?)(?P<scope>, for all releases of the stream together|, "
-    r"growing with age|); it bounds the privacy loss of one (?P<unit>[^\n]+?): (?P<meaning>[^\n]+?)"
-    r"\.(?= |\n)"
+    r"growing with age|)\. (?P<meaning>Between neighbouring datasets, which differ in one "
+    r"(?P<unit>[^\n]+?) that is added or removed, [^\n]+?)\.(?= |\n)"
 )
 def _(match: re.Match[str], truth: Truth) -> None:
     require(match["guarantee"] == expected_guarantee(truth), match)
     require(match["scope"] == expected_scope(truth), match)
     require(match["unit"] == UNITS[truth.unit], match)
-    require(match["meaning"] == expected_meaning(truth, match["unit"]), match)
+    meaning = expected_meaning(truth, match["unit"])
+    require(match["meaning"] == with_capital(meaning), match)
 
 
 def loss_of(units: int, truth: Truth) -> str:
@@ -492,8 +489,8 @@ def _(match: re.Match[str], truth: Truth) -> None:
 @sentence(
     r"The noise of (?P<what>a total|a window's own number) has the standard deviation "
     r"(?P<std>NUMBER) "
-    r"at the last step(?: \(from (?P<low>NUMBER) to (?P<high>NUMBER) so far\))?, and its margin of "
-    r"error \(95%\) there is (?P<margin>NUMBER)\."
+    r"at the last step(?: \(from (?P<low>NUMBER) to (?P<high>NUMBER) over all steps\))?, and its "
+    r"margin of error \(95%\) there is (?P<margin>NUMBER)\."
 )
 def _(match: re.Match[str], truth: Truth) -> None:
     require(truth.is_additive, match)
@@ -964,7 +961,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
         named = {"when first published": halves[-1], "when final": halves[0]}
     else:
         rows = numbers.last_rows()
-        for series, name in (("cumulative", "so far"), ("per-window", "in each hour")):
+        for series, name in (("cumulative", "cumulative"), ("per-window", "in each hour")):
             rows_of_series = rows.filter(series=series)
             if rows_of_series.height:
                 named[name] = half_width(rows_of_series)

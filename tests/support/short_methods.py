@@ -31,7 +31,7 @@ def check_short_methods(released: Any) -> None:
     numbers = released.numbers
     definition = released.numbers.metadata
     if definition.windows.timed:
-        span = definition.windows.span(released.steps)
+        span = definition.windows.span_text(released.steps)
         assert told.count(span) == 1
         told = told.replace(span, "")
     assert {*_NUMBER.findall(told)} <= {*_NUMBER.findall(full)}, (text, full)

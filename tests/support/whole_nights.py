@@ -157,7 +157,7 @@ def _killed(after: int | None) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch, suppress(_Killed):
         patch.setattr("counton.run.counting.step_inputs._VALUES_OF_TRANSACTION", 1)
-        patch.setattr(Stream, "take", takes)
+        patch.setattr(Stream, "commit", takes)
         yield
 
 

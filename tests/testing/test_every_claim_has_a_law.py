@@ -305,8 +305,8 @@ WRONG: dict[str, list[StreamStrategy]] = {
         wrong(SqrtToeplitz, _largest_read=1e-6),
         wrong(SqrtToeplitz, _largest_read=1e6),
     ],
-    "_largest_reads": [
-        wrong(cls, *args, _largest_reads=lambda self, stops: np.full(np.shape(stops), 1e-6))
+    "largest_reads": [
+        wrong(cls, *args, largest_reads=lambda self, stops: np.full(np.shape(stops), 1e-6))
         for cls, args in ((Epochs, (3,)), (Expiring, (1,)))
     ],
     "largest_variance": [wrong(Epochs, 3, largest_variance=times(Epochs, "largest_variance", 0.5))],
@@ -395,6 +395,8 @@ NO_LAW = {
     "those of all that it does is brute-forced in `test_window_versions.py`",
     "facts.reads_another": "a counter refuses to begin with it; its errors are compared with "
     "rows in `test_window_versions.py`",
+    "step_reader": "that of `_reader`, unless a step releases several windows; that each is its "
+    "version, to the bit, is held in `test_window_versions.py`",
     "facts.versions": "how many numbers a step releases; that each is its version, to the bit, is "
     "held in `test_window_versions.py`",
     "facts.local": "in how many parts a batch's noise is computed; that parts are the whole, to "

@@ -142,7 +142,7 @@ SCHEDULES = [Schedule(3, 4, fixed=True), Schedule(3, 4, fixed=False), Schedule(2
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("steps", [1, 4, 5, 9, 12])
-def test_sensitivity_of_the_first_steps_is_above_that_of_every_set(
+def test_sensitivity_of_first_steps_bounds_every_set_of_steps(
     schedule: Schedule, steps: int
 ) -> None:
     """All sets of steps in which one example may count, and no set of more steps."""

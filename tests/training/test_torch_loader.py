@@ -243,7 +243,7 @@ def test_dropped_part_of_a_batch_is_refused() -> None:
         optimizer.step()
 
 
-def test_an_example_that_is_in_two_parts_of_a_batch_is_refused() -> None:
+def test_example_in_two_parts_of_batch_is_refused() -> None:
     model, optimizer, private = private_steps(FixedEpochs(24, 4, 2))
     inputs, _ = next(iter(private.loader(numbered())))
     for part in (inputs[:3], inputs[2:]):

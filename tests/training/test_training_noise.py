@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from keys import chosen_key
 
-from counton import ZCDP, ApproxDP, Key, PureDP
+from counton import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Key, PureDP
 from counton.base.errors import HorizonExceededError, InvalidInputError, StateError
 from counton.noise.normals import BLOCK
 from counton.training import TrainingNoise, noise_multiplier
@@ -266,3 +266,9 @@ def test_shards_that_are_refused(key: Key) -> None:
         noise.add(1, {"w": np.zeros(3)}, shards={"v": (0, 9)})
     with pytest.raises(InvalidInputError, match="not all among"):
         noise.add(1, {"w": np.zeros(3)}, shards={"w": (7, 9)})
+
+
+@pytest.mark.parametrize("guarantee", [ExpiringDP(1), ExpiringZCDP(1)], ids=repr)
+def test_guarantee_that_expires_is_refused_with_the_reason(guarantee: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"does not fit training: the published model is"):
+        noise_multiplier(guarantee, 100)

@@ -184,7 +184,7 @@ def test_a_naive_start_is_refused() -> None:
 )
 def test_until_names_day_that_ends(zone: str, start: str, every: str, said: str) -> None:
     windows = Windows(parse_time(start, zone), every, 2, zone)
-    assert windows.until(int(windows.ends(range(1, 2))[0])) == said
+    assert windows.end_in_words(int(windows.ends(range(1, 2))[0])) == said
 
 
 def test_windows_that_are_revised_share_the_table_of_edges() -> None:

@@ -260,6 +260,11 @@ class Runs:
         """Steps from offset 0 to the end of the run that ends last."""
         return max(run.offset + run.length for run in self.runs)
 
+    @property
+    def total(self) -> int:
+        """Sum of the sizes of all changes, over all steps and cells."""
+        return sum(run.times * run.size * run.length for run in self.runs)
+
 
 @dataclass(frozen=True, slots=True)
 class Alternating:
@@ -283,6 +288,11 @@ class Alternating:
                 raise InvalidInputError(
                     f"{name} is {amount!r}; it must be an integer from 1 to 2^40"
                 )
+
+    @property
+    def total(self) -> int:
+        """Sum of the sizes of all changes, over all steps and cells."""
+        return self.changes * self.cells * self.size
 
 
 def scaled_norms(l1: int, l2_squared: int, by: int) -> tuple[int, int]:
@@ -324,6 +334,11 @@ class BoundedChange:
                 f"norms are l1 = {self.l1!r} and l2_squared = {self.l2_squared!r}; they must be "
                 f"integers with 1 <= l1 <= l2_squared <= l1^2, and l1 at most 2^40"
             )
+
+    @property
+    def total(self) -> int:
+        """Sum of the sizes of all changes, over all steps and cells: ``l1``, as C may be 1."""
+        return self.l1
 
     def scaled_by(self, by: int) -> BoundedChange:
         """Return the bounds for a unit that changes every count ``by`` times as much."""

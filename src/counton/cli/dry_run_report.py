@@ -138,7 +138,7 @@ def _rehearsal_to_dict(outcome: Rehearsal) -> dict[str, Any]:
         "new_stream": result.before is None,
         "released": result.before or 0,
         "would_release": result.after - (result.before or 0),
-        "until": None if is_single_table else windowing.windows.at(result.until),
+        "until": None if is_single_table else windowing.windows.format_moment(result.until),
         "guarantee": metadata.guarantee.to_dict(),
         "privacy_unit": metadata.privacy_unit,
         "plan": outcome.plan.to_dict(),

@@ -205,7 +205,7 @@ def _comments() -> dict[str, str]:
     from counton.job.saved_job import HEADING
 
     comments = {str(item.alias): item.description or "" for item in CountJob.model_fields.values()}
-    comments["statistic"] = "How many there are."
+    comments["statistic"] = CountJob.summary
     comments[HEADING] = (
         "Change anything before the first run. After it, options that define the stream are\n"
         "fixed. Paths are relative to the folder of this file."

@@ -193,7 +193,7 @@ def _print_stream(console: Console, stream: Mapping[str, Any], store: Store) -> 
         reader = store.reader(name)
         spec = StreamSpec.of_stream(reader)
         metadata = spec.metadata()
-        progress = metadata.windows.progress(step) if step else "nothing released yet"
+        progress = metadata.windows.progress_text(step) if step else "nothing released yet"
         is_shown = step and "refused" not in stream
         numbers = read_release(reader, spec).numbers if is_shown else None
         title = f"Stream {name}: {progress}{ending}"

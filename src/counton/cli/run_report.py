@@ -188,8 +188,8 @@ def _notes_of_windows(
     # A file of all events repeats the rows before the first window in each run.
     is_news = result.before == 0 or result.job.append
     before_start = counts.rows.before_start if is_news else 0
-    start = windows.at(windows.start) if before_start else ""
-    end = windows.at(windows.end) if counts.rows.after_last_window else ""
+    start = windows.format_moment(windows.start) if before_start else ""
+    end = windows.format_moment(windows.end) if counts.rows.after_last_window else ""
     after_final = (
         f"rows over {LATE_DAYS} days old, or of an erased period, not counted now (earlier runs "
         "may have counted them)"
@@ -263,8 +263,9 @@ def _changed_windows(result: RunResult) -> list[str]:
     if isinstance(spec.terms.privacy_unit, CountedEvent | UserOfCounts):
         noun = spec.terms.privacy_unit.rule.event_name or spec.metadata().privacy_unit
     lines = [
-        f"{windows.span(range(window.number, window.number + 1))}: {counted(window.now, noun)}, "
-        f"previously {window.before:,} ({window.added:,} added, {window.missing:,} missing); "
+        f"{windows.span_text(range(window.number, window.number + 1))}: "
+        f"{counted(window.now, noun)}, previously {window.before:,} "
+        f"({window.added:,} added, {window.missing:,} missing); "
         f"window {'updated' if window.is_open else 'not updated, because it is final'}"
         for window in reversed(changed[-_MOST_CHANGED_WINDOWS:])
     ]
@@ -297,7 +298,7 @@ def unlisted_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
 def _remedy_of_late_rows(result: RunResult) -> str:
     """Return words on the options that would let late rows count in their own windows."""
     windows = result.spec.terms.windowing.windows
-    after = windows.long(result.confidential_counts().input.late_by)
+    after = windows.length_text(result.confidential_counts().input.late_by)
     window = windows.period or "window"
     already_waits = result.options.release_delay > 0
     waits = f"To wait for them: --release-delay {'longer by ' if already_waits else ''}{after}"
@@ -380,7 +381,7 @@ def json_report(
         "once": result.is_single_table,
         "released": result.after,
         "new": result.after - result.before,
-        "until": None if result.is_single_table else windows.at(result.until),
+        "until": None if result.is_single_table else windows.format_moment(result.until),
         "until_from_data": result.options.until == "latest-event",
         "protected": metadata.contribution.describe(metadata.privacy_unit),
         "people": users_note_of(metadata),
@@ -414,6 +415,6 @@ def json_report(
         last = {**numbers.facts()}
         last.pop("statistic")
     else:
-        last = {"step": numbers.steps[-1], **windows.when(numbers.steps[-1])}
+        last = {"step": numbers.steps[-1], **windows.end_values(numbers.steps[-1])}
     report["last"] = last | numbers.last_numbers()
     return report

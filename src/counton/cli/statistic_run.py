@@ -52,7 +52,7 @@ _SERIES_TEXT = {
     "cumulative": "totals",
     "per-window": "windows",
     "both": "totals and windows",
-    "period-to-date": "of each period in which users are counted anew, its number so far",
+    "period-to-date": "of each period in which users are counted anew, its number to date",
 }
 
 

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from counton.continual.comparisons import Answer as Answer
     from counton.continual.counter import Counter as Counter
     from counton.continual.design import Design as Design
-    from counton.continual.intervals import Errors as Errors
     from counton.continual.intervals import halfwidths as halfwidths
     from counton.continual.intervals import interval_halfwidth as interval_halfwidth
     from counton.continual.intervals import window_halfwidths as window_halfwidths
     from counton.continual.releases import Releases as Releases
     from counton.continual.releases import StepRelease as StepRelease
     from counton.continual.simultaneous_intervals import jointly as jointly
+    from counton.continual.stream_errors import Errors as Errors
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

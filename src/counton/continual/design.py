@@ -26,8 +26,8 @@ from counton.base.distributions import (
 )
 from counton.base.errors import InvalidInputError, StateError, StreamMismatchError
 from counton.base.exact import is_whole, quote, quoted_numbers
-from counton.continual.intervals import Errors, ErrorsOf
 from counton.continual.node_distribution import distribution_for, guarantee_of_stream
+from counton.continual.stream_errors import Errors, ErrorsOf
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee, guarantee_from_dict

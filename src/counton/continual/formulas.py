@@ -249,7 +249,7 @@ def product(first_factor: Formula, second_factor: Formula) -> Formula:
 
 @dataclass(frozen=True, eq=False)
 class Ratio(Estimate):
-    """One formula divided by another: ``scale * above / below + moved``.
+    """One formula divided by another: ``scale * above / below + offset``.
 
     The interval is Fieller's (1954): all r for which the interval of above - r * below contains 0.
     It needs no approximation. It is unbounded if the divisor may be 0.
@@ -258,7 +258,7 @@ class Ratio(Estimate):
     above: Formula
     below: Formula
     scale: float = 1.0
-    moved: float = 0.0
+    offset: float = 0.0
     least: float = -math.inf
     most: float = math.inf
 
@@ -267,7 +267,7 @@ class Ratio(Estimate):
     def value(self) -> float:
         x = self.above.value
         y = self.below.value
-        return self.scale * (x / y) + self.moved if y else math.nan
+        return self.scale * (x / y) + self.offset if y else math.nan
 
     @property
     @override
@@ -281,7 +281,7 @@ class Ratio(Estimate):
     @override
     def interval(self, confidence_level: float) -> tuple[float, float]:
         low, high = self._ends(check_confidence_level(confidence_level))
-        ends = sorted(self.scale * end + self.moved for end in (low, high))
+        ends = sorted(self.scale * end + self.offset for end in (low, high))
         return self._clip(ends[0], ends[1])
 
     def _ends(self, confidence_level: float) -> tuple[float, float]:
@@ -439,13 +439,13 @@ def join_numbers(
     """
     values = [number.value for number in numbers]
 
-    def below(parts: list[Any]) -> NDArray[Any]:
+    def put_in_a_row(parts: list[Any]) -> NDArray[Any]:
         arrays = zip(parts, values, strict=True)
         return np.concatenate(
-            [np.broadcast_to(np.ravel(array), np.size(of)) for array, of in arrays]
+            [np.broadcast_to(np.ravel(array), np.size(value)) for array, value in arrays]
         )
 
-    put = below if join is None else join
+    put = put_in_a_row if join is None else join
 
     def ends(confidence_level: float) -> tuple[Any, Any]:
         pairs = [number.interval(confidence_level) for number in numbers]
@@ -498,7 +498,7 @@ class TableNumbers(NamedTuple):
         return TableNumbers(about, self.numbers.selected(places), further_columns)
 
     @classmethod
-    def below(
+    def stack(
         cls, parts: Sequence[TableNumbers], about: Mapping[str, NDArray[Any]]
     ) -> TableNumbers:
         """Stack tables below each other, described by ``about``, with all ``further_columns``."""
@@ -529,7 +529,7 @@ class TableNumbers(NamedTuple):
                 ],
                 dtype=object,
             )
-        return cls.below(each, {"group": groups, **about})
+        return cls.stack(each, {"group": groups, **about})
 
 
 def _plain(number: Any) -> Any:
@@ -544,14 +544,14 @@ class PairEstimate(Estimate):
     """The difference or ratio of two numbers, at least one of which has no formula.
 
     Each of their intervals gets half of the allowed error probability (Bonferroni). A ratio
-    (``over``) is multiplied by ``scale``; then ``moved`` is added.
+    (``over``) is multiplied by ``scale``; then ``offset`` is added.
     """
 
     first: Estimate
     second: Estimate
     over: bool = False
     scale: float = 1.0
-    moved: float = 0.0
+    offset: float = 0.0
 
     @property
     @override
@@ -560,7 +560,7 @@ class PairEstimate(Estimate):
         second = self.second.value
         if not self.over:
             return first - second
-        return self.scale * (first / second) + self.moved if second else math.nan
+        return self.scale * (first / second) + self.offset if second else math.nan
 
     @property
     @override
@@ -576,7 +576,7 @@ class PairEstimate(Estimate):
             return low - most, high - least
         if least <= 0 <= most:
             return -math.inf, math.inf
-        ends = [self.scale * (a / b) + self.moved for a in (low, high) for b in (least, most)]
+        ends = [self.scale * (a / b) + self.offset for a in (low, high) for b in (least, most)]
         defined = [end for end in ends if not math.isnan(end)]
         return (min(defined), max(defined)) if len(defined) == 4 else (-math.inf, math.inf)
 
@@ -589,12 +589,12 @@ def difference(minuend: Estimate, subtrahend: Estimate) -> Estimate:
 
 
 def shifted_ratio(
-    numerator: Estimate, denominator: Estimate, scale: float = 1.0, moved: float = 0.0
+    numerator: Estimate, denominator: Estimate, scale: float = 1.0, offset: float = 0.0
 ) -> Estimate:
-    """Return ``scale`` * ``numerator`` / ``denominator`` + ``moved``."""
+    """Return ``scale`` * ``numerator`` / ``denominator`` + ``offset``."""
     if (above := numerator.formula) is not None and (below := denominator.formula) is not None:
-        return Ratio(above, below, scale, moved)
-    return PairEstimate(numerator, denominator, True, scale, moved)
+        return Ratio(above, below, scale, offset)
+    return PairEstimate(numerator, denominator, True, scale, offset)
 
 
 def _over(quotient: Quotient) -> float:
@@ -699,10 +699,10 @@ class _JointNoise:
         more = grain
         for read in reads.values():
             size = abs(read.divisor)
-            moved = self._half(read.below, confidence_level, True) + read.rounded
-            if not size > moved:
+            half = self._half(read.below, confidence_level, True) + read.rounded
+            if not size > half:
                 return math.inf
-            over = 1 / (1 - moved / size)
+            over = 1 / (1 - half / size)
             widest = max(widest, over)
             rounded = (read.grain + abs(read.share) * read.rounded) * over / size
             read.reach = self._half(read.off, confidence_level, True) * over / size + rounded
@@ -795,7 +795,7 @@ class _Noise:
         if len(at):
             self._rounding = window_rounding(strategy, np.zeros_like(at), at)
         bits = 2.0**-strategy.facts.lattice_bits
-        self._full = float(strategy._largest_reads(at).max()) * bits if len(at) else 0.0
+        self._full = float(strategy.largest_reads(at).max()) * bits if len(at) else 0.0
         self._node = design.distribution.std  # std of a node read at weight 1, in lattice cells
         self._coarse = 1.0 if design.distribution.variance < 400 else 0.5
 

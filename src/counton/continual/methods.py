@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from counton.base.distributions import DiscreteLaplace
-from counton.base.exact import figures, figures_up, text
+from counton.base.exact import figures, figures_up, text, with_capital
 from counton.base.lazy import software
 from counton.base.literature import REFERENCES, origin_of, paper_of
 from counton.continual.design import Design
@@ -114,13 +114,11 @@ def is_single_release(design: Design) -> bool:
 
 
 def _guarantee_in_words(design: Design, unit: str) -> str:
-    """Return a sentence on the guarantee, its scope, and the privacy loss that it bounds."""
+    """Return two sentences: the guarantee with its scope, and the privacy loss that it bounds."""
     guarantee = design.guarantee
     scope = "" if is_single_release(design) else f", {guarantee.scope}"
     meaning = guarantee.meaning_for(unit, design.contribution.relation)
-    return (
-        f"The guarantee is {guarantee}{scope}; it bounds the privacy loss of one {unit}: {meaning}."
-    )
+    return f"The guarantee is {guarantee}{scope}. {with_capital(meaning)}."
 
 
 def _released_in_words(design: Design) -> str:

@@ -98,23 +98,59 @@ def distribution_for(
     guarantee = guarantee_of_stream(strategy, guarantee)
     check_contribution(contribution)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
-        if not contribution.in_one_step:
-            raise InvalidInputError(
-                f"{guarantee} bounds the loss of each event by its age, but a unit of "
-                f"{contribution} has several events, whose losses add up (square roots of losses "
-                "under zCDP), so the loss of the unit by age is not known: protect single events "
-                "with steps=1, or use a strategy with a horizon"
-            )
-        # The loss by age counts shifts of one unit; this is the number of units in one step's
-        # change.
-        unit_sensitivity = contribution.sensitivities(
-            Sensitivity(1, 1, ((1, 1),)), cells=math.prod(shape)
-        )
-        return calibrate_expiring(guarantee, unit_sensitivity, family)
+        change = _change_under_expiration(guarantee, contribution, cells=math.prod(shape))
+        return calibrate_expiring(guarantee, change, family)
     moved = sensitivity_of(strategy, contribution, shape)
     causal = strategy.facts.causal
     once = contribution.in_one_step and not strategy.facts.corrections
     return calibrate(guarantee, moved, family, causal=causal, once=once or causal)
+
+
+def _change_under_expiration(
+    guarantee: Guarantee, contribution: ContributionBound, cells: int
+) -> Sensitivity:
+    """Return the change of the counts by one unit that noise of single steps has to hide.
+
+    The loss by age, g, is that of one count which changes by 1. A unit may change counts in several
+    steps s_1, ..., s_k, by d_1, ..., d_k (vectors over the cells), as a user with several events
+    does, or an edge that completes several triangles. Its age is the number of steps since the
+    first of them.
+
+    *Statement.* If the sum of all |d_i| is at most K, Laplace noise of K times the scale, or
+    Gaussian noise of K^2 times the variance, keeps the loss at most g(age) times epsilon or rho.
+    For Laplace noise |d_i| is the 1-norm over the cells, for Gaussian noise the 2-norm. If each
+    cell changes in one step only, Gaussian noise of k times the variance does for k cells.
+
+    *Proof.* Let v_s be the shifts of noise that hide a change by 1 from step s on, in the releases
+    up to t. The unit is hidden by the sum of the d_i v_(s_i). The loss of a shift is a norm of it
+    for Laplace noise, and half the square of a norm for Gaussian noise. With K times the scale, or
+    K^2 times the variance, the norm of v_s is at most g(t - s) / K, or the root of it. Since g
+    never falls, and s_1 is the first step, the norm of the sum is at most
+    (|d_1| + ... + |d_k|) / K times that of v_(s_1). Cells have noise of their own, so that squares
+    of norms add up over them. A later step of the unit may be chosen after seeing releases: these
+    lie before it, and the shift leaves them unchanged.
+
+    Args:
+        guarantee: the guarantee that expires, for the message.
+        contribution: what one unit changes.
+        cells: number of cells of a step.
+
+    Raises:
+        InvalidInputError: a unit may change any number of steps.
+    """
+    pattern = contribution.pattern
+    if pattern is not None and not contribution.in_one_step:
+        return Sensitivity(pattern.total, pattern.total**2)
+    if contribution.steps is None:
+        raise InvalidInputError(
+            f"{guarantee} grows with the age of a unit, but a unit of {contribution} counts in any "
+            "number of steps, whose losses add up. Bound its steps, as in steps=3"
+        )
+    change = contribution.sensitivities(Sensitivity(1, 1, ((1, 1),)), cells=cells)
+    steps = contribution.steps
+    if steps == 1:
+        return change
+    return Sensitivity(change.l1 * steps, change.l2_squared * steps**2)
 
 
 def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:

@@ -86,7 +86,7 @@ class NoiseCache:
     def __init__(self, strategy: StreamStrategy, field: NoiseField) -> None:
         self._strategy = strategy
         self.field = field
-        self._reader = strategy._step_reader(field)
+        self._reader = strategy.step_reader(field)
         self._versions = strategy.facts.versions
         #: Shape of one step's noise.
         self._shape = field.shape if self._versions == 1 else (*field.shape, self._versions)

@@ -17,7 +17,7 @@ from counton.base.arrays import read_only
 from counton.base.errors import InvalidInputError
 from counton.base.exact import quantity, quote
 from counton.continual.design import Design
-from counton.continual.intervals import ErrorsOf
+from counton.continual.stream_errors import ErrorsOf
 from counton.privacy import ContributionBound, Guarantee
 
 if TYPE_CHECKING:

@@ -107,6 +107,7 @@ def mechanism_sources(strategy: StreamStrategy) -> tuple[str, ...]:
 _NAMES = {
     "BandedRoot": names.BANDED_ROOT,
     "EndlessBandedRoot": names.BANDED_ROOT,
+    "EndlessHats": names.RECENT_HATS,
     "GrowingCascade": names.CASCADE,
     "GrowingSquareRoot": names.GROWING_ROOT,
     "HonakerOnline": names.HONAKER,

@@ -1,6 +1,6 @@
-"""Exact sums of *marked* rows (`assign_rows`) by window, group and place, in one pass.
+"""Exact sums of assigned rows (`assign_rows`) by window, group and accumulator, in one pass.
 
-A *place* is one of the exact sums that a statistic keeps for each group.
+An *accumulator* is one of the exact sums that a statistic keeps for each group.
 """
 
 from __future__ import annotations
@@ -8,26 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from counton.base.exact import name_alone, refuse_overflow
 from counton.base.private import Private, reveal
 from counton.io.bad_rows import set_bad_rows_aside, set_bad_rows_aside_elsewhere, unknown_groups
 from counton.io.remote_rows import RemoteRows
 from counton.io.row_assignment import (
-    Adds,
     RowMapping,
+    RowRule,
     assign_part,
     assign_rows,
-    by_row,
-    cells_across,
     collect,
+    n_choices,
     parts_of_columns,
     row_number_name,
     unreadable_part,
+    values_choose_sum,
     with_total,
 )
 from counton.io.sources import Rows, Source, unreadable_errors
@@ -43,86 +43,139 @@ MANY_GROUPS = 2**22
 MANY_CELLS = 2**22
 
 
-def cells_of(
+class SumCode(NamedTuple):
+    """One number for a row's window, the index of its group, and the accumulators of its values.
+
+    Rows of one code are added up together. Codes of bad rows are below 0.
+
+    Attributes:
+        groups: number of indices of groups, with one for undeclared groups; 1 without groups.
+        choices: number of choices of accumulators, with one for unknown values (`n_choices`).
+
+    >>> code = SumCode(groups=3, choices=2)
+    >>> code.encode(5, 1, 0), code.decode(np.array([32]))
+    (32, (array([5]), array([1]), array([0])))
+    """
+
+    groups: int
+    choices: int
+
+    @classmethod
+    def of(cls, domain: Sequence[str] | None, row_rule: RowRule | None) -> SumCode:
+        """Return the code of rows whose groups are listed in ``domain``; None: without groups."""
+        return cls(1 if domain is None else len(domain) + 1, n_choices(row_rule))
+
+    def encode(self, window: Any, group_index: Any, choice: Any) -> Any:
+        """Return the code, of numbers or of columns."""
+        return (window * self.groups + group_index) * self.choices + choice
+
+    def encode_group(self, code: pl.Expr, group_index: pl.Expr) -> pl.Expr:
+        """Return the code with a group, from one without groups."""
+        encoded: pl.Expr = self.encode(code // self.choices, group_index, code % self.choices)
+        return encoded
+
+    def decode(
+        self, code: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return windows, indices of groups, and choices of codes that are not below 0."""
+        codes_of_window = self.groups * self.choices
+        window = code // codes_of_window
+        of_window = code - window * codes_of_window  # as % would, which is slow
+        if self.choices == 1:
+            return window, of_window, np.broadcast_to(np.int64(0), of_window.shape)
+        return window, of_window // self.choices, of_window % self.choices
+
+    def window_of(self, code: Any) -> Any:
+        """Return the window of a code, a number or a column."""
+        return code // (self.groups * self.choices)
+
+
+def sums_of_part(
     rows: Rows, mapping: RowMapping, domain: Sequence[str] | None, alike: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """Add up one part's rows by window, group and place; `sum_cells` adds up parts.
+    """Add up one part's rows by window, group and accumulator; `merge_sums` adds up parts.
 
     Args:
         alike: if each row stands for several equal ones, their ``number`` and, if times differ, the
             ``newest`` in microseconds.
 
     Returns:
-        ``code`` (one number for window, group and chosen sums), ``group`` (label if groups are
-        found, else null), ``rows`` and ``us`` (newest time). If rows add other amounts than 1,
-        ``total N`` (int64, modulo 2^64) and the sum of absolute values ``magnitude N`` (float64)
-        for each entry N.
+        ``code`` (`SumCode`), ``label`` (of the group if groups are found, else null), ``rows`` and
+        ``us`` (newest time). If rows add other amounts than 1, ``total N`` (int64, modulo 2^64) and
+        the sum of absolute values ``magnitude N`` (float64) for each entry N of the rule.
     """
-    marked = assign_part(rows, mapping)
+    assigned = assign_part(rows, mapping)
     number = None
     if alike is not None:
-        marked = marked.collect().hstack(alike).lazy()
+        assigned = assigned.collect().hstack(alike).lazy()
         number = pl.col("number")
         if "newest" in alike.columns:
             us = pl.when(pl.col("us") > NO_MOMENT).then("newest").otherwise("us")
-            marked = marked.with_columns(us=us)
-    return _cells_of(marked, mapping, domain, number)
+            assigned = assigned.with_columns(us=us)
+    return _sums_of_assigned(assigned, mapping, domain, number)
 
 
-def _cells_of(
-    marked: pl.LazyFrame,
+def _sums_of_assigned(
+    assigned: pl.LazyFrame,
     mapping: RowMapping,
     domain: Sequence[str] | None,
     number: pl.Expr | None = None,
 ) -> pl.DataFrame:
     if mapping.unlisted_groups == "discover":
-        cells = _add(
-            marked, pl.col("window"), mapping.adds, newest=True, by=["group"], number=number
+        sums = _sum_by_code(
+            assigned,
+            pl.col("window"),
+            mapping.row_rule,
+            newest=True,
+            by=[pl.col("group").alias("label")],
+            number=number,
         )
     else:
-        cells = sums_by_cell(marked, domain, mapping.adds, newest=True, number=number)
-        cells = cells.with_columns(group=pl.lit(None, pl.String))
-    sums = [name for name in cells.collect_schema().names() if name not in ("code", "group")]
-    return cells.select("code", "group", *sums).collect()
+        sums = sums_by_code(assigned, domain, mapping.row_rule, newest=True, number=number)
+        sums = sums.with_columns(label=pl.lit(None, pl.String))
+    names = [name for name in sums.collect_schema().names() if name not in ("code", "label")]
+    return sums.select("code", "label", *names).collect()
 
 
-def sum_cells(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Add up sums of several parts by code and, if there is one, group; the newest time is kept."""
-    together = pl.concat(cells)
-    by = [name for name in ("code", "group") if name in together.columns]
+def merge_sums(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Add up sums of several parts by code and, if there is one, label; the newest time is kept."""
+    together = pl.concat(parts)
+    by = [name for name in ("code", "label") if name in together.columns]
     newest = [pl.col("us").max()] if "us" in together.columns else []
     sums = pl.exclude(*by, "us").sum()
     return together.group_by(by).agg(*newest, sums).select(together.columns)
 
 
-def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> pl.DataFrame:
-    """Return sums by positions in ``domain``, not labels; an undeclared one comes after the last.
+def with_group_index(
+    sums: pl.DataFrame, domain: Sequence[str], row_rule: RowRule | None
+) -> pl.DataFrame:
+    """Return sums by indices of groups in ``domain``, not by labels.
 
-    >>> cells = {"code": [1, 2], "group": ["b", "?"], "rows": [3, 1], "us": [0, 0]}
-    >>> by_place(pl.DataFrame(cells), ["a", "b"], None).sort("code")["code"].to_list()
+    The index of an undeclared group comes after the last.
+
+    >>> sums = {"code": [1, 2], "label": ["b", "?"], "rows": [3, 1], "us": [0, 0]}
+    >>> with_group_index(pl.DataFrame(sums), ["a", "b"], None).sort("code")["code"].to_list()
     [4, 8]
     """
-    across = cells_across(adds)
-    width = len(domain) + 1
-    window = pl.col("code") // across
-    rest = pl.col("code") % across
-    code = (window * width + pl.col("place")) * across + rest
-    placed = _place(cells.lazy(), domain).collect()
-    return sum_cells([placed.with_columns(code=code, group=pl.lit(None, pl.String)).drop("place")])
+    indexed = _add_group_index(sums.lazy(), pl.col("label"), domain).collect()
+    code = SumCode.of(domain, row_rule).encode_group(pl.col("code"), pl.col("group_index"))
+    indexed = indexed.with_columns(code=code, label=pl.lit(None, pl.String)).drop("group_index")
+    return merge_sums([indexed])
 
 
-def labels_of(cells: pl.DataFrame, mapping: RowMapping) -> pl.DataFrame:
+def labels_of(sums: pl.DataFrame, mapping: RowMapping) -> pl.DataFrame:
     """Return the labels of groups within the windows, and the first window of each.
 
     Args:
-        cells: sums by code, as `sum_cells` returns them, with a column of groups.
+        sums: sums by code and label, as `merge_sums` returns them.
         mapping: the columns and windows by which rows were summed.
 
     Returns:
         A row for each group, with the columns ``group`` and ``window``. Rows outside the windows
         are ignored.
     """
-    labelled = cells.select("group", window=pl.col("code") // cells_across(mapping.adds)).filter(
+    window = SumCode.of(None, mapping.row_rule).window_of(pl.col("code"))
+    labelled = sums.select(group="label", window=window).filter(
         pl.col("window").is_between(1, mapping.windows.steps), pl.col("group").is_not_null()
     )
     return labelled.group_by("group").agg(pl.col("window").min())
@@ -148,46 +201,45 @@ def pick_rows(rows: Rows, mapping: RowMapping, condition: pl.Expr) -> pl.DataFra
 def candidates(
     rows: Rows, mapping: RowMapping, domain: Sequence[str] | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return one part's rows that could count, and the sums of all its rows from `cells_of`.
+    """Return one part's rows that could count, and the sums of all its rows from `sums_of_part`.
 
-    The first lie within the windows, with a known group (its position in ``domain``) and values.
+    The first lie within the windows, with a known group (its index in ``domain``) and values.
     """
     frame = assign_part(rows, mapping).collect()
     could = pl.col("window").is_between(1, mapping.windows.steps)
     if mapping.columns.group is not None:
         could &= pl.col("group").is_not_null()
-    if mapping.adds is not None and by_row(mapping.adds):
+    if mapping.row_rule is not None and values_choose_sum(mapping.row_rule):
         could &= pl.col("total") >= 0
     kept_rows = frame
     if mapping.columns.group is not None and domain is not None:
-        place = pl.col("group").cast(pl.Enum(list(domain)), strict=False).to_physical()
-        kept_rows = frame.with_columns(group=place.cast(pl.UInt32))
-    return kept_rows.filter(could), _cells_of(frame.lazy(), mapping, domain)
+        index = pl.col("group").cast(pl.Enum(list(domain)), strict=False).to_physical()
+        kept_rows = frame.with_columns(group=index.cast(pl.UInt32))
+    return kept_rows.filter(could), _sums_of_assigned(frame.lazy(), mapping, domain)
 
 
-def sums_by_cell(
-    rows: pl.LazyFrame, domain: Sequence[str] | None, adds: Adds | None, **more: Any
+def sums_by_code(
+    rows: pl.LazyFrame, domain: Sequence[str] | None, row_rule: RowRule | None, **more: Any
 ) -> pl.LazyFrame:
-    """Add up rows by window and position of the group in ``domain``."""
-    # A row's window and group as one number; below 0 for a bad row.
+    """Add up rows by window and index of the group in ``domain``."""
     code = pl.col("window")
     if domain is not None:
-        code = code * (len(domain) + 1) + pl.col("place")
-        rows = _place(rows, domain)
-    return _add(rows, code, adds, **more)
+        code = code * (len(domain) + 1) + pl.col("group_index")
+        rows = _add_group_index(rows, pl.col("group"), domain)
+    return _sum_by_code(rows, code, row_rule, **more)
 
 
-def _place(rows: pl.LazyFrame, domain: Sequence[str]) -> pl.LazyFrame:
-    """Add the position of each row's group; the length of the list if it is not declared."""
-    group = pl.col("group")
-    if rows.collect_schema()["group"] != pl.String:  # categories of the domain: rows of people
-        place = group.to_physical().fill_null(len(domain))
+def _add_group_index(rows: pl.LazyFrame, group: pl.Expr, domain: Sequence[str]) -> pl.LazyFrame:
+    """Add the index of each row's group; the length of the list if it is not declared."""
+    dtype = rows.select(group).collect_schema().dtypes()[0]
+    if dtype != pl.String:  # categories of the domain: rows of users
+        index = group.to_physical().fill_null(len(domain))
     else:
         find = GroupNames(domain).finder()
-        place = group.map_batches(
+        index = group.map_batches(
             lambda names: pl.Series(find(names)), return_dtype=pl.Int32, is_elementwise=True
         )
-    return rows.with_columns(place=place.cast(pl.Int64))
+    return rows.with_columns(group_index=index.cast(pl.Int64))
 
 
 def sums_by_label(
@@ -198,164 +250,196 @@ def sums_by_label(
     *,
     raw: bool = False,
 ) -> pl.DataFrame:
-    """Add up rows by window and label, then by position in ``domain``.
+    """Add up rows by window and label, then by index of the group in ``domain``.
 
-    This is faster than finding every row's position, but not for very many undeclared labels, all
-    of which are held. ``raw``: rows have labels in place of one value (`assign_rows`).
+    This is faster than finding every row's index, but not for very many undeclared labels, all of
+    which are held. ``raw``: rows have labels in place of one value (`assign_rows`).
     """
-    # With many groups, the positions of all rows would also need a table larger than the names.
-    adds = mapping.adds
-    by = [] if domain is None else ["group"]
+    # With many groups, the indices of all rows would also need a table larger than the names.
+    row_rule = mapping.row_rule
+    by = [] if domain is None else [pl.col("group").alias("label")]
     if raw:
         # Equal rows are counted first, so that each distinct row is encoded only once.
         labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
         aggregates = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
         equal = rows.group_by(pl.col("window").alias("code"), *by, *labels).agg(aggregates)
         alike = with_total(collect(source, equal), mapping).lazy()
-        number = pl.col("rows")
-        sums = _add(alike, pl.col("code"), adds, newest=True, by=by, number=number).collect()
+        sums = _sum_by_code(
+            alike,
+            pl.col("code"),
+            row_rule,
+            newest=True,
+            by=[] if domain is None else [pl.col("label")],
+            number=pl.col("rows"),
+        ).collect()
     else:
-        sums = collect(source, _add(rows, pl.col("window"), adds, newest=True, by=by))
+        sums = collect(source, _sum_by_code(rows, pl.col("window"), row_rule, newest=True, by=by))
     if domain is None:
         return sums
-    across = cells_across(adds)
-    window = pl.col("code") // across
-    rest = pl.col("code") % across
-    places = _places_of(sums["group"], domain)
-    code = (window * (len(domain) + 1) + pl.lit(places)) * across + rest
-    unknown = places == len(domain)
-    cells = sums.with_columns(code=code).drop("group")
+    indices = _group_indices(sums["label"], domain)
+    code = SumCode.of(domain, row_rule).encode_group(pl.col("code"), pl.lit(indices))
+    unknown = indices == len(domain)
+    indexed = sums.with_columns(code=code).drop("label")
     if not unknown.any():
-        return cells
-    return pl.concat([cells.filter(~unknown), sum_cells([cells.filter(unknown)])])
+        return indexed
+    return pl.concat([indexed.filter(~unknown), merge_sums([indexed.filter(unknown)])])
 
 
-def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
-    """Return each label's position; the length of the list for undeclared ones."""
-    places = np.full(len(labels), len(domain), np.int64)
-    indexed = labels.alias("group").to_frame().with_row_index("row")
+def _group_indices(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
+    """Return each label's index; the length of the list for undeclared ones."""
+    indices = np.full(len(labels), len(domain), np.int64)
+    numbered = labels.alias("group").to_frame().with_row_index("row")
     # A join holds several times its input, so labels are joined some at a time if names are few.
     at_a_time = max(ROWS_AT_A_TIME, len(domain))
     for start, names in GroupNames(domain).parts():
-        placed = names.to_frame().with_row_index("place")
-        for piece in indexed.iter_slices(at_a_time):
-            matches = piece.join(placed, on="group", how="inner")
-            places[matches["row"].to_numpy()] = matches["place"].to_numpy().astype(np.int64) + start
-    return pl.Series("place", places)
+        declared = names.to_frame().with_row_index("index")
+        for piece in numbered.iter_slices(at_a_time):
+            matches = piece.join(declared, on="group", how="inner")
+            in_names = matches["index"].to_numpy().astype(np.int64)
+            indices[matches["row"].to_numpy()] = in_names + start
+    return pl.Series("group_index", indices)
 
 
-def added_up(
-    parts: Iterable[pl.DataFrame], groups: int, adds: Adds | None, number: pl.Expr
+def sum_indexed_rows(
+    parts: Iterable[pl.DataFrame], groups: int, row_rule: RowRule | None, number: pl.Expr
 ) -> pl.DataFrame:
-    """Add up ``window``, ``group`` (position) and ``total`` (Int64), as in `Aggregates.cells`.
+    """Add up ``window``, ``group`` (index) and ``total`` (Int64), as in `Aggregates.cells`.
 
     ``number``: how many times each row counts; below 0 it is taken back.
     """
-    code = pl.col("window") * groups + pl.col("group")
-    none = pl.DataFrame(schema=dict.fromkeys(("window", "group", "total", "number"), pl.Int64))
-    adding = partial(_add, code=code, adds=adds, number=number)
-    sums = _sum_batches(parts, none, adding).sort("code")
-    cells = sums["code"] // cells_across(adds)
-    return _by_place(sums.with_columns(window=cells // groups, group=cells % groups), adds)
+    no_rows = pl.DataFrame(schema=dict.fromkeys(("window", "group", "total", "number"), pl.Int64))
+    add_up = partial(
+        _sum_by_code,
+        code=pl.col("window") * groups + pl.col("group"),
+        row_rule=row_rule,
+        number=number,
+    )
+    sums = _sum_batches(parts, no_rows, add_up).sort("code")
+    choices = n_choices(row_rule)
+    without_choice = sums["code"] // choices
+    decoded = sums.with_columns(
+        window=without_choice // groups, group_index=without_choice % groups
+    )
+    if choices > 1:
+        decoded = decoded.with_columns(choice=sums["code"] % choices)
+    return _sums_by_accumulator(decoded, row_rule)
 
 
 def _sum_batches(
     batches: Iterable[pl.DataFrame],
-    none: pl.DataFrame,
-    adding: Callable[[pl.LazyFrame], pl.LazyFrame],
+    no_rows: pl.DataFrame,
+    add_up: Callable[[pl.LazyFrame], pl.LazyFrame],
 ) -> pl.DataFrame:
-    """Add up each frame by ``adding``, then the sums; ``none`` is the result without frames."""
-    added: list[pl.DataFrame] = []
-    least = 0
+    """Add up each frame by ``add_up``, then the sums; ``no_rows`` is summed without frames."""
+    sums: list[pl.DataFrame] = []
+    merged_height = 0
     for batch in batches:
-        added.append(adding(batch.lazy()).collect())
-        if sum(map(len, added)) > 2 * least + ROWS_AT_A_TIME:
-            added = [sum_cells(added)]
-            least = len(added[0])
-    if not added:
-        return adding(none.lazy()).collect()
-    return added[0] if len(added) == 1 else sum_cells(added)
+        sums.append(add_up(batch.lazy()).collect())
+        if sum(map(len, sums)) > 2 * merged_height + ROWS_AT_A_TIME:
+            sums = [merge_sums(sums)]
+            merged_height = len(sums[0])
+    if not sums:
+        return add_up(no_rows.lazy()).collect()
+    return sums[0] if len(sums) == 1 else merge_sums(sums)
 
 
-def _add(
+def _sum_by_code(
     rows: pl.LazyFrame,
     code: pl.Expr,
-    adds: Adds | None,
+    row_rule: RowRule | None,
     *,
     newest: bool = False,
-    by: Sequence[str] = (),
+    by: Sequence[pl.Expr] = (),
     number: pl.Expr | None = None,
 ) -> pl.LazyFrame:
-    """Add up the number of rows of each code, and what they add to each sum.
+    """Add up each code's number of rows, and what they add to each accumulator.
 
-    ``newest``: also the newest time. ``number``: of events for which each row stands.
+    Args:
+        code: the code of window and group; the choice of accumulators is added here.
+        newest: also the newest time.
+        by: further columns by which rows are added up.
+        number: of events for which each row stands.
     """
     weight = pl.lit(1, pl.Int64) if number is None else number
     n_rows = pl.len().cast(pl.Int64) if number is None else number.sum()
     sums = [n_rows.alias("rows")]
     if newest:
         sums.append(pl.col("us").max())
-    if adds is not None:
-        entries = adds.entries(pl.col("total"))
-        if by_row(adds):
-            in_range = pl.col("total") >= 0
-            choice = pl.lit(0, pl.Int64)
-            places = [place for place, _ in entries if not isinstance(place, int)]
-            for place, span in zip(places, adds.spans, strict=True):
-                in_range &= (place >= span.start) & (place < span.stop)
-                choice = choice * len(span) + (place - span.start)
-            none = cells_across(adds) - 1
-            code = code * (none + 1) + pl.when(in_range).then(choice).otherwise(none)
-        if not adds.counts_rows:
-            for place, (_, amount) in enumerate(entries):
+    if row_rule is not None:
+        entries = row_rule.entries(pl.col("total"))
+        if values_choose_sum(row_rule):
+            choices = n_choices(row_rule)
+            code = code * choices + _choice_of_row(row_rule, choices)
+        if not row_rule.counts_rows:
+            for entry, (_, amount) in enumerate(entries):
                 if isinstance(amount, int):  # equal for each row
-                    added = n_rows * amount
-                    size = n_rows * float(abs(amount))
+                    total = n_rows * amount
+                    magnitude = n_rows * float(abs(amount))
                 else:
-                    added = (amount * weight).sum()
-                    size = (amount.cast(pl.Float64) * weight).abs().sum()
-                sums.append(added.alias(f"total {place}"))
-                sums.append(size.alias(f"magnitude {place}"))
+                    total = (amount * weight).sum()
+                    magnitude = (amount.cast(pl.Float64) * weight).abs().sum()
+                sums.append(total.alias(f"total {entry}"))
+                sums.append(magnitude.alias(f"magnitude {entry}"))
     return rows.group_by(code.alias("code"), *by).agg(sums)
 
 
-def _by_place(cells: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
-    """Convert sums of `_add` to a row for each window, group and accumulator."""
-    group = pl.col("group")
-    names = ("window", "cell", "rows", "total")
-    if adds is None:
-        return cells.select("window", cell="group", rows="rows", total="rows")
-    across = cells_across(adds)
+def _choice_of_row(row_rule: RowRule, choices: int) -> pl.Expr:
+    """Return the number of the accumulators that a row's values choose; the last if unknown."""
+    in_range = pl.col("total") >= 0
+    choice = pl.lit(0, pl.Int64)
+    accumulators = [
+        accumulator
+        for accumulator, _ in row_rule.entries(pl.col("total"))
+        if not isinstance(accumulator, int)
+    ]
+    for accumulator, span in zip(accumulators, row_rule.spans, strict=True):
+        in_range &= (accumulator >= span.start) & (accumulator < span.stop)
+        choice = choice * len(span) + (accumulator - span.start)
+    return pl.when(in_range).then(choice).otherwise(choices - 1)
+
+
+def _sums_by_accumulator(sums: pl.DataFrame, row_rule: RowRule | None) -> pl.DataFrame:
+    """Convert sums by ``window``, ``group_index`` and, if values choose accumulators, ``choice``.
+
+    Returns:
+        A row for each window and cell, with the columns of `Aggregates.cells`.
+    """
+    group_index = pl.col("group_index")
+    if row_rule is None:
+        return sums.select("window", "rows", cell=group_index, total="rows").select(_CELL_COLUMNS)
+    choices = n_choices(row_rule)
     parts = []
-    radix = across - 1
-    spans = iter(adds.spans if across > 1 else ())
-    for number, (place, _) in enumerate(adds.entries(pl.col("total"))):
-        at: Any = place
-        if not isinstance(place, int):
+    radix = choices - 1
+    spans = iter(row_rule.spans if choices > 1 else ())
+    for entry, (accumulator, _) in enumerate(row_rule.entries(pl.col("total"))):
+        chosen: Any = accumulator
+        if not isinstance(accumulator, int):
             span = next(spans)
             radix //= len(span)
-            at = span.start + pl.col("code") % across // radix % len(span)
-        at = (group * adds.n_accumulators + at).alias("cell")
-        total = "rows" if adds.counts_rows else f"total {number}"
-        parts.append(cells.select("window", at, "rows", total=total))
+            chosen = span.start + pl.col("choice") // radix % len(span)
+        cell = group_index * row_rule.n_accumulators + chosen
+        total = "rows" if row_rule.counts_rows else f"total {entry}"
+        parts.append(sums.select("window", cell.alias("cell"), "rows", total=total))
     if len(parts) == 1:
         return parts[0]
     together = pl.concat(parts)
-    if by_row(adds):  # other rows of the place may have chosen others elsewhere
+    if values_choose_sum(row_rule):  # other rows of a cell may have chosen others elsewhere
         together = together.group_by("window", "cell").agg(pl.col("rows", "total").sum())
-    return together.sort("window", "cell").select(names)
+    return together.sort("window", "cell").select(_CELL_COLUMNS)
 
 
 class RowHolder(Protocol):
     """Holds rows until all are read, because only then can those that count be chosen."""
 
-    def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the columns to hold of all marked rows, also of those that cannot be counted."""
+    def select(self, assigned: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the columns to hold of all rows, also of those that cannot be counted."""
 
     def take(self, rows: pl.DataFrame) -> None:
         """Hold some rows; calls are in their order."""
 
 
+#: Columns of `Aggregates.cells`.
+_CELL_COLUMNS = ("window", "cell", "rows", "total")
 #: Bound on the sum of one cell, so that a total over cells stays exact in int64.
 _LARGEST_CELL = 2**61
 
@@ -366,9 +450,8 @@ class Aggregates:
     """Exact sums of all rows of a run. Secret, so they are passed on as `Private`.
 
     Attributes:
-        cells: ``window``; ``cell``, which is (position of the group) * (number of accumulators) +
-            (position of the accumulator); ``rows``; and ``total``, the amount that they add; all
-            int64.
+        cells: ``window``; ``cell``, which is (index of the group) * (number of accumulators) +
+            accumulator; ``rows``; and ``total``, the amount that they add; all int64.
         newest: newest readable time, also of rows that count nowhere, in microseconds since 1970.
         before, beyond: rows before the first and after the last window.
         unknown, skipped, quarantined: rows of undeclared groups, with a missing value, and
@@ -401,11 +484,11 @@ def sum_rows(
     *,
     bound: RowHolder | None = None,
     watch: Callable[[int], None] | None = None,
-    marked: pl.DataFrame | None = None,
+    assigned: pl.DataFrame | None = None,
 ) -> Private[Aggregates]:
     """Read all events of a run, and add them up; ``bound`` holds rows to choose from.
 
-    ``marked``: the rows as `assign_rows` gives them, without ``raw_labels``, if they are read
+    ``assigned``: the rows as `assign_rows` gives them, without ``raw_labels``, if they are read
     already; ``bound`` and ``watch`` then hear of none.
 
     Raises:
@@ -414,9 +497,8 @@ def sum_rows(
             infinite; or a user or id is missing.
         SumOverflowError: the sum of one cell is too large.
     """
-    width = 1 if domain is None else len(domain) + 1
-    across = cells_across(mapping.adds)
-    sums = _by_cell(source, mapping, domain, bound, watch, marked)
+    code = SumCode.of(domain, mapping.row_rule)
+    sums = _sums_of_source(source, mapping, domain, bound, watch, assigned)
     sizes = [name for name in sums.columns if name.startswith("magnitude")]
     most = sums.select(pl.col(sizes).max().fill_null(0.0)).row(0) if sizes else ()
     exact = [name for name, size in zip(sizes, most, strict=True) if size < _LARGEST_CELL]
@@ -425,23 +507,19 @@ def sum_rows(
     skipped = 0
     quarantined = 0
     if sums.height and sums["code"][0] < 0:
-        skipped, quarantined = _set_bad_rows_aside(source, mapping, sums, width * across)
+        skipped, quarantined = _set_bad_rows_aside(source, mapping, sums, code)
         sums = sums.filter(pl.col("code") >= 0)
-    cells = sums["code"].to_numpy()
     counts = sums["rows"].to_numpy()
-    window = width * across
-    steps = cells // window
-    groups_of = cells - steps * window  # as % would, which is slow
-    outside = np.zeros(len(cells), bool)
-    if across > 1:
-        outside = groups_of % across == across - 1
-        groups_of //= across
+    windows, group_indices, choices = code.decode(sums["code"].to_numpy())
+    outside = np.zeros(len(windows), bool)
+    if code.choices > 1:
+        outside = choices == code.choices - 1
     if domain is not None:
-        outside |= groups_of == len(domain)
+        outside |= group_indices == len(domain)
     unknown = int(counts[outside].sum())
     if unknown and mapping.unlisted_groups == "error":
         raise unknown_groups(source, mapping, domain or ())
-    within = slice(*np.searchsorted(steps, (1, mapping.windows.steps + 1)))  # they are sorted
+    within = slice(*np.searchsorted(windows, (1, mapping.windows.steps + 1)))  # they are sorted
     early = slice(within.start)
     late = slice(within.stop, None)
     if unknown:
@@ -450,12 +528,17 @@ def sum_rows(
     large = (sums[name].to_numpy()[counted] for name in {*sizes} - {*exact})
     largest = max((column.max(initial=0) for column in large), default=0.0)
     _refuse_large_sum(float(largest), mapping)
-    parted = sums.with_columns(pl.Series("window", steps), pl.Series("group", groups_of))[within]
+    decoded = sums.with_columns(
+        pl.Series("window", windows), pl.Series("group_index", group_indices)
+    )
+    if code.choices > 1:
+        decoded = decoded.with_columns(pl.Series("choice", choices))
+    decoded = decoded[within]
     if not counted[within].all():
-        parted = parted.filter(counted[within])
+        decoded = decoded.filter(counted[within])
     return Private(
         Aggregates(
-            cells=_by_place(parted, mapping.adds),
+            cells=_sums_by_accumulator(decoded, mapping.row_rule),
             newest=None if not sums.height else int(sums["us"].max()),  # type: ignore[arg-type]
             rows=rows_read,
             before=int(counts[early].sum()),
@@ -465,15 +548,15 @@ def sum_rows(
             quarantined=quarantined,
             moments=sums["us"].to_numpy()[: within.stop],
             within=int(sums["rows"][within].sum()),
-            windows_with_rows=np.unique(steps[within]),
+            windows_with_rows=np.unique(windows[within]),
         )
     )
 
 
 def _set_bad_rows_aside(
-    source: Source, mapping: RowMapping, sums: pl.DataFrame, cells_of_step: int
+    source: Source, mapping: RowMapping, sums: pl.DataFrame, code: SumCode
 ) -> tuple[int, int]:
-    """Set unreadable rows aside, which were summed in cells below 0.
+    """Set unreadable rows aside, which were summed under codes below 0.
 
     Returns:
         Number of rows that were skipped, and of those that were written to the quarantine file.
@@ -481,7 +564,7 @@ def _set_bad_rows_aside(
     if not isinstance(source, RemoteRows):
         return set_bad_rows_aside(source, mapping)
     bad = sums.filter(pl.col("code") < 0)
-    problems = bad.select(problem=-(pl.col("code") // cells_of_step), rows="rows")
+    problems = bad.select(problem=-code.window_of(pl.col("code")), rows="rows")
     return set_bad_rows_aside_elsewhere(source, mapping, problems)
 
 
@@ -503,22 +586,22 @@ def _refuse_large_sum(largest: float, mapping: RowMapping) -> None:
     refuse_overflow(largest, _LARGEST_CELL - 1, explain)
 
 
-def _by_cell(
+def _sums_of_source(
     source: Source,
     mapping: RowMapping,
     domain: Sequence[str] | None,
     bound: RowHolder | None,
     watch: Callable[[int], None] | None,
-    marked: pl.DataFrame | None,
+    assigned: pl.DataFrame | None,
 ) -> pl.DataFrame:
     """Return the sums of all rows of a local or remote source."""
-    adding = partial(sums_by_cell, domain=domain, adds=mapping.adds, newest=True)
+    add_up = partial(sums_by_code, domain=domain, row_rule=mapping.row_rule, newest=True)
     kinds = {part.kind for part in parts_of_columns(mapping)}
     groups = len(domain or ())
-    if marked is not None and groups > MANY_GROUPS:
-        return sums_by_label(marked.lazy(), mapping, domain, source)
-    if marked is not None:
-        return adding(marked.lazy()).collect(engine="in-memory")
+    if assigned is not None and groups > MANY_GROUPS:
+        return sums_by_label(assigned.lazy(), mapping, domain, source)
+    if assigned is not None:
+        return add_up(assigned.lazy()).collect(engine="in-memory")
     if isinstance(source, RemoteRows):
         if bound is not None:
             for piece in reveal(source.assign_rows(mapping, domain)):
@@ -536,9 +619,9 @@ def _by_cell(
     if by_label:
         return sums_by_label(rows, mapping, domain, source, raw=labels)
     if bound is None:
-        return collect(source, adding(rows))
+        return collect(source, add_up(rows))
     held_rows = bound.select(rows)
-    none = held_rows.collect_schema().to_frame()
+    no_rows = held_rows.collect_schema().to_frame()
 
     def batches() -> Iterator[pl.DataFrame]:
         for batch in held_rows.collect_batches(chunk_size=ROWS_AT_A_TIME, engine="streaming"):
@@ -546,6 +629,6 @@ def _by_cell(
             yield batch
 
     try:
-        return _sum_batches(batches(), none, adding)
+        return _sum_batches(batches(), no_rows, add_up)
     except unreadable_errors() as error:
         raise unreadable_part(source, error) from error

@@ -235,7 +235,7 @@ def _wrong_part(part: Rows, mapping: RowMapping, row: int, problem: Problem) -> 
         if column_part.kind == "label":
             continue
         columns = Columns(mapping.columns.time, several=(name,))
-        with_one_column = mapping._replace(columns=columns, adds=None, kept=[column_part])
+        with_one_column = mapping._replace(columns=columns, row_rule=None, kept=[column_part])
         window = assign_part(part, with_one_column).select("window").slice(row - 1, 1).collect()
         if window.item() == -problem:
             return name

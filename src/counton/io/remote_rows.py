@@ -22,7 +22,7 @@ class RemoteRows(Source):
 
     @abstractmethod
     def cells(self, mapping: RowMapping, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
-        """Return sums by window and group, with the columns of `counton.io.aggregation.cells_of`.
+        """Return sums by window and group, as `counton.io.aggregation.sums_of_part` does.
 
         ``domain`` are declared groups, or those of `labels`; None: no groups.
         """

@@ -1,9 +1,9 @@
-"""Marking of rows with window, group, user and value, for any source."""
+"""Assignment of window, group, user and value to each row, for any source."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, NamedTuple, Protocol
@@ -31,8 +31,8 @@ from counton.windowing.windows import NO_MOMENT, Windows, microseconds
 UnlistedGroups = Literal["error", "drop", "discover"]
 
 
-class EventPart(Protocol):
-    """One value of an event, such as a number or a label."""
+class ValueColumn(Protocol):
+    """What a statistic reads from one column: a number, a count or a label of each event."""
 
     @property
     def name(self) -> str:
@@ -51,11 +51,11 @@ class EventPart(Protocol):
         """Largest count."""
 
 
-class Adds(Protocol):
+class RowRule(Protocol):
     """How a row changes a statistic's sums (`counton.statistics.AccumulatorStatistic`)."""
 
     @property
-    def parts(self) -> Sequence[EventPart]:
+    def parts(self) -> Sequence[ValueColumn]:
         """Values that the statistic reads."""
 
     @property
@@ -74,7 +74,7 @@ class Adds(Protocol):
         """Encode each row's values as one integer."""
 
     def entries(self, code: Any) -> Sequence[tuple[Any, Any]]:
-        """Return pairs of a place and an amount, of all rows or an int for all."""
+        """Return pairs of an accumulator and an amount, of all rows or an int for all."""
 
 
 #: Most characters of a label of a group found in the data; longer labels are counted nowhere.
@@ -143,25 +143,25 @@ class RowMapping(NamedTuple):
         windows: assigns each row to a window.
         unlisted_groups: rows of undeclared groups are refused ("error"), counted nowhere ("drop"),
             or counted in found groups ("discover").
-        adds: how rows change sums; None: rows are only counted.
+        row_rule: how rows change sums; None: rows are only counted.
         ambiguous: which moment is meant by a local time that occurs twice. If windows are whole
             days, each local time is in the day that it names.
         time_format: None: ISO 8601.
         declared: groups with a count of their own, if ``other`` counts all other rows, and those
             without a group.
-        kept: values of an event in order, if there is no rule ``adds``.
+        kept: values of an event in order, if there is no ``row_rule``.
     """
 
     columns: Columns
     windows: Windows
     unlisted_groups: UnlistedGroups = "error"
-    adds: Adds | None = None
+    row_rule: RowRule | None = None
     ambiguous: ClockChange = "raise"
     time_format: str | None = None
     declared: Sequence[str] = ()
     other: str | None = None
     policies: Policies = Policies()
-    kept: Sequence[EventPart] = ()
+    kept: Sequence[ValueColumn] = ()
 
     def group(self, cell: pl.Expr) -> pl.Expr:
         """Return the group in which each row counts."""
@@ -173,18 +173,21 @@ class RowMapping(NamedTuple):
         return pl.when(is_declared.fill_null(False)).then(cell).otherwise(pl.lit(self.other))
 
 
-def cells_across(adds: Adds | None) -> int:
-    """Return the number of cells of one window and group: one for each combination of places that
-    values decide, and one for rows with an unknown value.
+def n_choices(row_rule: RowRule | None) -> int:
+    """Return the number of choices of accumulators by a row's values.
+
+    They are all combinations that values decide, and one for rows with an unknown value.
     """
-    if adds is None or not by_row(adds):
+    if row_rule is None or not values_choose_sum(row_rule):
         return 1
-    return math.prod(map(len, adds.spans)) + 1
+    return math.prod(map(len, row_rule.spans)) + 1
 
 
-def by_row(adds: Adds) -> bool:
-    """Return True if a row's values decide to which place it adds, or to none."""
-    return any(not isinstance(place, int) for place, _ in adds.entries(pl.col("total")))
+def values_choose_sum(row_rule: RowRule) -> bool:
+    """Return True if a row's values decide to which accumulator it adds, or to none."""
+    return any(
+        not isinstance(accumulator, int) for accumulator, _ in row_rule.entries(pl.col("total"))
+    )
 
 
 def collect(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
@@ -213,7 +216,7 @@ def assign_rows(
     *,
     raw_labels: bool = False,
 ) -> pl.LazyFrame:
-    """Mark the rows of a source, in its order; ``watch`` hears of further rows read.
+    """Assign the rows of a source, in its order; ``watch`` hears of further rows read.
 
     With ``raw_labels`` labels stay, in columns ``part N``: all values are labels, so that many
     events are equal.
@@ -235,6 +238,24 @@ def _show_an_array() -> None:
     pl.Series(np.zeros(1, np.int64))
 
 
+class _ReadColumns(NamedTuple):
+    """The columns of one part that are read, and the values in them.
+
+    Attributes:
+        frame: the columns as they are in the file.
+        types: types of the columns.
+        kinds: for each column of objects, the column of its cells' kinds (`CellKind`).
+        roles: columns of groups, users and ids, by role.
+        values: each column of values, with what the statistic reads from it.
+    """
+
+    frame: pl.LazyFrame
+    types: pl.Schema
+    kinds: Mapping[str, str]
+    roles: Mapping[str, str]
+    values: Sequence[tuple[str, ValueColumn]]
+
+
 def assign_part(
     part: Rows,
     mapping: RowMapping,
@@ -244,167 +265,135 @@ def assign_part(
 ) -> pl.LazyFrame:
     """Assign the rows of one part, with the columns of `assign_rows`."""
     _show_an_array()
-    scanned = _scan(part, mapping)
-    frame, us = _time_column(scanned, mapping, watch)
-    names = _name_columns(scanned)
-    expressions = {"us": us, **names, **_value_columns(scanned)}
-    are_texts = [scanned.types[column] == pl.String for column, _ in scanned.value_columns]
-    values, kept_parts, value_problems = _values_of_parts(
-        [column_part for _, column_part in scanned.value_columns], mapping, are_texts
-    )
-    totals = [pl.lit(1, dtype=pl.Int64).alias("total")]
-    if raw_labels or mapping.kept:
-        totals = kept_parts
-    elif values and mapping.adds is not None:
-        totals = [_encode(values, mapping.adds).alias("total")]
-    identity_columns: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in names]
-    if "group" in names:
-        identity_columns.insert(0, mapping.group(pl.col("group")).alias("group"))
-    problems = [*_missing_names(names, mapping), *value_problems]
-    window = _window_or_problem(mapping, problems)
-    return frame.select(**expressions).select("us", *identity_columns, window, *totals)
-
-
-class _ScannedPart(NamedTuple):
-    """One part of the rows, before its cells are converted.
-
-    Attributes:
-        rows: the part.
-        frame: its cells.
-        types: the type of each column.
-        kinds: for columns that are not read as texts, the column of `CellKind` values, if any.
-        names: columns of group, user and id, those that the mapping states.
-        value_columns: columns of values, each with what the statistic reads from it.
-    """
-
-    rows: Rows
-    frame: pl.LazyFrame
-    types: pl.Schema
-    kinds: dict[str, str]
-    names: dict[str, str]
-    value_columns: list[tuple[str, EventPart]]
-
-
-def _scan(part: Rows, mapping: RowMapping) -> _ScannedPart:
-    """Read the columns that a mapping names, as texts if they name or label something.
-
-    Raises:
-        InvalidInputError: a column is missing.
-    """
-    columns = mapping.columns
-    value_columns = list(zip(columns.parts, parts_of_columns(mapping), strict=True))
-    stated_names = {"group": columns.group, "user": columns.user, "id": columns.id}
-    names = {name: column for name, column in stated_names.items() if column is not None}
-    labels = [column for column, column_part in value_columns if column_part.kind == "label"]
-    numbers = {column for column, column_part in value_columns if column_part.kind != "label"}
-    part.check_columns(part.of_file(columns.names))
-    all_kinds = part.kinds_of(part.of_file(columns.names))
-    kinds = {
-        column: kind for column, kind in all_kinds.items() if column in {columns.time, *numbers}
-    }
-    frame = part.scan(columns.names, [*names.values(), *labels], list(kinds.values()))
-    return _ScannedPart(part, frame, frame.collect_schema(), kinds, names, value_columns)
-
-
-def _time_column(
-    scanned: _ScannedPart, mapping: RowMapping, watch: Callable[[int], None] | None
-) -> tuple[pl.LazyFrame, pl.Expr]:
-    """Return the rows, and their times in microseconds since 1970; 0 if rows have no time."""
-    time = mapping.columns.time
-    us = pl.col(mapping.columns.names[0]).is_null().cast(pl.Int64) * 0
-    if time:
-        us = _times(mapping, scanned.types[time], scanned.kinds.get(time))
+    read = _read_columns(part, mapping)
+    frame = read.frame
+    us = _time_column(read, mapping)
     if watch is not None:
         us = _watch(us, watch)
-    if scanned.rows.unread:
-        return unread_marked(scanned.frame, us, scanned.rows)
-    return scanned.frame, us
+    if part.unread:
+        frame, us = unread_marked(frame, us, part)
+    roles = _role_columns(read)
+    values = _checked_values(read, mapping)
+    totals = [pl.lit(1, dtype=pl.Int64).alias("total")]
+    if raw_labels or mapping.kept:
+        totals = values.kept
+    elif values.numbers and mapping.row_rule is not None:
+        totals = [_encode(values.numbers, mapping.row_rule).alias("total")]
+    problems = [*_problems_of_roles(roles, mapping), *values.problems]
+    identity_columns: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in roles]
+    if "group" in roles:
+        identity_columns.insert(0, mapping.group(pl.col("group")).alias("group"))
+    named = frame.select(us=us, **roles, **_value_columns(read, part))
+    window = _window_or_problem(mapping.windows, problems)
+    return named.select("us", *identity_columns, window.alias("window"), *totals)
 
 
-def _name_columns(scanned: _ScannedPart) -> dict[str, pl.Expr]:
-    """Return group, user and id as texts, those that are stated."""
+def _read_columns(part: Rows, mapping: RowMapping) -> _ReadColumns:
+    """Open the columns of a part; those of labels, groups, users and ids are read as texts."""
+    columns = mapping.columns
+    values = list(zip(columns.parts, parts_of_columns(mapping), strict=True))
+    of_roles = {"group": columns.group, "user": columns.user, "id": columns.id}
+    roles = {name: column for name, column in of_roles.items() if column is not None}
+    labels = [column for column, value in values if value.kind == "label"]
+    not_texts = {columns.time, *(column for column, value in values if value.kind != "label")}
+    part.check_columns(part.of_file(columns.names))
+    kinds_of_all = part.kinds_of(part.of_file(columns.names))
+    kinds = {column: name for column, name in kinds_of_all.items() if column in not_texts}
+    frame = part.scan(columns.names, [*roles.values(), *labels], list(kinds.values()))
+    return _ReadColumns(frame, frame.collect_schema(), kinds, roles, values)
+
+
+def _time_column(read: _ReadColumns, mapping: RowMapping) -> pl.Expr:
+    """Return the times of rows in microseconds since 1970; 0 if rows have no times."""
+    name = mapping.columns.time
+    if name:
+        return _times(mapping, read.types[name], read.kinds.get(name))
+    return pl.col(mapping.columns.names[0]).is_null().cast(pl.Int64) * 0
+
+
+def _role_columns(read: _ReadColumns) -> dict[str, pl.Expr]:
+    """Return the texts of groups, users and ids by role."""
     texts = {
-        name: as_text(pl.col(column), scanned.types[column])
-        for name, column in scanned.names.items()
+        name: as_text(pl.col(column), read.types[column]) for name, column in read.roles.items()
     }
     for name in texts.keys() & {"user", "id"}:
         texts[name] = texts[name].map_batches(one_name, return_dtype=pl.String, is_elementwise=True)
     return texts
 
 
-def _value_columns(scanned: _ScannedPart) -> dict[str, pl.Expr]:
-    """Return the values of each row, in the columns ``part 0``, ``part 1``, ..."""
-    values = {}
-    for index, (column, column_part) in enumerate(scanned.value_columns):
+def _value_columns(read: _ReadColumns, part: Rows) -> dict[str, pl.Expr]:
+    """Return the cells of values by the names ``part 0``, ``part 1``, ..."""
+    named = dict[str, pl.Expr]()
+    for index, (column, value) in enumerate(read.values):
         cell = pl.col(column)
-        kind = scanned.kinds.get(column)
-        if column_part.kind == "label":
-            value = as_text(cell, scanned.types[column])
-        elif column_part.kind == "count":
-            value = _numbers_of_cells(scanned.rows.count(column, cell), kind)
+        if value.kind == "label":
+            cells = as_text(cell, read.types[column])
+        elif value.kind == "count":
+            cells = _numbers_of_cells(part.count(column, cell), read.kinds.get(column))
         else:
-            value = _numbers_of_cells(scanned.rows.number(cell), kind)
-        values[f"part {index}"] = value
-    return values
+            cells = _numbers_of_cells(part.number(cell), read.kinds.get(column))
+        named[f"part {index}"] = cells
+    return named
 
 
-def _missing_names(
-    names: Mapping[str, pl.Expr], mapping: RowMapping
-) -> list[tuple[pl.Expr, Problem]]:
-    """Return the conditions under which a row lacks its group, user or id, with the problem."""
+def _problems_of_roles(roles: Container[str], mapping: RowMapping) -> list[tuple[pl.Expr, Problem]]:
+    """Return conditions under which a row has no group, user or id that it needs."""
     needed = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
     if mapping.unlisted_groups == "error" and mapping.other is None:
         needed.insert(0, ("group", Problem.NO_GROUP))
     return [
         (pl.col(name).is_null() | (pl.col(name) == ""), problem)
         for name, problem in needed
-        if name in names
+        if name in roles
     ]
 
 
-def _window_or_problem(mapping: RowMapping, problems: Sequence[tuple[pl.Expr, Problem]]) -> pl.Expr:
-    """Return the number of a row's window, or minus the first problem that a row has."""
-    window = mapping.windows.step("us")
-    for wrong, problem in reversed(problems):
-        unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
-        window = unless.then(-int(problem)).otherwise(window)
-    return window.alias("window")
+def _window_or_problem(windows: Windows, problems: Sequence[tuple[pl.Expr, Problem]]) -> pl.Expr:
+    """Return the window of each row, or minus its first problem."""
+    window = windows.step("us")
+    for is_wrong, problem in reversed(problems):
+        is_first = pl.when(is_wrong & (pl.col("us") > NO_MOMENT))
+        window = is_first.then(-int(problem)).otherwise(window)
+    return window
 
 
-def _values_of_parts(
-    parts: Sequence[EventPart], mapping: RowMapping, are_texts: Sequence[bool]
-) -> tuple[list[pl.Expr], list[pl.Expr], list[tuple[pl.Expr, Problem]]]:
-    """Check the values of each row, which are in the columns ``part 0``, ``part 1``, ...
+class _CheckedValues(NamedTuple):
+    """The values of each row, which are in the columns ``part 0``, ``part 1``, ...
 
-    Args:
-        parts: What the statistic reads from each column.
-        mapping: The options by which rows are read.
-        are_texts: Whether the cells of each column are texts in the input.
-
-    Returns:
-        A code or number for each part, 0 if it is invalid; the values to keep; and conditions under
-        which a row is invalid, with the problem.
+    Attributes:
+        numbers: a code or number of each column, 0 if it is invalid.
+        kept: the values as a buffer of rows keeps them.
+        problems: conditions under which a row is invalid, with the problem.
     """
-    values = []
-    kept_parts = []
+
+    numbers: Sequence[pl.Expr]
+    kept: list[pl.Expr]
+    problems: Sequence[tuple[pl.Expr, Problem]]
+
+
+def _checked_values(read: _ReadColumns, mapping: RowMapping) -> _CheckedValues:
+    """Return the values of rows, with the conditions under which they are invalid."""
+    numbers = []
+    kept = []
     problems = list[tuple[pl.Expr, Problem]]()
-    for place, part in enumerate(parts):
-        cell = pl.col(f"part {place}")
-        if part.kind == "label":
-            kept_parts.append(cell)
-            values.append(_code(cell, part.labels))
+    for index, (column, value) in enumerate(read.values):
+        cell = pl.col(f"part {index}")
+        if value.kind == "label":
+            kept.append(cell)
+            numbers.append(_code(cell, value.labels))
             continue
-        value = cell.cast(pl.Float64, strict=False)
-        finite = value.is_finite().fill_null(False)
+        number = cell.cast(pl.Float64, strict=False)
+        finite = number.is_finite().fill_null(False)
         problems += [(cell.is_null(), Problem.NO_VALUE), (~finite, Problem.NOT_FINITE)]
-        if part.kind == "count":
+        if value.kind == "count":
+            is_text = read.types[column] == pl.String
             set_aside = mapping.policies.quarantine is not None
-            value, whole = _count_of(cell, value, part.most, are_texts[place], set_aside=set_aside)
+            number, whole = _count_of(cell, number, value.most, is_text, set_aside=set_aside)
             problems.append((finite & ~whole, Problem.NO_COUNT))
             finite &= whole
-        values.append(pl.when(finite).then(value).otherwise(0.0))
-        kept_parts.append(value)
-    return values, kept_parts, problems
+        numbers.append(pl.when(finite).then(number).otherwise(0.0))
+        kept.append(number)
+    return _CheckedValues(numbers, kept, problems)
 
 
 def _times(mapping: RowMapping, dtype: pl.DataType, kinds: str | None) -> pl.Expr:
@@ -479,8 +468,8 @@ def with_total(rows: pl.DataFrame, mapping: RowMapping) -> pl.DataFrame:
     parts = parts_of_columns(mapping)
     names = [f"part {place}" for place in range(len(parts))]
     codes = [_code(pl.col(name), part.labels) for name, part in zip(names, parts, strict=True)]
-    assert mapping.adds is not None
-    return rows.with_columns(total=_encode(codes, mapping.adds)).drop(names)
+    assert mapping.row_rule is not None
+    return rows.with_columns(total=_encode(codes, mapping.row_rule)).drop(names)
 
 
 def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.LazyFrame, pl.Expr]:
@@ -492,11 +481,11 @@ def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.Lazy
     return frame.with_row_index(number), us
 
 
-def parts_of_columns(mapping: RowMapping) -> Sequence[EventPart]:
+def parts_of_columns(mapping: RowMapping) -> Sequence[ValueColumn]:
     """Return what the statistic reads from each column of values."""
-    if mapping.adds is None:
+    if mapping.row_rule is None:
         return mapping.kept
-    return [part for part in mapping.adds.parts if part.name != "by"]
+    return [part for part in mapping.row_rule.parts if part.name != "by"]
 
 
 def _code(cell: pl.Expr, labels: Sequence[str]) -> pl.Expr:
@@ -514,11 +503,11 @@ def _watch(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:
     return us.map_batches(passing, return_dtype=pl.Int64, is_elementwise=True)
 
 
-def _encode(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
+def _encode(values: Sequence[pl.Expr], row_rule: RowRule) -> pl.Expr:
     """Encode each row's values as one integer, meaningless if one is missing."""
     if len(values) == 1:
         return values[0].map_batches(
-            lambda series: pl.Series(adds.encode(series.to_numpy()), dtype=pl.Int64),
+            lambda series: pl.Series(row_rule.encode(series.to_numpy()), dtype=pl.Int64),
             return_dtype=pl.Int64,
             is_elementwise=True,
         )
@@ -526,7 +515,7 @@ def _encode(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
 
     def encode(rows: pl.Series) -> pl.Series:
         columns = [rows.struct.field(name).to_numpy() for name in names]
-        return pl.Series(adds.encode(*columns), dtype=pl.Int64)
+        return pl.Series(row_rule.encode(*columns), dtype=pl.Int64)
 
     together = pl.struct([value.alias(name) for name, value in zip(names, values, strict=True)])
     return together.map_batches(encode, return_dtype=pl.Int64, is_elementwise=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from counton.base.expiry import LARGEST_DELAY, Expiry
 from counton.continual.design import Design, design_for
-from counton.continual.intervals import ErrorsOf
+from counton.continual.stream_errors import ErrorsOf
 from counton.privacy import ContributionBound, ExpiringDP, ExpiringZCDP, expiration_loss
 from counton.privacy.loss_by_age import Analysis, concentrated_loss, is_wide, loss_rounded_up
 from counton.strategies import Expiring

@@ -328,7 +328,6 @@ def workload_families(
         independent = (catalogue.Independent(horizon),)
         families.append(FamilyMembers(names.INDEPENDENT.words, independent))
     if horizon is None and norms == (1,):
-        # Laplace noise without a last step has no strategy for these sums: they are derived.
         families.append(FamilyMembers(names.EPOCHS.words, (catalogue.Epochs(),)))
     elif compares_totals(workload, horizon, expected_windows):
         if horizon is None:
@@ -406,8 +405,8 @@ def _best_even(metric: Metric, expected_windows: int) -> int | None:
 
     def error(even: int | None) -> float:
         root = catalogue.GrowingSquareRoot(even=even)
-        of = root.mean_variance if metric == "mean" else root.largest_variance
-        return of(expected_windows)
+        variance_of_stream = root.mean_variance if metric == "mean" else root.largest_variance
+        return variance_of_stream(expected_windows)
 
     near = [even for even in EVEN if even <= expected_windows <= 8 * even]
     return min([None, *near], key=error) if near else None

@@ -275,7 +275,7 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
     """
     contribution = design.contribution
     guarantee = design.guarantee
-    of = design.errors_of
+    shown_errors = design.errors_of
     if not contribution.acts_once:
         return {}
     family = guarantee.families[-1]
@@ -292,7 +292,9 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
     if isinstance(guarantee, ApproxDP):
         # A coarser lattice may do with a little less than the finest: by 7e-7 where measured.
         least *= (1 - _COARSER) ** 2
-    scale = float(design.units.exact) * (of.mean if metric == "mean" else of.largest)
+    scale = float(design.units.exact) * (
+        shown_errors.mean if metric == "mean" else shown_errors.largest
+    )
     return {family: math.sqrt(least * unit) * scale}
 
 

@@ -15,12 +15,12 @@ from counton.base.expiry import ExpiringNoise
 from counton.base.literature import paper_of
 from counton.base.strategy_names import StrategyFamily
 from counton.continual.design import Design, check_shape, design_for
-from counton.continual.intervals import ErrorsOf
 from counton.continual.node_distribution import (
     check_addresses,
     check_contribution,
     check_guarantee,
 )
+from counton.continual.stream_errors import ErrorsOf
 from counton.planning.families import (
     EXPECTED_WINDOWS,
     FamilyMembers,

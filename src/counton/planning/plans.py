@@ -17,8 +17,8 @@ from counton.base.exact import check_integer, figures, figures_above, percent
 from counton.base.literature import origin_of, paper_of
 from counton.base.wording import counted
 from counton.continual.design import Design
-from counton.continual.intervals import Errors
 from counton.continual.node_distribution import distribution_for
+from counton.continual.stream_errors import Errors
 from counton.privacy import ContributionBound, Guarantee
 from counton.strategies import Metric
 
@@ -461,8 +461,9 @@ class StreamPlan(Plan[Design]):
         Args:
             choice: one of the designs of this plan.
         """
-        of = choice.strategy, choice.guarantee, choice.contribution, choice.shape
-        return distribution_for(*of).reason
+        return distribution_for(
+            choice.strategy, choice.guarantee, choice.contribution, choice.shape
+        ).reason
 
     @override
     def rows(self) -> list[dict[str, Any]]:

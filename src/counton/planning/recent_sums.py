@@ -13,9 +13,16 @@ from functools import lru_cache
 
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInputError
-from counton.strategies import BandedRoot, EndlessBandedRoot, LeastSquaresStrategy, StreamStrategy
+from counton.strategies import (
+    BandedRoot,
+    EndlessBandedRoot,
+    EndlessHats,
+    LeastSquaresStrategy,
+    StreamStrategy,
+)
 from counton.strategies.joint_errors import LARGEST_DECAYED, recent_variance
 from counton.strategies.lines.hats import LARGEST_LINE, Hats
+from counton.strategies.streams.endless_hats import LARGEST_SPACING
 from counton.strategies.workloads import PRECISIONS, Part, RecentWorkload
 
 #: Up to this many steps, strategies for totals are candidates too. Beyond, they are only if the
@@ -38,7 +45,10 @@ _LEVELS: tuple[tuple[tuple[float, float], ...], ...] = (
 _LEAST_WIDTH = 15
 #: Steps over which hats are compared with each other.
 _COMPARED = 1000
+_MOST_COMPARED = 4096
+#: Fraction bits of hats, and of hats without a last step for wider noise.
 _BITS = 16
+_COARSER_BITS = 10
 
 
 def reach_of(workload: RecentWorkload) -> int | None:
@@ -90,16 +100,17 @@ def hats_of(workload: RecentWorkload, horizon: int | None) -> tuple[StreamStrate
     """Return the best candidate for Laplace noise, if any: each step alone, and one level of hats.
 
     Raises:
-        InvalidInputError: there is no last step, or the horizon is too long.
+        InvalidInputError: the horizon is too long; or there is no last step, and totals are a part
+            of the workload.
     """
     reach = reach_of(workload)
     if horizon is None:
-        raise InvalidInputError("hats are planned for streams with a last step")
+        return _endless_hats(workload)
     if horizon > LARGEST_LINE:
         raise InvalidInputError(f"hats are planned for at most {LARGEST_LINE:,} steps")
     if reach is None or reach < _LEAST_WIDTH:
         return ()
-    compared = min(horizon, max(_COMPARED, 3 * reach), 4096)
+    compared = min(horizon, max(_COMPARED, 3 * reach), _MOST_COMPARED)
     candidates = [*_of_levels(reach, compared)]
 
     def error(levels: tuple[tuple[int, int], ...]) -> float:
@@ -107,6 +118,30 @@ def hats_of(workload: RecentWorkload, horizon: int | None) -> tuple[StreamStrate
 
     best = min(candidates, key=error, default=None)
     return () if best is None else (_hats(best, horizon),)
+
+
+def _endless_hats(workload: RecentWorkload) -> tuple[EndlessHats, ...]:
+    """Return the best candidates for Laplace noise without a last step, for wider noise at the end.
+
+    Raises:
+        InvalidInputError: totals are a part of the workload.
+    """
+    reach = reach_of(workload)
+    if reach is None:
+        raise InvalidInputError("hats without a last step are not planned for totals")
+    compared = min(max(_COMPARED, 3 * reach), _MOST_COMPARED)
+
+    candidates = [EndlessHats(2, 0, 0)]  # each step alone
+    if reach >= _LEAST_WIDTH:
+        candidates += [
+            EndlessHats(spacing, height)
+            for (spacing, height), *further in _of_levels(reach, compared)
+            if not further and spacing <= LARGEST_SPACING
+        ]
+    best = min(candidates, key=lambda hats: _error(hats, workload.parts, compared))
+    if best.bits < _BITS:
+        return (best,)
+    return (best, EndlessHats(best.spacing, best.height >> _BITS - _COARSER_BITS, _COARSER_BITS))
 
 
 def _of_levels(reach: int, horizon: int) -> Iterator[tuple[tuple[int, int], ...]]:

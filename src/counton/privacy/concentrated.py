@@ -49,6 +49,30 @@ def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
     return Fraction(1 + round(math.exp(_whole(rho, _highest(rho)))))
 
 
+def epsilon_within(rho: Fraction, delta: Fraction) -> float:
+    """Return the least known epsilon such that rho-zCDP implies (epsilon, delta)-DP; rounded up.
+
+    The divergence is at most alpha rho for the whole orders alpha = 2, 3, ....
+
+    Args:
+        rho: the zero-concentrated loss, above 0.
+        delta: above 0 and below 1.
+
+    >>> round(epsilon_within(rho_within(Fraction(1), Fraction(1, 10**6)), Fraction(1, 10**6)), 6)
+    1.0
+    """
+    loss = float_above(rho)
+    log_delta = log_rounded_down(delta)
+
+    def negative_epsilon(log_u: float) -> float:
+        slack, size = _slack(log_delta, log_u)
+        divergence = loss * (1 + math.exp(log_u))
+        return slack - divergence - (size + divergence) * _MARGIN
+
+    best = _whole(negative_epsilon, _highest(negative_epsilon))
+    return max(-negative_epsilon(best), 0.0)
+
+
 def renyi_within(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction:
     """Return the largest divergence of ``order`` that implies (epsilon, delta)-DP; rounded down.
 

@@ -41,7 +41,7 @@ class PeriodicWindows(Protocol):
     def period(self) -> str | None:
         """Name of a window, such as "day"; None if it has none."""
 
-    def windows_within(self, per: str | None) -> float:
+    def most_windows_in(self, per: str | None) -> float:
         """Return the largest number of windows in a period of users."""
 
 
@@ -208,7 +208,7 @@ class UserLevel(ContributionRule):
         a_window = self.max_contributions_per_window or self.max_contributions + 1
         if self.once_per_window:  # once in each group
             a_window = min(a_window, 1 if groups is None else groups or a_window)
-        return self.max_contributions < windows.windows_within(self.contribution_period) * a_window
+        return self.max_contributions < windows.most_windows_in(self.contribution_period) * a_window
 
     @override
     def beyond(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:
@@ -239,7 +239,7 @@ class UserLevel(ContributionRule):
         """
         if (
             self.max_contributions_per_group is not None
-            or windows.windows_within(self.contribution_period) <= 1
+            or windows.most_windows_in(self.contribution_period) <= 1
         ):
             return None
         if not self._may_exceed(windows, groups):

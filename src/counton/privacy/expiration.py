@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family, Sensitivity
-from counton.base.errors import InvalidInputError
-from counton.base.exact import Number, text
+from counton.base.errors import InvalidInputError, param
+from counton.base.exact import Number, exact, text
 from counton.base.expiry import LEVELS, ExpiringNoise, Expiry, checked_age, checked_ages
 from counton.privacy.calibration import Calibration, Candidate
-from counton.privacy.guarantees import CHANGED, ZCDP, Guarantee, PureDP, difference
+from counton.privacy.concentrated import epsilon_within
+from counton.privacy.guarantees import ZCDP, Guarantee, PureDP, between_neighbours, upper_bound
 
 if TYPE_CHECKING:
     from counton.privacy.contribution import Relation
@@ -163,11 +164,11 @@ class ExpiringDP(ExpiringGuarantee):
             unit: the name of a protected unit, such as "visit".
             relation: the neighbouring relation: "add_remove" or "replace".
         """
-        text = (
-            " changes the probability of everything released so far by a factor that starts small "
-            "and grows slowly as it gets older"
+        neighbours = between_neighbours(unit, relation)
+        return (
+            f"{neighbours}, the privacy loss is at most epsilon = {upper_bound(self.epsilon)} when "
+            "a release first counts it, and grows slowly with its age"
         )
-        return (CHANGED[relation] + text).format(unit=unit)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -226,6 +227,37 @@ class ExpiringZCDP(ExpiringGuarantee):
         at_ages = [self.at_age(age) for age in checked_ages(ages)]
         return np.array([float(at.rho) if at else 0.0 for at in at_ages], np.float64)
 
+    def epsilon_by_age(self, ages: Iterable[int], delta: Number) -> NDArray[np.float64]:
+        """Return the epsilon of (epsilon, delta)-privacy at each age in steps, rounded up.
+
+        It is converted from the rho of `at_age`, at a whole order.
+
+        Args:
+            ages: ages of items in steps, 0 or more.
+            delta: above 0 and below 1, for each age alone.
+
+        Returns:
+            float64, shape ``(len(ages),)``; 0 for an item that no release has counted.
+
+        Raises:
+            InvalidInputError: not bound to a strategy, ages that are no collection of integers, or
+                delta out of range.
+
+        >>> from counton.strategies import Expiring
+        >>> guarantee = ExpiringZCDP(rho=0.01).bound_to(Expiring(growth=1))
+        >>> guarantee.epsilon_by_age([0, 24, 8760], delta=1e-6).round(2)
+        array([0.62, 1.16, 1.83])
+        """
+        probability = exact(delta, "delta")
+        if not 0 < probability < 1:
+            raise InvalidInputError(
+                f"{param('delta')} is {text(probability)}; it must be above 0 and below 1: try 1e-9"
+            )
+        at_ages = [self.at_age(age) for age in checked_ages(ages)]
+        return np.array(
+            [epsilon_within(at.rho, probability) if at else 0.0 for at in at_ages], np.float64
+        )
+
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """Return a sentence for laymen on how the privacy loss grows with the age of data.
 
@@ -233,9 +265,11 @@ class ExpiringZCDP(ExpiringGuarantee):
             unit: the name of a protected unit, such as "visit".
             relation: the neighbouring relation: "add_remove" or "replace".
         """
+        neighbours = between_neighbours(unit, relation)
         return (
-            f"telling from everything released so far {difference(unit, relation)} "
-            "starts hard and becomes slowly easier as it gets older"
+            f"{neighbours}, the Renyi divergence of each whole order alpha from 2 on is at most "
+            f"alpha times rho = {upper_bound(self.rho)} when a release first counts it, and grows "
+            "slowly with its age"
         )
 
 

@@ -108,7 +108,7 @@ class Guarantee(ABC):
             relation: the neighbouring relation: "add_remove" or "replace".
 
         >>> ZCDP(0.5).meaning_for("visit")[:40]
-        'one visit more or less changes what is r'
+        'between neighbouring datasets, which dif'
         """
 
 
@@ -146,11 +146,24 @@ def guarantee_from_dict(saved: dict[str, Any]) -> Guarantee:
         ) from error
 
 
-#: Beginnings of sentences: how neighbouring datasets differ.
-CHANGED: Mapping[Relation, str] = {
-    "add_remove": "one {unit} more or less",
-    "replace": "one {unit} replaced by another",
+#: How the unit in which neighbouring datasets differ is changed.
+_UNIT_IS: Mapping[Relation, str] = {
+    "add_remove": "added or removed",
+    "replace": "replaced by another",
 }
+
+
+def between_neighbours(unit: str, relation: Relation) -> str:
+    """Return the beginning of a sentence about neighbouring datasets.
+
+    Args:
+        unit: the name of a protected unit, such as "visit".
+        relation: the neighbouring relation: "add_remove" or "replace".
+
+    >>> between_neighbours("visit", "add_remove")
+    'between neighbouring datasets, which differ in one visit that is added or removed'
+    """
+    return f"between neighbouring datasets, which differ in one {unit} that is {_UNIT_IS[relation]}"
 
 
 def difference(unit: str, relation: Relation) -> str:
@@ -188,9 +201,8 @@ class PureDP(Guarantee):
         object.__setattr__(self, "epsilon", check_positive("epsilon", epsilon, "try epsilon=1"))
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        text = " makes no output more than {factor} times as likely or as unlikely"
-        factor = _exp(self.epsilon)
-        return (CHANGED[relation] + text).format(unit=unit, factor=factor)
+        neighbours = between_neighbours(unit, relation)
+        return f"{neighbours}, the privacy loss is at most epsilon = {upper_bound(self.epsilon)}"
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -222,12 +234,12 @@ class ApproxDP(Guarantee):
         object.__setattr__(self, "delta", number)
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        text = (
-            " makes no output more than {factor} times as likely or as unlikely, plus a "
-            "probability of {delta}"
-        )
-        return (CHANGED[relation] + text).format(
-            unit=unit, factor=_exp(self.epsilon), delta=_up(_decimal(self.delta), 6)
+        neighbours = between_neighbours(unit, relation)
+        epsilon = upper_bound(self.epsilon)
+        delta = upper_bound(self.delta)
+        return (
+            f"{neighbours}, the privacy loss is at most epsilon = {epsilon}, up to an additional "
+            f"probability of delta = {delta}"
         )
 
 
@@ -254,13 +266,11 @@ class ZCDP(Guarantee):
         object.__setattr__(self, "rho", check_positive("rho", rho, "try rho=1"))
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        apart = _root(2 * self.rho)
-        text = (
-            " changes what is released, in Renyi divergences of whole order (means of how much "
-            "likelier outcomes get), by no more than moving a bell curve by {count} standard "
-            f"deviation{'s' * (apart != '1')} does"
+        neighbours = between_neighbours(unit, relation)
+        return (
+            f"{neighbours}, the Renyi divergence of each whole order alpha from 2 on is at most "
+            f"alpha times rho = {upper_bound(self.rho)}"
         )
-        return (CHANGED[relation] + text).format(unit=unit, count=apart)
 
 
 def loss_of_many(guarantee: Guarantee, units: int) -> str:
@@ -357,31 +367,21 @@ def _delta_factor(epsilon: Fraction) -> Fraction:
     return 1 + Fraction(math.exp(min(float_above(epsilon), 709)) * (1 + 2**-50))
 
 
-def _exp(epsilon: Fraction) -> str:
-    """Return e^epsilon as text, rounded up to four digits: never stronger than it is."""
-    if epsilon >= 700:
-        return f"e^{_up(_decimal(epsilon), 6)}"
-    return _up(_FINE.next_plus(_FINE.exp(_decimal(epsilon))), 4)
+def upper_bound(loss: Fraction) -> str:
+    """Return a privacy parameter as text: exactly if that is short, else rounded up.
 
+    Args:
+        loss: a parameter of a guarantee, above 0.
 
-def _root(value: Fraction) -> str:
-    """Return the square root as text of four digits, rounded up."""
-    root = _FINE.sqrt(_decimal(value))
-    return _up(root if Fraction(root) ** 2 >= value else _FINE.next_plus(root), 4)
-
-
-#: Arithmetic with 60 digits for numbers that are shown with few.
-_FINE = Context(prec=60, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN)
-
-
-def _decimal(value: Fraction) -> Decimal:
-    return _FINE.divide(Decimal(value.numerator), Decimal(value.denominator))
-
-
-def _up(value: Decimal, digits: int) -> str:
-    """Return the first digits of a number above 0 as text, rounded up."""
-    above = Context(prec=digits, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN).plus(value)
-    return f"{float(above) or above:.{digits}g}"
+    >>> upper_bound(Fraction(1, 10)), upper_bound(Fraction("0.12345612345678912345"))
+    ('0.1', '0.123457')
+    """
+    exactly = readable(loss)
+    if not exactly.startswith("about"):
+        return exactly
+    six_digits = Context(prec=6, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN)
+    above = six_digits.divide(Decimal(loss.numerator), Decimal(loss.denominator))
+    return f"{float(above) or above:.6g}"
 
 
 #: Largest delta of a guarantee or limit; with it, one of a thousand people may lose all privacy.

@@ -157,10 +157,10 @@ def expiration_loss(
             f"position is {position!r} and analysis is {analysis!r}; a position is at least 1, and "
             "only the analyses 'exact' and 'concentrated' look at single positions"
         )
-    kind = _kind(expiry.growth, analysis)
+    model = _cost_model(expiry.growth, analysis)
     highest = _highest(expiry)
     lengths = [max(age - expiry.delay + 1, 0) for age in checked]
-    return np.array([cost_at(kind, position, length, highest) for length in lengths], np.float64)
+    return np.array([cost_at(model, position, length, highest) for length in lengths], np.float64)
 
 
 @lru_cache(maxsize=2**16)
@@ -171,7 +171,7 @@ def loss_at(expiry: Expiry, age: int, analysis: Analysis) -> float:
         return 0.0
     top = _highest(expiry)
     if analysis in ("exact", "concentrated"):
-        return worst_cost(_kind(expiry.growth, analysis), length, top)
+        return worst_cost(_cost_model(expiry.growth, analysis), length, top)
     weights = _weights(expiry.growth)
     if analysis == "paper":
         return _greedy(weights, length, top)
@@ -198,7 +198,7 @@ def smooth_loss(expiry: Expiry, length: int, highest: int) -> Fraction:
 
     It is rounded up, in units of rho. Intervals of level l, up to ``highest``, have 2^l steps.
     """
-    return _rounded_up(worst_cost(_kind(expiry.growth, "concentrated"), length, highest))
+    return _rounded_up(worst_cost(_cost_model(expiry.growth, "concentrated"), length, highest))
 
 
 def _rounded_up(loss: float) -> Fraction:
@@ -225,7 +225,7 @@ def _highest(expiry: Expiry) -> int:
 
 
 @lru_cache(maxsize=256)
-def _kind(growth: Fraction, analysis: Analysis) -> CostKind:
+def _cost_model(growth: Fraction, analysis: Analysis) -> CostModel:
     if analysis == "exact":
         return AbsoluteCosts(_weights(growth))
     return QuadraticCosts(_factors(growth))
@@ -258,16 +258,17 @@ def concentrated_loss(expiry: Expiry, rho: Fraction, age: int) -> Fraction:
     >>> [float(concentrated_loss(Expiry(1), Fraction(rho), 10) / rho) for rho in (5, 0.01)]
     [4.0, 2.60173...]
     """
-    whole = rho * loss_rounded_up(expiry, age)
+    shifted_by_integers = rho * loss_rounded_up(expiry, age)
     length = age - expiry.delay + 1
     if length < 2:
-        return whole
+        return shifted_by_integers
     top = _top(expiry, length)
     log_ratio = _log_ratio(expiry, float_above(rho), length, top)
     if log_ratio is None:
-        return whole
+        return shifted_by_integers
     loss = float_above(rho * smooth_loss(expiry, length, top))
-    return min(whole, Fraction((math.sqrt(loss) + math.sqrt(log_ratio)) ** 2 * (1 + 1e-14)))
+    almost_continuous = Fraction((math.sqrt(loss) + math.sqrt(log_ratio)) ** 2 * (1 + 1e-14))
+    return min(shifted_by_integers, almost_continuous)
 
 
 def is_wide(expiry: Expiry, rho: float, age: int) -> bool:
@@ -307,7 +308,7 @@ class AbsoluteCosts:
 
     Attributes:
         labels: labels at which costs are compared to rule out positions of the item.
-        whole: for each level, the least cost of adding 1 to all positions in an interval.
+        cost_of_ones: for each level, the least cost of adding 1 to all positions in an interval.
     """
 
     # A linear program over a laminar family has an integral optimum, so other labels are never
@@ -316,9 +317,9 @@ class AbsoluteCosts:
     def __init__(self, weights: list[float]) -> None:
         self.labels = np.array([0.0, 1.0])
         self._weights = weights
-        self.whole = [weights[0]]
+        self.cost_of_ones = [weights[0]]
         for weight in weights[1:]:
-            self.whole.append(min(weight, 2 * self.whole[-1]))
+            self.cost_of_ones.append(min(weight, 2 * self.cost_of_ones[-1]))
 
     def conditional_costs(self, level: int, label: float) -> Costs:
         """Return the cost of giving an interval this label, by label of its parent: shape (2, 1).
@@ -332,9 +333,9 @@ class AbsoluteCosts:
 
         The costs, shape (2, 1), are for the total shifts 0 and 1 that larger intervals give.
         """
-        return self.whole[level] * np.array([[ones], [not ones]], np.float64)
+        return self.cost_of_ones[level] * np.array([[ones], [not ones]], np.float64)
 
-    def up(self, costs: Costs, level: int) -> Costs:
+    def to_parent_label(self, costs: Costs, level: int) -> Costs:
         """Convert costs by an interval's own label to costs by its parent's label.
 
         The interval keeps its parent's label at no cost, or changes it at the cost of its level's
@@ -353,7 +354,7 @@ class AbsoluteCosts:
         above: Costs = np.ceil(costs / grid) * grid
         return above
 
-    def at_zero(self, costs: Costs) -> Costs:
+    def root_loss(self, costs: Costs) -> Costs:
         """Return the losses of an interval without a parent, for label 0: shape (positions,)."""
         value: Costs = costs[0]
         return value
@@ -364,8 +365,8 @@ class QuadraticCosts:
 
     An interval's cost is a x^2 - 2 b x + c, where x is its parent's label. Arrays hold a, b and c,
     shape (3, positions). At the five ``labels`` costs are compared to rule out positions of the
-    item. ``whole`` has, for each level, the factor of the least cost of adding 1 to all positions
-    in an interval.
+    item. ``cost_of_ones`` has, for each level, the factor of the least cost of adding 1 to all
+    positions in an interval.
     """
 
     # The least sum of costs over all shifts is 1^T Sigma^-1 1, where Sigma is the covariance of the
@@ -374,10 +375,10 @@ class QuadraticCosts:
     def __init__(self, variances: list[float]) -> None:
         self.labels = np.linspace(0, 1, 5)
         self._variances = variances
-        self.whole = [1 / variances[0]]
+        self.cost_of_ones = [1 / variances[0]]
         for variance in variances[1:]:
-            both = 2 * self.whole[-1]
-            self.whole.append(both / (1 + variance * both))
+            both = 2 * self.cost_of_ones[-1]
+            self.cost_of_ones.append(both / (1 + variance * both))
 
     def conditional_costs(self, level: int, label: float) -> Costs:
         """Return the cost of giving an interval this label, as coefficients of shape (3, 1).
@@ -389,12 +390,12 @@ class QuadraticCosts:
     def uniform(self, level: int, ones: bool) -> Costs:
         """Return the cost if an interval's positions need the total shift 1 if ``ones``, else 0.
 
-        Of the total shift x by larger intervals it is (x - needed shift)^2 times ``whole[level]``,
-        as coefficients of shape (3, 1).
+        Of the total shift x by larger intervals it is (x - needed shift)^2 times
+        ``cost_of_ones[level]``, as coefficients of shape (3, 1).
         """
-        return self.whole[level] * np.array([[1.0], [ones], [ones]])
+        return self.cost_of_ones[level] * np.array([[1.0], [ones], [ones]])
 
-    def up(self, costs: Costs, level: int) -> Costs:
+    def to_parent_label(self, costs: Costs, level: int) -> Costs:
         """Convert costs by an interval's own label, the best, to costs by its parent's label."""
         square, linear, constant = costs
         variance = self._variances[level]
@@ -414,13 +415,13 @@ class QuadraticCosts:
         values: Costs = costs[0] * x**2 - 2 * costs[1] * x + costs[2]
         return values
 
-    def at_zero(self, costs: Costs) -> Costs:
+    def root_loss(self, costs: Costs) -> Costs:
         """Return the losses c of an interval without a parent, for label 0: shape (positions,)."""
         value: Costs = costs[2]
         return value
 
 
-CostKind = AbsoluteCosts | QuadraticCosts
+CostModel = AbsoluteCosts | QuadraticCosts
 
 
 class _EndCosts(NamedTuple):
@@ -446,7 +447,7 @@ class _Step(NamedTuple):
     carry: int
 
 
-class _Window:
+class _ReleasedPositions:
     """A window of consecutive positions, and where its ends can lie at each level."""
 
     def __init__(self, length: int, highest: int) -> None:
@@ -477,29 +478,29 @@ class _Window:
         return ways
 
 
-def worst_cost(kind: CostKind, length: int, highest: int) -> float:
+def worst_cost(model: CostModel, length: int, highest: int) -> float:
     """Return the loss at the worst position: the least cost of shifts that hide the item.
 
     The shifts change the sums at the ``length`` >= 1 released positions from the item on by 1, and
     no earlier ones. The result is slightly more only if the search had to round.
     """
-    leaf = kind.conditional_costs(0, 1.0)
+    leaf = model.conditional_costs(0, 1.0)
     if length == 1:
-        return float(kind.at_zero(leaf)[0])
-    window = _Window(length, highest)
-    bounds = _bounds(kind, window)
+        return float(model.root_loss(leaf)[0])
+    window = _ReleasedPositions(length, highest)
+    bounds = _bounds(model, window)
     best = 0.0
     alive: dict[int, _EndCosts] = {0: _EndCosts(leaf, leaf)}
     for level in range(window.top + 1):
         following: dict[int, list[_EndCosts]] = {0: [], 1: []}
         for carry, ends in alive.items():
-            best = max(best, _largest_cost(kind, window, level, carry, ends))
+            best = max(best, _largest_cost(model, window, level, carry, ends))
         for carry, ends in alive.items():
-            kept = _keep_promising(kind, bounds.get((level, carry)), ends, best)
+            kept = _keep_promising(model, bounds.get((level, carry)), ends, best)
             if kept.left.shape[1] > _FEW_POSITIONS:
-                kept = _round_to_grid(kind, kept, best)
+                kept = _round_to_grid(model, kept, best)
             for step in window.steps(level, carry) if kept.left.shape[1] else ():
-                following[step.carry].append(_climb(kind, level, step, kept))
+                following[step.carry].append(_climb(model, level, step, kept))
         alive = {
             carry: _EndCosts(
                 left=np.concatenate([part.left for part in parts], axis=1),
@@ -511,7 +512,7 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
     return best
 
 
-def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
+def cost_at(model: CostModel, position: int, length: int, highest: int) -> float:
     """Return the loss of the item at ``position``, from 1: the least cost that hides it.
 
     The shifts change the sums at the ``length`` positions from there on by 1, and no earlier ones.
@@ -522,12 +523,12 @@ def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
     while start <= last:
         level = min(start.bit_length() - 1, highest)  # the level of the tree that holds ``start``
         number = start >> level
-        total += float(kind.at_zero(_subtree(kind, level, number, position, last))[0])
+        total += float(model.root_loss(_subtree(model, level, number, position, last))[0])
         start = number + 1 << level
     return total
 
 
-def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> Costs:
+def _subtree(model: CostModel, level: int, number: int, first: int, last: int) -> Costs:
     """Return the least cost of shifts within interval ``number``, by label of its parent.
 
     With this label, the shifts must add 1 at the positions ``first`` to ``last``, and 0 before.
@@ -535,43 +536,45 @@ def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> 
     low = number << level
     high = (number + 1 << level) - 1
     if low > last:
-        return 0 * kind.uniform(level, ones=True)
+        return 0 * model.uniform(level, ones=True)
     if high < first or (first <= low and high <= last):
-        return kind.uniform(level, ones=high >= first)
-    left, right = (_subtree(kind, level - 1, 2 * number + half, first, last) for half in (0, 1))
-    return kind.up(left + right, level)
+        return model.uniform(level, ones=high >= first)
+    left, right = (_subtree(model, level - 1, 2 * number + half, first, last) for half in (0, 1))
+    return model.to_parent_label(left + right, level)
 
 
-def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCosts:
+def _climb(model: CostModel, level: int, step: _Step, ends: _EndCosts) -> _EndCosts:
     """Add the costs of one more level: from the intervals at a window's ends to their parents.
 
     They include the costs of both children. A sibling after the window costs nothing.
     """
-    left = ends.left + kind.uniform(level, ones=step.left_bit == 0)
+    left = ends.left + model.uniform(level, ones=step.left_bit == 0)
     right = ends.right
     if step.right_bit:  # else the sibling is not released yet: any label, at no cost
-        right = right + kind.uniform(level, ones=True)
-    return _EndCosts(kind.up(left, level + 1), kind.up(right, level + 1))
+        right = right + model.uniform(level, ones=True)
+    return _EndCosts(
+        model.to_parent_label(left, level + 1), model.to_parent_label(right, level + 1)
+    )
 
 
 def _largest_cost(
-    kind: CostKind, window: _Window, level: int, carry: int, ends: _EndCosts
+    model: CostModel, window: _ReleasedPositions, level: int, carry: int, ends: _EndCosts
 ) -> float:
     """Return the largest cost of places of the window for which the search ends at this level.
 
     The search ends where no larger interval in use contains the left one, of the window's first
     position. If the next interval holds the last position, the parent of both is also tried.
     """
-    right = _to_root(kind, window, level, carry, ends.right)
-    largest = np.max(kind.at_zero(ends.left) + right)
+    right = _to_root(model, window, level, carry, ends.right)
+    largest = np.max(model.root_loss(ends.left) + right)
     if window.distance(level, carry) == 1 and level < window.highest:
-        met = kind.up(ends.left + ends.right, level + 1)
-        largest = max(largest, np.max(kind.at_zero(met)))
+        met = model.to_parent_label(ends.left + ends.right, level + 1)
+        largest = max(largest, np.max(model.root_loss(met)))
     return float(largest)
 
 
 def _to_root(
-    kind: CostKind, window: _Window, level: int, carry: int, right: Costs
+    model: CostModel, window: _ReleasedPositions, level: int, carry: int, right: Costs
 ) -> NDArray[np.float64]:
     """Return the costs that fall on all trees of intervals but the first: shape (places,).
 
@@ -582,24 +585,24 @@ def _to_root(
     root = level
     while number > 1 and root < window.highest:
         if number & 1:
-            right = right + kind.uniform(root, ones=True)
+            right = right + model.uniform(root, ones=True)
         number = number >> 1
         root = root + 1
-        right = kind.up(right, root)
-    between = sum(kind.whole[level + 1 : root])
+        right = model.to_parent_label(right, root)
+    between = sum(model.cost_of_ones[level + 1 : root])
     if number > 1:  # all intervals of the highest level are roots
-        between += (number - (2 if root == level else 1)) * kind.whole[root]
-    return kind.at_zero(right) + between
+        between += (number - (2 if root == level else 1)) * model.cost_of_ones[root]
+    return model.root_loss(right) + between
 
 
 def _keep_promising(
-    kind: CostKind, bound: NDArray[np.float64] | None, ends: _EndCosts, best: float
+    model: CostModel, bound: NDArray[np.float64] | None, ends: _EndCosts, best: float
 ) -> _EndCosts:
     """Keep the places of the window whose cost may be above ``best``, the largest so far."""
     if bound is None:
         return _EndCosts(ends.left[:, :0], ends.right[:, :0])
-    left = kind.at_labels(ends.left)
-    right = kind.at_labels(ends.right)
+    left = model.at_labels(ends.left)
+    right = model.at_labels(ends.right)
     highest = np.full(left.shape[1], np.inf)
     for i, j in itertools.product(range(len(left)), repeat=2):
         np.minimum(highest, left[i] + right[j] + bound[i, j], out=highest)
@@ -607,19 +610,21 @@ def _keep_promising(
     return _EndCosts(ends.left[:, keep], ends.right[:, keep])
 
 
-def _round_to_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
+def _round_to_grid(model: CostModel, ends: _EndCosts, best: float) -> _EndCosts:
     """Round costs up to a grid, and merge places whose costs have become equal."""
     grid = _GRID * 2.0 ** math.frexp(best)[1]  # a power of two keeps sums exact
     while True:
-        left = kind.rounded_up(ends.left, grid)
-        right = kind.rounded_up(ends.right, grid)
+        left = model.rounded_up(ends.left, grid)
+        right = model.rounded_up(ends.right, grid)
         both = np.unique(np.concatenate([left, right]), axis=1)
         if both.shape[1] <= _MOST_POSITIONS:
             return _EndCosts(both[: len(left)], both[len(left) :])
         grid *= 4
 
 
-def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np.float64]]:
+def _bounds(
+    model: CostModel, window: _ReleasedPositions
+) -> dict[tuple[int, int], NDArray[np.float64]]:
     """Return upper bounds, by (level, carry), on the costs that intervals above a level add.
 
     They are for windows whose ends lie in different intervals of the level. Entry (i, j) is for
@@ -627,27 +632,72 @@ def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np
     """
     bounds: dict[tuple[int, int], NDArray[np.float64]] = {}
     for level in reversed(range(min(window.top + 1, window.highest))):
-        # One column for each label of the parent, so that all of them climb together.
-        fixed = np.hstack([kind.conditional_costs(level + 1, label) for label in kind.labels])
-        moves = kind.at_labels(fixed).T
-        root = kind.at_zero(fixed)
-        ones = kind.at_labels(kind.uniform(level, ones=True))
-        zeros = kind.at_labels(kind.uniform(level, ones=False))
+        grid = _label_grid(model, level)
         for carry in (0, 1):
-            values = []
-            for step in window.steps(level, carry) if window.distance(level, carry) else ():
-                after = root[:, None] + _to_root(kind, window, level + 1, step.carry, fixed)
-                if (level + 1, step.carry) in bounds:
-                    above = bounds[level + 1, step.carry]
-                    above = (moves[:, :, None] + above).min(axis=1)
-                    above = (above[:, None, :] + moves).min(axis=2)
-                    after = np.maximum(after, above)
-                after = after + (zeros if step.left_bit else ones)
-                values.append(after + ones.T if step.right_bit else after)
+            values = [
+                _bound_after(step, model, window, grid, bounds.get((level + 1, step.carry)))
+                for step in (window.steps(level, carry) if window.distance(level, carry) else ())
+            ]
             if window.distance(level, carry) == 1:
-                met = np.full((len(root), len(root)), np.inf)
-                np.fill_diagonal(met, root)
+                met = np.full((len(grid.root), len(grid.root)), np.inf)
+                np.fill_diagonal(met, grid.root)
                 values.append(met)
             if values:
                 bounds[level, carry] = np.max(values, axis=0)
     return bounds
+
+
+class _LabelGrid(NamedTuple):
+    """Costs for parents of a level's intervals whose labels are fixed on the grid of the model.
+
+    Attributes:
+        level: the level of the intervals.
+        parent: costs of the parents, with a column for each label.
+        changes: by label of the parent and of its own parent, the cost of this pair.
+        root: by label, the cost of a parent that is a root.
+        ones, zeros: by label of the parent, the cost of a sibling whose positions need 1, or 0.
+    """
+
+    level: int
+    parent: Costs
+    changes: Costs
+    root: Costs
+    ones: Costs
+    zeros: Costs
+
+
+def _label_grid(model: CostModel, level: int) -> _LabelGrid:
+    # One column for each label of the parent, so that all of them climb together.
+    parent = np.hstack([model.conditional_costs(level + 1, label) for label in model.labels])
+    return _LabelGrid(
+        level=level,
+        parent=parent,
+        changes=model.at_labels(parent).T,
+        root=model.root_loss(parent),
+        ones=model.at_labels(model.uniform(level, ones=True)),
+        zeros=model.at_labels(model.uniform(level, ones=False)),
+    )
+
+
+def _bound_after(
+    step: _Step,
+    model: CostModel,
+    window: _ReleasedPositions,
+    grid: _LabelGrid,
+    bound_above: NDArray[np.float64] | None,
+) -> NDArray[np.float64]:
+    """Return the bounds on costs above a level if the ends of the window take this step.
+
+    Args:
+        step: the step to the parents of the intervals at the ends.
+        grid: the costs of the parents, by label.
+        bound_above: the bounds above the parents' level; None if the search ends there.
+    """
+    other_trees = _to_root(model, window, grid.level + 1, step.carry, grid.parent)
+    after = grid.root[:, None] + other_trees
+    if bound_above is not None:
+        above = (grid.changes[:, :, None] + bound_above).min(axis=1)
+        above = (above[:, None, :] + grid.changes).min(axis=2)
+        after = np.maximum(after, above)
+    after = after + (grid.zeros if step.left_bit else grid.ones)
+    return after + grid.ones[:, 0] if step.right_bit else after

@@ -40,12 +40,12 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
             f"stream {released.design.name!r} was not made from events, so its steps have no "
             "times, and no chart can be drawn: write a table"
         )
-    if not released._by_group:
+    if not released.is_by_group:
         raise InvalidInputError(
             f"a chart shows counts and sums over time, and {released.design.name!r} releases "
             f"{released.metadata.kind}: draw the table, as recipes/chart_of_groups.py does"
         )
-    released._check_released()
+    released.check_released()
     from counton.charts.totals import MOST_PANELS, plot_totals
 
     metadata = released.metadata
@@ -118,7 +118,7 @@ def totals_curves(released: ReleaseData) -> Curves:
     # Before the delay is over nothing is counted.
     start = min(max(released.delay, released.first - 1), len(released.steps) - 1)
     part = slice(start, None)
-    times = released._local(released._counted_until())[part]
+    times = released.in_local_time(released.counted_until())[part]
     return _curves(released, times, released.totals or released.series, part)
 
 
@@ -130,7 +130,7 @@ def recent_curves(released: ReleaseData, sums: Series) -> Curves:
         sums: the sums after all steps.
     """
     part = slice(released.first - 1, None)
-    times = released._local(released.metadata.windows.ends(released.steps))[part]
+    times = released.in_local_time(released.metadata.windows.ends(released.steps))[part]
     return _curves(released, times, sums, part)
 
 
@@ -151,7 +151,7 @@ def window_curves(released: ReleaseData, most: int = 400) -> tuple[Curves, str]:
             whole = periods.is_complete & (edges[:-1] >= released.first - 1)
             if 1 < whole.sum() <= most:
                 series = released.between(edges[:-1], edges[1:])
-                ends = released._local(windows.ends(range(released.steps.stop))[edges])
+                ends = released.in_local_time(windows.ends(range(released.steps.stop))[edges])
                 curves = _curves(released, ends[1:][whole], series, whole)
                 final = final_windows(released.design, released.steps.stop - 1)
                 open_ones = int((edges[1:][whole] > final).sum())
@@ -160,7 +160,8 @@ def window_curves(released: ReleaseData, most: int = 400) -> tuple[Curves, str]:
     series = released.windows or released.between(stops - 1, stops)
     part = slice(released.first - 1, None)
     until, since = (
-        released._local(moments(released.steps))[part] for moments in (windows.ends, windows.starts)
+        released.in_local_time(moments(released.steps))[part]
+        for moments in (windows.ends, windows.starts)
     )
     curves = _curves(released, until, series, part)
     last = released.steps.stop - 1

@@ -41,8 +41,8 @@ from counton.windowing.windows import (
     Windows,
 )
 
-#: The published numbers of each step: the total so far, the step's own number, both, or, for users
-#: counted once in each period, the number of that period, or sums of the last steps.
+#: The published numbers of each step: the cumulative total, the step's own number, both, or, for
+#: users counted once in each period, the number of that period, or sums of the last steps.
 SERIES: tuple[Series, ...] = get_args(Series)
 #: Fields of a description that are texts, with their allowed values; (): any text or None.
 _WORDS: Mapping[str, tuple[str, ...]] = {
@@ -115,7 +115,7 @@ class ReleaseMetadata:
         domain: names of the groups in the order of their cells; None: one total.
         privacy_unit: the protected unit.
         contribution_rule: `EventLevel`, `UserLevel` or `BoundedUpstream`.
-        series: totals, counts of windows, or both; or the number in the period so far, for users
+        series: totals, counts of windows, or both; or the number in the period to date, for users
             who count again in each period; or sums of the last windows.
         widths: how many last windows are added up, ascending, if such sums are published.
         half_life: number of windows after which a window counts half, of decayed sums.

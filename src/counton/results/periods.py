@@ -94,7 +94,7 @@ def periods_of(windows: Windows, every: str, steps: int) -> Periods:
     windows_begin = windows.starts(range(1, steps + 1))[before]
     wrong = np.flatnonzero(windows_begin != inner)
     if len(wrong):
-        inside, window = (windows.at(int(us[wrong[0]])) for us in (inner, windows_begin))
+        inside, window = (windows.format_moment(int(us[wrong[0]])) for us in (inner, windows_begin))
         raise InvalidInputError(
             f"{param('sums', every)} cannot be used, because one of its periods begins at "
             f"{inside}, inside the window of {windows.every} that begins at {window}; choose "
@@ -412,7 +412,7 @@ def _steps_of(windows: Windows, steps: range, times: _Times, requested: object) 
         last = windows.ends(steps)[-1]
         raise InvalidInputError(
             f"no released window lies between the times of {param('windows', requested)}; give "
-            f"times between {windows.at(int(first))} and {windows.at(int(last))}, when the "
-            "released windows begin and end"
+            f"times between {windows.format_moment(int(first))} and "
+            f"{windows.format_moment(int(last))}, when the released windows begin and end"
         )
     return range(steps[int(places[0])], steps[int(places[-1])] + 1)

@@ -604,7 +604,7 @@ class Release:
 
         numbers = self.numbers
         steps = self.numbers.steps
-        numbers._check_released()
+        numbers.check_released()
         metadata = numbers.metadata
         design = numbers.design
         over = numbers.over
@@ -684,7 +684,7 @@ def _within_words(numbers: ReleaseData, steps: Steps) -> str:
     if not metadata.windows.is_recurring or covers_all:
         return ""
     start, stop = numbers.ends(steps)
-    words = metadata.windows.span(range(start + 1, stop + 1))
+    words = metadata.windows.span_text(range(start + 1, stop + 1))
     words += _users_in_words(numbers, start, stop)
     return f" ({words})" if metadata.windows.timed else f" in {words}"
 
@@ -720,7 +720,7 @@ def _may_share_noise(design: Design, other: Design) -> bool:
 
 def _reach(numbers: ReleaseData) -> dict[str, float]:
     """Return the half-widths of the last numbers by name, "" for one kind; empty if not known."""
-    if not numbers._by_group:
+    if not numbers.is_by_group:
         return reach_of(numbers._last, _margins_of(numbers))
     windows = numbers.metadata.windows
     period = windows.period if windows.period else windows.every
@@ -731,7 +731,7 @@ def _reach(numbers: ReleaseData) -> dict[str, float]:
         oldest = "when final" if final else "of the oldest"
         ends = {"when first published": half[-1:], oldest: half[:-1][:1]}
         return {name: float(end[0]) for name, end in ends.items() if len(end)}
-    series_by_words = {"so far": numbers.totals, in_each: numbers.windows}
+    series_by_words = {"cumulative": numbers.totals, in_each: numbers.windows}
     for width in numbers.metadata.widths:
         series_by_words[f"in the {numbers.metadata.last_in_words(width)}"] = numbers._rolling(
             width, numbers.steps[-1:]

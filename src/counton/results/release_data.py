@@ -210,7 +210,7 @@ class ReleaseData:
         return self.metadata.statistic
 
     @property
-    def _by_group(self) -> bool:
+    def is_by_group(self) -> bool:
         """True if tables have one number for each group, as for counts and sums."""
         return self.has_cells and not self.metadata.ranks
 
@@ -243,7 +243,7 @@ class ReleaseData:
 
     @property
     def over(self) -> int | str | None:
-        """Number of last steps of each number, or its period, such as "week"; None: all so far."""
+        """Number of last steps of each number, or its period, such as "week"; None: all to date."""
         series = self.metadata.series
         if series == "rolling" and len(self.metadata.widths) == 1:
             return self.metadata.widths[0]
@@ -464,7 +464,7 @@ class ReleaseData:
         Args:
             steps: consecutive steps; None: all.
         """
-        from counton.continual.intervals import ErrorsOf
+        from counton.continual.stream_errors import ErrorsOf
         from counton.strategies.workloads import Decayed
 
         steps = self.steps if steps is None else steps
@@ -736,7 +736,7 @@ class ReleaseData:
 
     def lazy(self) -> pl.LazyFrame:
         """Return `table` as a lazy frame, which computes some rows at a time."""
-        if not self._by_group:
+        if not self.is_by_group:
             return self.table().lazy()
         from polars.io.plugins import register_io_source
 
@@ -761,13 +761,13 @@ class ReleaseData:
 
     def _chunks(self, steps: range) -> Iterator[range]:
         """Yield consecutive ranges whose rows fit into memory; a single one for results."""
-        size = max(1, _ROWS // max(1, len(self.groups)) if self._by_group else len(steps))
+        size = max(1, _ROWS // max(1, len(self.groups)) if self.is_by_group else len(steps))
         for start in range(0, max(len(steps), 1), size):
             yield steps[start : start + size]
 
     def _rows(self, steps: range) -> pl.DataFrame:
         published = self.published
-        if self._by_group:
+        if self.is_by_group:
             return self._rows_of_cells(steps)
         if isinstance(published, Releases):
             values = published.values[
@@ -782,7 +782,7 @@ class ReleaseData:
         steps = len(shown)
         times = {"window_start": windows.starts(shown), "window_end": windows.ends(shown)}
         if self.delay:
-            times["counted_until"] = self._counted_until()[shown.start - 1 : shown.stop - 1]
+            times["counted_until"] = self.counted_until()[shown.start - 1 : shown.stop - 1]
         when = {"window_index": np.asarray(shown, dtype=np.int64), **times}
         columns: dict[str, Any] = {
             name: np.repeat(column, len(groups)) for name, column in when.items()
@@ -949,7 +949,7 @@ class ReleaseData:
             steps: the steps of the rows; None: all shown steps.
         """
         steps = self.shown_steps if steps is None else steps
-        if not self._by_group:
+        if not self.is_by_group:
             if series is not None:
                 raise InvalidInputError(
                     f"{param('series', series)} is only for statistics with several numbers, but "
@@ -1033,7 +1033,7 @@ class ReleaseData:
     def sums(self, every: str) -> pl.DataFrame:
         """Return the number of each day, week or month; see `Release.sums`."""
         check_sums(self.metadata, every)
-        self._check_released()
+        self.check_released()
         windows = self.metadata.windows
         check_periods(windows, every, self.delay)
         periods = periods_of(windows, every, self.steps[-1])
@@ -1086,13 +1086,13 @@ class ReleaseData:
         """Return the rows of the last step, of the first ``most`` groups."""
         if most is None:
             return self._last
-        if self._by_group:
+        if self.is_by_group:
             return self.only(self.steps[-1:]).first_groups(most).table()
         return self._last.head(most)
 
     def last_numbers(self) -> dict[str, Any]:
         """Return the last numbers as JSON values, as ``rows`` of the table."""
-        if not self._by_group:
+        if not self.is_by_group:
             return {"rows": finite(self._last.drop(*WINDOW, "as_of", strict=False)).to_dicts()}
         withdrawn = withdrawn_cells(self.metadata.notes, self.steps[-1:], self.groups)
         rows: list[dict[str, Any]] = []
@@ -1107,7 +1107,7 @@ class ReleaseData:
                 for column, values in columns.items():
                     row[column] = None if hidden[place] else values[place].item()
                 rows.append(row)
-        counted_until = self.metadata.windows.at(int(self._counted_until()[-1]))
+        counted_until = self.metadata.windows.format_moment(int(self.counted_until()[-1]))
         return {"counted_until": counted_until, "rows": rows}
 
     @property
@@ -1121,7 +1121,7 @@ class ReleaseData:
     @property
     def rows(self) -> int | None:
         """Number of rows of `table`; None if it is not known before the table is made."""
-        if not self._by_group:
+        if not self.is_by_group:
             return None
         return len(self.shown_steps) * len(self.groups) * self.n_series
 
@@ -1144,25 +1144,29 @@ class ReleaseData:
     @property
     def drawable(self) -> bool:
         """True if a chart can draw the numbers."""
-        return self._by_group and bool(self.groups)
+        return self.is_by_group and bool(self.groups)
 
     def _times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
         """Return the ends of windows as local times, or steps; step 0 is the start of the first."""
         windows = self.metadata.windows
-        return self._local(windows.ends(steps)) if windows.timed else np.asarray(steps, np.int64)
+        return (
+            self.in_local_time(windows.ends(steps))
+            if windows.timed
+            else np.asarray(steps, np.int64)
+        )
 
-    def _counted_until(self) -> NDArray[np.int64]:
+    def counted_until(self) -> NDArray[np.int64]:
         """Return the time up to which each release counts, in microseconds since 1970."""
         last_windows = np.maximum(np.asarray(self.steps) - self.delay, 0)
         ends = self.metadata.windows.ends(range(self.steps.stop))  # from the stream's beginning
         return np.asarray(ends[last_windows], dtype=np.int64)
 
-    def _local(self, us: NDArray[np.int64]) -> NDArray[np.datetime64]:
+    def in_local_time(self, us: NDArray[np.int64]) -> NDArray[np.datetime64]:
         """Convert microseconds since 1970-01-01 UTC to local times."""
         local = local_times(self.metadata.windows, us).dt.replace_time_zone(None).to_numpy()
         return np.asarray(local, dtype="datetime64[us]")
 
-    def _check_released(self) -> None:
+    def check_released(self) -> None:
         """Raise `InvalidInputError` if nothing is released yet."""
         if not self.steps:
             raise InvalidInputError(
@@ -1180,7 +1184,7 @@ class ReleaseData:
             facts = {"statistic": self.design.statistic}
             if (cut := self.metadata.windows).is_recurring:
                 windows = f"{cut.noun}s"
-                last = f"all {windows} so far" if over is None else f"the {over} so far"
+                last = f"all {windows} to date" if over is None else f"the {over} to date"
                 if isinstance(over, int):
                     last = f"the last {over:,} {windows}"
                 period = adds_users_up(self.metadata)

@@ -87,7 +87,7 @@ def screen_of(released: ReleaseData, new_steps: range | None = None) -> Screen:
         released: The release.
         new_steps: The windows that a run has released; None: the last one is shown.
     """
-    released._check_released()
+    released.check_released()
     steps = new_steps or released.steps[-1:]
     if released.has_cells and not released.metadata.ranks:
         return _screen_of_cells(released, steps)
@@ -174,7 +174,7 @@ def _heading_of_results(released: ReleaseData, at_once: str) -> str:
         elif over is not None:
             when = f"in the {over:,} steps up to step {after:,}"
         return f"\n{subject}, {when}, {confidence}"
-    when = windows.until(int(windows.ends(range(after, after + 1))[0]))
+    when = windows.end_in_words(int(windows.ends(range(after, after + 1))[0]))
     if isinstance(over, str):
         when = f"in the {over} {when}"
     elif over == 1:
@@ -239,17 +239,17 @@ def _heading_of_cells(released: ReleaseData, steps: range) -> str:
     counted_to = max(last - metadata.strategy.facts.delay, 0)
     subject = with_capital(_bounded_subject(metadata))
     place = f"({_window_number(released, steps)}, {windows.timezone}"
-    end = windows.until(int(windows.ends(range(last, last + 1))[0]))
+    end = windows.end_in_words(int(windows.ends(range(last, last + 1))[0]))
     if windows.n_revisions:
         return f"\n{subject}, in each {window}, as known {end} {place})"
     if metadata.series == "per-window":
         when = f"in each {window}"
         if len(steps) == 1:
-            when = f"in the {window} {windows.span(steps)}"
+            when = f"in the {window} {windows.span_text(steps)}"
         return f"\n{subject}, {when} {place})"
     if counted_to < last:
         place += f"; released with the window {end}"
-        end = windows.until(int(windows.ends(range(counted_to, counted_to + 1))[0]))
+        end = windows.end_in_words(int(windows.ends(range(counted_to, counted_to + 1))[0]))
     if metadata.series == "rolling":
         when = f"in the {metadata.last_windows_in_words}"
         when += "" if len(steps) > 1 else f" {end}"
@@ -301,7 +301,7 @@ def _name_of_window(metadata: ReleaseMetadata, step: int) -> str:
     counted_to = step - metadata.strategy.facts.delay
     if counted_to < 1:
         return "none yet"
-    return metadata.windows.span(range(counted_to, counted_to + 1))
+    return metadata.windows.span_text(range(counted_to, counted_to + 1))
 
 
 def _numbers_of_step(
@@ -342,7 +342,7 @@ def _versions_table(released: ReleaseData) -> TextTable:
         state = "final" if last - step >= windows.n_revisions else "provisional"
         numbers_of_step = _numbers_of_step(released, step, series)
         for group, *numbers in zip(released.groups, *numbers_of_step, strict=True):
-            row = [windows.span(range(step, step + 1)), *([group] if grouped else [])]
+            row = [windows.span_text(range(step, step + 1)), *([group] if grouped else [])]
             rows.append([*row, *numbers, state])
     return TextTable(names, rows)
 

@@ -156,7 +156,7 @@ def _published_in_words(
         by = groups_in_words(metadata) or ""
         subject = f"{subject} by {by} ({cells_note})"
     if not cut.is_recurring:
-        return f"The {subject}, {cut.span(steps)}, was published once."
+        return f"The {subject}, {cut.span_text(steps)}, was published once."
     if not cut.timed:
         cumulative = "" if metadata.series == "per-window" else "cumulative "
         row = "" if metadata.what == "stream" else ", after each row"
@@ -187,7 +187,7 @@ def _published_in_words(
     is_cumulative = not when or when.startswith("and ")
     return (
         f"The {'cumulative ' * is_cumulative}{subject}{', ' * bool(when)}{when}{',' * bool(when)} "
-        f"was published after each {every} of {cut.span(steps)} (time zone {cut.timezone})."
+        f"was published after each {every} of {cut.span_text(steps)} (time zone {cut.timezone})."
     )
 
 
@@ -209,7 +209,7 @@ def error_in_words(series: Series, level: float, series_name: str) -> str:
         for deviation in map(float, (series.std.min(), series.std.max(), series.std[-1]))
     )
     half = float(series.half[-1])
-    between = f" (from {low} to {high} so far)" if low != high else ""
+    between = f" (from {low} to {high} over all steps)" if low != high else ""
     return (
         f"The noise of {series_name} has the standard deviation {last} at the last step{between}, "
         f"and its margin of error ({percent(level)}%) there is {quantity(half, half)}."
@@ -379,7 +379,9 @@ def counting_rule(metadata: ReleaseMetadata) -> str | None:
         return None
     if not metadata.windows.n_revisions:
         return "by arrival" if metadata.max_corrections is None else "by the time of each row"
-    return f"by the time of each row, for {metadata.windows.long(metadata.windows.n_revisions)}"
+    return (
+        f"by the time of each row, for {metadata.windows.length_text(metadata.windows.n_revisions)}"
+    )
 
 
 def _as_sentence(note: str | None) -> list[str]:
@@ -448,7 +450,7 @@ def _shown_in_words(metadata: ReleaseMetadata, over: int | str | None) -> str:
 
 
 def _released_in_words(metadata: ReleaseMetadata, design: Design, steps: int) -> str:
-    """Return a sentence on what has been released so far."""
+    """Return a sentence on what has been released."""
     cut = metadata.windows
     additive = metadata.statistic.additive
     subject = statistic_in_words(metadata)
@@ -461,11 +463,11 @@ def _released_in_words(metadata: ReleaseMetadata, design: Design, steps: int) ->
         subject = f"{subject.removesuffix(',')}, in which a window counts half after {half_life},"
     elif metadata.series == "both":
         subject = subject.removesuffix(",")
-        subject = f"{subject}, so far and in each window,"
+        subject = f"cumulative {subject}, and that in each window,"
     elif metadata.series == "per-window":
         subject = f"{subject} in each window"
     elif additive:
-        subject = f"{subject} so far"
+        subject = f"cumulative {subject}"
     elif metadata.series == "period-to-date":
         period = metadata.anew() or "period"
         subject = f"{subject} in each {period}{_so_far(metadata, period)}"
@@ -475,7 +477,7 @@ def _released_in_words(metadata: ReleaseMetadata, design: Design, steps: int) ->
         cells_note = metadata.cells.how(len(metadata.domain or ()), "declared groups")
         subject = f"{subject} by {by} ({cells_note})"
     if not cut.timed:
-        return f"The {subject} was released after each row, {steps:,} times so far."
+        return f"The {subject} was released after each row, {steps:,} times."
     last = design.strategy.horizon
     if cut.n_revisions:  # the strategy of the newest numbers has only the windows that have ended
         last = None if cut.steps >= ENDLESS else cut.steps
@@ -487,7 +489,7 @@ def _released_in_words(metadata: ReleaseMetadata, design: Design, steps: int) ->
     return (
         f"The {subject} was released after {of} of {cut.every} from "
         f"{day_and_time(cut.local(cut.start))} ({cut.timezone}) on{again}; {steps:,} "
-        f"window{'s have' if steps != 1 else ' has'} been released so far."
+        f"window{'s have' if steps != 1 else ' has'} been released."
     )
 
 
@@ -504,13 +506,13 @@ def incomplete_note(metadata: ReleaseMetadata, first: int) -> str | None:
     window = plural(metadata.window)
     return (
         f"In the first {widest - 1:,} {window if widest > 2 else metadata.window}, the sum of the "
-        f"{metadata.last_in_words(widest)} counts all {window} so far."
+        f"{metadata.last_in_words(widest)} counts all {window} since the start."
     )
 
 
 def _spans_in_words(metadata: ReleaseMetadata) -> str:
     """Return which windows the numbers of a stream with rolling sums count."""
-    spans = {"both": ["so far", "in each window"], "cumulative": ["so far"]}
+    spans = {"both": ["since the start", "in each window"], "cumulative": ["since the start"]}
     widths = [f"{width:,}" for width in metadata.widths]
     last = f"in the last {list_in_words(widths)} window{'s' if metadata.widths != (1,) else ''}"
     return list_in_words([*spans.get(metadata.series, []), last])
@@ -571,10 +573,10 @@ def times_in_words(
     """Return the times that numbers cover, such as "in each week"; ``every``: drawn windows."""
     cut = metadata.windows
     if not cut.is_recurring:
-        return cut.span(range(1, 2))
+        return cut.span_text(range(1, 2))
     if not cut.timed:
         if isinstance(over, str):
-            return f"in each {over} so far, after each row"
+            return f"in each {over} to date, after each row"
         if over is None:
             return "after each row"
         if over == 1:
@@ -626,7 +628,7 @@ def in_words(metadata: ReleaseMetadata, design: Design, steps: range) -> str:
     """Describe the privacy unit, the guarantee, the mechanism, and the released windows."""
     windows = metadata.windows
     guarantee = metadata.guarantee
-    released = f"{windows.count(len(steps))} released"
+    released = f"{windows.count_text(len(steps))} released"
     scope = f", {guarantee.scope}"
     if not windows.is_recurring:
         released = f"{size_of_table(metadata.statistic, metadata.what)} released once"

@@ -151,7 +151,7 @@ def _newest(released: ReleaseData) -> tuple[pl.DataFrame, str]:
     """Return the newest rows, newest first, and a sentence on the rows that are left out."""
     steps = released.shown_steps
     noun = _noun(released)
-    if released._by_group:
+    if released.is_by_group:
         steps = steps[-max(1, _MOST_ROWS // max(1, len(released.groups))) :]
     table = released.table(steps)
     most = _MOST_ROWS * released.n_series
@@ -201,7 +201,7 @@ def _numbers(released: ReleaseData, table: pl.DataFrame) -> TextTable:
     hidden = set(RESERVED)
     by = (metadata.group_by or "").split(",")
     hidden |= {*by} if len(by) > 1 else set()  # the group has all parts
-    hidden |= set() if metadata.group_by is not None or not released._by_group else {"group"}
+    hidden |= set() if metadata.group_by is not None or not released.is_by_group else {"group"}
     for name in columns:
         if name not in hidden:
             heading = groups_in_words(metadata) if name == "group" else ""
@@ -266,7 +266,9 @@ def _windows(
             texts["window_start"], texts["window_end"], strict=True
         )]  # fmt: skip
     n_windows = over or 1
-    spans = {step: windows.span(range(max(1, step - n_windows + 1), step + 1)) for step in {*steps}}
+    spans = {
+        step: windows.span_text(range(max(1, step - n_windows + 1), step + 1)) for step in {*steps}
+    }
     return [spans[step] for step in steps]
 
 

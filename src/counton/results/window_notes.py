@@ -35,7 +35,7 @@ class WindowNote(NamedTuple):
         >>> WindowNote(2, "north", "counter broken", True).sentence(days)
         '2 March 2024, north, withdrawn: counter broken'
         """
-        of = windows.span(range(self.step, self.step + 1))
+        of = windows.span_text(range(self.step, self.step + 1))
         of += "" if self.group is None else f", {self.group}"
         return f"{of}{', withdrawn' * self.withdrawn}: {self.note}"
 

@@ -97,10 +97,11 @@ def _released_step(reader: JournalReader, spec: StreamSpec, window: str | dateti
     step = int(windows.step_of(np.array([time], np.int64))[0])
     if not isinstance(spec.terms.windowing, SingleTable) and 1 <= step <= reader.step:
         return step
-    last = windows.at(int(windows.ends(range(reader.step, reader.step + 1))[0]))
+    last = windows.format_moment(int(windows.ends(range(reader.step, reader.step + 1))[0]))
     raise InvalidInputError(
         f"{param('window', window)} is in no window that stream {reader.name!r} has "
-        f"released, from {windows.at(windows.start)} to {last}: give a moment in one of them"
+        f"released, from {windows.format_moment(windows.start)} to {last}: give a moment in one "
+        "of them"
     )
 
 

@@ -21,6 +21,7 @@ from counton.run.rows.row_source import (
     open_rows_of_new_stream,
     query_moments,
     refuse_rows_as_domain,
+    refuse_unit_of_users,
 )
 from counton.run.spec.parsing import parse_outputs, parse_run
 from counton.run.spec.planned_accuracy import refuse_less_accurate
@@ -138,6 +139,8 @@ def prepare(
         source = open_rows(job, rows, moments.edges)
         if states_domain:
             refuse_rows_as_domain(job, source, rows)
+        if is_new_stream:
+            refuse_unit_of_users(job, source.parts[0].columns())
     return PreparedRun(
         job=job,
         spec=spec,

@@ -75,7 +75,7 @@ def checked_batch(
     if bad.any():
         sum_rows(source, mapping, groups)  # refuses bad rows, unless they are skipped
     frame = _with_moments(part.frame().collect(), read["us"], served).filter(~bad)
-    counted = reveal(sum_rows(source, mapping, groups, marked=read.filter(~bad)))
+    counted = reveal(sum_rows(source, mapping, groups, assigned=read.filter(~bad)))
     sums = counted.cells
     of_cells = sums.group_by("cell").agg(pl.col("total").cast(pl.Float64).abs().sum())
     largest: Any = of_cells["total"].max()

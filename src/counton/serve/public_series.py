@@ -227,7 +227,7 @@ class Journal:
             **self.about(),
             "description": [
                 f"{metadata.guarantee}, {metadata.guarantee.scope}",
-                metadata.guarantee.meaning_for(unit),
+                metadata.guarantee.meaning_for(unit, metadata.contribution.relation),
                 *filter(None, [users_note_of(metadata)]),
                 strategy_in_words(metadata.strategy, metadata.windows.noun),
             ],

@@ -214,7 +214,7 @@ class Service:
         if came >= releaser.last:
             return (
                 f"the last of the {releaser.windows:,} windows of the stream was due at "
-                f"{self.served[name].windows.at(releaser.last)}; begin another stream"
+                f"{self.served[name].windows.format_moment(releaser.last)}; begin another stream"
             )
         return None
 

@@ -18,7 +18,14 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInputError
 from counton.base.private import Private
-from counton.io.aggregation import by_place, candidates, cells_of, labels_of, pick_rows, sum_cells
+from counton.io.aggregation import (
+    candidates,
+    labels_of,
+    merge_sums,
+    pick_rows,
+    sums_of_part,
+    with_group_index,
+)
 from counton.io.bad_rows import change_error
 from counton.io.remote_rows import RemoteRows
 from counton.io.row_assignment import RowMapping
@@ -36,9 +43,9 @@ _HALVES: Final = -(2**62)
 _ROWS = 2**18
 _BYTES = 2**26
 #: Number of cells from which the sums of several chunks are added up.
-_CELLS = 2**20
+_SUM_COLUMNSS = 2**20
 _BLOB = pl.Schema({"kind": pl.String, "packed": pl.Binary})
-_CELL = pl.Schema({"code": pl.Int64, "group": pl.String, "rows": pl.Int64, "us": pl.Int64})
+_SUM_COLUMNS = pl.Schema({"code": pl.Int64, "label": pl.String, "rows": pl.Int64, "us": pl.Int64})
 
 
 class SparkRows(Rows):
@@ -94,7 +101,7 @@ class SparkRows(Rows):
         """
         if not mapping.columns.time:
             return None
-        parts = () if mapping.adds is None else mapping.adds.parts
+        parts = () if mapping.row_rule is None else mapping.row_rule.parts
         dtype = self.frame().collect_schema()[mapping.columns.time]
         windows = mapping.windows
         absolute = isinstance(dtype, pl.Datetime) and dtype.time_zone is not None
@@ -112,12 +119,12 @@ class SparkRows(Rows):
         """
         names = tuple(columns)
         types = [str(self.frame().collect_schema()[name]) for name in self.of_file(names)]
-        rows_by_cell = dict(halves.group_by("code").agg(pl.col("rows").sum()).rows())
+        rows_by_code = dict(halves.group_by("code").agg(pl.col("rows").sum()).rows())
         hashed = hashlib.sha256(b"counton/spark rows")
         for text in (self._salt, *names, *types):
             hashed.update(len(text.encode()).to_bytes(8, "little") + text.encode())
         for word in range(_WORDS + 1):
-            low, high = (rows_by_cell.get(_HALVES - 2 * word - half, 0) for half in (1, 2))
+            low, high = (rows_by_code.get(_HALVES - 2 * word - half, 0) for half in (1, 2))
             hashed.update(((low + (high << 32)) % 2**64).to_bytes(8, "little"))
         digest = hashed.hexdigest()
         if self._digest is not None and self._columns == names and self._digest != digest:
@@ -177,7 +184,9 @@ class SparkSource(RemoteRows):
     @override
     def cells(self, mapping: RowMapping, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
         if mapping.unlisted_groups == "discover":
-            return Private(by_place(self._sums_by_label(mapping), domain or (), mapping.adds))
+            return Private(
+                with_group_index(self._sums_by_label(mapping), domain or (), mapping.row_rule)
+            )
         sums = self._rows.beside
         self._rows.beside = None
         return Private(self._sum_rows(mapping, domain) if sums is None else sums)
@@ -209,8 +218,8 @@ class SparkSource(RemoteRows):
         collected = _collect(hashed, make_batches, _BLOB)
         self._rows.read(columns, pl.concat(_frames_of(collected, "halves")))
         if mapping.unlisted_groups != "discover":
-            none = cells_of(self._rows.empty, mapping, declared)
-            self._rows.beside = sum_cells([none, *_frames_of(collected, "cells")])
+            none = sums_of_part(self._rows.empty, mapping, declared)
+            self._rows.beside = merge_sums([none, *_frames_of(collected, "cells")])
         return Private(_frames_of(collected, "rows"))
 
     @override
@@ -239,16 +248,16 @@ class SparkSource(RemoteRows):
             begin, length = grain
             hashed = alike(hashed, selected.index(mapping.columns.time), begin, length)
         work = _Work(mapping, domain, self._rows, alike=grain is not None)
-        schema = cells_of(self._rows.empty, work.mapping, domain).schema
+        schema = sums_of_part(self._rows.empty, work.mapping, domain).schema
         sums = [F.sum("rows").alias("rows"), F.max("us").alias("us")]
-        for name in list(schema)[len(_CELL) :]:
+        for name in list(schema)[len(_SUM_COLUMNS) :]:
             added = F.try_sum if name.startswith("total") else F.sum
             sums.append(added(f"`{name}`").alias(name))
         collected = _collect(
             hashed,
             partial(_cells, work, schema),
             schema,
-            lambda parts: parts.groupBy("code", "group").agg(*sums),
+            lambda parts: parts.groupBy("code", "label").agg(*sums),
         )
         self._rows.read(columns, collected.filter(pl.col("code") < _HALVES).select("code", "rows"))
         # A total that is null exceeds int64; its magnitude shows this too.
@@ -483,8 +492,8 @@ class _Hashes:
 
     def halves(self) -> pl.DataFrame:
         """Return the sums by ``code``, which can be added up without overflow."""
-        cells = _HALVES - 1 - np.arange(len(self._halves), dtype=np.int64)
-        return pl.DataFrame({"code": cells, "rows": self._halves})
+        codes = _HALVES - 1 - np.arange(len(self._halves), dtype=np.int64)
+        return pl.DataFrame({"code": codes, "rows": self._halves})
 
 
 def _cells(
@@ -496,13 +505,13 @@ def _cells(
     for chunk in work.chunks(batches):
         if work.alike:
             rows, counts = hashes.add_alike(chunk)
-            frames.append(cells_of(work.rows(rows), work.mapping, work.domain, counts))
+            frames.append(sums_of_part(work.rows(rows), work.mapping, work.domain, counts))
         else:
-            frames.append(cells_of(work.rows(hashes.add(chunk)), work.mapping, work.domain))
-        if sum(len(frame) for frame in frames) > max(_CELLS, 2 * len(frames[0])):
-            frames = [sum_cells(frames)]
+            frames.append(sums_of_part(work.rows(hashes.add(chunk)), work.mapping, work.domain))
+        if sum(len(frame) for frame in frames) > max(_SUM_COLUMNSS, 2 * len(frames[0])):
+            frames = [merge_sums(frames)]
     halves = pl.concat([schema.to_frame(), hashes.halves()], how="diagonal")
-    yield from _batches(pl.concat([sum_cells(frames), halves]), schema)
+    yield from _batches(pl.concat([merge_sums(frames), halves]), schema)
 
 
 def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -513,10 +522,10 @@ def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
         rows, cells = candidates(work.rows(hashes.add(chunk)), work.mapping, work.domain)
         frames.append(cells)
         yield from _packing("rows", rows)
-        if sum(len(frame) for frame in frames) > max(_CELLS, 2 * len(frames[0])):
-            frames = [sum_cells(frames)]
+        if sum(len(frame) for frame in frames) > max(_SUM_COLUMNSS, 2 * len(frames[0])):
+            frames = [merge_sums(frames)]
     if frames:
-        yield from _packing("cells", sum_cells(frames))
+        yield from _packing("cells", merge_sums(frames))
     yield from _packing("halves", hashes.halves())
 
 

@@ -216,7 +216,7 @@ def _altered(table: AuthenticatedTable) -> StateError:
 class AuthenticatedContents(NamedTuple):
     """The lists of all rows under the MAC of a stream, and the MAC with which they were read."""
 
-    marks: AuthenticatedRows
+    digests: AuthenticatedRows
     observed: AuthenticatedRows
     sources: AuthenticatedRows
     mac: bytes
@@ -225,7 +225,7 @@ class AuthenticatedContents(NamedTuple):
     def empty(cls, stream_id: int, mac: bytes = b"") -> AuthenticatedContents:
         """Return the lists of a new stream."""
         return cls(
-            marks=AuthenticatedRows(MARKS, stream_id),
+            digests=AuthenticatedRows(MARKS, stream_id),
             observed=AuthenticatedRows(OBSERVED, stream_id),
             sources=AuthenticatedRows(SOURCES, stream_id),
             mac=mac,
@@ -237,7 +237,7 @@ class AuthenticatedContents(NamedTuple):
     ) -> AuthenticatedContents:
         """List the rows of a stream; the MAC is not checked."""
         return cls(
-            marks=AuthenticatedRows.read_list(connection, MARKS, stream_id),
+            digests=AuthenticatedRows.read_list(connection, MARKS, stream_id),
             observed=AuthenticatedRows.read_list(connection, OBSERVED, stream_id),
             sources=AuthenticatedRows.read_list(connection, SOURCES, stream_id),
             mac=mac,
@@ -246,7 +246,7 @@ class AuthenticatedContents(NamedTuple):
     def copy(self) -> AuthenticatedContents:
         """Return lists that may change while these stay."""
         return AuthenticatedContents(
-            marks=self.marks.copy(),
+            digests=self.digests.copy(),
             observed=self.observed.copy(),
             sources=self.sources.copy(),
             mac=self.mac,
@@ -255,7 +255,7 @@ class AuthenticatedContents(NamedTuple):
     @property
     def tables(self) -> tuple[AuthenticatedRows, AuthenticatedRows, AuthenticatedRows]:
         """The list of each table."""
-        return self.marks, self.observed, self.sources
+        return self.digests, self.observed, self.sources
 
     @property
     def roots(self) -> tuple[str, ...]:

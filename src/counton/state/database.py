@@ -236,14 +236,15 @@ class Database:
         if state_format > schema.FORMAT:
             raise StateError(
                 f"state {self.label} has format {state_format}, and this version of counton reads "
-                f"format {schema.FORMAT}: use the version that wrote it, or a later one"
+                f"format {schema.FORMAT}. Use the version that wrote it, or a later one"
             )
         if state_format < schema.FORMAT:
             raise StateError(
                 f"state {self.label} has format {state_format} of an earlier version of counton "
                 f"({schema.writer_of(state_format)}), and this version reads format "
-                f"{schema.FORMAT}: with the version that wrote it, end its streams by counton "
-                "close; then begin a new state, and count the loss that the old one spent"
+                f"{schema.FORMAT}. Close its streams with the version that wrote it (counton "
+                "close). Then begin a new state, and record in it what the old one spent (counton "
+                "ledger --add)"
             )
 
     def _explain(self, error: Exception) -> Exception:
@@ -252,8 +253,8 @@ class Database:
         if _LOCKED.search(cause):
             return ConcurrentWriterError(
                 f"state {self.label} is locked by another process for more than "
-                f"{self.lock_timeout_seconds:g} seconds: nothing was released; wait for that "
-                f"process or end it, then try again"
+                f"{self.lock_timeout_seconds:g} seconds, so nothing was released. Wait for that "
+                "process or end it, then try again"
             )
         if _FULL.search(cause):
             return StateUnavailableError(

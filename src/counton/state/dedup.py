@@ -1,12 +1,12 @@
-"""Keyed digests, called marks, by which a stream recognises users and events that it has counted.
+"""Keyed digests by which a stream recognises users and events that it has counted.
 
 A digest is the result of a keyed function, 64 bits long. Without the key, nobody learns a name from
 a state, or finds names with equal digests. A new name has the digest of a known one with
 probability n / 2^64, where n is the number of known names: 5e-12 for 10^8 names.
 
-Each release writes a set of marks for the rows that it counts, in its own transaction. Sets belong
-to periods of time, so that old ones can be deleted; ``counton.run.counting.remembered_rows`` says
-which, and why no bound can be exceeded then.
+Each release writes a set of digests for the rows that it counts, in its own transaction. Sets
+belong to periods of time, so that old ones can be deleted.
+``counton.run.counting.remembered_rows`` says which, and why no bound can be exceeded then.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class DigestSet(NamedTuple):
     Attributes:
         kind: "user" or "id": ``digests`` has keyed digests of counted users or row ids. "refused":
             it has the numbers of the groups of users (buckets) that do not count any more, because
-            a person in them was forgotten. "closed": up to ``period`` all marks were forgotten, and
-            ``digests`` has no meaning.
+            a user in them was forgotten. "closed": up to ``period`` all digests were forgotten,
+            and ``digests`` has no meaning.
         period: number of the period.
         digests: the digests, ascending.
         columns: what is remembered with each digest, such as window and group: arrays as long as
@@ -67,16 +67,16 @@ class DigestSet(NamedTuple):
 
 @name_alone
 class DigestChange(NamedTuple):
-    """Changes of a stream's marks (keyed digests of counted users and row ids), made in the
+    """Changes of a stream's keyed digests (of counted users and row ids), made in the
     transaction of one release.
 
     Attributes:
         secret: the secret key with which the digests are made.
-        added: new sets of marks.
+        added: new sets of digests.
         replaced: kinds and periods whose former sets are deleted, because ``added`` holds their
-            marks.
-        forgotten: for each kind, the first period whose marks are kept; marks of earlier periods
-            are deleted.
+            digests.
+        forgotten: for each kind, the first period whose digests are kept; digests of earlier
+            periods are deleted.
         forgets: whether the change carries out a request to forget people; the rollback guard (a
             record outside the state) counts such requests.
     """
@@ -188,7 +188,7 @@ def _xor(first: bytes, other: bytes) -> bytes:
 
 
 def merge(parts: Sequence[DigestSet]) -> DigestSet:
-    """Merge sets of marks of one kind and period into one set."""
+    """Merge sets of digests of one kind and period into one set."""
     digests = np.concatenate([part.digests for part in parts])
     columns = [
         np.concatenate(column) for column in zip(*(part.columns for part in parts), strict=True)
@@ -249,7 +249,10 @@ def read_secret(connection: Connection, rows: AuthenticatedRows, subkey: bytes) 
 def write(
     connection: Connection, rows: AuthenticatedRows, change: DigestChange, subkey: bytes
 ) -> None:
-    """Write new sets of marks, delete replaced and forgotten ones; ``subkey`` encrypts the secret.
+    """Write new sets of digests, and delete replaced and forgotten ones.
+
+    Args:
+        subkey: the key that encrypts the secret of the digests.
 
     Raises:
         ConcurrentWriterError: the new digests were made with another secret key than the stream's.
@@ -287,7 +290,7 @@ def _row(kind: str, period: int, part: int, digests: bytes) -> dict[str, Any]:
 
 
 def read(connection: Connection, rows: AuthenticatedRows, kind: str) -> Iterator[DigestSet]:
-    """Yield a stream's sets of marks by period, one at a time in memory.
+    """Yield a stream's sets of digests by period, one at a time in memory.
 
     Args:
         connection: an open transaction.

@@ -24,7 +24,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from counton.base.errors import ConcurrentWriterError, StateError, StateRolledBackError
 from counton.base.exact import MOST_SENT, name_alone
@@ -491,7 +491,20 @@ def _checksum_of(row: Mapping[str, Any]) -> bytes:
     return hashlib.sha256(head + row["digest"] + row["body"]).digest()
 
 
-def _undamaged(row: Any, stream: int) -> Any:
+class WaitingRow(Protocol):
+    """A row of waiting batches; `counton.state.schema` says what its columns hold."""
+
+    id: int
+    digest: bytes
+    rows: int
+    body: bytes
+    arrived: int
+    checksum: bytes
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+def _undamaged(row: WaitingRow, stream: int) -> WaitingRow:
     """Return waiting rows of a stream; refuse them if they are damaged."""
     if _checksum_of({**row._asdict(), "stream_id": stream}) != bytes(row.checksum):
         raise StateError(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,6 +59,29 @@ def input_digests(subkey: bytes, steps: range, xs: NDArray[np.int64]) -> bytes:
 
 
 @name_alone
+class JournalRow(Protocol):
+    """A row of the journal; `counton.state.schema` says what its columns hold."""
+
+    step: int
+    steps: int
+    unit: str | None
+    estimates: bytes
+    input_digests: bytes
+    std: float
+    digest: str | None
+    checksum: bytes
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+class TotalsRow(Protocol):
+    """A row of the totals of windows; `counton.state.schema` says what its columns hold."""
+
+    shape: str
+    steps: bytes
+    totals: bytes
+
+
 class Entries(NamedTuple):
     """Consecutive steps of the journal: values, digests, and the last step's noise std."""
 
@@ -124,7 +147,7 @@ def checksum_of(
     return blake2b(whole, digest_size=_CHECKSUM).digest()
 
 
-def _check_row(row: Any) -> Any:
+def _check_row(row: JournalRow) -> JournalRow:
     """Return a row of the journal; refuse it if it is damaged."""
     if checksum_of(**row._asdict()) != bytes(row.checksum):
         raise StateError(
@@ -232,7 +255,7 @@ def read(
         return _join_entries(rows, range(start, stop), shape)
 
 
-def _join_entries(rows: Sequence[Any], steps: range, shape: tuple[int, ...]) -> Entries:
+def _join_entries(rows: Sequence[JournalRow], steps: range, shape: tuple[int, ...]) -> Entries:
     """Join rows of the journal into the exact releases of some steps.
 
     Args:
@@ -279,7 +302,7 @@ def _join_entries(rows: Sequence[Any], steps: range, shape: tuple[int, ...]) -> 
     return Entries(values=values, input_digests=b"".join(digests), std=std)
 
 
-def _decode(row: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
+def _decode(row: JournalRow, shape: tuple[int, ...]) -> NDArray[np.int64]:
     """Return the estimates of a row, in multiples of its unit."""
     if shape[:1] != (-1,):
         return unpack(row.estimates, (row.steps, *shape))
@@ -288,7 +311,7 @@ def _decode(row: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
 
 
 def _room_for(
-    rows: Sequence[Any], steps: range, shape: tuple[int, ...], dtype: np.dtype[Any]
+    rows: Sequence[JournalRow], steps: range, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> NDArray[Any]:
     """Return zeros for the values of all steps.
 
@@ -386,7 +409,7 @@ class WindowTotals(NamedTuple):
         }
 
     @classmethod
-    def of_row(cls, row: Any) -> WindowTotals:
+    def of_row(cls, row: TotalsRow) -> WindowTotals:
         """Build the totals of some windows from the database row in which they are stored."""
         with reading("what was observed"):
             shape = tuple(json.loads(row.shape))

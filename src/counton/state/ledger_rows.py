@@ -18,7 +18,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from fractions import Fraction
 from textwrap import shorten
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from counton.base.errors import BudgetExceededError, InvalidInputError, param
 from counton.privacy import AddableGuarantee, Ledger, LedgerEntry, guarantee_from_dict
@@ -37,7 +37,16 @@ from counton.state.public_rows import public_rows
 from counton.state.sql import Connection
 
 
-def spend_of(row: Any) -> LedgerEntry:
+class LedgerRow(Protocol):
+    """The columns of a ledger's row that make its entry."""
+
+    name: str
+    unit: str
+    relation: str
+    guarantee: str
+
+
+def spend_of(row: LedgerRow) -> LedgerEntry:
     """Convert a ledger's row to its entry."""
     columns = {"name": row.name, "unit": row.unit, "relation": row.relation}
     return LedgerEntry.from_dict({**json.loads(row.guarantee), **columns})

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from counton.base.errors import (
     ConcurrentWriterError,
@@ -130,11 +130,23 @@ class PublishTarget:
             self._connections.close()
 
 
-def find_row(connection: Connection, stream: str) -> Any:
+class PublishedStream(Protocol):
+    """The columns of a published stream's row by which it is published further."""
+
+    id: int
+    key_fingerprint: str
+    last_window: int
+    confidence_level: float
+    shown: str
+
+
+def find_row(connection: Connection, stream: str) -> PublishedStream | None:
     """Return the database row of a published stream; None if it is not published."""
     if not connection.has_table(_STREAMS):
         return None
-    return connection.first(f"SELECT * FROM {_STREAMS} WHERE stream = :stream", stream=stream)
+    sql = f"SELECT * FROM {_STREAMS} WHERE stream = :stream"
+    row: PublishedStream | None = connection.first(sql, stream=stream)
+    return row
 
 
 def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
@@ -191,11 +203,13 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
 
 def write(connection: Connection, stream: str, rows: Iterable[Sequence[Any]]) -> None:
     """Add published rows of a stream from a step on."""
-    of = find_row(connection, stream).id
-    connection.append(_ROWS, ((of, *row) for row in rows))
+    published = find_row(connection, stream)
+    assert published is not None, "the stream was published by `begin`"
+    stream_id = published.id
+    connection.append(_ROWS, ((stream_id, *row) for row in rows))
 
 
-def remove(connection: Connection, stream: str) -> Any:
+def remove(connection: Connection, stream: str) -> PublishedStream | None:
     """Remove a stream's published rows; return its former database row or None."""
     row = find_row(connection, stream)
     if row is not None:

@@ -663,10 +663,10 @@ class Stream(JournalReader, Closing):
 
         if commit_input.labels is not None:
             first, names = commit_input.labels
-            dedup.write_labels(connection, contents.marks, first, names)
+            dedup.write_labels(connection, contents.digests, first, names)
         if commit_input.remembered is not None:
             subkey = dedup.subkey(self._key, self.name)
-            dedup.write(connection, contents.marks, commit_input.remembered, subkey)
+            dedup.write(connection, contents.digests, commit_input.remembered, subkey)
             if commit_input.remembered.forgets:
                 self._guard.reserve(self._position())
 

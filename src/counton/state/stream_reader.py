@@ -190,14 +190,14 @@ class JournalReader:
         from counton.state import dedup
 
         with self._open_contents() as (connection, contents):
-            yield from dedup.read(connection, contents.marks, kind)
+            yield from dedup.read(connection, contents.digests, kind)
 
     def labels(self) -> Private[tuple[str, ...]]:
         """Return the labels of found groups, in the order of their cells. Secret."""
         from counton.state import dedup
 
         def read(connection: Connection, contents: AuthenticatedContents) -> tuple[str, ...]:
-            return dedup.read_labels(connection, contents.marks)
+            return dedup.read_labels(connection, contents.digests)
 
         return Private(self._read_contents(read, checks_mac=False))
 
@@ -213,7 +213,7 @@ class JournalReader:
         subkey = dedup.subkey(self._key, self.design.name)
 
         def read(connection: Connection, contents: AuthenticatedContents) -> Secret | None:
-            return dedup.read_secret(connection, contents.marks, subkey)
+            return dedup.read_secret(connection, contents.digests, subkey)
 
         return self._read_contents(read)
 

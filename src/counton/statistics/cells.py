@@ -154,7 +154,7 @@ class Cells:
         if not checks_distributions(strategy):
             # A cell adds up at least as many draws at full weight as have its variance.
             variance = float(strategy.variance(self.ends[1], since=self.ends[0]))
-            (full,) = strategy._largest_reads(np.array([self.ends[1]])).tolist()
+            (full,) = strategy.largest_reads(np.array([self.ends[1]])).tolist()
             draws = max(int(variance / full**2 * (1 + 1e-9)), 1)
         coarse = (1.0 if is_narrow(distribution) else 0.5) / distribution.std
         scaled_half = std * (cell_half / self.std + coarse)

@@ -119,7 +119,7 @@ class ContingencyResult(GridResult):
                 for margin in margins
             ]
             about[name] = np.concatenate(labels)
-        return TableNumbers.below(margins, about)
+        return TableNumbers.stack(margins, about)
 
 
 class Contingency(GridCells):

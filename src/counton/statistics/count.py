@@ -111,7 +111,7 @@ class DistinctUsers(AccumulatorStatistic):
 
     keyword = "distinct"
     example = "user=visitor"
-    says = "How many different users there are so far."
+    says = "The number of different users."
     phrase = "number of distinct {units}"
     also_called = ("unique", "uniques", "users", "visitors")
     event = "user"

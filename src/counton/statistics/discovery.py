@@ -376,7 +376,7 @@ def _tail_of(distribution: DiscreteLaplace) -> Callable[[int, int], float]:
     # Sums of few draws are exact. Others use Chernoff's bound: P(N >= x) <= exp(-s x) E[exp(s N)]
     # for every s > 0. For a draw of scale b, with q = exp(-1/b), E[exp(s N)] = (1-q)^2 / ((1 - q
     # e^s) (1 - q e^-s)) below s = 1/b.
-    from counton.continual.intervals import laplace_tail
+    from counton.continual.tails import laplace_tail
 
     rate = 1 / float(distribution.scale)
     s = np.linspace(0, rate, 4098)[1:-1]

@@ -1,4 +1,4 @@
-"""The number of distinct users: seen so far, or active now."""
+"""The number of distinct users: of all steps, or active now."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ _RECORD = np.dtype([("user", f"V{DIGEST}"), ("times", "<i8"), ("unused", "<i8")]
 class Distinct(Statistic):
     """The number of distinct users.
 
-    - ``Distinct()`` counts users seen so far. An event is a user. Only a user's first event counts.
+    - ``Distinct()`` counts the users of all steps. An event is a user. Only the first
+      event of a user counts.
     - ``Distinct(changes=4)`` counts users active now. An event is ``(user, True)`` for a user who
       comes and ``(user, False)`` for a user who goes.
 
     The protected unit is one user with all events, which alone decide how this user counts.
-    - Counted so far, a user adds 1 in one step: no bound is needed.
+    - If the users of all steps are counted, a user adds 1 in one step: no bound is needed.
     - Active users change the number by +1, -1, +1, ... at most ``changes`` times; then the user
       stays active or inactive. Coming while active, and going while not active, is no change.
 

@@ -159,7 +159,7 @@ class HierarchyResult(StatisticResult):
                 if column in part.about:
                     labels[stop - len(part.about[column]) : stop] = part.about[column]
             about[column] = labels
-        return TableNumbers.below(parts, about)
+        return TableNumbers.stack(parts, about)
 
 
 class Hierarchy(TableStatistic):

@@ -78,9 +78,13 @@ def planned_halfwidths(
             elif rows is None and known_names == ():
                 continue
             else:
-                of = report.derived_from[name]
+                measured = report.derived_from[name]
                 result = planned_result(
-                    report.statistics[of], report.design_of(of, design), step, rows, over
+                    report.statistics[measured],
+                    report.design_of(measured, design),
+                    step,
+                    rows,
+                    over,
                 )
                 part_halfwidths = halfwidths_of(report.result_of(name, result), confidence_level)
                 if rows is None and known_names is not None:

@@ -797,13 +797,13 @@ class Report(AccumulatorStatistic):
             cells: released cells of the report.
             by_group: the statistic by group, to read all groups; None: the cells of one group.
         """
-        of = self.derived_from.get(name, name)
-        source = self.statistics[of]
+        measured = self.derived_from.get(name, name)
+        source = self.statistics[measured]
         groups = () if by_group is None else (len(by_group.groups),)
-        design = self.design_of(of, cells.design, groups)
+        design = self.design_of(measured, cells.design, groups)
         # Cells of other groups, and of statistics with equal descriptions, have other noise.
         first = cells.first // math.prod(self.cells) * math.prod(source.cells)
-        part = cells.part(lambda values: self.values_of(of, values, design), design, first)
+        part = cells.part(lambda values: self.values_of(measured, values, design), design, first)
 
         def read_derived(cells: Cells) -> StatisticResult:
             return self.result_of(name, read_cells(source, cells))

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from counton.base.distributions import scaled_norms
 from counton.base.errors import InvalidInputError
 from counton.continual.design import Design, DesignPart
-from counton.continual.intervals import ErrorsOf
+from counton.continual.stream_errors import ErrorsOf
 from counton.statistics.accumulator_statistic import AccumulatorStatistic
 from counton.statistics.catalogue import statistic_to_dict
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from counton.base.distributions import Sensitivity
 from counton.base.exact import float_above, root_above
-from counton.continual.intervals import ErrorsOf
 from counton.continual.node_distribution import sensitivity_of
+from counton.continual.stream_errors import ErrorsOf
 from counton.privacy import ZCDP, ContributionBound, Guarantee, PureDP
 from counton.statistics.planned_halfwidths import planned_halfwidths
 from counton.statistics.resolved import refuse_wrong_contribution
@@ -117,9 +117,11 @@ def plan_statistic(
     steps = "steps have any number of events" if batched else "each row is a step"
     if resolved.on_demand:
         steps += f"; {_WHEN_ASKED}"
-    of = resolved.error_of
-    words = f"errors are of {of.what}, for {resolved!r}; {steps}"
-    read = plan.best.errors_of._replace(mean=of.mean, largest=of.largest, what=words)
+    scale_of_errors = resolved.error_of
+    words = f"errors are of {scale_of_errors.what}, for {resolved!r}; {steps}"
+    read = plan.best.errors_of._replace(
+        mean=scale_of_errors.mean, largest=scale_of_errors.largest, what=words
+    )
     return replace(
         plan,
         choices=tuple(replace(choice, errors_of=read) for choice in plan.choices),

@@ -15,8 +15,8 @@ A strategy for a stream defines exactly:
 - errors: `variance`, `overall_variance`;
 - noise: `noise`.
 
-Further members have defaults: `_reader` and `_step_reader` (the noise of a running stream),
-`_largest_reads` (how large the weights of noise are) and `_check_distribution` (which noise is too
+Further members have defaults: `_reader` and `step_reader` (the noise of a running stream),
+`largest_reads` (how large the weights of noise are) and `_check_distribution` (which noise is too
 wide). `EndlessStrategy` adds the members of strategies without a last step. Everything else is a
 function of a strategy, such as `window_rounding` (how far rounding moves releases).
 ``joint_errors`` has variances of drawn noise and of several releases together, ``participation``
@@ -445,7 +445,7 @@ class StreamStrategy(Strategy):
         steps = range(1, (self.horizon or 0) + 1)
         return widths_of(nodes for step in steps for nodes in (self.column(step), self.row(step)))
 
-    def _largest_reads(self, stops: Integers) -> Floats:
+    def largest_reads(self, stops: Integers) -> Floats:
         """Return, for each of ``stops``, a bound on a node's weight in the releases up to it.
 
         The weight of wider noise is multiplied by its width, relative to the calibrated noise.
@@ -454,7 +454,7 @@ class StreamStrategy(Strategy):
 
     def _read_until(self, step: int) -> float:
         """Return a bound on a node's weight in the releases up to ``step``."""
-        return float(self._largest_reads(np.array([step]))[0])
+        return float(self.largest_reads(np.array([step]))[0])
 
     def _reader(self, field: NodeNoise) -> Reader:
         """Return the object that computes the noise of one running stream, window after window.
@@ -468,7 +468,7 @@ class StreamStrategy(Strategy):
         """
         return Reader(self, field)
 
-    def _step_reader(self, field: NodeNoise) -> Reader:
+    def step_reader(self, field: NodeNoise) -> Reader:
         """Return the object that computes all values that a running stream releases at a step.
 
         A last axis is for the windows whose counts a step releases, if there are several.

@@ -58,6 +58,7 @@ from counton.base.errors import InvalidInputError
 from counton.base.exact import float_above, float_below
 from counton.noise.normals import LARGEST_SQUARED_RADIUS
 from counton.privacy import ZCDP, ApproxDP, Guarantee
+from counton.privacy.guarantees import AgesWithData
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -188,6 +189,12 @@ def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
             guarantee, steps, beyond(narrowest, steps, float_above(guarantee.epsilon))
         )
         return analytic_gaussian_sigma(guarantee.epsilon, remaining)
+    if isinstance(guarantee, AgesWithData):
+        raise InvalidInputError(
+            f"{guarantee} does not fit training: the published model is the last release, which "
+            "reveals most of every example, and each epoch adds to its loss. Give ZCDP(rho) or "
+            "ApproxDP(epsilon, delta)"
+        )
     raise InvalidInputError(
         f"{guarantee!r} cannot be kept with Gaussian noise; give ZCDP(rho) or ApproxDP(epsilon, "
         "delta)"

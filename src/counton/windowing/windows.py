@@ -216,7 +216,7 @@ class Windows:
             )
         if self.end > microseconds(_LATEST):
             raise InvalidInputError(
-                f"{self.steps:,} windows of {self.every} from {self.at(self.start)} "
+                f"{self.steps:,} windows of {self.every} from {self.format_moment(self.start)} "
                 f"end after the year 9999; lower the number of steps"
             )
 
@@ -250,7 +250,7 @@ class Windows:
         zone = load_zone(self.timezone)
         return (time if isinstance(time, datetime) else moment(time)).astimezone(zone)
 
-    def at(self, time: int | datetime) -> str:
+    def format_moment(self, time: int | datetime) -> str:
         """Format a moment as ISO 8601 text with the UTC offset of the windows' time zone."""
         return self.local(time).isoformat()
 
@@ -259,11 +259,11 @@ class Windows:
         seconds = self.length is not None and self.length % 60_000_000
         return self.local(time).isoformat(" ", "auto" if seconds else "minutes")
 
-    def until(self, time: int | datetime) -> str:
+    def end_in_words(self, time: int | datetime) -> str:
         """Describe the moment up to which rows count; midnight is the end of the day before.
 
         >>> windows = Windows(datetime(2024, 3, 1, tzinfo=UTC), "12h", 24)
-        >>> [windows.until(int(end)) for end in windows.ends(range(1, 3))]
+        >>> [windows.end_in_words(int(end)) for end in windows.ends(range(1, 3))]
         ['up to 1 March 2024, 12:00', 'to the end of 1 March 2024']
         """
         us = microseconds(time) if isinstance(time, datetime) else int(time)
@@ -362,7 +362,7 @@ class Windows:
         """Return how many windows have ended at a moment, in microseconds since 1970."""
         return int(np.clip(self.step_of(np.array([us], dtype=np.int64))[0] - 1, 0, self.steps))
 
-    def within(self, length: str, last: int) -> range:
+    def windows_in_last(self, length: str, last: int) -> range:
         """Return the numbers of the windows that lie wholly within a length of time (``7d``) before
         the end of window ``last``.
 
@@ -370,8 +370,8 @@ class Windows:
         less must lie within so many times 24 hours, too, because either may be meant.
 
         >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 24)
-        >>> days.within("7d", 10), days.within("36h", 10), days.within("5h", 10)
-        (range(4, 11), range(10, 11), range(11, 11))
+        >>> [days.windows_in_last(length, 10) for length in ("7d", "36h", "5h")]
+        [range(4, 11), range(10, 11), range(11, 11)]
         """
         match = LENGTH.fullmatch(length)
         if match is None:
@@ -419,13 +419,13 @@ class Windows:
         """Common name of a window's length, such as "week"; None if it has none."""
         return PERIODS.get(self.every)
 
-    def windows_within(self, per: str | None) -> float:
+    def most_windows_in(self, per: str | None) -> float:
         """Return how many windows ``per`` contains at most; infinite for None, the whole stream.
 
         The ratio of lengths is rounded up. A month counts as 31 days.
 
         >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
-        >>> days.windows_within("1w"), days.windows_within("12h"), days.windows_within(None)
+        >>> days.most_windows_in("1w"), days.most_windows_in("12h"), days.most_windows_in(None)
         (7, 1, inf)
         """
         return math.inf if per is None else math.ceil(days_in(per) / days_in(self.every) - 1e-9)
@@ -440,28 +440,30 @@ class Windows:
             "timezone": self.timezone,
         }
 
-    def when(self, step: int) -> dict[str, str]:
+    def end_values(self, step: int) -> dict[str, str]:
         """Return a step's ``window_end`` as text; empty if steps have no times."""
-        return {"window_end": self.at(int(self.ends(range(step, step + 1))[0]))}
+        return {"window_end": self.format_moment(int(self.ends(range(step, step + 1))[0]))}
 
-    def long(self, steps: int) -> str:
+    def length_text(self, steps: int) -> str:
         """Return the length of ``steps`` windows as the text of an option, such as "3d"."""
         amount, unit = self._length
         return f"{amount * steps}{unit}"
 
-    def count(self, steps: int) -> str:
+    def count_text(self, steps: int) -> str:
         return f"{counted(steps, 'window')} of {self.every}"
 
-    def progress(self, steps: int) -> str:
+    def progress_text(self, steps: int) -> str:
         """Describe how many windows are released, and up to which moment."""
-        until = f", {self.until(int(self.ends(range(steps, steps + 1))[0]))}" if steps else ""
+        until = (
+            f", {self.end_in_words(int(self.ends(range(steps, steps + 1))[0]))}" if steps else ""
+        )
         return f"{counted(steps, 'window')}{until}"
 
-    def span(self, steps: range) -> str:
+    def span_text(self, steps: range) -> str:
         """Format the dates or times from the first to the last of some steps.
 
         >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
-        >>> days.span(range(1, 8)), UnwindowedSteps().span(range(1, 8))
+        >>> days.span_text(range(1, 8)), UnwindowedSteps().span_text(range(1, 8))
         ('1 March to 7 March 2024', 'steps 1 to 7')
         """
         begin = self.local(int(self.starts(steps)[0]))
@@ -588,7 +590,7 @@ class SingleTableWindow(Windows):
         return None
 
     @override
-    def windows_within(self, per: str | None) -> float:
+    def most_windows_in(self, per: str | None) -> float:
         return 1
 
     @override
@@ -596,19 +598,19 @@ class SingleTableWindow(Windows):
         return None
 
     @override
-    def when(self, step: int) -> dict[str, str]:
+    def end_values(self, step: int) -> dict[str, str]:
         return {}
 
     @override
-    def progress(self, steps: int) -> str:
+    def progress_text(self, steps: int) -> str:
         return "once"
 
     @override
-    def count(self, steps: int) -> str:
+    def count_text(self, steps: int) -> str:
         return counted(steps, "step")
 
     @override
-    def span(self, steps: range) -> str:
+    def span_text(self, steps: range) -> str:
         return "of all rows"
 
     @override
@@ -633,11 +635,11 @@ class UnwindowedSteps(SingleTableWindow):
         return "step"
 
     @override
-    def progress(self, steps: int) -> str:
+    def progress_text(self, steps: int) -> str:
         return counted(steps, "step")
 
     @override
-    def span(self, steps: range) -> str:
+    def span_text(self, steps: range) -> str:
         first = steps[0]
         last = steps[-1]
         if first == last:

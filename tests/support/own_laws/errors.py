@@ -137,7 +137,7 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
 
 @names_subject
 def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """`_largest_reads` is an upper bound on the weight of any one node's noise in a release, on
+    """`largest_reads` is an upper bound on the weight of any one node's noise in a release, on
     which half-widths of intervals depend.
 
     If nodes have noise of different widths, each weight is multiplied by the standard deviation of
@@ -151,7 +151,7 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
     weights = np.abs(reads.between(first, last))
     if not isinstance(strategy, EndlessStrategy):
         most = float(weights.max(initial=0.0))
-        claimed = float(strategy._largest_reads(np.ones(1, np.int64))[0])
+        claimed = float(strategy.largest_reads(np.ones(1, np.int64))[0])
         right = most * (1 - NEAR) <= claimed <= 2 * max(most, 1.0)
         require(right, f"largest_read is {claimed}, but a release has the weight {most}")
     enough = []
@@ -166,7 +166,7 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
         except InvalidInputError:
             continue
         wide = np.maximum.accumulate((weights * found).max(axis=1, initial=0.0))
-        claims = strategy._largest_reads(reads.steps[last])
+        claims = strategy.largest_reads(reads.steps[last])
         enough.append(claims.shape == wide.shape and bool((claims >= wide * (1 - 1e-6)).all()))
     require(any(enough) or not enough, "largest_reads is below a weight in a release")
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counton.io.aggregation import ROWS_AT_A_TIME, added_up
-from counton.io.row_assignment import Adds
+from counton.io.aggregation import ROWS_AT_A_TIME, sum_indexed_rows
+from counton.io.row_assignment import RowRule
 from counton.results.periods import period_of
 from counton.run.counting.contribution_choice import (
     ChoiceCounts,
@@ -113,15 +113,15 @@ class ChosenRows:
             self.compared.plus(other.compared),
         )
 
-    def sums(self, groups: int, adds: Adds | None) -> pl.DataFrame:
+    def sums(self, groups: int, row_rule: RowRule | None) -> pl.DataFrame:
         """Return the sums of these rows by window and cell; retracted rows are subtracted.
 
         Args:
             groups: number of groups.
-            adds: how a row changes the sums of its group; None: it adds 1 to a single one.
+            row_rule: how a row changes the sums of its group; None: it adds 1 to a single one.
         """
         signed = chain(_signed(self.rows, "code", 1), _signed(self.retracted, "total", -1))
-        return added_up(signed, groups, adds, pl.col("number"))
+        return sum_indexed_rows(signed, groups, row_rule, pl.col("number"))
 
     def users_to_keep(self, max_corrections: int) -> pl.DataFrame:
         """Return what the state keeps of users: new rows or, by period, all slots that changed."""
@@ -387,7 +387,7 @@ def choose_rows(
         target=target,
     )
     return NewRowsOfRun(
-        chosen.sums(max(1, groups), buffer.adds),
+        chosen.sums(max(1, groups), buffer.row_rule),
         digests,
         names,
         change,

@@ -53,6 +53,8 @@ def kept_totals(
 
 def join_totals(totals: pl.DataFrame, sums: pl.DataFrame) -> pl.DataFrame:
     """Join kept totals and sums of rows; what one of them lacks is 0."""
+    if not totals.height:  # a first run may have millions of sums
+        return sums.with_columns(pl.lit(0, pl.Int64).alias(name) for name in KEPT).sort(KEY)
     joined = totals.join(sums, on=KEY, how="full", coalesce=True)
     return joined.fill_null(0).sort(KEY)
 

@@ -111,7 +111,7 @@ def refuse_holes(
     if not holes:
         return
     count = sum(len(hole) for hole in holes)
-    named = _join([windows.span(hole) for hole in holes[:_MOST_NAMED]], len(holes))
+    named = _join([windows.span_text(hole) for hole in holes[:_MOST_NAMED]], len(holes))
     raise InvalidInputError(
         f"{source_name} has no row of {named}, and this run would release "
         f"{counted(count, 'window')} without rows. Add the missing rows. If nothing happened, give "
@@ -137,7 +137,7 @@ def refuse_shrunk_windows(
         return
     named = []
     for window in shrunk[:_MOST_NAMED]:
-        span = windows.span(range(window.number, window.number + 1))
+        span = windows.span_text(range(window.number, window.number + 1))
         named.append(f"{span} ({window.now:,}, before {window.before:,})")
     raise InvalidInputError(
         f"{source_name} has less than half of the rows that the last input had of "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -185,20 +185,26 @@ class SnapshotOfRun:
         self, totals_before: pl.DataFrame, span: Span, measurement: Measurement
     ) -> OperatorCounts:
         """Compare released windows with what the state has kept of them."""
-        changed = self._changed_windows(totals_before, span, measurement, "rows")
+        # A first run has no released windows, but may have millions of sums.
+        of_released = replace(self, sums=self.sums.filter(_window <= span.released))
+        totals_before = totals_before.filter(_window <= span.released)
+        changed = of_released._changed_windows(totals_before, span, measurement, "rows")
+        told_windows = changed
+        if measurement.told_number != "rows":
+            told_windows = of_released._changed_windows(
+                totals_before, span, measurement, measurement.told_number
+            )
         final = [window for window in changed if window.number <= span.last_final]
-        added = sum(window.added for window in final)
+        seen_of_released = of_released.seen(totals_before, span)
         return OperatorCounts(
             late=sum(window.added for window in changed if window.is_open),
-            late_uncounted=_number_uncounted(self.seen(totals_before, span), span, measurement),
-            after_final=added,
+            late_uncounted=_number_uncounted(seen_of_released, span, measurement),
+            after_final=sum(window.added for window in final),
             outside_snapshot=measurement.number_of_rows(
                 self.sums.filter(_window < self.covered.start)
             ),
             missing=sum(window.missing for window in final),
-            changed=self._changed_windows(
-                totals_before, span, measurement, measurement.told_number
-            ),
+            changed=told_windows,
             choice=self.choice,
         )
 

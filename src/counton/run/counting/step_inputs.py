@@ -80,10 +80,12 @@ class PlannedSteps:
     ) -> PlannedSteps:
         """Compare a run's rows with what the state has kept."""
         totals = rows.seen(totals_before, span).select([*KEY, *KEPT])
-        before = totals_before.select(
-            "window", "cell", was_rows="seen_rows", was_total="seen_total"
-        )
-        compared = totals.join(before, on=KEY, how="left").fill_null(0)
+        compared = totals.with_columns(was_rows=pl.lit(0, pl.Int64), was_total=pl.lit(0, pl.Int64))
+        if totals_before.height:
+            before = totals_before.select(
+                "window", "cell", was_rows="seen_rows", was_total="seen_total"
+            )
+            compared = totals.join(before, on=KEY, how="left").fill_null(0)
         has_moved = (_seen_rows != pl.col("was_rows")) | (_seen_total != pl.col("was_total"))
         is_counted_now = is_due() & (_window <= span.target) & bool(span.new_steps)
         changed = compared.filter(has_moved | is_counted_now)["window"].unique().sort()

@@ -28,7 +28,12 @@ from counton.run.new_job.column_contents import (
     find_times,
     find_totals,
 )
-from counton.run.rows.row_source import named_columns, open_rows, refuse_rows_as_domain
+from counton.run.rows.row_source import (
+    named_columns,
+    open_rows,
+    refuse_rows_as_domain,
+    refuse_unit_of_users,
+)
 from counton.run.spec.parsing import parse_policies
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import NO_MOMENT, load_zone, moment
@@ -138,6 +143,7 @@ def look_at(job: Job) -> FirstLook:
             "the events of a day that has some"
         )
     source.parts[0].check_columns(named_columns(job, names))
+    refuse_unit_of_users(job, names)
     beginning = _read_beginning(source, parse_policies(job).most)
     sample = beginning.sample
     time = None if job.time is None else str(job.time)

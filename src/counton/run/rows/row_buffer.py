@@ -13,7 +13,7 @@ import numpy as np
 
 from counton.base.arrays import narrowest
 from counton.base.exact import name_alone
-from counton.io.row_assignment import RowMapping, by_row
+from counton.io.row_assignment import RowMapping, values_choose_sum
 from counton.run.counting.contribution_choice import ChoiceCounts
 from counton.state.dedup import Secret
 from counton.windowing.lazy_polars import polars as pl
@@ -71,7 +71,7 @@ class RowBuffer:
     """Rows with the columns ``us``, ``window``, ``group``, ``total``, ``user`` and ``id``.
 
     Args:
-        mapping: how the rows are read: their columns, and how they change sums (``adds``).
+        mapping: how the rows are read: their columns, and how they change sums (``row_rule``).
         secret: key of the digests.
         groups: names of groups, in the order of their places; None: all rows are of one group.
 
@@ -91,14 +91,14 @@ class RowBuffer:
     ) -> None:
         self.secret = secret
         self.groups = ("",) if groups is None else groups
-        self.adds = mapping.adds
+        self.row_rule = mapping.row_rule
         self.dropped = ChoiceCounts()
         self._mapping = mapping
         self._has_groups = groups is not None
         self._that_may_count: RowFilter | None = None
         self._names = [name for name in PURPOSES if getattr(mapping.columns, name) is not None]
         self._types = types_of_columns(
-            mapping.windows.steps, len(self.groups), has_values=mapping.adds is not None
+            mapping.windows.steps, len(self.groups), has_values=mapping.row_rule is not None
         )
         self._nothing = pl.DataFrame(
             schema={"us": pl.Int64, **self._types, **dict.fromkeys(self._names, pl.UInt64)}
@@ -119,7 +119,7 @@ class RowBuffer:
             columns.append(_place_of_group(assigned, self.groups))
         else:
             columns.append(pl.lit(0, pl.Int32).alias("group"))
-        value = pl.col("total") if self.adds is not None else pl.lit(1, pl.Int64).alias("total")
+        value = pl.col("total") if self.row_rule is not None else pl.lit(1, pl.Int64).alias("total")
         columns.append(value)
         for name in self._names:
             digests = partial(_digests, self.secret, PURPOSES[name])
@@ -131,7 +131,7 @@ class RowBuffer:
         """Hold the rows that can count, by their windows, groups and values."""
         can_count = pl.col("window").is_between(1, self._mapping.windows.steps)
         can_count &= pl.col("group").is_not_null()
-        if self.adds is not None and by_row(self.adds):
+        if self.row_rule is not None and values_choose_sum(self.row_rule):
             can_count &= pl.col("total") >= 0  # otherwise it is of no known cell
         held = rows.filter(can_count).cast(self._types)
         self.height += held.height

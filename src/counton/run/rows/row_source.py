@@ -5,6 +5,7 @@ A list of groups that is read from the rows themselves is refused: it would reve
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -147,8 +148,54 @@ def open_rows_of_new_stream(job: Job, rows: object) -> Source | None:
         return None
     if columns:
         source.parts[0].check_columns(named_columns(job, columns))
+        refuse_unit_of_users(job, columns)
     refuse_rows_as_domain(job, source, rows)
     return None if job.query is not None else source
+
+
+def refuse_unit_of_users(job: Job, columns: Sequence[str]) -> None:
+    """Refuse the name of a unit that is a column of the rows, if single rows are protected.
+
+    A reader of the ledger would believe that each visitor is protected, if single visits are. Only
+    names of columns decide, never the rows.
+
+    Args:
+        job: the job that begins a stream.
+        columns: columns of the rows.
+
+    Raises:
+        InvalidInputError: the unit is a column that holds neither counts nor ids of rows.
+
+    >>> from counton.job.statistics import CountJob
+    >>> refuse_unit_of_users(CountJob(privacy_unit="visit"), ["time", "visitor"])
+    >>> refuse_unit_of_users(CountJob(privacy_unit="visit", row_id="visit"), ["time", "visit"])
+    """
+    if job.privacy_unit is None or job.value_of("user") is not None:
+        return
+    if job.value_of("upstream_max_contributions") is not None:
+        return
+    unit = str(job.privacy_unit)
+    others = {job.row_id, job.value_of("count_column")}
+    names = [name for name in columns if name not in others and _names_unit(name, unit)]
+    if not names:
+        return
+    raise InvalidInputError(
+        f"{param('privacy_unit', unit)} is only a name: without {param('user')}, each row is "
+        f"protected alone. The rows have a column {names[0]!r}. To protect each {unit}, give "
+        f"{param('user', names[0])} and {param('max_contributions')}. To protect single rows, use "
+        f"another name, as in {param('privacy_unit', 'row')}"
+    )
+
+
+def _names_unit(column: str, unit: str) -> bool:
+    """Return whether a column is called like a unit, as "visitor" or "Visitor ID".
+
+    >>> [_names_unit(name, "visitor") for name in ("Visitor ID", "visitorId", "visitors")]
+    [True, True, False]
+    """
+    name = re.sub(r"[\W_]", "", column).casefold()
+    word = re.sub(r"[\W_]", "", unit).casefold()
+    return name in (word, f"{word}id")
 
 
 def refuse_rows_as_domain(job: Job, source: Source, rows: object) -> None:

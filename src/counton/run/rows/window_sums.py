@@ -69,7 +69,7 @@ def row_mapping(spec: StreamSpec, options: RunOptions) -> RowMapping:
         columns_of(spec),
         terms.windowing.windows,
         unlisted_groups="discover" if spec.discovers_groups else options.unlisted_groups,
-        adds=statistic if adds_values else None,  # else rows are only counted
+        row_rule=statistic if adds_values else None,  # else rows are only counted
         ambiguous=terms.ambiguous,
         time_format=terms.time_format,
         declared=groups.names if isinstance(groups, Declared) else (),
@@ -169,8 +169,8 @@ def refuse_no_row_within(sums: Private[WindowSums], windows: Windows) -> None:
         shown = windows.to_the_minute(opened.times.newest)
         newest = f"the newest row that can be read is of {shown}"
     raise InvalidInputError(
-        f"No row lies in a window of the stream, from {windows.at(windows.start)} to "
-        f"{windows.at(windows.end)}: {newest}. Nothing was released. Correct "
+        f"No row lies in a window of the stream, from {windows.format_moment(windows.start)} to "
+        f"{windows.format_moment(windows.end)}: {newest}. Nothing was released. Correct "
         f"{param('start')}, {param('windows')} or {param('time_format')}, or "
         "give rows of these windows. If nothing happened in them, give "
         f"{param('allow_empty_windows', True)}"

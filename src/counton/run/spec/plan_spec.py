@@ -161,15 +161,16 @@ def _refuse_shifted_periods(terms: StreamTerms) -> None:
         return
     raise InvalidInputError(
         f"{param('contribution_period', per)}: a period begins at "
-        f"{windows.at(split.period_begin)}, inside "
-        f"the window of {windows.every} that begins at {windows.at(split.window_begin)}. One user "
+        f"{windows.format_moment(split.period_begin)}, inside "
+        f"the window of {windows.every} that begins at "
+        f"{windows.format_moment(split.window_begin)}. One user "
         "would count twice in that window. Let windows begin where periods begin "
         f"({param('start')}), or give another {param('contribution_period')}"
     )
 
 
 def _resolved(
-    terms: StreamTerms, statistic: AccumulatorStatistic, loss: Any
+    terms: StreamTerms, statistic: AccumulatorStatistic, loss: Guarantee
 ) -> AccumulatorStatistic:
     """Return the statistic with the parameters that depend on users, guarantee and horizon."""
     unit = terms.privacy_unit

@@ -11,7 +11,7 @@ import numpy as np
 from counton.base.errors import InvalidInputError, StreamMismatchError, param
 from counton.continual import Design
 from counton.continual.design import design_for
-from counton.continual.intervals import ErrorsOf
+from counton.continual.stream_errors import ErrorsOf
 from counton.job.common_options import Job
 from counton.results.periods import period_starts
 from counton.run.spec.parsing import parse_accuracy, period_that_begins_anew

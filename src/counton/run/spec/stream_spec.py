@@ -25,6 +25,7 @@ from counton.job.option_fields import (
     OUTPUT,
     REMEMBERED,
     STREAM,
+    OptionScope,
     Section,
     names_in_scope,
     scope_of,
@@ -429,7 +430,7 @@ def _discovers(name: str, value: object) -> bool:
     return name == "unlisted_groups" and value == "discover"
 
 
-def _stated_in(job: Job, *scopes: Any) -> dict[str, Any]:
+def _stated_in(job: Job, *scopes: OptionScope) -> dict[str, Any]:
     names = names_in_scope(type(job), *scopes)
     return {name: job.value_of(name) for name in names if job.has_stated(name)}
 

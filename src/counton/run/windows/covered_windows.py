@@ -40,12 +40,12 @@ def covered_windows(
     # Windows that the release delay holds back count: the file has their rows in place of earlier
     # ones.
     last = windows.ended_by(ended.until + options.release_delay)
-    within = windows.within(lookback, max(last, released))
+    within = windows.windows_in_last(lookback, max(last, released))
     covered = range(within.start, min(within.stop, max(ended.last, released) + 1))
     if ended.last <= released or covered.start <= released + 1:
         return covered
-    begin = windows.at(int(windows.ends(range(released, released + 1))[0]))
-    end = windows.at(int(windows.ends(range(covered.start - 1, covered.start))[0]))
+    begin = windows.format_moment(int(windows.ends(range(released, released + 1))[0]))
+    end = windows.format_moment(int(windows.ends(range(covered.start - 1, covered.start))[0]))
     raise InvalidInputError(
         f"{param('lookback', lookback)} reaches back to {end}, but the first window that is "
         f"not released yet begins at {begin}, so windows would be released without their rows: "

@@ -126,7 +126,7 @@ class ReleaseClock:
 
     @property
     def _last_release_in_words(self) -> str:
-        return self.windows.at(min(self._last_release, _LATEST))
+        return self.windows.format_moment(min(self._last_release, _LATEST))
 
     @property
     def _may_begin_later(self) -> bool:
@@ -146,7 +146,7 @@ class ReleaseClock:
         if not isinstance(self.options.until, datetime):
             return None
         until = microseconds(self.options.until)
-        until_option = param("until", self.windows.at(until))
+        until_option = param("until", self.windows.format_moment(until))
         if until > microseconds(self.now):
             raise InvalidInputError(
                 f"{until_option} lies in the future, so rows would be missing. "
@@ -174,9 +174,10 @@ class ReleaseClock:
         if self.windows.steps - self._last_window_with_rows > 1 + self.options.max_empty_windows:
             remedy += f" with {param('allow_empty_windows', True)}"
         return InvalidInputError(
-            f"The last window ended at {self.windows.at(self.windows.end)}, so the clock does not "
-            f"tell up to which time the data are complete. State that time, at most {remedy}. Or "
-            f"give {param('until', 'latest-event')}, which publishes the window of the newest row"
+            f"The last window ended at {self.windows.format_moment(self.windows.end)}, so the "
+            "clock does not tell up to which time the data are complete. State that time, at most "
+            f"{remedy}. Or give {param('until', 'latest-event')}, which publishes the window of "
+            "the newest row"
         )
 
     def _time_of_newest_row(self) -> int:
@@ -192,7 +193,7 @@ class ReleaseClock:
         if self.times.any_beyond:
             raise HorizonExceededError(
                 f"The newest row ({shown}) is after the last window of the stream, "
-                f"{windows.steps:,}, which ends at {windows.at(windows.end)}. Give "
+                f"{windows.steps:,}, which ends at {windows.format_moment(windows.end)}. Give "
                 f"{param('until', self._last_release_in_words)} for the rest of this stream. "
                 "Begin another stream for later rows"
             )
@@ -202,8 +203,8 @@ class ReleaseClock:
             )
         if self.is_new_stream and newest < self._begin:
             raise InvalidInputError(
-                f"The newest row ({shown}) is before {windows.at(windows.start)}, when the first "
-                f"window begins. Correct {param('start')} or the rows"
+                f"The newest row ({shown}) is before {windows.format_moment(windows.start)}, when "
+                f"the first window begins. Correct {param('start')} or the rows"
             )
         return newest
 
@@ -218,9 +219,9 @@ class ReleaseClock:
         if not isinstance(self.options.until, datetime) or time > self._begin - length:
             return
         raise InvalidInputError(
-            f"{param('until', self.windows.at(time))} is not after "
-            f"{self.windows.at(self.windows.start)}, when the first window begins. Give a later "
-            f"time, or correct {param('start')}"
+            f"{param('until', self.windows.format_moment(time))} is not after "
+            f"{self.windows.format_moment(self.windows.start)}, when the first window begins. Give "
+            f"a later time, or correct {param('start')}"
         )
 
     def _refuse_empty_windows(self, ended: int) -> None:
@@ -237,38 +238,37 @@ class ReleaseClock:
             return
         raise InvalidInputError(
             f"{self._stated_in_words()} would release {counted(new_and_empty, 'window')}, but "
-            f"{self._newest_row_in_words(empty)}{self._empty_windows_in_words(ended)}. If a file "
-            f"is missing, add it. If nothing happened, give {param('allow_empty_windows', True)} "
-            f"for this run, or a larger {param('max_empty_windows')}{self._remedy_for_the_past()}"
+            f"{self._newest_row_in_words()}.{self._empty_windows_in_words(ended)} Add missing "
+            f"files{self._remedy_for_the_past()}. If nothing happened, give "
+            f"{param('allow_empty_windows', True)} for this run, or a larger "
+            f"{param('max_empty_windows')}"
         )
 
     def _stated_in_words(self) -> str:
         if isinstance(self.options.until, datetime):
-            return param("until", self.windows.at(self.options.until))
+            return param("until", self.windows.format_moment(self.options.until))
         if self.options.until == "now":
             return param("until", "now")
         return f"without {param('until')}, this run"
 
-    def _newest_row_in_words(self, empty: int) -> str:
+    def _newest_row_in_words(self) -> str:
         newest = self.times.newest_within
         if newest is None:
             return "there is no row"
-        verb = "windows have" if empty > 1 else "window has"
-        return (
-            f"the newest row is of {self.windows.to_the_minute(newest)}: {empty:,} {verb} "
-            f"ended since, more than {1 + self.options.max_empty_windows:,}"
-        )
+        return f"the newest row is of {self.windows.to_the_minute(newest)}"
 
     def _empty_windows_in_words(self, ended: int) -> str:
-        """Return words that name the windows without a row, or nothing if there are none."""
+        """Return a sentence that names the windows without a row, or nothing if there are none."""
         newest = self.times.newest_within
         window_of_newest = 0
         if newest is not None and newest >= self._begin:
             window_of_newest = self._last_window_with_rows + 1
         without_rows = range(max(window_of_newest, self.released) + 1, ended + 1)
-        return f" ({self.windows.span(without_rows)} would have no row)" if without_rows else ""
+        if not without_rows:
+            return ""
+        return f" {self.windows.span_text(without_rows)} would have no row."
 
     def _remedy_for_the_past(self) -> str:
         if self.options.input.lookback is not None:
             return ""
-        return f". For data of the past give {param('until', 'latest-event')}"
+        return f", or give {param('until', 'latest-event')} for data of the past"

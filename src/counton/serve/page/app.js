@@ -198,7 +198,7 @@ class App {
     if (stream.next_release) facts.push(["Next release", clock.full(Date.parse(stream.next_release))]);
     if (row) {
       facts.unshift(["Counted until", clock.end(Date.parse(row.window_end))]);
-      facts.unshift([newest.size > 1 ? shownName(line) : "So far", ...figure(row, unitOf(stream.units, row))]);
+      facts.unshift([newest.size > 1 ? shownName(line) : "Newest number", ...figure(row, unitOf(stream.units, row))]);
     }
     const made = facts.map(([term, ...inside]) =>
       element("div", {}, element("dt", { textContent: term }), element("dd", {}, ...inside)));

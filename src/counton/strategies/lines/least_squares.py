@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +89,7 @@ class IntegerEquations:
         entries = (line.cells + line.rows) * line.largest_entry
         #: Most bits of an entry of r - G u that remainders determine exactly: by 2^64 and, if the
         #: entries of H are not too large, also by the prime.
-        self._room = _TOGETHER if entries * _PRIME < 2**62 else _ALONE
+        self._determined_bits = _TOGETHER if entries * _PRIME < 2**62 else _ALONE
 
     def _times(self, u: NDArray[Any]) -> NDArray[Any]:
         """Return G u, shape (vectors, cells); integers are modulo 2^64."""
@@ -110,7 +110,11 @@ class IntegerEquations:
         # The residual after the solver, within float64's error, and after rounding u.
         needed_bits = _RESERVE * (2 * error + self._largest)
         small = max(solved, sums) <= 2.0 ** (_BITS - 3 - least)
-        return small and error <= 2.0 ** (self._room - 3) and needed_bits < 2.0**self._room
+        return (
+            small
+            and error <= 2.0 ** (self._determined_bits - 3)
+            and needed_bits < 2.0**self._determined_bits
+        )
 
     def rounded_prefixes(
         self,
@@ -133,97 +137,190 @@ class IntegerEquations:
         Raises:
             SumOverflowError: a sum does not fit int64; never if `holds` returns True.
         """
-        # The result is floor(2^bits s + offset) for each sum s. Digits are added to u until every
-        # result is certain.
-        residual = right
-        binary_places = 0
-        further: Integers | None = None  # the residual modulo the prime, if needed
-        prefixes = np.empty(right.shape, np.int64)
-        lines = np.arange(len(right))
-        # The sums of the digits so far, where the result is not yet certain; none at first.
-        open_line = open_cell = np.zeros(0, np.int64)
-        totals: list[int] = []
-        while len(lines):
-            digit = self.equations.solve(real)
-            digit /= self._factor
-            solved = float(np.abs(digit).max())
-            size = max(solved, float(np.abs(np.cumsum(digit, axis=1)).max()), 2.0**-60)
-            error = self._rounding * (largest + self._largest * solved)
-            room = _ALONE if further is None else self._room
-            more = room - 2 - math.ceil(math.log2(max(error, 2.0**-60)))
-            more = min(more, _BITS - 2 - math.ceil(math.log2(size)))
-            # 2^more times 1/2, the rounding boundary, stays within int64 on any grid.
-            more = min(more, _DIGIT_BITS if binary_places else _BITS + min(bits, 0))
-            least = 1 if binary_places else max(bits, 0) + 2
-            while more >= least:
-                whole = np.rint(digit * 2.0**more)
-                remainder = float(np.abs(real * 2.0**more - self._times(whole)).max())
-                most = remainder + 1.01 * error * 2.0**more
-                if most < 2.0**room:
-                    break
-                by = math.ceil(math.log2(most)) - room + 2
-                more = max(least, more - by) if more > least else least - 1
-            if more < least:
-                if further is None and not binary_places and self._room > room:
-                    further = further_right()
+        residual = _Residual(modulo_word=right, real=real, modulo_prime=None)
+        sums = _RoundedSums(right.shape, bits, self._prefixes)
+        while len(sums.open_lines):
+            digit = self._next_digit(residual, largest, sums)
+            if digit.integers is None:
+                can_determine_more = (
+                    residual.modulo_prime is None and self._determined_bits > _ALONE
+                )
+                if sums.has_no_digit and can_determine_more:
+                    residual = residual._replace(modulo_prime=further_right())
                     continue
                 raise SumOverflowError(
-                    f"sums of noise reach {size:.3g}, and are not exact in multiples of "
+                    f"sums of noise reach {digit.size:.3g}, and are not exact in multiples of "
                     f"{2.0 ** (-bits):g}: give a larger epsilon, rho or resolution"
                 )
-            digits = whole.astype(np.int64)
-            # The residual is known modulo 2^64, or also modulo the prime, and within half of that
-            # by floats: so this is the true residual.
-            residual = (residual << more) - self._times(digits)
-            real = residual.astype(np.float64)
-            if further is not None:
-                rows = self._line.over(digits % _PRIME)
-                product = modulo_prime(self._line, self._factor, rows, self._diagonal, digits)
-                further = (further * pow(2, more, _PRIME) - product) % _PRIME
-                real += _multiples(residual, further) * 2.0**64
-            largest = float(np.abs(real).max())
-            norms = np.sqrt((real**2) @ (1.0 / self._floor)) * _RESERVE
-            sums_of_digits = np.cumsum(digits, axis=1)
-            if not binary_places:
-                binary_places = more
-                doubt = np.minimum(norms.max() * self._prefixes + 2, 2.0**61).astype(np.int64)
-                sums_of_digits += boundary(binary_places - bits)
-                low = (sums_of_digits - doubt) >> (binary_places - bits)
-                prefixes[...] = low
-                open_line, open_cell = np.nonzero(
-                    low != (sums_of_digits + doubt) >> (binary_places - bits)
-                )
-                at = sums_of_digits[open_line, open_cell] - boundary(binary_places - bits)
-                totals = at.tolist()
+            residual = self._subtract(residual, digit.integers, digit.shift)
+            largest = float(np.abs(residual.real).max())
+            norms = np.sqrt((residual.real**2) @ (1.0 / self._floor)) * _RESERVE
+            residual = residual.of_lines(sums.add(digit.integers, digit.shift, norms))
+        return sums.rounded
+
+    def _next_digit(self, residual: _Residual, largest: float, sums: _RoundedSums) -> _Digit:
+        """Solve for the residual, and round the solution as finely as the next residual allows.
+
+        Args:
+            residual: r - G u for the digits so far.
+            largest: bound on the summed magnitudes of the terms of every entry of the residual.
+            sums: the prefix sums to which the digit will be added.
+        """
+        solution = self.equations.solve(residual.real)
+        solution /= self._factor
+        solved = float(np.abs(solution).max())
+        size = max(solved, float(np.abs(np.cumsum(solution, axis=1)).max()), 2.0**-60)
+        error = self._rounding * (largest + self._largest * solved)
+        determined_bits = _ALONE if residual.modulo_prime is None else self._determined_bits
+        shift = determined_bits - 2 - math.ceil(math.log2(max(error, 2.0**-60)))
+        shift = min(shift, _BITS - 2 - math.ceil(math.log2(size)), sums.largest_shift)
+        least = sums.least_shift
+        while shift >= least:
+            rounded = np.rint(solution * 2.0**shift)
+            remainder = float(np.abs(residual.real * 2.0**shift - self._times(rounded)).max())
+            bound = remainder + 1.01 * error * 2.0**shift
+            if bound < 2.0**determined_bits:
+                return _Digit(rounded.astype(np.int64), shift, size)
+            excess = math.ceil(math.log2(bound)) - determined_bits + 2
+            shift = max(least, shift - excess) if shift > least else least - 1
+        return _Digit(None, shift, size)
+
+    def _subtract(self, residual: _Residual, digit: Integers, shift: int) -> _Residual:
+        """Return 2^shift times the residual, minus G times the digit."""
+        # The residual is known modulo 2^64, or also modulo the prime, and within half of that by
+        # floats: so this is the true residual.
+        modulo_word = (residual.modulo_word << shift) - self._times(digit)
+        real = modulo_word.astype(np.float64)
+        modulo_prime_before = residual.modulo_prime
+        if modulo_prime_before is None:
+            return _Residual(modulo_word, real, None)
+        rows = self._line.over(digit % _PRIME)
+        product = modulo_prime(self._line, self._factor, rows, self._diagonal, digit)
+        after = (modulo_prime_before * pow(2, shift, _PRIME) - product) % _PRIME
+        real += _multiples(modulo_word, after) * 2.0**64
+        return _Residual(modulo_word, real, after)
+
+
+class _Residual(NamedTuple):
+    """r - G u, where u has the digits so far: shape (vectors, cells).
+
+    Attributes:
+        modulo_word: modulo 2^64.
+        real: in float64.
+        modulo_prime: modulo `_PRIME`; None if it is not needed.
+    """
+
+    modulo_word: Integers
+    real: Floats
+    modulo_prime: Integers | None
+
+    def of_lines(self, kept: NDArray[np.bool_]) -> _Residual:
+        """Return the residual of some vectors."""
+        modulo_prime = None if self.modulo_prime is None else self.modulo_prime[kept]
+        return _Residual(self.modulo_word[kept], self.real[kept], modulo_prime)
+
+
+class _Digit(NamedTuple):
+    """The next digit of a solution, in multiples of 2^-shift of the last one.
+
+    Attributes:
+        integers: shape (vectors, cells); None if no digit is exact.
+        size: largest magnitude of the solution and of its prefix sums.
+    """
+
+    integers: Integers | None
+    shift: int
+    size: float
+
+
+class _RoundedSums:
+    """Prefix sums of a solution, to which digits are added until all rounded sums are certain.
+
+    The rounded sum is floor(2^bits s + offset) for each sum s.
+
+    Args:
+        shape: numbers of vectors and of cells.
+        bits: the sums are rounded to multiples of 2^-bits.
+        errors: bounds on the error of each prefix sum, in units of the norm of the residual.
+
+    Attributes:
+        rounded: the rounded sums; some may be wrong until all are certain.
+        open_lines: the vectors that have sums whose result is not yet certain.
+    """
+
+    def __init__(self, shape: tuple[int, ...], bits: int, errors: Floats) -> None:
+        self.rounded = np.empty(shape, np.int64)
+        self.open_lines = np.arange(shape[0])
+        self._bits = bits
+        self._errors = errors
+        self._binary_places = 0
+        # Vector, cell and exact digits of the sums that are not yet certain; none at first.
+        self._line_index = self._cell_index = np.zeros(0, np.int64)
+        self._totals: list[int] = []
+
+    @property
+    def has_no_digit(self) -> bool:
+        return self._binary_places == 0
+
+    @property
+    def least_shift(self) -> int:
+        """The least number of binary places that the next digit must add."""
+        return max(self._bits, 0) + 2 if self.has_no_digit else 1
+
+    @property
+    def largest_shift(self) -> int:
+        """The largest number of binary places that the next digit may add."""
+        # 2^shift times 1/2, the rounding boundary, stays within int64 on any grid.
+        return _BITS + min(self._bits, 0) if self.has_no_digit else _DIGIT_BITS
+
+    def add(self, digit: Integers, shift: int, norms: Floats) -> NDArray[np.bool_]:
+        """Add a digit of the vectors ``open_lines``; return those which stay open.
+
+        Args:
+            digit: shape (vectors, cells), in multiples of 2^-shift of the last digit.
+            norms: norms of the residuals after the digit, shape (vectors,).
+        """
+        sums_of_digits = np.cumsum(digit, axis=1)
+        if self.has_no_digit:
+            self._begin(sums_of_digits, shift, norms)
+        else:
+            self._add_to_open(sums_of_digits, shift, norms)
+        kept = np.isin(self.open_lines, self._line_index)
+        self.open_lines = self.open_lines[kept]
+        return kept
+
+    def _begin(self, sums: Integers, shift: int, norms: Floats) -> None:
+        """Round all sums by their first digit."""
+        self._binary_places = shift
+        dropped = self._binary_places - self._bits
+        doubt = np.minimum(norms.max() * self._errors + 2, 2.0**61).astype(np.int64)
+        sums += boundary(dropped)
+        low = (sums - doubt) >> dropped
+        self.rounded[...] = low
+        self._line_index, self._cell_index = np.nonzero(low != (sums + doubt) >> dropped)
+        self._totals = (sums[self._line_index, self._cell_index] - boundary(dropped)).tolist()
+
+    def _add_to_open(self, sums: Integers, shift: int, norms: Floats) -> None:
+        """Round the sums that are not yet certain, in Python's integers."""
+        self._binary_places += shift
+        dropped = self._binary_places - self._bits
+        row = np.searchsorted(self.open_lines, self._line_index)
+        doubts = np.ceil(norms[row] * self._errors[self._cell_index]) + 2
+        offset = boundary(dropped)
+        added = sums[row, self._cell_index].tolist()
+        uncertain = []
+        for index, doubt in enumerate(doubts.tolist()):
+            total = (self._totals[index] << shift) + added[index]
+            low = (total + offset - int(doubt)) >> dropped
+            high = (total + offset + int(doubt)) >> dropped
+            self._totals[index] = total
+            if low == high:
+                self.rounded[self._line_index[index], self._cell_index[index]] = low
             else:
-                binary_places += more
-                row = np.searchsorted(lines, open_line)
-                doubts = np.ceil(norms[row] * self._prefixes[open_cell]) + 2
-                moved = boundary(binary_places - bits)
-                still = []
-                added = sums_of_digits[row, open_cell].tolist()
-                for index, (before, also, by) in enumerate(
-                    zip(totals, added, doubts.tolist(), strict=True)
-                ):
-                    total = (before << more) + also
-                    low_one, high_one = (
-                        (total + moved + sign * int(by)) >> (binary_places - bits)
-                        for sign in (-1, 1)
-                    )
-                    totals[index] = total
-                    if low_one == high_one:
-                        prefixes[open_line[index], open_cell[index]] = low_one
-                    else:
-                        still.append(index)
-                open_line = open_line[still]
-                open_cell = open_cell[still]
-                totals = [totals[index] for index in still]
-            keep = np.isin(lines, open_line)
-            lines = lines[keep]
-            residual = residual[keep]
-            real = real[keep]
-            further = None if further is None else further[keep]
-        return prefixes
+                uncertain.append(index)
+        self._line_index = self._line_index[uncertain]
+        self._cell_index = self._cell_index[uncertain]
+        self._totals = [self._totals[index] for index in uncertain]
 
 
 def modulo_prime(

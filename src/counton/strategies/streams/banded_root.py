@@ -384,7 +384,7 @@ class _BandedStrategy(StreamStrategy):
         """Largest norm d_i by which a column is divided."""
         return 1.0
 
-    def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
+    def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         most = self._largest_share * self._most_read
         return np.full(stops.shape, most)
 

@@ -215,7 +215,7 @@ class Epochs(EndlessStrategy):
         """Return 2, the largest squared 2-norm of a column, divided by variances of noise."""
         return Fraction(2)
 
-    def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
+    def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return, for each of ``stops``, the width of the noise in its epoch."""
         ends = [float(self.radix ** (number + 1)) for number in range(_MOST_EPOCHS)]
         return np.asarray((np.searchsorted(ends, stops) + 2) / 2.0)

@@ -141,7 +141,7 @@ class Expiring(EndlessStrategy):
     def _check_distribution(self, distribution: NoiseDistribution) -> None:
         node_distribution(self, distribution, self.expiry.top)
 
-    def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
+    def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return, for each of ``stops``, the width of the widest noise up to this step."""
         factors = [float(self.expiry.factor(level)) for level in range(self.expiry.top + 1)]
         starts = 2 ** np.arange(1, len(factors), dtype=np.int64)

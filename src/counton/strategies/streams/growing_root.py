@@ -567,7 +567,7 @@ class GrowingSquareRoot(EndlessStrategy):
         """Return 1, the largest squared norm of a column over stds of noise."""
         return Fraction(1)
 
-    def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
+    def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return, for each of ``stops``, a bound on a node's weight times its relative std."""
         classes = range(quarter(STEPS, self._equal) + 1)
         widths = np.sqrt([float(self._node_factor(level)) for level in classes])

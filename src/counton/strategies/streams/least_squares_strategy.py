@@ -628,9 +628,9 @@ class LeastSquaresStrategy(StreamStrategy):
             order = np.argsort(stops)
             width = self._tree.widths[-1]
             at = stops[order] - 1
-            of = weights[order]
+            sorted_weights = weights[order]
             alone = self._tree.contrasts(np.full_like(at, -1), at, inverse)
-            variance += float((of**2) @ alone)
+            variance += float((sorted_weights**2) @ alone)
             for apart in range(1, len(at)):  # covariances of stops in one block
                 some = np.flatnonzero(at[apart:] // width == at[:-apart] // width)
                 if not len(some):
@@ -643,7 +643,7 @@ class LeastSquaresStrategy(StreamStrategy):
                     + alone[two]
                     - np.where(at[nodes_before] == at[two], 0.0, differ)
                 )
-                variance += float(np.sum(of[nodes_before] * of[two] * both))
+                variance += float(np.sum(sorted_weights[nodes_before] * sorted_weights[two] * both))
         return variance
 
     @override

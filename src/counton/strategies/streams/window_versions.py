@@ -377,8 +377,8 @@ class WindowVersions(StreamStrategy):
         return float(self.lag_variance([self.lags])[0])
 
     @override
-    def _largest_reads(self, stops: Integers) -> Floats:
-        largest = self.inner._largest_reads(np.array([self.lags + 1]))
+    def largest_reads(self, stops: Integers) -> Floats:
+        largest = self.inner.largest_reads(np.array([self.lags + 1]))
         return np.full(stops.shape, float(largest[0]))
 
     @override
@@ -434,7 +434,7 @@ class WindowVersions(StreamStrategy):
         return noise
 
     @override
-    def _step_reader(self, field: NodeNoise) -> Reader:
+    def step_reader(self, field: NodeNoise) -> Reader:
         return VersionReader(self, field)
 
     def release_noise(self, field: NodeNoise, steps: range) -> Integers:
@@ -639,7 +639,7 @@ class AsOf(StreamStrategy):
         )
 
     @override
-    def _largest_reads(self, stops: Integers) -> Floats:
+    def largest_reads(self, stops: Integers) -> Floats:
         return np.full(stops.shape, self._most_read)
 
     @cached_property
@@ -648,7 +648,7 @@ class AsOf(StreamStrategy):
         inner = self.windows.inner
         last = min(self.windows.lags + 1, self.step)
         if last > self.windows.lags:
-            return float(inner._largest_reads(np.array([last]))[0])
+            return float(inner.largest_reads(np.array([last]))[0])
         return inner._read_until(last)
 
     @override

@@ -1,0 +1,163 @@
+"""Steps and hats without a last step: errors of rolling sums, exact rounding, and sensitivity."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from keys import chosen_key
+
+from counton import Counter, PureDP, plan
+from counton.base.arrays import Integers
+from counton.base.errors import InvalidInputError
+from counton.strategies import EndlessHats, matrices, sensitivities, strategy_from_dict
+from counton.strategies.workloads import Decayed, RecentWorkload, Rolling
+from counton.testing import HashedNoise, check_strategy
+
+SMALL = (EndlessHats(3, 28, 6), EndlessHats(2, 0, 0), EndlessHats(5, 900, 10))
+
+
+@pytest.mark.parametrize("strategy", SMALL, ids=repr)
+def test_examples_pass_check_strategy(strategy: EndlessHats) -> None:
+    check_strategy(strategy, 14)
+
+
+@pytest.mark.parametrize("strategy", SMALL, ids=repr)
+def test_factorisation_is_exact_with_fractions(strategy: EndlessHats) -> None:
+    reads, enters = matrices(strategy, 23)
+    assert (reads @ enters == np.tri(23, dtype=int)).all()
+
+
+@pytest.mark.parametrize(
+    ("workload", "steps", "best"),
+    [(Rolling(7), 3653, 3.590), (Rolling(28), 3653, 6.17), (Rolling(91), 3653, 8.375),
+     (Rolling(182), 3653, 9.979), (Decayed(7), 3653, 3.201), (Decayed(28), 3653, 4.844),
+     (Decayed(90), 3653, 6.498), (Rolling(28), 10**6, 6.18)],
+)  # fmt: skip
+def test_endless_plan_reaches_the_best_known_error(
+    workload: RecentWorkload, steps: int, best: float
+) -> None:
+    ranked = plan(None, PureDP(1), workload=workload, expected_windows=steps)
+    assert ranked.best.strategy.saved_name == "EndlessHats"
+    assert ranked.best.errors.mean_std <= best
+    assert ranked.best.errors.mean_std > 0.95 * best
+
+
+def test_late_rolling_sums_have_the_same_error_for_ever() -> None:
+    strategy = EndlessHats(11, 29128)
+    stops = np.array([10**4, 10**6, 10**8])
+    stops = stops - stops % 11
+    variances = strategy.variance(stops, since=stops - 28)
+    assert variances == pytest.approx(variances[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("strategy", SMALL, ids=repr)
+def test_variances_equal_sums_over_nodes(strategy: EndlessHats) -> None:
+    reads, _ = matrices(strategy, 90, exact=False)
+    starts = np.array([0, 0, 17, 60, 61, 62])
+    stops = np.array([1, 90, 45, 88, 89, 90])
+    totals = np.vstack([np.zeros_like(reads[:1]), reads])
+    expected = ((totals[stops] - totals[starts]) ** 2).sum(axis=1)
+    assert strategy.variance(stops, since=starts) == pytest.approx(expected, rel=1e-12)
+
+
+def test_long_windows_grow_by_the_same_variance_for_each_knot() -> None:
+    strategy = EndlessHats(3, 28, 6)
+    weights, knots = strategy._weights_of_sum(np.ones(2000), 100)
+    expected = float(weights @ weights + knots @ knots)
+    assert strategy.variance(2100, since=100) == pytest.approx(expected, rel=1e-12)
+
+
+def test_decayed_variances_equal_weighted_sums_over_nodes() -> None:
+    strategy = EndlessHats(3, 28, 6)
+    factor = Decayed(4).factor
+    steps = np.array([1, 2, 7, 60, 299, 300])
+    for step, variance in zip(steps, strategy._decayed_variance(factor, steps), strict=True):
+        weights, knots = strategy._weights_of_sum(factor ** np.arange(step - 1, -1, -1.0), 0)
+        assert variance == pytest.approx(float(weights @ weights + knots @ knots), rel=1e-9)
+
+
+@pytest.mark.parametrize("strategy", SMALL, ids=repr)
+def test_count_changes_endless_hats_by_one_in_1_norm(strategy: EndlessHats) -> None:
+    _, enters = matrices(strategy, 40)
+    assert {sum(abs(weight) for weight in column) for column in enters.T} == {Fraction(1)}
+    squares = max(sum(weight**2 for weight in column) for column in enters.T)
+    assert strategy.squared_sensitivity() == squares
+    assert sensitivities(strategy).l1 == 2**strategy.bits
+
+
+@pytest.mark.parametrize("strategy", SMALL, ids=repr)
+def test_counts_move_releases_by_exactly_their_totals(strategy: EndlessHats) -> None:
+    field = HashedNoise(shape=(2,), spread=5000)
+    counts = {3: 2, 7: -5, 8: 11, 29: 1}
+
+    class Moved:
+        shape = (2,)
+
+        def run(self, level: int, nodes: range) -> Integers:
+            moved = np.array(field.run(level, nodes))
+            for step, count in counts.items():
+                for node in strategy.column(step):
+                    if node.level == level and node.index in nodes:
+                        place = node.index - nodes[0]
+                        moved[place] += int(node.weight * 2**strategy.bits) * count
+            return moved
+
+    steps = range(1, 41)
+    x = np.array([counts.get(step, 0) for step in steps])
+    change = strategy.noise(Moved(), steps) - strategy.noise(field, steps)
+    assert (change == (np.cumsum(x) * 2**strategy.facts.fraction_bits)[:, None]).all()
+
+
+@pytest.mark.parametrize("shape", [(), (3,)], ids=str)
+def test_windows_of_noise_continue_each_other(shape: tuple[int, ...]) -> None:
+    strategy = EndlessHats(5, 900, 10)
+    field = HashedNoise(shape=shape, spread=5000)
+    whole = strategy.noise(field, range(1, 60))
+    reader = strategy._reader(field)
+    parts = [
+        reader.noise(range(begin, stop))
+        for begin, stop in ((1, 2), (2, 7), (7, 7), (7, 40), (39, 60))
+    ]
+    joined = np.concatenate([*parts[:4], parts[4][1:]])
+    assert (joined == whole).all()
+    assert (strategy.noise(field, range(33, 60)) == whole[32:]).all()
+
+
+def test_measured_noise_has_the_stated_error() -> None:
+    strategy = EndlessHats(14, 29127)
+    counter = Counter(strategy, PureDP(1), key=chosen_key(), name="hats", shape=(4000,))
+    recent = counter.release_many(np.zeros((70, 4000), int)).recent(Rolling(28))
+    measured = np.asarray(recent.values[""], float).std(axis=1)
+    assert measured[[0, 27, 50, 69]] == pytest.approx(recent.std()[[0, 27, 50, 69]], rel=0.05)
+    low, high = recent.interval()
+    assert ((low <= 0) & (high >= 0)).mean(axis=1).min() > 0.94
+
+
+def test_strategy_is_rebuilt_from_its_description() -> None:
+    for strategy in SMALL:
+        assert strategy_from_dict(strategy.to_dict()) == strategy
+
+
+@pytest.mark.parametrize(
+    ("spacing", "height", "bits"), [(1, 5, 6), (3, 64, 6), (3, -1, 6), (3, 5, 17), (2**15, 5, 6)]
+)
+def test_arguments_out_of_range_are_refused(spacing: int, height: int, bits: int) -> None:
+    with pytest.raises(InvalidInputError, match=r"spacing|height|bits"):
+        EndlessHats(spacing, height, bits)
+
+
+def test_noise_too_wide_for_exact_sums_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="sums are not exact in 64 bits"):
+        Counter(EndlessHats(14, 29127), PureDP("1e-6"), key=chosen_key(), name="wide")
+    wide = plan(None, PureDP("0.001"), workload=Rolling(28)).best.strategy
+    assert wide.parameters["bits"] == 10
+
+
+def test_totals_are_not_planned_with_hats() -> None:
+    from counton.planning.recent_sums import hats_of
+    from counton.strategies.workloads import Stack
+
+    with pytest.raises(InvalidInputError, match="not planned for totals"):
+        hats_of(Stack([7], totals=1), None)
