@@ -49,17 +49,25 @@ def blocks_of_pytorch_page() -> tuple[list[str], str]:
     return blocks, titled[0]
 
 
+#: Bounds by moments that compare at few points, so that the page's plans take no minutes.
+COARSE = """from counton.training import moment_bound
+
+moment_bound._POINTS = 600
+moment_bound._KNOTS = 30
+"""
+
+
 def test_the_page_of_pytorch_runs(tmp_path: Path) -> None:
     for package in ("torch", "opacus"):
         if find_spec(package) is None:
             pytest.skip(f"{package} is not installed: make test-training")
     blocks, processes = blocks_of_pytorch_page()
     assert len(blocks) == 5
-    (tmp_path / "page.py").write_text("\n".join(blocks), "utf-8")
+    (tmp_path / "page.py").write_text("\n".join([COARSE, *blocks]), "utf-8")
     done = run_program([sys.executable, "-W", "ignore", "page.py"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "step 24: epsilon 0." in done.stdout
-    (tmp_path / "train_ddp.py").write_text(processes, "utf-8")
+    (tmp_path / "train_ddp.py").write_text(COARSE + processes, "utf-8")
     launcher = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run"]
     done = run_program(
         [*launcher, "--nproc-per-node=2", "--master-addr=127.0.0.1", "train_ddp.py"],

@@ -164,3 +164,16 @@ def test_what_is_above_the_end_of_the_grid_is_added(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(moment_bound._Compared, "mean_of", lambda *_: 1.0)
     bound = moment_bound._bound(excess, facts, 0.0, 1.0)
     assert bound > solved[-1] + 1e-3
+
+
+@pytest.mark.usefixtures("few_points")
+def test_bound_above_its_limit_is_that_of_a_removed_example() -> None:
+    """A search needs the other direction only if the first one is small enough."""
+    places = moment_bound._Class(GRAMS[0])
+    removed, added = places.deltas(1.0, 1.0)
+    assert 0 < added < removed
+    bound = MomentBound(GRAMS[0])
+    assert bound.delta(1.0, 1.0) == pytest.approx(removed)
+    assert places.deltas(1.0, 1.0, limit=removed / 2) == (pytest.approx(removed), 0.0)
+    assert places.deltas(1.0, 1.0, limit=removed * 2)[1] == pytest.approx(added)
+    assert bound.delta(1.0, 1.0, limit=removed / 2) == pytest.approx(removed)

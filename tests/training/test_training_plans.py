@@ -12,7 +12,7 @@ import pytest
 from counton.base.errors import InvalidInputError
 from counton.noise import Key
 from counton.privacy import ApproxDP
-from counton.training import SGD, FixedEpochs, SecretPlaces, plan
+from counton.training import SGD, FixedEpochs, SecretPlaces, plan, training_plan
 from counton.training.strategies import (
     BandedOptimum,
     BufferedToeplitz,
@@ -258,3 +258,26 @@ def test_buffered_noise_of_a_plan_is_that_of_its_fit() -> None:
     choices = {choice.strategy.name: choice.strategy for choice in plan(steps=64, epochs=4)}
     fitted = BufferedToeplitz.fit(64, 4)
     assert choices[fitted.name] == fitted
+
+
+@pytest.mark.parametrize(
+    ("steps", "second", "proved"), [(16, 1.01, 2), (16, 1.1, 1), (2048, 1.01, 1)]
+)
+def test_quick_plan_proves_close_estimates_only(
+    steps: int, second: float, proved: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proof for secret places takes seconds, so a clearly worse strategy gets none."""
+    sampler = SecretPlaces(80, 8, 2, key=Key.generate(), name="run")
+    errors = iter((1.0, second, 3.0))
+
+    def estimate(guarantee: Any, strategy: Any, places: int) -> float:
+        return next(errors) / float(strategy.rmse)
+
+    monkeypatch.setattr(training_plan, "quick_places_multiplier", estimate)
+    run = training_plan._Run(
+        steps=steps, epochs=2, order="fixed", separation=None, schedule=sampler.schedule,
+        sampler=sampler, buffers=3, draws=64, optimizer=None, search="quick",
+        guarantee=ApproxDP(1, 1e-5),
+    )  # fmt: skip
+    strategies: list[Any] = [BufferedToeplitz.fit(16, 2, buffers=count) for count in (1, 2, 3)]
+    assert training_plan._most_promising(run, strategies) == strategies[:proved]

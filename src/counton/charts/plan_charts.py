@@ -105,30 +105,33 @@ def plot_choices(
     Args:
         ranked: the plan of a stream of counts.
         title: the line above the chart.
-        choices: designs of the plan, at most 8; None: the best five.
+        choices: designs of this plan, or of others such as `counton.plan_expiring`, at most 8;
+            None: the best five. The name of a curve states another guarantee than the plan's.
         width: width in inches, 3 to 30; None: 7.5.
 
     Raises:
         InvalidInputError: the plan is for a statistic, whose errors are not those of its cells;
             there are no choices, or more than 8; or the width is out of range.
 
-    >>> from counton import PureDP, plan
-    >>> from counton.strategies import Expiring
-    >>> ranked = plan(100, PureDP(1), also=[Expiring()])
-    >>> float(plot_choices(ranked, "Strategies for 100 days").get_figwidth())
+    >>> from counton import PureDP, plan, plan_expiring
+    >>> ranked = plan(100, PureDP(1))
+    >>> drawn = [ranked.best, plan_expiring({100: 1}).best]
+    >>> float(plot_choices(ranked, "Strategies for 100 days", choices=drawn).get_figwidth())
     7.5
     """
     _check_counts(ranked)
     drawn = list(ranked.choices[:_MOST_BY_DEFAULT] if choices is None else choices)
     if not 1 <= len(drawn) <= len(PALETTE):
         raise InvalidInputError(
-            f"{len(drawn)} choices cannot be drawn: give 1 to {len(PALETTE)} of the plan's choices"
+            f"{len(drawn)} choices cannot be drawn: give 1 to {len(PALETTE)} designs of plans"
         )
     shown = _shown_steps(ranked.steps)
-    curves = [
-        _Curve(_label(choice), _std(ranked, choice, shown), PALETTE[number], 1.7)
-        for number, choice in enumerate(drawn)
-    ]
+    curves = []
+    for number, choice in enumerate(drawn):
+        name = _label(choice)
+        if choice.guarantee != ranked.guarantee:
+            name = f"{name},\n{fill(str(choice.guarantee), _LETTERS)}"
+        curves.append(_Curve(name, _std(ranked, choice, shown), PALETTE[number], 1.7))
     return _errors_by_step(ranked, curves, shown, title, "", width)
 
 

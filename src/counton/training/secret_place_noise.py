@@ -196,7 +196,8 @@ def _multiplier_by_moments(
         delta = delta_left(guarantee, strategy.steps, lost)
     except InvalidInputError:
         return math.inf
-    return _search(partial(bound.delta, epsilon), delta, least, estimate, high)
+    delta_of = partial(bound.delta, epsilon, limit=delta)
+    return _search(delta_of, delta, least, estimate, high)
 
 
 def _estimate(epsilon: float, delta: float, bound: MomentBound, high: float) -> float:
