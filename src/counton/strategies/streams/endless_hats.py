@@ -350,7 +350,7 @@ class EndlessHats(EndlessStrategy):
         return high - low
 
     @override
-    def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
+    def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         return np.full(stops.shape, self._most_read)
 
     # ----------------------------------------------------------------------------- rounding
