@@ -135,6 +135,15 @@ def test_measured_noise_has_the_stated_error() -> None:
     assert ((low <= 0) & (high >= 0)).mean(axis=1).min() > 0.94
 
 
+@pytest.mark.parametrize("strategy", SMALL, ids=repr)
+def test_no_weight_of_a_node_is_above_the_stated_one(strategy: EndlessHats) -> None:
+    reads, _ = matrices(strategy, 60, exact=False)
+    most = strategy.largest_reads(np.array([60]))[0]
+    assert np.abs(reads).max() <= most * (1 + 1e-12)
+    assert np.abs(reads[50:] - reads[:10]).max() <= most * (1 + 1e-12)
+    assert most < 4 * np.abs(reads).max()
+
+
 def test_strategy_is_rebuilt_from_its_description() -> None:
     for strategy in SMALL:
         assert strategy_from_dict(strategy.to_dict()) == strategy

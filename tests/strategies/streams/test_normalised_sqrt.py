@@ -133,6 +133,18 @@ def test_variances_of_long_streams() -> None:
     assert found.mean() == pytest.approx(exact.overall_variance("mean"), rel=5e-5)
 
 
+@pytest.mark.parametrize("power", [1e-4, 0.3, 0.99, 1 - 1e-9])
+def test_discounted_sums_are_those_of_the_recurrence(power: float) -> None:
+    """Over more numbers than are computed at a time."""
+    numbers = np.random.default_rng(1).random(40_000)
+    expected = []
+    total = 0.0
+    for number in numbers.tolist():
+        total = number + power * total
+        expected.append(total)
+    assert normalised_sqrt.discounted_sums(numbers, power) == pytest.approx(expected, rel=1e-12)
+
+
 def test_window_variances_by_distance_and_by_window() -> None:
     strategy = NormalisedSqrt(300)
     starts = np.array([1, 5, 40])

@@ -44,7 +44,7 @@ _EXACT = 64
 _F_ERROR = 2.0**-50
 #: Coefficients of h that are multiplied one by one, because they are larger than all others.
 _HEAD = 16
-#: Error of the series that is small beside that of the transforms that use it.
+#: Error of the series that is small compared with that of the transforms that use it.
 _NEGLIGIBLE = 2.0**-46
 #: Rounds after which the error is as small as that of transforms; one or two are usual.
 _MOST_ROUNDS = 6
