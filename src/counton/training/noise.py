@@ -251,7 +251,7 @@ class TrainingNoise:
         >>> best = plan(steps=8, epochs=2, guarantee=ZCDP("1/2")).best
         >>> noise = best.noise(key=Key.generate(), name="a")
         >>> round(noise.epsilon(1e-5), 2), round(noise.epsilon(1e-5, steps=4), 2)
-        (4.3..., 3.1...)
+        (4.38, 3.22)
         """
         from counton.training.epsilon import epsilon_of_run
 
