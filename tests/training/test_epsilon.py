@@ -185,21 +185,21 @@ def test_wrong_epsilon_is_found(wrong: str, monkeypatch: pytest.MonkeyPatch) -> 
             lambda strategy, steps: whole(strategy, steps - 8),
         )
     if wrong == "epochs":
-        losses = epsilon.reshuffled_losses
+        losses = epsilon.reshuffled_losses  # type: ignore[attr-defined]
         monkeypatch.setattr(
             epsilon,
             "reshuffled_losses",
             lambda places, epochs, *more: losses(places, epochs - 1, *more),
         )
     if wrong == "steps":
-        by_chance = epsilon.poisson_losses
+        by_chance = epsilon.poisson_losses  # type: ignore[attr-defined]
         monkeypatch.setattr(
             epsilon,
             "poisson_losses",
             lambda multiplier, rate, steps: by_chance(multiplier, rate, steps - 1),
         )
     if wrong == "places":
-        products = epsilon.products_of_matrix
+        products = epsilon.products_of_matrix  # type: ignore[attr-defined]
         monkeypatch.setattr(
             epsilon, "products_of_matrix", lambda matrix, count: products(matrix[:8, :8], count)
         )

@@ -156,11 +156,14 @@ def test_classes_of_places_count_with_their_mean(monkeypatch: pytest.MonkeyPatch
 def test_what_is_above_the_end_of_the_grid_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moment_bound, "_TAIL", 1.0)
     facts = moment_bound._Class(GRAMS[1]).facts(1.5)
-    solved = []
+    solved: list[float] = []
     solve = moment_bound._Program.solve
-    monkeypatch.setattr(
-        moment_bound._Program, "solve", lambda self: solved.append(solve(self)) or solved[-1]
-    )
+
+    def solve_and_note(program: Any) -> float:
+        solved.append(solve(program))
+        return solved[-1]
+
+    monkeypatch.setattr(moment_bound._Program, "solve", solve_and_note)
     monkeypatch.setattr(moment_bound._Compared, "mean_of", lambda *_: 1.0)
     bound = moment_bound._bound(excess, facts, 0.0, 1.0)
     assert bound > solved[-1] + 1e-3
@@ -174,6 +177,6 @@ def test_bound_above_its_limit_is_that_of_a_removed_example() -> None:
     assert 0 < added < removed
     bound = MomentBound(GRAMS[0])
     assert bound.delta(1.0, 1.0) == pytest.approx(removed)
-    assert places.deltas(1.0, 1.0, limit=removed / 2) == (pytest.approx(removed), 0.0)
+    assert places.deltas(1.0, 1.0, limit=removed / 2) == pytest.approx((removed, 0.0))
     assert places.deltas(1.0, 1.0, limit=removed * 2)[1] == pytest.approx(added)
     assert bound.delta(1.0, 1.0, limit=removed / 2) == pytest.approx(removed)

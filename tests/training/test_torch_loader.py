@@ -177,7 +177,7 @@ def test_iterable_dataset_is_refused() -> None:
 def test_options_that_choose_batches_are_refused(name: str) -> None:
     _, _, private = private_steps(FixedEpochs(24, 4, 2))
     with pytest.raises(InvalidInputError, match=f"{name} would choose other batches"):
-        private.loader(numbered(), **{name: None})
+        private.loader(numbered(), **{name: None})  # type: ignore[arg-type]
 
 
 def test_loader_without_a_sampler_is_refused() -> None:

@@ -293,10 +293,10 @@ def sensitivities(
     # unit with one step, for all positions of its steps.
     schedule = schedule_for(strategy.horizon, steps, separation, every)
     if schedule.steps > 1 and strategy.horizon is not None:
-        known = _known_sensitivities(strategy)
-        if schedule not in known:
-            known[schedule] = _either_bounds(*_largest_sums(strategy, _NORMS, schedule))
-        return known[schedule]
+        computed = _computed_sensitivities(strategy)
+        if schedule not in computed:
+            computed[schedule] = _either_bounds(*_largest_sums(strategy, _NORMS, schedule))
+        return computed[schedule]
     unit = 1 << strategy.facts.lattice_bits
     steps = schedule.steps
     squared = strategy.squared_sensitivity() * unit**2
@@ -457,9 +457,9 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     # A bounded change is at most a multiple of the worst column, by the definition of its norms. If
     # columns are not aligned (see `Structure`), runs and bounded changes are treated as if all
     # changes fell into one step.
-    known = _known_sensitivities(strategy)
-    if pattern in known:
-        return known[pattern]
+    computed = _computed_sensitivities(strategy)
+    if pattern in computed:
+        return computed[pattern]
     single = sensitivities(strategy)
     if isinstance(pattern, BoundedChange):
         l1 = single.l1 * pattern.l1
@@ -474,17 +474,17 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
         l1, l2_squared = (_sensitivity_of_runs(strategy, norm, pattern) for norm in _NORMS)
         if not strategy.structure.aligned():
             l2_squared = single.l2_squared * pattern.total**2
-    known[pattern] = _either_bounds(l1, l2_squared)
-    return known[pattern]
+    computed[pattern] = _either_bounds(l1, l2_squared)
+    return computed[pattern]
 
 
-def _known_sensitivities(strategy: _StepNodes) -> dict[object, Sensitivity]:
+def _computed_sensitivities(strategy: _StepNodes) -> dict[object, Sensitivity]:
     """Return the sensitivities that were computed before, by schedule or pattern.
 
     They are kept in the strategy, because equal parameters may not identify one.
     """
-    known: dict[object, Sensitivity] = vars(strategy).setdefault("_known_sensitivities", {})
-    return known
+    computed: dict[object, Sensitivity] = vars(strategy).setdefault("_computed_sensitivities", {})
+    return computed
 
 
 def columns_are_aligned(strategy: _StepNodes) -> bool:
