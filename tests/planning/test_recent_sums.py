@@ -134,7 +134,9 @@ def test_decayed_halfwidth_exceeds_the_normal_quantile_slightly() -> None:
 
 def test_sentences_name_the_workload() -> None:
     rolling = plan(365, GAUSSIAN, workload=Rolling(28)).in_words()
-    assert rolling.startswith("rho = 0.5: the sum of the last 28 steps has a margin of error of 4.1")
+    assert rolling.startswith(
+        "rho = 0.5: the sum of the last 28 steps has a margin of error of 4.1"
+    )
     stack = str(plan(60, GAUSSIAN, workload=Stack([1, 7])))
     assert "the sums of the last 1 and 7 steps have margins of error of" in stack
     assert "(last 7)" in stack

@@ -388,8 +388,8 @@ class StreamPlan(Plan[Design]):
             verb = "has" if len(self.workload.parts) == 1 else "have"
             margin = "a margin" if len(halfwidths) == 1 else "margins"
             return (
-                f"{loss_of(self.guarantee)}: {self.workload.words} {verb} {margin} of error of {largest} "
-                f"in step {self.steps:,}{last} ({percent(confidence_level)}% confidence)"
+                f"{loss_of(self.guarantee)}: {self.workload.words} {verb} {margin} of error of "
+                f"{largest} in step {self.steps:,}{last} ({percent(confidence_level)}% confidence)"
             )
         forms = [self._margin_text(confidence_level, over=1 if self._steps_from_totals else None)]
         if self.best.errors.release == "both":
