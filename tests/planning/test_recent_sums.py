@@ -134,15 +134,15 @@ def test_decayed_halfwidth_exceeds_the_normal_quantile_slightly() -> None:
 
 def test_sentences_name_the_workload() -> None:
     rolling = plan(365, GAUSSIAN, workload=Rolling(28)).in_words()
-    assert rolling.startswith("rho = 0.5: the sum of the last 28 steps is off by at most 4.1")
+    assert rolling.startswith("rho = 0.5: the sum of the last 28 steps has a margin of error of 4.1")
     stack = str(plan(60, GAUSSIAN, workload=Stack([1, 7])))
-    assert "the sums of the last 1 and 7 steps are off" in stack
+    assert "the sums of the last 1 and 7 steps have margins of error of" in stack
     assert "(last 7)" in stack
     endless = plan(None, GAUSSIAN, workload=Rolling(1), expected_windows=100).in_words()
-    assert "the sum of the last step is off" in endless
+    assert "the sum of the last step has a margin of error of" in endless
     assert "(there is no last step)" in endless
     decayed = plan(60, GAUSSIAN, workload=Decayed(1)).in_words()
-    assert "the sum with a half-life of 1 step is off" in decayed
+    assert "the sum with a half-life of 1 step has a margin of error of" in decayed
 
 
 def test_statistics_are_planned_with_rolling_sums() -> None:

@@ -385,11 +385,11 @@ class StreamPlan(Plan[Design]):
                     for name, half in halfwidths.items()
                 ]
             )
-            held = f"in {percent(confidence_level)} of 100"
-            verb = "is" if len(self.workload.parts) == 1 else "are"
+            verb = "has" if len(self.workload.parts) == 1 else "have"
+            margin = "a margin" if len(halfwidths) == 1 else "margins"
             return (
-                f"{loss_of(self.guarantee)}: {self.workload.words} {verb} off by at most {largest} "
-                f"in step {self.steps:,}{last}, {held}"
+                f"{loss_of(self.guarantee)}: {self.workload.words} {verb} {margin} of error of {largest} "
+                f"in step {self.steps:,}{last} ({percent(confidence_level)}% confidence)"
             )
         forms = [self._margin_text(confidence_level, over=1 if self._steps_from_totals else None)]
         if self.best.errors.release == "both":
