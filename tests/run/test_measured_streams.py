@@ -106,6 +106,8 @@ def check_stream(case: Case, folder: Path) -> None:
     if "measure" in named and "running total" in table["measure"]:  # sums of the counts
         table = table.filter(measure="count")
         named.remove("measure")
+    if case.windows == "both":
+        table = table.filter(series="cumulative")
     for step in (1,) if case.windows == "table" else range(1, RUNS + 1):
         rows = table if case.windows == "table" else table.filter(table["window_index"] == step)
         released = {}
