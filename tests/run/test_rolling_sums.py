@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from keys import chosen_key
+from matplotlib.text import Text
 
 from counton import ZCDP, Decayed, PureDP, Release, Rolling, Stack, plan, read, release
 from counton.base.errors import InvalidInputError, StreamMismatchError
@@ -460,6 +461,51 @@ def test_words_say_which_windows_are_added_up(tmp_path: Path) -> None:
     assert "last 28 days" in screen
     few = released(visits(), tmp_path, 5, state="few.db", rho=1)
     assert "Incomplete: In the first 6 days, the sum of the last 7 days counts all days" in str(few)
+
+
+def test_incomplete_sums_of_each_width_are_named(tmp_path: Path) -> None:
+    options = {"rho": 1, "last": "1d,7d,28d"}
+    early = " ".join(str(released(visits(), tmp_path, 6, **options)).split())
+    assert (
+        "Incomplete: In the first 6 and 27 days, the sums of the last 7 and 28 days count all days "
+        "since the start." in early
+    )
+    later = " ".join(str(released(visits(), tmp_path, 7, **options)).split())
+    assert "Incomplete: In the first 27 days, the sum of the last 28 days counts all days" in later
+
+
+def test_chart_says_which_sums_are_incomplete(tmp_path: Path) -> None:
+    result = released(visits(), tmp_path, DAYS, rho=1, last="7d,28d")
+    week, month = chart_texts(result)
+    assert "In the first 6 days, the sum of the last 7 days counts all days" in week
+    assert "In the first 27 days, the sum of the last 28 days counts all days" in month
+    (week, _) = chart_texts(result.only(range(7, 31)))
+    assert "In the first" not in week
+
+
+def chart_texts(result: Release) -> list[str]:
+    return [
+        " ".join(" ".join(text.get_text() for text in figure.findobj(Text)).split())
+        for figure in result.figures().values()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("series", "heading"),
+    [
+        ({}, "Number of events, last 7 days"),
+        (DECAYED, "Number of events, each day counts half after 7 days"),
+        ({"last": "7d,28d"}, "Number of events"),
+    ],
+    ids=str,
+)
+def test_heading_of_page_says_what_its_only_numbers_are(
+    series: dict[str, Any], heading: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "visits.html"
+    released(visits(), tmp_path, rho=1, **series)
+    export(tmp_path / "s.db", path)
+    assert f"<h1>{heading}</h1>" in path.read_text()
 
 
 def test_words_say_how_fast_weights_fall(tmp_path: Path) -> None:
