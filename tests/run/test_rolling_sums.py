@@ -199,7 +199,7 @@ def test_later_run_may_leave_the_lengths_out(tmp_path: Path) -> None:
         ({"half_life": "7d"}, "half_life=7d needs series=decayed"),
         ({**DECAYED, "last": "7d"}, "last=7d does not go with series=decayed"),
         ({**DECAYED, "half_life": "5h"}, "half_life=5h is not from 0.25 to 1,048,576 windows"),
-        ({**DECAYED, "half_life": "1mo"}, "half_life=1mo is not from"),
+        ({**DECAYED, "half_life": "1mo"}, "half_life=1mo is not a number of windows of 1d"),
         ({**DECAYED, "allowed_lateness": "2d"}, "does not go with"),
         ({"series": None}, "last=7d needs series"),
         ({"series": "per-window"}, "last=7d does not go with series=per-window"),
