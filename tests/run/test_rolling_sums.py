@@ -449,6 +449,17 @@ def test_band_holds_all_sums_at_once(tmp_path: Path) -> None:
     assert band["confidence_level"].unique().to_list() == [0.95]
 
 
+@pytest.mark.parametrize("series", ["cumulative", "both"])
+def test_band_of_totals_beside_sums_is_wider_than_single_intervals(
+    series: str, tmp_path: Path
+) -> None:
+    result = released(visits(), tmp_path, rho=1, series=series)
+    band = result.band()
+    one = result.table().filter(series="cumulative")
+    widths = [table["upper"] - table["lower"] for table in (band.filter(series="cumulative"), one)]
+    assert (widths[0] > 1.4 * widths[1]).all()
+
+
 # ---------------------------------------------------------------------------------------- texts
 def test_words_say_which_windows_are_added_up(tmp_path: Path) -> None:
     result = released(visits(), tmp_path, rho=1, last="7d,28d", privacy_unit="visit")
