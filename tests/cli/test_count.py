@@ -80,6 +80,18 @@ def test_a_first_run_names_the_options_for_late_rows(place: Workplace) -> None:
     assert said not in _flat(done.out)
 
 
+@pytest.mark.parametrize(
+    "series", [("rolling", "--last", "2h"), ("decayed", "--half-life", "2h")], ids=str
+)
+def test_run_of_recent_sums_names_no_option_that_they_refuse(
+    place: Workplace, series: tuple[str, ...]
+) -> None:
+    events = place.write("e.csv", EVENTS)
+    done = place.count(events, "--until", "2013-01-01T02:00", "--series", *series)
+    assert "Late rows: --release-delay waits for them" in done.out
+    assert "--allowed-lateness" not in done.out
+
+
 def test_run_without_release_writes_no_output(place: Workplace) -> None:
     out = place.folder / "out.csv"
     events = place.write("e.csv", EVENTS[:2])

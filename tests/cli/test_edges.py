@@ -1,5 +1,6 @@
 """Names that cannot be shown as they are, values that look like others, and what is found late."""
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -58,6 +59,40 @@ def test_the_page_shows_names_as_the_screen_does(tmp_path: Path) -> None:
     read = pl.Series([done.stdout]).str.json_decode(pl.List(pl.String))[0].to_list()
     for one, name in zip(read, names, strict=True):
         assert one == shown_name(name).replace(r"\n", r"\u000a").replace(r"\x1b", r"\u001b")
+
+
+def test_page_names_rolling_and_decayed_sums(tmp_path: Path) -> None:
+    if (node := shutil.which("node")) is None:
+        pytest.skip("needs node")
+    shutil.copy(PAGE / "format.js", tmp_path)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    (tmp_path / "ask.js").write_text(
+        """\
+import { nameOf, publishedSeries, seriesWords } from "./format.js";
+const rolling = { series: "rolling", last: [1, 7] };
+const decayed = { series: "decayed", half_life: "1.5" };
+const streams = [rolling, decayed, { series: "both" }, { series: "cumulative", last: [7] }];
+const row = { series: "rolling", group: "x", n_windows: 7, estimate: 1, is_complete: false };
+console.log(JSON.stringify([
+  streams.map(publishedSeries),
+  [rolling, streams[3]].map((one) => seriesWords(one, "rolling")),
+  seriesWords(decayed, "decayed"),
+  [nameOf(row), nameOf({ ...row, n_windows: 1 }), nameOf({ ...row, series: "cumulative" })],
+]));
+"""
+    )
+    done = subprocess.run([node, "ask.js"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    published, words, decayed_words, names = json.loads(done.stdout)
+    assert published == [
+        ["rolling"],
+        ["decayed"],
+        ["cumulative", "per-window"],
+        ["cumulative", "rolling"],
+    ]
+    assert words == ["In the last windows", "In the last 7 windows"]
+    assert decayed_words == "Sums in which a window counts half after 1.5 windows"
+    assert names == ["x · last 7 windows", "x · last window", "x"]
 
 
 @pytest.mark.parametrize(

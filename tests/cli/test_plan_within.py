@@ -196,3 +196,21 @@ def test_any_widths_by_level_are_reached_for_less_and_kept(
     assert epsilon <= planned(str(min(bounds.values())))[0]
     for again in ("Released", "Nothing new"):
         assert again in place.plain(*words, "--margin-of-error", within).fine().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("rolling", "--last", "400"), "400 windows are more than the 365 of the stream"),
+        (("rolling", "--last", "7,7"), "--last 7,7 names a number twice"),
+        (("rolling", "--last", "0"), "width is 0"),
+        (("decayed", "--half-life", "0"), "half_life is 0; give a number of steps"),
+    ],
+    ids=str,
+)
+def test_plan_refuses_widths_that_a_job_refuses(
+    place: Workplace, options: tuple[str, ...], message: str
+) -> None:
+    done = place("plan", "365", "--rho", "0.5", "--series", *options)
+    assert done.code == 2
+    assert message in done.err

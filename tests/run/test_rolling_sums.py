@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from keys import chosen_key
+from matplotlib.text import Text
 
 from counton import ZCDP, Decayed, PureDP, Release, Rolling, Stack, plan, read, release
 from counton.base.errors import InvalidInputError, StreamMismatchError
@@ -198,7 +199,7 @@ def test_later_run_may_leave_the_lengths_out(tmp_path: Path) -> None:
         ({"half_life": "7d"}, "half_life=7d needs series=decayed"),
         ({**DECAYED, "last": "7d"}, "last=7d does not go with series=decayed"),
         ({**DECAYED, "half_life": "5h"}, "half_life=5h is not from 0.25 to 1,048,576 windows"),
-        ({**DECAYED, "half_life": "1mo"}, "half_life=1mo is not from"),
+        ({**DECAYED, "half_life": "1mo"}, "half_life=1mo is not a number of windows of 1d"),
         ({**DECAYED, "allowed_lateness": "2d"}, "does not go with"),
         ({"series": None}, "last=7d needs series"),
         ({"series": "per-window"}, "last=7d does not go with series=per-window"),
@@ -448,6 +449,17 @@ def test_band_holds_all_sums_at_once(tmp_path: Path) -> None:
     assert band["confidence_level"].unique().to_list() == [0.95]
 
 
+@pytest.mark.parametrize("series", ["cumulative", "both"])
+def test_band_of_totals_beside_sums_is_wider_than_single_intervals(
+    series: str, tmp_path: Path
+) -> None:
+    result = released(visits(), tmp_path, rho=1, series=series)
+    band = result.band()
+    one = result.table().filter(series="cumulative")
+    widths = [table["upper"] - table["lower"] for table in (band.filter(series="cumulative"), one)]
+    assert (widths[0] > 1.4 * widths[1]).all()
+
+
 # ---------------------------------------------------------------------------------------- texts
 def test_words_say_which_windows_are_added_up(tmp_path: Path) -> None:
     result = released(visits(), tmp_path, rho=1, last="7d,28d", privacy_unit="visit")
@@ -460,6 +472,51 @@ def test_words_say_which_windows_are_added_up(tmp_path: Path) -> None:
     assert "last 28 days" in screen
     few = released(visits(), tmp_path, 5, state="few.db", rho=1)
     assert "Incomplete: In the first 6 days, the sum of the last 7 days counts all days" in str(few)
+
+
+def test_incomplete_sums_of_each_width_are_named(tmp_path: Path) -> None:
+    options = {"rho": 1, "last": "1d,7d,28d"}
+    early = " ".join(str(released(visits(), tmp_path, 6, **options)).split())
+    assert (
+        "Incomplete: In the first 6 and 27 days, the sums of the last 7 and 28 days count all days "
+        "since the start." in early
+    )
+    later = " ".join(str(released(visits(), tmp_path, 7, **options)).split())
+    assert "Incomplete: In the first 27 days, the sum of the last 28 days counts all days" in later
+
+
+def test_chart_says_which_sums_are_incomplete(tmp_path: Path) -> None:
+    result = released(visits(), tmp_path, DAYS, rho=1, last="7d,28d")
+    week, month = chart_texts(result)
+    assert "In the first 6 days, the sum of the last 7 days counts all days" in week
+    assert "In the first 27 days, the sum of the last 28 days counts all days" in month
+    (week, _) = chart_texts(result.only(range(7, 31)))
+    assert "In the first" not in week
+
+
+def chart_texts(result: Release) -> list[str]:
+    return [
+        " ".join(" ".join(text.get_text() for text in figure.findobj(Text)).split())
+        for figure in result.figures().values()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("series", "heading"),
+    [
+        ({}, "Number of events, last 7 days"),
+        (DECAYED, "Number of events, each day counts half after 7 days"),
+        ({"last": "7d,28d"}, "Number of events"),
+    ],
+    ids=str,
+)
+def test_heading_of_page_says_what_its_only_numbers_are(
+    series: dict[str, Any], heading: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "visits.html"
+    released(visits(), tmp_path, rho=1, **series)
+    export(tmp_path / "s.db", path)
+    assert f"<h1>{heading}</h1>" in path.read_text()
 
 
 def test_words_say_how_fast_weights_fall(tmp_path: Path) -> None:

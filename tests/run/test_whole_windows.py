@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, date, datetime
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -22,6 +23,7 @@ from whole_nights import CLOSED, Night, Place, changes_of, day, kept, now, relea
 from counton import ContributionBound, read
 from counton.base.errors import InvalidInputError
 from counton.privacy.contribution_rules import BoundedUpstream
+from counton.results.text import changes_note
 from counton.run import Job, export, run
 from counton.run.counting.measurement import Measurement, Span
 from counton.run.counting.seen_rows import SnapshotOfRun
@@ -31,6 +33,7 @@ from counton.run.spec.plan_spec import plan_spec
 from counton.run.windows.covered_windows import covered_windows
 from counton.run.windows.due_windows import EndedWindows
 from counton.state import Store
+from counton.strategies.participation import written_out
 from counton.windowing.windows import Windows, microseconds, parse_time
 
 OTHERS = [(1, "a", "u", "1", 1.0)] * 3 + [(1, "b", "u", "2", 1.0), (2, "b", "u", "3", 1.0)]
@@ -413,6 +416,34 @@ def test_every_output_states_cost_of_corrections(tmp_path: Path) -> None:
         assert "he guarantee covers 1 change of each" in outcome.read().methods(full=True)
         export(tmp_path / "n.db", tmp_path / "n.csv")
         assert "he guarantee covers 1 change of each" in read(tmp_path / "n.csv").describe()
+
+
+@pytest.mark.parametrize("series", [{"series": "rolling", "last": "3d"}, {}], ids=str)
+@pytest.mark.parametrize("loss", [{"rho": "0.5"}, {"epsilon": 1}], ids=str)
+def test_stated_loss_of_a_moved_row_covers_what_it_moves(
+    loss: dict[str, Any], series: dict[str, Any]
+) -> None:
+    """A released row that moves to a later window counts in both."""
+    given = {**DAYS, "epsilon": None, **loss, **series, "windows": 9}
+    spec = plan_spec(Job("count", "v.csv", "s.db", **given))
+    columns = written_out(spec.strategy).T.astype(float)
+    twice = [one + other for one, other in combinations(columns, 2)]
+    order = 2 if "rho" in loss else 1
+    moved, alone = (
+        max(np.linalg.norm(change, order) for change in changes) for changes in (twice, columns)
+    )
+    stated = changes_note(spec.metadata())
+    assert stated is not None
+    assert "up to (1 + K)^2 times" in stated if order == 2 else "up to (1 + K) times" in stated
+    power = 2 if "^2" in stated else 1
+    assert (moved / alone) ** order <= 2**power + 1e-9
+
+
+def test_loss_of_a_moved_row_under_delta_states_more_delta() -> None:
+    job = Job("count", "v.csv", "s.db", **DAYS, delta="1e-6", windows=9)
+    stated = changes_note(plan_spec(job).metadata())
+    assert stated is not None
+    assert stated.endswith("up to (1 + K) times as large, with far more delta")
 
 
 def test_differing_windows_report_earlier_counts(tmp_path: Path) -> None:

@@ -431,11 +431,15 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 @sentence(
     r"[Ff]or each event that changes K times in later inputs \(it disappears, returns, or moves to "
-    r"another window or group\), the loss is up to \((?P<factor>1 \+ 2?K)\) times as large"
+    r"another window or group\), the loss is up to (?P<loss>\(1 \+ 2?K\)[^.\n;]+)"
 )
 def _(match: re.Match[str], truth: Truth) -> None:
     require(truth.unit == "event" and not truth.is_once, match)
-    require(match["factor"] == ("1 + 2K" if truth.lags else "1 + K"), match)
+    of_moved = {
+        "rho": "(1 + K)^2 times as large",
+        "delta": "(1 + K) times as large, with far more delta",
+    }.get(truth.guarantee, "(1 + K) times as large")
+    require(match["loss"] == ("(1 + 2K) times as large" if truth.lags else of_moved), match)
 
 
 @sentence(

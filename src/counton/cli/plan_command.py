@@ -217,7 +217,7 @@ def plan(
         metric=job.metric or "mean",
         simple=simple,
         contribution=contribution,
-        **_numbers_of(job, last, half_life),
+        **_numbers_of(job, last, half_life, windows),
         **_target_of(job),
     )
     _warn_of_weak_guarantee(ranked, contribution.unit)
@@ -341,7 +341,9 @@ def _contribution_of(job: CountJob) -> ContributionBound:
     )
 
 
-def _numbers_of(job: CountJob, last: str | None, half_life: str | None) -> dict[str, Any]:
+def _numbers_of(
+    job: CountJob, last: str | None, half_life: str | None, windows: int | None
+) -> dict[str, Any]:
     """Return the arguments of `counton.plan` for the numbers that must be accurate."""
     from counton.base.exact import exact
     from counton.strategies.workloads import Decayed, Rolling, Stack
@@ -356,18 +358,28 @@ def _numbers_of(job: CountJob, last: str | None, half_life: str | None) -> dict[
         return {"workload": Decayed(exact(half_life, param("half_life")))}
     if last is None:
         return {"series": job.series or "cumulative"}
-    widths = sorted({*_widths_in(last)})
+    widths = sorted(_widths_in(last, windows))
     return {"workload": Rolling(*widths) if len(widths) == 1 else Stack(widths)}
 
 
-def _widths_in(last: str) -> list[int]:
-    """Return the numbers of windows that a text names."""
+def _widths_in(last: str, windows: int | None) -> list[int]:
+    """Return the numbers of windows that a text names, of at most ``windows``."""
     texts = [text.strip() for text in last.split(",")]
     if not all(text.isdecimal() for text in texts):
         raise InvalidInputError(
             f"{param('last', last)} is not a number of windows; give 7, or several as in 1,7,28"
         )
-    return [int(text) for text in texts]
+    widths = [int(text) for text in texts]
+    if len({*widths}) < len(widths):
+        raise InvalidInputError(
+            f"{param('last', last)} names a number twice; write each once, as in 7,28"
+        )
+    if windows is not None and max(widths) > windows:
+        raise InvalidInputError(
+            f"{param('last', last)}: {max(widths):,} windows are more than the {windows:,} of the "
+            "stream. Give a smaller number"
+        )
+    return widths
 
 
 def _unit_in_words(job: CountJob, contribution: ContributionBound) -> str:

@@ -119,7 +119,8 @@ def time_remarks(result: RunResult) -> Iterator[str]:
 def _may_revise(result: RunResult) -> bool:
     terms = result.spec.terms
     is_ranking = isinstance(terms.statistic, RankingOfGroups)
-    return not isinstance(terms.windowing, Expiring) and not is_ranking
+    can_be_revised = not isinstance(terms.windowing, Expiring) and terms.workload is None
+    return can_be_revised and not is_ranking
 
 
 # ---------------------------------------------------------------------------- facts for operators

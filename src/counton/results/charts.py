@@ -20,6 +20,7 @@ from counton.results.series import Series
 from counton.results.text import (
     foot_of,
     groups_in_words,
+    incomplete_note,
     series_in_words,
     times_in_words,
     title_in_words,
@@ -52,7 +53,8 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
     part = released.first_groups(MOST_PANELS)
     grouped = groups_in_words(metadata)
     subject = metadata.subject
-    drawn = {}
+    drawn: dict[str, tuple[Curves, str, str]] = {}
+    incomplete: dict[str, str | None] = {}
     if released.totals is not None:
         times = times_in_words(metadata)
         if released.delay:
@@ -81,8 +83,10 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
             title,
             f"in the {last} up to each point",
         )
+        incomplete[f"last-{kind}"] = incomplete_note(metadata, released.first, [width])
     level = percent(released.level)
     together = "" if is_apart else ", which hold together"
+    notes = _notes_of(part)
     return {
         kind: plot_totals(
             replace(
@@ -92,7 +96,11 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
             ),
             look.around(
                 f"{times}; with {level}% intervals" + together,
-                foot_of(metadata, look.source, _notes_of(part)),
+                foot_of(
+                    metadata,
+                    look.source,
+                    notes + [note.removesuffix(".") for note in (incomplete.get(kind),) if note],
+                ),
                 title=title,
                 axis=subject,
             ),

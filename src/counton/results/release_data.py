@@ -101,7 +101,7 @@ class ReleaseData:
         totals_there: for rolling sums from a file, whether the total of each step and group
             follows from its rows; None: it does wherever there are rows.
         together: by step, half-widths of intervals that hold all at once.
-        joint_level: level of each interval of rolling sums, so that all hold at once.
+        joint_level: level of each interval of several series, so that all hold at once.
         kept_in: the state of the run that has just released it.
         revisions: the numbers of windows in all releases, if windows are released again.
     """
@@ -194,7 +194,9 @@ class ReleaseData:
         cells = self._cells
         errors = self.design.errors
         half = self.together
-        half = errors.halfwidths(self.steps, self.level) if half is None else half
+        if half is None:
+            level = self.level if self.joint_level is None else self.joint_level
+            half = errors.halfwidths(self.steps, level)
         return Series(cells, errors.std(self.steps), half, self.there)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from counton.base.columns import BETWEEN, list_in_words
@@ -348,10 +349,22 @@ def changes_note(metadata: ReleaseMetadata) -> str | None:
     row = metadata.contribution_rule.event_name or metadata.privacy_unit
     if covered:
         return f"the guarantee covers {counted(covered, 'change')} of each {row} {_CHANGE}"
-    factor = "(1 + 2K)" if metadata.windows.n_revisions else "(1 + K)"
-    return (
-        f"for each {row} that changes K times {_CHANGE}, the loss is up to {factor} times as large"
-    )
+    times = _loss_of_changes(metadata)
+    return f"for each {row} that changes K times {_CHANGE}, the loss is up to {times}"
+
+
+def _loss_of_changes(metadata: ReleaseMetadata) -> str:
+    """Return the loss of a row that changes K times, as a multiple of the loss of one that stays.
+
+    In revised windows it moves the measurements of each window by +1 and -1 in turn. Else it counts
+    again in each window to which it moves, as 1 + K rows do (`loss_of_many`).
+    """
+    if metadata.windows.n_revisions:
+        return "(1 + 2K) times as large"
+    losses = metadata.guarantee.losses
+    if "rho" in losses:
+        return "(1 + K)^2 times as large"
+    return f"(1 + K) times as large{', with far more delta' if 'delta' in losses else ''}"
 
 
 def users_note_of(metadata: ReleaseMetadata) -> str | None:
@@ -493,21 +506,40 @@ def _released_in_words(metadata: ReleaseMetadata, design: Design, steps: int) ->
     )
 
 
-def incomplete_note(metadata: ReleaseMetadata, first: int) -> str | None:
+def incomplete_note(
+    metadata: ReleaseMetadata, first: int, widths: Sequence[int] | None = None
+) -> str | None:
     """Return a sentence on sums of last windows that count fewer windows; None if all do.
 
     Args:
         metadata: the release.
         first: the first of the shown windows.
+        widths: the shown sums, ascending, each a number of windows; None: all.
     """
-    if not metadata.widths or first >= metadata.widths[-1]:
+    widths = [width for width in widths or metadata.widths if first < width]
+    if not widths:
         return None
-    widest = metadata.widths[-1]
-    window = plural(metadata.window)
+    windows = plural(metadata.window)
+    counted_before = list_in_words([f"{width - 1:,}" for width in widths])
+    before = windows if widths[-1] > 2 else metadata.window
+    last = replace(metadata, widths=tuple(widths)).last_windows_in_words
+    sums = "sum" if len(widths) == 1 else "sums"
+    count = "counts" if len(widths) == 1 else "count"
     return (
-        f"In the first {widest - 1:,} {window if widest > 2 else metadata.window}, the sum of the "
-        f"{metadata.last_in_words(widest)} counts all {window} since the start."
+        f"In the first {counted_before} {before}, the {sums} of the {last} {count} all {windows} "
+        "since the start."
     )
+
+
+def heading_in_words(metadata: ReleaseMetadata) -> str:
+    """Return what the numbers of a release are, for a page: its only series, if there is one."""
+    subject = statistic_in_words(metadata).removesuffix(",")
+    if metadata.half_life is not None:
+        weights = f"each {metadata.window} counts half after {metadata.half_life_in_words}"
+        subject = f"{subject}, {weights}"
+    elif len(metadata.published_series) == 1 and metadata.widths:
+        subject = f"{subject}, {metadata.last_windows_in_words}"
+    return title_in_words(subject, groups_in_words(metadata))
 
 
 def _spans_in_words(metadata: ReleaseMetadata) -> str:

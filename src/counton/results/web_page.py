@@ -16,12 +16,7 @@ from counton.base.exact import percent
 from counton.base.outside_input import shown_name
 from counton.base.table_schema import CUMULATIVE, PER_WINDOW, RESERVED, ROLLING
 from counton.base.wording import plural
-from counton.results.text import (
-    groups_in_words,
-    incomplete_note,
-    statistic_in_words,
-    title_in_words,
-)
+from counton.results.text import groups_in_words, heading_in_words, incomplete_note
 from counton.windowing.lazy_polars import polars as pl
 
 if TYPE_CHECKING:
@@ -76,8 +71,7 @@ def web_page(
     """
     metadata = released.metadata
     if title is None:
-        subject = statistic_in_words(metadata).removesuffix(",")
-        title = title_in_words(subject, groups_in_words(metadata))
+        title = heading_in_words(metadata)
     table, left_out = _newest(released)
     shown_table = _numbers(released, table)
     is_final = [True] * len(shown_table.rows)

@@ -193,7 +193,8 @@ class Decayed(RecentWorkload):
         number = isinstance(value, int | float | Fraction) and not isinstance(value, bool)
         if not number or not LEAST_HALF_LIFE <= value <= LARGEST_HALF_LIFE:
             raise InvalidInputError(
-                f"half_life is {quote(value)}; give a number of steps from 0.25 to 2^20"
+                f"half_life is {value if isinstance(value, Fraction) else quote(value)}; give a "
+                "number of steps from 0.25 to 2^20"
             )
 
     @property

@@ -161,7 +161,12 @@ def _parse_half_life(job: Job) -> Fraction | None:
     if length is None or job.every is None:
         return None
     half_life = windows_in(str(length), str(job.every))
-    if half_life is None or not LEAST_HALF_LIFE <= half_life <= LARGEST_HALF_LIFE:
+    if half_life is None:
+        raise InvalidInputError(
+            f"{param('half_life', length)} is not a number of windows of {job.every}, because "
+            "lengths of months differ. Give another length"
+        )
+    if not LEAST_HALF_LIFE <= half_life <= LARGEST_HALF_LIFE:
         raise InvalidInputError(
             f"{param('half_life', length)} is not from {float(LEAST_HALF_LIFE):g} to "
             f"{LARGEST_HALF_LIFE:,} windows of {job.every}. Give another length"

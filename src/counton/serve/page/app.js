@@ -1,11 +1,13 @@
 // The page: it asks the service for released numbers, shows them, and asks again when more are due.
 
 import { Chart } from "./chart.js";
-import { Clock, band, count, everyWords, nameOf, noteOf, number, percent, sentence, shownName, unitOf } from "./format.js";
+import {
+  Clock, band, count, everyWords, nameOf, noteOf, number, percent, publishedSeries, sentence, seriesWords, shownName, unitOf,
+} from "./format.js";
 
 const find = (selector) => document.querySelector(selector);
 /** Windows that are shown: noise hides single ones sooner than totals. */
-const SPAN = { cumulative: 500, "per-window": 60 };
+const SPAN = { cumulative: 500, "per-window": 60, rolling: 500, decayed: 500 };
 /** Rows of the two tables at most. */
 const [LISTED, ROWS] = [500, 100];
 /** Milliseconds: between two questions at least and at most, where a release is late, and after a failure. */
@@ -49,7 +51,7 @@ class App {
     const stated = new URLSearchParams(location.hash.slice(1));
     this.name = stated.get("stream");
     this.line = stated.get("line");
-    find(`#series [value="${stated.get("series") === "per-window" ? "per-window" : "cumulative"}"]`).checked = true;
+    for (const choice of document.querySelectorAll("#series input")) choice.checked = choice.value === stated.get("series");
     find("#streams").addEventListener("change", (event) => {
       [this.name, this.line] = [event.target.value, null];
       this.show();
@@ -121,9 +123,9 @@ class App {
     const stream = await this.ask(at(name));
     if (kept && this.steps === stream.steps) return () => this.head(stream);
     const counts = ["count", "sum"].includes(stream.statistic);
-    const both = counts && stream.series === "both";
-    const single = stream.series === "per-window" ? "per-window" : "cumulative";
-    const series = both ? find("#series :checked").value : single;
+    const published = publishedSeries(stream);
+    const chosen = find("#series :checked")?.value;
+    const series = published.includes(chosen) ? chosen : published[0];
     const rowsOf = async (last, ...more) => {
       const query = new URLSearchParams([...(counts ? [["series", series]] : []), ["last", last], ...more]);
       const found = [];
@@ -148,17 +150,18 @@ class App {
     if (many && group !== undefined) rows = await rowsOf(SPAN[series], ["group", group]);
     const history = rows.filter(([one]) => one === line).map(([, row]) => row);
     return () => {
-      Object.assign(this, { names, stream, name, line, counts, both, series, newest, history, steps: stream.steps });
+      Object.assign(this, { names, stream, name, line, counts, published, series, newest, history, steps: stream.steps });
       if (!kept) this.listed = now;
       this.draw();
     };
   }
 
   draw() {
-    const { stream, names, name, line, series, both, counts, history } = this;
+    const { stream, names, name, line, series, published, counts, history } = this;
     const clock = (this.clock = new Clock(stream.timezone, stream.every));
     const stepped = counts && series === "per-window";
-    const address = new URLSearchParams({ stream: name, ...(both && { series }), ...(line && { line }) });
+    const several = counts && published.length > 1;
+    const address = new URLSearchParams({ stream: name, ...(several && { series }), ...(line && { line }) });
     window.history.replaceState(null, "", `#${address}`); // a view can be sent to others
     document.title = `${name} · counton`;
     if ([...find("#streams")].map((one) => one.value).join("\n") !== names.join("\n")) {
@@ -167,7 +170,11 @@ class App {
     find("#streams").value = name;
     find("#streams-label").hidden = names.length < 2;
     find("#content").hidden = false;
-    find("#series").hidden = !both;
+    find("#series").hidden = !several;
+    for (const choice of document.querySelectorAll("#series input")) {
+      choice.parentElement.hidden = !published.includes(choice.value);
+      choice.checked = choice.value === series;
+    }
     const empty = !history.length;
     find("#nothing").hidden = !empty;
     find("#nothing").textContent = stream.steps ? "No number of the windows that are released is shown."
@@ -176,7 +183,7 @@ class App {
     find("#downloads").hidden = empty || this.token !== null; // a link carries no token
     this.head(stream);
     this.list();
-    const what = !counts ? "Up to the end of each window" : stepped ? "In each window" : "Running totals";
+    const what = counts ? seriesWords(stream, series) : "Up to the end of each window";
     find("#chart-title").textContent = this.newest.size > 1 ? `${what}: ${shownName(line)}` : what;
     if (!empty) this.figures(clock, stepped);
     find("#download-csv").href = `${at(name)}/series?${new URLSearchParams({ format: "csv", ...(counts && { series }) })}`;
@@ -244,15 +251,19 @@ class App {
     if (history.some(({ is_final }) => is_final === false)) {
       notes.push("Windows with “provisional” still take late rows, and their numbers change.");
     }
+    if (history.some(({ is_complete }) => is_complete === false)) {
+      notes.push("Numbers with “incomplete” count fewer windows: all since the start.");
+    }
     find("#chart-note").textContent = notes.join(" ");
     find("#when").textContent = stepped ? "Window" : "Until";
     const unit = unitOf(stream.units, history.at(-1));
     find("#what").textContent = unit ? `Number (${unit})` : "Number";
-    const noted = history.some((row) => noteOf(row) || row.is_final === false);
+    const noted = history.some((row) => noteOf(row) || row.is_final === false || row.is_complete === false);
     find("#history").classList.toggle("plain", !noted);
     const rows = history.slice(-ROWS).reverse().map((row) => {
       const [start, end] = [row.window_start, row.window_end].map(Date.parse);
-      const note = [row.is_final === false && "provisional", noteOf(row)].filter(Boolean).join("; ");
+      const states = [row.is_final === false && "provisional", row.is_complete === false && "incomplete"];
+      const note = [...states, noteOf(row)].filter(Boolean).join("; ");
       return element("tr", {}, element("th", { scope: "row", textContent: stepped ? clock.window(start, end) : clock.end(end) }),
         element("td", {}, ...figure(row)), element("td", { textContent: note }));
     });

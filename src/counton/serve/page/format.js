@@ -77,7 +77,26 @@ export function nameOf(row) {
     if (column !== "quantile") return `${column} ${value}`;
     return value === 0.5 ? "median" : `${percent(value)} below`;
   });
+  if (row.series === "rolling") words.push(lastWords(row.n_windows));
   return words.filter(Boolean).join(" · ") || "all";
+}
+
+function lastWords(windows) {
+  return windows === 1 ? "last window" : `last ${count(windows)} windows`;
+}
+
+/** The series of counts and sums that a stream publishes, the usual one first. */
+export function publishedSeries({ series, last }) {
+  const alone = ["per-window", "rolling", "decayed"].includes(series);
+  const plain = series === "both" ? ["cumulative", "per-window"] : [alone ? series : "cumulative"];
+  return last && series !== "rolling" ? [...plain, "rolling"] : plain;
+}
+
+/** What the numbers of a series are. */
+export function seriesWords({ last, half_life: halfLife }, series) {
+  if (series === "rolling") return last?.length === 1 ? `In the ${lastWords(last[0])}` : "In the last windows";
+  if (series === "decayed") return `Sums in which a window counts half after ${halfLife} window${halfLife === "1" ? "" : "s"}`;
+  return series === "per-window" ? "In each window" : "Running totals";
 }
 
 /** What a number is of, as the service says of the numbers of this name; "": nobody says. */
