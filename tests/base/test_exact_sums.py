@@ -18,6 +18,7 @@ SOURCE = Path(counton.__file__).parent
 
 #: What else refuses numbers that are too large, none of them a sum of rows.
 OTHERS = {
+    "local/": "sums of messages that clients have hidden",
     "privacy/value_grid.py": "one number that a program gives",
     "strategies/": "noise, or what was released",
     "tables/tree_measurement.py": "noise, or what was released",

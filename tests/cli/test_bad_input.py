@@ -60,7 +60,7 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"other_group": " "}, r"--other-group is ' '"),
     (
         {"series": "all"},
-        r"--series all is not possible for count; give cumulative, per-window or both",
+        r"--series all is not possible for count; give cumulative, per-window",
     ),
     (
         {"unlisted_groups": "ignore"},

@@ -146,7 +146,7 @@ def rows_of_readers(place: Workplace) -> str:
 
 
 def test_stream_takes_the_unit_of_the_budget(place: Workplace, rows_of_readers: str) -> None:
-    assert "one reader more or less" in place.shown()
+    assert "Privacy: epsilon = 40 for each reader" in place.shown()
     assert json.loads(place("ledger", str(place.state), "--json").out)["about"] == "reader"
     printed = " ".join(place("ledger", str(place.state)).out.split())
     assert "for one reader; a release that protects only a period" in printed

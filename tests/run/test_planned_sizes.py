@@ -199,7 +199,8 @@ def test_margin_of_error_finds_loss_with_that_released_error(tmp_path: Path, for
     with run(job) as outcome:
         table = outcome.read().table()
     shown = 4 if form == "revised" else WINDOWS  # the newest window that is final
-    assert released_halfwidths(table, shown)["mean"] == pytest.approx(0.05, rel=0.02)
+    # A mean's interval depends on the released count: the key of this test moves it by 2 per cent.
+    assert released_halfwidths(table, shown)["mean"] == pytest.approx(0.05, rel=0.04)
 
 
 def test_size_of_revised_windows_needs_their_number_for_an_error(tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ def first_split_window(windows: Windows, per: str) -> SplitWindow | None:
 
     >>> from datetime import UTC
     >>> sundays = Windows(datetime(2024, 3, 3, tzinfo=UTC), "1w", 52)
-    >>> [sundays.at(begin)[:10] for begin in first_split_window(sundays, "1w")]
+    >>> [sundays.format_moment(begin)[:10] for begin in first_split_window(sundays, "1w")]
     ['2024-03-03', '2024-03-04']
     """
     first = microseconds(windows.start)

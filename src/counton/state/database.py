@@ -243,8 +243,8 @@ class Database:
                 f"state {self.label} has format {state_format} of an earlier version of counton "
                 f"({schema.writer_of(state_format)}), and this version reads format "
                 f"{schema.FORMAT}. Close its streams with the version that wrote it (counton "
-                "close). Then begin a new state, and record in it what the old one spent (counton "
-                "ledger --add)"
+                "close). Then begin a new state, and record in it what the old one spent, with "
+                "counton ledger"
             )
 
     def _explain(self, error: Exception) -> Exception:
