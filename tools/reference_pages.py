@@ -233,17 +233,20 @@ def _entry(key: str, variants: list[Variant]) -> str:
     field = first.field
     meaning, default = split_default(str(field.description))
     lines = [f"### {key}\n", f"{_sentence(meaning)}\n"]
+    has_other_choices = False
     for other in others:
         other_meaning, other_default = split_default(str(other.field.description))
         default_text = f" Default: {_code(other_default)}." if other_default else ""
         choices = choices_text(other.field)
         allowed_text = f" Allowed: {choices}." if choices != choices_text(field) else ""
+        has_other_choices = has_other_choices or bool(allowed_text)
         for_these = f"For {_listed(other.statistics)}: {_sentence(other_meaning)}"
         lines.append(f"{for_these}{allowed_text}{default_text}\n")
     type_words, allowed = type_in_words(field)
     lines.append(f"- Type: {type_words}")
     if allowed:
-        lines.append(f"- Allowed: {allowed}")
+        others_text = " for other statistics" if has_other_choices else ""
+        lines.append(f"- Allowed{others_text}: {allowed}")
     lines.append(f"- Default: {_default_in_words(field, default)}")
     lines.append(f"- Example: `{key} = {EXAMPLES[key]}`")
     lines.append(f"- Statistics: {_statistics_in_words(variants)}")

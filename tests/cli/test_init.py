@@ -398,3 +398,21 @@ def test_input_preview_hides_values_in_its_repr(loans: Path) -> None:
     facts = look.confidential_counts(job)
     assert facts.newest == datetime(2020, 10, 25, 4, tzinfo=UTC)
     assert repr(facts) == "FirstFacts(secret)"
+
+
+def test_init_writes_lengths_of_rolling_and_decayed_series(
+    init: Callable[..., Result], loans: Path, place: Workplace
+) -> None:
+    assert init("loans.csv", *SAID, "--series", "rolling", "--last", "7d,28d").code == 0
+    job = job_of(loans)
+    assert (job["series"], job["last"]) == ("rolling", ["7d", "28d"])
+    assert place.plain("run", "nightly.toml").code == 0
+    decayed = (
+        *("--series", "decayed", "--half-life", "7d", "--save-job", "decayed.toml"),
+        *("--state", "decayed.db", "--output", "decayed.csv"),
+    )
+    assert init("loans.csv", *SAID, *decayed).code == 0
+    assert job_of(loans, "decayed.toml")["half-life"] == "7d"
+    refused = init("loans.csv", *SAID, "--series", "rolling", "--save-job", "other.toml")
+    assert refused.code == 2
+    assert not (loans / "other.toml").exists()

@@ -205,12 +205,33 @@ def test_any_widths_by_level_are_reached_for_less_and_kept(
         (("rolling", "--last", "7,7"), "--last 7,7 names a number twice"),
         (("rolling", "--last", "0"), "width is 0"),
         (("decayed", "--half-life", "0"), "half_life is 0; give a number of steps"),
+        (("rolling",), "--series rolling needs --last"),
+        (("per-window", "--last", "7"), "--series per-window and --last exclude each other"),
+        (("decayed",), "--series decayed and --half-life go together"),
+        (("both", "--half-life", "7"), "--series decayed and --half-life go together"),
     ],
     ids=str,
 )
-def test_plan_refuses_widths_that_a_job_refuses(
+def test_plan_refuses_sums_of_windows_that_a_job_refuses(
     place: Workplace, options: tuple[str, ...], message: str
 ) -> None:
     done = place("plan", "365", "--rho", "0.5", "--series", *options)
     assert done.code == 2
     assert message in done.err
+
+
+@pytest.mark.parametrize(
+    ("series", "numbers"),
+    [
+        ((), "the sums of the last 7 steps, and totals"),
+        (("--series", "cumulative"), "the sums of the last 7 steps, and totals"),
+        (("--series", "both"), "the sums of the last 1 and 7 steps, and totals"),
+        (("--series", "rolling"), "the sum of the last 7 steps has"),
+    ],
+    ids=str,
+)
+def test_plan_compares_strategies_for_all_numbers_of_a_job_with_last(
+    place: Workplace, series: tuple[str, ...], numbers: str
+) -> None:
+    done = place("plan", "365", "--rho", "0.5", *series, "--last", "7").fine()
+    assert numbers in done.out

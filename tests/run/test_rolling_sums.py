@@ -16,6 +16,7 @@ from counton.job.statistics import CountJob
 from counton.run import Job, run
 from counton.run.notes import annotate
 from counton.run.outputs.exports import export
+from counton.run.outputs.output_files import charts_in_words
 from counton.run.spec.plan_spec import plan_spec
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -534,6 +535,19 @@ def test_charts_show_each_width(tmp_path: Path) -> None:
     chart = tmp_path / "decayed.svg"
     released(visits(), tmp_path, state="d.db", chart=chart, **DECAYED)
     assert chart.exists()
+
+
+def test_stated_title_says_which_windows_each_chart_adds_up(tmp_path: Path) -> None:
+    result = released(visits(), tmp_path, rho=1, last="7d,28d")
+    week, month = (
+        " ".join(text.get_text() for text in figure.findobj(Text))
+        for figure in result.figures(title="Visits").values()
+    )
+    assert "Visits, last 7 days" in week
+    assert "Visits, last 28 days" in month
+    chart = tmp_path / "visits.svg"
+    words = charts_in_words(result.numbers, chart)
+    assert words == f"charts written to {chart}, {tmp_path / 'visits.last-28d.svg'}"
 
 
 def test_wanted_margin_of_error_is_that_of_the_sums() -> None:

@@ -85,7 +85,7 @@ def test_the_demonstration_with_digits_runs(tmp_path: Path) -> None:
     program = (
         "import sys; sys.path.insert(0, 'examples'); from pathlib import Path\n"
         "import digits\n"
-        "table = digits.measured((16.0,), (0.3,), 2)\n"
+        "table = digits.measured((4.0,), (0.3,), 2)\n"
         "assert len(table) == 4 and all(0 <= row[0][1] <= 1 for row in table.values()), table\n"
         "digits.draw(table, Path(sys.argv[1]))"
     )

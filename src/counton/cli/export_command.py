@@ -63,7 +63,7 @@ def export(
     writes the stream is disturbed.
     """
     from counton.run.outputs.exports import export as export_release
-    from counton.run.outputs.output_files import PAGES, PICTURES
+    from counton.run.outputs.output_files import PAGES, PICTURES, charts_in_words
 
     chart_form = {"title": title, "axis": axis, "source": source, "width": width}
     ending = "" if output is None else output.suffix.lower()
@@ -88,12 +88,15 @@ def export(
     if as_json:
         _print_json(released, output)
         return
-    kind = "table"
-    if ending in PICTURES:
-        kind = "chart"
+    if output is None:
+        written = ""
+    elif ending in PICTURES:
+        written = charts_in_words(released, output)
     elif ending in PAGES:
-        kind = "page"
-    _print_release(released, "" if output is None else f"{kind} written to {output}")
+        written = f"page written to {output}"
+    else:
+        written = f"table written to {output}"
+    _print_release(released, written)
 
 
 def _print_json(released: ReleaseData, out: Path | None) -> None:

@@ -52,6 +52,8 @@ _JOB_OPTIONS = (
     "rho",
     "margin_of_error",
     "series",
+    "last",
+    "half_life",
     "append",
     "lookback",
     "missing_values",

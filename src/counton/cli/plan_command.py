@@ -118,7 +118,8 @@ class PlanCommand(TwoPageCommand):
 @option(
     "--last",
     metavar="N[,N]",
-    help="With --series rolling: number of last windows that are added up: 7, or several: 1,7,28.",
+    help="Number of last windows that are added up: 7, or several: 1,7,28. With --series rolling "
+    "alone, with cumulative beside totals.",
 )
 @option(
     "--half-life",
@@ -346,20 +347,28 @@ def _numbers_of(
 ) -> dict[str, Any]:
     """Return the arguments of `counton.plan` for the numbers that must be accurate."""
     from counton.base.exact import exact
-    from counton.strategies.workloads import Decayed, Rolling, Stack
+    from counton.strategies.workloads import Decayed, sums_of_last_steps
 
-    for series, name, value in (("rolling", "last", last), ("decayed", "half_life", half_life)):
-        if (job.series == series) != (value is not None):
-            raise InvalidInputError(
-                f"{param('series', series)} and {param(name)} go together: give both, or leave "
-                "both out"
-            )
+    if (job.series == "decayed") != (half_life is not None):
+        raise InvalidInputError(
+            f"{param('series', 'decayed')} and {param('half_life')} go together: give both, or "
+            "leave both out"
+        )
+    if job.series == "rolling" and last is None:
+        raise InvalidInputError(
+            f"{param('series', 'rolling')} needs {param('last')}: give the number of windows that "
+            "are added up, such as 7"
+        )
+    if job.series in ("per-window", "decayed") and last is not None:
+        raise InvalidInputError(
+            f"{param('series', job.series)} and {param('last')} exclude each other: give "
+            f"{param('series', 'rolling')}, cumulative or both"
+        )
     if half_life is not None:
         return {"workload": Decayed(exact(half_life, param("half_life")))}
     if last is None:
         return {"series": job.series or "cumulative"}
-    widths = sorted(_widths_in(last, windows))
-    return {"workload": Rolling(*widths) if len(widths) == 1 else Stack(widths)}
+    return {"workload": sums_of_last_steps(job.series or "cumulative", _widths_in(last, windows))}
 
 
 def _widths_in(last: str, windows: int | None) -> list[int]:

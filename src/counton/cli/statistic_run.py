@@ -212,7 +212,9 @@ def print_result(console: Console, result: RunResult) -> None:
     if result.after and result.outputs.table is not None:
         console.write_line(f"table written to {result.outputs.table}")
     if result.after and result.outputs.chart is not None and result.chart_error is None:
-        console.write_line(f"chart written to {result.outputs.chart}")
+        from counton.run.outputs.output_files import charts_in_words
+
+        console.write_line(charts_in_words(result.release.numbers, Path(result.outputs.chart)))
     next_window = next_window_line(result)
     steps = [] if next_window is None else [next_window]
     if result.before == 0:

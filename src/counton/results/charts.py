@@ -34,6 +34,21 @@ if TYPE_CHECKING:
     from counton.results.release_data import ReleaseData
 
 
+def chart_kinds(released: ReleaseData) -> list[str]:
+    """Return the kinds of a release's charts, such as "totals", "windows" or "last-7d"."""
+    metadata = released.metadata
+    is_apart = released.together is None and released.joint_level is None
+    kinds = []
+    if released.totals is not None:
+        kinds.append("totals")
+    if metadata.series == "per-window" or (metadata.series == "both" and is_apart):
+        kinds.append("windows")
+    if metadata.half_life is not None:
+        kinds.append("decayed")
+    every = metadata.windows.every
+    return kinds + [f"last-{length_of_windows(width, every)}" for width in metadata.widths]
+
+
 def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
     """Return a release's charts by their subject; see `counton.Release.figures`."""
     if isinstance(released.published, Releases):
@@ -84,6 +99,17 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
             f"in the {last} up to each point",
         )
         incomplete[f"last-{kind}"] = incomplete_note(metadata, released.first, [width])
+    kinds = chart_kinds(released)
+    assert [*drawn] == kinds
+    if look.title is not None and len(kinds) > 1:  # sums of several times have one title otherwise
+        stated_titles = {
+            f"last-{length_of_windows(width, metadata.windows.every)}": (
+                f"{look.title}, {metadata.last_in_words(width)}"
+            )
+            for width in metadata.widths
+        }
+    else:
+        stated_titles = {}
     level = percent(released.level)
     together = "" if is_apart else ", which hold together"
     notes = _notes_of(part)
@@ -94,7 +120,7 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
                 all_groups=len(released.groups),
                 groups=[*curves.groups] if grouped else [series_in_words(metadata)],
             ),
-            look.around(
+            look._replace(title=stated_titles.get(kind, look.title)).around(
                 f"{times}; with {level}% intervals" + together,
                 foot_of(
                     metadata,

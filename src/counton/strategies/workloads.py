@@ -316,6 +316,23 @@ def _steps(width: int) -> str:
     return "step" if width == 1 else f"{width:,} steps"
 
 
+def sums_of_last_steps(series: str, widths: Iterable[int]) -> RecentWorkload:
+    """Return the workload of sums of the last steps that a series has, or has beside it.
+
+    Args:
+        series: "rolling" for these sums alone; "cumulative" with totals; "both" with totals and
+            single steps.
+        widths: numbers of steps that are added up.
+
+    >>> sums_of_last_steps("rolling", [7]), sums_of_last_steps("both", [7])
+    (Rolling(7), Stack({1: 1.0, 7: 1.0}, totals=1.0))
+    """
+    several = sorted({*widths})
+    if series == "rolling":
+        return Rolling(*several) if len(several) == 1 else Stack(several)
+    return Stack({*several, 1} if series == "both" else several, totals=1.0)
+
+
 def check_workload(workload: object) -> RecentWorkload:
     """Return a workload of sums over recent steps, or raise `InvalidInputError`."""
     if not isinstance(workload, RecentWorkload):

@@ -170,6 +170,15 @@ def chart_paths(kinds: Iterable[str], path: Path) -> dict[str, Path]:
     return {first: path, **beside}
 
 
+def charts_in_words(numbers: ReleaseData, path: Path) -> str:
+    """Return which files the charts of a release are, such as "chart written to visits.png"."""
+    from counton.results.charts import chart_kinds
+
+    paths = chart_paths(chart_kinds(numbers), path).values()
+    noun = "chart" if len(paths) == 1 else "charts"
+    return f"{noun} written to {', '.join(map(str, paths))}"
+
+
 # ---------------------------------------------------------------------------------------- written
 def escape_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Put an apostrophe before texts that a spreadsheet would take for a formula.

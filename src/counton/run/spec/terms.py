@@ -37,7 +37,7 @@ from counton.statistics.average import undeclared_variant
 from counton.statistics.report_members import GroupedRows
 from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies import StreamStrategy
-from counton.strategies.workloads import Decayed, RecentWorkload, Rolling, Stack
+from counton.strategies.workloads import Decayed, RecentWorkload, sums_of_last_steps
 from counton.windowing.groups import GroupNames
 from counton.windowing.windows import RevisableWindows, SingleTableWindow, Windows, revisions_in
 
@@ -577,10 +577,7 @@ class StreamTerms:
             return Decayed(self.half_life)
         if not self.widths:
             return None
-        if self.series == "rolling":
-            return Rolling(*self.widths) if len(self.widths) == 1 else Stack(self.widths)
-        widths = {*self.widths, 1} if self.series == "both" else {*self.widths}
-        return Stack(widths, totals=1.0)
+        return sums_of_last_steps(self.series, self.widths)
 
     @property
     def column_names(self) -> list[str]:
