@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from counton.charts import Curves
+    from counton.results.metadata import ReleaseMetadata
     from counton.results.release_data import ReleaseData
 
 
@@ -47,6 +48,20 @@ def chart_kinds(released: ReleaseData) -> list[str]:
         kinds.append("decayed")
     every = metadata.windows.every
     return kinds + [f"last-{length_of_windows(width, every)}" for width in metadata.widths]
+
+
+def _titles_by_length(title: str | None, metadata: ReleaseMetadata) -> dict[str, str]:
+    """Return a stated title for each chart of sums of last windows, by the chart's kind.
+
+    Charts of several lengths would have the same title otherwise.
+    """
+    if title is None:
+        return {}
+    every = metadata.windows.every
+    return {
+        f"last-{length_of_windows(width, every)}": f"{title}, {metadata.last_in_words(width)}"
+        for width in metadata.widths
+    }
 
 
 def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
@@ -101,15 +116,7 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
         incomplete[f"last-{kind}"] = incomplete_note(metadata, released.first, [width])
     kinds = chart_kinds(released)
     assert [*drawn] == kinds
-    if look.title is not None and len(kinds) > 1:  # sums of several times have one title otherwise
-        stated_titles = {
-            f"last-{length_of_windows(width, metadata.windows.every)}": (
-                f"{look.title}, {metadata.last_in_words(width)}"
-            )
-            for width in metadata.widths
-        }
-    else:
-        stated_titles = {}
+    stated_titles = {} if len(kinds) == 1 else _titles_by_length(look.title, metadata)
     level = percent(released.level)
     together = "" if is_apart else ", which hold together"
     notes = _notes_of(part)
