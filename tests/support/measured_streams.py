@@ -356,7 +356,10 @@ class Case:
 
         Of endless streams few steps are tried, and the norms of their columns grow with the steps.
         A replaced row is calibrated as one removed and one added, whose columns may overlap.
+        Gaussian noise that expires hides the square of a user's 1-norm over all cells.
         """
+        if self.windows in ONE_STEP and self.unit == "people" and self.measured.mixes:
+            return 4.1 if self.guarantee == "rho" else 1.0
         if self.unit == "replaced":
             return 4.0
         return 1.5 if self.windows == "expected_windows" else 1.0
@@ -400,12 +403,12 @@ class Case:
                 return "expiring=True does not go with delta"
             if self.statistic == "report":
                 return "a report shares a budget that does not fade"
-            if self.unit == "people" and self.measured.mixes:
-                return "bounds the loss of each event by its age"
+            if self.statistic == "reach" and self.windows == "expire later":
+                return "its releases begin anew with each period"
         if self.measured.users and self.windows == "allowed_lateness":
             return {
-                "distinct": "in the first window with a row of that user",
-                "distinct by page": "in the first window with a row of that user",
+                "distinct": "a user counts once, in the window of the first row",
+                "distinct by page": "a user counts once, in the window of the first row",
             }.get(self.statistic)
         return None
 
