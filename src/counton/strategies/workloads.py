@@ -325,7 +325,7 @@ def sums_of_last_steps(series: str, widths: Iterable[int]) -> RecentWorkload:
         widths: numbers of steps that are added up.
 
     >>> sums_of_last_steps("rolling", [7]), sums_of_last_steps("both", [7])
-    (Rolling(7), Stack({1: 1.0, 7: 1.0}, totals=1.0))
+    (Rolling(width=7), Stack({1: 1.0, 7: 1.0}, totals=1.0))
     """
     several = sorted({*widths})
     if series == "rolling":
