@@ -747,17 +747,17 @@ def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -
     return vectors
 
 
-def _stream_index(streams: Sequence[tuple[Design, object]], wanted: Design) -> int:
+def _stream_index(streams: Sequence[tuple[Design, object]], design: Design) -> int:
     """Return the index of a design's stream; ``len(streams)`` if it is not in the list.
 
     Statistics of a report are of one stream. Designs without an identity, as of a plan, are of one
     stream if they are equal.
     """
-    for index, (design, _) in enumerate(streams):
-        if design is wanted or design == wanted:
+    for index, (other, _) in enumerate(streams):
+        if other is design or other == design:
             return index
-        same = design.noise_id is not None and design.noise_id == wanted.noise_id
-        if same and design.units.exact == wanted.units.exact:
+        same = other.noise_id is not None and other.noise_id == design.noise_id
+        if same and other.units.exact == design.units.exact:
             return index
     return len(streams)
 

@@ -87,14 +87,14 @@ def laplace_tail(distribution: DiscreteLaplace, draws: int) -> Callable[[int], f
     # G_i a sum of i geometric variables. It is above c + n - i if fewer than i of the first c + n
     # trials end one, each with probability 1 - q: a sum of i binomial probabilities.
     rate = 1 / float(distribution.scale)
-    left = np.arange(draws)  # n - i
+    further_draws = np.arange(draws)  # n - i
     # Logarithms of q / (1+q) and 1 / (1+q), finite even if q is not: little noise has small q.
     log_rest = -math.log1p(math.exp(-rate))
     log_share = log_rest - rate
     log_weights = (
         np.array([math.lgamma(draws + m) - math.lgamma(m + 1) for m in range(draws)])
         - math.lgamma(draws)
-        + left * log_share
+        + further_draws * log_share
         + draws * log_rest
     )
     weights = np.exp(log_weights)

@@ -521,7 +521,8 @@ def refuse_excluded(job: Job) -> None:
                     f"{rule.condition.show(job)} does not go with {other.show(job)}: "
                     f"{rule.reason}; leave one of them out"
                 )
-    for message in _contradictions(job):
+    message = next(_contradictions(job), None)
+    if message is not None:
         raise InvalidInputError(message)
 
 

@@ -232,14 +232,14 @@ class SnapshotOfRun:
             .sort("window")
         )
         last_final = span.last_final if span.new_steps else span.target
-        each = measurement.sums_of_row
+        sums_of_row = measurement.sums_of_row
         return tuple(
             ChangedWindow(
                 number=window,
-                before=before_rows // each,
-                now=now_rows // each,
-                added=added // each,
-                missing=missing // each,
+                before=before_rows // sums_of_row,
+                now=now_rows // sums_of_row,
+                added=added // sums_of_row,
+                missing=missing // sums_of_row,
                 is_open=window > last_final,
             )
             for window, before_rows, now_rows, added, missing in by_window.rows()

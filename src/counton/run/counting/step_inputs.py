@@ -52,6 +52,7 @@ class PlannedSteps:
 
     Attributes:
         rows: the rows of the run.
+        span: which steps are released, and which windows they cover.
         measurement: how sums become the cells of a step.
         totals: totals by window and cell: ``window``, ``cell``, what is seen and what was counted.
         changed: windows of which the state keeps other totals afterwards.
@@ -81,7 +82,7 @@ class PlannedSteps:
         """Compare a run's rows with what the state has kept."""
         totals = rows.seen(totals_before, span).select([*KEY, *KEPT])
         compared = totals.with_columns(was_rows=pl.lit(0, pl.Int64), was_total=pl.lit(0, pl.Int64))
-        if totals_before.height:
+        if totals_before.height:  # a first run has no totals, and a join of all sums takes memory
             before = totals_before.select(
                 "window", "cell", was_rows="seen_rows", was_total="seen_total"
             )

@@ -166,8 +166,8 @@ def chart_paths(kinds: Iterable[str], path: Path) -> dict[str, Path]:
     ['visits.png', 'visits.windows.png']
     """
     first, *others = kinds
-    beside = {kind: path.with_name(f"{path.stem}.{kind}{path.suffix}") for kind in others}
-    return {first: path, **beside}
+    other_paths = {kind: path.with_name(f"{path.stem}.{kind}{path.suffix}") for kind in others}
+    return {first: path, **other_paths}
 
 
 def charts_in_words(numbers: ReleaseData, path: Path) -> str:

@@ -392,9 +392,9 @@ class EndlessHats(EndlessStrategy):
         near = range(max(knots[0] - _REACH, 0), knots[-1] + _REACH + 1)
         begin = max(near[0] - 1, 0)
         drawn = field.run(0, range(begin * spacing + 1, (near[-1] + 1) * spacing + 1))
-        own = np.asarray(drawn).reshape(-1, spacing, cells)
-        residuals = np.tensordot(own, self._left, (1, 0))[near[0] - begin :]
-        before = np.tensordot(own, self._right, (1, 0))
+        own_noise = np.asarray(drawn).reshape(-1, spacing, cells)
+        residuals = np.tensordot(own_noise, self._left, (1, 0))[near[0] - begin :]
+        before = np.tensordot(own_noise, self._right, (1, 0))
         residuals[near[0] == 0 :] += before[: len(residuals) - (near[0] == 0)]
         residuals -= self.own * np.asarray(field.run(1, near)).reshape(-1, cells)
         padded = np.zeros((len(knots) + 2 * _REACH, cells), np.int64)
@@ -405,8 +405,8 @@ class EndlessHats(EndlessStrategy):
         coarser = self.bits + _INVERSE_BITS - _GUARD_BITS
         corrections = (corrections + (1 << coarser >> 1)) >> coarser
         first = (knots[0] - begin) * spacing
-        own = own.reshape(-1, cells)[first : first + (len(knots) - 1) * spacing]
-        estimates = (own << self.total_bits).reshape(-1, spacing, cells)
+        own_noise = own_noise.reshape(-1, cells)[first : first + (len(knots) - 1) * spacing]
+        estimates = (own_noise << self.total_bits).reshape(-1, spacing, cells)
         estimates -= self._left[:, None] * corrections[:-1, None]
         estimates -= self._right[:, None] * corrections[1:, None]
         estimates = (estimates + (self.own >> 1)) // self.own
