@@ -11,7 +11,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import IO, Any, Final, NamedTuple, cast
 
@@ -169,9 +169,7 @@ def _records(block: bytes, width: int, form: CsvForm) -> int:
 def _records_of_part(block: bytes, width: int, form: CsvForm) -> int:
     """Return the number of records in whole lines; 0 if one may break the rules.
 
-    A quotation mark of an odd number opens a field, or follows the one before at once. One of an
-    even number closes a field, or another follows at once. The separators and line ends outside
-    must follow each other as in the header.
+    The separators and line ends outside quoted fields must follow each other as in the header.
     """
     between = ord(form.separator)
     if width == 1 and (b"\n\n" in block or block.startswith(b"\n")):
@@ -179,36 +177,57 @@ def _records_of_part(block: bytes, width: int, form: CsvForm) -> int:
     byte_values = np.frombuffer(block, np.uint8)
     marks = byte_values == between
     marks |= byte_values == _LF
-    if b'"' not in block:
-        kinds = byte_values.compress(marks)
-    else:
+    if b'"' in block:
         quotes = byte_values == _QUOTE
-        kinds = byte_values.compress(marks | quotes)
-        are_quotes = kinds == _QUOTE
-        if _stand_around_fields(quotes, marks, are_quotes):
-            inside = are_quotes
-        else:
-            places = np.flatnonzero(quotes)
-            if len(places) % 2:
-                return 0
-            # the last is a LF
-            before = byte_values[places[::2] - 1]
-            after = byte_values[places[1::2] + 1]
-            for neighbours in (before, after):
-                if not (
-                    (neighbours == between) | (neighbours == _LF) | (neighbours == _QUOTE)
-                ).all():
-                    return 0
-            inside = (np.cumsum(are_quotes, dtype=np.uint8) & 1).view(bool)
-            if (kinds[inside] == _LF).any():
-                return 0
-            inside |= are_quotes
-        kinds = kinds.compress(~inside)
-    if len(kinds) % width:
+        signs = byte_values.compress(marks | quotes)
+        is_quoted = _quoted_signs(byte_values, quotes, marks, signs, between)
+        if is_quoted is None:
+            return 0
+        signs = signs.compress(~is_quoted)
+    else:
+        signs = byte_values.compress(marks)
+    if len(signs) % width:
         return 0
-    lines = kinds.reshape(-1, width)
+    lines = signs.reshape(-1, width)
     good = (lines[:, :-1] == between).all() and (lines[:, -1] == _LF).all()
     return len(lines) if good else 0
+
+
+def _quoted_signs(
+    byte_values: npt.NDArray[np.uint8],
+    quotes: npt.NDArray[np.bool_],
+    marks: npt.NDArray[np.bool_],
+    signs: npt.NDArray[np.uint8],
+    between: int,
+) -> npt.NDArray[np.bool_] | None:
+    """Return which signs belong to quoted fields; None if a field may break the rules.
+
+    A quotation mark of an odd number opens a field, or follows the one before at once. One of an
+    even number closes a field, or another follows at once.
+
+    Args:
+        byte_values: whole lines.
+        quotes: which bytes are quotation marks.
+        marks: which bytes are separators or line ends.
+        signs: the bytes that are one or the other.
+        between: the separator.
+    """
+    are_quotes: npt.NDArray[np.bool_] = signs == _QUOTE
+    if _stand_around_fields(quotes, marks, are_quotes):
+        return are_quotes
+    places = np.flatnonzero(quotes)
+    if len(places) % 2:
+        return None
+    before_openings = byte_values[places[::2] - 1]  # before the first byte is the last one, a LF
+    after_closings = byte_values[places[1::2] + 1]
+    for neighbours in (before_openings, after_closings):
+        allowed = (neighbours == between) | (neighbours == _LF) | (neighbours == _QUOTE)
+        if not allowed.all():
+            return None
+    is_inside: npt.NDArray[np.bool_] = (np.cumsum(are_quotes, dtype=np.uint8) & 1).view(np.bool_)
+    if (signs[is_inside] == _LF).any():
+        return None
+    return is_inside | are_quotes
 
 
 def _stand_around_fields(
@@ -337,28 +356,7 @@ def header_of(stream: IO[bytes], form: CsvForm) -> list[str]:
 
 def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
     """Yield some columns of JSON lines as texts, some lines at a time."""
-    schema = dict.fromkeys(columns, pl.String)
     number = 1
-
-    def parse(lines: Sequence[bytes]) -> pl.DataFrame:
-        # no line is the first, of which polars would leave a mark of byte order out
-        text = b"\n".join([b"", *lines])
-        frame = pl.scan_ndjson(io.BytesIO(text), schema=schema).collect()
-        if frame.height != len(lines):
-            raise pl.exceptions.ComputeError("it has lines that are not rows")
-        return frame
-
-    def halves(lines: Sequence[bytes]) -> Iterator[pl.DataFrame | None]:
-        """Yield the rows of readable lines, and None for each other line."""
-        try:
-            yield parse(lines)
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
-            if len(lines) == 1:
-                yield None
-            else:
-                yield from halves(lines[: len(lines) // 2])
-                yield from halves(lines[len(lines) // 2 :])
-
     escapes = _escapes_of(columns)
     for block in blocks(stream):
         lines = block[:-1].split(b"\n")
@@ -368,33 +366,73 @@ def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
         plain = lines
         if ambiguous:
             plain = [_NO_KEYS if row in ambiguous else line for row, line in enumerate(lines)]
-        try:
-            frame = parse(plain)
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
-            pass
+        frame = _parse_json(plain, columns)
+        if frame is None:
+            yield from _json_piecewise(lines, plain, columns, ambiguous, first)
         else:
             yield Piece(frame, ambiguous)
-            continue
-        read_lines = []
-        for line in plain:
-            text = select_keys(line.decode("utf-8", "surrogateescape"), columns) or ""
-            read_lines.append(text.encode("utf-8", "surrogateescape"))
-        row = 0
-        for part in halves(read_lines):
-            if part is not None:
-                faults = {
-                    at - row: ambiguous[at]
-                    for at in range(row, row + part.height)
-                    if at in ambiguous
-                }
-                yield Piece(part, faults)
-                row += part.height
-                continue
-            at = first + row
-            line = lines[row]
-            empty = pl.DataFrame({name: [None] for name in columns}, schema=schema)
-            yield Piece(empty, {0: Fault(at, line, _fault_of_json(line, at))})
+
+
+def _json_piecewise(
+    lines: Sequence[bytes],
+    plain: Sequence[bytes],
+    columns: Sequence[str],
+    ambiguous: Mapping[int, Fault],
+    first: int,
+) -> Iterator[Piece]:
+    """Yield the rows of lines of which some cannot be read.
+
+    Args:
+        lines: the lines of the file.
+        plain: the same lines, where ambiguous ones have no values.
+        columns: the columns to read.
+        ambiguous: what is wrong with ambiguous lines, by row.
+        first: number of the first line.
+    """
+    read_lines = []
+    for line in plain:
+        text = select_keys(line.decode("utf-8", "surrogateescape"), columns) or ""
+        read_lines.append(text.encode("utf-8", "surrogateescape"))
+    row = 0
+    for part in _readable_parts(read_lines, columns):
+        if part is None:
+            empty = pl.DataFrame({name: [None] for name in columns}, schema=_texts(columns))
+            number = first + row
+            yield Piece(empty, {0: Fault(number, lines[row], _fault_of_json(lines[row], number))})
             row += 1
+            continue
+        rows = range(row, row + part.height)
+        yield Piece(part, {at - row: ambiguous[at] for at in rows if at in ambiguous})
+        row += part.height
+
+
+def _texts(columns: Sequence[str]) -> dict[str, type[pl.String]]:
+    """Return the types of columns that are all texts."""
+    return dict.fromkeys(columns, pl.String)
+
+
+def _parse_json(lines: Sequence[bytes], columns: Sequence[str]) -> pl.DataFrame | None:
+    """Return the rows of JSON lines; None if a line is no row."""
+    # No line is the first, of which polars would leave a mark of byte order out.
+    text = b"\n".join([b"", *lines])
+    try:
+        frame = pl.scan_ndjson(io.BytesIO(text), schema=_texts(columns)).collect()
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return None
+    return frame if frame.height == len(lines) else None
+
+
+def _readable_parts(
+    lines: Sequence[bytes], columns: Sequence[str]
+) -> Iterator[pl.DataFrame | None]:
+    """Yield the rows of readable lines, and None for each other line."""
+    frame = _parse_json(lines, columns)
+    if frame is not None or len(lines) == 1:
+        yield frame
+        return
+    middle = len(lines) // 2
+    yield from _readable_parts(lines[:middle], columns)
+    yield from _readable_parts(lines[middle:], columns)
 
 
 #: A row without values, in place of a line that is refused.
