@@ -66,6 +66,7 @@ from counton.strategies.strategy import (
     widths_of,
 )
 from counton.strategies.streams.block_tree import INNER_BITS, BlockTree
+from counton.strategies.streams.exact_totals import LARGEST_SUM, WIDEST_STDS
 
 #: Most steps.
 LARGEST_HORIZON = 2**40
@@ -73,8 +74,6 @@ LARGEST_HORIZON = 2**40
 LARGEST_EXACT = 256
 #: Largest standard deviation of a node's noise, in units of the largest 1-norm of a column.
 _LARGEST_STD = 2.0**20
-#: Noise, or a sum of it, exceeds this many standard deviations with a probability below 2^-180.
-_REACH = 2**7
 #: With trees inside blocks, the noise of blocks' totals is rounded to multiples of 2^-14.
 _OUTER = 14
 #: Variances of longer streams are summarised block by block.
@@ -276,7 +275,7 @@ class LeastSquaresStrategy(StreamStrategy):
         inner = 2.0**INNER_BITS if self.radices else 1.0
         factor, weights, bits = self._equation_weights
         sums, singles, inverse = self._block_variances
-        reach = _REACH * distribution.std
+        reach = WIDEST_STDS * distribution.std
         # The trees' estimates of blocks, and the solution's sums, in the units in which they are
         # stored.
         largest_sums = np.full(self.line.cells, reach)
@@ -294,7 +293,7 @@ class LeastSquaresStrategy(StreamStrategy):
             alone = unit * math.sqrt(float(inverse.max())) / least
             widest = 4 * max(self.radices) * (alone + solved) + total
         held = self._system.holds(largest, solved, total, bits)
-        if not held or widest >= 2.0**62:
+        if not held or widest >= LARGEST_SUM:
             raise InvalidInputError(
                 f"a measurement of {self.saved_name} has noise with a standard deviation of "
                 f"{distribution.std / column:.3g} times the largest column, and its sums over "

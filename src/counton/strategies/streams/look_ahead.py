@@ -50,6 +50,7 @@ from counton.strategies.strategy import (
     check_window,
     nodes_per_chunk,
 )
+from counton.strategies.streams.exact_totals import WIDEST_STDS
 from counton.strategies.streams.look_ahead_search import (
     ShapeQuestion,
     best_shape,
@@ -62,8 +63,6 @@ from counton.strategies.streams.subtrees import FRACTION_BITS, LevelNoise, Subtr
 LARGEST_RADIX = 2**15
 #: Largest weight, so that squares and sums of weights fit int64.
 LARGEST_WEIGHT = 2**20
-#: Number of standard deviations that noise exceeds only for one draw in 2^180.
-_REACH = 2**7
 
 
 class _LevelNodes(NamedTuple):
@@ -505,7 +504,7 @@ class LookAhead(StreamStrategy):
             ratio = max(self.weights[level + 1] / self.weights[level], 1.0)
             widest = max(widest, math.sqrt(radix) * ratio)
         total = math.sqrt(self.overall_variance("max")) / self.weights[0]
-        return 2.0 ** (62 - FRACTION_BITS) / (_REACH * max(widest, total))
+        return 2.0 ** (62 - FRACTION_BITS) / (WIDEST_STDS * max(widest, total))
 
     def _reader(self, field: NodeNoise) -> Reader:
         """Return a reader that, with many coordinates, continues from the end of its last call."""
