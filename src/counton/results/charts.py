@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,19 +36,51 @@ if TYPE_CHECKING:
     from counton.results.release_data import ReleaseData
 
 
+@dataclass(frozen=True)
+class _Chart:
+    """One chart of a release.
+
+    Attributes:
+        kind: what its file is named after, such as "totals" or "last-7d".
+        curves: its data.
+        title: its title, if the user gives none.
+        times: which windows each point counts, in words.
+        note: a further remark; None: none.
+    """
+
+    kind: str
+    curves: Curves
+    title: str
+    times: str
+    note: str | None = None
+
+
 def chart_kinds(released: ReleaseData) -> list[str]:
     """Return the kinds of a release's charts, such as "totals", "windows" or "last-7d"."""
     metadata = released.metadata
-    is_apart = released.together is None and released.joint_level is None
     kinds = []
     if released.totals is not None:
         kinds.append("totals")
-    if metadata.series == "per-window" or (metadata.series == "both" and is_apart):
+    if _has_chart_of_windows(released):
         kinds.append("windows")
     if metadata.half_life is not None:
         kinds.append("decayed")
-    every = metadata.windows.every
-    return kinds + [f"last-{length_of_windows(width, every)}" for width in metadata.widths]
+    return kinds + [_kind_of_width(width, metadata) for width in metadata.widths]
+
+
+def _kind_of_width(width: int, metadata: ReleaseMetadata) -> str:
+    """Return the kind of the chart of sums of the last ``width`` windows."""
+    return f"last-{length_of_windows(width, metadata.windows.every)}"
+
+
+def _has_chart_of_windows(released: ReleaseData) -> bool:
+    series = released.metadata.series
+    return series == "per-window" or (series == "both" and _holds_apart(released))
+
+
+def _holds_apart(released: ReleaseData) -> bool:
+    """Return whether each interval holds by itself, and not all of them together."""
+    return released.together is None and released.joint_level is None
 
 
 def _titles_by_length(title: str | None, metadata: ReleaseMetadata) -> dict[str, str]:
@@ -57,9 +90,8 @@ def _titles_by_length(title: str | None, metadata: ReleaseMetadata) -> dict[str,
     """
     if title is None:
         return {}
-    every = metadata.windows.every
     return {
-        f"last-{length_of_windows(width, every)}": f"{title}, {metadata.last_in_words(width)}"
+        _kind_of_width(width, metadata): f"{title}, {metadata.last_in_words(width)}"
         for width in metadata.widths
     }
 
@@ -81,65 +113,70 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
 
     metadata = released.metadata
     part = released.first_groups(MOST_PANELS)
-    grouped = groups_in_words(metadata)
+    charts = list(_charts_of(released, part))
+    kinds = [chart.kind for chart in charts]
+    assert kinds == chart_kinds(released)
+    stated_titles = {} if len(kinds) == 1 else _titles_by_length(look.title, metadata)
+    intervals = f"with {percent(released.level)}% intervals"
+    if not _holds_apart(released):
+        intervals += ", which hold together"
+    groups = None if groups_in_words(metadata) else [series_in_words(metadata)]
+    notes = _notes_of(part)
+    figures = {}
+    for chart in charts:
+        chart_notes = notes if chart.note is None else [*notes, chart.note.removesuffix(".")]
+        caption = look._replace(title=stated_titles.get(chart.kind, look.title)).around(
+            f"{chart.times}; {intervals}",
+            foot_of(metadata, look.source, chart_notes),
+            title=chart.title,
+            axis=metadata.subject,
+        )
+        curves = replace(
+            chart.curves,
+            all_groups=len(released.groups),
+            groups=[*chart.curves.groups] if groups is None else groups,
+        )
+        figures[chart.kind] = plot_totals(curves, caption)
+    return figures
+
+
+def _charts_of(released: ReleaseData, part: ReleaseData) -> Iterator[_Chart]:
+    """Yield the charts of a release, in the order of `chart_kinds`.
+
+    Args:
+        released: the numbers.
+        part: the same for the groups that are drawn.
+    """
+    metadata = released.metadata
     subject = metadata.subject
-    drawn: dict[str, tuple[Curves, str, str]] = {}
-    incomplete: dict[str, str | None] = {}
+    grouped = groups_in_words(metadata)
     if released.totals is not None:
         times = times_in_words(metadata)
         if released.delay:
             times += f", each point released {released.delay:,} windows later"
-        running = f"Running {subject}"
-        drawn["totals"] = (totals_curves(part), title_in_words(running, grouped), times)
-    is_apart = released.together is None and released.joint_level is None
-    if metadata.series == "per-window" or (metadata.series == "both" and is_apart):
-        if is_apart:
+        title = title_in_words(f"Running {subject}", grouped)
+        yield _Chart("totals", totals_curves(part), title, times)
+    if _has_chart_of_windows(released):
+        if _holds_apart(released):
             curves, every = window_curves(part)
         else:
             curves, every = window_curves(part, len(released.shown_steps))
-        times = times_in_words(metadata, 1, every)
-        drawn["windows"] = curves, title_in_words(subject, grouped), times
+        title = title_in_words(subject, grouped)
+        yield _Chart("windows", curves, title, times_in_words(metadata, 1, every))
     if metadata.half_life is not None:
-        half_life = metadata.half_life_in_words
+        curves = recent_curves(part, part._decayed())
         title = title_in_words(f"{subject}, decayed", grouped)
-        times = f"each {metadata.window} counts half after {half_life}"
-        drawn["decayed"] = recent_curves(part, part._decayed()), title, times
+        times = f"each {metadata.window} counts half after {metadata.half_life_in_words}"
+        yield _Chart("decayed", curves, title, times)
     for width in metadata.widths:
         last = metadata.last_in_words(width)
-        kind = length_of_windows(width, metadata.windows.every)
-        title = title_in_words(f"{subject}, {last}", grouped)
-        drawn[f"last-{kind}"] = (
-            recent_curves(part, part._rolling(width)),
-            title,
-            f"in the {last} up to each point",
+        yield _Chart(
+            kind=_kind_of_width(width, metadata),
+            curves=recent_curves(part, part._rolling(width)),
+            title=title_in_words(f"{subject}, {last}", grouped),
+            times=f"in the {last} up to each point",
+            note=incomplete_note(metadata, released.first, [width]),
         )
-        incomplete[f"last-{kind}"] = incomplete_note(metadata, released.first, [width])
-    kinds = chart_kinds(released)
-    assert [*drawn] == kinds
-    stated_titles = {} if len(kinds) == 1 else _titles_by_length(look.title, metadata)
-    level = percent(released.level)
-    together = "" if is_apart else ", which hold together"
-    notes = _notes_of(part)
-    return {
-        kind: plot_totals(
-            replace(
-                curves,
-                all_groups=len(released.groups),
-                groups=[*curves.groups] if grouped else [series_in_words(metadata)],
-            ),
-            look._replace(title=stated_titles.get(kind, look.title)).around(
-                f"{times}; with {level}% intervals" + together,
-                foot_of(
-                    metadata,
-                    look.source,
-                    notes + [note.removesuffix(".") for note in (incomplete.get(kind),) if note],
-                ),
-                title=title,
-                axis=subject,
-            ),
-        )
-        for kind, (curves, title, times) in drawn.items()
-    }
 
 
 def _notes_of(released: ReleaseData) -> list[str]:
@@ -184,19 +221,9 @@ def window_curves(released: ReleaseData, most: int = 400) -> tuple[Curves, str]:
     windows = released.metadata.windows
     if len(released.shown_steps) > most:
         for every in ("1d", "1w", "1mo", "12mo"):
-            try:
-                periods = periods_of(windows, every, released.steps[-1])
-            except InvalidInputError:  # these windows do not divide days
-                continue
-            edges = periods.edges
-            whole = periods.is_complete & (edges[:-1] >= released.first - 1)
-            if 1 < whole.sum() <= most:
-                series = released.between(edges[:-1], edges[1:])
-                ends = released.in_local_time(windows.ends(range(released.steps.stop))[edges])
-                curves = _curves(released, ends[1:][whole], series, whole)
-                final = final_windows(released.design, released.steps.stop - 1)
-                open_ones = int((edges[1:][whole] > final).sum())
-                return replace(curves, starts=ends[:-1][whole], provisional=open_ones), every
+            curves = _period_curves(released, every, most)
+            if curves is not None:
+                return curves, every
     stops = np.arange(1, released.steps.stop)
     series = released.windows or released.between(stops - 1, stops)
     part = slice(released.first - 1, None)
@@ -208,6 +235,25 @@ def window_curves(released: ReleaseData, most: int = 400) -> tuple[Curves, str]:
     last = released.steps.stop - 1
     open_ones = min(last - final_windows(released.design, last), len(since))
     return replace(curves, starts=since, provisional=open_ones), windows.every
+
+
+def _period_curves(released: ReleaseData, every: str, most: int) -> Curves | None:
+    """Return the data of a chart of periods of equal length; None if there are too many or few."""
+    windows = released.metadata.windows
+    try:
+        periods = periods_of(windows, every, released.steps[-1])
+    except InvalidInputError:  # these windows do not divide days
+        return None
+    edges = periods.edges
+    whole = periods.is_complete & (edges[:-1] >= released.first - 1)
+    if not 1 < whole.sum() <= most:
+        return None
+    series = released.between(edges[:-1], edges[1:])
+    ends = released.in_local_time(windows.ends(range(released.steps.stop))[edges])
+    curves = _curves(released, ends[1:][whole], series, whole)
+    final = final_windows(released.design, released.steps.stop - 1)
+    open_ones = int((edges[1:][whole] > final).sum())
+    return replace(curves, starts=ends[:-1][whole], provisional=open_ones)
 
 
 def _curves(
