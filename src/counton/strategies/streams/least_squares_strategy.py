@@ -145,36 +145,9 @@ class LeastSquaresStrategy(StreamStrategy):
         self.radices = self._tree.radices
         self.shares = self._tree.given
         self._block = self._tree.widths[-1]
-        most = line.cells * self._block
-        if most > LARGEST_HORIZON:
-            raise InvalidInputError(
-                f"{line.cells} blocks of {self._block} steps are more than 2^40 steps: give a line "
-                "of fewer cells, or shorter blocks"
-            )
-        self.horizon = most if horizon is None else check_integer("horizon", horizon, 1)
-        if not most - self._block < self.horizon <= most:
-            raise InvalidInputError(
-                f"horizon is {horizon}, but {line.cells} blocks of {self._block} steps serve more "
-                f"than {most - self._block} and at most {most} steps: give a line with another "
-                "number of cells"
-            )
-        if self.radices and line.own.min() < 1:
-            raise InvalidInputError(
-                f"cell {int(np.argmin(line.own))} of {line!r} is not measured by itself, so no "
-                "share of it is left for the tree inside a block: use Hats, or leave radices out"
-            )
-        unit = self._tree.unit
-        # Both sides of the normal equations, as integers.
-        largest = max(
-            self._tree.variance.denominator * int(np.abs(line.own).max()) ** 2,
-            self._tree.variance.numerator * unit**2,
-        )
+        self.horizon = self._checked_horizon(horizon)
+        self._refuse_inexact()
         l1, squared = self._norms
-        if float(l1) ** 2 >= 2.0**61 or largest >= 2**62:
-            raise InvalidInputError(
-                f"shares {list(self.shares)} times the entries of {line!r} are too large for exact "
-                "sums: give the line fewer bits"
-            )
         # lattice_bits is chosen so that the columns of C have a norm of about 1 to 2
         size = l1 if norm == 1 else math.isqrt(squared - 1) + 1
         if self.radices:
@@ -189,6 +162,43 @@ class LeastSquaresStrategy(StreamStrategy):
             # the line's rows, and two levels of every block
             drawn_ahead=line.cells * (2 + math.prod(self.radices[-2:])),
         )
+
+    def _checked_horizon(self, horizon: int | None) -> int:
+        """Return the horizon; refuse one for which the line has too many or too few cells."""
+        cells = self.line.cells
+        most = cells * self._block
+        if most > LARGEST_HORIZON:
+            raise InvalidInputError(
+                f"{cells} blocks of {self._block} steps are more than 2^40 steps: give a line "
+                "of fewer cells, or shorter blocks"
+            )
+        checked = most if horizon is None else check_integer("horizon", horizon, 1)
+        if not most - self._block < checked <= most:
+            raise InvalidInputError(
+                f"horizon is {horizon}, but {cells} blocks of {self._block} steps serve more "
+                f"than {most - self._block} and at most {most} steps: give a line with another "
+                "number of cells"
+            )
+        return checked
+
+    def _refuse_inexact(self) -> None:
+        """Refuse a line without shares for the trees, or with entries too large for exact sums."""
+        line = self.line
+        if self.radices and line.own.min() < 1:
+            raise InvalidInputError(
+                f"cell {int(np.argmin(line.own))} of {line!r} is not measured by itself, so no "
+                "share of it is left for the tree inside a block: use Hats, or leave radices out"
+            )
+        # Both sides of the normal equations, as integers.
+        largest = max(
+            self._tree.variance.denominator * int(np.abs(line.own).max()) ** 2,
+            self._tree.variance.numerator * self._tree.unit**2,
+        )
+        if float(self._norms[0]) ** 2 >= 2.0**61 or largest >= 2**62:
+            raise InvalidInputError(
+                f"shares {list(self.shares)} times the entries of {line!r} are too large for exact "
+                "sums: give the line fewer bits"
+            )
 
     @classmethod
     @override

@@ -475,21 +475,31 @@ class LookAhead(StreamStrategy):
         # those of the nodes above it, and let a release contain these estimates c_1, c_2, ...
         # times. All partial sums of the c_j are between -1 and 1. So the weight of the noise in the
         # release is at most the sum of |r_j - r_{j+1}|.
-        trees = self._trees
         most = 0.0
         for last in (False, True):
             for level in range(self.height):
-                reads = []
-                for above in range(level, self.height):
-                    depth = trees.depths[above] - (above - level)
-                    if depth < 0:
-                        break
-                    read = float(trees.own(depth, level, last) / self.weights[level])
-                    for between in range(level + 1, above + 1):
-                        read *= float(1 - trees.own(depth + between - level, between, last))
-                    reads.append(read)
+                reads = self._reads_above(level, last)
                 most = max(most, sum(abs(a - b) for a, b in pairwise([*reads, 0.0])))
         return most * self.weights[0]
+
+    def _reads_above(self, level: int, last: bool) -> list[float]:
+        """Return the weights of a node's noise in its own estimate and in those above it.
+
+        Args:
+            level: level of the node.
+            last: whether it and those above it are the last nodes of their levels.
+        """
+        trees = self._trees
+        reads: list[float] = []
+        for above in range(level, self.height):
+            depth = trees.depths[above] - (above - level)
+            if depth < 0:
+                break
+            read = float(trees.own(depth, level, last) / self.weights[level])
+            for between in range(level + 1, above + 1):
+                read *= float(1 - trees.own(depth + between - level, between, last))
+            reads.append(read)
+        return reads
 
     @override
     def _check_distribution(self, distribution: NoiseDistribution) -> None:
