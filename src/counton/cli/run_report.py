@@ -366,15 +366,7 @@ def json_report(
     counts = result.confidential_counts()
     outputs = result.outputs
     is_drawn = result.after == 0 or result.chart_error is None
-    dropped = (
-        counts.rows.before_start
-        + counts.rows.after_last_window
-        + counts.rows.unlisted
-        + counts.rows.missing
-        + counts.input.choice.beyond_bound
-        + (_number_of_closed_windows(result) or counts.input.after_final)
-    )
-    report: dict[str, Any] = {
+    return {
         "state": str(result.job.state),
         "stream": result.name,
         "statistic": {"name": metadata.what, **statistic_to_dict(metadata.statistic)},
@@ -400,22 +392,37 @@ def json_report(
         "chart": None if outputs.chart is None or not is_drawn else str(outputs.chart),
         "not_drawn": result.chart_error,
         "warnings": [*warnings],
-        "last": None,
+        "last": _last_release(result) if result.after else None,
         "not_private": {
             "rows": counts.rows.read,
             "late_uncounted": counts.input.late_uncounted,
-            "dropped": dropped,
+            "dropped": _number_of_dropped_rows(result),
             "quarantined": counts.rows.quarantined,
             "notes": [*notes],
         },
     }
-    if not result.after:
-        return report
+
+
+def _number_of_dropped_rows(result: RunResult) -> int:
+    """Return how many rows of the input count in no window."""
+    counts = result.confidential_counts()
+    return (
+        counts.rows.before_start
+        + counts.rows.after_last_window
+        + counts.rows.unlisted
+        + counts.rows.missing
+        + counts.input.choice.beyond_bound
+        + (_number_of_closed_windows(result) or counts.input.after_final)
+    )
+
+
+def _last_release(result: RunResult) -> dict[str, Any]:
+    """Return the last window with its released numbers, as JSON values."""
     numbers = result.release.numbers
     if result.is_single_table:
-        last = {**numbers.facts()}
-        last.pop("statistic")
-    else:
-        last = {"step": numbers.steps[-1], **windows.end_values(numbers.steps[-1])}
-    report["last"] = last | numbers.last_numbers()
-    return report
+        facts = {**numbers.facts()}
+        facts.pop("statistic")
+        return facts | numbers.last_numbers()
+    last_step = numbers.steps[-1]
+    windows = result.spec.terms.windowing.windows
+    return {"step": last_step, **windows.end_values(last_step)} | numbers.last_numbers()
