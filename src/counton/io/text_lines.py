@@ -44,14 +44,14 @@ class Fault(NamedTuple):
 
     line: int
     text: bytes
-    what: str
+    problem: str
 
 
 class BrokenFileError(Exception):
     """One fault by which a whole file is refused."""
 
     def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.what)
+        super().__init__(fault.problem)
         self.fault = fault
 
 

@@ -480,9 +480,9 @@ def _forms_of(time_format: str | None) -> tuple[Sequence[str], Sequence[str]]:
     return (), (time_format,)
 
 
-def _normal_text(given: pl.Expr, time_format: str | None) -> pl.Expr:
+def _normal_text(texts: pl.Expr, time_format: str | None) -> pl.Expr:
     """Return texts in the forms that are parsed."""
-    text = given.str.strip_chars()
+    text = texts.str.strip_chars()
     if time_format is None:
         for pattern, replacement in _ISO_8601:
             text = text.str.replace(pattern, replacement)

@@ -133,11 +133,11 @@ class _BatchIntake:
             if await asyncio.to_thread(service.is_old_copy, name):
                 raise later(503, UNSURE, 60) from None
             raise later(503, "the batch could not be saved now; send it again", 1) from None
-        self._count(name, verdict.what, rows)
-        if verdict.what in _NOT_TAKEN:
-            status, remedy = _NOT_TAKEN[verdict.what]
+        self._count(name, verdict.outcome, rows)
+        if verdict.outcome in _NOT_TAKEN:
+            status, remedy = _NOT_TAKEN[verdict.outcome]
             raise HTTPException(status, remedy)
-        return JSONResponse(verdict.answer, 202 if verdict.what == "accepted" else 200)
+        return JSONResponse(verdict.answer, 202 if verdict.outcome == "accepted" else 200)
 
     async def _take(
         self, request: Request, name: str, batch: str, encoding: str

@@ -436,8 +436,8 @@ class Moments(AccumulatorStatistic):
     @override
     def systematic_errors(self) -> Sequence[SystematicError]:
         return [
-            clipped_in_words(*ends, "means and variances", f"values of {name}")
-            for name, ends in self.columns.items()
+            clipped_in_words(lower, upper, "means and variances", f"values of {name}")
+            for name, (lower, upper) in self.columns.items()
         ]
 
     @property

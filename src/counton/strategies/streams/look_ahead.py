@@ -255,7 +255,7 @@ class LookAhead(StreamStrategy):
             if norm == 2 or (often, apart) == (1, 1)
         ]
         shapes = dict.fromkeys(best_shape(question) for question in questions)
-        return tuple(cls(horizon, *shape) for shape in shapes)
+        return tuple(cls(horizon, radices, weights) for radices, weights in shapes)
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[LookAhead, ...]:

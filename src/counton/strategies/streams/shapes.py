@@ -114,9 +114,12 @@ class Shape(NamedTuple):
             # the cells on both sides are mixed.
             parts = 2 * horizon
             place = np.arange(1, parts, 2) * self.cells - horizon
-            left = np.clip(place // parts, 0, self.cells - 2)
-            right = np.clip(place - left * parts, 0, parts)
-            mixed = self.rows[:, left] * (parts - right) + self.rows[:, left + 1] * right
+            before = np.clip(place // parts, 0, self.cells - 2)
+            weight_after = np.clip(place - before * parts, 0, parts)
+            mixed = (
+                self.rows[:, before] * (parts - weight_after)
+                + self.rows[:, before + 1] * weight_after
+            )
             rows = (2 * mixed + parts) // (2 * parts) * _FINER
             diagonal = np.diag((1 << _LATTICE_BITS) - rows.sum(axis=0))
             return LeastSquaresStrategy(Dense(np.concatenate([rows, diagonal]), "rows"))
@@ -133,9 +136,11 @@ class Shape(NamedTuple):
                 # The place of each knot on the shape's own knots 0, 1, ..., times ``cells``; the
                 # heights of the knots on both sides are mixed.
                 place = np.arange(-(-cells // spacing) + 1) * self.cells
-                left = np.minimum(place // cells, len(heights) - 2)
-                right = np.clip(place - left * cells, 0, cells)
-                mixed = heights[left] * (cells - right) + heights[left + 1] * right
+                before = np.minimum(place // cells, len(heights) - 2)
+                weight_after = np.clip(place - before * cells, 0, cells)
+                mixed = (
+                    heights[before] * (cells - weight_after) + heights[before + 1] * weight_after
+                )
                 spacings.append(spacing)
                 amplitudes.append((2 * mixed + cells) // (2 * cells))
             else:

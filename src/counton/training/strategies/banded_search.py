@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +24,27 @@ from counton.training.strategies.training_strategy import Search
 #: Iterations of the search for a matrix with bands, and of each round of the search for few normals
 #: per step.
 _ITERATIONS = 60
-#: Number of steps from which on a quick search for bands has fewer iterations, and the least number
-#: of them. The time of an iteration grows with the cube of the steps.
-_FEWER_FOR_BANDS = (256, 10)
-#: The same for few normals per step, whose iterations take longer.
-_FEWER_FOR_FEW = (160, 5)
+
+
+class _QuickSearch(NamedTuple):
+    """How many iterations a quick search has; their time grows with the cube of the steps.
+
+    Attributes:
+        fewer_from: number of steps from which on it has fewer iterations.
+        least: the least number of them.
+    """
+
+    fewer_from: int
+    least: int
+
+    def iterations(self, steps: int) -> int:
+        """Return the number of iterations: so many that the time hardly grows with the steps."""
+        return min(_ITERATIONS, max(self.least, int(_ITERATIONS * (self.fewer_from / steps) ** 3)))
+
+
+_QUICK_FOR_BANDS = _QuickSearch(fewer_from=256, least=10)
+#: With few normals per step, iterations take longer.
+_QUICK_FOR_FEW = _QuickSearch(fewer_from=160, least=5)
 #: Number of steps from which on a quick search has one round.
 _ONE_ROUND_FROM = 320
 #: For each round: the powers whose sums replace the maximum over products of columns, and over
@@ -45,7 +62,7 @@ def optimal_bands(steps: int, schedule: Schedule, optimizer: SGD | None, search:
     bands = _BandSearch(steps, schedule, optimizer)
     iterations = _ITERATIONS
     if search == "quick":
-        iterations = _quick_iterations(steps, *_FEWER_FOR_BANDS)
+        iterations = _QUICK_FOR_BANDS.iterations(steps)
     _, x = descend(bands.value, bands.start(), maxiter=iterations, maxfun=2 * iterations)
     return bands.matrix_of(x)
 
@@ -63,7 +80,7 @@ def optimal_few(
     iterations = _ITERATIONS
     rounds: tuple[tuple[int, int], ...] = _POWERS
     if search == "quick":
-        iterations = _quick_iterations(steps, *_FEWER_FOR_FEW)
+        iterations = _QUICK_FOR_FEW.iterations(steps)
         rounds = _POWERS if steps < _ONE_ROUND_FROM else _POWERS[:1]
     x = few.start()
     for power, sharp in rounds:
@@ -107,11 +124,6 @@ def _root(steps: int, optimizer: SGD | None) -> Floats:
     if optimizer is None:
         return root
     return np.convolve(root, root * optimizer.momentum ** np.arange(steps))[:steps]
-
-
-def _quick_iterations(steps: int, fewer_from: int, least: int) -> int:
-    """Return the number of iterations of a quick search: so many that its time hardly grows."""
-    return min(_ITERATIONS, max(least, int(_ITERATIONS * (fewer_from / steps) ** 3)))
 
 
 class _BandSearch:
