@@ -140,7 +140,33 @@ def _published_in_words(
     metadata: ReleaseMetadata, name: str, steps: range, over: int | str | None
 ) -> str:
     """Return a sentence on subject, groups and times."""
-    cut = metadata.windows
+    windows = metadata.windows
+    subject = _subject_in_words(metadata, name)
+    if not windows.is_recurring:
+        return f"The {subject}, {windows.span_text(steps)}, was published once."
+    if not windows.timed:
+        cumulative = "" if metadata.series == "per-window" else "cumulative "
+        row = "" if metadata.what == "stream" else ", after each row"
+        if len(steps) == 1:
+            return f"The {cumulative}{subject} was published once{row}."
+        return f"The {cumulative}{subject} was published {len(steps):,} times{row}."
+    every = f"period of {windows.every}" if windows.period is None else windows.period
+    when = _covered_windows_in_words(metadata, every, over)
+    is_cumulative = not when or when.startswith("and ")
+    return (
+        f"The {'cumulative ' * is_cumulative}{subject}{', ' * bool(when)}{when}{',' * bool(when)} "
+        f"was published after each {every} of {windows.span_text(steps)} "
+        f"(time zone {windows.timezone})."
+    )
+
+
+def _subject_in_words(metadata: ReleaseMetadata, name: str) -> str:
+    """Return what is published, and by which groups.
+
+    Args:
+        metadata: the public description.
+        name: name of the stream.
+    """
     called = statistic_in_words(metadata)
     if statistics := metadata.inner.statistics:
         parts = []
@@ -152,44 +178,39 @@ def _published_in_words(
     if metadata.what == "stream":
         called = f"total {name!r}" if metadata.series == "cumulative" else f"number {name!r}"
     subject = f"{called.removesuffix(',')}{',' * (',' in called and metadata.group_by is not None)}"
-    if metadata.domain is not None and metadata.group_by is not None:
-        cells_note = metadata.cells.how(len(metadata.domain or ()), "groups, named beforehand")
-        by = groups_in_words(metadata) or ""
-        subject = f"{subject} by {by} ({cells_note})"
-    if not cut.is_recurring:
-        return f"The {subject}, {cut.span_text(steps)}, was published once."
-    if not cut.timed:
-        cumulative = "" if metadata.series == "per-window" else "cumulative "
-        row = "" if metadata.what == "stream" else ", after each row"
-        if len(steps) == 1:
-            return f"The {cumulative}{subject} was published once{row}."
-        return f"The {cumulative}{subject} was published {len(steps):,} times{row}."
-    every = f"period of {cut.every}" if cut.period is None else cut.period
+    if metadata.domain is None or metadata.group_by is None:
+        return subject
+    cells_note = metadata.cells.how(len(metadata.domain or ()), "groups, named beforehand")
+    return f"{subject} by {groups_in_words(metadata) or ''} ({cells_note})"
+
+
+def _covered_windows_in_words(metadata: ReleaseMetadata, every: str, over: int | str | None) -> str:
+    """Return which windows each number covers; "" for totals from the first window on.
+
+    Args:
+        metadata: the public description.
+        every: a window in words.
+        over: number of windows, or the period, that a number covers; None: the series decides.
+    """
     if isinstance(over, str):
-        when = f"in each {over}{_so_far(metadata, over)}"
-    elif metadata.series == "rolling":
-        when = f"in the {metadata.last_windows_in_words}"
-    elif metadata.series == "decayed":
-        when = f"in which a {every} counts half after {metadata.half_life_in_words}"
-    elif over is not None and over > 1:
-        several = cut.period and plural(cut.period)
-        windows = several or f"periods of {cut.every}"
-        when = f"in the last {over:,} {windows}"
-    elif over == 1 or metadata.series == "per-window":
-        when = f"in each {every}"
-    elif metadata.series == "both" and metadata.widths:
-        when = f"and those in each {every} and in the {metadata.last_windows_in_words}"
-    elif metadata.series == "both":
-        when = f"and that in each {every}"
-    elif metadata.widths:
-        when = f"and that in the {metadata.last_windows_in_words}"
-    else:
-        when = ""
-    is_cumulative = not when or when.startswith("and ")
-    return (
-        f"The {'cumulative ' * is_cumulative}{subject}{', ' * bool(when)}{when}{',' * bool(when)} "
-        f"was published after each {every} of {cut.span_text(steps)} (time zone {cut.timezone})."
-    )
+        return f"in each {over}{_so_far(metadata, over)}"
+    if metadata.series == "rolling":
+        return f"in the {metadata.last_windows_in_words}"
+    if metadata.series == "decayed":
+        return f"in which a {every} counts half after {metadata.half_life_in_words}"
+    windows = metadata.windows
+    if over is not None and over > 1:
+        several = windows.period and plural(windows.period)
+        return f"in the last {over:,} {several or f'periods of {windows.every}'}"
+    if over == 1 or metadata.series == "per-window":
+        return f"in each {every}"
+    if metadata.series == "both" and metadata.widths:
+        return f"and those in each {every} and in the {metadata.last_windows_in_words}"
+    if metadata.series == "both":
+        return f"and that in each {every}"
+    if metadata.widths:
+        return f"and that in the {metadata.last_windows_in_words}"
+    return ""
 
 
 def _so_far(metadata: ReleaseMetadata, period: str) -> str:
