@@ -16,7 +16,7 @@ from counton.results.systematic_errors import systematic_errors
 from counton.results.text import size_of_table, users_note_of
 from counton.run.input_notes import differing_rows_note, number_missing
 from counton.run.rows.row_numbers import RowNumbers
-from counton.run.run_job import RunResult
+from counton.run.run_job import RowCounts, RunResult
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import CountedEvent, Expiring, RankingOfGroups, UserOfCounts
 from counton.statistics.catalogue import statistic_to_dict
@@ -396,16 +396,15 @@ def json_report(
         "not_private": {
             "rows": counts.rows.read,
             "late_uncounted": counts.input.late_uncounted,
-            "dropped": _number_of_dropped_rows(result),
+            "dropped": _number_of_dropped_rows(result, counts),
             "quarantined": counts.rows.quarantined,
             "notes": [*notes],
         },
     }
 
 
-def _number_of_dropped_rows(result: RunResult) -> int:
+def _number_of_dropped_rows(result: RunResult, counts: RowCounts) -> int:
     """Return how many rows of the input count in no window."""
-    counts = result.confidential_counts()
     return (
         counts.rows.before_start
         + counts.rows.after_last_window
