@@ -656,3 +656,24 @@ def test_option_of_another_statistic_is_refused_before_release(
     said = place("run", str(file)).refused()
     assert f"{of} has no option {option!r}" in said
     assert not (file.parent / "one.db").exists()
+
+
+def test_report_of_run_names_keys_of_job_file(file: Path, place: Workplace) -> None:
+    text = file.read_text().replace('state = "v.db"', 'state = "e.counton.db"')
+    file.write_text(text.replace('until = "2024-03-04"', 'until = "latest-event"'))
+    done = place.plain("run", str(file), "--only", "visits").fine()
+    assert "If you move the state, change state in the job file." in done.out
+    assert "before their day is released, set release-delay." in done.out
+    assert "Without until latest-event the clock does." in done.out
+    assert "--" not in done.out.replace("counton methods", "").replace("--full", "")
+    again = place.plain("run", str(file), "--only", "paid", "--until", "latest-event").fine()
+    assert "Without --until latest-event the clock does." in again.out
+
+
+def test_longer_lookback_is_named_as_a_line_of_the_file(file: Path, place: Workplace) -> None:
+    text = file.read_text().replace('until = "2024-03-04"', 'lookback = "2d"')
+    file.write_text(text)
+    place.plain("run", str(file), "--only", "visits", "--until", "2024-03-03").fine()
+    (place.folder / "e.csv").write_text(f"{ROWS}2024-03-06T09:00,home,3\n")
+    done = place.plain("run", str(file), "--only", "visits", "--until", "2024-03-07")
+    assert done.err.endswith('and set lookback = "4d" (in a job file)\n')

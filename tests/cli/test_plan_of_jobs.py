@@ -41,6 +41,23 @@ def file(place: Workplace) -> Path:
     return place.folder / "nightly.toml"
 
 
+@pytest.mark.parametrize(
+    ("series", "label"),
+    [
+        ('series = "rolling"\nlast = "4w"', "in the last 4 weeks"),
+        ('series = "decayed"\nhalf-life = "4w"', "half-life 4 weeks"),
+        ('series = "per-window"', "in each window"),
+        ('series = "cumulative"', "cumulative"),
+    ],
+    ids=str,
+)
+def test_row_of_one_number_has_its_label(place: Workplace, series: str, label: str) -> None:
+    file = place.folder / "nightly.toml"
+    file.write_text(FILE.partition("[jobs.waits]")[0].replace('series = "both"', series))
+    done = place.plain("plan", str(file)).fine()
+    assert [line for line in done.out.splitlines() if line.startswith(f"{label}  ±")]
+
+
 def test_a_file_is_planned_in_a_folder_where_nothing_changes(
     place: Workplace, file: Path, contents: Callable[[], dict[str, bytes]]
 ) -> None:

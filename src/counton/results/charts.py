@@ -119,13 +119,17 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
     stated_titles = {} if len(kinds) == 1 else _titles_by_length(look.title, metadata)
     level = percent(released.level)
     together = "" if is_apart else ", which hold together"
+    groups = None
+    if not grouped:  # the name of the only curve is the label of its axis
+        groups = [look.axis or series_in_words(metadata)]
+        look = look._replace(axis="" if look.axis else None)
     notes = _notes_of(part)
     return {
         kind: plot_totals(
             replace(
                 curves,
                 all_groups=len(released.groups),
-                groups=[*curves.groups] if grouped else [series_in_words(metadata)],
+                groups=groups or [*curves.groups],
             ),
             look._replace(title=stated_titles.get(kind, look.title)).around(
                 f"{times}; with {level}% intervals" + together,
