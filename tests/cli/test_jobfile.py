@@ -378,7 +378,7 @@ def test_notes_name_their_job_and_appear_once(file: Path, place: Workplace) -> N
     first = place("run", str(file), "--only", "visits").fine()
     said = first.err.splitlines()
     assert all(line.startswith("job visits: ") for line in said if line[:1] != " ")
-    assert "job visits: confidential: rows that cannot be read, set aside: 1" in said
+    assert "confidential: job visits: rows that cannot be read, set aside: 1" in said
     again = place("run", str(file), "--only", "visits")
     assert "set aside" not in again.err
     events.write_text(ROWS + "soon,home,3\nlater,home,4\n")

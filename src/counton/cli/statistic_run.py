@@ -156,7 +156,7 @@ def run_and_report(
         report = json_report(result, warnings=messages.lines, notes=notes)
         return RunOutcome(report, result.chart_error)
     for note in notes:
-        messages.write_line(f"{prefix}{CONFIDENTIAL}: {note}")
+        messages.write_line(f"{CONFIDENTIAL}: {prefix}{note}")
     print_result(Console(), result, names)
     return RunOutcome(None, result.chart_error)
 
