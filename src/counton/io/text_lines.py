@@ -79,10 +79,16 @@ def blocks(stream: IO[bytes], size: int | None = None) -> Iterator[bytes]:
         if first:
             text = text.removeprefix(_MARK)
             first = False
-        # the CR at the end may be one of a CRLF
-        text, carry = (text[:-1], b"\r") if text.endswith(b"\r") else (text, b"")
-        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        carry = b""
+        if b"\r" in text:
+            # the CR at the end may be one of a CRLF
+            text, carry = (text[:-1], b"\r") if text.endswith(b"\r") else (text, b"")
+            text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         end = text.rfind(b"\n") + 1
+        if end > 1 and text[end - 2] != _LF:  # no blank line at the end: no copy is needed
+            yield text[:end]
+            rest = text[end:] + carry
+            continue
         whole = text[:end].rstrip(b"\n")
         if whole:  # blank lines wait for a line after them
             end = len(whole) + 1
@@ -358,7 +364,13 @@ def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
     """Yield some columns of JSON lines as texts, some lines at a time."""
     number = 1
     escapes = _escapes_of(columns)
+    keys = [_as_key(name) for name in columns]
     for block in blocks(stream):
+        whole_frame = _parse_json_block(block, columns, keys, escapes)
+        if whole_frame is not None:
+            number += whole_frame.height
+            yield Piece(whole_frame, {})
+            continue
         lines = block[:-1].split(b"\n")
         first = number
         number += len(lines)
@@ -366,7 +378,7 @@ def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
         plain = lines
         if ambiguous:
             plain = [_NO_KEYS if row in ambiguous else line for row, line in enumerate(lines)]
-        frame = _parse_json(plain, columns)
+        frame = _parse_json_lines(plain, columns)
         if frame is None:
             yield from _json_piecewise(lines, plain, columns, ambiguous, first)
         else:
@@ -411,22 +423,50 @@ def _texts(columns: Sequence[str]) -> dict[str, type[pl.String]]:
     return dict.fromkeys(columns, pl.String)
 
 
-def _parse_json(lines: Sequence[bytes], columns: Sequence[str]) -> pl.DataFrame | None:
-    """Return the rows of JSON lines; None if a line is no row."""
-    # No line is the first, of which polars would leave a mark of byte order out.
-    text = b"\n".join([b"", *lines])
+def _parse_json(text: bytes, n_lines: int, columns: Sequence[str]) -> pl.DataFrame | None:
+    """Return the rows of a text of JSON lines; None if a line is no row."""
     try:
         frame = pl.scan_ndjson(io.BytesIO(text), schema=_texts(columns)).collect()
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return None
-    return frame if frame.height == len(lines) else None
+    return frame if frame.height == n_lines else None
+
+
+def _parse_json_lines(lines: Sequence[bytes], columns: Sequence[str]) -> pl.DataFrame | None:
+    """Return the rows of JSON lines; None if a line is no row."""
+    # No line is the first, of which polars would leave a mark of byte order out.
+    return _parse_json(b"\n".join([b"", *lines]), len(lines), columns)
+
+
+def _parse_json_block(
+    block: bytes, columns: Sequence[str], keys: Sequence[bytes], escapes: re.Pattern[bytes]
+) -> pl.DataFrame | None:
+    """Return the rows of a block in which each line has each key once; else None.
+
+    Args:
+        block: whole lines.
+        columns: the columns to read.
+        keys: their keys, from `_as_key`.
+        escapes: the pattern from `_escapes_of`.
+    """
+    if b"\\" in block and (escapes.search(block) or _SURROGATE.search(block)):
+        return None
+    n_lines = int(np.count_nonzero(np.frombuffer(block, np.uint8) == _LF))
+    # Rows with values in all columns have each key at least once.
+    if any(block.count(key) != n_lines for key in keys):
+        return None
+    text = b"\n" + block if block.startswith(_MARK) else block
+    frame = _parse_json(text, n_lines, columns)
+    if frame is None or any(column.null_count() for column in frame):
+        return None
+    return frame
 
 
 def _readable_parts(
     lines: Sequence[bytes], columns: Sequence[str]
 ) -> Iterator[pl.DataFrame | None]:
     """Yield the rows of readable lines, and None for each other line."""
-    frame = _parse_json(lines, columns)
+    frame = _parse_json_lines(lines, columns)
     if frame is not None or len(lines) == 1:
         yield frame
         return
@@ -456,6 +496,11 @@ def _escapes_of(columns: Sequence[str]) -> re.Pattern[bytes]:
     return re.compile((f"\\\\(?i:u(?:{long}))" + (f"|\\\\[{short}]" if short else "")).encode())
 
 
+def _as_key(name: str) -> bytes:
+    """Return a column's name as a key without needless escapes."""
+    return json.dumps(name, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
 def _ambiguous_lines(
     lines: Sequence[bytes], columns: Sequence[str], escapes: re.Pattern[bytes], first: int
 ) -> dict[int, Fault]:
@@ -470,7 +515,7 @@ def _ambiguous_lines(
     suspicious = set[int]()
     block = b"\n".join(lines)
     for name in columns:
-        key = json.dumps(name, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        key = _as_key(name)
         suspicious.update(row for row, line in enumerate(lines) if line.count(key) > 1)
     if b"\\" in block:
         halves = _SURROGATE.search(block) and _HALF.search(block)
