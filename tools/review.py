@@ -73,7 +73,7 @@ PRIVATE = (
          "run/counting/rows_of_run.py", "run/counting/plan_steps.py",
          "run/spec/stream_spec.py", "run/spec/plan_spec.py", "run/spec/parsing.py",
          "run/opened_state.py", "run/windows/due_windows.py", "run/outputs/read_journal.py",
-         "job/incompatible.py"),
+         "job/incompatible.py", "job/contradictions.py"),
         "all that can be refused is refused before a release; when it happens is public",
         ("tests/run/test_guards_of_all.py", "tests/run/test_unreadable_lines.py"),
     ),

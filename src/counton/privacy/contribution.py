@@ -22,7 +22,7 @@ from counton.base.distributions import (
     pattern_to_dict,
     scaled_norms,
 )
-from counton.base.errors import InvalidInputError, param
+from counton.base.errors import InvalidInputError
 from counton.base.exact import (
     Number,
     check_integer,
@@ -151,27 +151,28 @@ def states_period(unit: str) -> bool:
     return _PART.search(unit) is not None
 
 
+def names_other_period(unit: str, per: str | None) -> bool:
+    """Return whether a unit's name states a period, and another one than ``per``.
+
+    >>> names_other_period("reader's day", "1w"), names_other_period("reader's day", "1d")
+    (True, False)
+    """
+    if per is None or not states_period(unit):
+        return False
+    return unit != f"{base_unit(unit)}'s {PERIODS.get(per, per)}"
+
+
 def unit_without_period(unit: str, per: str | None) -> str:
     """Return "reader" for "reader's day" if the period ``per`` is a day ("1d").
 
-    A unit that states no period is unchanged, as is any unit if ``per`` is None.
-
-    Raises:
-        InvalidInputError: the unit names another period.
+    A unit that states no period is unchanged, as is any unit if ``per`` is None. No unit names
+    another period (`names_other_period`): the options of its job were refused.
 
     >>> unit_without_period("reader's day", "1d"), unit_without_period("reader's day", None)
     ('reader', "reader's day")
     """
-    if per is None or not states_period(unit):
-        return unit
-    whole = base_unit(unit)
-    if unit != f"{whole}'s {PERIODS.get(per, per)}":
-        raise InvalidInputError(
-            f"{param('privacy_unit', unit)} names another period than "
-            f"{param('contribution_period', per)}; give {param('privacy_unit', whole)}, because "
-            "the contribution period decides"
-        )
-    return whole
+    assert not names_other_period(unit, per)
+    return unit if per is None else base_unit(unit)
 
 
 def is_part(unit: str, of: str) -> bool:

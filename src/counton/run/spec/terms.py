@@ -18,7 +18,7 @@ from typing import ClassVar, Literal, Protocol
 from typing_extensions import override
 
 from counton.base.arguments import DEFAULT_TOP
-from counton.base.errors import InvalidInputError, param
+from counton.base.errors import InvalidInputError
 from counton.base.series import Series
 from counton.io.declared_groups import refuse_long_terms
 from counton.io.error_policy import Policies
@@ -73,18 +73,10 @@ class StatisticOfRows:
         return Grouped(self.of_group, groups)
 
     def of_discovered_groups(self) -> AccumulatorStatistic:
-        """Return the statistic of groups that are found by their number of rows.
-
-        Raises:
-            InvalidInputError: the statistic takes the number of rows of a group as public.
-        """
+        """Return the statistic of groups that are found by their number of rows."""
         of_groups = undeclared_variant(self.of_group)
-        if not of_groups.additive and of_groups.row_total is None:
-            raise InvalidInputError(
-                f"{param('unlisted_groups', 'discover')} finds groups by their number of "
-                f"rows, which is private, but {self.of_group!r} takes it as public; list the "
-                f"groups ({param('groups')})"
-            )
+        # The jobs of other statistics have no option for such groups.
+        assert of_groups.additive or of_groups.row_total is not None
         return of_groups
 
     def in_report(self, by: str, groups: GroupNames) -> StatisticOfRows:
