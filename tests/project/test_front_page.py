@@ -136,7 +136,7 @@ def test_pages_state_distance_from_hdmm() -> None:
     for name in ("research/theory", "research/mechanisms"):
         text = " ".join((ROOT / "docs" / f"{name}.md").read_text("utf-8").split())
         assert "at most .1 per cent ahead" in text
-    assert "within 0.1% of it" in PAGE
+    assert "at most 0.1% above that of HDMM" in PAGE
 
 
 def drawing_commands(text: str) -> list[list[str]]:

@@ -34,23 +34,23 @@ END = "to the end of 2 March 2024 (window 2 of 30, UTC)"
             "count",
             {**PEOPLE, "event_name": "departure", "contribution_period": "1d",
             "series": "per-window"},
-            "Number of departures, at most 5 of one aircraft's day, in the day 2 March 2024 "
+            "Number of departures, at most 5 per aircraft's day, in the day 2 March 2024 "
             "(window 2 of 30, UTC)",
         ),
         (
             "count",
             {**PEOPLE, "max_contributions_per_window": 2, "event_name": "departure"},
-            f"Number of departures, at most 5 of one aircraft and 2 in a day, cumulative {END}",
+            f"Number of departures, at most 5 per aircraft and 2 in a day, cumulative {END}",
         ),
         (
             "sum",
             {**PEOPLE, **VALUES},
-            f"Sum of late, at most 5 of one aircraft, values from 0 to 60, cumulative {END}",
+            f"Sum of late, at most 5 per aircraft, values from 0 to 60, cumulative {END}",
         ),
         (
             "average",
             {**PEOPLE, **VALUES},
-            "Average of late, each value clipped to [0, 60], at most 5 of one aircraft, "
+            "Average of late, each value clipped to [0, 60], at most 5 per aircraft, "
             f"{END}, 95% confidence intervals",
         ),
         ("count", {"allowed_lateness": "1d", "append": True, "windows": None},
@@ -71,7 +71,7 @@ def test_heading_of_single_table_states_subject(tmp_path: Path) -> None:
     )  # fmt: skip
     heading = screen_of(found.numbers).heading
     assert "late" in heading
-    assert heading.endswith(", at most 3 of one aircraft, 95% confidence intervals")
+    assert heading.endswith(", at most 3 per aircraft, 95% confidence intervals")
 
 
 def test_a_number_that_may_change_is_one_so_far(tmp_path: Path) -> None:

@@ -250,7 +250,7 @@ def test_every_output_states_bound_upstream(revise: str | None, tmp_path: Path) 
     ):
         assert by in " ".join(text.split())
         assert "protected less" not in text
-    assert "Number of visits, at most 5 of one person, as bounded before" in str(again)
+    assert "Number of visits, at most 5 per person, as bounded before" in str(again)
 
 
 @pytest.mark.parametrize(

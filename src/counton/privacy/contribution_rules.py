@@ -141,7 +141,7 @@ class BoundedUpstream(ContributionRule):
 
     @override
     def bound_in_heading(self, window: str, unit: str) -> str:
-        return f", at most {self.upstream_max_contributions:,} of one {unit}, as bounded before"
+        return f", at most {self.upstream_max_contributions:,} per {unit}, as bounded before"
 
     @override
     def contribution_bound(
@@ -192,7 +192,7 @@ class UserLevel(ContributionRule):
     def bound_in_heading(self, window: str, unit: str) -> str:
         if self.max_contributions_per_group is not None or self.once_per_window:
             return ""
-        bound = f", at most {self.max_contributions:,} of one {unit}"
+        bound = f", at most {self.max_contributions:,} per {unit}"
         if (
             self.max_contributions_per_window is not None
             and self.max_contributions_per_window < self.max_contributions

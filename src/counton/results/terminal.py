@@ -195,7 +195,7 @@ def _bounded_subject(metadata: ReleaseMetadata) -> str:
     ...           max_contributions=5, contribution_period="1w",
     ...           epsilon=1)
     >>> _bounded_subject(plan_spec(job).metadata())
-    "number of departures, at most 5 of one aircraft's week"
+    "number of departures, at most 5 per aircraft's week"
     """
     inner = metadata.inner
     subject = statistic_in_words(metadata).removesuffix(",")
