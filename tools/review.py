@@ -186,6 +186,7 @@ PROMISES = (
         "what one unit changes in the cells of a step",
         "privacy/contribution.py: ContributionBound",
         "privacy/contribution.py: ContributionBound.sensitivities",
+        "privacy/unit_changes.py: Occurrences",
     ),
     Promise(
         "how far a unit moves all that is measured",
@@ -253,6 +254,7 @@ BESIDES = (
 #: Whoever reads the reference need not read these: it computes again what they do.
 RECOMPUTED = (
     "privacy/contribution.py",
+    "privacy/unit_changes.py",
     "privacy/guarantees.py",
     "privacy/calibration.py",
     "continual/node_distribution.py",

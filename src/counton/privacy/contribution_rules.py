@@ -16,6 +16,7 @@ from counton.base.distributions import BoundedChange
 from counton.base.lengths import LATE_DAYS, PERIODS
 from counton.base.wording import plural
 from counton.privacy.contribution import ContributionBound, OncePer
+from counton.privacy.unit_changes import BoundedEvents
 
 #: Names of attributes in the metadata of releases, which older versions read, too.
 _STORED_NAMES = {
@@ -299,7 +300,9 @@ class UserLevel(ContributionRule):
         once: OncePer | None = None if self.max_contributions_per_group is None else "group"
         if row.pattern is None:
             a_step = self.max_contributions_per_window
-            most = self.max_contributions * (row.most or 1)
+            most = self.max_contributions
+            if isinstance(row.occurrences, BoundedEvents):
+                most *= row.occurrences.most
             return ContributionBound.events(
                 most, most_a_step=a_step, once=once, bounds=row, unit=row.unit
             )
@@ -312,7 +315,7 @@ class UserLevel(ContributionRule):
             if self.max_contributions > 1
             else "one row counts,"
         )
-        words = f"of whom {rows} {row.words}"
+        words = f"of whom {rows} {row.change_in_words()}"
         return ContributionBound.of_pattern(pattern, words, unit=row.unit)
 
 

@@ -20,7 +20,7 @@ from counton.run.rows.window_sums import (
     aggregate_rows,
     columns_of,
 )
-from counton.run.spec.terms import NewRows, Recognition
+from counton.run.spec.terms import NewRows, SnapshotRecognition
 from counton.windowing.groups import GroupNames
 
 
@@ -88,10 +88,10 @@ def _make_buffer(
     state = prepared.state
     buffer = RowBuffer(reading, state.secret(), groups)
     begins = state.saved is None and not spec.takes_whole_windows
-    may_drop = terms.recognition is not Recognition.SNAPSHOT or begins
+    may_drop = not isinstance(terms.recognition, SnapshotRecognition) or begins
     rule = terms.privacy_unit.rule
     counts_in_groups = rule.max_contributions_per_group is not None and state.saved is not None
-    if terms.id_column is None and may_drop and not counts_in_groups:
+    if terms.recognition.id_column is None and may_drop and not counts_in_groups:
         all_windows = range(1, terms.windowing.windows.steps + 1)
         choice = RowChoice(terms, buffer.groups, state.released, all_windows)
         buffer.drop_by(choice.that_may_count)

@@ -52,8 +52,10 @@ from counton.run.spec.terms import (
     Endless,
     Event,
     Expiring,
+    FileRecognition,
     FixedHorizon,
     Groups,
+    IdRecognition,
     InputKind,
     Loss,
     NewRows,
@@ -65,6 +67,7 @@ from counton.run.spec.terms import (
     RunOptions,
     SingleTable,
     Snapshot,
+    SnapshotRecognition,
     StreamTerms,
     Ungrouped,
     Until,
@@ -284,7 +287,6 @@ def parse_terms(job: Job) -> StreamTerms:
         metric=job.metric or "mean",
         is_simple=job.simple,
         recognition=_parse_recognition(job),
-        id_column=None if job.row_id is None else str(job.row_id),
         max_corrections=job.max_corrections or 0,
         time_format=None if job.time_format is None else str(job.time_format),
         ambiguous=job.ambiguous or "raise",
@@ -293,8 +295,8 @@ def parse_terms(job: Job) -> StreamTerms:
 
 def _parse_recognition(job: Job) -> Recognition:
     if job.row_id is not None:
-        return Recognition.ID
-    return Recognition.FILE if job.append else Recognition.SNAPSHOT
+        return IdRecognition(str(job.row_id))
+    return FileRecognition() if job.append else SnapshotRecognition()
 
 
 def _parse_windowing(job: Job) -> Windowing:

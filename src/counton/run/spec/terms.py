@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import Enum
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -471,15 +470,36 @@ class WantedAccuracy:
 
 
 # ----------------------------------------------------------------------------------------- input
-class Recognition(Enum):
-    """How a stream recognises a row that it has counted, so that the row counts once."""
+@dataclass(frozen=True)
+class SnapshotRecognition:
+    """Each input has all rows of the windows that it covers.
 
-    #: Each input has all rows of the windows that it covers, which are compared with counted ones.
-    SNAPSHOT = "snapshot"
-    #: Each row of a file is new. Digests of the files that were counted are kept.
-    FILE = "file"
-    #: Each row has an id. Digests of the ids that were counted are kept.
-    ID = "id"
+    They are compared with counted ones.
+    """
+
+    id_column: ClassVar[None] = None
+
+
+@dataclass(frozen=True)
+class FileRecognition:
+    """Each row of a file is new. Digests of the files that were counted are kept."""
+
+    id_column: ClassVar[None] = None
+
+
+@dataclass(frozen=True)
+class IdRecognition:
+    """Each row has an id. Digests of the ids that were counted are kept.
+
+    Attributes:
+        id_column: column of the ids.
+    """
+
+    id_column: str
+
+
+#: How a stream recognises a row that it has counted, so that the row counts once.
+Recognition = SnapshotRecognition | FileRecognition | IdRecognition
 
 
 @dataclass(frozen=True)
@@ -534,7 +554,6 @@ class StreamTerms:
         metric: error that the strategy minimises.
         is_simple: whether only strategies are considered that publish whole numbers.
         recognition: how rows are recognised that were counted.
-        id_column: column of row ids; None: rows have none.
         max_corrections: changes of a counted row that the guarantee covers.
         time_format: how times are written; None: ISO 8601.
         ambiguous: which moment a local time means that occurs twice.
@@ -552,7 +571,6 @@ class StreamTerms:
     metric: Literal["mean", "max"]
     is_simple: bool
     recognition: Recognition
-    id_column: str | None
     max_corrections: int
     time_format: str | None
     ambiguous: Literal["raise", "earliest", "latest"]
@@ -560,7 +578,7 @@ class StreamTerms:
     @property
     def chooses_rows(self) -> bool:
         """Whether the rows that count are chosen one by one: of users, or by their ids."""
-        return self.privacy_unit.user_column is not None or self.id_column is not None
+        return self.privacy_unit.user_column is not None or self.recognition.id_column is not None
 
     @property
     def workload(self) -> RecentWorkload | None:
@@ -579,7 +597,7 @@ class StreamTerms:
             self.groups.column,
             *self.statistic.columns,
             self.privacy_unit.user_column,
-            self.id_column,
+            self.recognition.id_column,
         ]
         return list(dict.fromkeys(name for name in named if name))
 
