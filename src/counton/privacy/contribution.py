@@ -40,6 +40,8 @@ from counton.privacy.unit_changes import Relation as Relation
 OncePer = Literal["group"]
 
 _ONCE = ("group",)
+#: Names of the limits of steps in a saved bound.
+_LIMITS = ("steps", "separation", "every")
 #: Default word for a protected unit.
 ANY_UNIT = "unit"
 _LONGEST_UNIT = 200
@@ -576,6 +578,11 @@ class ContributionBound:
             raise InvalidInputError(
                 f"the vector of a step has {cells} cells; it must have at least 1"
             )
+        if self.pattern is not None and not self.in_one_step:
+            raise InvalidInputError(
+                f"the contribution is {self}, a pattern over the steps of a stream, but a table "
+                "has no steps: release a stream"
+            )
         return self.occurrences.sensitivities(single, self.relation, self.amount, cells)
 
     def clip(self, values: value_grid.Numbers) -> NDArray[np.float64]:
@@ -645,7 +652,9 @@ class ContributionBound:
         """
         saved = {"neighbours": self.relation, **self.amount.to_dict(self.cells)}
         unit = {} if self.unit == ANY_UNIT else {"unit": self.unit}
-        return {**saved, **self.occurrences.to_dict(), **unit}
+        occurrences = self.occurrences.to_dict()
+        limits = {name: occurrences.pop(name) for name in _LIMITS if name in occurrences}
+        return {**saved, **limits, **unit, **occurrences}
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> ContributionBound:
@@ -719,8 +728,7 @@ def _occurrences_from(saved: dict[str, Any]) -> Occurrences:
         once = rest.pop("once", None)
         occurrences = _events(rest.pop("most"), rest.pop("most_a_step", None), once)
     else:
-        names = ("steps", "separation", "every")
-        limits = {name: rest.pop(name) for name in names if name in rest}
+        limits = {name: rest.pop(name) for name in _LIMITS if name in rest}
         occurrences = _in_steps(
             cells, limits.get("steps"), limits.get("separation", 1), limits.get("every")
         )

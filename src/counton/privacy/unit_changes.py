@@ -603,16 +603,9 @@ class PatternOverSteps:
     def sensitivities(
         self, single: Sensitivity, relation: Relation, amount: Amount, of_cells: int
     ) -> Sensitivity:
-        """Return the sensitivity of all nodes to one unit; see `Occurrences.sensitivities`.
-
-        Raises:
-            InvalidInputError: the pattern is one over several steps, whose change a strategy knows.
-        """
-        if not isinstance(self.pattern, BoundedChange) or not self.pattern.single_step:
-            raise InvalidInputError(
-                f"the contribution is one unit, {self.words}, a pattern over the steps of a "
-                "stream, but a table has no steps: release a stream"
-            )
+        """Return the sensitivity of all nodes to one unit, whose pattern is of one step."""
+        assert isinstance(self.pattern, BoundedChange)
+        assert self.pattern.single_step
         return Sensitivity(single.l1 * self.pattern.l1, single.l2_squared * self.pattern.l2_squared)
 
     def repeated(self, times: int) -> PatternOverSteps:
