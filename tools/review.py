@@ -186,7 +186,6 @@ PROMISES = (
         "what one unit changes in the cells of a step",
         "privacy/contribution.py: ContributionBound",
         "privacy/contribution.py: ContributionBound.sensitivities",
-        "privacy/unit_changes.py: Occurrences",
     ),
     Promise(
         "how far a unit moves all that is measured",
