@@ -197,3 +197,18 @@ def test_strategy_object_is_planned_or_refused_by_table(length: Options) -> None
     cases = product([length], strategies, SERIES)
     refused, _ = refused_by_others(jobs_of("count", of_times, cases))
     assert not refused
+
+
+def test_own_strategy_of_single_windows_is_planned() -> None:
+    times: Options = {"time": "at", "every": "1h", "start": "2024-03-01", "epsilon": 1}
+    options: Options = {"windows": 6, "series": "per-window", "strategy": Independent(6)}
+    spec = plan_spec(Job("count", "visits.csv", "s.db", **times, **options))
+    assert spec.strategy == Independent(6)
+
+
+def test_over_zero_wants_accuracy_of_all_windows() -> None:
+    wanted: Options = {"margin_of_error": "5%", "expected_rows": 1000, "windows": 6}
+    options = {**LEAST["average"], **wanted}
+    del options["epsilon"], options["strategy"]
+    loss = plan_spec(Job("average", "visits.csv", "s.db", **options)).terms.loss
+    assert plan_spec(Job("average", "visits.csv", "s.db", **options, over=0)).terms.loss == loss
