@@ -636,6 +636,6 @@ def _of_events_together(
     |sum of C e_s| is at most the sum of the norms. No entries are stated for several events: they
     do not give one worst change.
     """
-    one = amount.change("add_remove", 1, of_cells)
-    norms = scaled_norms(one.l1, one.l2_squared, by=number)
-    return StepChange(*norms, one.worst if number == 1 else None).of_nodes(single)
+    change = amount.change("add_remove", 1, of_cells)
+    norms = scaled_norms(change.l1, change.l2_squared, by=number)
+    return StepChange(*norms, change.worst if number == 1 else None).of_nodes(single)
