@@ -11,7 +11,7 @@ import slips_on_purpose as mistakes
 
 from counton import ContributionBound
 from counton.continual import node_distribution as calibration
-from counton.privacy.unit_changes import EventsPerStep
+from counton.privacy.unit_changes import EventsAnywhere, EventsPerStep
 from counton.statistics import Average, Reach
 from counton.statistics.catalogue import keywords, statistic_named
 from tools import brute_force
@@ -176,7 +176,7 @@ def test_try_people_detects_row_beyond_bound_of_user(monkeypatch: pytest.MonkeyP
         brute_force,
         "sensitivity_of",
         lambda strategy, said, shape: calibration.sensitivity_of(
-            strategy, replace(said, most=1), shape
+            strategy, replace(said, occurrences=EventsAnywhere(1)), shape
         ),
     )
     with pytest.raises(ExceededError, match="people"):

@@ -201,7 +201,7 @@ def contradictions_of_source(job: Job, events: object) -> Iterator[str]:
     """
     query = "" if job.query is None else str(job.query)
     if not is_database(events):
-        if job.query is not None and events is not None:
+        if job.query is not None and events is not None and not _names_unread_address(events):
             yield (
                 f"{param('query', query[:_SHOWN_QUERY])} is for a database, and {param('events')} "
                 "name no database. Give sqlite:///FILE or postgresql://USER@HOST/DATABASE, or "
@@ -219,6 +219,19 @@ def contradictions_of_source(job: Job, events: object) -> Iterator[str]:
             f"{param('events')} is a database, and the query that selects its rows is missing; "
             f"give {param('query', 'select ...')}"
         )
+
+
+def _names_unread_address(events: object) -> bool:
+    """Return whether events are an address that nothing reads, which is refused by itself."""
+    from counton.io.other_formats import refuse_address
+
+    try:
+        for path in events if isinstance(events, list | tuple) else [events]:
+            if isinstance(path, str):
+                refuse_address(path)
+    except InvalidInputError:
+        return True
+    return False
 
 
 def _of_query(job: Job) -> Iterator[str]:
