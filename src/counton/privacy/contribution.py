@@ -416,7 +416,7 @@ class ContributionBound:
 
         >>> print(ContributionBound.events(20, most_a_step=2, unit="visitor"))
         one visitor added or removed, with at most 20 events counted, each by at most 1, at most 2
-        of them in one step, in any cells and steps
+        of them in one step
         """
         bound = cls.add_remove() if bounds is None else bounds
         has_steps = not isinstance(bound.occurrences, BoundedEvents)

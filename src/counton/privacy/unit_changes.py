@@ -97,7 +97,7 @@ class Amount(Protocol):
         """Return words for a unit that counts in some cells of the steps in ``where``."""
 
     def of_events(self, most: int, where: str) -> str:
-        """Return words for a unit of which so many events count, in ``where``."""
+        """Return words for a unit of which so many events count, in ``where``; "" for anywhere."""
 
     def to_dict(self, cells: int) -> dict[str, Any]:
         """Return JSON values, with the number of cells in which a unit counts."""
@@ -142,7 +142,8 @@ class Counts:
         """Return words for a unit of which some events count; see `Amount.of_events`."""
         if most == 1:
             return f"with at most one event counted, {where} by at most {self.most:,}"
-        return f"with at most {most:,} events counted, each by at most {self.most:,}, {where}"
+        events = f"with at most {most:,} events counted, each by at most {self.most:,}"
+        return ", ".join(filter(None, (events, where)))
 
     def to_dict(self, cells: int) -> dict[str, Any]:
         """Return JSON values, with the number of cells in which a unit counts."""
@@ -202,7 +203,8 @@ class ClippedValues:
         """Return words for a unit of which some events count; see `Amount.of_events`."""
         events = "one event" if most == 1 else f"{most:,} events"
         values = "its value" if most == 1 else "each value"
-        return f"with at most {events} counted, {where}, {values} {self._in_words()}"
+        clipped = f"{values} {self._in_words()}"
+        return ", ".join(filter(None, (f"with at most {events} counted", where, clipped)))
 
     def _in_words(self) -> str:
         return (
@@ -417,7 +419,7 @@ class EventsAnywhere:
 
     def in_words(self, amount: Amount, *, steps: bool) -> str:
         """Return the change by one unit in words; see `Occurrences.in_words`."""
-        where = "in one cell of one step" if self.most == 1 else "in any cells and steps"
+        where = "in one cell of one step" if self.most == 1 else ""
         return amount.of_events(self.most, where)
 
     def sensitivities(
@@ -491,7 +493,7 @@ class EventsPerStep:
         """Return the change by one unit in words; see `Occurrences.in_words`."""
         if self.most == 1:
             return self.without_step_limit.in_words(amount, steps=steps)
-        where = f"at most {self.most_a_step:,} of them in one step, in any cells and steps"
+        where = f"at most {self.most_a_step:,} of them in one step"
         return amount.of_events(self.most, where)
 
     def sensitivities(

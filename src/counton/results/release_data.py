@@ -57,7 +57,13 @@ from counton.results.series import (
 )
 from counton.results.systematic_errors import adds_users_up
 from counton.results.text import with_parts
-from counton.results.window_notes import with_notes, with_notes_of_periods, withdrawn_cells
+from counton.results.window_notes import (
+    note_of_number,
+    with_notes,
+    with_notes_of_periods,
+    with_notes_of_sums,
+    withdrawn_cells,
+)
 from counton.statistics import Grouped, Statistic, StatisticResult
 from counton.statistics.results import StatisticResults
 from counton.statistics.statistic import place_of_name
@@ -837,7 +843,11 @@ class ReleaseData:
         columns: dict[str, Any] = numbers.with_zeros().columns(self.level)
         if self.metadata.widths:
             columns |= self._columns_of_width(published, steps)
-        return arranged(table.with_columns(**columns, series=pl.lit(published.name)))
+        table = table.with_columns(**columns, series=pl.lit(published.name))
+        if published.width is not None:
+            notes = self.metadata.notes
+            table = with_notes_of_sums(table, notes, self.metadata.windows, published.width)
+        return arranged(table)
 
     def _columns_of_width(self, published: PublishedSeries, steps: range) -> dict[str, Any]:
         """Return which windows the numbers of a series count, and whether all have been released.
@@ -1108,6 +1118,14 @@ class ReleaseData:
                 row: dict[str, Any] = {**about, "group": group}
                 for column, values in columns.items():
                     row[column] = None if hidden[place] else values[place].item()
+                if self.metadata.notes:
+                    row["note"] = note_of_number(
+                        self.metadata.notes,
+                        self.metadata.windows,
+                        step=self.steps[-1],
+                        group=group,
+                        width=published.width,
+                    )
                 rows.append(row)
         counted_until = self.metadata.windows.format_moment(int(self.counted_until()[-1]))
         return {"counted_until": counted_until, "rows": rows}
