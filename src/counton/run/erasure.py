@@ -370,7 +370,7 @@ def _kept_stream(store: Store, name: str) -> _KeptStream:
         return _KeptStream(None, is_over=False)
     spec = StreamSpec.of_stream(reader)
     has_users = spec.terms.privacy_unit.user_column is not None
-    if spec.terms.id_column is not None and not has_users:
+    if spec.terms.recognition.id_column is not None and not has_users:
         raise InvalidInputError(
             f"no user can be erased in stream {name!r}, and nobody has to be: it keeps only "
             "digests of ids, which do not tell whose rows they are, and they are deleted by "
