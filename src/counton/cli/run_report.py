@@ -26,8 +26,10 @@ from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import (
     CountedEvent,
     Expiring,
+    FileRecognition,
+    IdRecognition,
     RankingOfGroups,
-    Recognition,
+    SnapshotRecognition,
     UserOfCounts,
 )
 from counton.statistics.catalogue import statistic_to_dict
@@ -265,11 +267,11 @@ def _which_beyond(result: RunResult) -> str:
     if result.is_single_table or not result.before:
         return ""
     match result.spec.terms.recognition:
-        case Recognition.SNAPSHOT:
+        case SnapshotRecognition():
             return " of new windows"
-        case Recognition.ID:  # the input may repeat rows of earlier ones
+        case IdRecognition():  # the input may repeat rows of earlier ones
             return " of this input"
-        case Recognition.FILE:
+        case FileRecognition():
             return ""
 
 
