@@ -39,11 +39,6 @@ from counton.windowing.windows import ENDLESS
 _COUNT_NAMES = {"count", "counts", "n", "number", "total"}
 #: Most windows of which the report says that they differ.
 _MOST_CHANGED_WINDOWS = 7
-#: A snapshot does not tell which of its late rows are new.
-_LATE_IN_SNAPSHOT = (
-    "rows of this input that arrived after their window was released, not counted (to wait: "
-    f"{param('release_delay')}; to add them later: a new stream with {param('allowed_lateness')})"
-)
 
 
 # --------------------------------------------------------------------------- lines for everybody
@@ -244,7 +239,7 @@ def _notes_of_windows(
             "rows that were counted before and are missing now, removed from open windows",
             counts.input.choice.retracted,
         ),
-        (after_final if windows.n_revisions else _LATE_IN_SNAPSHOT, of_snapshot),
+        (after_final if windows.n_revisions else _late_in_snapshot(result), of_snapshot),
     ]
 
 
@@ -260,6 +255,16 @@ def _when_counted(result: RunResult) -> str:
     if windows.n_revisions and has_next_release:
         when += ", in their own windows"
     return when
+
+
+def _late_in_snapshot(result: RunResult) -> str:
+    """Return words for late rows of a snapshot, which does not tell which of them are new."""
+    remedies = f"to wait: {param('release_delay')}"
+    if _may_revise(result):
+        remedies += f"; to add them later: a new stream with {param('allowed_lateness')}"
+    return (
+        f"rows of this input that arrived after their window was released, not counted ({remedies})"
+    )
 
 
 def _which_beyond(result: RunResult) -> str:
