@@ -36,8 +36,10 @@ from counton.continual.formulas import Formula, Ratio
 from counton.privacy import Guarantee
 from counton.results import DisplaySelection
 from counton.results.metadata import ReleaseMetadata
+from counton.results.questions import number_of, whole_of
 from counton.results.release import ChartWords, Comparison, Release
 from counton.results.release_data import ReleaseData
+from counton.results.released_table import last_rows, table_of_series
 from counton.results.series import labels_of
 from counton.run.spec.plan_spec import plan_spec
 from counton.statistics import AccumulatorStatistic, Report
@@ -243,7 +245,7 @@ class Name(NamedTuple):
 def names_of(found: Release) -> list[Name]:
     """What may be asked about: groups with each of their numbers, or numbers."""
     last = found.table(found.steps[-1:])
-    if found.numbers.statistic.additive:
+    if found.numbers.metadata.statistic.additive:
         return [Name(found.numbers.groups[0], found.numbers.groups[-1], None)]
     about = [
         name
@@ -257,13 +259,13 @@ def names_of(found: Release) -> list[Name]:
     if found.numbers.groups and "group" in last.columns:
         for of in [None, *names]:
             with suppress(InvalidInputError):
-                found.numbers.number_of(found.numbers.groups[0], None, of)
+                number_of(found.numbers, found.numbers.groups[0], None, of)
                 asked.append(Name(found.numbers.groups[0], found.numbers.groups[1], of))
         return asked
     known = []
     for name in dict.fromkeys([*names, "all"]):
         with suppress(InvalidInputError):
-            found.numbers.number_of(name)
+            number_of(found.numbers, name)
             known.append(name)
     return [Name(known[at], known[at - 1], None) for at in range(min(len(known), MOST))]
 
@@ -298,21 +300,21 @@ def apart(found: Release) -> dict[str, Any]:
 #: Every method of a release with an error in what it returns, and how to ask it.
 QUESTIONS: dict[str, Question] = {
     "table": lambda r, _: of_table(r.table(r.steps[-1:])),
-    "last_rows": lambda r, _: of_table(r.numbers.last_rows()),
-    "plain_table": lambda r, _: of_table(r.numbers.plain_table()),
+    "last_rows": lambda r, _: of_table(last_rows(r.numbers)),
+    "plain_table": lambda r, _: of_table(table_of_series(r.numbers)),
     "band": lambda r, _: of_table(r.only(r.steps[-1:]).band()),
-    "totals": lambda r, _: of_series(r.numbers.totals),
-    "windows": lambda r, _: of_series(r.numbers.windows),
+    "totals": lambda r, _: of_series(r.numbers.series.totals),
+    "windows": lambda r, _: of_series(r.numbers.series.windows),
     "series": lambda r, _: of_series(r.numbers.series),
     "between": lambda r, _: of_series(
-        r.numbers.between(np.array([0, 1]), np.array([1, r.steps[-1]]))
+        r.numbers.series.between(np.array([0, 1]), np.array([1, r.steps[-1]]))
     ),
     "sums": lambda r, _: of_table(r.sums("1d")),
     "total": each(lambda r, n: of_answers(r.total(n.one, of=n.of))),
     "number_of": each(
-        lambda r, n: of_answers(answer(r.numbers.number_of(n.one, None, n.of), LEVEL))
+        lambda r, n: of_answers(answer(number_of(r.numbers, n.one, None, n.of), LEVEL))
     ),
-    "whole": each(lambda r, n: of_answers(answer(r.numbers.whole(None, n.of), LEVEL))),
+    "whole": each(lambda r, n: of_answers(answer(whole_of(r.numbers, None, n.of), LEVEL))),
     "difference": each(lambda r, n: of_answers(r.difference(n.one, n.other, of=n.of))),
     "ratio": each(lambda r, n: of_answers(r.ratio(n.one, n.other, of=n.of))),
     "change": each(lambda r, n: of_answers(r.change(n.one, n.one, of=n.of, **apart(r)))),
@@ -483,25 +485,26 @@ def test_bands_and_simulations_have_noise_of_release(
     found = stream.released(part, stream.exact)
     of = "sum" if name == "average" or part == "average" else None
     asked = names_of(found)[-1]._replace(of=of)
-    one = answer(found.numbers.number_of(asked.one, None, asked.of), LEVEL)
+    one = answer(number_of(found.numbers, asked.one, None, asked.of), LEVEL)
     assert one.asked is not None
     if one.asked.formula is not None and one.asked.formula.linear:
         # Both miss together, so both hold together as often as one of them does.
         for both in jointly([one, one]):
             share = (both.upper - both.lower) / (one.upper - one.lower)
             assert 0.87 < share < 1.04
-    if found.numbers.statistic.additive and len(stream.exact) > 1:  # nor is a band narrower
+    # Nor is a band narrower.
+    if found.numbers.metadata.statistic.additive and len(stream.exact) > 1:
         alone = found.only(groups=found.numbers.groups[:1])
         band = alone.band()
-        table = alone.numbers.plain_table()
+        table = table_of_series(alone.numbers)
         wide = [(each["upper"] - each["lower"])[-1] for each in (band, table)]
         assert 0.99 < wide[0] / wide[1] < 1.5
     released = stream.released("", stream.exact)
     drawn = [each.part(part) if part else each for each in simulate(released, n=250)]
     errors = []
     for name in (asked.one, asked.other):
-        known = found.numbers.number_of(name, None, asked.of)
-        values = [each.numbers.number_of(name, None, asked.of).value for each in drawn]
+        known = number_of(found.numbers, name, None, asked.of)
+        values = [number_of(each.numbers, name, None, asked.of).value for each in drawn]
         errors.append((np.array(values) - known.value) / known.std)
     assert 0.87 < np.sqrt(np.mean(np.square(errors))) < 1.13
 

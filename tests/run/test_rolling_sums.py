@@ -346,7 +346,7 @@ def test_change_between_weeks_has_the_joint_noise(tmp_path: Path) -> None:
     spread = float(np.std(changes["estimate"].to_numpy()))
     half = (answer.upper - answer.lower) / 2
     assert half == pytest.approx(1.96 * spread, rel=0.06)
-    numbers = result.numbers._rolling(7)
+    numbers = result.numbers.series.rolling(7)
     row = week.filter(group="g1").sort("window_index")["estimate"]
     assert answer.value == pytest.approx(row[1] - row[0])
     assert half < 1.96 * 2**0.5 * numbers.std[-1] * 1.1

@@ -102,6 +102,7 @@ def export(
 def _print_json(released: ReleaseData, out: Path | None) -> None:
     from counton.cli.print_forms import print_json, print_json_rows
     from counton.results.metadata_codec import facts_of
+    from counton.results.released_table import table_of
 
     steps = released.shown_steps
     reach = [steps.start, steps.stop - 1] if released.metadata.windows.is_recurring else None
@@ -109,7 +110,7 @@ def _print_json(released: ReleaseData, out: Path | None) -> None:
     if out is not None:
         print_json({**report, "output": str(out)})
     else:
-        print_json_rows(report, released.table())
+        print_json_rows(report, table_of(released))
 
 
 def _print_release(released: ReleaseData, written: str) -> None:
@@ -120,6 +121,7 @@ def _print_release(released: ReleaseData, written: str) -> None:
         written: words about the written file; "" if there is none.
     """
     from counton.cli.print_forms import Console
+    from counton.results.released_table import table_of
     from counton.results.terminal import accuracy_line, text_table
     from counton.results.text import guarantee_in_words
 
@@ -136,12 +138,12 @@ def _print_release(released: ReleaseData, written: str) -> None:
     level = f"{100 * released.level:g}%"
     console.write_line(f"{accuracy_line(metadata)} Confidence of each interval: {level}.")
     console.write_line(f"Privacy: {guarantee_in_words(metadata)}")
-    for note in released.facts().get("notes", ()):
+    for note in released.notes:
         console.write_line(f"Note: {note}")
     console.write_line(written)
     if written:
         return
-    table = released.table()
+    table = table_of(released)
     console.write_table(text_table(table.tail(_ROWS)))
     if table.height > _ROWS:
         console.write_line(

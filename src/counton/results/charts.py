@@ -14,7 +14,6 @@ from counton.base.exact import percent
 from counton.base.lengths import length_of_windows
 from counton.continual import Releases
 from counton.results.display import ChartOptions
-from counton.results.periods import periods_of
 from counton.results.revisions import final_windows
 from counton.results.series import Series
 from counton.results.text import (
@@ -26,6 +25,7 @@ from counton.results.text import (
     title_in_words,
 )
 from counton.results.window_notes import withdrawn_cells
+from counton.windowing.periods import periods_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 def chart_kinds(released: ReleaseData) -> list[str]:
     """Return the kinds of a release's charts, such as "totals", "windows" or "last-7d"."""
     metadata = released.metadata
-    is_apart = released.together is None and released.joint_level is None
+    is_apart = released.joint_margins is None and released.joint_level is None
     kinds = []
-    if released.totals is not None:
+    if released.series.totals is not None:
         kinds.append("totals")
     if metadata.series == "per-window" or (metadata.series == "both" and is_apart):
         kinds.append("windows")
@@ -85,13 +85,15 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
     subject = metadata.subject
     drawn: dict[str, tuple[Curves, str, str]] = {}
     incomplete: dict[str, str | None] = {}
-    if released.totals is not None:
+    if released.series.totals is not None:
         times = times_in_words(metadata)
-        if released.delay:
-            times += f", each point released {released.delay:,} windows later"
+        if released.metadata.strategy.facts.delay:
+            times += (
+                f", each point released {released.metadata.strategy.facts.delay:,} windows later"
+            )
         running = f"Running {subject}"
         drawn["totals"] = (totals_curves(part), title_in_words(running, grouped), times)
-    is_apart = released.together is None and released.joint_level is None
+    is_apart = released.joint_margins is None and released.joint_level is None
     if metadata.series == "per-window" or (metadata.series == "both" and is_apart):
         if is_apart:
             curves, every = window_curves(part)
@@ -103,13 +105,13 @@ def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
         half_life = metadata.half_life_in_words
         title = title_in_words(f"{subject}, decayed", grouped)
         times = f"each {metadata.window} counts half after {half_life}"
-        drawn["decayed"] = recent_curves(part, part._decayed()), title, times
+        drawn["decayed"] = recent_curves(part, part.series.decayed()), title, times
     for width in metadata.widths:
         last = metadata.last_in_words(width)
         kind = length_of_windows(width, metadata.windows.every)
         title = title_in_words(f"{subject}, {last}", grouped)
         drawn[f"last-{kind}"] = (
-            recent_curves(part, part._rolling(width)),
+            recent_curves(part, part.series.rolling(width)),
             title,
             f"in the {last} up to each point",
         )
@@ -157,10 +159,12 @@ def _notes_of(released: ReleaseData) -> list[str]:
 def totals_curves(released: ReleaseData) -> Curves:
     """Return the data of a chart of totals, each at the end of the last window that it counts."""
     # Before the delay is over nothing is counted.
-    start = min(max(released.delay, released.first - 1), len(released.steps) - 1)
+    start = min(
+        max(released.metadata.strategy.facts.delay, released.first - 1), len(released.steps) - 1
+    )
     part = slice(start, None)
     times = released.in_local_time(released.counted_until())[part]
-    return _curves(released, times, released.totals or released.series, part)
+    return _curves(released, times, released.series.totals or released.series.released, part)
 
 
 def recent_curves(released: ReleaseData, sums: Series) -> Curves:
@@ -191,14 +195,14 @@ def window_curves(released: ReleaseData, most: int = 400) -> tuple[Curves, str]:
             edges = periods.edges
             whole = periods.is_complete & (edges[:-1] >= released.first - 1)
             if 1 < whole.sum() <= most:
-                series = released.between(edges[:-1], edges[1:])
+                series = released.series.between(edges[:-1], edges[1:])
                 ends = released.in_local_time(windows.ends(range(released.steps.stop))[edges])
                 curves = _curves(released, ends[1:][whole], series, whole)
                 final = final_windows(released.design, released.steps.stop - 1)
                 open_ones = int((edges[1:][whole] > final).sum())
                 return replace(curves, starts=ends[:-1][whole], provisional=open_ones), every
     stops = np.arange(1, released.steps.stop)
-    series = released.windows or released.between(stops - 1, stops)
+    series = released.series.windows or released.series.between(stops - 1, stops)
     part = slice(released.first - 1, None)
     until, since = (
         released.in_local_time(moments(released.steps))[part]
@@ -217,7 +221,7 @@ def _curves(
 
     filled = series.with_zeros()
     since = released.since
-    is_present = released.there
+    is_present = released.cells.is_present
     estimates, lower, upper = (
         np.asarray(a, np.float64)[shown] for a in (filled.estimates, filled.lower, filled.upper)
     )

@@ -16,7 +16,7 @@ from counton.base.lazy import software
 from counton.base.outside_input import inflate, parse_json
 from counton.continual import Design, Releases
 from counton.continual.intervals import node_reads
-from counton.results.systematic_errors import systematic_errors
+from counton.results.systematic_errors import adds_users_up, systematic_errors
 from counton.results.text import counting_rule, users_note_of
 from counton.results.window_notes import withdrawn_cells
 from counton.statistics.live_statistic import noise_at
@@ -140,7 +140,7 @@ def guarantee_of_stream(released: ReleaseData) -> dict[str, Any]:
     metadata = released.metadata
     once = None if metadata.windows.is_recurring else metadata.what
     people = users_note_of(metadata)
-    begun = released._begins(released.steps[-1:]) if isinstance(released.over, str) else None
+    begun = released.begins_of(released.steps[-1:]) if isinstance(released.over, str) else None
     since = int(begun[0]) if begun is not None and len(begun) else None
     facts = about(released.design, released.level, people, released.steps, once=once, since=since)
     rule = counting_rule(metadata)
@@ -153,7 +153,7 @@ def guarantee_of_stream(released: ReleaseData) -> dict[str, Any]:
 
 def facts_of(released: ReleaseData) -> dict[str, Any]:
     """Return the guarantee and the description in a file, as JSON values."""
-    facts = guarantee_of_stream(released) | released.facts()
+    facts = guarantee_of_stream(released) | _shown_numbers(released)
     if isinstance(released.published, Releases) or released.design.part is not None:
         return facts  # rows are not enough for `counton.read` to restore it
     metadata = released.metadata
@@ -176,6 +176,32 @@ def facts_of(released: ReleaseData) -> dict[str, Any]:
     return facts | {"description": description}
 
 
+def _shown_numbers(released: ReleaseData) -> dict[str, Any]:
+    """Return what a file states about the numbers that are not counts or sums."""
+    metadata = released.metadata
+    if metadata.ranks:  # the number of possible groups, from which these are chosen
+        return {"room": released.shown.room}
+    if not isinstance(released.published, StatisticResults):
+        return {}
+    facts: dict[str, Any] = {"statistic": released.design.statistic}
+    if metadata.windows.is_recurring:
+        facts["counted"] = _counted_windows(released)
+    return facts
+
+
+def _counted_windows(released: ReleaseData) -> str:
+    """Return which windows the numbers of a statistic count, in words."""
+    over = released.over
+    windows = f"{released.metadata.windows.noun}s"
+    counted = f"the {over} to date"
+    if over is None:
+        counted = f"all {windows} to date"
+    elif isinstance(over, int):
+        counted = f"the last {over:,} {windows}"
+    period = adds_users_up(released.metadata)
+    return counted if period is None else f"{counted}, {period}"
+
+
 def _versions_of(released: ReleaseData, revisions: Revisions) -> NDArray[Any]:
     """Return the numbers of windows in all releases; 0 for those that are withdrawn."""
     withdrawn = withdrawn_cells(released.metadata.notes, released.steps, released.metadata.groups)
@@ -189,11 +215,11 @@ def _versions_of(released: ReleaseData, revisions: Revisions) -> NDArray[Any]:
 
 def cells_of(released: ReleaseData) -> NDArray[Any] | None:
     """Return the released cells by step, if readers need them and they are not too many."""
-    values = None
+    values: Any = None
     if isinstance(released.published, StatisticResults):
         values = None if released.published.releases is None else released.published.releases.values
         if values is not None and released.since is not None:
             values = values[:, : len(released.since)]
     elif released.metadata.ranks:  # the numbers of all shown groups
-        values = released._cells
+        values = released.cells.values
     return None if values is None or values.size > MOST_CELLS else values

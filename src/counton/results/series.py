@@ -26,7 +26,7 @@ class Series:
     Attributes:
         values: in data units, shape ``(steps, groups)``; 0 for a missing row: use `estimates`.
         std, half: standard deviation and half-width by step.
-        there: for each number whether it is known; None: all.
+        is_present: for each number whether it is known; None: all.
         start: number of the first step.
 
     >>> Series(np.array([[12], [17]]), np.array([4.0, 4.0]), np.array([9.0, 9.0])).lower.tolist()
@@ -36,18 +36,18 @@ class Series:
     values: Numbers
     std: NDArray[np.float64]
     half: NDArray[np.float64]
-    there: NDArray[np.bool_] | None = None
+    is_present: NDArray[np.bool_] | None = None
     start: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("values", "std", "half", "there"):
+        for name in ("values", "std", "half", "is_present"):
             object.__setattr__(self, name, read_only(getattr(self, name)))
 
     @property
     def estimates(self) -> Numbers:
         """The numbers in data units; `InvalidInputError` names the steps of missing rows."""
-        if self.there is not None and not self.there.all():
-            missing = np.flatnonzero(~self.there.all(axis=1)) + self.start
+        if self.is_present is not None and not self.is_present.all():
+            missing = np.flatnonzero(~self.is_present.all(axis=1)) + self.start
             raise InvalidInputError(
                 f"{steps_in_words(missing)} not in the file, at least not for all groups: give a "
                 "complete file, or ask for steps and groups that are complete, or use the table"
@@ -60,11 +60,15 @@ class Series:
         Args:
             withdrawn: which numbers are withdrawn, of the shape of ``values``.
         """
-        return self if self.there is None else replace(self, there=self.there | withdrawn)
+        return (
+            self
+            if self.is_present is None
+            else replace(self, is_present=self.is_present | withdrawn)
+        )
 
     def with_zeros(self) -> Series:
         """Return a copy in which missing numbers are 0, for callers who do not show them."""
-        return replace(self, there=None)
+        return replace(self, is_present=None)
 
     @property
     def lower(self) -> Numbers:
@@ -84,7 +88,7 @@ class Series:
     def part(self, steps: range) -> Series:
         """Return consecutive steps of a series that begins at step 1."""
         of = slice(steps.start - 1, steps.stop - 1)
-        is_present = None if self.there is None else self.there[of]
+        is_present = None if self.is_present is None else self.is_present[of]
         return Series(self.values[of], self.std[of], self.half[of], is_present, steps.start)
 
     def columns(self, confidence_level: float) -> dict[str, NDArray[Any]]:
@@ -151,12 +155,6 @@ def steps_in_words(steps: NDArray[np.int64]) -> str:
     return f"steps {some_of(texts)} are"
 
 
-def local_times(windows: Windows, us: NDArray[np.int64]) -> pl.Series:
-    """Convert microseconds since 1970-01-01 UTC to times in the time zone of the windows."""
-    series = pl.Series(np.asarray(us, dtype=np.int64)).cast(pl.Datetime("us", "UTC"))
-    return series.dt.convert_time_zone(windows.timezone)
-
-
 def finite(table: pl.DataFrame) -> pl.DataFrame:
     """Replace NaN and infinite numbers by null, as JSON needs."""
     names = [name for name, kind in table.schema.items() if kind.is_float()]
@@ -218,8 +216,8 @@ def when_columns(
     if windows.timed:
         ends = windows.ends(range(int(steps.max(initial=0)) + 1))  # from the stream's beginning
         starts = steps - (over or 1) if begins is None else begins
-        columns["window_start"] = local_times(windows, ends[starts])
-        columns["window_end"] = local_times(windows, ends[steps])
+        columns["window_start"] = windows.local_times(ends[starts])
+        columns["window_end"] = windows.local_times(ends[steps])
     if over is not None:
         columns["n_windows"] = np.full(len(steps), over)
     return pl.DataFrame(columns)

@@ -15,6 +15,7 @@ from counton.base.columns import UNBOUNDED, TextTable, list_in_words, readable
 from counton.base.exact import percent, quantity, text, with_capital
 from counton.base.table_schema import PER_WINDOW, WINDOW
 from counton.base.wording import counted
+from counton.results.released_table import last_rows
 from counton.results.series import Series
 from counton.results.systematic_errors import what_intervals_leave_out
 from counton.results.text import incomplete_note, statistic_in_words
@@ -95,7 +96,7 @@ def screen_of(released: ReleaseData, new_steps: range | None = None) -> Screen:
     at_once = ""
     if released.metadata.ranks:
         at_once = f" for all that are shown at once, chosen from up to {shown.room or 0:,} groups"
-    rows = released.last_rows()
+    rows = last_rows(released)
     heading = _heading_of_results(released, at_once)
     if not rows.height:
         nothing = (
@@ -288,7 +289,7 @@ def _windows_table(released: ReleaseData, steps: range) -> TextTable:
     for step in steps:
         alone = range(step, step + 1)
         columns: list[Sequence[str]] = []
-        for _, series in released._published_series(alone):
+        for _, series in released.series.published(alone):
             columns += _numbers_of_step(released, step, series)
         for group, *numbers in zip(released.groups, *columns, strict=True):
             names = [_name_of_window(metadata, step)] if names_windows else []
@@ -337,7 +338,7 @@ def _versions_table(released: ReleaseData) -> TextTable:
     names += [("estimate", True), (interval, True), ("", False)]
     rows = []
     for step in shown:
-        series = released._windows(range(step, step + 1))
+        series = released.series.windows_of(range(step, step + 1))
         assert series is not None
         state = "final" if last - step >= windows.n_revisions else "provisional"
         numbers_of_step = _numbers_of_step(released, step, series)
@@ -355,8 +356,10 @@ def page(released: ReleaseData, words: str, figures: Callable[[], Mapping[str, F
     """Return HTML that shows a release: words, the first groups, and charts."""
     from counton.continual.html_table import html_table
 
-    table = released.last_rows(_ROWS)
-    more = 0 if released.rows is None else len(released.groups) - table.height // released.n_series
+    table = last_rows(released, _ROWS)
+    more = (
+        0 if released.n_rows is None else len(released.groups) - table.height // released.n_series
+    )
     if more > 0:
         words += f"\n{more:,} more groups are not shown"
     if "window_end" in table.columns and table.height:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from counton.base.columns import BETWEEN, list_in_words
-from counton.base.exact import percent, quantity, with_capital
+from counton.base.columns import list_in_words
+from counton.base.exact import percent, with_capital
 from counton.base.lazy import software
 from counton.base.lengths import LATE_DAYS, PERIODS
 from counton.base.wording import counted, plural
@@ -21,13 +20,12 @@ from counton.privacy.guarantees import (
     parts_in_words,
     users_note,
 )
+from counton.results.error_text import far_in_words
 from counton.results.metadata import ReleaseMetadata, counted_anew
-from counton.results.series import Series
 from counton.results.systematic_errors import adds_users_up, systematic_errors
 from counton.statistics import Statistic
 from counton.statistics.by_group import inner_of
 from counton.windowing.date_text import day_and_time, day_in_words
-from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import ENDLESS
 
 #: A public introduction to differential privacy.
@@ -36,10 +34,6 @@ _MORE = "https://doi.org/10.6028/NIST.SP.800-226"
 _CHANGE = "in later inputs (it disappears, returns, or moves to another window or group)"
 #: First word of a note that says why numbers are withdrawn.
 WITHDRAWN = "WITHDRAWN"
-#: Largest number of a statistic's numbers whose errors are listed by name.
-_NAMED = 6
-#: Number of significant digits to which errors are rounded before they are compared.
-_DIGITS = 9
 
 
 def methods_of(
@@ -195,134 +189,6 @@ def _published_in_words(
 def _so_far(metadata: ReleaseMetadata, period: str) -> str:
     """Return " to date" if periods are longer than a window."""
     return "" if metadata.window == period else " to date"
-
-
-def error_in_words(series: Series, level: float, series_name: str) -> str:
-    """Return a sentence on the noise of a series.
-
-    Args:
-        series: its numbers.
-        level: confidence level of the margin of error.
-        series_name: words for one of its numbers, such as "a total".
-    """
-    low, high, last = (
-        quantity(deviation, deviation)
-        for deviation in map(float, (series.std.min(), series.std.max(), series.std[-1]))
-    )
-    half = float(series.half[-1])
-    between = f" (from {low} to {high} over all steps)" if low != high else ""
-    return (
-        f"The noise of {series_name} has the standard deviation {last} at the last step{between}, "
-        f"and its margin of error ({percent(level)}%) there is {quantity(half, half)}."
-    )
-
-
-def far_in_words(reach: Mapping[str, float]) -> str:
-    """Return in words how large errors may be; "" if unknown.
-
-    >>> far_in_words({"": 7.8}), far_in_words({"mean": 0.52, "sum": 112.0})
-    ('7.8', '0.52 (mean) and 112 (sum)')
-    """
-    of_quantiles = any(name.endswith(("median", "quantile")) for name in reach)
-    if len(reach) > 1 - of_quantiles and len(reach) <= _NAMED:
-        return list_in_words([f"{_far(far)} ({name})" for name, far in reach.items()])
-    low, high = (_far(pick(reach.values(), default=0)) for pick in (min, max))
-    if not reach or low == high:
-        return high if reach else ""
-    return f"{low} to {high}, each as its range says"
-
-
-def deviations_in_words(deviations: Mapping[str, float]) -> list[str]:
-    """Return sentences on the standard deviations of noise, by the name of the number.
-
-    >>> deviations_in_words({"": 7.8}), deviations_in_words({"mean": 0.5, "sum": 112.0})
-    (['The noise of the last numbers has the standard deviation 7.8.'], ['The noise of the last
-    numbers has the standard deviation 0.50 (mean) and 112 (sum).'])
-    """
-    bounded = {name: std for name, std in deviations.items() if std < math.inf}
-    sentences = []
-    if bounded:
-        noise = "The noise of the last numbers has"
-        values = [quantity(std, std) for std in bounded.values()]
-        if len(bounded) == 1 and "" in bounded:
-            sentences = [f"{noise} the standard deviation {values[0]}."]
-        elif len(bounded) <= _NAMED:
-            phrases = [f"{value} ({name})" for value, name in zip(values, bounded, strict=True)]
-            sentences = [f"{noise} the standard deviation {list_in_words(phrases)}."]
-        else:
-            low = min(bounded.values())
-            high = max(bounded.values())
-            ends = f"from {quantity(low, low)} to {quantity(high, high)}"
-            sentences = [f"{noise} standard deviations {ends}."]
-    unknown = [name for name in deviations if name not in bounded]
-    if unknown and bounded:
-        sentences.append(f"That of {list_in_words(unknown)} is not known, for so few rows.")
-    return sentences
-
-
-def _far(far: float) -> str:
-    return quantity(far, far) if far < math.inf else "any number"
-
-
-def reach_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float]:
-    """Return the largest half-width of each number in a table.
-
-    With ``margins``, columns of a contingency table, a number is named by those by which it counts,
-    such as "sex x smokes"; the sum of all is "total".
-    """
-    if not {"estimate", "lower", "upper"} <= {*rows.columns}:
-        return {}
-    estimate = pl.col("estimate")
-    far = pl.max_horizontal(estimate - pl.col("lower"), pl.col("upper") - estimate)
-    # ends are sums, whose last digits are not exact
-    return _largest_by_name(rows, far.cast(pl.Float64).round_sig_figs(_DIGITS), margins)
-
-
-def deviations_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float]:
-    """Return the largest standard deviation of the noise of each number in a table, by its name.
-
-    It is infinite if it is not known, as that of the mean of few values: an approximation that is
-    larger than the margin of error says nothing about a number between bounds.
-    """
-    if "noise_std" not in rows.columns:
-        return {}
-    largest = _largest_by_name(rows, pl.col("noise_std").cast(pl.Float64), margins)
-    most = reach_of(rows, margins)
-    return {
-        name: std if std <= most.get(name, math.inf) else math.inf for name, std in largest.items()
-    }
-
-
-def _largest_by_name(
-    rows: pl.DataFrame, number: pl.Expr, margins: Sequence[str]
-) -> dict[str, float]:
-    """Return the largest value of an expression over the rows of each number, as in `reach_of`."""
-    if margins:
-        kept = [pl.when(pl.col(name).is_not_null()).then(pl.lit(name)) for name in margins]
-        by = pl.concat_str(kept, separator=" x ", ignore_nulls=True)
-        rows = rows.with_columns(measure=pl.when(by == "").then(pl.lit("total")).otherwise(by))
-    names = [
-        name for name in ("statistic", "measure", "tree_level", "quantile") if name in rows.columns
-    ]
-    numbers = rows.select(*names, far=number).drop_nulls("far").drop_nans("far")
-    if not names or not numbers.height:
-        return {"": max(numbers["far"])} if numbers.height else {}
-    most = numbers.group_by(names, maintain_order=True).max()
-    return {
-        " ".join(_name_of(name) for name in row[:-1] if name not in (None, "all")): row[-1]
-        for row in most.rows()
-    }
-
-
-def _name_of(name: str | float) -> str:
-    """Return a number's name in words; 0.9 is the share of a quantile.
-
-    >>> _name_of("mean"), _name_of(0.5), _name_of(0.9)
-    ('mean', 'median', '0.9 quantile')
-    """
-    if isinstance(name, str):
-        return name
-    return "median" if name == 0.5 else f"{name:g} quantile"
 
 
 def besides_as_sentence(metadata: ReleaseMetadata) -> list[str]:
@@ -753,23 +619,3 @@ def loss_in_words(metadata: ReleaseMetadata) -> str:
         f"{loss} for the whole stream, which is this series of releases: later releases "
         f"add nothing; the losses of other streams about the same {unit} add up"
     )
-
-
-def with_parts(table: pl.DataFrame, metadata: ReleaseMetadata) -> pl.DataFrame:
-    """Add a column for each part of a combined group's name."""
-    by = metadata.group_by
-    if by is None or "," not in by or "group" not in table.columns:
-        return table
-    names = [name.strip() for name in by.split(",")]
-    if {*names} & {*table.columns}:
-        return table
-    parts = pl.col("group").str.split(BETWEEN)
-    part_columns = [
-        pl.when(parts.list.len() == len(names))
-        .then(parts.list.get(place, null_on_oob=True))
-        .alias(name)
-        for place, name in enumerate(names)
-    ]
-    order = [*table.columns]
-    order[order.index("group") + 1 : order.index("group") + 1] = names
-    return table.with_columns(part_columns).select(order)

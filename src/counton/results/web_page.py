@@ -16,6 +16,7 @@ from counton.base.exact import percent
 from counton.base.outside_input import shown_name
 from counton.base.table_schema import CUMULATIVE, PER_WINDOW, RESERVED, ROLLING
 from counton.base.wording import plural
+from counton.results.released_table import table_of
 from counton.results.text import groups_in_words, heading_in_words, incomplete_note
 from counton.windowing.lazy_polars import polars as pl
 
@@ -147,7 +148,7 @@ def _newest(released: ReleaseData) -> tuple[pl.DataFrame, str]:
     noun = _noun(released)
     if released.is_by_group:
         steps = steps[-max(1, _MOST_ROWS // max(1, len(released.groups))) :]
-    table = released.table(steps)
+    table = table_of(released, steps)
     most = _MOST_ROWS * released.n_series
     if "window_index" not in table.columns:
         n_rows = table.height

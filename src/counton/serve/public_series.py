@@ -24,6 +24,7 @@ from counton.privacy.contribution import canonical_unit
 from counton.results.metadata import ReleaseMetadata
 from counton.results.metadata_codec import facts_of
 from counton.results.release_data import ReleaseData
+from counton.results.released_table import table_of, table_of_series
 from counton.results.series import finite
 from counton.results.systematic_errors import systematic_errors
 from counton.results.text import (
@@ -301,10 +302,10 @@ class Journal:
             InvalidInputError: nothing is released yet, or there are too many rows.
         """
         released = self.read()
-        refuse_many_rows(released.rows)
+        refuse_many_rows(released.n_rows)
         steps = _steps_with_rows(released, released.steps)
-        step_rows = None if released.rows is None else len(released.groups) * released.n_series
-        return facts_of(released), ReleasedRows(steps, released.table, step_rows)
+        step_rows = None if released.n_rows is None else len(released.groups) * released.n_series
+        return facts_of(released), ReleasedRows(steps, partial(table_of, released), step_rows)
 
     def _read_journal(self, level: float) -> ReleaseData:
         """Read all released numbers anew if the journal has another position.
@@ -413,8 +414,8 @@ class Journal:
         chosen = released.only(steps, list(groups) or None)
         name = chosen.metadata.series_names[0] if series is None else series
         n_series = sum(published.name == name for published in chosen.metadata.published_series)
-        step_rows = None if chosen.rows is None else len(chosen.groups) * max(n_series, 1)
-        return ReleasedRows(steps, partial(chosen.plain_table, series), step_rows)
+        step_rows = None if chosen.n_rows is None else len(chosen.groups) * max(n_series, 1)
+        return ReleasedRows(steps, partial(table_of_series, chosen, series), step_rows)
 
     def page(
         self,
@@ -454,6 +455,7 @@ class Journal:
         """Return the columns of `rows`, before there are rows; arguments as for `rows`."""
         # A group that is found in the rows may be shown later.
         names = list(groups) if self.metadata.cells.named_beforehand else None
-        empty = released.only(released.steps[:1], names or None).plain_table(series).head(0)
+        first_step = released.only(released.steps[:1], names or None)
+        empty = table_of_series(first_step, series).head(0)
         more = [name for name in ESTIMATE if not self.step and name not in empty.columns]
         return empty.with_columns(pl.lit(None, pl.Float64).alias(name) for name in more)

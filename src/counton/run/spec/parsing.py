@@ -34,7 +34,6 @@ from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.contribution import unit_without_period
 from counton.privacy.guarantees import guarantee_from
 from counton.results.metadata import period_anew
-from counton.results.periods import made_of_windows
 from counton.results.release import ChartWords
 from counton.run.counting.missing_rows import MAX_EMPTY_WINDOWS, MAX_EMPTY_WINDOWS_OF_LOOKBACK
 from counton.run.spec.statistic_parsing import (
@@ -78,6 +77,7 @@ from counton.strategies.strategy import StreamStrategy
 from counton.strategies.streams.window_versions import MOST_VERSIONS
 from counton.strategies.workloads import LARGEST_HALF_LIFE, LARGEST_WIDTH, LEAST_HALF_LIFE
 from counton.windowing.groups import GroupNames
+from counton.windowing.periods import made_of_windows
 from counton.windowing.windows import (
     Windows,
     load_zone,
@@ -354,8 +354,7 @@ def _refuse_too_many_versions(lateness: str, every: str) -> None:
     most = MOST_VERSIONS - 1
     if lags <= most:
         return
-    number = every.rstrip("smhdwo")
-    longest = f"{most * int(number)}{every.removeprefix(number)}"
+    longest = length_of_windows(most, every)
     raise InvalidInputError(
         f"{param('allowed_lateness', lateness)} publishes a window anew after each of "
         f"{lags:,} further "

@@ -18,7 +18,6 @@ from counton.job.common_options import Job
 from counton.planning.least_privacy import least_guarantee
 from counton.planning.planner import ranked_designs
 from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee
-from counton.results.periods import first_split_window, made_of_windows, period_starts
 from counton.run.spec.parsing import (
     normal_form,
     normal_new_job,
@@ -58,6 +57,7 @@ from counton.strategies import KAry, StreamStrategy, WindowVersions
 from counton.strategies.participation import NORMS
 from counton.strategies.strategy import ReleaseForm
 from counton.strategies.streams.window_versions import MOST_CORRECTIONS
+from counton.windowing.periods import first_split_window, made_of_windows, period_starts
 
 #: Most steps at which errors of sums over periods are compared.
 _COMPARED_STEPS = 512
