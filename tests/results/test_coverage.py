@@ -17,7 +17,7 @@ from counton.results.charts import totals_curves
 from counton.results.metadata import ReleaseMetadata
 from counton.results.release_data import ReleaseData
 from counton.results.released_table import last_rows
-from counton.results.series import Series
+from counton.results.series_numbers import SeriesNumbers
 from counton.results.terminal import screen_of
 from counton.run.spec.plan_spec import plan_spec
 
@@ -66,7 +66,7 @@ def zeros_released(
     ]
 
 
-def held(series: Series) -> NDArray[Any]:
+def held(series: SeriesNumbers) -> NDArray[Any]:
     inside: NDArray[np.bool_] = (series.lower <= 0) & (series.upper >= 0)
     return np.asarray(inside.mean(axis=1))
 

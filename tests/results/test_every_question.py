@@ -40,7 +40,7 @@ from counton.results.questions import number_of, whole_of
 from counton.results.release import ChartWords, Comparison, Release
 from counton.results.release_data import ReleaseData
 from counton.results.released_table import last_rows, table_of_series
-from counton.results.series import labels_of
+from counton.results.table_rows import labels_of
 from counton.run.spec.plan_spec import plan_spec
 from counton.statistics import AccumulatorStatistic, Report
 from counton.statistics.by_group import inner_of
@@ -305,7 +305,7 @@ QUESTIONS: dict[str, Question] = {
     "band": lambda r, _: of_table(r.only(r.steps[-1:]).band()),
     "totals": lambda r, _: of_series(r.numbers.series.totals),
     "windows": lambda r, _: of_series(r.numbers.series.windows),
-    "series": lambda r, _: of_series(r.numbers.series),
+    "series": lambda r, _: of_series(r.numbers.series.released),
     "between": lambda r, _: of_series(
         r.numbers.series.between(np.array([0, 1]), np.array([1, r.steps[-1]]))
     ),

@@ -125,9 +125,9 @@ def test_check_short_methods_rejects_wrong_text(
     wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = released(made("average by group", tmp_path))
-    right = error_text._far, wording.besides_as_sentence
+    right = error_text._margin_text, wording.besides_as_sentence
     if wrong == "half":  # in both accounts
-        monkeypatch.setattr(error_text, "_far", lambda far: right[0](far / 2))
+        monkeypatch.setattr(error_text, "_margin_text", lambda far: right[0](far / 2))
     more = ["Noise is of each cell."] if wrong == "terms" else ["It is so."] * 3
     if wrong != "half":
         monkeypatch.setattr(wording, "besides_as_sentence", lambda of: [*right[1](of), *more])

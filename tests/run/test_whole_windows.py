@@ -23,7 +23,7 @@ from whole_nights import CLOSED, Night, Place, changes_of, day, kept, now, relea
 from counton import ContributionBound, read
 from counton.base.errors import InvalidInputError
 from counton.privacy.contribution_rules import BoundedUpstream
-from counton.results.text import changes_note
+from counton.results.privacy_text import changes_note
 from counton.run import Job, export, run
 from counton.run.counting.measurement import Measurement, Span
 from counton.run.counting.seen_rows import SnapshotOfRun

@@ -121,9 +121,9 @@ def _print_release(released: ReleaseData, written: str) -> None:
         written: words about the written file; "" if there is none.
     """
     from counton.cli.print_forms import Console
+    from counton.results.privacy_text import guarantee_in_words
     from counton.results.released_table import table_of
     from counton.results.terminal import accuracy_line, text_table
-    from counton.results.text import guarantee_in_words
 
     console = Console()
     metadata = released.metadata

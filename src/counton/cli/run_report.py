@@ -12,9 +12,10 @@ from counton.base.look_alikes import shown_beside
 from counton.base.outside_input import read_plain
 from counton.base.wording import counted, plural
 from counton.job.common_options import Job
+from counton.results.privacy_text import users_note_of
 from counton.results.released_table import last_numbers
+from counton.results.subject_text import size_of_table
 from counton.results.systematic_errors import systematic_errors
-from counton.results.text import size_of_table, users_note_of
 from counton.run.input_notes import differing_rows_note, number_missing
 from counton.run.rows.row_numbers import RowNumbers
 from counton.run.run_job import RunResult

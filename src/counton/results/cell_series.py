@@ -20,7 +20,7 @@ from counton.base.table_schema import DECAYED, PER_WINDOW, ROLLING
 from counton.continual import Design
 from counton.continual.releases import recent_values
 from counton.results.metadata import PublishedSeries, ReleaseMetadata
-from counton.results.series import LateValues, Numbers, Series
+from counton.results.series_numbers import LateValues, Numbers, SeriesNumbers
 from counton.results.window_notes import withdrawn_cells
 
 
@@ -96,17 +96,17 @@ class CellSeries:
         return self.design.strategy.facts.workload == "windows"
 
     @cached_property
-    def released(self) -> Series:
+    def released(self) -> SeriesNumbers:
         """The released cells with their errors: totals, or windows if no totals are published."""
         errors = self.design.errors
         half = self.joint_margins
         if half is None:
             half = errors.halfwidths(self.steps, self.interval_level)
         values: Any = self.cells.values
-        return Series(values, errors.std(self.steps), half, self.cells.is_present)
+        return SeriesNumbers(values, errors.std(self.steps), half, self.cells.is_present)
 
     @cached_property
-    def totals(self) -> Series | None:
+    def totals(self) -> SeriesNumbers | None:
         """Running totals; None if they are not published."""
         if self.metadata.series in ("per-window", "rolling", "decayed"):
             return None
@@ -116,11 +116,11 @@ class CellSeries:
         return self.released
 
     @cached_property
-    def windows(self) -> Series | None:
+    def windows(self) -> SeriesNumbers | None:
         """The numbers of single windows; None if they are not published."""
         return self.windows_of(self.steps)
 
-    def windows_of(self, steps: range) -> Series | None:
+    def windows_of(self, steps: range) -> SeriesNumbers | None:
         """Return the numbers of single windows for some steps; None if they are not published.
 
         Args:
@@ -133,7 +133,7 @@ class CellSeries:
         stops = np.asarray(steps, np.int64)
         return self._of_file_or_between(PublishedSeries(PER_WINDOW), stops - 1, stops)
 
-    def rolling(self, width: int, steps: range | None = None) -> Series:
+    def rolling(self, width: int, steps: range | None = None) -> SeriesNumbers:
         """Return the sums of the last windows; in the first steps, of all windows so far.
 
         Args:
@@ -144,7 +144,7 @@ class CellSeries:
         starts = np.maximum(stops - width, 0)
         return self._of_file_or_between(PublishedSeries(ROLLING, width), starts, stops)
 
-    def decayed(self, steps: range | None = None) -> Series:
+    def decayed(self, steps: range | None = None) -> SeriesNumbers:
         """Return the sums in which older windows count less.
 
         Args:
@@ -164,16 +164,18 @@ class CellSeries:
         half = errors.recent_halfwidths(steps, self.interval_level)[""]
         of = slice(steps.start - 1, steps.stop - 1)
         is_present = None if self.cells.is_present is None else self.cells.is_present[of]
-        return Series(values[of], errors.recent_stds(steps)[""], half, is_present, steps.start)
+        return SeriesNumbers(
+            values[of], errors.recent_stds(steps)[""], half, is_present, steps.start
+        )
 
-    def published(self, steps: range) -> Iterator[tuple[PublishedSeries, Series]]:
+    def published(self, steps: range) -> Iterator[tuple[PublishedSeries, SeriesNumbers]]:
         """Yield the published series with their numbers, for some steps.
 
         Args:
             steps: consecutive steps.
         """
         for published in self.metadata.published_series:
-            numbers: Series | None
+            numbers: SeriesNumbers | None
             if published.width is not None:
                 numbers = self.rolling(published.width, steps)
             elif published.name == DECAYED:
@@ -185,7 +187,7 @@ class CellSeries:
             if numbers is not None:
                 yield published, numbers
 
-    def between(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Series:
+    def between(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> SeriesNumbers:
         """Return sums over ranges of steps, start + 1 to stop, with the noise of each sum.
 
         Raises:
@@ -241,7 +243,7 @@ class CellSeries:
 
     def _of_file_or_between(
         self, series: PublishedSeries, starts: NDArray[np.int64], stops: NDArray[np.int64]
-    ) -> Series:
+    ) -> SeriesNumbers:
         """Return the numbers of a series as a file has them, or computed from totals.
 
         Args:
@@ -259,10 +261,10 @@ class CellSeries:
 
     def _with_noise(
         self, starts: NDArray[np.int64], stops: NDArray[np.int64], estimates: Numbers
-    ) -> Series:
+    ) -> SeriesNumbers:
         errors = self.design.errors
         half = errors.window_halfwidths(starts, stops, self.interval_level)
-        return Series(estimates, errors.window_std(starts, stops), half)
+        return SeriesNumbers(estimates, errors.window_std(starts, stops), half)
 
     def _refuse_missing(self, needed: NDArray[np.int64], places: Any = None) -> None:
         """Raise `InvalidInputError` if the file lacks a number at ``needed`` steps."""

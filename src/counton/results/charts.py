@@ -15,8 +15,8 @@ from counton.base.lengths import length_of_windows
 from counton.continual import Releases
 from counton.results.display import ChartOptions
 from counton.results.revisions import final_windows
-from counton.results.series import Series
-from counton.results.text import (
+from counton.results.series_numbers import SeriesNumbers
+from counton.results.subject_text import (
     foot_of,
     groups_in_words,
     incomplete_note,
@@ -167,7 +167,7 @@ def totals_curves(released: ReleaseData) -> Curves:
     return _curves(released, times, released.series.totals or released.series.released, part)
 
 
-def recent_curves(released: ReleaseData, sums: Series) -> Curves:
+def recent_curves(released: ReleaseData, sums: SeriesNumbers) -> Curves:
     """Return the data of a chart of sums of recent windows, each at the end of its last one.
 
     Args:
@@ -215,7 +215,7 @@ def window_curves(released: ReleaseData, most: int = 400) -> tuple[Curves, str]:
 
 
 def _curves(
-    released: ReleaseData, times: NDArray[np.datetime64], series: Series, shown: Any
+    released: ReleaseData, times: NDArray[np.datetime64], series: SeriesNumbers, shown: Any
 ) -> Curves:
     from counton.charts import Curves
 

@@ -11,7 +11,7 @@ from counton.base.exact import percent, quantity
 from counton.continual import Releases
 from counton.continual.releases import noise_in_words
 from counton.results.released_table import last_rows
-from counton.results.series import Series
+from counton.results.series_numbers import SeriesNumbers
 from counton.windowing.lazy_polars import polars as pl
 
 if TYPE_CHECKING:
@@ -23,34 +23,37 @@ _NAMED = 6
 _DIGITS = 9
 
 
-def reach_of_release(numbers: ReleaseData) -> dict[str, float]:
-    """Return the half-widths of the last numbers by name, "" for one kind; empty if not known.
+def margins_of_release(numbers: ReleaseData) -> dict[str, float]:
+    """Return the margins of error of the last numbers by name; empty if not known.
 
     Args:
         numbers: the released numbers.
+
+    Returns:
+        The largest margin of each number; that of the only number has the name "".
     """
     if not numbers.is_by_group:
-        return _reach_of_rows(last_rows(numbers), _columns_of_margins(numbers))
-    windows = numbers.metadata.windows
-    period = windows.period if windows.period else windows.every
-    in_each = f"in each {period}"
-    if windows.n_revisions and numbers.series.totals is None and numbers.series.windows is not None:
-        half = numbers.series.windows.half
-        final = len(half) > windows.n_revisions
-        oldest = "when final" if final else "of the oldest"
+        return _margins_of_rows(last_rows(numbers), _columns_of_combinations(numbers))
+    metadata = numbers.metadata
+    series = numbers.series
+    windows = metadata.windows
+    if windows.n_revisions and series.totals is None and series.windows is not None:
+        half = series.windows.half
+        is_final = len(half) > windows.n_revisions
+        oldest = "when final" if is_final else "of the oldest"
         ends = {"when first published": half[-1:], oldest: half[:-1][:1]}
         return {name: float(end[0]) for name, end in ends.items() if len(end)}
-    series_by_words = {"cumulative": numbers.series.totals, in_each: numbers.series.windows}
-    for width in numbers.metadata.widths:
-        series_by_words[f"in the {numbers.metadata.last_in_words(width)}"] = numbers.series.rolling(
-            width, numbers.steps[-1:]
-        )
-    if numbers.metadata.half_life is not None:
-        series_by_words[""] = numbers.series.decayed(numbers.steps[-1:])
+    last = numbers.steps[-1:]
+    by_name = {"cumulative": series.totals}
+    by_name[f"in each {windows.period or windows.every}"] = series.windows
+    for width in metadata.widths:
+        by_name[f"in the {metadata.last_in_words(width)}"] = series.rolling(width, last)
+    if metadata.half_life is not None:
+        by_name[""] = series.decayed(last)
     return {
-        name: float(series.half[-1])
-        for name, series in series_by_words.items()
-        if series is not None and len(series.half)
+        name: float(published.half[-1])
+        for name, published in by_name.items()
+        if published is not None and len(published.half)
     }
 
 
@@ -60,59 +63,60 @@ def errors_of_release(numbers: ReleaseData) -> list[str]:
     Args:
         numbers: the released numbers.
     """
-    far = far_in_words(reach_of_release(numbers))
-    if numbers.has_cells:
-        by_words = {
-            "a total": numbers.series.totals,
-            "a window's own number": numbers.series.windows,
-        }
-        for width in numbers.metadata.widths:
-            windows = numbers.metadata.last_in_words(width)
-            by_words[f"the sum of the {windows}"] = numbers.series.rolling(width)
-        if numbers.metadata.half_life is not None:
-            by_words["a decayed sum"] = numbers.series.decayed()
-        errors = [
-            _series_error_in_words(series, numbers.level, words)
-            for words, series in by_words.items()
-            if series is not None and len(series.std)
-        ]
-        if numbers.metadata.ranks and far:
+    return _errors_of_cells(numbers) if numbers.has_cells else _errors_of_results(numbers)
+
+
+def _errors_of_cells(numbers: ReleaseData) -> list[str]:
+    """Return sentences on the noise of each series of counts or sums."""
+    metadata = numbers.metadata
+    series = numbers.series
+    by_words = {"a total": series.totals, "a window's own number": series.windows}
+    for width in metadata.widths:
+        by_words[f"the sum of the {metadata.last_in_words(width)}"] = series.rolling(width)
+    if metadata.half_life is not None:
+        by_words["a decayed sum"] = series.decayed()
+    errors = [
+        _error_of_series(published, numbers.level, words)
+        for words, published in by_words.items()
+        if published is not None and len(published.std)
+    ]
+    if metadata.ranks:
+        margins = margins_in_words(margins_of_release(numbers))
+        if margins:
             errors.append(
                 "Intervals of the groups that are shown hold at once; their margins of error are "
-                f"at most {far}."
+                f"at most {margins}."
             )
-        return errors
+    return errors
+
+
+def _errors_of_results(numbers: ReleaseData) -> list[str]:
+    """Return sentences on the noise of the last table of a statistic, or of a program's numbers."""
     last = last_rows(numbers)
-    if isinstance(numbers.published, Releases):
-        errors = [noise_in_words(last["noise_std"].drop_nulls().to_numpy())]
-    else:
-        errors = deviations_in_words(_deviations_of_rows(last, _columns_of_margins(numbers)))
+    columns = _columns_of_combinations(numbers)
+    margins = margins_in_words(_margins_of_rows(last, columns))
     level = percent(numbers.level)
     if isinstance(numbers.published, Releases):
-        note = (
+        return [
+            noise_in_words(last["noise_std"].drop_nulls().to_numpy()),
             f"At step {numbers.steps[-1]:,}, the last one, the margin of error ({level}%) is at "
-            f"most {far}."
-        )
-        return [*errors, note]
-    reach = ""
-    if far:
-        reach = f"; the last margins of error are at most {far}"
+            f"most {margins}.",
+        ]
+    last_margins = f"; the last margins of error are at most {margins}" if margins else ""
     return [
-        *errors,
-        (
-            f"Intervals hold the numbers without noise with a probability of {level}% or more, "
-            f"one at a time unless the table says else{reach}."
-        ),
+        *deviations_in_words(_deviations_of_rows(last, columns)),
+        f"Intervals hold the numbers without noise with a probability of {level}% or more, "
+        f"one at a time unless the table says else{last_margins}.",
     ]
 
 
-def _columns_of_margins(numbers: ReleaseData) -> list[str]:
+def _columns_of_combinations(numbers: ReleaseData) -> list[str]:
     """Return the columns of a contingency table, whose numbers are named by those they count by."""
     of_table = hasattr(numbers.metadata.statistic.result_type, "margin")
     return [*getattr(numbers.metadata.statistic, "columns", ())] if of_table else []
 
 
-def _series_error_in_words(series: Series, level: float, series_name: str) -> str:
+def _error_of_series(series: SeriesNumbers, level: float, series_name: str) -> str:
     """Return a sentence on the noise of a series.
 
     Args:
@@ -132,19 +136,25 @@ def _series_error_in_words(series: Series, level: float, series_name: str) -> st
     )
 
 
-def far_in_words(reach: Mapping[str, float]) -> str:
+def margins_in_words(margins: Mapping[str, float]) -> str:
     """Return in words how large errors may be; "" if unknown.
 
-    >>> far_in_words({"": 7.8}), far_in_words({"mean": 0.52, "sum": 112.0})
+    Args:
+        margins: the margin of error of each number.
+
+    >>> margins_in_words({"": 7.8}), margins_in_words({"mean": 0.52, "sum": 112.0})
     ('7.8', '0.52 (mean) and 112 (sum)')
     """
-    of_quantiles = any(name.endswith(("median", "quantile")) for name in reach)
-    if len(reach) > 1 - of_quantiles and len(reach) <= _NAMED:
-        return list_in_words([f"{_far(far)} ({name})" for name, far in reach.items()])
-    low, high = (_far(pick(reach.values(), default=0)) for pick in (min, max))
-    if not reach or low == high:
-        return high if reach else ""
-    return f"{low} to {high}, each as its range says"
+    if not margins:
+        return ""
+    of_quantiles = any(name.endswith(("median", "quantile")) for name in margins)
+    names_numbers = of_quantiles or len(margins) > 1
+    if names_numbers and len(margins) <= _NAMED:
+        texts = [f"{_margin_text(margin)} ({name})" for name, margin in margins.items()]
+        return list_in_words(texts)
+    low = _margin_text(min(margins.values()))
+    high = _margin_text(max(margins.values()))
+    return high if low == high else f"{low} to {high}, each as its range says"
 
 
 def deviations_in_words(deviations: Mapping[str, float]) -> list[str]:
@@ -175,25 +185,25 @@ def deviations_in_words(deviations: Mapping[str, float]) -> list[str]:
     return sentences
 
 
-def _far(far: float) -> str:
-    return quantity(far, far) if far < math.inf else "any number"
+def _margin_text(margin: float) -> str:
+    return quantity(margin, margin) if margin < math.inf else "any number"
 
 
-def _reach_of_rows(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float]:
-    """Return the largest half-width of each number in a table.
+def _margins_of_rows(rows: pl.DataFrame, columns: Sequence[str] = ()) -> dict[str, float]:
+    """Return the largest margin of error of each number in a table.
 
-    With ``margins``, columns of a contingency table, a number is named by those by which it counts,
-    such as "sex x smokes"; the sum of all is "total".
+    With ``columns`` of a contingency table, a number is named by those by which it counts, such as
+    "sex x smokes"; the sum of all is "total".
     """
     if not {"estimate", "lower", "upper"} <= {*rows.columns}:
         return {}
     estimate = pl.col("estimate")
-    far = pl.max_horizontal(estimate - pl.col("lower"), pl.col("upper") - estimate)
+    margin = pl.max_horizontal(estimate - pl.col("lower"), pl.col("upper") - estimate)
     # ends are sums, whose last digits are not exact
-    return _largest_by_name(rows, far.cast(pl.Float64).round_sig_figs(_DIGITS), margins)
+    return _largest_by_name(rows, margin.cast(pl.Float64).round_sig_figs(_DIGITS), columns)
 
 
-def _deviations_of_rows(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float]:
+def _deviations_of_rows(rows: pl.DataFrame, columns: Sequence[str] = ()) -> dict[str, float]:
     """Return the largest standard deviation of the noise of each number in a table, by its name.
 
     It is infinite if it is not known, as that of the mean of few values: an approximation that is
@@ -201,27 +211,27 @@ def _deviations_of_rows(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict
     """
     if "noise_std" not in rows.columns:
         return {}
-    largest = _largest_by_name(rows, pl.col("noise_std").cast(pl.Float64), margins)
-    most = _reach_of_rows(rows, margins)
+    largest = _largest_by_name(rows, pl.col("noise_std").cast(pl.Float64), columns)
+    most = _margins_of_rows(rows, columns)
     return {
         name: std if std <= most.get(name, math.inf) else math.inf for name, std in largest.items()
     }
 
 
 def _largest_by_name(
-    rows: pl.DataFrame, number: pl.Expr, margins: Sequence[str]
+    rows: pl.DataFrame, number: pl.Expr, columns: Sequence[str]
 ) -> dict[str, float]:
     """Return the largest value of an expression over the rows of each number, by its name."""
-    if margins:
-        kept = [pl.when(pl.col(name).is_not_null()).then(pl.lit(name)) for name in margins]
+    if columns:
+        kept = [pl.when(pl.col(name).is_not_null()).then(pl.lit(name)) for name in columns]
         by = pl.concat_str(kept, separator=" x ", ignore_nulls=True)
         rows = rows.with_columns(measure=pl.when(by == "").then(pl.lit("total")).otherwise(by))
     names = [
         name for name in ("statistic", "measure", "tree_level", "quantile") if name in rows.columns
     ]
-    numbers = rows.select(*names, far=number).drop_nulls("far").drop_nans("far")
+    numbers = rows.select(*names, value=number).drop_nulls("value").drop_nans("value")
     if not names or not numbers.height:
-        return {"": max(numbers["far"])} if numbers.height else {}
+        return {"": max(numbers["value"])} if numbers.height else {}
     most = numbers.group_by(names, maintain_order=True).max()
     return {
         " ".join(_name_of(name) for name in row[:-1] if name not in (None, "all")): row[-1]

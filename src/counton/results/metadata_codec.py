@@ -16,8 +16,8 @@ from counton.base.lazy import software
 from counton.base.outside_input import inflate, parse_json
 from counton.continual import Design, Releases
 from counton.continual.intervals import node_reads
+from counton.results.privacy_text import counting_rule, users_note_of
 from counton.results.systematic_errors import adds_users_up, systematic_errors
-from counton.results.text import counting_rule, users_note_of
 from counton.results.window_notes import withdrawn_cells
 from counton.statistics.live_statistic import noise_at
 from counton.statistics.results import StatisticResults

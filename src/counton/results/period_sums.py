@@ -16,7 +16,7 @@ from counton.base.errors import InvalidInputError, param
 from counton.base.table_schema import WINDOW
 from counton.results.metadata import ReleaseMetadata
 from counton.results.released_table import numbers_between, published_form
-from counton.results.series import arranged, columns_below
+from counton.results.table_rows import arranged, columns_below
 from counton.results.window_notes import with_notes_of_periods
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.periods import Periods, periods_of, refuse_split_windows

@@ -98,9 +98,10 @@ def total_of(question: Question, at_once: int = 1) -> Answer:
         at_once: number of answers whose intervals hold together.
     """
     numbers = question.numbers
+    estimate = question.estimate
     words = f"{question.subject}{question.times}"
     n_answers = at_once * n_comparisons(numbers)
-    return answer(question.estimate, numbers.level, at_once=n_answers, what=words)
+    return answer(estimate, numbers.level, at_once=n_answers, what=words)
 
 
 def share_of(question: Question, at_once: int = 1) -> Answer:

@@ -20,9 +20,10 @@ from counton.continual.comparisons import Answer
 from counton.continual.formulas import Estimate, difference, shifted_ratio
 from counton.results.bands import with_joint_intervals
 from counton.results.display import ChartOptions
-from counton.results.error_text import errors_of_release, reach_of_release
+from counton.results.error_text import errors_of_release, margins_of_release
 from counton.results.metadata_codec import facts_of
 from counton.results.period_sums import sums_of_periods
+from counton.results.privacy_text import guarantee_in_words, notes_as_sentences
 from counton.results.questions import (
     Question,
     compare,
@@ -35,13 +36,7 @@ from counton.results.release_data import Groups, ReleaseData, Steps
 from counton.results.released_table import missing_rows, table_of, table_of_series
 from counton.results.report_parts import part_of
 from counton.results.terminal import page, screen_of
-from counton.results.text import (
-    account_of,
-    guarantee_in_words,
-    in_words,
-    methods_of,
-    notes_as_sentences,
-)
+from counton.results.text import account_of, description_of, methods_of
 from counton.statistics import StatisticResult
 from counton.windowing.lazy_polars import polars as pl
 
@@ -438,7 +433,7 @@ class Release:
     def describe(self) -> str:
         """Describe the protected unit, the guarantee and the released steps."""
         numbers = self.numbers
-        words = in_words(numbers.metadata, numbers.design, numbers.steps)
+        words = description_of(numbers.metadata, numbers.design, numbers.steps)
         missing = missing_rows(numbers)
         words += "".join(f"\nnote: {note}" for note in numbers.notes)
         if missing.n_missing:
@@ -468,7 +463,7 @@ class Release:
                 design.name,
                 steps=numbers.steps,
                 level=numbers.level,
-                reach=reach_of_release(numbers),
+                margins=margins_of_release(numbers),
                 over=over,
                 notes=numbers.notes,
             )

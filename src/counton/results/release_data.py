@@ -26,7 +26,7 @@ from counton.continual.intervals import check_confidence_level
 from counton.results.cell_series import CellNumbers, CellSeries
 from counton.results.display import EVERYTHING, DisplaySelection
 from counton.results.metadata import PublishedSeries, ReleaseMetadata
-from counton.results.series import LateValues, Numbers
+from counton.results.series_numbers import LateValues, Numbers
 from counton.statistics import Grouped, StatisticResult
 from counton.statistics.results import StatisticResults
 from counton.statistics.statistic import place_of_name

@@ -34,7 +34,7 @@ from counton.results.metadata_codec import FORMAT, MOST_CELLS, TABLES, facts_in,
 from counton.results.release import Release
 from counton.results.release_data import ReleaseData
 from counton.results.released_table import table_of
-from counton.results.series import labels_of, rows_among
+from counton.results.table_rows import labels_of, rows_among
 from counton.statistics.by_group import Grouped
 from counton.windowing.lazy_polars import polars as pl
 

@@ -16,14 +16,8 @@ from counton.continual import Releases
 from counton.continual.formulas import TableNumbers
 from counton.continual.table_request import TableRequest
 from counton.results.metadata import PublishedSeries, ReleaseMetadata
-from counton.results.series import (
-    Series,
-    arranged,
-    columns_below,
-    finite,
-    rows_among,
-    when_columns,
-)
+from counton.results.series_numbers import SeriesNumbers
+from counton.results.table_rows import arranged, columns_below, finite, rows_among, when_columns
 from counton.results.window_notes import with_notes, withdrawn_cells
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
@@ -129,7 +123,7 @@ def _with_numbers(
     numbers: ReleaseData,
     table: pl.DataFrame,
     published: PublishedSeries,
-    series: Series,
+    series: SeriesNumbers,
     steps: range,
 ) -> pl.DataFrame:
     """Return the rows of one series.

@@ -19,7 +19,8 @@ from counton.base.arrays import read_only
 from counton.base.errors import InvalidInputError
 from counton.base.table_schema import PER_WINDOW
 from counton.continual import Design
-from counton.results.series import Series, arranged
+from counton.results.series_numbers import SeriesNumbers
+from counton.results.table_rows import arranged
 from counton.strategies import AsOf, WindowVersions
 from counton.windowing.windows import Windows
 
@@ -111,7 +112,7 @@ def versions_of_cells(
                 as_of=cut.local_times(np.asarray(cut.ends(windows + lag), np.int64)).gather(rows),
                 lag_windows=pl.lit(lag, pl.Int64),
                 series=pl.lit(PER_WINDOW),
-                **Series(values, std, half).columns(level),
+                **SeriesNumbers(values, std, half).columns(level),
                 is_final=pl.lit(lag == revisions.lags),
             )
         )

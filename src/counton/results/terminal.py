@@ -16,9 +16,9 @@ from counton.base.exact import percent, quantity, text, with_capital
 from counton.base.table_schema import PER_WINDOW, WINDOW
 from counton.base.wording import counted
 from counton.results.released_table import last_rows
-from counton.results.series import Series
+from counton.results.series_numbers import SeriesNumbers
+from counton.results.subject_text import incomplete_note, statistic_in_words
 from counton.results.systematic_errors import what_intervals_leave_out
-from counton.results.text import incomplete_note, statistic_in_words
 from counton.results.window_notes import withdrawn_cells
 from counton.statistics.count import ClippedValues
 from counton.windowing.lazy_polars import polars as pl
@@ -306,7 +306,7 @@ def _name_of_window(metadata: ReleaseMetadata, step: int) -> str:
 
 
 def _numbers_of_step(
-    released: ReleaseData, step: int, series: Series
+    released: ReleaseData, step: int, series: SeriesNumbers
 ) -> tuple[list[str], list[str]]:
     """Return estimates and intervals of one step as texts; withdrawn numbers are not shown."""
     withdrawn = withdrawn_cells(released.metadata.notes, range(step, step + 1), released.groups)

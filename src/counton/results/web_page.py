@@ -17,7 +17,7 @@ from counton.base.outside_input import shown_name
 from counton.base.table_schema import CUMULATIVE, PER_WINDOW, RESERVED, ROLLING
 from counton.base.wording import plural
 from counton.results.released_table import table_of
-from counton.results.text import groups_in_words, heading_in_words, incomplete_note
+from counton.results.subject_text import groups_in_words, heading_in_words, incomplete_note
 from counton.windowing.lazy_polars import polars as pl
 
 if TYPE_CHECKING:

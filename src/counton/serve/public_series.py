@@ -23,15 +23,12 @@ from counton.continual.strategy_text import strategy_in_words
 from counton.privacy.contribution import canonical_unit
 from counton.results.metadata import ReleaseMetadata
 from counton.results.metadata_codec import facts_of
+from counton.results.privacy_text import protection_in_words, users_note_of
 from counton.results.release_data import ReleaseData
 from counton.results.released_table import table_of, table_of_series
-from counton.results.series import finite
+from counton.results.subject_text import measured_in
 from counton.results.systematic_errors import systematic_errors
-from counton.results.text import (
-    measured_in,
-    protection_in_words,
-    users_note_of,
-)
+from counton.results.table_rows import finite
 from counton.run.outputs.read_journal import public_notes, read_release
 from counton.run.spec.planned_accuracy import halfwidths_at, planned_last_step
 from counton.run.spec.stream_spec import StreamSpec

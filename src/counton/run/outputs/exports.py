@@ -24,7 +24,7 @@ from counton.results.release import Release
 from counton.results.release_data import ReleaseData
 from counton.results.release_files import is_table, read_public
 from counton.results.released_table import last_rows, table_of
-from counton.results.series import finite
+from counton.results.table_rows import finite
 from counton.run.outputs.output_files import (
     PAGES,
     PICTURES,

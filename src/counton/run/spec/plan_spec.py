@@ -11,7 +11,7 @@ import numpy as np
 from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInputError, param
 from counton.base.lengths import has_same_length
-from counton.base.series import WORKLOADS
+from counton.base.series import RELEASE_FORMS
 from counton.continual import Design
 from counton.continual.node_distribution import distribution_for
 from counton.job.common_options import Job
@@ -288,7 +288,7 @@ def choose_strategy(
         return WindowVersions(windowing.n_windows, inner, terms.max_corrections)
     if terms.workload is not None:  # such sums are differences of totals
         return _best_strategy(terms, "totals", contribution, shape)
-    return _best_strategy(terms, WORKLOADS[terms.series], contribution, shape)
+    return _best_strategy(terms, RELEASE_FORMS[terms.series], contribution, shape)
 
 
 def _refuse_other_series(terms: StreamTerms) -> None:
@@ -332,18 +332,18 @@ def _begins_anew(terms: StreamTerms) -> bool:
 
 def _best_strategy(
     terms: StreamTerms,
-    workload: ReleaseForm,
+    release: ReleaseForm,
     contribution: ContributionBound,
     shape: tuple[int, ...],
 ) -> StreamStrategy:
     """Return the user's own strategy, the best one of a stated kind, or the planner's choice."""
     windowing = terms.windowing
     if isinstance(terms.strategy, StreamStrategy):
-        return _own_strategy(terms, workload, contribution, shape)
+        return _own_strategy(terms, release, contribution, shape)
     name = terms.strategy
     sums_of_draws = isinstance(terms.groups, Discovered)  # thresholds follow from such noise
     if isinstance(windowing, Endless):
-        workload = "totals"  # the number of a window is the difference of two
+        release = "totals"  # the number of a window is the difference of two
     horizon = windowing.horizon
     further_strategies: list[StreamStrategy] = []
     if terms.series == "period-to-date" and horizon is not None and name == "auto":
@@ -356,7 +356,7 @@ def _best_strategy(
         contribution=contribution,
         shape=shape,
         strategies=None if name == "auto" else (name,),
-        release=workload,
+        release=release,
         simple=terms.is_simple or sums_of_draws or isinstance(windowing, SingleTable),
         compare=name != "auto" or sums_of_draws,
         expected_windows=windowing.expected_windows if isinstance(windowing, Endless) else None,
@@ -394,7 +394,7 @@ def _best_for_periods(terms: StreamTerms, ranked: Sequence[Design]) -> StreamStr
 
 def _own_strategy(
     terms: StreamTerms,
-    workload: ReleaseForm,
+    release: ReleaseForm,
     contribution: ContributionBound,
     shape: tuple[int, ...],
 ) -> StreamStrategy:
@@ -407,7 +407,7 @@ def _own_strategy(
             f"{_horizon_text(strategy.horizon)}, and the stream has {_horizon_text(horizon)}: "
             "build it for that number"
         )
-    if strategy.facts.workload != workload:
+    if strategy.facts.workload != release:
         raise InvalidInputError(
             f"{param('strategy')} is {strategy!r}, made for {strategy.facts.workload}, "
             f"and does not go with {_series_option(terms)}; leave one of them out"

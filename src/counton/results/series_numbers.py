@@ -1,8 +1,7 @@
-"""Arrays of released numbers by step and group with their noise, and tables made of them."""
+"""The numbers of a series of counts or sums, by step and group, with their noise."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,15 +11,12 @@ from numpy.typing import NDArray
 from counton.base.arrays import read_only
 from counton.base.errors import InvalidInputError
 from counton.base.exact import some_of
-from counton.base.table_schema import LABELS, RESERVED, in_order
-from counton.windowing.lazy_polars import polars as pl
-from counton.windowing.windows import Windows
 
 Numbers = NDArray[np.int64] | NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Series:
+class SeriesNumbers:
     """Released numbers by step and group, with the standard deviation of their noise by step.
 
     Attributes:
@@ -29,7 +25,8 @@ class Series:
         is_present: for each number whether it is known; None: all.
         start: number of the first step.
 
-    >>> Series(np.array([[12], [17]]), np.array([4.0, 4.0]), np.array([9.0, 9.0])).lower.tolist()
+    >>> totals = SeriesNumbers(np.array([[12], [17]]), np.array([4.0, 4.0]), np.array([9.0, 9.0]))
+    >>> totals.lower.tolist()
     [[3], [8]]
     """
 
@@ -54,7 +51,7 @@ class Series:
             )
         return self.values
 
-    def with_withdrawn(self, withdrawn: NDArray[np.bool_]) -> Series:
+    def with_withdrawn(self, withdrawn: NDArray[np.bool_]) -> SeriesNumbers:
         """Return a copy in which withdrawn numbers may be missing, for callers who hide them.
 
         Args:
@@ -66,7 +63,7 @@ class Series:
             else replace(self, is_present=self.is_present | withdrawn)
         )
 
-    def with_zeros(self) -> Series:
+    def with_zeros(self) -> SeriesNumbers:
         """Return a copy in which missing numbers are 0, for callers who do not show them."""
         return replace(self, is_present=None)
 
@@ -85,11 +82,11 @@ class Series:
             return np.asarray(self.estimates + by.astype(np.int64)[:, None], dtype=np.int64)
         return np.asarray(self.estimates + by[:, None], dtype=np.float64)
 
-    def part(self, steps: range) -> Series:
+    def part(self, steps: range) -> SeriesNumbers:
         """Return consecutive steps of a series that begins at step 1."""
         of = slice(steps.start - 1, steps.stop - 1)
         is_present = None if self.is_present is None else self.is_present[of]
-        return Series(self.values[of], self.std[of], self.half[of], is_present, steps.start)
+        return SeriesNumbers(self.values[of], self.std[of], self.half[of], is_present, steps.start)
 
     def columns(self, confidence_level: float) -> dict[str, NDArray[Any]]:
         """Return the columns of estimates and intervals.
@@ -153,92 +150,3 @@ def steps_in_words(steps: NDArray[np.int64]) -> str:
     if len(steps) == 1:
         return f"step {texts[0]} is"
     return f"steps {some_of(texts)} are"
-
-
-def finite(table: pl.DataFrame) -> pl.DataFrame:
-    """Replace NaN and infinite numbers by null, as JSON needs."""
-    names = [name for name, kind in table.schema.items() if kind.is_float()]
-    return table.with_columns(
-        pl.when(pl.col(name).is_finite()).then(pl.col(name)).alias(name) for name in names
-    )
-
-
-def labels_of(table: pl.DataFrame) -> list[str]:
-    """Return the columns that identify rows: those without released numbers.
-
-    Floats, such as quantiles, are among them only if the other columns do not distinguish all rows.
-
-    Args:
-        table: a released table.
-
-    >>> labels_of(
-    ...     pl.DataFrame({"window_index": [1, 1], "quantile": [0.1, 0.5], "estimate": [3.0, 4.0]})
-    ... )
-    ['window_index', 'quantile']
-    """
-    names = [name for name in table.columns if name in LABELS or name not in RESERVED]
-    exact = [name for name in names if not table.schema[name].is_float()]
-    several = table.height and table.select(exact).is_duplicated().any()
-    return names if several else exact
-
-
-def rows_among(table: pl.DataFrame, stored_rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of a table that another has too, by their common columns.
-
-    >>> rows = pl.DataFrame({"window_index": [1, 2], "estimate": [3, 4]})
-    >>> rows_among(rows, pl.DataFrame({"window_index": [2]}))["estimate"].to_list()
-    [4]
-    """
-    on = [name for name in stored_rows.columns if name in table.columns]
-    same = [
-        pl.col(name).fill_null("") if kind == pl.String else pl.col(name)
-        for name, kind in table.select(on).schema.items()
-    ]
-    kept = (
-        table.select(same)
-        .with_row_index("_row")
-        .join(stored_rows.select(on).select(same), on=on, how="semi", nulls_equal=True)
-    )
-    return table[kept["_row"]]
-
-
-def when_columns(
-    steps: NDArray[np.int64],
-    windows: Windows,
-    over: int | None,
-    begins: NDArray[np.int64] | None = None,
-) -> pl.DataFrame:
-    """Return the step of each row, and the beginning and end of the windows that it covers.
-
-    ``over`` is their number, or ``begins`` the step before each; else the step's own window.
-    """
-    columns: dict[str, Any] = {"window_index": steps}
-    if windows.timed:
-        ends = windows.ends(range(int(steps.max(initial=0)) + 1))  # from the stream's beginning
-        starts = steps - (over or 1) if begins is None else begins
-        columns["window_start"] = windows.local_times(ends[starts])
-        columns["window_end"] = windows.local_times(ends[steps])
-    if over is not None:
-        columns["n_windows"] = np.full(len(steps), over)
-    return pl.DataFrame(columns)
-
-
-def columns_below(parts: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Join tables with equal columns; NaN in columns that may be empty becomes null."""
-    columns: dict[str, Any] = {}
-    for name in parts[0] if parts else ():
-        values = np.concatenate([part[name] for part in parts])
-        texts = values.dtype == object
-        columns[name] = pl.Series(values.tolist(), dtype=pl.String) if texts else values
-    table = pl.DataFrame(columns)
-    empty = [name for name in ("noise_std", "quantile") if name in table.columns]
-    return table.with_columns(pl.col(empty).cast(pl.Float64).fill_nan(None))
-
-
-def arranged(table: pl.DataFrame) -> pl.DataFrame:
-    """Return a table with its columns in the order of released tables.
-
-    >>> arranged(pl.DataFrame({"estimate": [3], "group": ["home"], "window_index": [1]})).columns
-    ['window_index', 'group', 'estimate']
-    """
-    return table.select(in_order(table.columns))
