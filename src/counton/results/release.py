@@ -479,23 +479,23 @@ class Release:
         return f"<{type(self).__name__} {self.numbers.design.name!r}, {steps}>"
 
     def __str__(self) -> str:
-        released = self.numbers
-        if not released.steps:
+        numbers = self.numbers
+        if not numbers.steps:
             return self.describe()
-        screen = screen_of(released)
-        numbers = []
+        screen = screen_of(numbers)
+        lines = []
         for table in screen.tables:
-            numbers += align_lines(table)
+            lines += align_lines(table)
         if screen.left_out:
-            numbers.append(f"Shown: {screen.left_out}. All: table()")
-        kept = f"; state (secret): {released.state}" if released.state else ""
+            lines.append(f"Shown: {screen.left_out}. All: table()")
+        state = f"; state (secret): {numbers.state}" if numbers.state else ""
         return "\n".join(
             [
                 *filter(None, [screen.heading.lstrip("\n")]),
-                *numbers,
+                *lines,
                 *screen.notes,
-                f"Privacy: {guarantee_in_words(released.metadata)}",
-                f"Details: describe(){kept}",
+                f"Privacy: {guarantee_in_words(numbers.metadata)}",
+                f"Details: describe(){state}",
             ]
         )
 

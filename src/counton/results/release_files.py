@@ -461,9 +461,9 @@ def _cell_values(file: _File, design: Design) -> NDArray[Any]:
     return unpack(cells, (-1,))
 
 
-def _stored_rows(file: _File, released: ReleaseData) -> pl.DataFrame | None:
+def _stored_rows(file: _File, numbers: ReleaseData) -> pl.DataFrame | None:
     """Return the rows of a file, as columns that identify them; None: none is missing."""
-    table = _with_steps(table_of(released))
+    table = _with_steps(table_of(numbers))
     rows = file.rows
     names = labels_of(table)
     if lost := [name for name in names if name not in rows.columns]:
