@@ -248,6 +248,7 @@ def _entry(key: str, variants: list[Variant]) -> str:
         others_text = " for other statistics" if has_other_choices else ""
         lines.append(f"- Allowed{others_text}: {allowed}")
     lines.append(f"- Default: {_default_in_words(field, default)}")
+    assert key in EXAMPLES, f"give {key!r} an example in tools/reference_pages.py"
     lines.append(f"- Example: `{key} = {EXAMPLES[key]}`")
     lines.append(f"- Statistics: {_statistics_in_words(variants)}")
     lines.append(f"- Scope: {_SCOPES[scope_of(first.model, first.name)]}")

@@ -163,6 +163,14 @@ def test_words_are_those_of_the_stream(tmp_path: Path) -> None:
     assert "Source: City of Harbour. Noise protects each single visitor" in said
 
 
+def test_stated_axis_names_the_only_curve(tmp_path: Path) -> None:
+    figure = counted(tmp_path, date(2024, 3, 8)).figures(axis="guests")["totals"]
+    heading, *_ = (axes.get_title(loc="left") for axes in figure.axes)
+    assert heading.startswith("guests ")
+    assert words(figure).count("guests") == 1
+    assert "; number of visits" not in words(figure)
+
+
 def test_a_narrow_chart_names_its_groups_and_fits(tmp_path: Path) -> None:
     found = counted(tmp_path, date(2024, 3, 8), series="both", **BY)
     for figure in found.figures(width=4, source="City of Harbour").values():

@@ -64,8 +64,8 @@ def test_run_prints_end_and_delay_of_next_window(place: Workplace) -> None:
 
 def test_a_first_run_names_the_options_for_late_rows(place: Workplace) -> None:
     events = place.write("e.csv", EVENTS)
-    said = "Late rows: --release-delay waits for them before their hour is released."
-    revise = " A new stream with --allowed-lateness adds them to their hour afterwards."
+    said = "Late rows: to wait for them before their hour is released, set --release-delay."
+    revise = " To add them to their hour afterwards, start a new stream with --allowed-lateness."
     assert said + revise in _flat(place.count(events, "--until", "2013-01-01T02:00").out)
     again = place("release", "count", events, *place.again, "--until", "2013-01-01T03:00")
     assert "Released 1 new window" in again.out
@@ -88,7 +88,7 @@ def test_run_of_recent_sums_names_no_option_that_they_refuse(
 ) -> None:
     events = place.write("e.csv", EVENTS)
     done = place.count(events, "--until", "2013-01-01T02:00", "--series", *series)
-    assert "Late rows: --release-delay waits for them" in done.out
+    assert "Late rows: to wait for them" in done.out
     assert "--allowed-lateness" not in done.out
 
 
@@ -132,10 +132,12 @@ def test_late_rows_count_in_next_window_and_number_is_confidential(
     assert "confidential: rows that arrived late" in done.err
     assert "counted in window 4: 2\n" in done.err
     assert "arrived" not in done.out
-    assert (
-        "To wait for them: --release-delay 3h, or a new stream with --allowed-lateness 3h"
-        in done.err
+    remedy = (
+        "new rows that were in time for their hour: 1 of 3 (33.33%). With --release-delay 3h, all "
+        "would have been in time. To add late rows to their own windows: a new stream with "
+        "--allowed-lateness 3h\n"
     )
+    assert remedy in done.err
     told = place("inspect", str(place.state)).err
     assert told.strip() == "confidential: count: 2 of 8 rows came late, 25.0%"
     done = place("release", "count", place.write("more.csv", ["05:00,b"]), *place.again, *out)
@@ -146,8 +148,18 @@ def test_late_rows_count_in_next_window_and_number_is_confidential(
         "release", "count", place.write("last.csv", ["04:30,b"]), *place.again, "--append", *waits
     )
     assert "rows that arrived late" in done.err
-    remedy = "--release-delay longer by 1h, or a new stream with --allowed-lateness 1h"
-    assert f"To wait for them: {remedy}" in done.err
+    assert "With --release-delay longer by 1h, all would have been in time." in done.err
+
+
+def test_wait_for_late_rows_is_not_the_longest_delay(place: Workplace) -> None:
+    place.count(place.write("e.csv", EVENTS), "--append")
+    late = ["00:20,b", "02:30,a", "02:40,a", "02:50,a"]
+    events = place.write("late.csv", [*late, *["03:30,a"] * 396, "04:00,a"])
+    done = place("release", "count", events, *place.again, "--append")
+    assert (
+        "new rows that were in time for their hour: 397 of 401 (99%). With --release-delay 1h, "
+        "99.75% would have been in time; 1 row came later."
+    ) in done.err
 
 
 def test_late_rows_wait_while_nothing_is_released(place: Workplace) -> None:
@@ -155,9 +167,7 @@ def test_late_rows_wait_while_nothing_is_released(place: Workplace) -> None:
     out = ("--append", "--output", str(place.folder / "out.parquet"))
     done = place("release", "count", place.write("late.csv", ["00:20,b"]), *place.again, *out)
     assert "to be counted at the next release: 1\n" in done.err
-    assert (
-        "after the release of their hour. To wait for them: --release-delay" in done.err
-    )  # in no number yet
+    assert "in time for their hour: 0 of 1 (0%). With --release-delay 3h, all" in done.err
     assert place.estimates() == TOTALS
 
 
@@ -167,7 +177,8 @@ def test_late_rows_of_complete_file_are_not_counted(place: Workplace) -> None:
     out = ("--output", str(place.folder / "out.parquet"))
     for _ in range(2):
         done = place("release", "count", events, *place.again, *out)
-        assert "rows that arrived after their window was released, not counted" in done.err
+        late = "rows of this input that arrived after their window was released, not counted"
+        assert late in done.err
         assert place.estimates() == TOTALS
         assert "came late" not in place("inspect", str(place.state)).err  # nothing of it is kept
     place("release", "count", events, *place.again, "--until", "2013-01-01T04:00", *out)

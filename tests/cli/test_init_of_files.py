@@ -390,7 +390,7 @@ def test_init_warns_of_rows_of_totals_and_run_refuses_them(
     assert f"confidential: column 'region' has rows named {total!r}" in said
     assert "these keys are empty: other-group" in place.plain("run", "nightly.toml").refused()
     text = Path("nightly.toml").read_text("utf-8")
-    assert "also a row of totals; without this line such a row stops the run" in text
+    assert "# Name of one more group, for rows of groups that are not listed, also for" in text
     Path("nightly.toml").write_text(text.replace('other-group = ""\n', ""), "utf-8")
     assert total.strip() in place.plain("run", "nightly.toml").refused()
 

@@ -377,8 +377,9 @@ def test_notes_name_their_job_and_appear_once(file: Path, place: Workplace) -> N
     events.write_text(ROWS + "soon,home,3\n")
     first = place("run", str(file), "--only", "visits").fine()
     said = first.err.splitlines()
-    assert all(line.startswith("job visits: ") for line in said if line[:1] != " ")
-    assert "job visits: confidential: rows that cannot be read, set aside: 1" in said
+    lines = [line.removeprefix("confidential: ") for line in said if line[:1] != " "]
+    assert all(line.startswith("job visits: ") for line in lines)
+    assert "confidential: job visits: rows that cannot be read, set aside: 1" in said
     again = place("run", str(file), "--only", "visits")
     assert "set aside" not in again.err
     events.write_text(ROWS + "soon,home,3\nlater,home,4\n")
@@ -656,3 +657,24 @@ def test_option_of_another_statistic_is_refused_before_release(
     said = place("run", str(file)).refused()
     assert f"{of} has no option {option!r}" in said
     assert not (file.parent / "one.db").exists()
+
+
+def test_report_of_run_names_keys_of_job_file(file: Path, place: Workplace) -> None:
+    text = file.read_text().replace('state = "v.db"', 'state = "e.counton.db"')
+    file.write_text(text.replace('until = "2024-03-04"', 'until = "latest-event"'))
+    done = place.plain("run", str(file), "--only", "visits").fine()
+    assert "If you move the state, change state in the job file." in done.out
+    assert "before their day is released, set release-delay." in done.out
+    assert "Without until latest-event the clock does." in done.out
+    assert "--" not in done.out.replace("counton methods", "").replace("--full", "")
+    again = place.plain("run", str(file), "--only", "paid", "--until", "latest-event").fine()
+    assert "Without --until latest-event the clock does." in again.out
+
+
+def test_longer_lookback_is_named_as_a_line_of_the_file(file: Path, place: Workplace) -> None:
+    text = file.read_text().replace('until = "2024-03-04"', 'lookback = "2d"')
+    file.write_text(text)
+    place.plain("run", str(file), "--only", "visits", "--until", "2024-03-03").fine()
+    (place.folder / "e.csv").write_text(f"{ROWS}2024-03-06T09:00,home,3\n")
+    done = place.plain("run", str(file), "--only", "visits", "--until", "2024-03-07")
+    assert done.err.endswith('and set lookback = "4d" (in a job file)\n')

@@ -1,6 +1,7 @@
 """`counton plan nightly.toml`: what all jobs will release and cost, with nothing read or made."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,6 +40,23 @@ resolution = 1
 def file(place: Workplace) -> Path:
     (place.folder / "nightly.toml").write_text(FILE)
     return place.folder / "nightly.toml"
+
+
+@pytest.mark.parametrize(
+    ("series", "label"),
+    [
+        ('series = "rolling"\nlast = "4w"', "in the last 4 weeks"),
+        ('series = "decayed"\nhalf-life = "4w"', "half-life 4 weeks"),
+        ('series = "per-window"', "in each window"),
+        ('series = "cumulative"', "cumulative"),
+    ],
+    ids=str,
+)
+def test_row_of_one_number_has_its_label(place: Workplace, series: str, label: str) -> None:
+    file = place.folder / "nightly.toml"
+    file.write_text(FILE.partition("[jobs.waits]")[0].replace('series = "both"', series))
+    done = place.plain("plan", str(file)).fine()
+    assert re.search(rf"^{label} +±", done.out, re.MULTILINE)
 
 
 def test_a_file_is_planned_in_a_folder_where_nothing_changes(

@@ -197,9 +197,9 @@ def test_guarantee_names_user_and_dropped_rows_are_confidential(
     assert "people are not" not in done.out
     said = place.shown()
     assert (
-        "one visitor's day, with at most 2 events counted, each by at most 1, in any groups and "
-        "windows" in said
+        "The privacy unit is one visitor's day, with at most 2 events counted, each by at " in said
     )
+    assert "in any" not in said
     assert "people are not" not in said
     assert "rows beyond their user's limit, not counted: 2" in done.err
     report = json.loads(place("release", "count", events, *place.again, "--json").out)

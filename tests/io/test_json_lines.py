@@ -98,6 +98,13 @@ def test_ambiguous_line_is_the_only_faulty_one(
             assert read == [None if one is None else one[0] for one in wanted]
 
 
+def test_key_twice_is_refused_if_another_line_lacks_it(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_bytes(b'{"n": 1, "n": 2}\n{"m": 1}\n')
+    with pytest.raises(InvalidInputError, match=r"line 1 of .* \(it has the key 'n' twice\)"):
+        open_source(file).parts[0].scan(["n"]).collect()
+
+
 def test_refusal_of_a_key_twice_names_line_and_key(tmp_path: Path) -> None:
     file = tmp_path / "e.jsonl"
     file.write_bytes(ROW + b'\n{"n": 1, "n": 5}\n')

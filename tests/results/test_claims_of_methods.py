@@ -113,7 +113,7 @@ def test_count_by_group_has_groups_in_its_clauses(tmp_path: Path) -> None:
     with run(job) as outcome:
         text = outcome.read().methods(full=True)
     assert "by page (2 declared groups)" in text
-    assert "each by at most 1, in any groups and windows." in text
+    assert "counted, each by at most 1. Neighbouring" in text
 
 
 #: False clauses: what a true text says, and what is said in its place.

@@ -34,7 +34,14 @@ from counton.continual import Design, Errors, jointly
 from counton.continual.comparisons import Answer, answer
 from counton.continual.formulas import Formula, Ratio
 from counton.privacy import Guarantee
-from counton.results import DisplaySelection
+from counton.results import (
+    DisplaySelection,
+    period_sums,
+    questions,
+    released_table,
+    versions,
+)
+from counton.results.cell_series import CellSeries
 from counton.results.metadata import ReleaseMetadata
 from counton.results.questions import number_of, whole_of
 from counton.results.release import ChartWords, Comparison, Release
@@ -297,15 +304,15 @@ def apart(found: Release) -> dict[str, Any]:
     return {"steps": f"{last}:{last}", "other_steps": f"1:{last - 1}"}
 
 
-#: Every method of a release with an error in what it returns, and how to ask it.
+#: Every method and function with an error in what it returns, and how to ask it.
 QUESTIONS: dict[str, Question] = {
     "table": lambda r, _: of_table(r.table(r.steps[-1:])),
     "last_rows": lambda r, _: of_table(last_rows(r.numbers)),
-    "plain_table": lambda r, _: of_table(table_of_series(r.numbers)),
+    "table_of_series": lambda r, _: of_table(table_of_series(r.numbers)),
     "band": lambda r, _: of_table(r.only(r.steps[-1:]).band()),
     "totals": lambda r, _: of_series(r.numbers.series.totals),
     "windows": lambda r, _: of_series(r.numbers.series.windows),
-    "series": lambda r, _: of_series(r.numbers.series.released),
+    "released": lambda r, _: of_series(r.numbers.series.released),
     "between": lambda r, _: of_series(
         r.numbers.series.between(np.array([0, 1]), np.array([1, r.steps[-1]]))
     ),
@@ -314,7 +321,7 @@ QUESTIONS: dict[str, Question] = {
     "number_of": each(
         lambda r, n: of_answers(answer(number_of(r.numbers, n.one, None, n.of), LEVEL))
     ),
-    "whole": each(lambda r, n: of_answers(answer(whole_of(r.numbers, None, n.of), LEVEL))),
+    "whole_of": each(lambda r, n: of_answers(answer(whole_of(r.numbers, None, n.of), LEVEL))),
     "difference": each(lambda r, n: of_answers(r.difference(n.one, n.other, of=n.of))),
     "ratio": each(lambda r, n: of_answers(r.ratio(n.one, n.other, of=n.of))),
     "change": each(lambda r, n: of_answers(r.change(n.one, n.one, of=n.of, **apart(r)))),
@@ -323,21 +330,45 @@ QUESTIONS: dict[str, Question] = {
     "between of quantiles": lambda r, _: of_quantiles(r),
 }
 #: Methods that return numbers and have a test of their own below, or no error of noise alone.
-ELSEWHERE = {"lazy", "jointly", "versions"}
+ELSEWHERE = {"lazy_table", "jointly", "versions"}
+#: Functions that a method of `Release` only calls.
+CALLED = {
+    "table_of",
+    "published_form",
+    "sums_of_periods",
+    "compare",
+    "total_of",
+    "share_of",
+    "weighted_sum_of",
+    "versions_of",
+}
+#: Series that other questions, or tests of rolling and decayed sums, read.
+OF_SERIES = {"published", "windows_of", "rolling", "decayed"}
 #: How much wider than one alone intervals may be that hold for several numbers at once.
 SEVERAL = {"band": 2.2}
 
 
+def _methods_and_functions() -> Iterator[tuple[str, Any]]:
+    """Yield what may return released numbers, by name."""
+    for owner in (ReleaseData, CellSeries, Release):
+        yield from vars(owner).items()
+    for module in (released_table, period_sums, questions, versions):
+        for name, function in vars(module).items():
+            if getattr(function, "__module__", None) == module.__name__:
+                yield name, function
+
+
 def test_cases_cover_every_method_with_an_answer() -> None:
-    told = ("Answer", "DataFrame", "LazyFrame", "Series", "Estimate", "list[Self]")
+    told = ("Answer", "DataFrame", "LazyFrame", "SeriesNumbers", "Estimate", "list[Self]")
     asked = set()
-    for name, method in {**vars(ReleaseData), **vars(Release)}.items():
+    for name, method in _methods_and_functions():
         function = method.fget if isinstance(method, property) else method
         function = method.func if isinstance(method, cached_property) else function
         returned = str(getattr(function, "__annotations__", {}).get("return", ""))
         if not name.startswith(("_", "to_")) and any(one in returned for one in told):
             asked.add(name)
-    assert asked | {"jointly", "between of quantiles"} == {*QUESTIONS, *ELSEWHERE}
+    named = {*QUESTIONS, *ELSEWHERE, *CALLED, *OF_SERIES}
+    assert asked | {"jointly", "between of quantiles"} == named
     assert set(ALONE) == {*keywords()}
     tallied = {
         name for name in keywords() if issubclass(statistic_named(name), AccumulatorStatistic)

@@ -18,7 +18,8 @@ FRAME = pl.DataFrame({"time": ["2024-03-01"]})
 
 def test_names_and_types_are_those_of_a_job() -> None:
     """``python -m tools.keywords`` writes the file; a field with another type makes another."""
-    assert keywords.FILE.read_text("utf-8") == keywords.text()
+    is_current = keywords.FILE.read_text("utf-8") == keywords.text()
+    assert is_current, f"run python -m tools.keywords, which writes {keywords.FILE.name} anew"
     told = {name: kind.__forward_arg__ for name, kind in JobOptions.__annotations__.items()}
     has = {name for model in all_models().values() for name in model.model_fields}
     assert {*told} == {*has, *Job.model_fields, "columns"} - {"statistic", "events", "state"}

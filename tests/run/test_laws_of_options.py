@@ -54,6 +54,11 @@ def with_option(name: str, value: Any, **stated: Any) -> Job:
     return Job(**{"what": "count", "events": "e.csv", "state": "s.db", **stated, name: value})
 
 
+def test_every_option_has_another_value() -> None:
+    missing = {*FIELDS} - {*VALUES}
+    assert not missing, f"give {sorted(missing)} a value in tests/support/otherwise.py"
+
+
 @pytest.mark.parametrize("name", FIELDS)
 def test_option_with_its_default_is_left_out(name: str) -> None:
     default = FIELDS[name].default

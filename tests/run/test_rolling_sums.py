@@ -1,5 +1,7 @@
 """Sums of the last windows: what a job publishes, night by night."""
 
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,10 @@ from matplotlib.text import Text
 from counton import ZCDP, Decayed, PureDP, Release, Rolling, Stack, plan, read, release
 from counton.base.errors import InvalidInputError, StreamMismatchError
 from counton.job.statistics import CountJob
+from counton.results.released_table import last_numbers
 from counton.run import Job, run
 from counton.run.notes import annotate
-from counton.run.outputs.exports import export
+from counton.run.outputs.exports import export, publish
 from counton.run.outputs.output_files import charts_in_words
 from counton.run.spec.plan_spec import plan_spec
 
@@ -433,6 +436,82 @@ def test_withdrawn_window_has_no_sums(tmp_path: Path) -> None:
     table = export(tmp_path / "s.db").table()
     assert table.filter(window_index=9).is_empty()
     assert table.filter(window_index=10).height == 2
+
+
+def noted_days(table: pl.DataFrame, width: int, page: str = "home") -> list[int]:
+    part = table.filter(n_windows=width, group=page, series="rolling")
+    return part.filter(pl.col("note").is_not_null())["window_index"].to_list()
+
+
+@pytest.mark.parametrize("withdraw", [False, True])
+def test_note_stands_beside_each_sum_that_includes_its_window(
+    withdraw: bool, tmp_path: Path
+) -> None:
+    released(visits(), tmp_path, last="1d,3d,7d", **BY)
+    annotate(tmp_path / "s.db", "2024-03-09", "broken", group="home", withdraw=withdraw)
+    annotate(tmp_path / "s.db", "2024-03-11", "a holiday")
+    result = export(tmp_path / "s.db")
+    table = result.table()
+    own_row = [] if withdraw else [9]
+    assert noted_days(table, 1) == [*own_row, 11]
+    assert noted_days(table, 3) == [*own_row, *range(10, 14)]
+    assert noted_days(table, 7) == [*own_row, *range(10, 18)]
+    assert noted_days(table, 7, "shop") == [*range(11, 18)]
+    state = ", withdrawn" if withdraw else ""
+    both = f"9 March 2024{state}: broken; 11 March 2024: a holiday"
+    assert table.filter(window_index=11, n_windows=3, group="home")["note"].item() == both
+    assert "home" in str(result)
+    text = f"9 March 2024, home{state}: broken (in sums of the last 3 days up to 11 March 2024 and"
+    assert text in str(result.numbers.notes)
+    assert text in result.methods()
+
+
+def test_noted_sums_are_hollow_and_in_files_and_pages(tmp_path: Path) -> None:
+    released(visits(), tmp_path, 11, series="both", last="3d,7d")
+    annotate(tmp_path / "s.db", "2024-03-09", "broken")
+    result = export(tmp_path / "s.db", tmp_path / "e.csv")
+    export(tmp_path / "s.db", tmp_path / "e.html")
+    page = (tmp_path / "e.html").read_text(encoding="utf-8")
+    assert page.count("<td>9 March 2024: broken</td>") == 3  # of 9, 10 and 11 March
+    assert read(tmp_path / "e.csv").table().equals(result.table())
+    figures = result.figures()
+    noted = {kind: len(hollow_points(figure)) for kind, figure in figures.items()}
+    assert noted == {"totals": 1, "windows": 1, "last-3d": 3, "last-7d": 3}
+    last = last_numbers(result.numbers)["rows"]
+    notes = {(row["series"], row["n_windows"]): row["note"] for row in last}
+    sentence = "9 March 2024: broken"
+    assert notes == {
+        ("cumulative", 11): None,
+        ("per-window", 1): None,
+        ("rolling", 3): sentence,
+        ("rolling", 7): sentence,
+    }
+
+
+def hollow_points(figure: Any) -> Any:
+    (axes,) = figure.axes
+    (marker,) = (line for line in axes.lines if line.get_markerfacecolor() == "white")
+    return marker.get_xdata()
+
+
+def test_chart_of_later_sums_names_notes_on_windows_before(tmp_path: Path) -> None:
+    released(visits(), tmp_path, 20)
+    annotate(tmp_path / "s.db", "2024-03-09", "broken")
+    result = export(tmp_path / "s.db")
+    for first, is_named in ((9, True), (15, True), (16, False)):
+        (text,) = chart_texts(result.only(range(first, 21)))
+        assert ("broken" in text) == is_named
+
+
+def test_view_says_which_sums_are_complete(tmp_path: Path) -> None:
+    released(visits(), tmp_path, 5, series="both", last="3d")
+    publish(tmp_path / "s.db", to=tmp_path / "p.db")
+    with closing(sqlite3.connect(tmp_path / "p.db")) as database:
+        sql = "SELECT series, n_windows, is_complete FROM counton_releases WHERE window_index = :at"
+        second = database.execute(sql, {"at": 2}).fetchall()
+        third = database.execute(sql, {"at": 3}).fetchall()
+    assert second == [("cumulative", 2, 1), ("per-window", 1, 1), ("rolling", 3, 0)]
+    assert third == [("cumulative", 3, 1), ("per-window", 1, 1), ("rolling", 3, 1)]
 
 
 def test_question_without_steps_is_about_the_last_windows(tmp_path: Path) -> None:

@@ -126,8 +126,9 @@ def test_lookback_shorter_than_missed_days_is_refused(tmp_path: Path) -> None:
     now(whole_job(state, [(1, "a")], 1, lookback="1d"))
     with pytest.raises(
         InvalidInputError,
-        match=r"lookback=2d reaches back to 2024-03-03.* first window that is not released "
-        r"yet begins at 2024-03-02.*: give also the rows from 2024-03-02.* to 2024-03-03",
+        match=r"the input reaches back to 2024-03-03.* first window that is not released "
+        r"yet begins at 2024-03-02.* add the rows from 2024-03-02.* to 2024-03-03.*, and set "
+        r"lookback=3d$",
     ):
         run(whole_job(state, [(4, "a")], 4, lookback="2d"))
     assert now(whole_job(state, [(2, "a"), (4, "b")], 4, lookback="3d", allow_empty_windows=True))[
@@ -137,7 +138,7 @@ def test_lookback_shorter_than_missed_days_is_refused(tmp_path: Path) -> None:
         [0, 0],
         [0, 1],
     ]
-    with pytest.raises(InvalidInputError, match="lookback=5h reaches back to 2024-03-06"):
+    with pytest.raises(InvalidInputError, match="the input reaches back to 2024-03-06"):
         run(whole_job(state, [(5, "a")], 5, lookback="5h"))
 
 
@@ -232,7 +233,7 @@ def test_query_edges_equal_covered_windows(
     run(job.derive(until="2024-03-03", lookback=whole)).close()
     then = job.derive(until="2024-03-05")
     if edges is None:
-        with pytest.raises(InvalidInputError, match="give also the rows"):
+        with pytest.raises(InvalidInputError, match="add the rows from"):
             run(then)
         return
     with run(then) as outcome:

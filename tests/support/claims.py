@@ -351,7 +351,6 @@ def check_change(change: str, truth: Truth, match: re.Match[str]) -> None:
         rest = rest.removesuffix(explained)
         require("cell" in rest and not truth.is_additive, match)
     one = f"one {groups} of one {place}" if grouped else f"one {place}"
-    several = f"any {groups}s and {place}s" if grouped else f"any {place}s"
     what = truth.job.statistic
     counted = {
         "count": f"counted in {one} by at most 1",
@@ -378,11 +377,11 @@ def check_change(change: str, truth: Truth, match: re.Match[str]) -> None:
     elif not user:
         expected = counted[str(what)]
     elif what in ("count", "top-k"):
-        expected = f"with at most 2 events counted, each by at most 1, in {several}"
+        expected = "with at most 2 events counted, each by at most 1"
     elif what == "sum":
         expected = (
-            f"with at most 2 events counted, in {several}, each value clipped to [0, 9] and "
-            "rounded to multiples of 1"
+            "with at most 2 events counted, each value clipped to [0, 9] and rounded to multiples "
+            "of 1"
         )
     else:
         expected = f"of whom up to 2 rows count, each a row {counted[str(what)]}"

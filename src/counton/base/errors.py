@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date, time, timedelta
@@ -148,27 +149,47 @@ class CountonError(Exception):
         return self._message
 
     def translate(self, names: Mapping[str, str]) -> str:
-        """Return the message with other names for arguments.
+        """Return the message with other names for arguments, as `translate` replaces them."""
+        return translate(self._message, names)
 
-        Args:
-            names: for each argument, by its Python name, what the message shows instead. A key such
-                as ``"what=count"`` is for the argument with this value: both are replaced. A name
-                such as ``"comment ="`` is that of a line of a job file.
-        """
 
-        def name(match: re.Match[str]) -> str:
-            whole = _in_python(match)
-            if whole != match[1] and whole in names:
-                return names[whole]
-            if match[1] not in names:
-                return whole
-            field_text = names[match[1]]
-            plain = match[2] in ("", "True")
-            if field_text.endswith(" ="):
-                return f"{field_text[:-2] if plain else f'{field_text} {match[2]}'} (in a job file)"
-            return field_text if plain else f"{field_text} {match[2]}"
+def translate(text: str, names: Mapping[str, str]) -> str:
+    """Return a text with other names for the arguments that `param` marks in it.
 
-        return _PARAM.sub(name, self._message)
+    Args:
+        text: the text.
+        names: for each argument, by its Python name, what the text shows instead. A key such as
+            ``"what=count"`` is for the argument with this value: both are replaced. A name such as
+            ``"comment ="`` is that of a line of a job file.
+
+    >>> translate(f"give {param('release_delay', '1d')}", {"release_delay": "--release-delay"})
+    'give --release-delay 1d'
+    >>> translate(f"give {param('lookback', '3d')}", {"lookback": "lookback ="})
+    'give lookback = "3d" (in a job file)'
+    """
+
+    def name(match: re.Match[str]) -> str:
+        whole = _in_python(match)
+        if whole != match[1] and whole in names:
+            return names[whole]
+        if match[1] not in names:
+            return whole
+        field_text = names[match[1]]
+        plain = match[2] in ("", "True")
+        if field_text.endswith(" ="):
+            line = field_text[:-2] if plain else f"{field_text} {_in_toml(match[2])}"
+            return f"{line} (in a job file)"
+        return field_text if plain else f"{field_text} {match[2]}"
+
+    return _PARAM.sub(name, text)
+
+
+def _in_toml(value: str) -> str:
+    """Return a value as a job file states it: numbers as they are, texts in quotes."""
+    if value == "False":
+        return "false"
+    is_number = value.replace(".", "", 1).isdecimal()
+    return value if is_number else json.dumps(value, ensure_ascii=False)
 
 
 def _in_python(match: re.Match[str]) -> str:

@@ -63,7 +63,7 @@ _BEFORE_LABELS = (
     TableColumn(
         "n_windows",
         ColumnType.INTEGER,
-        "Number of windows counted together",
+        "Windows that are added up, once so many are released",
         "trailing windows, and series with `last`",
         is_label=True,
     ),
@@ -152,7 +152,6 @@ _NUMBERS = (
         ColumnType.BOOLEAN,
         "Whether released windows cover the whole period, or all last windows",
         "sums of periods, and series with `last`",
-        in_view=False,
     ),
     TableColumn(
         "is_final", ColumnType.BOOLEAN, "Whether no later release revises it", "revised windows"

@@ -20,7 +20,17 @@ _RUN_OPTIONS = {
     "schema": "--schema",
     "json": "--json",
     "max_empty_windows": "max-empty-windows of the job file",
+    "lookback": "lookback =",
 }
+
+
+def names_in_run() -> dict[str, str]:
+    """Return what messages of ``counton run`` call options, by their names in Python.
+
+    >>> names_in_run()["until"], names_in_run()["release_delay"]
+    ('--until', 'release-delay')
+    """
+    return {**COMMAND_WORDS, **file_keys(), **_RUN_OPTIONS}
 
 
 def failure(error: BaseException) -> tuple[ExitCode, str]:
@@ -35,8 +45,7 @@ def failure(error: BaseException) -> tuple[ExitCode, str]:
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
         error = missing(error.name, error)
     if isinstance(error, CountonError):
-        words = {**COMMAND_WORDS, **file_keys(), **_RUN_OPTIONS}
-        return exit_code(error), error.translate(words)
+        return exit_code(error), error.translate(names_in_run())
     if isinstance(error, OSError):
         return exit_code(error), str(error)
     return ExitCode.ERROR, (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from counton.base.errors import InvalidInputError, param
+from counton.base.exact import with_capital
 from counton.cli.command_class import CountonCommand, SectionedOption, option
 from counton.cli.command_text import command_words
 from counton.cli.parameters import TABLE_ENDINGS
@@ -140,7 +141,7 @@ def init(events: str, job_file: Path, force: bool, **job_options: Any) -> None:
     _print_facts(look, whole_job, unanswered)
     asked_job = whole_job.with_options(**dict.fromkeys(unanswered))
     keys = {name: str(item.alias) for name, item in CountJob.model_fields.items()}
-    empty = {keys[name]: remark for name, remark in unanswered.items()}
+    empty = {keys[name]: with_capital(remark) for name, remark in unanswered.items()}
     save_job(asked_job, job_file, {**_comments(), **empty}, anew=True, empty=list(empty))
     _print_report(asked_job, plan, job_file.name, empty)
 
@@ -156,7 +157,8 @@ def _refuse_existing_file(file: Path, *, force: bool) -> None:
 def _refuse_standard_input(events: str) -> None:
     if events == "-":
         raise InvalidInputError(
-            "standard input can be read only once, but a job runs every night: name a file"
+            "standard input can be read only once, but each run of a job reads the events: name a "
+            "file"
         )
 
 
@@ -166,7 +168,7 @@ def _refuse_date_of_one_run(job: CountJob) -> None:
     date = date_of_one_run(job)
     if date is not None:
         raise InvalidInputError(
-            f"{param('until', date)} would stop every later night's run at this date, too: leave "
+            f"{param('until', date)} would stop every later run at this date, too: leave "
             f"it out, and give it to counton run; or give {param('until', LATEST_ROW)}"
         )
 

@@ -276,8 +276,11 @@ def _label(number: PlannedNumber, plan: PlannedJob) -> str:
     if number.what and (part is None or inner_of(part).known_beforehand is None):
         return number.what
     if plan.metadata.statistic.additive:
-        names = {"rolling": "last windows", "decayed": "decayed"}
-        return names.get(plan.metadata.series, "cumulative")
+        if plan.metadata.series == "decayed":
+            return f"half-life {plan.metadata.half_life_in_words}"
+        if plan.metadata.series == "rolling":
+            return f"in the {plan.metadata.last_windows_in_words}"
+        return "in each window" if plan.metadata.series == "per-window" else "cumulative"
     inner = statistic if part is None else inner_of(part)
     quantity = inner.error_of.what.partition(",")[0].removeprefix("how many ")
     return quantity if part is None else f"{number.what}: {quantity}"

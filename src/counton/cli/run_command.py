@@ -69,8 +69,13 @@ def run(
 
         print_dry_run({**selection.selected, **selection.jobs_of_run}, as_json=as_json)
         return
-    runner = _JobRunner(selection, as_json=as_json, raises_defects=only is not None)
-    runner.run_all(notes_date_in_file=until is None)
+    runner = _JobRunner(
+        selection,
+        until_is_of_file=until is None,
+        as_json=as_json,
+        raises_defects=only is not None,
+    )
+    runner.run_all()
     if runner.first_failure:
         raise SystemExit(int(runner.first_failure))
 
@@ -133,7 +138,9 @@ def _select(
         }
         if warns_of_guards:
             guards = [(job.state, job.rollback_guard) for job in jobs.values()]
-            warn_of_guard_beside_state(messages, *guards, opened=states.at)
+            warn_of_guard_beside_state(
+                messages, *guards, option="rollback-guard of the job file", opened=states.at
+            )
     return _Selection(selected, jobs, jobs_of_run, publish_to, messages)
 
 
@@ -189,47 +196,60 @@ class _JobRunner:
 
     Args:
         selection: the jobs.
+        until_is_of_file: whether the job file states up to when windows are released, if anything
+            does. A date in it ends the stream, which is said.
         as_json: print one JSON object in place of text.
         raises_defects: raise an unexpected error, so that its place is shown.
     """
 
-    def __init__(self, selection: _Selection, *, as_json: bool, raises_defects: bool) -> None:
+    def __init__(
+        self,
+        selection: _Selection,
+        *,
+        until_is_of_file: bool,
+        as_json: bool,
+        raises_defects: bool,
+    ) -> None:
         self._selection = selection
+        self._until_is_of_file = until_is_of_file
         self._as_json = as_json
         self._raises_defects = raises_defects
         self._reports: dict[str, Any] = {}
         #: Exit code of the first job that failed.
         self.first_failure = ExitCode.OK
 
-    def run_all(self, *, notes_date_in_file: bool) -> None:
-        """Run all jobs, and print their reports.
-
-        Args:
-            notes_date_in_file: say that a date in the job file ends the stream, if it does.
-        """
+    def run_all(self) -> None:
+        """Run all jobs, and print their reports."""
         from counton.cli.print_forms import Console, ReportLines, print_json
 
         for number, name in enumerate(self._selection.selected):
             if not self._as_json:
                 blank_line = "\n" if number else ""
                 Console().write_line(f"{blank_line}job {name}", bold=True)
-            self._run(name, notes_date_in_file=notes_date_in_file)
+            self._run(name)
         messages = self._selection.messages
         if isinstance(messages, ReportLines):
             print_json({"jobs": self._reports, "warnings": messages.lines})
 
-    def _run(self, name: str, *, notes_date_in_file: bool) -> None:
+    def _run(self, name: str) -> None:
         """Run one job; keep its report, or that of its failure."""
+        from counton.cli.failures import names_in_run
+
         selection = self._selection
         try:
             loaded_job = selection.selected[name]
             if isinstance(loaded_job, CountonError):
                 raise loaded_job
             job = selection.jobs_of_run[name]
-            outcome = _run_job(name, job, selection.publish_to, is_silent=self._as_json)
+            names = names_in_run()
+            if self._until_is_of_file:
+                names["until"] = "until"
+            outcome = _run_job(
+                name, job, selection.publish_to, is_silent=self._as_json, names=names
+            )
             report = outcome.report or {}
             self._reports[name] = report
-            if notes_date_in_file:
+            if self._until_is_of_file:
                 _tell_date_in_file(selection.jobs[name], report, is_silent=self._as_json)
             self._note_chart_error(name, outcome.chart_error)
         except StreamClosedError as error:
@@ -261,7 +281,14 @@ class _JobRunner:
             self._selection.messages.write_line(line_of_failed_job(name, message))
 
 
-def _run_job(name: str, job: Job, publish_to: str | None, *, is_silent: bool) -> RunOutcome:
+def _run_job(
+    name: str,
+    job: Job,
+    publish_to: str | None,
+    *,
+    is_silent: bool,
+    names: Mapping[str, str],
+) -> RunOutcome:
     """Run one job, and publish its releases.
 
     Args:
@@ -269,10 +296,11 @@ def _run_job(name: str, job: Job, publish_to: str | None, *, is_silent: bool) ->
         job: the job.
         publish_to: database in which its releases are published; None: nowhere.
         is_silent: print nothing.
+        names: what the report calls options.
     """
     from counton.cli.statistic_run import run_and_report
 
-    outcome = run_and_report(job, is_silent=is_silent, prefix=f"job {name}: ")
+    outcome = run_and_report(job, is_silent=is_silent, prefix=f"job {name}: ", names=names)
     if publish_to is not None:
         _publish(job, publish_to, is_silent=is_silent)
     return outcome

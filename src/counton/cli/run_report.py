@@ -1,4 +1,8 @@
-"""The report of a run: released numbers for everybody, and exact facts for the operator."""
+"""The report of a run: released numbers for everybody, and exact facts for the operator.
+
+Sentences mark options by `counton.base.errors.param`, since a command and a job file name them in
+different ways. Who prints the sentences translates the names.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from counton.base.errors import param
 from counton.base.lengths import LATE_DAYS
 from counton.base.look_alikes import shown_beside
 from counton.base.outside_input import read_plain
@@ -20,7 +25,13 @@ from counton.run.input_notes import differing_rows_note, number_missing
 from counton.run.rows.row_numbers import RowNumbers
 from counton.run.run_job import RunResult
 from counton.run.spec.stream_spec import StreamSpec
-from counton.run.spec.terms import CountedEvent, Expiring, RankingOfGroups, UserOfCounts
+from counton.run.spec.terms import (
+    CountedEvent,
+    Expiring,
+    RankingOfGroups,
+    Recognition,
+    UserOfCounts,
+)
 from counton.statistics.catalogue import statistic_to_dict
 from counton.windowing.windows import ENDLESS
 
@@ -30,8 +41,8 @@ _COUNT_NAMES = {"count", "counts", "n", "number", "total"}
 _MOST_CHANGED_WINDOWS = 7
 #: A snapshot does not tell which of its late rows are new.
 _LATE_IN_SNAPSHOT = (
-    "rows that arrived after their window was released, not counted (to wait for them: "
-    "--release-delay; to add them later: a new stream with --allowed-lateness)"
+    "rows of this input that arrived after their window was released, not counted (to wait: "
+    f"{param('release_delay')}; to add them later: a new stream with {param('allowed_lateness')})"
 )
 
 
@@ -81,7 +92,7 @@ def next_window_line(result: RunResult) -> str | None:
     if result.options.until == "latest-event":
         when = f"once there is an event of {due} ({windows.timezone}) or later"
     delay = result.job.release_delay
-    after_end = "" if delay is None else f", {delay} after its end"
+    after_end = f", {delay} after its end" if result.options.release_delay else ""
     return f"window {number:,} can be released {when}{after_end}"
 
 
@@ -101,20 +112,24 @@ def time_remarks(result: RunResult) -> Iterator[str]:
         own_window = f"their {metadata.window}"
         revise = ""
         if _may_revise(result):
-            revise = f" A new stream with --allowed-lateness adds them to {own_window} afterwards."
+            revise = (
+                f" To add them to {own_window} afterwards, start a new stream with "
+                f"{param('allowed_lateness')}."
+            )
         yield (
-            f"Late rows: --release-delay waits for them before {own_window} is released.{revise}"
+            f"Late rows: to wait for them before {own_window} is released, set "
+            f"{param('release_delay')}.{revise}"
         )
     if result.options.until != "latest-event" or result.after == result.before:
         return
     last_end = int(windows.ends(range(result.after, result.after + 1))[0]) if result.after else 0
     if result.until < last_end:
         return
-    less = "" if delay is None else f", less the release delay of {delay}"
+    less = f", less the release delay of {delay}" if result.options.release_delay else ""
     newest = f"{windows.to_the_minute(result.until)}{less}"
     yield (
         f"Not protected: the time of the newest event, {newest}, which determines the released "
-        "windows. Without --until latest-event the clock does."
+        f"windows. Without {param('until', 'latest-event')} the clock does."
     )
 
 
@@ -148,7 +163,10 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
     of_rows = [
         ("rows with a missing value, not counted", counts.rows.missing),
         (f"rows that cannot be read, set aside{set_aside}", newly_quarantined),
-        ("rows beyond their user's limit, not counted", counts.input.choice.beyond_bound),
+        (
+            f"rows{_which_beyond(result)} beyond their user's limit, not counted",
+            counts.input.choice.beyond_bound,
+        ),
     ]
     missing = (
         "rows that were counted before and are missing now, still counted",
@@ -161,7 +179,7 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
                 *of_rows,
                 (
                     "rows that arrived after the table was released, not counted (to count them, "
-                    "start another --stream)",
+                    f"start another {param('stream')})",
                     counts.input.after_final,
                 ),
                 missing,
@@ -244,6 +262,19 @@ def _when_counted(result: RunResult) -> str:
     return when
 
 
+def _which_beyond(result: RunResult) -> str:
+    """Return which rows are counted that are beyond their user's limit; "" for all of this run."""
+    if result.is_single_table or not result.before:
+        return ""
+    match result.spec.terms.recognition:
+        case Recognition.SNAPSHOT:
+            return " of new windows"
+        case Recognition.ID:  # the input may repeat rows of earlier ones
+            return " of this input"
+        case Recognition.FILE:
+            return ""
+
+
 def _number_of_duplicates(result: RunResult) -> int:
     """Return how many rows were counted before; of snapshots, which repeat all rows, none."""
     return result.confidential_counts().input.choice.duplicates if result.job.append else 0
@@ -299,19 +330,37 @@ def unlisted_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
 
 
 def _remedy_of_late_rows(result: RunResult) -> str:
-    """Return words on the options that would let late rows count in their own windows."""
+    """Return sentences on how many rows were in time, and how many a longer wait would find."""
     windows = result.spec.terms.windowing.windows
-    after = windows.length_text(result.confidential_counts().input.late_by)
-    window = windows.period or "window"
-    already_waits = result.options.release_delay > 0
-    waits = f"To wait for them: --release-delay {'longer by ' if already_waits else ''}{after}"
-    revises = ""
-    if _may_revise(result):
-        revises = f", or a new stream with --allowed-lateness {after}"
-    return (
-        f"nearly all late rows arrived within {after} after the release of their {window}. "
-        f"{waits}{revises}"
+    counts = result.confidential_counts()
+    rows = counts.input.in_time
+    wait = windows.length_text(counts.input.late_by)
+    option = param("release_delay", wait)
+    if result.options.release_delay:
+        option = f"{param('release_delay')} longer by {wait}"
+    with_wait = "all"
+    later = ""
+    if rows.with_wait < rows.all:
+        with_wait = _share(rows.with_wait, rows.all)
+        later = f"; {counted(rows.all - rows.with_wait, 'row')} came later"
+    sentence = (
+        f"new rows that were in time for their {windows.period or 'window'}: "
+        f"{rows.without_wait:,} of {rows.all:,} ({_share(rows.without_wait, rows.all)}). "
+        f"With {option}, {with_wait} would have been in time{later}."
     )
+    if not _may_revise(result):
+        return sentence
+    revising = param("allowed_lateness", wait)
+    return f"{sentence} To add late rows to their own windows: a new stream with {revising}"
+
+
+def _share(part: int, whole: int) -> str:
+    """Return a share in per cent with two digits after the point, rounded down.
+
+    >>> _share(2_957, 2_959), _share(1, 3), _share(2, 2)
+    ('99.93%', '33.33%', '100%')
+    """
+    return f"{10_000 * part // whole / 100:g}%"
 
 
 def _lines_of(numbers: Sequence[tuple[str, int]]) -> list[str]:

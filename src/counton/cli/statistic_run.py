@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from counton.base.errors import MissingOptionError, hide_secrets
+from counton.base.errors import MissingOptionError, hide_secrets, param, translate
 from counton.base.wording import counted
-from counton.cli.command_text import CommandActions
+from counton.cli.command_text import CommandActions, command_words
 from counton.cli.exits import ExitCode
 from counton.cli.print_forms import (
     CONFIDENTIAL,
@@ -123,7 +124,12 @@ class RunOutcome:
 
 
 def run_and_report(
-    job: Job, *, is_silent: bool, prefix: str = "", asks: bool = False
+    job: Job,
+    *,
+    is_silent: bool,
+    prefix: str = "",
+    asks: bool = False,
+    names: Mapping[str, str] | None = None,
 ) -> RunOutcome:
     """Release the windows that are due, write outputs, and print or return the report.
 
@@ -132,7 +138,9 @@ def run_and_report(
         is_silent: print nothing, and return the report.
         prefix: beginning of messages for the operator, such as the job's name if several jobs run.
         asks: ask a person at the terminal before a new stream begins.
+        names: what the report calls options; None: as they are typed in this command.
     """
+    names = command_words() if names is None else names
     messages = ReportLines() if is_silent else Console(stderr=True)
     quarantine = parse_policies(job).quarantine
     quarantined_before = distinct_lines(quarantine)
@@ -143,13 +151,13 @@ def run_and_report(
     new_lines = len(distinct_lines(quarantine) - quarantined_before)
     newly_quarantined = min(result.confidential_counts().rows.quarantined, new_lines)
     _write_remarks(result, messages, prefix)
-    notes = operator_notes(result, newly_quarantined)
+    notes = [translate(note, names) for note in operator_notes(result, newly_quarantined)]
     if isinstance(messages, ReportLines):
         report = json_report(result, warnings=messages.lines, notes=notes)
         return RunOutcome(report, result.chart_error)
     for note in notes:
-        messages.write_line(f"{prefix}{CONFIDENTIAL}: {note}")
-    print_result(Console(), result)
+        messages.write_line(f"{CONFIDENTIAL}: {prefix}{note}")
+    print_result(Console(), result, names)
     return RunOutcome(None, result.chart_error)
 
 
@@ -179,9 +187,14 @@ def _write_remarks(result: RunResult, messages: Console | ReportLines, prefix: s
         messages.write_line(f"{prefix}note: {remark}")
 
 
-def print_result(console: Console, result: RunResult) -> None:
+def print_result(console: Console, result: RunResult, names: Mapping[str, str]) -> None:
     """Print new windows, the last step, the guarantee, and the paths of written files, which do not
     exist before the first release.
+
+    Args:
+        console: where it is printed.
+        result: the run.
+        names: what the text calls options.
     """
     console.write_line(progress_line(result), bold=True)
     state = shlex.quote(hide_secrets(str(result.job.state)))
@@ -200,15 +213,12 @@ def print_result(console: Console, result: RunResult) -> None:
     for line in result.spent:
         console.write_line(f"Privacy loss: {line}")
     for remark in time_remarks(result):
-        console.write_line(remark)
+        console.write_line(translate(remark, names))
     if result.before == 0 and has_default_state(
         result.job.state, result.job.events, append=result.job.append
     ):
         key = "" if result.job.key is not None else f" and {state}.key"
-        console.write_line(
-            f"Keep secret: {state}{key}. If you move or rename the events, name the state with "
-            "--state. Otherwise a new stream begins and spends the privacy loss again."
-        )
+        console.write_line(f"Keep secret: {state}{key}. {_what_names_state(names)}")
     if result.after and result.outputs.table is not None:
         console.write_line(f"table written to {result.outputs.table}")
     if result.after and result.outputs.chart is not None and result.chart_error is None:
@@ -221,6 +231,19 @@ def print_result(console: Console, result: RunResult) -> None:
         steps.append(f"full privacy statement: counton methods {state} --full")
     if steps:
         console.write_line(f"Next: {'; '.join(steps)}")
+
+
+def _what_names_state(names: Mapping[str, str]) -> str:
+    """Return a remark on how later runs find the state of a stream.
+
+    Args:
+        names: what the report calls options: ``--state``, or the key of a job file.
+    """
+    option = translate(param("state"), names)
+    remedy = f"If you move or rename the events, name the state with {option}."
+    if not option.startswith("--"):
+        remedy = f"If you move the state, change {option} in the job file."
+    return f"{remedy} Otherwise a new stream begins and spends the privacy loss again."
 
 
 def ask_before_first_release(prepared: PreparedRun, ended: EndedWindows, console: Console) -> None:

@@ -117,8 +117,7 @@ class EventFile(Rows):
         self.path = path
         self.place = None if self._bytes is not None else place_of_file(path)
         self._stamp = self._present()
-        size = len(self._bytes) if self._bytes is not None else Path(path).stat().st_size
-        if not size and self.kind != "jsonl":  # JSON lines without events are an empty file
+        if not self.size and self.kind != "jsonl":  # JSON lines without events are an empty file
             needs = (
                 "a first line with the names of the columns"
                 if self.kind == "csv"
@@ -128,6 +127,11 @@ class EventFile(Rows):
                 f"{self.name} is empty (0 bytes). Even without events, a {self.kind} file has "
                 f"{needs}. Check whether it was written completely"
             )
+
+    @property
+    def size(self) -> int:
+        """Number of bytes of the file as it is stored, when it was opened."""
+        return self._stamp[1] if self._bytes is None else len(self._bytes)
 
     @override
     def digest(self, columns: Sequence[str] = ()) -> str:

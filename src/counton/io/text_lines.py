@@ -79,10 +79,16 @@ def blocks(stream: IO[bytes], size: int | None = None) -> Iterator[bytes]:
         if first:
             text = text.removeprefix(_MARK)
             first = False
-        # the CR at the end may be one of a CRLF
-        text, carry = (text[:-1], b"\r") if text.endswith(b"\r") else (text, b"")
-        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        carry = b""
+        if b"\r" in text:
+            # the CR at the end may be one of a CRLF
+            text, carry = (text[:-1], b"\r") if text.endswith(b"\r") else (text, b"")
+            text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         end = text.rfind(b"\n") + 1
+        if end > 1 and text[end - 2] != _LF:  # no blank line at the end: no copy is needed
+            yield text[:end]
+            rest = text[end:] + carry
+            continue
         whole = text[:end].rstrip(b"\n")
         if whole:  # blank lines wait for a line after them
             end = len(whole) + 1
@@ -342,9 +348,11 @@ def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
 
     def parse(lines: Sequence[bytes]) -> pl.DataFrame:
         # no line is the first, of which polars would leave a mark of byte order out
-        text = b"\n".join([b"", *lines])
+        return parse_text(b"\n".join([b"", *lines]), len(lines))
+
+    def parse_text(text: bytes, number_of_lines: int) -> pl.DataFrame:
         frame = pl.scan_ndjson(io.BytesIO(text), schema=schema).collect()
-        if frame.height != len(lines):
+        if frame.height != number_of_lines:
             raise pl.exceptions.ComputeError("it has lines that are not rows")
         return frame
 
@@ -359,8 +367,29 @@ def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
                 yield from halves(lines[: len(lines) // 2])
                 yield from halves(lines[len(lines) // 2 :])
 
+    def parse_block(block: bytes) -> pl.DataFrame | None:
+        """Return the rows of a block in which each line has each key once; else None."""
+        if b"\\" in block and (escapes.search(block) or _SURROGATE.search(block)):
+            return None
+        number_of_lines = int(np.count_nonzero(np.frombuffer(block, np.uint8) == _LF))
+        # Rows with values in all columns have each key at least once.
+        if any(block.count(key) != number_of_lines for key in keys):
+            return None
+        text = b"\n" + block if block.startswith(_MARK) else block
+        try:
+            frame = parse_text(text, number_of_lines)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            return None
+        return None if any(column.null_count() for column in frame) else frame
+
     escapes = _escapes_of(columns)
+    keys = [_as_key(name) for name in columns]
     for block in blocks(stream):
+        whole_frame = parse_block(block)
+        if whole_frame is not None:
+            number += whole_frame.height
+            yield Piece(whole_frame, {})
+            continue
         lines = block[:-1].split(b"\n")
         first = number
         number += len(lines)
@@ -418,6 +447,11 @@ def _escapes_of(columns: Sequence[str]) -> re.Pattern[bytes]:
     return re.compile((f"\\\\(?i:u(?:{long}))" + (f"|\\\\[{short}]" if short else "")).encode())
 
 
+def _as_key(name: str) -> bytes:
+    """Return a column's name as a key without needless escapes."""
+    return json.dumps(name, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
 def _ambiguous_lines(
     lines: Sequence[bytes], columns: Sequence[str], escapes: re.Pattern[bytes], first: int
 ) -> dict[int, Fault]:
@@ -432,7 +466,7 @@ def _ambiguous_lines(
     suspicious = set[int]()
     block = b"\n".join(lines)
     for name in columns:
-        key = json.dumps(name, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        key = _as_key(name)
         suspicious.update(row for row, line in enumerate(lines) if line.count(key) > 1)
     if b"\\" in block:
         halves = _SURROGATE.search(block) and _HALF.search(block)

@@ -497,7 +497,7 @@ class ContributionBound:
 
         >>> print(ContributionBound.events(20, most_a_step=2, unit="visitor"))
         one visitor added or removed, with at most 20 events counted, each by at most 1, at most 2
-        of them in one step, in any cells and steps
+        of them in one step
         """
         # All events may be in one step and cell, where they move the nodes (measurements) most.
         # With once="group" no two events enter the same node.
@@ -635,21 +635,22 @@ class ContributionBound:
         )
 
     def _events_in_words(self) -> str:
+        where = ""
         if self.most == 1:
             where = "in one cell of one step"
         elif self.once == "group":
             where = "no two of them in the same cell"
-        else:
-            where = "in any cells and steps"
-            if self.most_a_step is not None:
-                where = f"at most {self.most_a_step:,} of them in one step, {where}"
+        elif self.most_a_step is not None:
+            where = f"at most {self.most_a_step:,} of them in one step"
         events = "one event" if self.most == 1 else f"{self.most:,} events"
         if self.resolution is not None:
             values = "its value" if self.most == 1 else "each value"
-            return f"with at most {events} counted, {where}, {values} {self._clipped_in_words()}"
+            clipped = f"{values} {self._clipped_in_words()}"
+            return ", ".join(filter(None, [f"with at most {events} counted", where, clipped]))
         if self.most == 1:
             return f"with at most one event counted, {where} by at most {self.per_cell:,}"
-        return f"with at most {events} counted, each by at most {self.per_cell:,}, {where}"
+        counted_events = f"with at most {events} counted, each by at most {self.per_cell:,}"
+        return ", ".join(filter(None, [counted_events, where]))
 
     def _steps_in_words(self) -> str:
         if self.every is not None:

@@ -212,7 +212,15 @@ class UserLevel(ContributionRule):
 
     @override
     def beyond(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:
-        """Return words for what the bound leaves out, if it may leave out anything."""
+        """Return words for what the bound leaves out, if it may leave out anything.
+
+        >>> from datetime import datetime, UTC
+        >>> from counton.windowing.windows import Windows
+        >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
+        >>> rule = UserLevel(7, contribution_period="1w", max_contributions_per_window=1)
+        >>> rule.beyond(days, "visitor's week", None)
+        "rows beyond 7 of each visitor's week, or beyond 1 of it in one day"
+        """
         count = f"{self.max_contributions:,}"
         if self.max_contributions_per_group is not None:
             if groups is None or 0 < groups <= self.max_contributions:
@@ -228,7 +236,8 @@ class UserLevel(ContributionRule):
         beyond = f"rows beyond {count} of each {unit}"
         if self.max_contributions_per_window is None:
             return beyond
-        return f"{beyond}, or {self.max_contributions_per_window:,} of it in one window,"
+        window = windows.period or "window"
+        return f"{beyond}, or beyond {self.max_contributions_per_window:,} of it in one {window}"
 
     @override
     def late_note(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:
@@ -297,8 +306,7 @@ class UserLevel(ContributionRule):
                 or the guarantee does not protect the presence of a row.
 
         >>> print(UserLevel(3).contribution_bound(ContributionBound.add_remove(unit="visitor")))
-        one visitor added or removed, with at most 3 events counted, each by at most 1, in any cells
-        and steps
+        one visitor added or removed, with at most 3 events counted, each by at most 1
         """
         if row.relation == "replace":
             raise InvalidInputError(

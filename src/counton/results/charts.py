@@ -24,7 +24,7 @@ from counton.results.subject_text import (
     times_in_words,
     title_in_words,
 )
-from counton.results.window_notes import withdrawn_cells
+from counton.results.window_notes import noted_sums, withdrawn_cells
 from counton.windowing.periods import periods_of
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def figures_of(numbers: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
         kind = length_of_windows(width, metadata.windows.every)
         title = title_in_words(f"{subject}, {last}", grouped)
         drawn[f"last-{kind}"] = (
-            recent_curves(part, part.series.rolling(width)),
+            recent_curves(part, part.series.rolling(width), width),
             title,
             f"in the {last} up to each point",
         )
@@ -119,13 +119,17 @@ def figures_of(numbers: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
     stated_titles = {} if len(kinds) == 1 else _titles_by_length(look.title, metadata)
     level = percent(numbers.level)
     together = "" if is_apart else ", which hold together"
+    groups = None
+    if not grouped:  # the name of the only curve is the label of its axis
+        groups = [look.axis or series_in_words(metadata)]
+        look = look._replace(axis="" if look.axis else None)
     notes = _notes_of(part)
     return {
         kind: plot_totals(
             replace(
                 curves,
                 all_groups=len(numbers.groups),
-                groups=[*curves.groups] if grouped else [series_in_words(metadata)],
+                groups=groups or [*curves.groups],
             ),
             look._replace(title=stated_titles.get(kind, look.title)).around(
                 f"{times}; with {level}% intervals" + together,
@@ -146,10 +150,12 @@ def _notes_of(numbers: ReleaseData) -> list[str]:
     """Return the notes that a chart shows: not those on windows or groups that it leaves out."""
     metadata = numbers.metadata
     shown = numbers.shown_steps
+    widest = max(metadata.widths, default=1)  # later sums include the noted window, too
     outside = {
-        mark.sentence(metadata.windows)
+        mark.sentence(metadata.windows, metadata.widths)
         for mark in metadata.notes
-        if mark.step not in shown or (mark.group is not None and mark.group not in numbers.groups)
+        if not (mark.step < shown.stop and mark.step + widest > shown.start)
+        or (mark.group is not None and mark.group not in numbers.groups)
     }
     return [note for note in numbers.notes if note not in outside]
 
@@ -165,16 +171,21 @@ def totals_curves(numbers: ReleaseData) -> Curves:
     return _curves(numbers, times, numbers.series.totals or numbers.series.released, part)
 
 
-def recent_curves(numbers: ReleaseData, sums: SeriesNumbers) -> Curves:
+def recent_curves(numbers: ReleaseData, sums: SeriesNumbers, width: int = 1) -> Curves:
     """Return the data of a chart of sums of recent windows, each at the end of its last one.
 
     Args:
         numbers: the numbers.
         sums: the sums after all steps.
+        width: how many windows are added up, each of which may have a note.
     """
     part = slice(numbers.first - 1, None)
     times = numbers.in_local_time(numbers.metadata.windows.ends(numbers.steps))[part]
-    return _curves(numbers, times, sums, part)
+    curves = _curves(numbers, times, sums, part)
+    notes = numbers.metadata.notes
+    if width == 1 or not notes:
+        return curves
+    return replace(curves, noted=noted_sums(notes, numbers.shown_steps, numbers.groups, width))
 
 
 def window_curves(numbers: ReleaseData, most: int = 400) -> tuple[Curves, str]:

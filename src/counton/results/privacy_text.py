@@ -88,7 +88,7 @@ def change_in_words(metadata: ReleaseMetadata) -> str:
     if metadata.windows.n_revisions and metadata.series == "both":
         words += ", and in the totals from the window on in which it arrives"
     if metadata.statistic.additive and metadata.groups_apart is None:
-        words = words.replace("one cell of ", "").replace("any cells and ", "any ")
+        words = words.replace("one cell of ", "")
     if metadata.statistic.additive:
         return re.sub(r"\bcell(s?)\b", r"group\1", words)
     if re.search(r"\bcells?\b", words) is not None:

@@ -18,7 +18,12 @@ from counton.continual.table_request import TableRequest
 from counton.results.metadata import PublishedSeries, ReleaseMetadata
 from counton.results.series_numbers import SeriesNumbers
 from counton.results.table_rows import arranged, columns_below, finite, rows_among, when_columns
-from counton.results.window_notes import with_notes, withdrawn_cells
+from counton.results.window_notes import (
+    note_of_number,
+    with_notes,
+    with_notes_of_sums,
+    withdrawn_cells,
+)
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
 
@@ -138,7 +143,11 @@ def _with_numbers(
     columns: dict[str, Any] = series.with_zeros().columns(numbers.level)
     if numbers.metadata.widths:
         columns |= _columns_of_width(numbers, published, steps)
-    return arranged(table.with_columns(**columns, series=pl.lit(published.name)))
+    table = table.with_columns(**columns, series=pl.lit(published.name))
+    if published.width is not None:
+        metadata = numbers.metadata
+        table = with_notes_of_sums(table, metadata.notes, metadata.windows, published.width)
+    return arranged(table)
 
 
 def _columns_of_width(
@@ -394,6 +403,14 @@ def last_numbers(numbers: ReleaseData) -> dict[str, Any]:
             row: dict[str, Any] = {**about, "group": group}
             for column, values in columns.items():
                 row[column] = None if hidden[place] else values[place].item()
+            if numbers.metadata.notes:
+                row["note"] = note_of_number(
+                    numbers.metadata.notes,
+                    numbers.metadata.windows,
+                    step=numbers.steps[-1],
+                    group=group,
+                    width=published.width,
+                )
             rows.append(row)
     counted_until = numbers.metadata.windows.format_moment(int(numbers.counted_until()[-1]))
     return {"counted_until": counted_until, "rows": rows}

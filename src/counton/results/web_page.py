@@ -204,10 +204,14 @@ def _numbers(numbers: ReleaseData, table: pl.DataFrame) -> TextTable:
             shown.append(texts[name])
     for part in series:
         _add_numbers(part, numbers, names, shown)
-    for name in ("is_certain", "note"):
-        if name in columns:
-            names.append((name.removeprefix("is_"), False))
-            shown.append(texts[name])
+    if "is_certain" in columns:
+        names.append(("certain", False))
+        shown.append(texts["is_certain"])
+    if "note" in columns:
+        names.append(("note", False))
+        # Notes on sums of most windows include those on all other numbers of a row.
+        notes = series[-1].select("note").to_dict(as_series=False)
+        shown.append(readable(notes)[0])
     if "is_final" in columns:
         names.append(("state", False))
         shown.append(["final" if is_final else "provisional" for is_final in columns["is_final"]])

@@ -319,7 +319,7 @@ def commit(
     elif stream.public_facts != spec.public_facts():
         new_public_facts = spec.public_facts()
     for fraction, addition in steps.transactions(
-        new_public_facts, is_needed=commit_hook is not None
+        new_public_facts, is_needed=commit_hook is not None, read_sums=read.sums_to_keep
     ):
         progress("releasing", 0.4 + 0.3 * fraction)
         stream.commit(addition, commit_hook=commit_hook)

@@ -13,6 +13,7 @@ from counton.base.exact import name_alone
 
 if TYPE_CHECKING:
     from counton.state.dedup import DigestChange
+    from counton.state.input_sums import InputSums
 
 
 @name_alone
@@ -44,6 +45,8 @@ class CommitInput(NamedTuple):
         late_row_stats: numbers of rows received so far; None leaves them unchanged.
         public_facts: new public facts of the stream, as `Stream.amend` takes them; None leaves them
             unchanged.
+        input_sums: sums of all rows of this run's files, so that a run with the same bytes need not
+            read them; None leaves those of an earlier run.
     """
 
     inputs: NDArray[np.int64] | None = None
@@ -53,3 +56,4 @@ class CommitInput(NamedTuple):
     labels: tuple[int, Sequence[str]] | None = None
     late_row_stats: LateRowStats | None = None
     public_facts: Mapping[str, Any] | None = None
+    input_sums: InputSums | None = None

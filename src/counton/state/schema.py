@@ -116,7 +116,8 @@ TABLES: Final = (
     {of_stream}, part BIGINT NOT NULL, digest {bytes} NOT NULL, digests {bytes} NOT NULL,
     PRIMARY KEY (stream_id, part)
 );"""
-    # Secret: digests of counted users and ids, and where they counted. See state/dedup.py.
+    # Secret: digests of counted users and ids, and where they counted (state/dedup.py); labels of
+    # found groups; and sums of the last files (state/input_sums.py).
     """CREATE TABLE counton_marks (
     {of_stream}, kind VARCHAR(8) NOT NULL, period BIGINT NOT NULL, part BIGINT NOT NULL,
     digest {bytes} NOT NULL, marks {bytes} NOT NULL,

@@ -160,11 +160,13 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
     if not connection.has_table(_STREAMS):
         connection.script(_TABLES)
         connection.execute(_VIEW)
-    elif (old := connection.first(f"SELECT * FROM {_ROWS}")) and not hasattr(old, "series"):
-        raise StreamMismatchError(
-            f"the published tables there have no column {'series'!r}, because an earlier version "
-            f"of counton made them; publish to another database ({param('to')})"
-        )
+    elif old := connection.first(f"SELECT * FROM {_ROWS}"):
+        missing = [column for column in ROW_COLUMNS if not hasattr(old, column)]
+        if missing:
+            raise StreamMismatchError(
+                f"the published tables there have no column {missing[0]!r}, because an earlier "
+                f"version of counton made them; publish to another database ({param('to')})"
+            )
     name = facts["stream"]
     last = facts["last_window"]
     row = find_row(connection, name)

@@ -657,6 +657,10 @@ class Stream(JournalReader, Closing):
             journal.write_sources(
                 connection, contents.sources, commit_input.sources, self._source_key
             )
+        if commit_input.input_sums is not None:
+            from counton.state import input_sums  # only for rows of files
+
+            input_sums.write(connection, contents.digests, commit_input.input_sums)
         if commit_input.labels is None and commit_input.remembered is None:
             return
         from counton.state import dedup  # only for rows with users or ids

@@ -25,6 +25,7 @@ from counton.state.sql import Connection
 if TYPE_CHECKING:
     from counton.noise import Key
     from counton.state.dedup import DigestSet, Secret
+    from counton.state.input_sums import InputSums
     from counton.statistics.results import StatisticResults
     from counton.statistics.statistic import Statistic
 
@@ -191,6 +192,20 @@ class JournalReader:
 
         with self._open_contents() as (connection, contents):
             yield from dedup.read(connection, contents.digests, kind)
+
+    def input_sums(self) -> Private[InputSums | None]:
+        """Return the sums of the last input; None if there are none. Secret.
+
+        Raises:
+            NoiseKeyError: the key is not the stream's.
+            StateError: the sums were altered.
+        """
+        from counton.state import input_sums
+
+        def read(connection: Connection, contents: AuthenticatedContents) -> InputSums | None:
+            return input_sums.read(connection, contents.digests)
+
+        return Private(self._read_contents(read))
 
     def labels(self) -> Private[tuple[str, ...]]:
         """Return the labels of found groups, in the order of their cells. Secret."""

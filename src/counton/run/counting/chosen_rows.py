@@ -220,7 +220,7 @@ class RowChoice:
         slots = recognised.slots
         chosen = self._within_bound(recognised.new, slots.kept, remembered)
         counts = ChoiceCounts(
-            beyond_bound=recognised.new.height - chosen.height,
+            beyond_bound=self._number_beyond(recognised.new, chosen),
             duplicates=open_rows.height - recognised.new.height,
             after_final=rows.height - open_rows.height,
             missing=slots.missing,
@@ -296,6 +296,18 @@ class RowChoice:
         allowed = new if unit.user_column is None else remembered.without_refused(new)
         chosen = within_bound(allowed, counted, unit, self.groups)
         return with_ranks(chosen, counted, self.terms.group_statistic.rank_digits, self.groups)
+
+    def _number_beyond(self, new: pl.DataFrame, chosen: pl.DataFrame) -> int:
+        """Return for how many new rows their users have no room.
+
+        A snapshot repeats rows of released windows that did not count, as if they were new. So only
+        rows of later windows are counted there.
+        """
+        if self.terms.recognition is Recognition.SNAPSHOT:
+            is_news = pl.col("window") > self.released
+            new = new.filter(is_news)
+            chosen = chosen.filter(is_news)
+        return new.height - chosen.height
 
     def _slots_afterwards(self, slots: Slots, chosen: pl.DataFrame) -> pl.DataFrame:
         """Return all slots once the chosen rows fill them; none unless slots are replaced."""

@@ -30,7 +30,8 @@ class ChoiceCounts:
     """Exact numbers of rows that do not count, for the operator.
 
     Attributes:
-        beyond_bound: rows for which their users had no room.
+        beyond_bound: rows for which their users had no room; of a snapshot, those of windows that
+            were not released before.
         duplicates: rows that an earlier run has counted.
         after_final: rows of windows or periods that are closed.
         missing: counted rows that a snapshot lacks, and that stay counted.

@@ -26,6 +26,20 @@ class ChangedWindow(NamedTuple):
     is_open: bool
 
 
+class RowsInTime(NamedTuple):
+    """Numbers of the rows of a run that came before the release of their windows. Exact.
+
+    Attributes:
+        all: number of all rows that count.
+        without_wait: number of those that were in time.
+        with_wait: number of those that a longer wait would have found in time.
+    """
+
+    all: int = 0
+    without_wait: int = 0
+    with_wait: int = 0
+
+
 @dataclass(frozen=True, repr=False)
 class OperatorCounts:
     """Exact numbers that the rows of a run tell its operator.
@@ -35,8 +49,10 @@ class OperatorCounts:
 
     Attributes:
         late: new rows of windows released before, unless these windows are final.
-        late_by: delay of late rows in windows: most of them came at most so many after the release
-            of their own window.
+        late_by: a wait in windows that would have been enough for most late rows, and for nearly
+            all rows of the run; 0 without late rows.
+        in_time: numbers of rows of the run that count, and of those that were in time, and would
+            have been in time with this wait.
         late_uncounted: rows of released windows that have not been counted yet.
         after_final: new rows of windows that were final, counted nowhere.
         outside_snapshot: rows of windows that a snapshot does not cover, counted nowhere.
@@ -47,6 +63,7 @@ class OperatorCounts:
 
     late: int = 0
     late_by: int = 0
+    in_time: RowsInTime = field(default_factory=RowsInTime)
     late_uncounted: int = 0
     after_final: int = 0
     outside_snapshot: int = 0

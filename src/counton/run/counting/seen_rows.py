@@ -13,14 +13,15 @@ from counton.run.counting.contribution_choice import ChoiceCounts
 from counton.run.counting.kept_totals import join_totals
 from counton.run.counting.measurement import Measurement, Span
 from counton.run.counting.missing_rows import KeptRows, MissingRows
-from counton.run.counting.operator_counts import ChangedWindow, OperatorCounts
+from counton.run.counting.operator_counts import ChangedWindow, OperatorCounts, RowsInTime
 from counton.run.rows.discovered_groups import GroupNamesOfRun
 from counton.state.commit_input import LateRowStats
 from counton.state.dedup import DigestChange
 from counton.windowing.lazy_polars import polars as pl
 
-#: Fraction of the late rows that came within `OperatorCounts.late_by` windows.
-_MOST_LATE = 0.95
+#: Fractions of the late rows, and of all rows, for which `OperatorCounts.late_by` is enough.
+_MOST_OF_LATE = 0.5
+_MOST_OF_ALL = 0.99
 
 _window = pl.col("window")
 _has_cell = pl.col("cell") >= 0
@@ -113,10 +114,18 @@ class NewRowsOfRun:
         open_rows = self._open_rows(span)
         added = open_rows.with_columns(_rows.clip(0))
         late = added.filter(_window <= span.released)
+        late_by = _wait_for_most(added, span.released)
+        after_wait = late.filter(_window + late_by <= span.released)
+        rows = measurement.number_of_rows(added)
         all_rows = measurement.number_of_rows(self.sums)
         return OperatorCounts(
             late=measurement.number_of_rows(late),
-            late_by=_delay_of_most(late, span.released),
+            late_by=late_by,
+            in_time=RowsInTime(
+                all=rows,
+                without_wait=rows - measurement.number_of_rows(late),
+                with_wait=rows - measurement.number_of_rows(after_wait),
+            ),
             late_uncounted=_number_uncounted(self.seen(totals_before, span), span, measurement),
             after_final=all_rows - measurement.number_of_rows(open_rows),
             outside_snapshot=self.outside_snapshot,
@@ -283,10 +292,25 @@ def _number_uncounted(totals: pl.DataFrame, span: Span, measurement: Measurement
     return max(0, measurement.number_of_rows(rows))
 
 
-def _delay_of_most(late: pl.DataFrame, released: int) -> int:
-    """Return after how many windows most of the late rows had come; 0 without late rows."""
+def _wait_for_most(added: pl.DataFrame, released: int) -> int:
+    """Return how many windows to wait for most late rows, and nearly all rows of a run.
+
+    Args:
+        added: rows of the run by window.
+        released: number of windows released before the run.
+
+    Returns:
+        The number of windows; 0 without late rows.
+    """
+    late = added.filter(_window <= released)
     by_delay = late.group_by(delay=released + 1 - _window).agg(_rows.sum()).sort("delay")
-    rows = by_delay["rows"].cum_sum()
-    if not by_delay.height or not rows[-1]:
+    late_in_time = by_delay["rows"].cum_sum()
+    if not by_delay.height or not late_in_time[-1]:
         return 0
-    return int(by_delay.filter(rows >= _MOST_LATE * rows[-1])["delay"][0])
+    all_rows = int(added["rows"].sum())
+    missed_at_most = min(
+        (1 - _MOST_OF_LATE) * late_in_time[-1],
+        (1 - _MOST_OF_ALL) * all_rows,
+    )
+    is_enough = late_in_time[-1] - late_in_time <= missed_at_most
+    return int(by_delay.filter(is_enough)["delay"][0])

@@ -27,13 +27,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import narrowest
-from counton.base.private import Private
+from counton.base.private import Private, reveal
 from counton.run.counting.exactness import AddedSums
 from counton.run.counting.kept_totals import KEPT, KEY, is_due
 from counton.run.counting.measurement import Measurement, Span
 from counton.run.counting.missing_rows import MissingRows
 from counton.run.counting.operator_counts import OperatorCounts
 from counton.run.counting.seen_rows import RowsOfRun
+from counton.run.rows.kept_sums import ReadSums
 from counton.state.commit_input import CommitInput, LateRowStats
 from counton.windowing.lazy_polars import polars as pl
 
@@ -114,7 +115,11 @@ class PlannedSteps:
         return bool(self.span.new_steps or self.rows.digests or self.changed.size)
 
     def transactions(
-        self, new_public_facts: Mapping[str, Any] | None = None, *, is_needed: bool = False
+        self,
+        new_public_facts: Mapping[str, Any] | None = None,
+        *,
+        is_needed: bool = False,
+        read_sums: ReadSums | None = None,
     ) -> Iterator[tuple[float, Private[CommitInput]]]:
         """Yield the content of each transaction, in the order of the steps.
 
@@ -124,6 +129,7 @@ class PlannedSteps:
             new_public_facts: what the stream keeps of its jobs from this run on, which belongs to
                 the first transaction; None: as before.
             is_needed: whether there is a transaction even if nothing changes.
+            read_sums: sums of files, which the first transaction keeps; None if they are not kept.
 
         Yields:
             The fraction of new steps that were written before it, and the content.
@@ -133,6 +139,7 @@ class PlannedSteps:
                 yield 0.0, Private(CommitInput(public_facts=new_public_facts))
             return
         parts = self._steps_of_transactions()
+        input_sums = None if read_sums is None else read_sums.to_keep()
         for number, steps in enumerate(parts):
             is_first = number == 0
             content = self.commit_input(
@@ -141,6 +148,8 @@ class PlannedSteps:
                 is_last=number == len(parts) - 1,
                 new_public_facts=new_public_facts if is_first else None,
             )
+            if is_first and input_sums is not None:
+                content = content._replace(input_sums=reveal(input_sums))
             yield number / len(parts), Private(content)
 
     def _steps_of_transactions(self) -> list[range]:

@@ -161,8 +161,8 @@ def unsaid(values: JobValues, look: FirstLook) -> dict[str, str]:
         remarks["groups"] = "names of the groups, from a public list and not from the rows: A,B,C"
     if (has_by or has_domain) and job.unlisted_groups is None and job.other_group is None:
         remarks["other_group"] = (
-            "name of one more group, which counts the rows of all groups that are not "
-            "listed, also a row of totals; without this line such a row stops the run"
+            "name of one more group, for rows of groups that are not listed, also for rows of "
+            "totals; without this line, such a row stops the run"
         )
     return remarks | _unsaid_unit(job, columns)
 

@@ -460,7 +460,7 @@ def _published_rows(
     table = table.with_columns(pl.lit(None).alias(name) for name in missing)
     table = table.with_columns(
         pl.col("window_index").fill_null(1),  # a table that was released once
-        pl.col("is_final").fill_null(value=True),
+        pl.col("is_complete", "is_final").fill_null(value=True),
     )
     table = table.with_columns(row=pl.int_range(pl.len()).over("window_index"))
     times = pl.selectors.datetime()

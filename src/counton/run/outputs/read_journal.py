@@ -62,7 +62,8 @@ def public_notes(spec: StreamSpec) -> list[str]:
     """Return why a stream's numbers are withdrawn, if they are, and the notes on single windows."""
     withdrawn = [] if spec.withdrawn is None else [f"{WITHDRAWN}: {spec.withdrawn}"]
     windows = spec.terms.windowing.windows
-    return [*withdrawn, *(note.sentence(windows) for note in spec.notes)]
+    widths = spec.terms.widths
+    return [*withdrawn, *(note.sentence(windows, widths) for note in spec.notes)]
 
 
 def _read_numbers(

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from counton.base.private import Private, reveal
 from counton.io.row_assignment import RowMapping
+from counton.io.sources import Source
 from counton.run.counting.chosen_rows import RowChoice
 from counton.run.prepared_run import PreparedRun
 from counton.run.progress import Progress, no_progress, row_watcher
+from counton.run.rows.kept_sums import ReadSums, find_sums, may_keep
 from counton.run.rows.row_buffer import RowBuffer
 from counton.run.rows.uncounted_files import (
     UncountedFiles,
@@ -30,11 +32,13 @@ class ReadRows:
 
     Attributes:
         column_names: names of the columns of the rows of a new stream; else none.
+        sums_to_keep: sums of files that were read, which the state may keep.
     """
 
     files: UncountedFiles
     sums: Private[WindowSums]
     column_names: tuple[str, ...] = ()
+    sums_to_keep: ReadSums | None = None
 
 
 def read_rows(prepared: PreparedRun, progress: Progress = no_progress) -> ReadRows:
@@ -54,10 +58,31 @@ def read_rows(prepared: PreparedRun, progress: Progress = no_progress) -> ReadRo
             source, columns, state.is_counted, are_several=prepared.are_several_files
         )
 
+    keeps_sums = may_keep(prepared, reveal(source))
+    sums_to_keep = None
+    sums = find_sums(prepared, reveal(source)) if keeps_sums else None
+    if sums is None:
+        sums = _read_sums(prepared, source, progress)
+        sums_to_keep = ReadSums(prepared, source, sums) if keeps_sums else None
+    has_rows = reveal(sums).numbers.read > 0
+    files = recognise_files(
+        source, columns, state.is_counted, prepared.options.input, has_rows=has_rows
+    )
+    names = () if state.saved is not None else tuple(reveal(source).columns())
+    return ReadRows(files, sums, names, sums_to_keep)
+
+
+def _read_sums(
+    prepared: PreparedRun, source: Private[Source], progress: Progress
+) -> Private[WindowSums]:
+    """Read all rows, and add them up."""
+    state = prepared.state
+    spec = prepared.spec
+
     def make_buffer(reading: RowMapping, groups: GroupNames | None) -> RowBuffer | None:
         return _make_buffer(prepared, reading, groups)
 
-    sums = aggregate_rows(
+    return aggregate_rows(
         spec,
         prepared.options,
         source=source,
@@ -66,12 +91,6 @@ def read_rows(prepared: PreparedRun, progress: Progress = no_progress) -> ReadRo
         make_buffer=make_buffer,
         watch=None if progress is no_progress else row_watcher(progress),
     )
-    has_rows = reveal(sums).numbers.read > 0
-    files = recognise_files(
-        source, columns, state.is_counted, prepared.options.input, has_rows=has_rows
-    )
-    names = () if state.saved is not None else tuple(reveal(source).columns())
-    return ReadRows(files, sums, names)
 
 
 def _make_buffer(

@@ -44,11 +44,11 @@ def covered_windows(
     covered = range(within.start, min(within.stop, max(ended.last, released) + 1))
     if ended.last <= released or covered.start <= released + 1:
         return covered
+    longer = windows.length_text(last - released)
     begin = windows.format_moment(int(windows.ends(range(released, released + 1))[0]))
     end = windows.format_moment(int(windows.ends(range(covered.start - 1, covered.start))[0]))
     raise InvalidInputError(
-        f"{param('lookback', lookback)} reaches back to {end}, but the first window that is "
-        f"not released yet begins at {begin}, so windows would be released without their rows: "
-        f"give also the rows from {begin} to {end}, and a longer {param('lookback')} for "
-        "this run"
+        f"the input reaches back to {end}, but the first window that is not released yet begins at "
+        f"{begin}. That window would be released without its rows. For this run alone, add the "
+        f"rows from {begin} to {end}, and set {param('lookback', longer)}"
     )

@@ -1,0 +1,266 @@
+"""Sums of files that a state keeps: a run that finds them does what a run does that reads rows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from databases import rows_in
+
+from counton.base.errors import CountonError
+from counton.base.private import Private, reveal
+from counton.io.sources import Source
+from counton.job.statistics import CountJob, SumJob
+from counton.noise import Key
+from counton.run import Job, run
+from counton.run.prepared_run import PreparedRun
+from counton.run.rows import kept_sums, read_rows
+from counton.run.rows.window_sums import WindowSums
+from counton.state import Store
+
+START = datetime(2024, 3, 1, tzinfo=UTC)
+EVENTS = ("same", "later", "new", "late", "fewer")
+
+
+@pytest.fixture
+def key() -> Key:
+    return Key.generate()
+
+
+@contextmanager
+def reading_always(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let runs read their files, whatever the state keeps."""
+    with monkeypatch.context() as patch:
+        patch.setattr(read_rows, "find_sums", lambda _prepared, _source: None)
+        yield
+
+
+def refuse_to_read(*_: object, **__: object) -> None:
+    raise AssertionError("rows are read")
+
+
+def visits(rows: list[tuple[float, str, int]]) -> str:
+    """Return rows of CSV: days since the start, page and value."""
+    lines = [
+        f"{START + timedelta(days=day):%Y-%m-%dT%H:%M:%S},{page},{value}"
+        for day, page, value in rows
+    ]
+    return "\n".join(["time,page,value", *lines, ""])
+
+
+def some_rows(chance: random.Random, days: int, number: int) -> list[tuple[float, str, int]]:
+    return [
+        (round(chance.random() * days, 3), chance.choice("ab"), chance.randrange(9))
+        for _ in range(number)
+    ]
+
+
+def counting(folder: Path, state: str, **more: Any) -> Job:
+    columns = {"time": "time", "every": "1d", "start": "2024-03-01", "windows": 30}
+    groups = {"group_by": "page", "groups": ["a", "b"]}
+    given = {"events": folder / "visits.csv", "state": folder / state, "epsilon": 1}
+    return CountJob(**{**columns, **groups, **given, "allow_empty_windows": True, **more})
+
+
+def outcome(job: Job, key: Key, now: datetime) -> tuple[object, ...]:
+    """Return all that a run shows, or why it refuses."""
+    try:
+        with run(job, key=key, now=now) as result:
+            table = result.release.table()
+            return (
+                *(result.before, result.after, result.until, result.is_duplicate_input),
+                *(result.confidential_counts(), table.columns, table.rows()),
+            )
+    except CountonError as error:
+        return type(error), str(error)
+
+
+def kept(state: Path) -> list[list[dict[str, Any]]]:
+    """Return what a state keeps, but for the sums of the last files."""
+    queries = (
+        "SELECT step, details, checkpoint, arrived, late FROM counton_streams",
+        "SELECT step, input_digests, estimates, std FROM counton_journal ORDER BY 1",
+        "SELECT step, last, totals FROM counton_observed ORDER BY 1, 2",
+        "SELECT part, digests FROM counton_sources ORDER BY 1",
+        "SELECT kind, period, part FROM counton_marks WHERE kind <> 'sums' ORDER BY 1, 2, 3",
+    )
+    return [rows_in(str(state), query) for query in queries]
+
+
+def test_same_bytes_are_not_read_again(
+    tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "visits.csv").write_text(visits([(0.5, "a", 1), (1.5, "b", 2)]))
+    job = counting(tmp_path, "s.db")
+    first = outcome(job, key, START + timedelta(days=2))
+    (tmp_path / "same.csv").write_bytes((tmp_path / "visits.csv").read_bytes())
+    monkeypatch.setattr(read_rows, "aggregate_rows", refuse_to_read)
+    later = counting(tmp_path, "s.db", events=tmp_path / "same.csv")
+    second = outcome(later, key, START + timedelta(days=3))
+    assert (first[:2], second[:2]) == ((0, 2), (2, 3))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: {"events": write_same_size(folder)},
+        lambda folder: {"events": write_same_size(folder), "unlisted_groups": "drop"},
+        lambda _: {"file_format": "csv", "unlisted_groups": "drop"},
+        lambda _: {"separator": ";"},
+        lambda folder: {"events": [folder / "visits.csv", write_same_size(folder)]},
+    ],
+    ids=["other bytes", "other bytes and rule", "other rule", "separator", "two files"],
+)
+def test_other_input_is_read(
+    change: Callable[[Path], dict[str, Any]],
+    tmp_path: Path,
+    key: Key,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "visits.csv").write_text(visits([(0.5, "a", 1), (1.5, "b", 2)]))
+    outcome(counting(tmp_path, "s.db"), key, START + timedelta(days=2))
+    monkeypatch.setattr(read_rows, "aggregate_rows", refuse_to_read)
+    more = change(tmp_path)
+    if more == {"separator": ";"}:
+        (tmp_path / "visits.csv").write_text("time;page;value\n")
+    with pytest.raises(AssertionError, match="rows are read"):
+        run(counting(tmp_path, "s.db", **more), key=key, now=START + timedelta(days=3))
+
+
+def write_same_size(folder: Path) -> Path:
+    path = folder / "other.csv"
+    path.write_text(visits([(0.5, "b", 1), (1.5, "b", 2)]))
+    return path
+
+
+def test_row_of_the_future_is_read_again(tmp_path: Path, key: Key) -> None:
+    (tmp_path / "visits.csv").write_text(visits([(0.5, "a", 1), (5.5, "b", 2)]))
+    job = counting(tmp_path, "s.db")
+    outcome(job, key, START + timedelta(days=2))
+    with Store(tmp_path / "s.db") as store:
+        assert reveal(store.reader("count", key).input_sums()) is None
+    outcome(job, key, START + timedelta(days=6))
+    with Store(tmp_path / "s.db") as store:
+        assert reveal(store.reader("count", key).input_sums()) is not None
+
+
+def test_clock_put_back_is_noticed(
+    tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "visits.csv").write_text(visits([(0.5, "a", 1), (2.5, "b", 2)]))
+    job = counting(tmp_path, "s.db")
+    outcome(job, key, START + timedelta(days=3))
+    monkeypatch.setattr(read_rows, "aggregate_rows", refuse_to_read)
+    with pytest.raises(AssertionError, match="rows are read"):
+        run(job, key=key, now=START + timedelta(days=2))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"groups": None, "unlisted_groups": "discover", "delta": 1e-6, "epsilon": 1},
+        {"user": "value", "max_contributions": 2},
+        {"missing_values": "drop"},
+    ],
+    ids=["found groups", "users", "rows left out"],
+)
+def test_input_that_does_more_than_add_up_is_not_kept(
+    more: dict[str, Any], tmp_path: Path, key: Key
+) -> None:
+    (tmp_path / "visits.csv").write_text(visits([(0.5, "a", 1), (1.5, "b", 2)]))
+    _, after, *_ = outcome(counting(tmp_path, "s.db", **more), key, START + timedelta(days=2))
+    assert after == 2
+    rows = rows_in(str(tmp_path / "s.db"), "SELECT kind FROM counton_marks WHERE kind = 'sums'")
+    assert not rows
+
+
+def test_larger_sums_are_not_kept(
+    tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_sums, "MOST_SUMS", 1)
+    (tmp_path / "visits.csv").write_text(visits([(0.5, "a", 1), (1.5, "b", 2)]))
+    outcome(counting(tmp_path, "s.db"), key, START + timedelta(days=2))
+    rows = rows_in(str(tmp_path / "s.db"), "SELECT kind FROM counton_marks WHERE kind = 'sums'")
+    assert not rows
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "whole": {},
+    "lookback": {"lookback": "4d"},
+    "revised": {"allowed_lateness": "2d"},
+    "append": {"append": True},
+    "latest": {"until": "latest-event"},
+    "careful": {"allow_empty_windows": False},
+    "dropped": {"unlisted_groups": "drop", "groups": ["a"]},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_history_with_kept_sums_equals_history_of_read_rows(
+    kind: str, tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(kind)
+    hits = list[bool]()
+    find = kept_sums.find_sums
+
+    def find_and_note(prepared: PreparedRun, source: Source) -> Private[WindowSums] | None:
+        sums = find(prepared, source)
+        hits.append(sums is not None)
+        return sums
+
+    monkeypatch.setattr(read_rows, "find_sums", find_and_note)
+    rows = some_rows(chance, 2, 30)
+    day = 2
+    events = [*EVENTS, *EVENTS]
+    chance.shuffle(events)
+    for night, event in enumerate(["new", "same", *events]):
+        day += event != "same"
+        if event == "new":
+            more = some_rows(chance, 1, 9)
+            rows = rows + [(day - 1 + at / 2, page, value) for at, page, value in more]
+        if event == "late":
+            rows = rows + some_rows(chance, day, 3)
+        if event == "fewer":
+            rows = rows[:-2]
+        (tmp_path / "visits.csv").write_text(visits(rows))
+        now = START + timedelta(days=day, hours=night)
+        quick = outcome(counting(tmp_path, "quick.db", **KINDS[kind]), key, now)
+        with reading_always(monkeypatch):
+            slow = outcome(counting(tmp_path, "slow.db", **KINDS[kind]), key, now)
+        assert quick == slow
+        assert kept(tmp_path / "quick.db") == kept(tmp_path / "slow.db")
+    # Names of undeclared groups are read again, for the operator.
+    assert any(hits) == (kind != "dropped")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "jsonl", "csv.gz"])
+def test_sums_of_values_are_restored_exactly(
+    ending: str, tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pl.read_csv(visits(some_rows(random.Random(1), 5, 99)).encode())
+    path = tmp_path / f"visits.{ending}"
+    if ending == "parquet":
+        frame.write_parquet(path)
+    elif ending == "jsonl":
+        frame.write_ndjson(path)
+    else:
+        import gzip
+
+        path.write_bytes(gzip.compress(frame.write_csv().encode()))
+    nights = (2, 3, 5)
+    shown = {}
+    for state in ("quick.db", "slow.db"):
+        job = SumJob(
+            events=path, state=tmp_path / state, time="time", every="1d", start="2024-03-01",
+            windows=30, value="value", lower=0, upper=5, resolution=1, group_by="page",
+            groups=["a", "b"], epsilon=1,
+        )  # fmt: skip
+        with reading_always(monkeypatch) if state == "slow.db" else monkeypatch.context():
+            shown[state] = [outcome(job, key, START + timedelta(days=day)) for day in nights]
+    assert shown["quick.db"] == shown["slow.db"]
