@@ -24,7 +24,7 @@ def steps_between(requested: str | range | None, last: int, windows: Windows) ->
         InvalidInputError: the text has another form, steps are not released, or no released window
             lies in the times.
 
-    >>> from datetime import UTC
+    >>> from datetime import UTC, datetime
     >>> from counton.windowing.windows import UnwindowedSteps
     >>> hours = Windows(datetime(2024, 3, 18, tzinfo=UTC), "6h", 99)
     >>> days = "2024-03-19:2024-03-20"
