@@ -180,3 +180,50 @@ def test_users_counted_by_another_run_stop_a_run(
     monkeypatch.setattr(RowChoice, "choose", meanwhile)
     with pytest.raises(ConcurrentWriterError, match="another process"):
         run(asked)
+
+
+def row(day: int, who: str, row_id: str = "") -> dict[str, Any]:
+    return {"at": f"2024-03-0{day}T09:00", "who": who, "id": row_id}
+
+
+def run_until(day: int, rows: list[Any], state: Path, **options: Any) -> tuple[list[int], int]:
+    """What a run of daily counts releases, and how many rows it reports as beyond the bound."""
+    daily = Job(
+        "count", pl.DataFrame(rows), state, time="at", every="1d", start="2024-03-01", windows=9,
+        until=f"2024-03-0{day}", user="who", epsilon=10**7, **options,
+    )  # fmt: skip
+    with run(daily) as outcome:
+        estimates = releases_of(outcome).round().astype(int)
+        return estimates.tolist(), counts_of(outcome).beyond_most
+
+
+def test_row_that_repeats_an_id_drops_no_new_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RowBuffer, "least", 0)
+    ids = {"row_id": "id", "append": True, "max_contributions": 2}
+    first, new = row(1, "ann", "1"), row(2, "ann", "2")
+    assert run_until(2, [first], tmp_path / "s.db", **ids) == ([1], 0)
+    assert run_until(3, [first, first, new], tmp_path / "s.db", **ids) == ([1, 2], 0)
+
+
+def test_late_row_of_snapshot_drops_no_counted_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the counted row, the run is refused: all counted rows seem to be missing."""
+    monkeypatch.setattr(RowBuffer, "least", 0)
+    counted_row, others_row = row(2, "ann"), row(3, "bob")
+    run_until(3, [counted_row], tmp_path / "s.db", max_contributions=1)
+    rows = [row(1, "ann"), counted_row, others_row]
+    released, _ = run_until(4, rows, tmp_path / "s.db", max_contributions=1)
+    assert released == [0, 1, 2]
+
+
+def test_row_of_later_window_is_not_reported_as_beyond_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RowBuffer, "least", 0)
+    rows = [row(1, "ann"), row(4, "ann")]
+    revised = {"allowed_lateness": "1d", "max_contributions": 1}
+    _, beyond = run_until(2, rows, tmp_path / "s.db", **revised)
+    assert beyond == 0

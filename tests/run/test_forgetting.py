@@ -207,6 +207,32 @@ def test_erase_user_refuses_rows_of_the_future(tmp_path: Path) -> None:
         erase_user(state, ANN, now=datetime(2024, 3, 2, tzinfo=UTC))
 
 
+def test_erase_user_keeps_users_whom_other_runs_counted(tmp_path: Path) -> None:
+    """They are in the same period, and in a set of digests without the erased user."""
+    state = tmp_path / "v.db"
+    counted(state, rows(tmp_path / "one.csv", (ANN, 1)), "2024-03-02")
+    counted(state, rows(tmp_path / "two.csv", ("bob", 2)), "2024-03-03")
+    erase_user(state, ANN, now=NOW)
+    again = rows(tmp_path / "three.csv", ("bob", 3))
+    assert counted(state, again, "2024-03-04") == [1, 2, 2]
+
+
+def test_erase_user_keeps_digests_of_row_ids(tmp_path: Path) -> None:
+    state = tmp_path / "v.db"
+    counted(state, rows(tmp_path / "one.csv", (ANN, 1), ("bob", 1)), "2024-03-02", row_id="file")
+
+    def ids() -> list[int]:
+        with Stream.open(state, "count") as stream:
+            return [
+                int(digest) for part in reveal(stream.digest_sets("id")) for digest in part.digests
+            ]
+
+    before = ids()
+    (done,) = erase_user(state, ANN, now=NOW)
+    assert (reveal(done.deleted), len(before)) == (1, 2)
+    assert ids() == before
+
+
 def test_erase_user_reports_streams_without_users(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
     Stream.create(state, "sums", Binary(9), PureDP(1)).close()

@@ -12,8 +12,11 @@ from counton.base.errors import (
     CountonError,
     InputChangedError,
     InvalidInputError,
+    StreamClosedError,
 )
 from counton.job.statistics import CountJob
+from counton.run.close_stream import close_stream
+from counton.run.counting.plan_steps import plan_steps
 from counton.run.opened_state import OpenedState
 from counton.run.prepared_run import prepare
 from counton.run.rows.read_rows import read_rows
@@ -51,6 +54,39 @@ def test_commit_overtaken_run_releases_nothing(tmp_path: Path, append: bool) -> 
         with pytest.raises(ConcurrentWriterError, match="run the same command again"):
             commit(slow, read, ended)
     assert (first.after, fast.before, fast.after) == (1, 1, 3)
+
+
+def test_commit_run_of_stream_closed_meanwhile_releases_nothing(tmp_path: Path) -> None:
+    key = Key.generate()
+    run(job(tmp_path, "2024-03-02"), now=NOW, rows=ROWS, key=key)
+    slow_job = job(tmp_path, "2024-03-03")
+    with OpenedState(slow_job, key) as state:
+        slow = prepare(slow_job, state, ROWS, now=NOW)
+        read = read_rows(slow)
+        ended = decide(slow, read)
+        close_stream(tmp_path / "visits.db", state.name, drop_waiting=True)
+        with pytest.raises(ConcurrentWriterError, match="nothing was released"):
+            commit(slow, read, ended)
+    with pytest.raises(StreamClosedError, match="closed at window 1 "):
+        run(slow_job, now=NOW, rows=ROWS, key=key)
+
+
+def test_commit_run_refuses_stream_closed_after_it_was_opened(tmp_path: Path) -> None:
+    key = Key.generate()
+    run(job(tmp_path, "2024-03-02"), now=NOW, rows=ROWS, key=key)
+    slow_job = job(tmp_path, "2024-03-03")
+    with OpenedState(slow_job, key) as state:
+        slow = prepare(slow_job, state, ROWS, now=NOW)
+        read = read_rows(slow)
+        stream = state.open_writer()
+        steps = plan_steps(slow, read, decide(slow, read), stream)
+        close_stream(tmp_path / "visits.db", state.name, drop_waiting=True)
+        assert stream is not None
+        ((_, addition),) = steps.transactions()
+        with pytest.raises(ConcurrentWriterError):
+            stream.commit(addition)
+    with pytest.raises(StreamClosedError, match="closed at window 1 "):
+        run(slow_job, now=NOW, rows=ROWS, key=key)
 
 
 def test_commit_new_rows_that_both_runs_read_count_once(tmp_path: Path) -> None:

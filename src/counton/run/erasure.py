@@ -94,8 +94,10 @@ def erase_user(
 ) -> list[UserErasure]:
     """Delete a state's memory of a user, in all of its streams or in one.
 
-    Releases stay released, and sums keep the user's contribution. A service may run meanwhile, if
-    there is time to ``wait`` for it.
+    Releases stay released, and sums keep the user's contribution. Digests of the ids of the user's
+    rows stay too, since they do not tell whose they are: they are deleted by themselves after
+    `LATE_DAYS` days, and until then no row with such an id counts again. A service may run
+    meanwhile, if there is time to ``wait`` for it.
 
     Args:
         state: path of a SQLite file, or a database URL.
@@ -113,8 +115,8 @@ def erase_user(
 
     Raises:
         InvalidInputError: ``yes`` is False (for every user, known or not); a stream keeps ids of
-            rows, from which a user cannot be removed; rows wait in an inbox; or rows of the user
-            are dated later than now. Nothing is deleted.
+            rows, and no users; rows wait in an inbox; or rows of the user are dated later than now.
+            Nothing is deleted.
         ConcurrentWriterError: another process wrote a stream meanwhile; nothing is deleted in that
             one.
         StateError, NoiseKeyError: see `Stream.open`.
@@ -171,16 +173,22 @@ def _erase_user(
             )
         deleted = sum(int((digest_set.digests == digest).sum()) for digest_set in theirs)
         periods = sorted({digest_set.period for digest_set in theirs})
-        added: list[DigestSet] = []
+        # A replaced period loses all its sets, so the digests of all its other users are written
+        # again, also those of sets without this user.
+        of_others: list[DigestSet] = []
         for period in periods:
             whole = merge([digest_set for digest_set in sets if digest_set.period == period])
             stays = whole.digests != digest
             if stays.any():
                 columns = tuple(column[stays] for column in whole.columns)
-                added.append(DigestSet(whole.kind, period, whole.digests[stays], columns))
-        added.append(DigestSet(REFUSED, last, bucket_of(np.array([digest], np.uint64))))
-        replaced = [("user", period) for period in periods]
-        change = DigestChange(secret, added, replaced, forgets=True)
+                of_others.append(DigestSet(whole.kind, period, whole.digests[stays], columns))
+        refused_bucket = DigestSet(REFUSED, last, bucket_of(np.array([digest], np.uint64)))
+        change = DigestChange(
+            secret,
+            added=[*of_others, refused_bucket],
+            replaced=[("user", period) for period in periods],
+            forgets=True,
+        )
         stream.commit(Private(CommitInput(remembered=change)))
     return Private(deleted)
 
@@ -211,8 +219,8 @@ def erase_older(
         What was deleted in each stream.
 
     Raises:
-        InvalidInputError: the age is malformed, or a stream keeps ids of rows, or users whose
-            protection has no periods; nothing is deleted.
+        InvalidInputError: the age is malformed, or a stream keeps ids of rows and no users, or
+            users whose protection has no periods; nothing is deleted.
         ConcurrentWriterError, StateError, NoiseKeyError: see `erase_user`.
     """
     patience = _Patience(wait)

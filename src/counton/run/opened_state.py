@@ -146,7 +146,8 @@ class OpenedState:
 
         Raises:
             ConcurrentWriterError: another process has written the stream since the state was
-                opened.
+                opened, or has closed it. Notes on windows and a withdrawal change nothing that a
+                run counts, so they may have been written.
         """
         if self.saved is None or self._store is None:
             return None

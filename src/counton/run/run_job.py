@@ -301,13 +301,13 @@ def commit(
             committed in one transaction.
 
     Raises:
-        ConcurrentWriterError: another process has written the stream.
+        ConcurrentWriterError: another process has written the stream, or has closed it.
         SumOverflowError: sums would not be exact.
     """
     state = prepared.state
     spec = prepared.spec
     stream = state.open_writer()
-    if stream is not None:
+    if stream is not None:  # it was not closed meanwhile, but notes may have been written
         spec = spec.with_public_notes(stream)
         refuse_counted_meanwhile(
             read.files, stream.has_source, are_several=prepared.are_several_files

@@ -73,8 +73,8 @@ class DigestChange(NamedTuple):
     Attributes:
         secret: the secret key with which the digests are made.
         added: new sets of digests.
-        replaced: kinds and periods whose former sets are deleted, because ``added`` holds their
-            digests.
+        replaced: kinds and periods of which all former sets are deleted, because ``added`` holds
+            those of their digests that stay.
         forgotten: for each kind, the first period whose digests are kept; digests of earlier
             periods are deleted.
         forgets: whether the change carries out a request to forget people; the rollback guard (a

@@ -189,7 +189,12 @@ class RowChoice:
         return replace(chosen, compared=compared)
 
     def that_may_count(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, ChoiceCounts]:
-        """Return the rows that may count, whatever rows follow, and the numbers of the others."""
+        """Return the rows that may count, whatever rows follow, and the numbers of the others.
+
+        Rows of periods that an erasure closed, and of users whom one refuses, are dropped only when
+        all are read. Until then they take no room of rows that count: rows compete with rows of the
+        same user and period alone, and of these either all are dropped or none.
+        """
         per = self.terms.privacy_unit.rule.contribution_period
         first_open = FirstOpen.after(self.released, self.terms.windowing.windows, per)
         open_rows = self._of_open_windows(rows, first_open)

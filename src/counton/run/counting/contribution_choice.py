@@ -132,8 +132,12 @@ def _first_of_unit(candidates: pl.DataFrame, unit: User | DistinctUser) -> pl.Da
         in_groups = _first(candidates, (*UNIT, "group"), unit.max_contributions_per_group)
         return _in_first_groups(in_groups, unit.max_contributions)
     if unit.once_per_window:
+        # It says who counts in a window, so a late row belongs to its own window. No noise depends
+        # on it: a user's rows may count in any steps.
         candidates = _first(candidates, (*UNIT, "window", "group"), 1)
     if unit.max_contributions_per_window is not None:
+        # Noise hides so many rows in one step, so a late row takes up room of the step that counts
+        # it.
         candidates = _first(candidates, (*UNIT, "counting_step"), unit.max_contributions_per_window)
     return _first(candidates, UNIT, unit.max_contributions)
 

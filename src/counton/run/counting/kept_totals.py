@@ -60,5 +60,5 @@ def join_totals(totals: pl.DataFrame, sums: pl.DataFrame) -> pl.DataFrame:
 
 
 def is_due() -> pl.Expr:
-    """Whether a total has rows that are seen and not counted."""
+    """Whether what is seen differs from what was counted: other rows, or rows of other values."""
     return (_seen_rows != _counted_rows) | (_seen_total != _counted_total)

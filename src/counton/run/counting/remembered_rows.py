@@ -142,6 +142,8 @@ class RememberedRows:
                     users.append(_users_of(digest_set, kept_columns(terms)))
         ids = [_NO_IDS]
         if terms.id_column is not None:
+            # None is older than the first open day, since each run that releases steps of a stream
+            # with ids deletes those. Users may be older: a run without new files deletes nothing.
             for digest_set in reveal(stream.digest_sets("id")):
                 sets["id", digest_set.period] += 1
                 day = pl.lit(digest_set.period, pl.Int64)
@@ -219,7 +221,10 @@ class _ChangeOfKind(NamedTuple):
 def _change_of_ids(
     before: RememberedRows, ids: pl.DataFrame, windows: Windows, target: int, first_day: int
 ) -> _ChangeOfKind:
-    steps = np.maximum(ids["window"].to_numpy().astype(np.int64), target)  # which count the rows
+    # A late row counts at the first new step, or in a later run if there is none. Its id is kept as
+    # if the last step counted it. That is safe, since it is never deleted before the row itself is
+    # too old to count: its own window is no later.
+    steps = np.maximum(ids["window"].to_numpy().astype(np.int64), target)
     days = np.asarray(windows.ends(steps), np.int64) // DAY
     new = ids.select("id", day=pl.Series(days))
     full = _full_periods(before, "id", new["day"])

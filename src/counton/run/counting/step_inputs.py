@@ -89,7 +89,7 @@ class PlannedSteps:
             )
             compared = totals.join(before, on=KEY, how="left").fill_null(0)
         has_moved = (_seen_rows != pl.col("was_rows")) | (_seen_total != pl.col("was_total"))
-        is_counted_now = is_due() & (_window <= span.target) & bool(span.new_steps)
+        is_counted_now = is_due() & _is_counted_by(span.new_steps)
         changed = compared.filter(has_moved | is_counted_now)["window"].unique().sort()
         counts = rows.counts(totals_before, span, measurement)
         return cls(
@@ -235,7 +235,7 @@ class PlannedSteps:
         arrays = np.zeros(
             (len(windows), 2, len(measures), self.measurement.sums), _narrowest(totals, measures)
         )
-        is_counted = _window < steps.stop if steps else pl.lit(value=False)
+        is_counted = _is_counted_by(steps)
         for number, measure in enumerate(measures):
             seen = pl.col(f"seen_{measure}")
             counted_before = pl.col(f"counted_{measure}")
@@ -284,6 +284,14 @@ class PlannedSteps:
         """The step that counts a row: that of its own window, or the next one for a late row."""
         next_step = pl.lit(self.span.released + 1)
         return pl.max_horizontal(_window, next_step).alias("counting_step")
+
+
+def _is_counted_by(steps: range) -> pl.Expr:
+    """Return whether the rows of a window are counted once these steps are released.
+
+    So are those of the windows of the steps, and late ones, which the first step counts.
+    """
+    return _window < steps.stop if steps else pl.lit(value=False)
 
 
 def _narrowest(totals: pl.DataFrame, measures: Sequence[str]) -> np.dtype[Any]:

@@ -34,7 +34,6 @@ def read_release(
     *,
     display: DisplaySelection | None = None,
     level: float | None = None,
-    steps: range | None = None,
 ) -> Release:
     """Return what a stream has released, with intervals.
 
@@ -42,20 +41,16 @@ def read_release(
         spec: the specification of the stream.
         display: selection of the statistic's numbers to show; None: that of the last job.
         level: confidence level of the intervals; None: that of the last job.
-        steps: for counts and sums of declared groups, read only these steps, and steps before
-            them, because a window is the difference of two totals; None: all.
     """
     if display is None:
         display = spec.remembered_display
     if level is None:
         level = spec.remembered_level
-    numbers = _read_numbers(
-        stream, spec, display, check_confidence_level(level, usual=LEVEL), steps
-    )
+    numbers = _read_numbers(stream, spec, display, check_confidence_level(level, usual=LEVEL))
     notes = public_notes(spec)
     if notes:
         numbers = replace(numbers, notes=(*numbers.notes, *notes))
-    return Release(numbers if steps is None else numbers.only(steps))
+    return Release(numbers)
 
 
 def public_notes(spec: StreamSpec) -> list[str]:
@@ -71,7 +66,6 @@ def _read_numbers(
     spec: StreamSpec,
     display: DisplaySelection,
     level: float,
-    steps: range | None,
 ) -> ReleaseData:
     metadata = spec.metadata()
     is_additive = spec.accumulator_statistic.additive
@@ -79,13 +73,10 @@ def _read_numbers(
     if spec.discovers_groups:
         return _read_found_groups(stream, metadata, level, display)
     if is_additive and not is_revised:
-        start = 1
-        if steps is not None and metadata.half_life is None:
-            start = max(steps.start - max((1, *metadata.widths)), 1)
-        stored = stream.releases(start, None if steps is None else steps.stop)
+        stored = stream.releases()
         with reading(f"the releases of stream {stream.name!r}"):
             values = stored.values.reshape(len(stored), len(metadata.groups))
-        return ReleaseData.of(metadata, stream.design, values, level, start=start, shown=display)
+        return ReleaseData.of(metadata, stream.design, values, level, shown=display)
     if not is_additive:
         metadata = with_shown_groups(metadata, display)
     if is_revised:

@@ -96,22 +96,38 @@ def _read_sums(
 def _make_buffer(
     prepared: PreparedRun, reading: RowMapping, groups: GroupNames | None
 ) -> RowBuffer | None:
-    """Return the buffer of the rows, if those that count are chosen.
-
-    It drops rows that can no longer count, unless rows are compared with counted ones.
-    """
-    spec = prepared.spec
-    terms = spec.terms
+    """Return the buffer of the rows, if those that count are chosen."""
+    terms = prepared.spec.terms
     if not terms.chooses_rows:
         return None
     state = prepared.state
     buffer = RowBuffer(reading, state.secret(), groups)
-    begins = state.saved is None and not spec.takes_whole_windows
-    may_drop = terms.recognition is not Recognition.SNAPSHOT or begins
-    rule = terms.privacy_unit.rule
-    counts_in_groups = rule.max_contributions_per_group is not None and state.saved is not None
-    if terms.id_column is None and may_drop and not counts_in_groups:
+    if _can_drop_early(prepared):
         all_windows = range(1, terms.windowing.windows.steps + 1)
         choice = RowChoice(terms, buffer.groups, state.released, all_windows)
         buffer.drop_by(choice.that_may_count)
     return buffer
+
+
+def _can_drop_early(prepared: PreparedRun) -> bool:
+    """Return whether rows beyond their users' bounds can be dropped while others are read.
+
+    Of a user's new rows the first ones count. Counted rows take up room, so that fewer of them
+    count, but no others. There are four exceptions.
+    """
+    spec = prepared.spec
+    has_counted_rows = prepared.state.saved is not None
+    # A row that repeats an id is not new, and would take the room of a row that is.
+    has_ids = spec.terms.id_column is not None
+    # A snapshot repeats counted rows. Those that are dropped would seem to be missing from it.
+    is_snapshot = spec.terms.recognition is Recognition.SNAPSHOT
+    repeats_counted_rows = is_snapshot and has_counted_rows
+    # Rows of windows that end later are chosen by a later run, so none is beyond a bound yet. Which
+    # windows end now is known once all rows are read.
+    leaves_later_windows = spec.takes_whole_windows
+    # In a group in which a user was counted, more rows count, also if rows of other groups come
+    # first.
+    has_counted_groups = (
+        has_counted_rows and spec.terms.privacy_unit.rule.max_contributions_per_group is not None
+    )
+    return not (has_ids or repeats_counted_rows or leaves_later_windows or has_counted_groups)

@@ -25,7 +25,7 @@ _BUCKETS = 64
 _DIGESTS_OF_BUCKET = 2**64 // _BUCKETS
 #: Number of names that are hashed together, so that they stay in the cache.
 _NAMES_AT_A_TIME = 2**14
-#: Purposes of digests: those of users and those of ids have nothing in common.
+#: Purposes of digests, by column: those of users and those of ids have nothing in common.
 PURPOSES = {"id": 2, "user": 1}
 
 #: Function that returns the rows that may still count, and the numbers of the others.
@@ -33,7 +33,9 @@ RowFilter = Callable[[pl.DataFrame], tuple[pl.DataFrame, ChoiceCounts]]
 
 
 class Portion(NamedTuple):
-    """Some of all users or ids: those whose digests lie in some consecutive buckets."""
+    """Some of all users or, without users, of all ids: those whose digests lie in some
+    consecutive buckets.
+    """
 
     buckets: range
 
@@ -96,12 +98,16 @@ class RowBuffer:
         self._mapping = mapping
         self._has_groups = groups is not None
         self._that_may_count: RowFilter | None = None
-        self._names = [name for name in PURPOSES if getattr(mapping.columns, name) is not None]
+        columns = mapping.columns
+        self._digest_columns = [name for name in PURPOSES if getattr(columns, name) is not None]
+        # Users come first: a user's bound is applied within one portion, so a portion has all rows
+        # of a user. It has all rows of an id too, since each user has ids of their own.
+        self._bucket_column = "id" if columns.user is None else "user"
         self._types = types_of_columns(
             mapping.windows.steps, len(self.groups), has_values=mapping.row_rule is not None
         )
         self._nothing = pl.DataFrame(
-            schema={"us": pl.Int64, **self._types, **dict.fromkeys(self._names, pl.UInt64)}
+            schema={"us": pl.Int64, **self._types, **dict.fromkeys(self._digest_columns, pl.UInt64)}
         )
         self._rows: dict[int, list[pl.DataFrame]] = {}  # by bucket
         self.height = 0
@@ -121,7 +127,7 @@ class RowBuffer:
             columns.append(pl.lit(0, pl.Int32).alias("group"))
         value = pl.col("total") if self.row_rule is not None else pl.lit(1, pl.Int64).alias("total")
         columns.append(value)
-        for name in self._names:
+        for name in self._digest_columns:
             digests = partial(_digests, self.secret, PURPOSES[name])
             names = pl.col(name).fill_null("")
             columns.append(names.map_batches(digests, return_dtype=pl.UInt64, is_elementwise=True))
@@ -135,7 +141,7 @@ class RowBuffer:
             can_count &= pl.col("total") >= 0  # otherwise it is of no known cell
         held = rows.filter(can_count).cast(self._types)
         self.height += held.height
-        by_bucket = held.with_columns(bucket=_bucket(self._names[-1])).partition_by(
+        by_bucket = held.with_columns(bucket=_bucket(self._bucket_column)).partition_by(
             "bucket", maintain_order=True, include_key=False, as_dict=True
         )
         for (bucket,), some in by_bucket.items():

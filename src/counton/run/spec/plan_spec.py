@@ -199,6 +199,10 @@ def _contribution(terms: StreamTerms, statistic: AccumulatorStatistic) -> Contri
     _refuse_corrections(terms, contribution)
     if isinstance(terms.windowing, Revised):
         return contribution  # the strategy has the corrections
+    # Here no row is ever subtracted: a row that changes K times counts at most 1 + K times. In
+    # revised windows it is also subtracted, 1 + 2 K in all, and only there a job may correct users'
+    # rows (`refuse_unmet_needs`). See "What changes cost" in docs/concepts/late-data.md.
+    assert terms.privacy_unit.user_column is None
     return contribution.in_steps(1 + corrections)
 
 

@@ -62,16 +62,25 @@ _FILES = ("output", "chart")
 _LONGEST_VALUE = 60
 
 
+#: Public facts that may change at any time without the stream's key, and the attributes of
+#: `StreamSpec` that have them. The MAC of a stream does not cover them.
+_PUBLIC_NOTES = {"marks": "notes", "ended": "closed_at_step", "withdrawn": "withdrawn"}
+#: Those that a run in progress takes over. The end of the stream is not one of them: it stops the
+#: run (`OpenedState.open_writer`).
+_NOTES_DURING_RUNS = ("marks", "withdrawn")
+
+
 def is_made_by_job(public_facts: Mapping[str, Any]) -> bool:
     """Return whether a job made the stream with these public facts."""
     return public_facts.get("kind") == STREAM_FORMAT
 
 
 def without_public_notes(public_facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the public facts of a stream without those that anybody may note at any time."""
-    return {
-        name: value for name, value in public_facts.items() if name not in ("marks", "withdrawn")
-    }
+    """Return the public facts of a stream without the notes that may change during a run.
+
+    That the stream was closed is no such note.
+    """
+    return {name: value for name, value in public_facts.items() if name not in _NOTES_DURING_RUNS}
 
 
 @dataclass(frozen=True)
@@ -115,7 +124,11 @@ class StreamSpec:
 
     @cached_property
     def terms(self) -> StreamTerms:
-        """The typed values of what defines the stream."""
+        """The typed values of what defines the stream.
+
+        Of the remembered options only ``top`` has a part in them: how many groups a ranking shows
+        belongs to its statistic.
+        """
         return parse_terms(self.job.with_options(**self.remembered))
 
     def load_terms(self) -> StreamTerms:
@@ -150,9 +163,7 @@ class StreamSpec:
         cover them: notes, the end of the stream, and the words of a withdrawal.
         """
         return {
-            "marks": [list(note) for note in self.notes],
-            "ended": self.closed_at_step,
-            "withdrawn": self.withdrawn,
+            fact: _to_json(getattr(self, attribute)) for fact, attribute in _PUBLIC_NOTES.items()
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -239,15 +250,15 @@ class StreamSpec:
         )
 
     def with_public_notes(self, stream: JournalReader) -> Self:
-        """Return the spec with the public notes that an existing stream has now.
-
-        They may be written at any time, also while a run reads its rows.
+        """Return the spec with the notes that an existing stream has now, also if they were written
+        while a run read its rows.
 
         Args:
             stream: a reader of the stream that has this specification.
         """
         current = type(self).of_stream(stream)
-        return replace(self, notes=current.notes, withdrawn=current.withdrawn)
+        attributes = [_PUBLIC_NOTES[fact] for fact in _NOTES_DURING_RUNS]
+        return replace(self, **{name: getattr(current, name) for name in attributes})
 
     # ------------------------------------------------------------------------------- later jobs
     def fill_job(self, job: Job) -> Job:

@@ -13,9 +13,10 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from typing_extensions import override
 
 from counton.base.errors import InvalidInputError
@@ -306,19 +307,25 @@ class SmoothBinary(StreamStrategy):
             field: source of the noise of nodes.
             steps: consecutive steps, from 1 on.
         """
-        ranks = np.arange(steps.start, check_window(self, steps).stop)
-        sums = np.zeros((min(len(ranks), 1), *field.shape), np.int64)
+        stop = check_window(self, steps).stop
+        ranks_type: type[np.integer[Any]] = (
+            np.int32 if stop < 2**31 else np.int64
+        )  # narrow ones stay in the cache
+        ranks = range(steps.start, max(stop, steps.start))
+        prefixes = Prefixes.of_all(ranks, self.zeros, ranks_type)
+        sums = np.zeros((len(prefixes.begins), *field.shape), np.int64)
         size = nodes_per_chunk(field.shape, 2**16)
-        begins = ranks == steps.start  # first leaf of each other prefix
-        for bit, ones in zip(reversed(range(self.height)), self._bits(ranks), strict=True):
-            above = np.cumsum(begins) - 1
-            begins[1:] |= ones[1:] != ones[:-1]
-            first = np.flatnonzero(begins)
-            if len(first) > len(sums):
-                sums = sums[above[first]]
-            (read,) = ones[first].nonzero()
+        for bit in reversed(range(self.height)):
+            ways = (
+                _ways_below(bit, self.zeros).clip(max=np.iinfo(ranks_type).max).astype(ranks_type)
+            )
+            prefixes, parents, ones = prefixes.split(ways)
+            if parents is not None:
+                sums = sums[parents]
+            (read,) = ones.nonzero()
             if len(read):
-                leaf = unrank(self.height, self.zeros, int(ranks[first[read[0]]]))
+                rank = steps.start + prefixes.leaves_before(int(read[0]))
+                leaf = unrank(self.height, self.zeros, rank)
                 index = self._place(leaf, bit)
                 for at in range(0, len(read), size):  # what is drawn stays in the cache
                     rows = read[at : at + size]
@@ -329,6 +336,73 @@ class SmoothBinary(StreamStrategy):
                     else:
                         sums[rows] += drawn
         return sums
+
+
+class Prefixes(NamedTuple):
+    """The different highest bits of consecutive leaves, in increasing order.
+
+    Attributes:
+        begins: how many smaller leaves of its own each prefix has that are left out.
+        ends: the same number, and that of its leaves.
+        zeros: number of zeros among the bits that follow.
+    """
+
+    begins: NDArray[np.integer[Any]]
+    ends: NDArray[np.integer[Any]]
+    zeros: NDArray[np.integer[Any]]
+
+    @classmethod
+    def of_all(cls, ranks: range, zeros: int, dtype: DTypeLike = np.int64) -> Prefixes:
+        """Return the empty prefix of leaves with these ranks; none if there are no leaves.
+
+        >>> Prefixes.of_all(range(3, 7), zeros=2)
+        Prefixes(begins=array([3]), ends=array([7]), zeros=array([2]))
+        """
+        number = min(len(ranks), 1)
+        return cls(*(np.full(number, value, dtype) for value in (ranks.start, ranks.stop, zeros)))
+
+    def split(
+        self, ways: NDArray[np.integer[Any]]
+    ) -> tuple[Prefixes, NDArray[np.int64] | None, NDArray[np.bool_]]:
+        """Return the prefixes with one bit more.
+
+        Args:
+            ways: number of ways to go on after a zero, by the number of zeros with it.
+
+        Returns:
+            The longer prefixes; the place of the shorter prefix of each, None if these are as many;
+            and whether each ends in 1.
+
+        >>> Prefixes.of_all(range(3, 7), zeros=2).split(np.array([0, 1, 4]))[1:]
+        (array([0, 0]), array([False,  True]))
+        """
+        with_zero = ways[self.zeros]
+        has_zero = self.begins < with_zero
+        ones = self.ends > with_zero
+        has_both = has_zero & ones
+        more = int(np.count_nonzero(has_both))
+        parents = None
+        begins = self.begins
+        ends = self.ends
+        zeros = self.zeros
+        if more:
+            # The children of each prefix follow each other; a prefix with both has two.
+            parents = np.arange(len(has_both)).repeat(1 + has_both.view(np.int8))
+            second = has_both.nonzero()[0] + np.arange(1, more + 1)
+            ones = ones[parents]
+            ones[second - 1] = False
+            with_zero = with_zero[parents]
+            begins = begins[parents]
+            ends = ends[parents]
+            zeros = zeros[parents]
+        # After a zero, leaves end where those after a one begin.
+        begins = np.maximum(begins - ones * with_zero, 0)
+        ends = np.where(ones, ends - with_zero, np.minimum(ends, with_zero))
+        return Prefixes(begins, ends, zeros - ~ones), parents, ones
+
+    def leaves_before(self, place: int) -> int:
+        """Return the number of leaves of the prefixes before one of them."""
+        return int((self.ends[:place] - self.begins[:place]).sum(dtype=np.int64))
 
 
 # Leaves are numbers with a fixed count of zeros among their bits, in increasing order. A *fork* of
