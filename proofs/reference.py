@@ -15,6 +15,10 @@ own if releases are of windows. For a statistic, the column group has the number
 are right; 1: the first wrong value is printed; 2: the input cannot be read, or nothing was
 released. ``--show`` prints the measurements y = C x + z, and the release from y alone.
 
+Sums of the last windows and decayed sums in a table are computed from the stream's releases. The
+package adds floats there, so such a number is right if it differs by at most 2^-40 of the sum of
+the sizes of all windows.
+
 The parts of this file: random bits are derived from the key (1, 2), and noise from the bits (3). A
 strategy says what is measured, and how the release follows from it (4). Norms and guarantees say
 how wide the noise has to be (5). Released values are compared with what parts 1 to 4 give (6).
@@ -1878,6 +1882,9 @@ class Table:
 
     Attributes:
         values: released values, by name of the cell and then by step.
+        recent: sums of the last windows and decayed sums, by name of the cell, and then by step
+            and width; the width of decayed sums is None.
+        half_life: number of windows after which a window counts half, of decayed sums.
         cells: number of each cell, by its name.
     """
 
@@ -1885,15 +1892,19 @@ class Table:
         self, rows: list[dict[str, Any]], description: dict[str, Any], windows: bool
     ) -> None:
         self.values: dict[str, dict[int, int | float]] = {}
+        self.recent: dict[str, dict[tuple[int, int | None], int | float]] = {}
+        self.half_life = exact(description.get("half_life") or "1")
         self.cells = {name: cell for cell, name in enumerate(description["groups"] or ["all"])}
         if "cells" not in description:
-            present = {row.get("series") for row in rows}
+            present = {row.get("series") for row in rows} - {"rolling", "decayed"}
             wanted = "per-window" if windows and "per-window" in present else "cumulative"
             for row in rows:
-                if len(present) > 1 and row.get("series") != wanted:
-                    continue
                 name = str(row.get("group", row.get("cell", "all")))
-                self.values.setdefault(name, {})[row.get("window_index", 1)] = row["estimate"]
+                step = row.get("window_index", 1)
+                if row.get("series") in ("rolling", "decayed"):
+                    self.recent.setdefault(name, {})[step, row.get("n_windows")] = row["estimate"]
+                elif len(present) == 1 or row.get("series") == wanted:
+                    self.values.setdefault(name, {})[step] = row["estimate"]
             return
         steps = sorted({row["window_index"] for row in rows if "window_index" in row}) or [1]
         packed = zlib.decompress(base64.b64decode(description["cells"]["data"]))
@@ -1953,29 +1964,33 @@ def check(stream: Stream, table: Table, sums: Sums, show: bool = False) -> tuple
     """Return the number of right values before the first wrong value, and a description of the
     wrong value; None if all are right.
     """
-    if not table.values:
+    if not table.values and not table.recent:
         raise UnreadableError(
             "the table has no released values: export one after its first release"
         )
     right = 0
     cells = table.cells | sums.cells
     late = stream.strategy.delay
-    for name, by_step in table.values.items():
+    for name in {**table.values, **table.recent}:
+        by_step = table.values.get(name, {})
+        recent = table.recent.get(name, {})
         if name not in cells:
             raise UnreadableError(
                 f"the number of the cell of group {name!r} is unknown: add a column cell to the "
                 "sums"
             )
         z = stream.z(cells[name])
-        first = min(by_step)
-        last = max(by_step)
+        steps = {*by_step, *(step for step, _ in recent)}
+        first = min(steps)
+        last = max(steps)
         if not 1 <= first <= last <= stream.horizon:
             beyond = short(last if first >= 1 else first)
             raise UnreadableError(
                 f"group {name!r} has step {beyond}, but the stream has the steps 1 to "
                 f"{stream.horizon}: correct the step"
             )
-        exact_sums = {step: sums.at(step - late, name, stream.grid) for step in by_step}
+        needed = range(1, last + 1) if recent else by_step
+        exact_sums = {step: sums.at(step - late, name, stream.grid) for step in needed}
         noise = stream.strategy.noise(z, last)
         for step, value in by_step.items():
             mine = stream.value(exact_sums[step], noise[step - 1])
@@ -1983,11 +1998,40 @@ def check(stream: Stream, table: Table, sums: Sums, show: bool = False) -> tuple
                 was = f"step {step} of {name!r} was released as {short(value)}"
                 return right, f"{was}; {mine} is right"
             right += 1
+        releases = [stream.value(exact_sums[step], noise[step - 1]) for step in needed if recent]
+        windows = windows_of(releases, stream.strategy.windows)
+        size = max(1, sum(map(abs, windows)))
+        for (step, width), value in recent.items():
+            wanted = sum_of_recent(windows[:step], width, table.half_life)
+            if abs(Fraction(value) - wanted) > size * Fraction(1, 2**40):
+                over = "decayed" if width is None else f"over {width} windows"
+                was = f"step {step} of {name!r}, {over}, was released as {short(value)}"
+                return right, f"{was}; {float(wanted)} is right"
+            right += 1
         if show:
             totals = [sums.at(step, name, stream.grid) for step in range(last + 1)]
             x = totals[1:] if stream.strategy.windows else [b - a for a, b in pairwise(totals)]
             print_measured(stream, z, name, x)
     return right, None
+
+
+def windows_of(releases: Sequence[int | float], are_windows: bool) -> list[Fraction]:
+    """Return the numbers of single windows from releases of windows or of running totals."""
+    numbers = [Fraction(value) for value in releases]
+    if are_windows:
+        return numbers
+    return [after - before for before, after in pairwise([Fraction(0), *numbers])]
+
+
+def sum_of_recent(windows: Sequence[Fraction], width: int | None, half_life: Fraction) -> Fraction:
+    """Return the sum of the last ``width`` windows; if it is None, of all windows, of which each
+    counts half after ``half_life`` more windows.
+    """
+    if width is not None:
+        return sum(windows[-width:], Fraction(0))
+    ages = range(len(windows) - 1, -1, -1)
+    factors = [Fraction(2.0 ** float(-age / half_life)) for age in ages]
+    return sum((factor * one for factor, one in zip(factors, windows, strict=True)), Fraction(0))
 
 
 def print_measured(stream: Stream, z: Noise, name: str, x: Sequence[int]) -> None:

@@ -49,6 +49,7 @@ from counton.base.distributions import (
 )
 from counton.base.errors import InvalidInputError
 from counton.continual.node_distribution import sensitivity_of
+from counton.privacy.unit_changes import BoundedEvents, EventsInDifferentCells, EventsPerStep
 from counton.strategies import Binary, StreamStrategy, public_strategies
 from counton.strategies.strategy import column_until, node_distribution
 from counton.tables import Tree
@@ -228,14 +229,18 @@ def is_allowed(said: ContributionBound, change: Changes) -> bool:
     """
     steps = np.flatnonzero(change.any(axis=1))
     apart = np.diff(steps)
-    if said.most is not None:  # events anywhere, each in one cell of one step, by one
-        each = said.once is None or bool((change.sum(axis=0) <= 1).all())
-        few = said.most_a_step is None or bool((change.sum(axis=1) <= said.most_a_step).all())
-        return bool((change >= 0).all()) and each and few and int(change.sum()) <= said.most
-    if said.lower is not None and said.upper is not None:  # one value, in one cell of one step
-        low, high = (said.lower, said.upper) if said.relation == "add_remove" else (
-            said.lower - said.upper, said.upper - said.lower
-        )  # fmt: skip
+    events = said.occurrences
+    if isinstance(events, BoundedEvents):  # anywhere, each in one cell of one step, by one
+        each = True
+        if isinstance(events, EventsInDifferentCells):
+            each = bool((change.sum(axis=0) <= 1).all())
+        if isinstance(events, EventsPerStep):
+            each = bool((change.sum(axis=1) <= events.most_a_step).all())
+        return bool((change >= 0).all()) and each and int(change.sum()) <= events.most
+    if said.value_bounds is not None:  # one value, in one cell of one step
+        low, high, _ = said.value_bounds
+        if said.relation == "replace":
+            low, high = low - high, high - low
         return len(steps) <= 1 and bool(((change >= int(low)) & (change <= int(high))).all())
     if said.relation == "replace":  # one leaves its cells, another enters its own, in one step
         left = (change < 0).sum()

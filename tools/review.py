@@ -74,7 +74,7 @@ PRIVATE = (
          "run/counting/rows_of_run.py", "run/counting/plan_steps.py",
          "run/spec/stream_spec.py", "run/spec/plan_spec.py", "run/spec/parsing.py",
          "run/opened_state.py", "run/windows/due_windows.py", "run/outputs/read_journal.py",
-         "job/incompatible.py"),
+         "job/incompatible.py", "job/contradictions.py"),
         "all that can be refused is refused before a release; when it happens is public",
         ("tests/run/test_guards_of_all.py", "tests/run/test_unreadable_lines.py"),
     ),
@@ -254,6 +254,7 @@ BESIDES = (
 #: Whoever reads the reference need not read these: it computes again what they do.
 RECOMPUTED = (
     "privacy/contribution.py",
+    "privacy/unit_changes.py",
     "privacy/guarantees.py",
     "privacy/calibration.py",
     "continual/node_distribution.py",

@@ -89,7 +89,10 @@ def test_run_of_recent_sums_names_no_option_that_they_refuse(
     events = place.write("e.csv", EVENTS)
     done = place.count(events, "--until", "2013-01-01T02:00", "--series", *series)
     assert "Late rows: to wait for them" in done.out
-    assert "--allowed-lateness" not in done.out
+    later = place.write("e.csv", [*EVENTS, "00:20,b", "04:00,a"])
+    again = place("release", "count", later, *place.again)
+    assert "not counted (to wait: --release-delay): 1\n" in again.err
+    assert "--allowed-lateness" not in done.out + again.err
 
 
 def test_run_without_release_writes_no_output(place: Workplace) -> None:

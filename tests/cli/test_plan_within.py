@@ -223,10 +223,10 @@ def test_plan_refuses_sums_of_windows_that_a_job_refuses(
 @pytest.mark.parametrize(
     ("series", "numbers"),
     [
-        ((), "the sums of the last 7 steps, and totals"),
-        (("--series", "cumulative"), "the sums of the last 7 steps, and totals"),
-        (("--series", "both"), "the sums of the last 1 and 7 steps, and totals"),
-        (("--series", "rolling"), "the sum of the last 7 steps has"),
+        ((), "the sums of the last 7 windows, and totals"),
+        (("--series", "cumulative"), "the sums of the last 7 windows, and totals"),
+        (("--series", "both"), "the sums of the last 1 and 7 windows, and totals"),
+        (("--series", "rolling"), "the sum of the last 7 windows has"),
     ],
     ids=str,
 )

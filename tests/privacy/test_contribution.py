@@ -10,6 +10,7 @@ import pytest
 
 from counton.base.errors import BudgetExceededError, InvalidInputError
 from counton.privacy import ContributionBound, Ledger, PureDP, Sensitivity
+from counton.privacy.unit_changes import EventsPerStep
 from counton.strategies import Binary, Independent, KAry, SqrtToeplitz, matrices, sensitivities
 
 
@@ -106,7 +107,7 @@ def test_unit_counted_twice_has_bound_for_twice_the_steps(strategy: Any) -> None
     ways = [way for way in ways if way.max() == 1]  # each time in other steps
     assert moved.l1 >= max(np.abs(columns @ way).sum() for way in ways)
     few = ContributionBound.events(3).in_steps(2)
-    assert (few.most, few.most_a_step) == (6, 3)
+    assert few.occurrences == EventsPerStep(6, 3)
 
 
 def test_columns_of_other_weights() -> None:
@@ -320,7 +321,7 @@ def test_event_bound_equals_brute_force_with_events_in_any_step() -> None:
 
 def test_events_are_no_steps_and_cells() -> None:
     with pytest.raises(InvalidInputError, match="so cells and steps cannot be bounded too"):
-        ContributionBound("add_remove", 2, 1, most=3)
+        ContributionBound.events(3, bounds=ContributionBound.add_remove(cells=2))
     with pytest.raises(InvalidInputError, match="once is 'day'"):
         ContributionBound.events(3, once="day")  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="most is 0"):

@@ -11,6 +11,7 @@ import slips_on_purpose as mistakes
 
 from counton import ContributionBound
 from counton.continual import node_distribution as calibration
+from counton.privacy.unit_changes import EventsAnywhere, EventsPerStep
 from counton.statistics import Average, Reach
 from counton.statistics.catalogue import keywords, statistic_named
 from tools import brute_force
@@ -150,8 +151,8 @@ def test_try_contributions_detects_claim_for_one_step_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def of_one_step(strategy: Any, said: ContributionBound, shape: Any) -> Any:
-        if said.most_a_step is not None:
-            said = ContributionBound.events(said.most_a_step)
+        if isinstance(said.occurrences, EventsPerStep):
+            said = ContributionBound.events(said.occurrences.most_a_step)
         return calibration.sensitivity_of(strategy, said, shape)
 
     monkeypatch.setattr(brute_force, "sensitivity_of", of_one_step)
@@ -175,7 +176,7 @@ def test_try_people_detects_row_beyond_bound_of_user(monkeypatch: pytest.MonkeyP
         brute_force,
         "sensitivity_of",
         lambda strategy, said, shape: calibration.sensitivity_of(
-            strategy, replace(said, most=1), shape
+            strategy, replace(said, occurrences=EventsAnywhere(1)), shape
         ),
     )
     with pytest.raises(ExceededError, match="people"):

@@ -1,5 +1,6 @@
 """Jobs of every door: what they released is what the reference computes, to the last bit."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -52,8 +53,31 @@ def test_reference_recomputes_states_of_commands(
         assert released == 0
     elif case.asked.get("unlisted_groups") == "discover":  # all cells, of shown groups some
         assert (released, by_program(tmp_path, capsys)) == (4, 9)
+    elif {"last", "half_life"} & {*case.asked}:  # rows of sums over recent windows
+        rows = json.loads((tmp_path / "out.json").read_text())
+        compared = [row for row in rows if row["series"] != "per-window"]
+        assert by_program(tmp_path, capsys) == len(compared) > 0 < released
     else:
         assert by_program(tmp_path, capsys) == released > 0
+
+
+@pytest.mark.parametrize("name", ["rolling, over time", "decayed, over time"])
+def test_reference_rejects_changed_sum_of_recent_windows(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = NIGHTS[name]
+    monkeypatch.chdir(tmp_path)
+    without_witness(monkeypatch)
+    monkeypatch.setitem(nights.PLACED, "output", "out.json")
+    (tmp_path / "0.csv").write_text(nights.events(case, 0))
+    (tmp_path / "jobs.toml").write_text(nights.job_file(case, 0))
+    nights.counton("run", "jobs.toml")
+    rows = json.loads((tmp_path / "out.json").read_text())
+    rows[-1]["estimate"] += 1e-6
+    (tmp_path / "out.json").write_text(json.dumps(rows))
+    sums = sums_of(tmp_path / "s.db", tmp_path / "out.json")
+    assert reference.main(["check", "out.json", "s.db.key", str(sums)]) == 1
+    assert f"step {rows[-1]['window_index']} of" in capsys.readouterr().out
 
 
 def test_reference_recomputes_state_of_service(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_windows_that_are_released_once_stay(tmp_path: Path) -> None:
     with run(people_job(state, rows, 2, lookback="1d", **more)) as outcome:
         assert counts_of(outcome).outside == 2
     assert now(people_job(state, rows, 2, lookback="2d", **more)) == [[1, 0], [0, 1]]
-    with pytest.raises(InvalidInputError, match="give also the rows"):
+    with pytest.raises(InvalidInputError, match="add the rows from"):
         run(people_job(state, rows, 4, lookback="1d", **more))
 
 

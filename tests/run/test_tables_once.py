@@ -21,6 +21,7 @@ from counton.base.distributions import BoundedChange
 from counton.base.errors import BudgetExceededError, InvalidInputError
 from counton.job.stream_name import usual_name
 from counton.privacy import Guarantee
+from counton.privacy.unit_changes import PatternOverSteps
 from counton.run import Job, RunResult, export, methods, publish, run
 from counton.run.close_stream import close_stream
 from counton.run.plan_job import planned_job
@@ -394,7 +395,8 @@ def test_check_detects_claim_below_single_table_change(monkeypatch: pytest.Monke
     right = line.contribution()
     assert isinstance(right.pattern, BoundedChange)
     small = replace(right.pattern, l1=right.pattern.l1 - 1)
-    wrong = replace(right, pattern=small)
+    occurrences = PatternOverSteps(small, right.change_in_words())
+    wrong = replace(right, occurrences=occurrences)
     monkeypatch.setattr(Ranges, "contribution", lambda _, batched: wrong)
     with pytest.raises(AssertionError):
         check_moved(line)

@@ -28,7 +28,8 @@ def test_a_sighting_moves_as_much_as_claimed() -> None:
         (Cuts(3, lower=-1, resolution=0.5), 4),
         (Cuts(3, lower=-1, resolution=0.5, neighbours="replace"), 16),
     ):
-        lowest = statistic.bounds.lower or 0
+        assert statistic.bounds.value_bounds is not None
+        lowest, _, _ = statistic.bounds.value_bounds
         kept = [edge for edge in edges if edge is None or edge[2] >= lowest]
         others = [None] if statistic.neighbours == "add_remove" else [e for e in kept if e]
         before = edges[2]

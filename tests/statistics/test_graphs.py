@@ -164,7 +164,7 @@ def test_no_edge_moves_a_forest_more_than_claimed(heaviest: int) -> None:
 
 def test_graph_statistics_describe_bounds_and_refuse_invalid_sizes() -> None:
     def words(statistic: Statistic) -> str:
-        return statistic.contribution().words
+        return statistic.contribution().change_in_words()
 
     assert words(Stars(3, 2)) == "which changes the number of stars by up to 4 in all"
     assert words(Degrees(1)) == "whose two nodes have up to 1 edge each"

@@ -162,8 +162,8 @@ def translate(text: str, names: Mapping[str, str]) -> str:
             ``"what=count"`` is for the argument with this value: both are replaced. A name such as
             ``"comment ="`` is that of a line of a job file.
 
-    >>> translate(f"give {param('release_delay', '1d')}", {"release_delay": "--release-delay"})
-    'give --release-delay 1d'
+    >>> translate(f"give {param('start', '2024-03-01')}", {"start": "First window"})
+    'give First window 2024-03-01'
     >>> translate(f"give {param('lookback', '3d')}", {"lookback": "lookback ="})
     'give lookback = "3d" (in a job file)'
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Words for the numbers whose variances are ranked, by ``--series``.
 _RANKED_NUMBERS = {
     "cumulative": "",
-    "per-window": "of each step's own count ",
+    "per-window": "of each window's own count ",
     "both": "of totals and counts ",
     "rolling": "of sums of the last windows ",
     "decayed": "of decayed sums ",
@@ -527,7 +527,7 @@ def _print_plan(
 
 def _of_windows(text: str) -> str:
     """Return a text of the planner with the command's word for a step."""
-    return re.sub(r"\bstep\b", "window", text)
+    return re.sub(r"\bstep(s?)\b", r"window\1", text)
 
 
 def _print_strategies(console: Console, ranked: StreamPlan) -> None:

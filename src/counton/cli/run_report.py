@@ -28,8 +28,10 @@ from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import (
     CountedEvent,
     Expiring,
+    FileRecognition,
+    IdRecognition,
     RankingOfGroups,
-    Recognition,
+    SnapshotRecognition,
     UserOfCounts,
 )
 from counton.statistics.catalogue import statistic_to_dict
@@ -39,11 +41,6 @@ from counton.windowing.windows import ENDLESS
 _COUNT_NAMES = {"count", "counts", "n", "number", "total"}
 #: Most windows of which the report says that they differ.
 _MOST_CHANGED_WINDOWS = 7
-#: A snapshot does not tell which of its late rows are new.
-_LATE_IN_SNAPSHOT = (
-    "rows of this input that arrived after their window was released, not counted (to wait: "
-    f"{param('release_delay')}; to add them later: a new stream with {param('allowed_lateness')})"
-)
 
 
 # --------------------------------------------------------------------------- lines for everybody
@@ -244,7 +241,7 @@ def _notes_of_windows(
             "rows that were counted before and are missing now, removed from open windows",
             counts.input.choice.retracted,
         ),
-        (after_final if windows.n_revisions else _LATE_IN_SNAPSHOT, of_snapshot),
+        (after_final if windows.n_revisions else _late_in_snapshot(result), of_snapshot),
     ]
 
 
@@ -262,16 +259,26 @@ def _when_counted(result: RunResult) -> str:
     return when
 
 
+def _late_in_snapshot(result: RunResult) -> str:
+    """Return words for late rows of a snapshot, which does not tell which of them are new."""
+    remedies = f"to wait: {param('release_delay')}"
+    if _may_revise(result):
+        remedies += f"; to add them later: a new stream with {param('allowed_lateness')}"
+    return (
+        f"rows of this input that arrived after their window was released, not counted ({remedies})"
+    )
+
+
 def _which_beyond(result: RunResult) -> str:
     """Return which rows are counted that are beyond their user's limit; "" for all of this run."""
     if result.is_single_table or not result.before:
         return ""
     match result.spec.terms.recognition:
-        case Recognition.SNAPSHOT:
+        case SnapshotRecognition():
             return " of new windows"
-        case Recognition.ID:  # the input may repeat rows of earlier ones
+        case IdRecognition():  # the input may repeat rows of earlier ones
             return " of this input"
-        case Recognition.FILE:
+        case FileRecognition():
             return ""
 
 

@@ -120,18 +120,19 @@ def _refuse_impossible(
     if design.strategy.facts.versions > 1:  # a later version may take rows back
         totals = totals[..., 0]
         smallest, largest = extremes(totals)
+    bounds = unit.value_bounds
     if smallest < 0 and not unit.signed:
         remedy = (
             "a negative count: counts are at least 0; for sums that may be negative use "
             "ContributionBound.values(lower, upper, resolution)"
         )
-    elif smallest < 0 and unit.lower is not None and unit.lower >= 0:
+    elif smallest < 0 and bounds is not None and bounds[0] >= 0:
         remedy = (
-            f"below 0, but all values lie in [{unit.lower}, {unit.upper}]: clip them with to_grid"
+            f"below 0, but all values lie in [{bounds[0]}, {bounds[1]}]: clip them with to_grid"
         )
-    elif largest > 0 and unit.upper is not None and unit.upper <= 0:
+    elif largest > 0 and bounds is not None and bounds[1] <= 0:
         remedy = (
-            f"above 0, but all values lie in [{unit.lower}, {unit.upper}]: clip them with to_grid"
+            f"above 0, but all values lie in [{bounds[0]}, {bounds[1]}]: clip them with to_grid"
         )
     else:
         return

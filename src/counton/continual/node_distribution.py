@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from counton.base.distributions import Family
 from counton.base.errors import InvalidInputError
@@ -18,6 +19,7 @@ from counton.privacy import (
     calibrate,
 )
 from counton.privacy.expiration import calibrate_expiring
+from counton.privacy.unit_changes import EventsPerStep, PatternOverSteps
 from counton.strategies import StreamStrategy
 from counton.strategies.participation import pattern_sensitivity, sensitivities
 
@@ -39,10 +41,12 @@ def sensitivity_of(
     >>> sensitivity_of(Binary(16), ContributionBound.add_remove(steps=3))
     Sensitivity(l1=13, l2_squared=33, entries=None)
     """
-    if contribution.pattern is not None:
-        return pattern_sensitivity(strategy, contribution.pattern)
-    if contribution.most_a_step is not None:
-        sensitivity = sensitivity_of(strategy, contribution.without_step_limit, shape)
+    occurrences = contribution.occurrences
+    if isinstance(occurrences, PatternOverSteps):
+        return pattern_sensitivity(strategy, occurrences.pattern)
+    if isinstance(occurrences, EventsPerStep):
+        anywhere = replace(contribution, occurrences=occurrences.without_step_limit)
+        sensitivity = sensitivity_of(strategy, anywhere, shape)
         if strategy.horizon is None:
             return sensitivity  # an endless strategy states no bound for several steps
         several = sensitivities(strategy, steps=contribution.steps)

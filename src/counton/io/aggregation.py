@@ -33,7 +33,7 @@ from counton.io.row_assignment import (
 from counton.io.sources import Rows, Source, unreadable_errors
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
-from counton.windowing.windows import NO_MOMENT
+from counton.windowing.windows import is_moment
 
 #: Number of rows that are added up at a time if they are also kept in memory.
 ROWS_AT_A_TIME = 2**18
@@ -110,7 +110,7 @@ def sums_of_part(
         assigned = assigned.collect().hstack(alike).lazy()
         number = pl.col("number")
         if "newest" in alike.columns:
-            us = pl.when(pl.col("us") > NO_MOMENT).then("newest").otherwise("us")
+            us = pl.when(is_moment(pl.col("us"))).then("newest").otherwise("us")
             assigned = assigned.with_columns(us=us)
     return _sums_of_assigned(assigned, mapping, domain, number)
 

@@ -10,6 +10,7 @@ from counton.base.exact import short_repr
 from counton.base.look_alikes import look_alike, shown_beside
 from counton.base.private import reveal
 from counton.io.error_policy import Problem, set_aside
+from counton.io.problem_codes import code_as_window, has_one_of, has_problem, problem_of
 from counton.io.remote_rows import RemoteRows
 from counton.io.row_assignment import (
     Columns,
@@ -59,7 +60,7 @@ _LACKING = (
 def _bad(part: Rows, mapping: RowMapping) -> pl.LazyFrame:
     """Return the rows that cannot be counted: ``row`` from 1, ``window`` minus the `Problem`."""
     windows = assign_part(part, mapping).select("window").with_row_index("row", offset=1)
-    return windows.filter(pl.col("window") < 0)
+    return windows.filter(has_problem())
 
 
 def set_bad_rows_aside(source: Source, mapping: RowMapping) -> tuple[int, int]:
@@ -69,7 +70,7 @@ def set_bad_rows_aside(source: Source, mapping: RowMapping) -> tuple[int, int]:
     """
     policies = mapping.policies
     columns = mapping.columns.names
-    lacking = pl.col("window").is_in([-problem for problem in _LACKING])
+    lacking = has_one_of(_LACKING)
     skipped = 0
     rows_set_aside = list[tuple[object, ...]]()
     for part in source.parts:
@@ -97,7 +98,7 @@ def set_bad_rows_aside(source: Source, mapping: RowMapping) -> tuple[int, int]:
                 line = part.unread.get(row - 1)
                 if line is not None:  # the whole line stands in the first column
                     values = [line, *[None] * (len(values) - 1)]
-                rows_set_aside.append((part.name, place, Problem(-window).words, *values))
+                rows_set_aside.append((part.name, place, problem_of(window).words, *values))
     if policies.quarantine is not None:
         set_aside(policies.quarantine, columns, rows_set_aside)
     return skipped, len(rows_set_aside)
@@ -117,11 +118,11 @@ def set_bad_rows_aside_elsewhere(
     policies = mapping.policies
     lacking = pl.col("problem").is_in([int(problem) for problem in _LACKING])
     skipped = 0
-    condition = pl.col("window") < 0
+    condition = has_problem()
     if policies.missing == "drop":
         skipped = int(problems.filter(lacking)["rows"].sum())
         problems = problems.filter(~lacking)
-        condition &= ~pl.col("window").is_in([-problem for problem in _LACKING])
+        condition &= ~has_one_of(_LACKING)
     number = int(problems["rows"].sum())
     if not number:
         if policies.quarantine is not None:
@@ -162,23 +163,24 @@ def change_error(part: Rows) -> InvalidInputError:
 
 
 def _explain(
-    source: Source, mapping: RowMapping, rows_of_all: Mapping[int, int] | None = None
+    source: Source, mapping: RowMapping, rows_of_all: Mapping[Problem, int] | None = None
 ) -> InvalidInputError:
     """Build the error for the first row that cannot be counted, and how many have its problem.
 
     ``rows_of_all`` are a remote source's rows by `Problem`.
     """
-    alike = dict[int, int]()
+    alike = dict[Problem, int]()
     first = None
     for part in source.parts:
         bad = _bad(part, mapping)
         if mapping.policies.missing == "drop":
-            bad = bad.filter(~pl.col("window").is_in([-problem for problem in _LACKING]))
+            bad = bad.filter(~has_one_of(_LACKING))
         kinds = bad.group_by("window").agg(pl.len(), pl.col("row").min())
         first_rows = kinds.sort("row").collect(engine="streaming")
         for window, rows, row in first_rows.rows():
-            first = first or (part, int(row), Problem(-window))
-            alike[-window] = alike.get(-window, 0) + rows
+            problem = problem_of(window)
+            first = first or (part, int(row), problem)
+            alike[problem] = alike.get(problem, 0) + rows
     assert first is not None
     part, row, problem = first
     number = alike[problem] if rows_of_all is None else rows_of_all[problem]
@@ -237,7 +239,7 @@ def _wrong_part(part: Rows, mapping: RowMapping, row: int, problem: Problem) -> 
         columns = Columns(mapping.columns.time, several=(name,))
         with_one_column = mapping._replace(columns=columns, row_rule=None, kept=[column_part])
         window = assign_part(part, with_one_column).select("window").slice(row - 1, 1).collect()
-        if window.item() == -problem:
+        if window.item() == code_as_window(problem):
             return name
     return names[0]
 
@@ -250,10 +252,10 @@ _APART = 2**40  # distance between the row numbers of one file and of the next
 def unknown_groups(source: Source, mapping: RowMapping, domain: Sequence[str]) -> InvalidInputError:
     """Build the error for rows with an undeclared group or label."""
     outside = pl.lit(False)
-    by_label = (pl.col("total") < 0) & (pl.col("window") >= 0)
+    by_label = (pl.col("total") < 0) & ~has_problem()
     if mapping.columns.group is not None:
         names = GroupNames(domain).column.implode()
-        outside = (pl.col("window") >= 0) & ~pl.col("group").is_in(names).fill_null(False)
+        outside = ~has_problem() & ~pl.col("group").is_in(names).fill_null(False)
     if isinstance(source, RemoteRows):  # enough of them for a message
         first = outside
         if mapping.columns.group is not None:
@@ -315,7 +317,7 @@ def unlisted_names(source: Source, mapping: RowMapping) -> tuple[int, list[tuple
     unlisted = ~name.is_in(declared.implode()) & (name != "")  # null stays null
     if isinstance(source, RemoteRows):
         plain_mapping = mapping._replace(other=None, unlisted_groups="drop")
-        examples = _some(source, plain_mapping, unlisted & (pl.col("window") >= 0), _FEW)
+        examples = _some(source, plain_mapping, unlisted & ~has_problem(), _FEW)
         if not examples.height:
             return 0, []
         source = _fetch(source, examples)

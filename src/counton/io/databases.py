@@ -633,7 +633,7 @@ def _number(query: str, style: str) -> str:
     return MOMENT.sub(lambda _: style.format(next(numbers)), query)
 
 
-def open_query(events: Any, query: str | None, edges: QueryEdges | None = None) -> Source:
+def open_query(events: Any, query: str, edges: QueryEdges | None = None) -> Source:
     """Open the rows of one SELECT from ``sqlite:///FILE``, or ``postgresql://USER@HOST/DATABASE``.
 
     Args:
@@ -642,19 +642,8 @@ def open_query(events: Any, query: str | None, edges: QueryEdges | None = None) 
         edges: values of ``{since}`` and ``{until}``; None: all rows lie between them.
     """
     if isinstance(events, list | tuple):
-        if len(events) > 1:
-            raise InvalidInputError(
-                f"{param('events')} names {len(events)} sources, and one of them is a database, "
-                "whose rows cannot be joined with others; count the others in a run of their own "
-                f"({param('append', True)}), or select all rows in one query"
-            )
-        events = events[0]
-    question = (query or "").strip().rstrip(";").strip()
-    if not question:
-        raise InvalidInputError(
-            f"{param('events')} is a database, and the query that selects its rows is missing; "
-            f"give {param('query', 'select ...')}"
-        )
+        (events,) = events  # a job of several sources was refused
+    question = query.strip().rstrip(";").strip()
     kinds: dict[str, Callable[[str, str, QueryEdges | None], QueryRows]] = {
         "sqlite": SqliteRows,
         "postgresql": PostgreSQLRows,

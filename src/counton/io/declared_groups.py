@@ -27,7 +27,7 @@ from counton.io.sources import Rows, Source, join_columns, unreadable_errors
 from counton.io.timestamps import moments
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
-from counton.windowing.windows import NO_MOMENT
+from counton.windowing.windows import is_moment
 
 #: Endings of tables that cannot be read. As text, each of their lines would become a group.
 _OTHER_TABLES = (
@@ -376,7 +376,7 @@ def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: 
         read_times = texts.select(moments("time", pl.String(), "UTC", "earliest", time_format))
     except pl.exceptions.PolarsError:  # the events' own reading raises it again
         return False
-    readable = read_times.to_series() > NO_MOMENT
+    readable = is_moment(read_times.to_series())
     return 2 * int(readable.sum()) > len(times)
 
 

@@ -23,7 +23,7 @@ from counton.base.errors import InvalidInputError, param
 from counton.base.wording import counted
 from counton.io.timestamps import CHANGED_CLOCKS, EPOCHS, WITHIN_DAY, moments
 from counton.windowing.lazy_polars import polars as pl
-from counton.windowing.windows import NO_MOMENT, load_zone, microseconds, moment
+from counton.windowing.windows import is_moment, load_zone, microseconds, moment
 
 #: Value of an edge, as a database takes it.
 EdgeValue = int | float | str | bytes
@@ -93,7 +93,7 @@ class QueryEdges(NamedTuple):
         Args:
             us: moments in microseconds since 1970.
         """
-        inside = us > NO_MOMENT
+        inside = is_moment(us)
         if "since" in self.moments:
             inside &= us >= self.moments["since"]
         if "until" in self.moments:
@@ -526,7 +526,7 @@ def text_form(edges: QueryEdges, name: str, texts: pl.Series) -> EdgeForm:
     """
     us = edges.read(texts)
     times = pl.DataFrame({"text": texts, "us": us}).filter(
-        (pl.col("us") > NO_MOMENT) | (pl.col("us") == CHANGED_CLOCKS)
+        is_moment(pl.col("us")) | (pl.col("us") == CHANGED_CLOCKS)
     )
     if times.is_empty():
         return LocalText(edges.timezone, edges.ambiguous, TextStyle())

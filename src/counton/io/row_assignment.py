@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from counton.base.columns import MISSING, OUTSIDE
 from counton.io.error_policy import Policies, Problem
 from counton.io.object_cells import CellKind
+from counton.io.problem_codes import code_as_time, code_as_window
 from counton.io.sources import Rows, Source, unreadable_errors
 from counton.io.timestamps import (
     EPOCH_FORMATS,
@@ -26,7 +27,7 @@ from counton.io.timestamps import (
 )
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
-from counton.windowing.windows import NO_MOMENT, Windows, microseconds
+from counton.windowing.windows import Windows, is_moment, microseconds
 
 UnlistedGroups = Literal["error", "drop", "discover"]
 
@@ -223,7 +224,8 @@ def assign_rows(
 
     Returns:
         ``us``: the time in microseconds since 1970. ``window``: its number; 0 before the first, the
-            number of windows plus 1 after the last, minus the `Problem` if a row cannot be counted.
+            number of windows plus 1 after the last, or the code of the `Problem` for which a row
+            cannot be counted (`counton.io.problem_codes`).
             ``group``: text. ``total``: 1, the value as a multiple of the resolution, or the code of
             `with_total`; with ``kept`` there are ``part N`` instead. ``user``, ``id`` (text) and
             ``sign``, if stated.
@@ -352,8 +354,8 @@ def _window_or_problem(windows: Windows, problems: Sequence[tuple[pl.Expr, Probl
     """Return the window of each row, or minus its first problem."""
     window = windows.step("us")
     for is_wrong, problem in reversed(problems):
-        is_first = pl.when(is_wrong & (pl.col("us") > NO_MOMENT))
-        window = is_first.then(-int(problem)).otherwise(window)
+        is_first = pl.when(is_wrong & is_moment(pl.col("us")))
+        window = is_first.then(code_as_window(problem)).otherwise(window)
     return window
 
 
@@ -473,10 +475,10 @@ def with_total(rows: pl.DataFrame, mapping: RowMapping) -> pl.DataFrame:
 
 
 def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.LazyFrame, pl.Expr]:
-    """Number the rows; give unreadable ones the code of `Problem.UNREADABLE_ROW` as their time."""
+    """Number the rows; unreadable ones have `Problem.UNREADABLE_ROW` in place of a time."""
     number = row_number_name(frame.collect_schema().names())
     unread = pl.Series(list(part.unread), dtype=pl.UInt32)
-    problem = NO_MOMENT - int(Problem.UNREADABLE_ROW)
+    problem = code_as_time(Problem.UNREADABLE_ROW)
     us = pl.when(pl.col(number).is_in(unread.implode())).then(problem).otherwise(us)
     return frame.with_row_index(number), us
 

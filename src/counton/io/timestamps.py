@@ -10,8 +10,10 @@ from functools import partial
 from typing import Any, Literal, cast, get_args
 
 from counton.base.errors import InvalidInputError, param
+from counton.io.error_policy import Problem
+from counton.io.problem_codes import code_as_time
 from counton.windowing.lazy_polars import polars as pl
-from counton.windowing.windows import NO_MOMENT
+from counton.windowing.windows import is_moment
 
 ClockChange = Literal["raise", "earliest", "latest"]
 CLOCK_CHANGE: tuple[ClockChange, ...] = get_args(ClockChange)
@@ -60,8 +62,10 @@ _SHAPES = 4
 #: Number of texts by which is seen whether most are repeated.
 _SAMPLE = 1000
 
-#: Codes for the reason why a value is no valid time, each less than `NO_MOMENT`.
-NO_TIME, UNREADABLE_TIME, CHANGED_CLOCKS = (NO_MOMENT - reason for reason in (1, 2, 3))
+#: Numbers in place of a time, for the reason why there is none.
+NO_TIME = code_as_time(Problem.NO_TIME)
+UNREADABLE_TIME = code_as_time(Problem.UNREADABLE_TIME)
+CHANGED_CLOCKS = code_as_time(Problem.CLOCK_CHANGE)
 
 
 def moments(
@@ -73,8 +77,8 @@ def moments(
 ) -> pl.Expr:
     """Return an expression for microseconds since 1970 (Int64), or for why there is no valid time.
 
-    The codes, all below `NO_MOMENT`, are `NO_TIME`; `UNREADABLE_TIME`, also for a year outside 1 to
-    9999; and `CHANGED_CLOCKS` for a local time that clocks skip or show twice.
+    The reasons, none of them a moment (`is_moment`), are `NO_TIME`; `UNREADABLE_TIME`, also for a
+    year outside 1 to 9999; and `CHANGED_CLOCKS` for a local time that clocks skip or show twice.
 
     Args:
         ambiguous: the moment of a local time that clocks show twice; "raise" gives a code.
@@ -451,7 +455,7 @@ def _from_any_shape(
     naive = [_parse(text_column, form) for form in local]
     if time_format is None:
         naive.append(text_column.str.to_date("%Y-%m-%d", strict=False).cast(pl.Datetime("us")))
-    near = _in_years(pl.col("local").dt.epoch("us")) > NO_MOMENT  # otherwise the date may not exist
+    near = is_moment(_in_years(pl.col("local").dt.epoch("us")))  # otherwise the date may not exist
     clocks = _local_to_utc(pl.when(near).then(pl.col("local")), timezone, ambiguous)
     later = pl.lit(0, dtype=pl.Int64)
     if time_format is None:

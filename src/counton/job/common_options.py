@@ -411,6 +411,10 @@ class Job(
         """Return the name of the statistic, as tables and usual names of streams have it."""
         return self.statistic
 
+    def own_statistic(self) -> Statistic | None:
+        """Return the statistic, if counton does not name it and the job states all of it."""
+        return None
+
     def allows_single_table(self) -> bool:
         """Return whether rows without times make one table, which is released once."""
         return self.may_be_single_table

@@ -51,6 +51,11 @@ class OwnStatisticJob(
         """Return the statistic."""
         raise NotImplementedError
 
+    @override
+    def own_statistic(self) -> Statistic | None:
+        is_whole = all(self.has_stated(name) for name in self.needs)
+        return self.make_statistic() if is_whole else None
+
     @property
     def column_names(self) -> tuple[str, ...]:
         """The columns that the job names for its statistic."""

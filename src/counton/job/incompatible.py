@@ -1,8 +1,9 @@
 """The one table of options that exclude or need each other, each row with its reason.
 
-What a statistic cannot do at all is no option of its model, and is not here. Combinations that only
-a planned stream shows to be impossible are refused where it is planned
-(`counton.run.spec.plan_spec`, `counton.results.metadata`).
+What a statistic cannot do at all is no option of its model, and is not here. Values that contradict
+each other are in `counton.job.contradictions`. No other file refuses a combination of options that
+the job alone shows to be impossible. What only the plan of a stream, its rows or its state show is
+refused there.
 """
 
 from __future__ import annotations
@@ -12,11 +13,18 @@ from dataclasses import dataclass
 
 from counton.base.errors import InvalidInputError, param
 from counton.base.series import WITH_LAST
-from counton.base.strategy_names import FAMILIES, PAPERS
-from counton.io.input_paths import moments_named
 from counton.job.common_options import Job, is_stated
+from counton.job.contradictions import (
+    contradictions,
+    contradictions_of_form,
+    contradictions_of_outputs,
+    contradictions_of_source,
+)
 from counton.job.messages import show_option
-from counton.job.values import LATEST_ROW
+
+
+class IncompatibleOptionsError(InvalidInputError):
+    """Options of a job exclude each other, or one of them needs another."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +115,11 @@ _OF_LAST_WINDOWS = stated("last")
 _IS_DECAYED = equals("series", "decayed")
 _OF_RECENT_WINDOWS = (_OF_LAST_WINDOWS, equals("series", "rolling"), _IS_DECAYED)
 _CHOSEN_STRATEGY = differs("strategy", "auto")
-#: Statistics of a report that count users.
-_OF_USERS = ("distinct", "reach")
+#: Statistics of which one row changes several numbers.
+_OF_SEVERAL_NUMBERS = equals(
+    "statistic",
+    *("average", "quantiles", "moments", "report", "hierarchy", "contingency", "ranges"),
+)
 #: Options about windows, which a table without times does not have.
 _OF_WINDOWS = (
     *map(
@@ -233,6 +244,11 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         stated("expected_windows"),
         because="totals and sums of the last windows need a last window",
     ),
+    _excludes(
+        differs("over", "0"),
+        _IS_DISTINCT,
+        because="it shows totals and single windows, and a release adds up the last windows",
+    ),
     # Privacy loss
     _excludes(
         stated("margin_of_error"),
@@ -250,6 +266,11 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     _excludes(
         stated("rho"), stated("epsilon"), stated("delta"), because="both state the privacy loss"
+    ),
+    _excludes(
+        stated("delta"),
+        equals("solve_for", "rho"),
+        because="it belongs to the least epsilon",
     ),
     # Groups
     _excludes(_DISCOVERS, stated("rho"), because="finding groups costs epsilon and delta"),
@@ -324,6 +345,22 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         stated("replace"),
         because="with replace a row is replaced, not added",
     ),
+    _excludes(
+        both(stated("max_corrections"), stated("user")),
+        _OF_SEVERAL_NUMBERS,
+        _IS_REACH,
+        because="changes are proven for rows of users that change one number each",
+    ),
+    _excludes(
+        stated("max_contributions_per_window"),
+        _OF_SEVERAL_NUMBERS,
+        because="it is only for counts and sums, and here each row changes several numbers",
+    ),
+    _excludes(
+        both(stated("max_contributions_per_window"), _DISCOVERS),
+        equals("statistic", "sum"),
+        because="each row of a group that is found changes several numbers",
+    ),
     # Inputs
     _excludes(
         stated("append"),
@@ -349,6 +386,21 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         stated("upper"),
         stated("cells"),
         because="edges say where cells begin and end",
+    ),
+)
+
+#: Options that exclude a file which a run writes.
+EXCLUSIONS_OF_OUTPUTS: tuple[Exclusion, ...] = (
+    _excludes(
+        stated("chart"),
+        _OF_SEVERAL_NUMBERS,
+        equals("statistic", "top-k", "reach"),
+        because="it draws counts and sums over time",
+    ),
+    _excludes(
+        both(stated("chart"), _DISCOVERS),
+        equals("statistic", "sum"),
+        because="it draws sums of declared groups over time",
     ),
 )
 
@@ -498,32 +550,81 @@ NEEDS: tuple[Need, ...] = (
 
 
 def refuse_excluded(job: Job) -> None:
-    """Refuse options that exclude each other.
+    """Refuse options that exclude each other, and values that contradict each other.
 
     Args:
         job: a job of a new stream, or a later job that was completed from its stream.
 
     Raises:
-        InvalidInputError: two such options are stated.
+        IncompatibleOptionsError: two such options are stated.
 
     >>> from counton.job.statistics import CountJob
     >>> refuse_excluded(CountJob(events="visits.csv", expected_windows=50, windows=9))
     Traceback (most recent call last):
-    counton.base.errors.InvalidInputError: expected_windows=50 does not go with windows=9: a stream
-    ...
+    counton.job.incompatible.IncompatibleOptionsError: expected_windows=50 does not go with
+    windows=9: a stream ...
     """
-    for rule in EXCLUSIONS:
+    _refuse_pairs(job, EXCLUSIONS)
+    _refuse_first(contradictions(job))
+
+
+def refuse_without_form(job: Job) -> None:
+    """Refuse values that are read by another option, and cannot be.
+
+    Args:
+        job: a job.
+
+    Raises:
+        IncompatibleOptionsError: there are such values.
+    """
+    _refuse_first(contradictions_of_form(job))
+
+
+def refuse_outputs(job: Job) -> None:
+    """Refuse options about files that a run writes, and files that it cannot write.
+
+    Args:
+        job: a job of a new stream, or a later job that was completed from its stream.
+
+    Raises:
+        IncompatibleOptionsError: there are such options.
+    """
+    refuse_unmet_needs(job, NEEDS_OF_OUTPUTS)
+    _refuse_pairs(job, EXCLUSIONS_OF_OUTPUTS)
+    _refuse_first(contradictions_of_outputs(job))
+
+
+def refuse_source(job: Job, events: object) -> None:
+    """Refuse a query of rows that are in no database, and a database without a query.
+
+    Args:
+        job: a job.
+        events: what it names, or rows that a program passes in place of it.
+
+    Raises:
+        IncompatibleOptionsError: the events are not what the query needs.
+    """
+    _refuse_first(contradictions_of_source(job, events))
+
+
+def _refuse_pairs(job: Job, exclusions: Sequence[Exclusion]) -> None:
+    """Refuse the first two options that exclude each other."""
+    for rule in exclusions:
         if not rule.condition.holds(job):
             continue
         for other in rule.others:
             if other.holds(job):
-                raise InvalidInputError(
+                raise IncompatibleOptionsError(
                     f"{rule.condition.show(job)} does not go with {other.show(job)}: "
                     f"{rule.reason}; leave one of them out"
                 )
-    message = next(_contradictions(job), None)
+
+
+def _refuse_first(messages: Iterator[str]) -> None:
+    """Raise the first of several messages, if there is one."""
+    message = next(messages, None)
     if message is not None:
-        raise InvalidInputError(message)
+        raise IncompatibleOptionsError(message)
 
 
 def refuse_unmet_needs(job: Job, needs: Sequence[Need] = NEEDS) -> None:
@@ -534,12 +635,12 @@ def refuse_unmet_needs(job: Job, needs: Sequence[Need] = NEEDS) -> None:
         needs: the needs that are checked.
 
     Raises:
-        InvalidInputError: there is such an option.
+        IncompatibleOptionsError: there is such an option.
 
     >>> from counton.job.statistics import CountJob
     >>> refuse_unmet_needs(CountJob(events="visits.csv", time="at", expiration_growth=2))
     Traceback (most recent call last):
-    counton.base.errors.InvalidInputError: expiration_growth=2 needs expiring: it says ...
+    counton.job.incompatible.IncompatibleOptionsError: expiration_growth=2 needs expiring: it ...
     """
     for rule in _unmet_needs(job, needs):
         needed = [
@@ -547,7 +648,7 @@ def refuse_unmet_needs(job: Job, needs: Sequence[Need] = NEEDS) -> None:
             for other in rule.others
             if other.option != "statistic" and other.option in type(job).model_fields
         ]
-        raise InvalidInputError(
+        raise IncompatibleOptionsError(
             f"{rule.condition.show(job)} needs {' or '.join(needed)}: {rule.reason}; give it, or "
             f"leave {param(rule.condition.option)} out"
         )
@@ -573,107 +674,3 @@ def _unmet_needs(job: Job, needs: Sequence[Need]) -> Iterator[Need]:
         is_met = any(other.holds(job) for other in rule.others)
         if rule.condition.holds(job) and not is_met:
             yield rule
-
-
-def _contradictions(job: Job) -> Iterator[str]:
-    """Yield what is wrong with values that are compared with each other."""
-    yield from _contradictions_of_users(job)
-    yield from _contradictions_of_query(job)
-    yield from _contradictions_of_strategy(job)
-    most = job.value_of("max_contributions")
-    most_a_window = job.value_of("max_contributions_per_window")
-    lower = job.value_of("lower")
-    upper = job.value_of("upper")
-    if most is not None and most_a_window is not None and most_a_window > most:
-        yield (
-            f"{param('max_contributions_per_window', most_a_window)} is above "
-            f"{param('max_contributions', most)}; give less"
-        )
-    if lower is not None and upper is not None and lower >= upper:
-        yield (
-            f"{show_option('lower', lower)} is not below {show_option('upper', upper)}; "
-            "swap or widen them"
-        )
-    if (
-        job.statistic == "reach"
-        and job.allowed_lateness is not None
-        and job.value_of("contribution_period") != job.every
-    ):
-        yield (
-            f"{param('allowed_lateness', job.allowed_lateness)} revises windows; give "
-            f"{param('contribution_period', job.every)}"
-        )
-    counts_user_once = job.has_stated("distinct_users") or job.statistic in ("distinct", "reach")
-    if counts_user_once and most is not None and most > 1 and not job.has_stated("group_by"):
-        yield (
-            f"{param('max_contributions', most)} bounds the groups of a user, and there are none; "
-            "leave it out"
-        )
-
-
-def _contradictions_of_query(job: Job) -> Iterator[str]:
-    """Yield what is wrong with the moments that a query names, ``{since}`` and ``{until}``."""
-    query = "" if job.query is None else str(job.query)
-    moments = moments_named(query)
-    if not moments:
-        return
-    shown = param("query", query[:40])
-    if job.is_single_table():
-        yield (
-            f"{shown} uses {{{min(moments)}}}, a time between windows, and a table without times "
-            "has no windows. Leave it out"
-        )
-    if job.append and job.row_id is None and len(moments) == 1:
-        yield (
-            f"{shown} uses only {{{min(moments)}}}, so the next run would select some of these new "
-            "rows again, and count them twice. Use both {since} and {until}"
-        )
-    if "until" in moments and job.until == LATEST_ROW:
-        yield (
-            f"{shown} uses {{until}}, but {param('until', LATEST_ROW)} is known only "
-            "after the rows are read. Leave one of them out"
-        )
-
-
-def _contradictions_of_strategy(job: Job) -> Iterator[str]:
-    """Yield what is wrong with a strategy that is made for totals, or for single windows."""
-    name = job.strategy if isinstance(job.strategy, str) else ""
-    # The versions of a revised window are running totals.
-    are_windows_alone = job.allowed_lateness is None and job.value_of("series") == "per-window"
-    for family in (PAPERS[name],) if name in PAPERS else FAMILIES.get(name, ()):
-        if family.windows == are_windows_alone:
-            continue
-        made_for = "single windows" if family.windows else "totals"
-        released = param("series", job.value_of("series") or "cumulative")
-        if job.allowed_lateness is not None:
-            released = param("allowed_lateness", job.allowed_lateness)
-        yield (
-            f"{param('strategy', name)} is made for {made_for}, and does not go with {released}. "
-            "Leave one of them out"
-        )
-
-
-def _contradictions_of_users(job: Job) -> Iterator[str]:
-    """Yield what is wrong with the column of users."""
-    user = job.value_of("user")
-    if user is not None and user == job.time:
-        yield (
-            f"{param('user', user)} and {param('time', user)} name the same column, and a time "
-            "names nobody. Give the column of users"
-        )
-    if user is not None and user == job.row_id:
-        yield (
-            f"{param('user', user)} and {param('row_id', user)} name the same column, so only "
-            f"one row of each user would count. Give another column as {param('row_id')}, or "
-            f"leave it out. To count each user once, give {param('distinct_users', True)}"
-        )
-    members = job.value_of("statistics") or {}
-    counts_users = [
-        name for name, member in members.items() if member.value_of("statistic") in _OF_USERS
-    ]
-    if counts_users and user is None:
-        yield (
-            f"{counts_users[0]!r} of {param('statistics')} counts users, and no column names them. "
-            f"Give {param('user')}, and {param('max_contributions')}, how many rows of one user "
-            "count"
-        )

@@ -47,8 +47,6 @@ _LONG_SERIES = 2**16
 _LONGEST_ROOT = 2**22
 #: Number of steps that is assumed if none is stated.
 EXPECTED_WINDOWS = 2**16
-#: Least horizon of the multiscale strategy: its weights are known from here on.
-_SHORTEST_OCTAVE = 512
 
 
 class StreamRequest(NamedTuple):
@@ -154,20 +152,14 @@ class FamilyRule(NamedTuple):
 
     Attributes:
         make: returns the strategies for a `StreamRequest` and a norm.
-        norms: 1 for Laplace, 2 for Gaussian noise, with which errors can be computed.
-        contends: those with which it may be the best from 64 steps on.
-        simple: its releases are integers.
-        only_simple: another family is better when fractions may be released.
+        contends: the norms with which it may be the best from 64 steps on.
         published: papers describe it, and it is never the best for units that count in one step:
             plans include it for comparison only.
     """
 
     family: StrategyFamily
     make: Callable[[StreamRequest, Norm], Iterable[StreamStrategy]]
-    norms: tuple[Norm, ...] = (1, 2)
     contends: tuple[Norm, ...] = (1, 2)
-    simple: bool = True
-    only_simple: bool = False
     published: bool = False
 
     def norms_wanted(
@@ -182,8 +174,9 @@ class FamilyRule(NamedTuple):
         """
         if self.published and not published:
             return ()
-        norms = self.norms if unlikely else self.contends
-        return tuple(norm for norm in requested if norm in self.norms and norm in norms)
+        possible = self.family.norms
+        norms = possible if unlikely else self.contends
+        return tuple(norm for norm in requested if norm in possible and norm in norms)
 
 
 class FamilyMembers(NamedTuple):
@@ -199,7 +192,6 @@ _LEAST_SQUARES = FamilyRule(
     lambda request, norm: strategies_of_shape(
         request.horizon, norm, request.metric, request.release
     ),
-    simple=False,
 )
 #: Families for totals. Among equally good strategies the first is chosen.
 TOTALS_FAMILIES: tuple[FamilyRule, ...] = (
@@ -214,7 +206,6 @@ TOTALS_FAMILIES: tuple[FamilyRule, ...] = (
             separation=request.separation,
             every=request.every,
         ),
-        simple=False,
     ),
     FamilyRule(names.SUBTRACTING, lambda request, norm: _kary(request, subtraction=True)),
     FamilyRule(
@@ -224,18 +215,14 @@ TOTALS_FAMILIES: tuple[FamilyRule, ...] = (
             catalogue.NormalisedSqrt(request.horizon),
             catalogue.NormalisedSqrt(request.horizon, 8),
         ],
-        norms=(2,),
-        simple=False,
     ),
     FamilyRule(
         names.MULTISCALE,
         lambda request, norm: [
             catalogue.MultiscaleStrategy(request.horizon, request.metric, bits)
             for bits in (16, 12)
-            if request.horizon >= _SHORTEST_OCTAVE
+            if request.horizon >= names.MULTISCALE.fewest_steps
         ],
-        norms=(2,),
-        simple=False,
     ),
     FamilyRule(
         names.WHOLE_MULTISCALE,
@@ -243,10 +230,8 @@ TOTALS_FAMILIES: tuple[FamilyRule, ...] = (
             catalogue.MultiscaleStrategy(request.horizon, request.metric, bits, whole=True)
             for bits in (16, 12)
         ],
-        norms=(2,),
-        only_simple=True,
     ),
-    FamilyRule(names.SQUARE_ROOT, _square_root, contends=(2,), simple=False),
+    FamilyRule(names.SQUARE_ROOT, _square_root, contends=(2,)),
     FamilyRule(names.KARY, lambda request, norm: _kary(request, subtraction=False), contends=()),
     FamilyRule(names.SMOOTH, _smooth, contends=(), published=True),
     FamilyRule(
@@ -258,7 +243,6 @@ TOTALS_FAMILIES: tuple[FamilyRule, ...] = (
     FamilyRule(
         names.HONAKER,
         lambda request, norm: [catalogue.HonakerOnline(request.horizon)],
-        simple=False,
         contends=(),
         published=True,
     ),
@@ -283,7 +267,6 @@ WINDOWS_FAMILIES: tuple[FamilyRule, ...] = (
     FamilyRule(
         names.CASCADE,
         lambda request, norm: [catalogue.GrowingCascade((request.horizon - 1).bit_length())],
-        simple=False,
         contends=(),
         published=True,
     ),
@@ -480,7 +463,7 @@ def candidates(
     unlikely = unlikely or request.horizon < _SHORT
     families = []
     for rule in WINDOWS_FAMILIES if request.release == "windows" else TOTALS_FAMILIES:
-        is_possible = rule.simple if simple else not rule.only_simple
+        is_possible = rule.family.is_simple if simple else not rule.family.only_simple
         norms_wanted = rule.norms_wanted(norms, published=published, unlikely=unlikely)
         if is_possible and norms_wanted:
             families.append(_members_of(request, rule, norms_wanted))

@@ -6,7 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -14,34 +14,34 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.base.arrays import to_data
-from counton.base.distributions import (
-    BoundedChange,
-    Pattern,
-    Sensitivity,
-    pattern_from_dict,
-    pattern_to_dict,
-    scaled_norms,
-)
-from counton.base.errors import InvalidInputError, param
-from counton.base.exact import (
-    Number,
-    check_integer,
-    check_positive,
-    exact,
-    first_digits,
-    quote,
-    text,
-)
+from counton.base.distributions import Pattern, Sensitivity, pattern_from_dict
+from counton.base.errors import InvalidInputError
+from counton.base.exact import Number, check_positive, exact, first_digits, quote, text
 from counton.base.lengths import PERIODS
 from counton.privacy import value_grid
+from counton.privacy.unit_changes import (
+    LARGEST_CHANGE,
+    Amount,
+    BoundedEvents,
+    ClippedValues,
+    Counts,
+    EventsAnywhere,
+    EventsInDifferentCells,
+    EventsPerStep,
+    Occurrences,
+    PatternOverSteps,
+    ScheduledSteps,
+    SpacedSteps,
+    check_amount,
+)
+from counton.privacy.unit_changes import Relation as Relation
 
-Relation = Literal["add_remove", "replace"]
 #: Values of ``once``: with "group" no two events of one unit are in one cell.
 OncePer = Literal["group"]
 
 _ONCE = ("group",)
-#: Relation, cells and steps of a contribution that bounds only the number of events.
-_ANYWHERE = ("add_remove", 1, 1)
+#: Names of the limits of steps in a saved bound.
+_LIMITS = ("steps", "separation", "every")
 #: Default word for a protected unit.
 ANY_UNIT = "unit"
 _LONGEST_UNIT = 200
@@ -53,8 +53,6 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 #: Time zones differ by multiples of this many seconds. Periods that divide it end at the same times
 #: in every zone.
 _ZONES = 900
-
-_MOST = 2**40  # noise for a larger change could not be summed in int64
 
 
 def check_relation(name: str, relation: object) -> None:
@@ -151,27 +149,28 @@ def states_period(unit: str) -> bool:
     return _PART.search(unit) is not None
 
 
+def names_other_period(unit: str, per: str | None) -> bool:
+    """Return whether a unit's name states a period, and another one than ``per``.
+
+    >>> names_other_period("reader's day", "1w"), names_other_period("reader's day", "1d")
+    (True, False)
+    """
+    if per is None or not states_period(unit):
+        return False
+    return unit != f"{base_unit(unit)}'s {PERIODS.get(per, per)}"
+
+
 def unit_without_period(unit: str, per: str | None) -> str:
     """Return "reader" for "reader's day" if the period ``per`` is a day ("1d").
 
-    A unit that states no period is unchanged, as is any unit if ``per`` is None.
-
-    Raises:
-        InvalidInputError: the unit names another period.
+    A unit that states no period is unchanged, as is any unit if ``per`` is None. No unit names
+    another period (`names_other_period`): the options of its job were refused.
 
     >>> unit_without_period("reader's day", "1d"), unit_without_period("reader's day", None)
     ('reader', "reader's day")
     """
-    if per is None or not states_period(unit):
-        return unit
-    whole = base_unit(unit)
-    if unit != f"{whole}'s {PERIODS.get(per, per)}":
-        raise InvalidInputError(
-            f"{param('privacy_unit', unit)} names another period than "
-            f"{param('contribution_period', per)}; give {param('privacy_unit', whole)}, because "
-            "the contribution period decides"
-        )
-    return whole
+    assert not names_other_period(unit, per)
+    return unit if per is None else base_unit(unit)
 
 
 def is_part(unit: str, of: str) -> bool:
@@ -226,32 +225,14 @@ class ContributionBound:
     Build it with a class method. Units that exceed the limits are not protected as stated: keep
     only the first few events of each.
 
-    A unit counts in at most ``steps`` steps, any two of them at least ``separation`` apart, and in
-    each in up to ``cells`` cells by up to ``per_cell``. There are two other forms:
-
-    - With ``every`` a unit counts in at most ``steps`` consecutive members of i, i + every, i + 2
-      every, ... for one i, and may miss some. If they need not be consecutive, state
-      ``separation=every`` instead.
-    - With ``most`` a unit has at most ``most`` events, in any steps and cells.
-
     Attributes:
         relation: "add_remove" if neighbouring datasets differ by a unit that is added or removed,
             "replace" if one unit is replaced by another.
-        cells: the most cells in which a unit counts in one step.
-        per_cell: the most by which one cell differs between neighbouring datasets: an integer for
-            counts, a multiple of the resolution for values.
-        lower, upper, resolution: in data units: values are clipped to [lower, upper] and rounded to
-            multiples of the resolution; None for counts.
-        steps: the most steps of a unit; None for a schedule without an end.
-        separation: the least distance of any two of them.
-        every: steps from one scheduled step to the next.
-        most: the most events of a unit, each in one cell of any step by up to ``per_cell``.
-        most_a_step: the most of these events in one step; ``steps`` is then ``most / most_a_step``
-            rounded up.
-        once: "group" if no two of these events are in one cell, whatever their steps.
+        occurrences: in which steps and cells a unit counts: `SpacedSteps`, `ScheduledSteps`,
+            `EventsAnywhere`, `EventsPerStep`, `EventsInDifferentCells` or `PatternOverSteps` of
+            `counton.privacy.unit_changes`.
+        amount: by how much it counts in a cell: `Counts` or `ClippedValues`.
         unit: the name of a protected unit; "unit" takes it from other streams of the state.
-        pattern: how one unit changes the counts over the steps; see `of_pattern`.
-        words: the pattern in words.
 
     >>> print(ContributionBound.add_remove(steps=3, separation=7, unit="visitor"))
     one visitor added or removed, counted in one cell of each of up to 3 steps, at least 7 apart, by
@@ -259,87 +240,23 @@ class ContributionBound:
     """
 
     relation: Relation
-    cells: int
-    per_cell: int
-    lower: Fraction | None = None
-    upper: Fraction | None = None
-    resolution: Fraction | None = None
-    steps: int | None = None
-    separation: int = 1
-    every: int | None = None
-    unit: str = "unit"
-    most: int | None = None
-    once: OncePer | None = None
-    pattern: Pattern | None = None
-    words: str = ""
-    most_a_step: int | None = None
+    occurrences: Occurrences = field(default_factory=SpacedSteps)
+    amount: Amount = field(default_factory=Counts)
+    unit: str = ANY_UNIT
 
     def __post_init__(self) -> None:
         check_relation("neighbours", self.relation)
-        if self.steps is None and self.every is None:
-            object.__setattr__(self, "steps", 1)
-        most = "state the most that one unit can change"
-        for name in ("cells", "per_cell", "steps", "separation", "every", "most", "most_a_step"):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, check_integer(name, value, 1, _MOST, most))
-        if self.most_a_step is not None:
-            self._check_most_a_step()
-        elif self.most is not None and (self.relation, self.cells, self.steps) != _ANYWHERE:
+        if isinstance(self.occurrences, BoundedEvents) and self.relation != "add_remove":
             raise InvalidInputError(
-                f"most is {self.most}, which bounds the events of a unit, so cells and steps "
-                "cannot be bounded too: leave cells and steps out, and count units as added or "
-                "removed"
-            )
-        if self.pattern is not None and (
-            (self.cells, self.per_cell, self.steps, self.most) != (1, 1, 1, None)
-            or self.resolution is not None
-            or not self.words
-        ):
-            raise InvalidInputError(
-                f"pattern is {self.pattern!r}, which already states the whole change by a unit: "
-                "leave cells, steps and bounds out, and describe the pattern in words"
-            )
-        if self.once is not None and (self.most is None or self.once not in _ONCE):
-            raise InvalidInputError(
-                f"once is {self.once!r}; give {' or '.join(map(repr, _ONCE))}, together with most, "
-                "or None"
-            )
-        if self.every is not None and self.separation != 1:
-            raise InvalidInputError(
-                f"separation is {self.separation} and every is {self.every}, but with every a unit "
-                "follows a fixed schedule, which already states the distance of its steps: leave "
-                "separation out"
-            )
-        if self.every is not None and self.steps == 1:
-            raise InvalidInputError(
-                f"every is {self.every} and steps is 1, but a schedule needs at least 2 steps: "
-                "give the number of consecutive steps of the schedule, or leave steps out for no "
-                "limit"
-            )
-        if self.steps == 1:  # one step has no distance
-            object.__setattr__(self, "separation", 1)
-        object.__setattr__(self, "unit", checked_unit(self.unit))
-
-    def _check_most_a_step(self) -> None:
-        if self.most is None or self.most_a_step is None or self.most < self.most_a_step:
-            raise InvalidInputError(
-                f"most_a_step is {self.most_a_step} and most is {self.most}, but a unit cannot "
-                "have more events in one step than in all steps: give most, at least as large as "
-                "most_a_step"
-            )
-        steps = -(-self.most // self.most_a_step)
-        if (
-            (self.relation, self.cells) != _ANYWHERE[:2]
-            or self.steps not in (1, steps)
-            or ((self.separation, self.every, self.once) != (1, None, None))
-        ):
-            raise InvalidInputError(
-                f"most_a_step is {self.most_a_step} and most is {self.most}, which already bounds "
-                f"a unit to {steps} steps: leave steps, cells, separation, every and once out, and "
+                f"the unit is replaced, and has a bounded number of events, {self.occurrences!r}: "
                 "count units as added or removed"
             )
-        object.__setattr__(self, "steps", steps)
+        if isinstance(self.occurrences, PatternOverSteps) and self.amount != Counts():
+            raise InvalidInputError(
+                f"pattern is {self.occurrences.pattern!r}, which already states the whole change "
+                "by a unit: leave bounds of values out"
+            )
+        object.__setattr__(self, "unit", checked_unit(self.unit))
 
     @classmethod
     def add_remove(
@@ -367,7 +284,8 @@ class ContributionBound:
             InvalidInputError: an amount is not in 1..2^40, amounts contradict each other, or the
                 name of the unit is empty or unprintable.
         """
-        return cls("add_remove", cells, per_cell, None, None, None, steps, separation, every, unit)
+        occurrences = _in_steps(cells, steps, separation, every)
+        return cls("add_remove", occurrences, Counts(per_cell), unit)
 
     @classmethod
     def replace(
@@ -396,7 +314,8 @@ class ContributionBound:
         Raises:
             InvalidInputError: as for `add_remove`.
         """
-        return cls("replace", cells, per_cell, None, None, None, steps, separation, every, unit)
+        occurrences = _in_steps(cells, steps, separation, every)
+        return cls("replace", occurrences, Counts(per_cell), unit)
 
     @classmethod
     def values(
@@ -452,18 +371,18 @@ class ContributionBound:
                 )
         most = max(abs(low), abs(high))
         change = max(most, high - low) if neighbours == "replace" else most
-        if change / step > _MOST:
+        if change / step > LARGEST_CHANGE:
             least = step
             cells = Fraction(change // step)
-            while change / least > _MOST:
+            while change / least > LARGEST_CHANGE:
                 least *= 1000
             raise InvalidInputError(
                 f"resolution is {_short(step)}, so one unit may change a sum by {_short(cells)} "
                 "times the resolution; at most 2^40 times are allowed: give a resolution of at "
                 f"least {_short(least)}, or narrower bounds"
             )
-        size = int(change / step)
-        return cls(neighbours, 1, size, low, high, step, steps, separation, every, unit)
+        occurrences = _in_steps(1, steps, separation, every)
+        return cls(neighbours, occurrences, ClippedValues(low, high, step), unit)
 
     @classmethod
     def events(
@@ -499,17 +418,14 @@ class ContributionBound:
         one visitor added or removed, with at most 20 events counted, each by at most 1, at most 2
         of them in one step
         """
-        # All events may be in one step and cell, where they move the nodes (measurements) most.
-        # With once="group" no two events enter the same node.
-        #
-        # With w = most_a_step, let step s change by d_s with 1-norm a_s: each a_s is at most w, and
-        # their sum at most most. Every sequence a is a mixture of those with w in as many steps as
-        # most allows, the rest in one more, and 0 elsewhere. Norms are convex, so for fixed
-        # directions of d one of these is at least as far. It changes ceil(most / w) steps, each by
-        # w or less. So the 1-norm is at most w times, and the squared 2-norm at most w^2 times, the
-        # one a strategy states for a unit in as many steps.
         bound = cls.add_remove() if bounds is None else bounds
-        return replace(bound, most=most, most_a_step=most_a_step, once=once, unit=unit)
+        has_steps = not isinstance(bound.occurrences, BoundedEvents)
+        if bound.relation != "add_remove" or (has_steps and bound.occurrences != SpacedSteps()):
+            raise InvalidInputError(
+                f"most is {most}, which bounds the events of a unit, so cells and steps cannot be "
+                "bounded too: leave cells and steps out, and count units as added or removed"
+            )
+        return cls("add_remove", _events(most, most_a_step, once), bound.amount, unit)
 
     def in_steps(self, times: int) -> ContributionBound:
         """Return the bound for a unit that counts in up to ``times`` steps as it does here in one.
@@ -520,20 +436,7 @@ class ContributionBound:
         >>> print(ContributionBound.add_remove(unit="visit").in_steps(3))
         one visit added or removed, counted in one cell of each of up to 3 steps by at most 1
         """
-        if isinstance(self.pattern, BoundedChange):
-            # Norms of the sum of several changes are at most the sums of their norms.
-            pattern = replace(self.pattern.scaled_by(times), single_step=False)
-            return replace(self, pattern=pattern, words=f"{self.words}, up to {times:,} times")
-        if self.most is not None:
-            return replace(self, most=self.most * times, most_a_step=self.most, steps=1)
-        assert self.every is None
-        assert self.steps is not None
-        return replace(self, steps=self.steps * times, separation=1)
-
-    @property
-    def without_step_limit(self) -> ContributionBound:
-        """This bound without the limit ``most_a_step``."""
-        return replace(self, most_a_step=None, steps=1)
+        return replace(self, occurrences=self.occurrences.repeated(times))
 
     @classmethod
     def of_pattern(
@@ -558,19 +461,56 @@ class ContributionBound:
         one edge added or removed, which changes the weight of the forest by at most 2, up and then
         down
         """
-        return cls(relation, 1, 1, unit=unit, pattern=pattern, words=words)
+        return cls(relation, PatternOverSteps(pattern, words), unit=unit)
+
+    @property
+    def cells(self) -> int:
+        """The most cells in which a unit counts in one step."""
+        return self.occurrences.cells
+
+    @property
+    def steps(self) -> int | None:
+        """The most steps of a unit; None for a schedule without an end."""
+        return self.occurrences.steps
+
+    @property
+    def separation(self) -> int:
+        """The least distance of two steps of a unit."""
+        return self.occurrences.separation
+
+    @property
+    def every(self) -> int | None:
+        """Steps from one scheduled step to the next; None without a schedule."""
+        return self.occurrences.every
+
+    @property
+    def per_cell(self) -> int:
+        """The most by which one cell differs: an integer, or a multiple of the resolution."""
+        return self.amount.per_cell(self.relation)
+
+    @property
+    def resolution(self) -> Fraction | None:
+        """The finest difference of values, in data units; None for counts."""
+        return self.amount.resolution
+
+    @property
+    def pattern(self) -> Pattern | None:
+        """The pattern that one unit's change of the counts follows, if it does (`of_pattern`)."""
+        occurrences = self.occurrences
+        return occurrences.pattern if isinstance(occurrences, PatternOverSteps) else None
 
     @property
     def signed(self) -> bool:
         """Whether adding a unit can lower a count: assumed for all values and patterns."""
-        return self.pattern is not None or self.resolution is not None
+        return self.pattern is not None or isinstance(self.amount, ClippedValues)
 
     @property
     def value_bounds(self) -> tuple[Fraction, Fraction, Fraction] | None:
         """Lower bound, upper bound and resolution of values, in data units; None for counts."""
-        if self.lower is None or self.upper is None or self.resolution is None:
+        amount = self.amount
+        if not isinstance(amount, ClippedValues):
             return None
-        return self.lower, self.upper, self.resolution
+        return amount.lower, amount.upper, amount.resolution
 
     @property
     def neighbours(self) -> str:
@@ -580,14 +520,12 @@ class ContributionBound:
     @property
     def acts_once(self) -> bool:
         """Whether a unit counts in one step only; False for every pattern (`of_pattern`)."""
-        return self.steps == 1 and self.most in (None, 1) and self.pattern is None
+        return self.occurrences.acts_once
 
     @property
     def in_one_step(self) -> bool:
         """Whether one unit changes one step only, by the limit ``steps`` or by its pattern."""
-        return self.acts_once or (
-            isinstance(self.pattern, BoundedChange) and self.pattern.single_step
-        )
+        return self.occurrences.in_one_step
 
     def describe(self, unit: str | None = None, *, steps: bool = True) -> str:
         """Return protected unit and neighbouring relation in words.
@@ -614,55 +552,7 @@ class ContributionBound:
         >>> ContributionBound.add_remove().change_in_words()
         'counted in one cell of one step by at most 1'
         """
-        if self.pattern is not None:
-            return self.words
-        if self.most is not None:
-            return self._events_in_words()
-        where = f" of {self._steps_in_words()}" if steps else ""
-        if self.resolution is not None:
-            return f"whose value, {self._clipped_in_words()}, is added to one cell{where}"
-        cells = "one cell" if self.cells == 1 else f"up to {self.cells:,} cells"
-        each_cell = " each" if self.cells > 1 else ""
-        comma = "," if where.count(",") else ""
-        return f"counted in {cells}{where}{comma} by at most {self.per_cell:,}{each_cell}"
-
-    def _clipped_in_words(self) -> str:
-        assert self.lower is not None
-        assert self.upper is not None
-        return (
-            f"clipped to [{text(self.lower)}, {text(self.upper)}] and rounded to multiples of "
-            f"{text(self._step)}"
-        )
-
-    def _events_in_words(self) -> str:
-        where = ""
-        if self.most == 1:
-            where = "in one cell of one step"
-        elif self.once == "group":
-            where = "no two of them in the same cell"
-        elif self.most_a_step is not None:
-            where = f"at most {self.most_a_step:,} of them in one step"
-        events = "one event" if self.most == 1 else f"{self.most:,} events"
-        if self.resolution is not None:
-            values = "its value" if self.most == 1 else "each value"
-            clipped = f"{values} {self._clipped_in_words()}"
-            return ", ".join(filter(None, [f"with at most {events} counted", where, clipped]))
-        if self.most == 1:
-            return f"with at most one event counted, {where} by at most {self.per_cell:,}"
-        counted_events = f"with at most {events} counted, each by at most {self.per_cell:,}"
-        return ", ".join(filter(None, [counted_events, where]))
-
-    def _steps_in_words(self) -> str:
-        if self.every is not None:
-            every = "every step" if self.every == 1 else f"every {self.every:,}th step"
-            if self.steps is None:
-                return f"{every} from any one on"
-            row = f"{self.steps:,} scheduled steps in a row of which it may miss some"
-            return f"{every} from any one on, {row}"
-        if self.steps is None or self.steps == 1:
-            return "one step"
-        apart = "" if self.separation == 1 else f", at least {self.separation:,} apart"
-        return f"each of up to {self.steps:,} steps{apart}"
+        return self.occurrences.in_words(self.amount, steps=steps)
 
     def __str__(self) -> str:
         return self.describe()
@@ -684,62 +574,16 @@ class ContributionBound:
         >>> ContributionBound.replace(cells=2).sensitivities(Sensitivity(3, 3, ((1, 3),)), cells=10)
         Sensitivity(l1=12, l2_squared=12, entries=((1, 12),))
         """
-        # A unit changes step s by a vector d_s, hence the nodes by the sum of (column s of C) x
-        # d_s. Norms multiply: |C e_s| |d_s| in the 1-norm, <C e_s, C e_t> <d_s, d_t> in the squared
-        # 2-norm.
         if cells < 1:
             raise InvalidInputError(
                 f"the vector of a step has {cells} cells; it must have at least 1"
             )
-        if isinstance(self.pattern, BoundedChange) and self.pattern.single_step:
-            return Sensitivity(
-                single.l1 * self.pattern.l1, single.l2_squared * self.pattern.l2_squared
-            )
-        if self.pattern is not None:
+        if self.pattern is not None and not self.in_one_step:
             raise InvalidInputError(
                 f"the contribution is {self}, a pattern over the steps of a stream, but a table "
                 "has no steps: release a stream"
             )
-        l1, l2_squared, changes = self._change(cells)
-        if self.most is not None and self.once is None:
-            # Events in one step and cell are the worst arrangement: |sum of C e_s| is at most the
-            # sum of the norms. The entries describe many events, so they do not give one worst
-            # change.
-            together = self.most_a_step or self.most
-            l1, l2_squared = scaled_norms(l1, l2_squared, by=together)
-            changes = changes if together == 1 else None
-        entries = None
-        if single.entries is not None and changes is not None:
-            size, count = changes
-            entries = tuple(
-                (size * magnitude, count * nodes) for magnitude, nodes in single.entries
-            )
-        return Sensitivity(single.l1 * l1, single.l2_squared * l2_squared, entries)
-
-    def _change(self, cells: int) -> tuple[int, int, tuple[int, int] | None]:
-        """Return the 1-norm and squared 2-norm of the largest change of a step by one unit.
-
-        The third result is (size, number) if the worst change is ``number`` cells by ``size`` each,
-        in multiples of the resolution; None if no single change is the worst.
-        """
-        size = self.per_cell
-        if self.once == "group" and self.most is not None:
-            # Events in different cells enter different nodes, whatever their steps.
-            count = min(self.most, cells)
-        elif self.relation == "add_remove":
-            count = min(self.cells, cells)
-        elif self.value_bounds is None:
-            count = min(2 * self.cells, cells)
-        else:
-            # A value may change within its cell by `width`, or leave one cell for another.
-            lower, upper, resolution = self.value_bounds
-            width = int((upper - lower) / resolution)
-            if cells == 1:
-                return width, width**2, (width, 1)
-            most = int(max(abs(lower), abs(upper)) / resolution)
-            worst_change = (most, 2) if width <= most else None
-            return 2 * most, max(width**2, 2 * most**2), worst_change
-        return *scaled_norms(count, count, by=size), (size, count)
+        return self.occurrences.sensitivities(single, self.relation, self.amount, cells)
 
     def clip(self, values: value_grid.Numbers) -> NDArray[np.float64]:
         """Return values of single units as they are counted: clipped and rounded, in data units.
@@ -754,7 +598,7 @@ class ContributionBound:
         >>> ContributionBound.values(0, 10, resolution=0.5).clip([-3, 2.6, 99])
         array([ 0. ,  2.5, 10. ])
         """
-        return np.asarray(to_data(self.to_grid(values), self._step), dtype=np.float64)
+        return np.asarray(to_data(self.to_grid(values), self.amount.unit_of_grid), dtype=np.float64)
 
     def to_grid(self, values: value_grid.Numbers) -> NDArray[np.int64]:
         """Return values of single units as multiples of the resolution: int64, in their shape.
@@ -770,9 +614,7 @@ class ContributionBound:
         >>> ContributionBound.values(0, 10, resolution=0.5).to_grid([-3, 2.6, 99])
         array([ 0,  5, 20])
         """
-        if self.value_bounds is None:
-            return np.asarray(value_grid.counts(values, self.per_cell))
-        return np.asarray(value_grid.clip(values, *self.value_bounds))
+        return self.amount.to_grid(values)
 
     def grid_total(self, totals: value_grid.Numbers) -> NDArray[np.int64]:
         """Return sums of values as exact multiples of the resolution: int64, in their shape.
@@ -802,30 +644,17 @@ class ContributionBound:
         cells = np.asarray(totals)
         return cells if self.resolution is None else to_data(cells, self.resolution)
 
-    @property
-    def _step(self) -> Fraction:
-        return Fraction(1) if self.resolution is None else self.resolution
-
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values from which `from_dict` rebuilds the contribution, without defaults.
 
         >>> ContributionBound.add_remove(steps=3).to_dict()
         {'neighbours': 'add_remove', 'cells': 1, 'per_cell': 1, 'steps': 3}
         """
-        saved: dict[str, Any] = {"neighbours": self.relation}
-        if self.value_bounds is None:
-            saved |= {"cells": self.cells, "per_cell": self.per_cell}
-        else:
-            names = ("lower", "upper", "resolution")
-            saved |= zip(names, map(text, self.value_bounds), strict=True)
-        usual = ContributionBound(self.relation, 1, 1)
-        for name in ("steps", "separation", "every", "unit", "most", "most_a_step", "once"):
-            value = getattr(self, name)
-            if value not in (None, getattr(usual, name)):
-                saved[name] = value
-        if self.pattern is not None:
-            saved |= {"pattern": pattern_to_dict(self.pattern), "words": self.words}
-        return saved
+        saved = {"neighbours": self.relation, **self.amount.to_dict(self.cells)}
+        unit = {} if self.unit == ANY_UNIT else {"unit": self.unit}
+        occurrences = self.occurrences.to_dict()
+        limits = {name: occurrences.pop(name) for name in _LIMITS if name in occurrences}
+        return {**saved, **limits, **unit, **occurrences}
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> ContributionBound:
@@ -837,25 +666,77 @@ class ContributionBound:
         Raises:
             InvalidInputError: missing, unknown or invalid parameters.
         """
+        rest = dict(saved)
         try:
-            if "resolution" in saved:
-                names = ("most", "most_a_step", "once")
-                events = {name: saved[name] for name in names if name in saved}
-                rest = {name: value for name, value in saved.items() if name not in events}
-                return replace(cls.values(**rest), **events)
-            parameters = dict(saved)
-            if "pattern" in parameters:
-                parameters["pattern"] = pattern_from_dict(parameters["pattern"])
-            return cls(
-                parameters.pop("neighbours"),
-                parameters.pop("cells"),
-                parameters.pop("per_cell"),
-                **parameters,
-            )
+            relation = rest.pop("neighbours")
+            unit = rest.pop("unit", ANY_UNIT)
+            if "resolution" in rest:
+                bounds = {name: rest.pop(name) for name in ("lower", "upper", "resolution")}
+                amount: Amount = cls.values(**bounds, neighbours=relation).amount
+            else:
+                amount = Counts(rest.pop("per_cell"))
+            return cls(relation, _occurrences_from(rest), amount, unit)
         except (KeyError, TypeError) as error:
             raise InvalidInputError(
                 f"the saved contribution {saved} cannot be read ({error}): restore it from a copy"
             ) from error
+
+
+def _in_steps(
+    cells: int, steps: int | None, separation: int, every: int | None
+) -> SpacedSteps | ScheduledSteps:
+    """Return the occurrences of a unit that counts in some steps, spaced or scheduled."""
+    if every is None:
+        return SpacedSteps(cells, 1 if steps is None else steps, separation)
+    if check_amount("separation", separation) != 1:
+        raise InvalidInputError(
+            f"separation is {separation} and every is {every}, but with every a unit follows a "
+            "fixed schedule, which already states the distance of its steps: leave separation out"
+        )
+    return ScheduledSteps(every, cells, steps)
+
+
+def _events(most: int, most_a_step: int | None, once: OncePer | None) -> BoundedEvents:
+    """Return the occurrences of a unit with a bounded number of events."""
+    if once is not None and once not in _ONCE:
+        raise InvalidInputError(
+            f"once is {once!r}; give {' or '.join(map(repr, _ONCE))}, together with most, or None"
+        )
+    if most_a_step is None:
+        return EventsAnywhere(most) if once is None else EventsInDifferentCells(most)
+    events = EventsPerStep(most, most_a_step)
+    if once is not None:
+        raise InvalidInputError(
+            f"most_a_step is {most_a_step} and most is {most}, which already bounds a unit to "
+            f"{events.steps} steps: leave once out"
+        )
+    return events
+
+
+def _occurrences_from(saved: dict[str, Any]) -> Occurrences:
+    """Rebuild the occurrences of a unit from their values in `ContributionBound.to_dict`.
+
+    Raises:
+        KeyError, TypeError: a value is missing, unknown, or one of another form of occurrences.
+    """
+    rest = dict(saved)
+    cells = rest.pop("cells", 1)
+    occurrences: Occurrences
+    if "pattern" in rest:
+        occurrences = PatternOverSteps(pattern_from_dict(rest.pop("pattern")), rest.pop("words"))
+    elif "most" in rest:
+        once = rest.pop("once", None)
+        occurrences = _events(rest.pop("most"), rest.pop("most_a_step", None), once)
+    else:
+        limits = {name: rest.pop(name) for name in _LIMITS if name in rest}
+        occurrences = _in_steps(
+            cells, limits.get("steps"), limits.get("separation", 1), limits.get("every")
+        )
+    if rest.pop("steps", occurrences.steps) != occurrences.steps or cells != occurrences.cells:
+        raise TypeError("its cells and steps are those of another form")
+    if rest:
+        raise TypeError(f"{', '.join(rest)} is unknown")
+    return occurrences
 
 
 def _short(value: Fraction) -> str:

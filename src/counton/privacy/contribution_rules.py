@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Protocol
 from typing_extensions import override
 
 from counton.base.distributions import BoundedChange
-from counton.base.errors import InvalidInputError, param
 from counton.base.lengths import LATE_DAYS, PERIODS
 from counton.base.wording import plural
 from counton.privacy.contribution import ContributionBound, OncePer
+from counton.privacy.unit_changes import BoundedEvents
 
 #: Names of attributes in the metadata of releases, which older versions read, too.
 _STORED_NAMES = {
@@ -301,30 +301,20 @@ class UserLevel(ContributionRule):
             norms: 1-norm and squared 2-norm that the statistic knows to be smaller than
                 ``max_contributions`` rows'.
 
-        Raises:
-            InvalidInputError: the bound holds for each window, but a row counts in several cells;
-                or the guarantee does not protect the presence of a row.
-
         >>> print(UserLevel(3).contribution_bound(ContributionBound.add_remove(unit="visitor")))
         one visitor added or removed, with at most 3 events counted, each by at most 1
         """
-        if row.relation == "replace":
-            raise InvalidInputError(
-                f"{param('user')} hides whether a user is in the data, but "
-                f"{param('replace', True)} hides only the values of rows; leave one of them out"
-            )
+        assert row.relation == "add_remove"  # jobs of users refuse the other relation
         once: OncePer | None = None if self.max_contributions_per_group is None else "group"
         if row.pattern is None:
             a_step = self.max_contributions_per_window
-            most = self.max_contributions * (row.most or 1)
+            most = self.max_contributions
+            if isinstance(row.occurrences, BoundedEvents):
+                most *= row.occurrences.most
             return ContributionBound.events(
                 most, most_a_step=a_step, once=once, bounds=row, unit=row.unit
             )
-        if self.max_contributions_per_window is not None:
-            raise InvalidInputError(
-                f"{param('max_contributions_per_window', self.max_contributions_per_window)} is "
-                "only for counts and sums, and here each row changes several numbers; leave it out"
-            )
+        assert self.max_contributions_per_window is None  # jobs refuse it for such rows
         assert isinstance(row.pattern, BoundedChange)
         rows_together = replace(row.pattern.scaled_by(self.max_contributions), single_step=False)
         pattern = BoundedChange(*norms) if norms else rows_together
@@ -333,7 +323,7 @@ class UserLevel(ContributionRule):
             if self.max_contributions > 1
             else "one row counts,"
         )
-        words = f"of whom {rows} {row.words}"
+        words = f"of whom {rows} {row.change_in_words()}"
         return ContributionBound.of_pattern(pattern, words, unit=row.unit)
 
 

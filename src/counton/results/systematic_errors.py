@@ -158,7 +158,8 @@ def _rows_beyond_a_bound(metadata: ReleaseMetadata) -> list[SystematicError]:
     if beyond is None:
         return []
     counts = inner.counts_rows and not inner.in_rank
-    positive = metadata.statistic.additive and (metadata.contribution.lower or 0) >= 0
+    bounds = metadata.contribution.value_bounds
+    positive = metadata.statistic.additive and (bounds is None or bounds[0] >= 0)
     error = beyond_in_words(beyond, low=counts or positive)
     if late_note(metadata) is not None:
         late = f", most of all in late {plural(metadata.window)}, because early rows count first"
@@ -169,19 +170,16 @@ def _rows_beyond_a_bound(metadata: ReleaseMetadata) -> list[SystematicError]:
 def _errors_of_statistic(metadata: ReleaseMetadata) -> list[SystematicError]:
     """Return the errors of the statistic, or of each in a report, such as by clipping."""
     inner = metadata.inner
-    contribution = metadata.contribution
+    bounds = metadata.contribution.value_bounds
     if inner.statistics:
         return [
             error.of_part(name)
             for name, part in inner.statistics.items()
             for error in inner_of(part).systematic_errors()
         ]
-    if (
-        metadata.what == "stream"
-        and contribution.lower is not None
-        and contribution.upper is not None
-    ):
-        return [clipped_in_words(contribution.lower, contribution.upper, "the number")]
+    if metadata.what == "stream" and bounds is not None:
+        lower, upper, _ = bounds
+        return [clipped_in_words(lower, upper, "the number")]
     return [*inner.systematic_errors()]
 
 

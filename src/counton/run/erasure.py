@@ -135,10 +135,9 @@ def erase_user(
     ]
     if going_on and not yes:
         raise InvalidInputError(
-            f"{user!r} can be erased in {', '.join(map(repr, going_on))} only at a price: a "
-            f"fixed one in {BUCKETS:,} of all future users is then not counted (where users count "
-            "anew in each period: in periods up to the present one), and this cannot be "
-            "undone. Check "
+            f"{user!r} can be erased in {', '.join(map(repr, going_on))} only at a price: one in "
+            f"{BUCKETS:,} of all users who are new to the stream will not be counted. With a "
+            "contribution period, this ends with the current period. It cannot be undone. Check "
             f"the name, and give {param('yes', True)} to go on"
         )
     now = datetime.now(UTC) if now is None else now
@@ -371,7 +370,7 @@ def _kept_stream(store: Store, name: str) -> _KeptStream:
         return _KeptStream(None, is_over=False)
     spec = StreamSpec.of_stream(reader)
     has_users = spec.terms.privacy_unit.user_column is not None
-    if spec.terms.id_column is not None and not has_users:
+    if spec.terms.recognition.id_column is not None and not has_users:
         raise InvalidInputError(
             f"no user can be erased in stream {name!r}, and nobody has to be: it keeps only "
             "digests of ids, which do not tell whose rows they are, and they are deleted by "

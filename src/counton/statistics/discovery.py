@@ -47,6 +47,11 @@ from numpy.typing import NDArray
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInputError, param
 from counton.privacy import ApproxDP, ContributionBound, PureDP
+from counton.privacy.unit_changes import (
+    BoundedEvents,
+    EventsInDifferentCells,
+    PatternOverSteps,
+)
 from counton.strategies import StreamStrategy, noise_variance
 
 if TYPE_CHECKING:
@@ -190,10 +195,7 @@ class Discovery:
                 f"noise that finds groups has the scale {float(distribution.scale):.3g}; it must "
                 f"be above {1 / 700:.3g} to hide which group a unit is in: give a smaller epsilon"
             )
-        groups = contribution.most or max(contribution.cells, rows)
-        several = contribution.most is not None or contribution.pattern is not None
-        once = contribution.once == "group" or not several
-        change = 1 if once else groups
+        groups, change = _groups_of_unit(contribution, rows)
         counts = draws(strategy, distribution, steps, compared.n_cells)
         low = 0
         high = 64
@@ -392,17 +394,27 @@ def _tail_of(distribution: DiscreteLaplace) -> Callable[[int, int], float]:
     return tail
 
 
+def _groups_of_unit(contribution: ContributionBound, rows: int) -> tuple[int, int]:
+    """Return in how many groups one unit counts at most, and by how many rows in one of them.
+
+    Args:
+        contribution: the change by one unit.
+        rows: largest number of rows of one unit.
+    """
+    occurrences = contribution.occurrences
+    if isinstance(occurrences, EventsInDifferentCells):
+        return occurrences.most, 1
+    if isinstance(occurrences, BoundedEvents):
+        return occurrences.most, occurrences.most
+    groups = max(occurrences.cells, rows)
+    return groups, groups if isinstance(occurrences, PatternOverSteps) else 1
+
+
 def noise_guarantee_of(guarantee: Any) -> PureDP:
     """Return the guarantee of the noisy counts alone: `PureDP` with the epsilon of the stream's.
     Showing a group spends the delta.
     """
-    if not isinstance(guarantee, ApproxDP):
-        raise InvalidInputError(
-            f"{param('unlisted_groups', 'discover')} may show a group wrongly with a small "
-            "probability, so "
-            f"it needs {param('epsilon')} and {param('delta')}; give both, such as "
-            f"{param('delta', '1e-9')}"
-        )
+    assert isinstance(guarantee, ApproxDP)  # jobs of found groups need epsilon and delta
     return PureDP(guarantee.epsilon)
 
 

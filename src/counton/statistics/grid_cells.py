@@ -252,7 +252,7 @@ class GridCells(TableStatistic):
     @override
     def contribution(self, *, batched: bool = False) -> ContributionBound:
         return self._contribution_of(
-            sensitivity_of_cells(self.grid, ContributionBound(self.neighbours, 1, 1)),
+            sensitivity_of_cells(self.grid, ContributionBound(self.neighbours)),
             f"which counts in one of {self.n_accumulators:,} cells, which are measured together",
         )
 

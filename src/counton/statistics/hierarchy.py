@@ -362,7 +362,7 @@ class Hierarchy(TableStatistic):
     def contribution(self, *, batched: bool = False) -> ContributionBound:
         # The words are part of the address of the noise: other words would draw other noise.
         return self._contribution_of(
-            sensitivity_of_cells(self.measuring.strategy, ContributionBound(self.neighbours, 1, 1)),
+            sensitivity_of_cells(self.measuring.strategy, ContributionBound(self.neighbours)),
             f"which counts in one of {self.n_accumulators:,} leaves, and in all that is above it",
         )
 

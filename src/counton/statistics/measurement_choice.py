@@ -113,7 +113,7 @@ class TableStatistic(AccumulatorStatistic):
         """Set the relation and the protected unit: an event, or with ``counts`` a count of it."""
         self.counts = self.counts_units = bool(counts)
         self.counts_rows = not counts
-        contribution = ContributionBound(neighbours, 1, 1, unit="event" if unit is None else unit)
+        contribution = ContributionBound(neighbours, unit="event" if unit is None else unit)
         self.neighbours = contribution.relation
         self.unit = contribution.unit
         self._stated = unit is not None

@@ -19,6 +19,7 @@ from counton.continual.formulas import Estimate, TableNumbers
 from counton.continual.table_request import EVERY_ROW, TableRequest
 from counton.privacy import ContributionBound
 from counton.privacy.contribution import Relation
+from counton.privacy.unit_changes import SpacedSteps
 from counton.statistics.accumulator_statistic import AccumulatorStatistic, Part, Sums, X
 from counton.statistics.by_group import S
 from counton.statistics.cells import Cells
@@ -118,7 +119,7 @@ class TopK(AccumulatorStatistic):
         self._place = {group: cell for cell, group in enumerate(self.groups)}
         self.k = check_integer("k", k, 1)
         self._call_units(unit)
-        self._contribution = ContributionBound(neighbours, cells, 1, unit=self.unit)
+        self._contribution = ContributionBound(neighbours, SpacedSteps(cells), unit=self.unit)
         self.ordered = cells > 1
 
     @property

@@ -19,6 +19,7 @@ from counton.continual import Counter, StepRelease
 from counton.continual.node_distribution import sensitivity_of
 from counton.noise import Key
 from counton.privacy import ZCDP, ContributionBound, PureDP
+from counton.privacy.unit_changes import ScheduledSteps, SpacedSteps
 from counton.statistics.by_group import inner_of
 from counton.statistics.catalogue import statistic_of_kind, statistic_to_dict
 from counton.statistics.results import read_release
@@ -351,7 +352,7 @@ def _beyond(contribution: ContributionBound, change: Integers) -> str | None:
     rows = np.flatnonzero(change.any(axis=1))
     if contribution.in_one_step and len(rows) > 1:
         return f"changes {len(rows)} steps"
-    if contribution.pattern is not None or contribution.most is not None:
+    if not isinstance(contribution.occurrences, SpacedSteps | ScheduledSteps):
         return None  # norms say the rest
     steps = contribution.steps
     apart = np.diff(rows)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -28,7 +28,8 @@ from counton.base.wording import counted
 from counton.windowing.date_text import day_and_time, day_in_words
 from counton.windowing.lazy_polars import polars as pl
 
-#: Values at most this stand for rows without a valid time. It is below all valid times.
+#: Values at most this stand for the reason why a row has no time (`is_moment`). They are below all
+#: valid times.
 NO_MOMENT = -(2**62)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -39,6 +40,19 @@ _PIECES = 31  # most pieces of a calendar window
 #: Steps of a stream without an end, if windows are long: calendar windows have a table of edges.
 ENDLESS = 40_000
 _NOMINAL_DAYS = {"d": 1, "w": 7, "mo": 31}
+
+
+@overload
+def is_moment(us: pl.Expr) -> pl.Expr: ...
+
+
+@overload
+def is_moment(us: pl.Series) -> pl.Series: ...
+
+
+def is_moment(us: pl.Expr | pl.Series) -> pl.Expr | pl.Series:
+    """Return whether microseconds since 1970 are a moment, not a reason why there is none."""
+    return us > NO_MOMENT
 
 
 def load_zone(name: str) -> ZoneInfo:
@@ -331,7 +345,7 @@ class Windows:
                 is_elementwise=True,
             )
         inside = step.clip(0, self.steps + 1)
-        return pl.when(column > NO_MOMENT).then(inside).otherwise(column - NO_MOMENT)
+        return pl.when(is_moment(column)).then(inside).otherwise(column - NO_MOMENT)
 
     @cached_property
     def _even(self) -> tuple[int, int] | None:
@@ -610,7 +624,7 @@ class SingleTableWindow(Windows):
     @override
     def step(self, us: str) -> pl.Expr:
         column = pl.col(us)
-        return pl.when(column > NO_MOMENT).then(pl.lit(1, pl.Int64)).otherwise(column - NO_MOMENT)
+        return pl.when(is_moment(column)).then(pl.lit(1, pl.Int64)).otherwise(column - NO_MOMENT)
 
     @override
     def step_of(self, us: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -36,7 +36,7 @@ from counton.run.counting.remembered_rows import (
 from counton.run.counting.seen_rows import NewRowsOfRun
 from counton.run.rows.discovered_groups import GroupNamesOfRun
 from counton.run.rows.row_buffer import RowBuffer, types_of_columns
-from counton.run.spec.terms import Recognition, StreamTerms
+from counton.run.spec.terms import FileRecognition, IdRecognition, SnapshotRecognition, StreamTerms
 from counton.state.dedup import Secret
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.periods import period_of
@@ -182,7 +182,7 @@ class RowChoice:
             counted = portion.of(remembered.users, "user")
             parts.append(self._choose_of_users(rows, counted, remembered, buffer.secret))
         chosen = reduce(ChosenRows.plus, parts)
-        if self.terms.recognition is not Recognition.ID:
+        if not isinstance(self.terms.recognition, IdRecognition):
             return chosen
         # Ids of counted rows belong to no portion, since the state keeps no user with them.
         compared = replace(chosen.compared, counted=remembered.ids.height)
@@ -266,7 +266,7 @@ class RowChoice:
     ) -> _RecognisedRows:
         """Separate new rows from those that repeat counted ones."""
         match self.terms.recognition:
-            case Recognition.ID:
+            case IdRecognition():
                 with_ids = _with_ids_of_units(open_rows, secret)
                 of_new_ids = of_other_ids(with_ids, remembered.ids["id"])
                 return _RecognisedRows(
@@ -274,9 +274,9 @@ class RowChoice:
                     slots=Slots.all_kept(counted),
                     repeated=open_rows.height - of_new_ids.height,
                 )
-            case Recognition.FILE:  # files that were counted are not read
+            case FileRecognition():  # files that were counted are not read
                 return _RecognisedRows(open_rows, Slots.all_kept(counted))
-            case Recognition.SNAPSHOT:
+            case SnapshotRecognition():
                 corrections = self.terms.max_corrections
                 slots = compare_slots(counted, open_rows, self.choosable, corrections)
                 should_be_there = counted.filter(self._is_choosable()).height
@@ -308,7 +308,7 @@ class RowChoice:
         A snapshot repeats rows of released windows that did not count, as if they were new. So only
         rows of later windows are counted there.
         """
-        if self.terms.recognition is Recognition.SNAPSHOT:
+        if isinstance(self.terms.recognition, SnapshotRecognition):
             is_news = pl.col("window") > self.released
             new = new.filter(is_news)
             chosen = chosen.filter(is_news)
@@ -347,7 +347,7 @@ class RowChoice:
         is_open = self._is_choosable()
         is_open &= pl.col("window") >= windows.first_open(self.released)
         is_open &= pl.col("period") >= first_open.period
-        if self.terms.recognition is Recognition.ID:
+        if isinstance(self.terms.recognition, IdRecognition):
             is_open &= pl.col("us") // DAY >= first_open.day
         columns = {
             "period": period,

@@ -66,8 +66,8 @@ def _refuse_missing_rows(prepared: PreparedRun, missing: MissingRows) -> None:
     source_name = reveal(prepared.source).name
     user_column = terms.privacy_unit.user_column
     if missing.are_all and (prepared.spec.takes_whole_windows or options.input.repeats_rows):
-        if terms.id_column is not None:
-            refuse_other_ids(source_name, terms.id_column)
+        if terms.recognition.id_column is not None:
+            refuse_other_ids(source_name, terms.recognition.id_column)
         elif user_column is not None:
             refuse_other_users(options, source_name, user_column)
         elif options.input.lookback is None:

@@ -141,7 +141,7 @@ class RememberedRows:
                 if digest_set.period >= first_open.period:
                     users.append(_users_of(digest_set, kept_columns(terms)))
         ids = [_NO_IDS]
-        if terms.id_column is not None:
+        if terms.recognition.id_column is not None:
             # None is older than the first open day, since each run that releases steps of a stream
             # with ids deletes those. Users may be older: a run without new files deletes nothing.
             for digest_set in reveal(stream.digest_sets("id")):
@@ -192,7 +192,7 @@ def change_of_memory(
     )
     first_period = max(first.period, before.first_open.period)
     changes = []
-    if terms.id_column is not None:
+    if terms.recognition.id_column is not None:
         changes.append(_change_of_ids(before, ids, terms.windowing.windows, target, first.day))
     if terms.privacy_unit.user_column is not None:
         changes.append(_change_of_users(before, users, terms, first_period))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import polars as pl
 
 from counton.io.timestamps import EPOCH_FORMATS, moments
-from counton.windowing.windows import NO_MOMENT, microseconds
+from counton.windowing.windows import is_moment, microseconds
 
 #: Number of values that are tried.
 _TRIED = 1000
@@ -118,7 +118,7 @@ def _are_times(values: pl.Series, form: str | None) -> pl.Series:
     read = values.to_frame().select(moments(values.name, values.dtype, "UTC", "earliest", form))
     us = read.to_series()
     if form not in EPOCH_FORMATS:
-        return us > NO_MOMENT
+        return is_moment(us)
     tomorrow = microseconds(datetime.now(UTC) + timedelta(days=1))
     return us.is_between(_FIRST_EPOCH, tomorrow)
 
@@ -295,7 +295,7 @@ def columns_of_counts(sample: pl.DataFrame, time: str, us: pl.Series) -> tuple[s
     rest = [name for name in sample.columns if name != time]
     whole = [name for name in rest if _are_counts(sample[name])]
     texts = [name for name in rest if name not in whole and not _are_numbers(sample[name])]
-    is_full = us.filter(us > NO_MOMENT) % _QUARTER_HOUR == 0
+    is_full = us.filter(is_moment(us)) % _QUARTER_HOUR == 0
     if is_full.is_empty() or not is_full.all():
         return ()
     few = [name for name in whole if sample[name].n_unique() <= sample.height**0.5]

@@ -36,7 +36,7 @@ from counton.run.rows.row_source import (
 )
 from counton.run.spec.parsing import parse_policies
 from counton.windowing.lazy_polars import polars as pl
-from counton.windowing.windows import NO_MOMENT, load_zone, moment
+from counton.windowing.windows import is_moment, load_zone, moment
 
 #: Number of uncompressed bytes of the files to look at.
 SAMPLE_BYTES = 2**25
@@ -98,7 +98,7 @@ class FirstLook:
             return FirstFacts(None, None, totals)
         zone = str(job.timezone or "UTC")
         times = _moments(sample, time, zone, time_format)
-        known_times = times.filter(times > NO_MOMENT)
+        known_times = times.filter(is_moment(times))
         if known_times.is_empty():
             return FirstFacts(None, None, totals)
         clock = load_zone(zone)

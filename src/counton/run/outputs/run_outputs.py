@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from counton.base.arguments import check_text
-from counton.base.errors import CountonError, InvalidInputError, param
+from counton.base.errors import CountonError
 from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.io.input_paths import event_paths, is_file, refuse_among_events
 from counton.io.sources import Source
@@ -29,7 +29,9 @@ from counton.state.keys import state_files
 def check_outputs(
     outputs: OutputFiles, options: RunOptions, spec: StreamSpec, level: float | None
 ) -> None:
-    """Refuse a chart, a confidence level or a selection of numbers that a stream cannot have.
+    """Refuse a width, a confidence level or a selection of numbers that a stream cannot have.
+
+    A selection names groups and cells, which only the plan of a stream has.
 
     Args:
         level: confidence level of the intervals; None: the usual one.
@@ -44,11 +46,6 @@ def check_outputs(
         from counton.charts.style import check_width
 
         check_width(width)
-    if outputs.chart is not None and not metadata.shows_cells:
-        raise InvalidInputError(
-            f"{param('chart', str(outputs.chart))} draws counts and sums over time, and this "
-            f"is {metadata.kind}: leave it out, and draw the table"
-        )
 
 
 def refuse_shared_files(

@@ -22,7 +22,7 @@ from counton.run.rows.window_sums import (
     aggregate_rows,
     columns_of,
 )
-from counton.run.spec.terms import NewRows, Recognition
+from counton.run.spec.terms import NewRows, SnapshotRecognition
 from counton.windowing.groups import GroupNames
 
 
@@ -118,9 +118,9 @@ def _can_drop_early(prepared: PreparedRun) -> bool:
     spec = prepared.spec
     has_counted_rows = prepared.state.saved is not None
     # A row that repeats an id is not new, and would take the room of a row that is.
-    has_ids = spec.terms.id_column is not None
+    has_ids = spec.terms.recognition.id_column is not None
     # A snapshot repeats counted rows. Those that are dropped would seem to be missing from it.
-    is_snapshot = spec.terms.recognition is Recognition.SNAPSHOT
+    is_snapshot = isinstance(spec.terms.recognition, SnapshotRecognition)
     repeats_counted_rows = is_snapshot and has_counted_rows
     # Rows of windows that end later are chosen by a later run, so none is beyond a bound yet. Which
     # windows end now is known once all rows are read.

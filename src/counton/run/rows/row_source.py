@@ -20,6 +20,7 @@ from counton.io.query_edges import QueryEdges
 from counton.io.sources import Source, join_columns
 from counton.io.timestamps import WITHIN_DAY
 from counton.job.common_options import Job
+from counton.job.incompatible import refuse_source
 from counton.run.rows.window_sums import columns_of
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import Declared, RunOptions
@@ -108,20 +109,14 @@ def open_rows(job: Job, rows: object, edges: QueryEdges | None = None) -> Source
     events = job.events if rows is None else rows
     if events is None:
         raise InvalidInputError(f"{param('events')} is missing. Name the files of the rows")
-    query = None if job.query is None else str(job.query)
+    refuse_source(job, events)
     if is_database(events):
         from counton.io.databases import open_query
 
-        return open_query(events, query, edges)
+        return open_query(events, str(job.query), edges)
     for path in events if isinstance(events, list | tuple) else [events]:
         if isinstance(path, str):
             refuse_address(path)
-    if query is not None:
-        raise InvalidInputError(
-            f"{param('query', query[:40])} is for a database, and {param('events')} "
-            "name no database. Give sqlite:///FILE or postgresql://USER@HOST/DATABASE, or leave "
-            f"{param('query')} out"
-        )
     separator = None if job.separator is None else str(job.separator)
     return open_files(events, job.file_format, CsvForm.read(separator, job.decimal))
 

@@ -55,7 +55,7 @@ def columns_of(spec: StreamSpec) -> Columns:
         group=terms.groups.column,
         several=terms.statistic.columns,
         user=terms.privacy_unit.user_column,
-        id=terms.id_column,
+        id=terms.recognition.id_column,
     )
 
 

@@ -1,8 +1,9 @@
 """Parsing of a job into typed values, once: afterwards nobody asks which options it states.
 
 The options that define a stream first get one form for each meaning (`normal_form`), so that jobs
-can be compared. `counton.job.incompatible` has the table of options that exclude or need each
-other.
+can be compared. `counton.job.incompatible` refuses options that exclude or need each other. Here
+only values are refused that cannot be parsed: a name or table of groups, a length of a period, and
+windows that are impossible.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from counton.io.input_paths import moments_named
 from counton.job.common_options import Job
 from counton.job.custom_strategies import own_strategy
 from counton.job.incompatible import (
-    NEEDS_OF_OUTPUTS,
     needed_of_columns,
     refuse_excluded,
+    refuse_outputs,
     refuse_unmet_needs,
+    refuse_without_form,
 )
-from counton.job.messages import show_option
 from counton.job.report import refuse_incomplete
 from counton.job.values import LATEST_ROW, NOW, QUARANTINE
 from counton.privacy import ExpiringDP, ExpiringZCDP
@@ -50,8 +51,10 @@ from counton.run.spec.terms import (
     Endless,
     Event,
     Expiring,
+    FileRecognition,
     FixedHorizon,
     Groups,
+    IdRecognition,
     InputKind,
     Loss,
     NewRows,
@@ -63,6 +66,7 @@ from counton.run.spec.terms import (
     RunOptions,
     SingleTable,
     Snapshot,
+    SnapshotRecognition,
     StreamTerms,
     Ungrouped,
     Until,
@@ -74,15 +78,12 @@ from counton.run.spec.terms import (
 from counton.statistics import AccumulatorStatistic
 from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies.strategy import StreamStrategy
-from counton.strategies.streams.window_versions import MOST_VERSIONS
-from counton.strategies.workloads import LARGEST_HALF_LIFE, LARGEST_WIDTH, LEAST_HALF_LIFE
 from counton.windowing.groups import GroupNames
 from counton.windowing.periods import made_of_windows
 from counton.windowing.windows import (
     Windows,
     load_zone,
     parse_time,
-    revisions_in,
     usual_revised_windows,
 )
 
@@ -93,25 +94,28 @@ _CHART_FORM = ("title", "axis", "source", "width")
 
 
 # ------------------------------------------------------------------------------------ normal form
-def normal_new_job(job: Job) -> Job:
-    """Return a job that begins a stream, in its normal form.
+def refuse_new_job(job: Job) -> None:
+    """Refuse a job that begins a stream, if the job alone shows that it cannot.
 
     Raises:
         MissingOptionError: an option is missing that a new stream needs.
-        InvalidInputError: an option excludes another, or needs another that is missing.
+        IncompatibleOptionsError: an option excludes another, or needs another that is missing.
     """
     refuse_excluded(job)
     _refuse_missing(job)
     refuse_incomplete(job)
     refuse_unmet_needs(job)
-    return normal_form(job)
 
 
 def normal_form(job: Job) -> Job:
     """Return the job with one form for each meaning of the options that define a stream.
 
     Times have their zone, groups are read, and defaults are stated.
+
+    Raises:
+        InvalidInputError: an option has a wrong value, or one that another option does not allow.
     """
+    refuse_without_form(job)
     timezone = job.timezone or "UTC"
     normal: dict[str, Any] = {"timezone": timezone}
     if not job.expiring:
@@ -150,8 +154,9 @@ def last_lengths(job: Job) -> tuple[str, ...]:
     """Return the lengths of sums of the last windows in one form, ascending; () if there are none.
 
     Raises:
-        InvalidInputError: a length is not a possible number of windows.
+        IncompatibleOptionsError: a length is not a possible number of windows.
     """
+    refuse_without_form(job)
     return tuple(length_of_windows(width, str(job.every)) for width in _parse_widths(job))
 
 
@@ -160,18 +165,7 @@ def _parse_half_life(job: Job) -> Fraction | None:
     length = job.value_of("half_life")
     if length is None or job.every is None:
         return None
-    half_life = windows_in(str(length), str(job.every))
-    if half_life is None:
-        raise InvalidInputError(
-            f"{param('half_life', length)} is not a number of windows of {job.every}, because "
-            "lengths of months differ. Give another length"
-        )
-    if not LEAST_HALF_LIFE <= half_life <= LARGEST_HALF_LIFE:
-        raise InvalidInputError(
-            f"{param('half_life', length)} is not from {float(LEAST_HALF_LIFE):g} to "
-            f"{LARGEST_HALF_LIFE:,} windows of {job.every}. Give another length"
-        )
-    return half_life
+    return windows_in(str(length), str(job.every))
 
 
 def _parse_widths(job: Job) -> tuple[int, ...]:
@@ -179,24 +173,8 @@ def _parse_widths(job: Job) -> tuple[int, ...]:
     lengths = cast("tuple[str, ...]", job.value_of("last") or ())
     if job.every is None:  # a later job, whose stream has it
         return ()
-    every = str(job.every)
-    widths = set()
-    for length in lengths:
-        width = windows_in(length, every)
-        shown = show_option("last", lengths)
-        if width is None or width.denominator != 1:
-            raise InvalidInputError(
-                f"{shown}: {length} is not a whole number of windows of {every}. Give multiples of "
-                f"{every}"
-            )
-        most = LARGEST_WIDTH if job.windows is None else min(job.windows, LARGEST_WIDTH)
-        if width > most:
-            raise InvalidInputError(
-                f"{shown}: {length} has {int(width):,} windows, and at most {most:,} are possible "
-                "here. Give a shorter length"
-            )
-        widths.add(int(width))
-    return tuple(sorted(widths))
+    widths = {windows_in(length, str(job.every)) for length in lengths}
+    return tuple(sorted(int(width) for width in widths if width is not None))
 
 
 def _expiring_strategy(job: Job) -> ExpiringStrategy:
@@ -309,7 +287,6 @@ def parse_terms(job: Job) -> StreamTerms:
         metric=job.metric or "mean",
         is_simple=job.simple,
         recognition=_parse_recognition(job),
-        id_column=None if job.row_id is None else str(job.row_id),
         max_corrections=job.max_corrections or 0,
         time_format=None if job.time_format is None else str(job.time_format),
         ambiguous=job.ambiguous or "raise",
@@ -318,8 +295,8 @@ def parse_terms(job: Job) -> StreamTerms:
 
 def _parse_recognition(job: Job) -> Recognition:
     if job.row_id is not None:
-        return Recognition.ID
-    return Recognition.FILE if job.append else Recognition.SNAPSHOT
+        return IdRecognition(str(job.row_id))
+    return FileRecognition() if job.append else SnapshotRecognition()
 
 
 def _parse_windowing(job: Job) -> Windowing:
@@ -342,25 +319,10 @@ def _parse_windowing(job: Job) -> Windowing:
         return Expiring(**calendar, n_windows=job.windows, strategy=strategy)
     if job.allowed_lateness is not None:
         lateness = str(job.allowed_lateness)
-        _refuse_too_many_versions(lateness, every)
         n_windows = job.windows or usual_revised_windows(start, every, timezone)
         return Revised(**calendar, n_windows=n_windows, allowed_lateness=lateness)
     assert job.windows is not None
     return FixedHorizon(**calendar, n_windows=job.windows)
-
-
-def _refuse_too_many_versions(lateness: str, every: str) -> None:
-    lags = revisions_in(lateness, every)
-    most = MOST_VERSIONS - 1
-    if lags <= most:
-        return
-    longest = length_of_windows(most, every)
-    raise InvalidInputError(
-        f"{param('allowed_lateness', lateness)} publishes a window anew after each of "
-        f"{lags:,} further "
-        f"windows of {every}, and at most {most:,} are possible: give at most {longest}, or a "
-        f"longer {param('every')}"
-    )
 
 
 def _parse_groups(job: Job) -> Groups:
@@ -458,7 +420,7 @@ def parse_accuracy(job: Job) -> WantedAccuracy | None:
         delta=cast("Any", job.delta),
         expected_rows=job.expected_rows,
         confidence_level=check_confidence_level(job.confidence_level, usual=LEVEL),
-        over=job.value_of("over"),
+        over=job.value_of("over") or None,
         is_share_of_rows=is_share_of_rows(job.margin_of_error),
     )
 
@@ -493,9 +455,10 @@ def parse_outputs(job: Job) -> OutputFiles:
     """Parse the files that a run writes.
 
     Raises:
-        InvalidInputError: the form of a chart is stated, and no chart.
+        IncompatibleOptionsError: the form of a chart is stated, and no chart; or a chart of a
+            statistic that has none.
     """
-    refuse_unmet_needs(job, NEEDS_OF_OUTPUTS)
+    refuse_outputs(job)
     form = {name: job.value_of(name) for name in _CHART_FORM}
     stated_form = {name: value for name, value in form.items() if value is not None}
     return OutputFiles(

@@ -10,7 +10,6 @@ import numpy as np
 
 from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInputError, param
-from counton.base.lengths import has_same_length
 from counton.base.series import RELEASE_FORMS
 from counton.continual import Design
 from counton.continual.node_distribution import distribution_for
@@ -20,10 +19,10 @@ from counton.planning.planner import ranked_designs
 from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee
 from counton.run.spec.parsing import (
     normal_form,
-    normal_new_job,
     parse_accuracy,
     parse_terms,
     period_that_begins_anew,
+    refuse_new_job,
     states_loss,
     word_of_unit,
 )
@@ -57,7 +56,7 @@ from counton.strategies import KAry, StreamStrategy, WindowVersions
 from counton.strategies.participation import NORMS
 from counton.strategies.strategy import ReleaseForm
 from counton.strategies.streams.window_versions import MOST_CORRECTIONS
-from counton.windowing.periods import first_split_window, made_of_windows, period_starts
+from counton.windowing.periods import period_starts
 
 #: Most steps at which errors of sums over periods are compared.
 _COMPARED_STEPS = 512
@@ -84,8 +83,9 @@ def plan_spec(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
     >>> spec.strategy.saved_name, spec.contribution.unit
     ('Solved', 'event')
     """
+    refuse_new_job(job)
     stated_word = word_of_unit(job)
-    job = normal_new_job(job)
+    job = normal_form(job)
     default_word = str(job.privacy_unit)
     protects_users = job.has_stated("user") or job.has_stated("upstream_max_contributions")
     kind = "user" if protects_users else "event"
@@ -134,7 +134,6 @@ def _with_loss(job: Job, guarantee: Guarantee) -> Job:
 def _planned(job: Job) -> StreamSpec:
     """Plan the stream of a job in its normal form."""
     terms = parse_terms(job)
-    _refuse_shifted_periods(terms)
     job_of_stream = stream_options(job)
     statistic = terms.statistic_of_groups()
     if isinstance(terms.groups, Discovered):
@@ -143,30 +142,6 @@ def _planned(job: Job) -> StreamSpec:
     if isinstance(terms.loss, ApproxDP):
         spec = _with_weights_for_noise(spec, terms, statistic)
     return spec
-
-
-def _refuse_shifted_periods(terms: StreamTerms) -> None:
-    """Refuse users' periods that are as long as windows and begin at other moments.
-
-    One user would count twice in a window, once in each of two periods.
-    """
-    per = terms.privacy_unit.rule.contribution_period
-    if per is None or isinstance(terms.windowing, SingleTable):
-        return
-    windows = terms.windowing.windows
-    if not has_same_length(per, windows.every):
-        return
-    split = first_split_window(windows, per)
-    if split is None:
-        return
-    raise InvalidInputError(
-        f"{param('contribution_period', per)}: a period begins at "
-        f"{windows.format_moment(split.period_begin)}, inside "
-        f"the window of {windows.every} that begins at "
-        f"{windows.format_moment(split.window_begin)}. One user "
-        "would count twice in that window. Let windows begin where periods begin "
-        f"({param('start')}), or give another {param('contribution_period')}"
-    )
 
 
 def _resolved(
@@ -196,7 +171,7 @@ def _contribution(terms: StreamTerms, statistic: AccumulatorStatistic) -> Contri
     corrections = terms.max_corrections
     if not corrections:
         return contribution
-    _refuse_corrections(terms, contribution)
+    _check_corrections(terms, contribution)
     if isinstance(terms.windowing, Revised):
         return contribution  # the strategy has the corrections
     # Here no row is ever subtracted: a row that changes K times counts at most 1 + K times. In
@@ -206,26 +181,26 @@ def _contribution(terms: StreamTerms, statistic: AccumulatorStatistic) -> Contri
     return contribution.in_steps(1 + corrections)
 
 
-def _refuse_corrections(terms: StreamTerms, contribution: ContributionBound) -> None:
-    """Refuse a number of corrections of a row that a guarantee cannot cover."""
-    corrections = param("max_corrections", terms.max_corrections)
+def _check_corrections(terms: StreamTerms, contribution: ContributionBound) -> None:
+    """Refuse more corrections of a row than a guarantee can cover.
+
+    What they do not go with was refused with the options of the job.
+    """
     if terms.max_corrections > MOST_CORRECTIONS:
-        raise InvalidInputError(f"{corrections} is above {MOST_CORRECTIONS}; give at most that")
+        raise InvalidInputError(
+            f"{param('max_corrections', terms.max_corrections)} is above {MOST_CORRECTIONS}; give "
+            "at most that"
+        )
     pattern = contribution.pattern
-    is_proven = isinstance(pattern, BoundedChange | None) and not contribution.every
-    is_proven &= contribution.relation != "replace"
+    assert isinstance(pattern, BoundedChange | None)
+    assert contribution.every is None
+    assert contribution.relation != "replace"
     if terms.privacy_unit.user_column is not None:
         rule = terms.privacy_unit.rule
-        assert (
-            not rule.once_per_window
-        )  # job/incompatible.py refuses it, and a bound for each window
+        assert pattern is None
+        assert not rule.once_per_window
         assert rule.max_contributions_per_window is None
-        is_proven &= pattern is None and rule.max_contributions_per_group is None
-    if not is_proven:
-        raise InvalidInputError(
-            f"{corrections} is not proven for {terms.statistic.name} here, whose rows do not "
-            "change one cell each. Leave it out"
-        )
+        assert rule.max_contributions_per_group is None
 
 
 def _with_weights_for_noise(
@@ -283,7 +258,6 @@ def choose_strategy(
         InvalidInputError: no strategy of the stated kind serves the stream.
     """
     windowing = terms.windowing
-    _refuse_other_series(terms)
     if isinstance(windowing, Expiring):
         return windowing.strategy
     if isinstance(windowing, Revised):
@@ -293,45 +267,6 @@ def choose_strategy(
     if terms.workload is not None:  # such sums are differences of totals
         return _best_strategy(terms, "totals", contribution, shape)
     return _best_strategy(terms, RELEASE_FORMS[terms.series], contribution, shape)
-
-
-def _refuse_other_series(terms: StreamTerms) -> None:
-    """Refuse a series that the windows or users of a stream cannot have."""
-    windowing = terms.windowing
-    of_group = terms.statistic.of_group
-    per = terms.privacy_unit.rule.contribution_period
-    if (
-        isinstance(windowing, Revised)
-        and of_group.counts_users
-        and not _are_windows_of_users(windowing, per)
-    ):
-        longer = "for ever" if per is None else f"in each {per}"
-        raise InvalidInputError(
-            f"{param('allowed_lateness', windowing.allowed_lateness)} revises the users of "
-            "each window of "
-            f"{windowing.every}, but here a user counts once {longer}, in the first window "
-            "with a row of that user: give "
-            f"{param('contribution_period', windowing.every)}, and let "
-            "windows begin where these periods begin"
-        )
-    if terms.series == "period-to-date" and not _begins_anew(terms):
-        raise InvalidInputError(
-            f"{param('series', 'period-to-date')} is for users who count anew in each period "
-            f"({param('contribution_period')}) of whole windows, as reach does, and here no "
-            "user does; leave "
-            "it out"
-        )
-
-
-def _are_windows_of_users(windowing: Revised, per: str | None) -> bool:
-    return per is not None and per == windowing.every and made_of_windows(windowing.windows, per)
-
-
-def _begins_anew(terms: StreamTerms) -> bool:
-    """Return whether the totals of a stream begin anew with each period of its users."""
-    of_group = terms.statistic.of_group
-    per = terms.privacy_unit.rule.contribution_period
-    return period_that_begins_anew(of_group, per, terms.windowing.windows) is not None
 
 
 def _best_strategy(
@@ -371,10 +306,7 @@ def _best_strategy(
         return _best_for_periods(terms, ranked)
     if sums_of_draws:
         ranked = [design for design in ranked if sums_draws(design.strategy)]
-    if not ranked:
-        raise InvalidInputError(
-            f"{param('strategy', name)} cannot serve the stream under {terms.loss}; leave it out"
-        )
+    assert ranked  # thresholds are proven for each strategy that a job of such groups may name
     return ranked[0].strategy
 
 
@@ -405,30 +337,14 @@ def _own_strategy(
     """Return the user's own strategy, once it was found to fit the stream."""
     strategy = cast("StreamStrategy", terms.strategy)
     horizon = terms.windowing.horizon
-    if strategy.horizon != horizon:
-        raise InvalidInputError(
-            f"{param('strategy')} is {strategy!r}, made for "
-            f"{_horizon_text(strategy.horizon)}, and the stream has {_horizon_text(horizon)}: "
-            "build it for that number"
-        )
-    if strategy.facts.workload != release:
-        raise InvalidInputError(
-            f"{param('strategy')} is {strategy!r}, made for {strategy.facts.workload}, "
-            f"and does not go with {_series_option(terms)}; leave one of them out"
-        )
+    assert strategy.horizon == horizon
+    assert strategy.facts.workload == release
     ranked, _ = ranked_designs(
-        horizon, terms.loss, contribution=contribution, shape=shape, strategies=[strategy]
+        horizon,
+        terms.loss,
+        contribution=contribution,
+        shape=shape,
+        strategies=[strategy],
+        release=release,
     )
     return ranked[0].strategy
-
-
-def _series_option(terms: StreamTerms) -> str:
-    """Return the option that decides what the strategy releases, for a message."""
-    windowing = terms.windowing
-    if isinstance(windowing, Revised):
-        return param("allowed_lateness", windowing.allowed_lateness)
-    return param("series", terms.series)
-
-
-def _horizon_text(horizon: int | None) -> str:
-    return "no last step" if horizon is None else f"{horizon:,} steps"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counton.base.errors import InvalidInputError, StreamMismatchError, param
+from counton.base.errors import StreamMismatchError, param
 from counton.continual import Design
 from counton.continual.design import design_for
 from counton.continual.stream_errors import ErrorsOf
@@ -88,12 +88,6 @@ def reached_halfwidths(spec: StreamSpec, accuracy: WantedAccuracy) -> ReachedHal
     else:
         rows = accuracy.expected_rows
         windows = count_windows(spec)
-        if rows is not None and windows is None:
-            raise InvalidInputError(
-                f"{param('expected_rows', rows)} is the number of rows by the last window, "
-                f"and this stream has no last window. Give {param('windows')}, or leave "
-                f"{param('expected_rows')} out"
-            )
         is_rank = accuracy.is_share_of_rows and inner_of(spec.accumulator_statistic).in_rank
         by_name = halfwidths_at(
             spec,

@@ -131,11 +131,6 @@ def parse_moments(job: MomentsJob) -> StatisticOfRows:
     """Parse the options of moments."""
     columns = tuple(job.columns or ())
     pairs = [tuple(ends.split(":")) for ends in job.bounds or ()]
-    if len(pairs) != len(columns) or any(len(ends) != 2 for ends in pairs):
-        raise InvalidInputError(
-            f"{param('bounds', ','.join(job.bounds or ()))} must be two numbers for each of "
-            f"{param('columns', ','.join(columns))}: write 0:100,0:20"
-        )
     bounds: Any = dict(zip(columns, pairs, strict=True))
     moments = Moments(bounds, grid=job.grid or _GRID)
     return StatisticOfRows(job.statistic, moments, columns)
@@ -226,13 +221,6 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
             f"{statistic!r} takes events in their order, which jobs do not: count them in memory, "
             "with counton.Running in Python"
         )
-    if statistic.rank_digits and not job.has_stated("user"):
-        raise InvalidInputError(
-            f"{statistic!r} counts users; give {param('user')}, the column that names the "
-            "user of a row"
-        )
-    if statistic.counts_units:
-        _refuse_rows_of_units(job, statistic)
     columns = job.column_names
     if statistic.own_columns is not None:
         columns = statistic.own_columns.names
@@ -244,16 +232,6 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
             "column for each"
         )
     return StatisticOfRows(job.name_of_statistic(), statistic, columns)
-
-
-def _refuse_rows_of_units(job: OwnStatisticJob, statistic: AccumulatorStatistic) -> None:
-    """Refuse users and ids of rows that stand for several events each."""
-    for name in ("user", "row_id"):
-        if job.has_stated(name):
-            raise InvalidInputError(
-                f"{param(name, job.value_of(name))} does not go with {statistic!r} of "
-                "counts: a row may stand for many users; leave one of them out"
-            )
 
 
 def _parse_member(name: str, member: Section) -> StatisticOfRows:

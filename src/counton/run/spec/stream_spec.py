@@ -39,7 +39,13 @@ from counton.results.metadata import ReleaseMetadata, RowsLeftOut, statistic_kep
 from counton.results.window_notes import WindowNote
 from counton.run.spec.parsing import normal_form, parse_terms
 from counton.run.spec.statistic_parsing import parse_display, parse_statistic
-from counton.run.spec.terms import Discovered, Recognition, Revised, SingleTable, StreamTerms
+from counton.run.spec.terms import (
+    Discovered,
+    Revised,
+    SingleTable,
+    SnapshotRecognition,
+    StreamTerms,
+)
 from counton.state import Store
 from counton.state.database import reading
 from counton.state.stream_reader import JournalReader
@@ -348,7 +354,7 @@ class StreamSpec:
             group,
             *terms.statistic.number_columns,
             terms.privacy_unit.user_column,
-            terms.id_column,
+            terms.recognition.id_column,
         )
         return tuple(dict.fromkeys(column for column in columns if column))
 
@@ -364,7 +370,7 @@ class StreamSpec:
         Else rows are new, or those of users are known one by one, in whatever window they are.
         """
         terms = self.terms
-        is_snapshot = terms.recognition is Recognition.SNAPSHOT
+        is_snapshot = isinstance(terms.recognition, SnapshotRecognition)
         if not is_snapshot or isinstance(terms.windowing, SingleTable):
             return False
         states_windows = isinstance(terms.windowing, Revised) or "lookback" in self.remembered
@@ -417,7 +423,7 @@ class StreamSpec:
             metric=terms.metric,
             contribution_rule=terms.privacy_unit.rule,
             left_out=self.left_out,
-            has_row_ids=terms.id_column is not None,
+            has_row_ids=terms.recognition.id_column is not None,
             notes=self.notes,
             max_corrections=terms.max_corrections if self.takes_whole_windows else None,
         )

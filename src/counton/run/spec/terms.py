@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import Enum
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import ClassVar, Literal, Protocol
 from typing_extensions import override
 
 from counton.base.arguments import DEFAULT_TOP
-from counton.base.errors import InvalidInputError, param
+from counton.base.errors import InvalidInputError
 from counton.base.series import Series
 from counton.io.declared_groups import refuse_long_terms
 from counton.io.error_policy import Policies
@@ -73,18 +72,10 @@ class StatisticOfRows:
         return Grouped(self.of_group, groups)
 
     def of_discovered_groups(self) -> AccumulatorStatistic:
-        """Return the statistic of groups that are found by their number of rows.
-
-        Raises:
-            InvalidInputError: the statistic takes the number of rows of a group as public.
-        """
+        """Return the statistic of groups that are found by their number of rows."""
         of_groups = undeclared_variant(self.of_group)
-        if not of_groups.additive and of_groups.row_total is None:
-            raise InvalidInputError(
-                f"{param('unlisted_groups', 'discover')} finds groups by their number of "
-                f"rows, which is private, but {self.of_group!r} takes it as public; list the "
-                f"groups ({param('groups')})"
-            )
+        # The jobs of other statistics have no option for such groups.
+        assert of_groups.additive or of_groups.row_total is not None
         return of_groups
 
     def in_report(self, by: str, groups: GroupNames) -> StatisticOfRows:
@@ -479,15 +470,36 @@ class WantedAccuracy:
 
 
 # ----------------------------------------------------------------------------------------- input
-class Recognition(Enum):
-    """How a stream recognises a row that it has counted, so that the row counts once."""
+@dataclass(frozen=True)
+class SnapshotRecognition:
+    """Each input has all rows of the windows that it covers.
 
-    #: Each input has all rows of the windows that it covers, which are compared with counted ones.
-    SNAPSHOT = "snapshot"
-    #: Each row of a file is new. Digests of the files that were counted are kept.
-    FILE = "file"
-    #: Each row has an id. Digests of the ids that were counted are kept.
-    ID = "id"
+    They are compared with counted ones.
+    """
+
+    id_column: ClassVar[None] = None
+
+
+@dataclass(frozen=True)
+class FileRecognition:
+    """Each row of a file is new. Digests of the files that were counted are kept."""
+
+    id_column: ClassVar[None] = None
+
+
+@dataclass(frozen=True)
+class IdRecognition:
+    """Each row has an id. Digests of the ids that were counted are kept.
+
+    Attributes:
+        id_column: column of the ids.
+    """
+
+    id_column: str
+
+
+#: How a stream recognises a row that it has counted, so that the row counts once.
+Recognition = SnapshotRecognition | FileRecognition | IdRecognition
 
 
 @dataclass(frozen=True)
@@ -542,7 +554,6 @@ class StreamTerms:
         metric: error that the strategy minimises.
         is_simple: whether only strategies are considered that publish whole numbers.
         recognition: how rows are recognised that were counted.
-        id_column: column of row ids; None: rows have none.
         max_corrections: changes of a counted row that the guarantee covers.
         time_format: how times are written; None: ISO 8601.
         ambiguous: which moment a local time means that occurs twice.
@@ -560,7 +571,6 @@ class StreamTerms:
     metric: Literal["mean", "max"]
     is_simple: bool
     recognition: Recognition
-    id_column: str | None
     max_corrections: int
     time_format: str | None
     ambiguous: Literal["raise", "earliest", "latest"]
@@ -568,7 +578,7 @@ class StreamTerms:
     @property
     def chooses_rows(self) -> bool:
         """Whether the rows that count are chosen one by one: of users, or by their ids."""
-        return self.privacy_unit.user_column is not None or self.id_column is not None
+        return self.privacy_unit.user_column is not None or self.recognition.id_column is not None
 
     @property
     def workload(self) -> RecentWorkload | None:
@@ -587,7 +597,7 @@ class StreamTerms:
             self.groups.column,
             *self.statistic.columns,
             self.privacy_unit.user_column,
-            self.id_column,
+            self.recognition.id_column,
         ]
         return list(dict.fromkeys(name for name in named if name))
 

@@ -106,7 +106,6 @@ class ReleaseClock:
             time = self._time_of_clock(allows_missing_rows=allows_missing_rows)
         until = time - self.options.release_delay
         if until <= self._begin:
-            self._refuse_long_before(time)
             return EndedWindows(0, until)
         ended = EndedWindows(windows.ended_by(until), until)
         if not allows_missing_rows:
@@ -209,21 +208,6 @@ class ReleaseClock:
         return newest
 
     # ------------------------------------------------------------------------------------- refusals
-    def _refuse_long_before(self, time: int) -> None:
-        """Refuse a stated time that is more than a window before the first one begins.
-
-        A scheduled run may come before its first window begins.
-        """
-        first_end = int(self.windows.ends(range(1, 2))[0])
-        length = first_end - self._begin
-        if not isinstance(self.options.until, datetime) or time > self._begin - length:
-            return
-        raise InvalidInputError(
-            f"{param('until', self.windows.format_moment(time))} is not after "
-            f"{self.windows.format_moment(self.windows.start)}, when the first window begins. Give "
-            f"a later time, or correct {param('start')}"
-        )
-
     def _refuse_empty_windows(self, ended: int) -> None:
         """Refuse to release windows if too many of them have no row: a file may be missing.
 

@@ -6,7 +6,6 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -175,9 +174,9 @@ class Cuts(NamedCells):
         from counton.base.exact import text
 
         parameters: dict[str, Any] = {"nodes": self.nodes}
-        if self.weighted:
-            for name in ("lower", "upper", "resolution"):
-                parameters[name] = text(getattr(self.bounds, name))
+        if self.bounds.value_bounds is not None:
+            names = ("lower", "upper", "resolution")
+            parameters |= zip(names, map(text, self.bounds.value_bounds), strict=True)
         if self.neighbours != "add_remove":
             parameters["neighbours"] = self.neighbours
         return parameters
@@ -200,8 +199,8 @@ class Cuts(NamedCells):
     def systematic_errors(self) -> Sequence[SystematicError]:
         if not self.weighted:
             return ()
-        lower = self.bounds.lower or Fraction(0)
-        upper = self.bounds.upper or Fraction(0)
+        assert self.bounds.value_bounds is not None
+        lower, upper, _ = self.bounds.value_bounds
         return (clipped_in_words(lower, upper, "a cut", "weights"),)
 
     @override
