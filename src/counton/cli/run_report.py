@@ -17,8 +17,10 @@ from counton.base.look_alikes import shown_beside
 from counton.base.outside_input import read_plain
 from counton.base.wording import counted, plural
 from counton.job.common_options import Job
+from counton.results.privacy_text import users_note_of
+from counton.results.released_table import last_numbers
+from counton.results.subject_text import size_of_table
 from counton.results.systematic_errors import systematic_errors
-from counton.results.text import size_of_table, users_note_of
 from counton.run.input_notes import differing_rows_note, number_missing
 from counton.run.rows.row_numbers import RowNumbers
 from counton.run.run_job import RowCounts, RunResult
@@ -475,9 +477,8 @@ def _last_release(result: RunResult) -> dict[str, Any]:
     """Return the last window with its released numbers, as JSON values."""
     numbers = result.release.numbers
     if result.is_single_table:
-        facts = {**numbers.facts()}
-        facts.pop("statistic")
-        return facts | numbers.last_numbers()
+        notes: dict[str, Any] = {"notes": [*numbers.notes]} if numbers.notes else {}
+        return notes | last_numbers(numbers)
     last_step = numbers.steps[-1]
     windows = result.spec.terms.windowing.windows
-    return {"step": last_step, **windows.end_values(last_step)} | numbers.last_numbers()
+    return {"step": last_step, **windows.end_values(last_step)} | last_numbers(numbers)
