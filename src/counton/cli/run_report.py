@@ -17,8 +17,10 @@ from counton.base.look_alikes import shown_beside
 from counton.base.outside_input import read_plain
 from counton.base.wording import counted, plural
 from counton.job.common_options import Job
+from counton.results.privacy_text import users_note_of
+from counton.results.released_table import last_numbers
+from counton.results.subject_text import size_of_table
 from counton.results.systematic_errors import systematic_errors
-from counton.results.text import size_of_table, users_note_of
 from counton.run.input_notes import differing_rows_note, number_missing
 from counton.run.rows.row_numbers import RowNumbers
 from counton.run.run_job import RunResult
@@ -469,9 +471,8 @@ def json_report(
         return report
     numbers = result.release.numbers
     if result.is_single_table:
-        last = {**numbers.facts()}
-        last.pop("statistic")
+        last: dict[str, Any] = {"notes": [*numbers.notes]} if numbers.notes else {}
     else:
         last = {"step": numbers.steps[-1], **windows.end_values(numbers.steps[-1])}
-    report["last"] = last | numbers.last_numbers()
+    report["last"] = last | last_numbers(numbers)
     return report

@@ -23,14 +23,12 @@ from counton.continual.strategy_text import strategy_in_words
 from counton.privacy.contribution import canonical_unit
 from counton.results.metadata import ReleaseMetadata
 from counton.results.metadata_codec import facts_of
+from counton.results.privacy_text import protection_in_words, users_note_of
 from counton.results.release_data import ReleaseData
-from counton.results.series import finite
+from counton.results.released_table import table_of, table_of_series
+from counton.results.subject_text import measured_in
 from counton.results.systematic_errors import systematic_errors
-from counton.results.text import (
-    measured_in,
-    protection_in_words,
-    users_note_of,
-)
+from counton.results.table_rows import finite
 from counton.run.outputs.read_journal import public_notes, read_release
 from counton.run.spec.planned_accuracy import halfwidths_at, planned_last_step
 from counton.run.spec.stream_spec import StreamSpec
@@ -74,9 +72,9 @@ def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
     return converted.to_dicts()
 
 
-def _steps_with_rows(released: ReleaseData, steps: range) -> range:
+def _steps_with_rows(numbers: ReleaseData, steps: range) -> range:
     """Return the steps that have rows: the first numbers of several windows need these windows."""
-    return range(max(steps.start, released.shown.over or 1), steps.stop)
+    return range(max(steps.start, numbers.shown.over or 1), steps.stop)
 
 
 class _PublicFacts(NamedTuple):
@@ -300,11 +298,11 @@ class Journal:
         Raises:
             InvalidInputError: nothing is released yet, or there are too many rows.
         """
-        released = self.read()
-        refuse_many_rows(released.rows)
-        steps = _steps_with_rows(released, released.steps)
-        step_rows = None if released.rows is None else len(released.groups) * released.n_series
-        return facts_of(released), ReleasedRows(steps, released.table, step_rows)
+        numbers = self.read()
+        refuse_many_rows(numbers.n_rows)
+        steps = _steps_with_rows(numbers, numbers.steps)
+        step_rows = None if numbers.n_rows is None else len(numbers.groups) * numbers.n_series
+        return facts_of(numbers), ReleasedRows(steps, partial(table_of, numbers), step_rows)
 
     def _read_journal(self, level: float) -> ReleaseData:
         """Read all released numbers anew if the journal has another position.
@@ -316,13 +314,13 @@ class Journal:
         """
         with self._reading:
             request = (self._position, self.level)
-            cached, released = self._kept
-            if released is None or cached != request:
+            cached, numbers = self._kept
+            if numbers is None or cached != request:
                 reader = self._store.reader(self.name, self._key)
-                released = read_release(reader, self.spec, level=self.level).numbers
+                numbers = read_release(reader, self.spec, level=self.level).numbers
                 self._store.position(self.name)  # raises if it is an older copy
-                self._kept = (request, released)
-        return released if level == released.level else released.at(level)
+                self._kept = (request, numbers)
+        return numbers if level == numbers.level else numbers.at(level)
 
     def has_many_rows(
         self,
@@ -357,22 +355,20 @@ class Journal:
     def _rows_of_step(self, groups: Sequence[str] = ()) -> int:
         """Return the largest number of rows of a step, as far as public facts tell it."""
         metadata = self.metadata
-        released = self._kept[1]
+        numbers = self._kept[1]
         if not metadata.inner.additive:
             return max(math.prod(metadata.statistic.cells), 1)
         if groups:
             return len(groups)
         if metadata.cells.named_beforehand:
             return max(len(metadata.groups), 1)
-        return FEW_ROWS if released is None else max(len(released.groups), 1)
+        return FEW_ROWS if numbers is None else max(len(numbers.groups), 1)
 
-    def _steps(
-        self, released: int, start: str | None, until: str | None, last: int | None
-    ) -> range:
+    def _steps(self, numbers: int, start: str | None, until: str | None, last: int | None) -> range:
         """Return the released steps that a reader asks for; arguments as for `has_many_rows`."""
         windows = self.metadata.windows
         first = 1
-        stop = released + 1
+        stop = numbers + 1
         if start is not None:
             begin = microseconds(parse_time(start, windows.timezone))
             first = max(first, int(windows.step_of(np.array([begin - 1]))[0]) + 1)
@@ -405,16 +401,16 @@ class Journal:
         Raises:
             InvalidInputError: a group or time is unknown.
         """
-        released = self.read(level) if self.step else self._read_journal(self.level)
-        steps = _steps_with_rows(released, self._steps(len(released.steps), start, until, last))
+        numbers = self.read(level) if self.step else self._read_journal(self.level)
+        steps = _steps_with_rows(numbers, self._steps(len(numbers.steps), start, until, last))
         if not steps:
-            empty = self._table_without_rows(released, groups, series)
+            empty = self._table_without_rows(numbers, groups, series)
             return ReleasedRows(steps, lambda _: empty)
-        chosen = released.only(steps, list(groups) or None)
+        chosen = numbers.only(steps, list(groups) or None)
         name = chosen.metadata.series_names[0] if series is None else series
         n_series = sum(published.name == name for published in chosen.metadata.published_series)
-        step_rows = None if chosen.rows is None else len(chosen.groups) * max(n_series, 1)
-        return ReleasedRows(steps, partial(chosen.plain_table, series), step_rows)
+        step_rows = None if chosen.n_rows is None else len(chosen.groups) * max(n_series, 1)
+        return ReleasedRows(steps, partial(table_of_series, chosen, series), step_rows)
 
     def page(
         self,
@@ -449,11 +445,12 @@ class Journal:
         return page
 
     def _table_without_rows(
-        self, released: ReleaseData, groups: Sequence[str], series: str | None
+        self, numbers: ReleaseData, groups: Sequence[str], series: str | None
     ) -> pl.DataFrame:
         """Return the columns of `rows`, before there are rows; arguments as for `rows`."""
         # A group that is found in the rows may be shown later.
         names = list(groups) if self.metadata.cells.named_beforehand else None
-        empty = released.only(released.steps[:1], names or None).plain_table(series).head(0)
+        first_step = numbers.only(numbers.steps[:1], names or None)
+        empty = table_of_series(first_step, series).head(0)
         more = [name for name in ESTIMATE if not self.step and name not in empty.columns]
         return empty.with_columns(pl.lit(None, pl.Float64).alias(name) for name in more)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from counton.base.arguments import known_arguments
 from counton.base.errors import InvalidInputError, param
-from counton.base.series import WORKLOADS
+from counton.base.series import RELEASE_FORMS
 from counton.privacy.guarantees import one_guarantee
 
 if TYPE_CHECKING:
@@ -135,14 +135,14 @@ def plan(
             "batched is for a statistic, and none is given: give of, such as of=Distinct(), or "
             "leave batched out"
         )
-    if series not in WORKLOADS:
+    if series not in RELEASE_FORMS:
         raise InvalidInputError(
             f"{param('series', series)} is not possible; give cumulative, per-window or both"
         )
     options: StreamOptions = {
         "metric": metric,
         "strategies": [strategies] if isinstance(strategies, str) else strategies,
-        "release": WORKLOADS[series],
+        "release": RELEASE_FORMS[series],
         "simple": simple,
         "compare": compare,
         "expected_windows": expected_windows,
