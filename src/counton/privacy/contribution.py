@@ -513,13 +513,13 @@ class ContributionBound:
 
     @property
     def acts_once(self) -> bool:
-        """Whether a unit counts in one step only; False for every pattern (`of_pattern`)."""
-        return self.occurrences.acts_once
+        """Whether a unit changes one step only, and counts in it: False for every pattern."""
+        return self.occurrences.counts_in_one_step
 
     @property
     def in_one_step(self) -> bool:
         """Whether one unit changes one step only, by the limit ``steps`` or by its pattern."""
-        return self.occurrences.in_one_step
+        return self.occurrences.changes_one_step
 
     def describe(self, unit: str | None = None, *, steps: bool = True) -> str:
         """Return protected unit and neighbouring relation in words.

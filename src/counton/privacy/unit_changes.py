@@ -9,12 +9,14 @@ What excludes each other is a type. A unit counts in steps that are some distanc
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.base.distributions import (
     BoundedChange,
@@ -247,12 +249,12 @@ class Occurrences(Protocol):
         """Steps from one scheduled step to the next; None without a schedule."""
 
     @property
-    def acts_once(self) -> bool:
-        """Whether a unit counts in one step only; False for a pattern."""
+    def changes_one_step(self) -> bool:
+        """Whether a unit changes one step only, by a limit or by its pattern."""
 
     @property
-    def in_one_step(self) -> bool:
-        """Whether a unit changes one step only, by a limit or by its pattern."""
+    def counts_in_one_step(self) -> bool:
+        """Whether a unit changes one step only, and counts in it: False for every pattern."""
 
     def in_words(self, amount: Amount, *, steps: bool) -> str:
         """Return the change by one unit in words that can follow its name.
@@ -281,8 +283,36 @@ class Occurrences(Protocol):
         """Return JSON values, without defaults."""
 
 
+class _CountedOccurrences(ABC):
+    """Occurrences without a pattern: a unit counts in each step that it changes."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def changes_one_step(self) -> bool:
+        """Whether a unit changes one step only."""
+
+    @property
+    def counts_in_one_step(self) -> bool:
+        """Whether a unit counts in one step only: the one that it changes."""
+        return self.changes_one_step
+
+
+class _EventOccurrences(_CountedOccurrences):
+    """Occurrences of a bounded number of events."""
+
+    __slots__ = ()
+    most: int
+
+    @property
+    @override
+    def changes_one_step(self) -> bool:
+        return self.most == 1
+
+
 @dataclass(frozen=True, slots=True)
-class SpacedSteps:
+class SpacedSteps(_CountedOccurrences):
     """A unit counts in some steps, any two of them some distance apart.
 
     Attributes:
@@ -303,13 +333,8 @@ class SpacedSteps:
             object.__setattr__(self, "separation", 1)
 
     @property
-    def acts_once(self) -> bool:
-        """Whether a unit counts in one step only."""
-        return self.steps == 1
-
-    @property
-    def in_one_step(self) -> bool:
-        """Whether a unit changes one step only."""
+    @override
+    def changes_one_step(self) -> bool:
         return self.steps == 1
 
     def in_words(self, amount: Amount, *, steps: bool) -> str:
@@ -337,7 +362,7 @@ class SpacedSteps:
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduledSteps:
+class ScheduledSteps(_CountedOccurrences):
     """A unit counts in consecutive members of i, i + every, i + 2 every, ... for one i.
 
     Attributes:
@@ -350,8 +375,7 @@ class ScheduledSteps:
     cells: int = 1
     steps: int | None = None
     separation: ClassVar[int] = 1
-    acts_once: ClassVar[bool] = False
-    in_one_step: ClassVar[bool] = False
+    changes_one_step: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name in ("cells", "steps", "every"):
@@ -391,7 +415,7 @@ class ScheduledSteps:
 
 
 @dataclass(frozen=True, slots=True)
-class EventsAnywhere:
+class EventsAnywhere(_EventOccurrences):
     """A unit has a bounded number of events, all of which may be in one step and cell.
 
     Attributes:
@@ -406,16 +430,6 @@ class EventsAnywhere:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "most", check_amount("most", self.most))
-
-    @property
-    def acts_once(self) -> bool:
-        """Whether a unit counts in one step only."""
-        return self.most == 1
-
-    @property
-    def in_one_step(self) -> bool:
-        """Whether a unit changes one step only."""
-        return self.most == 1
 
     def in_words(self, amount: Amount, *, steps: bool) -> str:
         """Return the change by one unit in words; see `Occurrences.in_words`."""
@@ -438,7 +452,7 @@ class EventsAnywhere:
 
 
 @dataclass(frozen=True, slots=True)
-class EventsPerStep:
+class EventsPerStep(_EventOccurrences):
     """A unit has a bounded number of events, and a bounded number of them in one step.
 
     Attributes:
@@ -479,16 +493,6 @@ class EventsPerStep:
         """The same events without the bound for one step."""
         return EventsAnywhere(self.most)
 
-    @property
-    def acts_once(self) -> bool:
-        """Whether a unit counts in one step only."""
-        return self.most == 1
-
-    @property
-    def in_one_step(self) -> bool:
-        """Whether a unit changes one step only."""
-        return self.most == 1
-
     def in_words(self, amount: Amount, *, steps: bool) -> str:
         """Return the change by one unit in words; see `Occurrences.in_words`."""
         if self.most == 1:
@@ -516,7 +520,7 @@ class EventsPerStep:
 
 
 @dataclass(frozen=True, slots=True)
-class EventsInDifferentCells:
+class EventsInDifferentCells(_EventOccurrences):
     """A unit has a bounded number of events, no two of them in one cell, whatever their steps.
 
     Attributes:
@@ -531,16 +535,6 @@ class EventsInDifferentCells:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "most", check_amount("most", self.most))
-
-    @property
-    def acts_once(self) -> bool:
-        """Whether a unit counts in one step only."""
-        return self.most == 1
-
-    @property
-    def in_one_step(self) -> bool:
-        """Whether a unit changes one step only."""
-        return self.most == 1
 
     def in_words(self, amount: Amount, *, steps: bool) -> str:
         """Return the change by one unit in words; see `Occurrences.in_words`."""
@@ -585,7 +579,7 @@ class PatternOverSteps:
     steps: ClassVar[int] = 1
     separation: ClassVar[int] = 1
     every: ClassVar[None] = None
-    acts_once: ClassVar[bool] = False
+    counts_in_one_step: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not self.words:
@@ -594,7 +588,7 @@ class PatternOverSteps:
             )
 
     @property
-    def in_one_step(self) -> bool:
+    def changes_one_step(self) -> bool:
         """Whether a unit changes one step only."""
         return isinstance(self.pattern, BoundedChange) and self.pattern.single_step
 
