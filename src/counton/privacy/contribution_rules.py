@@ -18,16 +18,17 @@ from counton.base.wording import plural
 from counton.privacy.contribution import ContributionBound, OncePer
 from counton.privacy.unit_changes import BoundedEvents
 
-#: Names of attributes in the metadata of releases, which older versions read, too.
-_STORED_NAMES = {
-    "max_contributions": "most",
-    "contribution_period": "per",
-    "once_per_window": "distinct",
-    "max_contributions_per_group": "each",
-    "max_contributions_per_window": "most_a_window",
-    "upstream_max_contributions": "moves",
-    "event_name": "row",
+#: Fields of `UserLevel`, by their key in the metadata of releases, which older versions read, too.
+_STORED_FIELDS_OF_USERS = {
+    "most": "max_contributions",
+    "per": "contribution_period",
+    "distinct": "once_per_window",
+    "each": "max_contributions_per_group",
+    "most_a_window": "max_contributions_per_window",
+    "row": "event_name",
 }
+#: Fields of `BoundedUpstream`, likewise.
+_STORED_FIELDS_UPSTREAM = {"moves": "upstream_max_contributions", "row": "event_name"}
 
 
 class PeriodicWindows(Protocol):
@@ -112,8 +113,8 @@ class ContributionRule:
         return self
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Return the bound for each user as JSON values, if there is one."""
-        return {_STORED_NAMES[name]: value for name, value in vars(self).items()} or None
+        """Return the bound for each user as JSON values; None, because there is none here."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,10 @@ class BoundedUpstream(ContributionRule):
 
     upstream_max_contributions: int
     event_name: str
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        return {key: getattr(self, field) for key, field in _STORED_FIELDS_UPSTREAM.items()}
 
     @override
     def bound_in_heading(self, window: str, unit: str) -> str:
@@ -181,6 +186,10 @@ class UserLevel(ContributionRule):
     max_contributions_per_window: int | None = None
     event_name: str = "event"
     bounds_users: ClassVar[bool] = True
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        return {key: getattr(self, field) for key, field in _STORED_FIELDS_OF_USERS.items()}
 
     @override
     def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
@@ -331,7 +340,11 @@ def contribution_rule_from_dict(bound: Mapping[str, Any] | None) -> Contribution
     """Rebuild the result of `ContributionRule.to_dict`."""
     if bound is None:
         return EventLevel()
-    names = {stored: name for name, stored in _STORED_NAMES.items()}
-    options = {names.get(stored, stored): value for stored, value in bound.items()}
-    is_of_counts = "upstream_max_contributions" in options
-    return BoundedUpstream(**options) if is_of_counts else UserLevel(**options)
+    if "moves" in bound:
+        return BoundedUpstream(**_constructor_arguments(bound, _STORED_FIELDS_UPSTREAM))
+    return UserLevel(**_constructor_arguments(bound, _STORED_FIELDS_OF_USERS))
+
+
+def _constructor_arguments(stored: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return stored values by the names of their fields; a constructor refuses unknown keys."""
+    return {fields.get(key, key): value for key, value in stored.items()}
