@@ -449,17 +449,9 @@ class Counter:
         for noise in self._lookahead.parts(range(step + 1, step + 1 + count)):
             part = slice(start, start + len(noise))
             exact = values[part]
-            if facts.versions > 1:
-                sums = add_arrivals(sums, totals[part], exact)
-            elif facts.workload == "totals":
-                sums = add_up(totals[part], sums, exact).copy()
-            else:
-                exact[...] = totals[part]
-            if facts.fraction_bits:
-                exact <<= facts.fraction_bits
-            exact += noise
+            sums = self._add_up(totals[part], sums, exact)
             # Compute in parts that fit into the cache, each in place of its input.
-            shown = design.to_data(exact)
+            shown = self._add_noise(exact, noise)
             if shown is not exact:
                 released = values.view(shown.dtype)
                 released[part] = shown
@@ -472,26 +464,48 @@ class Counter:
         self, totals: NDArray[np.int64], sums: NDArray[np.int64], step: int
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Add noise to one step, ``(1, *self.shape)``, for some cells at a time to save memory."""
-        design = self.design
-        carried = self.design.strategy.facts.workload == "totals"
         values: NDArray[Any] = np.empty(totals.shape, np.int64)
-        after = np.empty_like(sums) if carried else sums
         released = values
-        flat_totals = totals.reshape(-1)
+        sums_after = np.empty_like(sums)
+        totals_by_cell = totals.reshape(1, -1)
+        values_by_cell = values.reshape(1, -1)
         for cells, noise in self._lookahead.cells_of(step):
-            exact = values.reshape(-1)[cells]
-            exact[...] = flat_totals[cells]
-            if carried:
-                exact += sums.reshape(-1)[cells]
-                after.reshape(-1)[cells] = exact
-            if design.strategy.facts.fraction_bits:
-                exact <<= design.strategy.facts.fraction_bits
-            exact += noise
-            shown = design.to_data(exact)
+            exact = values_by_cell[:, cells]
+            sums_before = sums.reshape(-1)[cells]
+            sums_after.reshape(-1)[cells] = self._add_up(
+                totals_by_cell[:, cells], sums_before, exact
+            )
+            shown = self._add_noise(exact, noise)
             if shown is not exact:
                 released = values.view(shown.dtype)
-                released.reshape(-1)[cells] = shown
-        return released, after
+                released.reshape(1, -1)[:, cells] = shown
+        return released, sums_after
+
+    def _add_up(
+        self, totals: NDArray[np.int64], sums: NDArray[np.int64], exact: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Write what consecutive steps release without noise to ``exact``; return the sums after.
+
+        Args:
+            totals: totals of the steps, of all cells or of some.
+            sums: the sums before the steps, of these cells.
+            exact: where the exact numbers are written, in the shape of ``totals``.
+        """
+        facts = self.design.strategy.facts
+        if facts.versions > 1:
+            return add_arrivals(sums, totals, exact)
+        if facts.workload == "totals":
+            return add_up(totals, sums, exact).copy()
+        exact[...] = totals
+        return sums
+
+    def _add_noise(self, exact: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[Any]:
+        """Add noise to exact numbers, in their place, and return the sums in data units."""
+        fraction_bits = self.design.strategy.facts.fraction_bits
+        if fraction_bits:
+            exact <<= fraction_bits
+        exact += noise
+        return self.design.to_data(exact)
 
     def checkpoint(self) -> bytes:
         """Return the state as bytes, from which `resume` continues.
