@@ -221,17 +221,17 @@ PROMISES = (
     Promise(
         "a step is released once, and other data for it are refused",
         "state/stream.py: Stream.commit",
-        "state/stream.py: Stream._release",
+        "state/stream.py: Stream._answer_or_release",
     ),
     Promise(
         "nothing is shown before it is journaled",
-        "state/stream.py: Stream._draw_and_commit",
-        "state/stream.py: Stream._commit",
+        "state/stream.py: Stream._release_new_steps",
+        "state/stream.py: Stream._write_transaction",
     ),
     Promise(
         "a state that has forgotten what was released releases nothing",
         "state/rollback_guard.py: RollbackGuard",
-        "state/stream.py: Stream._commit",
+        "state/stream.py: Stream._write_transaction",
     ),
 )
 #: Files to be read whole besides the reference; `tools.brute_force` and tests try the rest.

@@ -188,7 +188,7 @@ class KilledError(Exception):
     """A process ends."""
 
 
-@pytest.mark.parametrize("where", [(Stream, "_commit"), long((RollbackGuard, "note"))])
+@pytest.mark.parametrize("where", [(Stream, "_write_transaction"), long((RollbackGuard, "note"))])
 def test_repeated_run_after_kill_releases_same_bits(
     where: tuple[type, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,13 +106,13 @@ def watch(progress: Progress) -> None:
                 progress.enter(phase)
 
     hear(before, after)
-    commit = Stream._commit
+    commit = Stream._write_transaction
 
     def committed(*arguments: Any) -> None:
         commit(*arguments)
         progress.enter("committed")
 
-    setattr(Stream, "_commit", committed)  # noqa: B010 - a type checker cannot follow
+    setattr(Stream, "_write_transaction", committed)  # noqa: B010 - a type checker cannot follow
 
 
 def show(pipe: int, first: int, values: NDArray[np.int64]) -> None:

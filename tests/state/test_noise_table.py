@@ -236,7 +236,7 @@ def test_kill_while_noise_is_stored_changes_no_release(
 
             patch.setattr(NoiseTable, "replace", halfway)
         else:
-            patch.setattr(Stream, "_commit", dies)
+            patch.setattr(Stream, "_write_transaction", dies)
         with pytest.raises(Killed):
             night(state, 5)
     assert (kept(state) == before) == (place != "after")

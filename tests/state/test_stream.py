@@ -241,14 +241,14 @@ def test_interrupt_after_commit_keeps_released_step(
     file: Path, key: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with create(file, key) as stream:
-        commit = Stream._commit
+        commit = Stream._write_transaction
 
         def commit_and_die(*arguments: Any) -> None:
             commit(*arguments)
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(Stream, "_commit", commit_and_die)
+            patch.setattr(Stream, "_write_transaction", commit_and_die)
             with pytest.raises(KeyboardInterrupt):
                 stream.release(XS[0])
         with pytest.raises(StateError, match=r"is at step 1, not 0: open it again"):
@@ -577,7 +577,7 @@ def test_a_release_within_a_commit_is_refused(
 ) -> None:
     """As a signal handler would: its step would be shown before the one it follows is kept."""
     with create(file, key) as stream:
-        commit = Stream._commit
+        commit = Stream._write_transaction
         refused = []
 
         def interrupted(writer: Stream, *arguments: Any) -> None:
@@ -586,7 +586,7 @@ def test_a_release_within_a_commit_is_refused(
             refused.append(True)
             commit(writer, *arguments)
 
-        monkeypatch.setattr(Stream, "_commit", interrupted)
+        monkeypatch.setattr(Stream, "_write_transaction", interrupted)
         assert stream.release(XS[0]).step == 1
         monkeypatch.undo()
         assert refused == [True]

@@ -311,7 +311,7 @@ class Stream(JournalReader, Closing):
 
     def describe(self) -> str:
         """Describe in words the protected unit of the stream and its privacy guarantee."""
-        return self._counter().describe()
+        return self._committed_counter().describe()
 
     def release(self, x: ArrayLike, *, step: int | None = None) -> StepRelease:
         """Release one step: the release is committed to the journal (the stored table of releases),
@@ -359,8 +359,8 @@ class Stream(JournalReader, Closing):
         """
         with self._turn.take():
             array = number_array(xs, "inputs", _SHAPED)
-            totals = self._counter().design.contribution.grid_total(array)
-            return self._release(CommitInput(totals), first_step)
+            totals = self._committed_counter().design.contribution.grid_total(array)
+            return self._answer_or_release(CommitInput(totals), first_step)
 
     def commit(
         self, commit_input: Private[CommitInput], commit_hook: CommitHook | None = None
@@ -384,15 +384,15 @@ class Stream(JournalReader, Closing):
         with self._turn.take():
             content = reveal(commit_input)
             if content.inputs is not None:
-                return self._release(content, None, commit_hook)
-            self._commit(self._counter(), [], content, commit_hook)
+                return self._answer_or_release(content, None, commit_hook)
+            self._write_transaction(self._committed_counter(), [], content, commit_hook)
             self.record_release()
             return None
 
     @property
     def amounts(self) -> Private[Amounts]:
         """The sizes of the stream's exact sums so far. Secret."""
-        totals = reveal(self._counter().totals_taken)
+        totals = reveal(self._committed_counter().totals_taken)
         statistic = self.statistic
         smallest, most = extremes(totals)
         whole = 0.0
@@ -478,8 +478,11 @@ class Stream(JournalReader, Closing):
             self._guard.note(at, digest, self._row.id)
         self._recorded_in_guard = at
 
-    def _counter(self) -> Counter:
-        """Return the counter at the last commit, rebuilt after a failed release."""
+    def _committed_counter(self) -> Counter:
+        """Return the counter at the last commit, rebuilt after a failed release.
+
+        The rollback guard first records the last release, if it has not.
+        """
         with self._turn.lock:
             self.record_release()
             database = self.database
@@ -496,14 +499,14 @@ class Stream(JournalReader, Closing):
                 self._counter_at_commit = stream_rows.load_counter(row, self._key, self._strategy)
             return self._counter_at_commit
 
-    def _release(
+    def _answer_or_release(
         self,
         commit_input: CommitInput,
         first_step: int | None,
         commit_hook: CommitHook | None = None,
     ) -> Releases:
-        """Release the new steps of a commit; answer released ones from the journal."""
-        counter = self._counter()
+        """Answer steps that were released from the journal, and release the new ones."""
+        counter = self._committed_counter()
         grid = cast("NDArray[np.int64]", commit_input.inputs)
         step_shape = counter.design.step_shape
         shape = grid.shape[1:] if counter.design.finds_cells else step_shape
@@ -518,7 +521,7 @@ class Stream(JournalReader, Closing):
         first = check_integer("first step", first, 1, following, remedy)
         n_known = min(len(grid), self.step + 1 - first)
         if not n_known:
-            return self._draw_and_commit(counter, grid, commit_input, commit_hook)
+            return self._release_new_steps(counter, grid, commit_input, commit_hook)
         old = grid[:n_known]
         stop = first + n_known
         with self._database.transaction(write=False) as connection:
@@ -531,11 +534,11 @@ class Stream(JournalReader, Closing):
         journal.check_inputs(entries.input_digests, first, old, self._digest_key)
         answer = entries.values
         if n_known < len(grid):
-            fresh = self._draw_and_commit(counter, grid[n_known:], commit_input, commit_hook)
+            fresh = self._release_new_steps(counter, grid[n_known:], commit_input, commit_hook)
             answer = np.concatenate([answer, fresh.values])
         return Releases(range(first, first + len(grid)), answer, counter.design)
 
-    def _draw_and_commit(
+    def _release_new_steps(
         self,
         counter: Counter,
         grid: NDArray[np.int64],
@@ -570,7 +573,7 @@ class Stream(JournalReader, Closing):
                     self._key, self.name, counter.step, releases.values[-1]
                 )
                 rows[-1]["digest"] = digest
-            self._commit(counter, rows, commit_input, commit_hook)
+            self._write_transaction(counter, rows, commit_input, commit_hook)
         except BaseException:
             # Drop a counter that is ahead of the journal; it is read again when needed.
             if counter.step != self.step:
@@ -584,7 +587,7 @@ class Stream(JournalReader, Closing):
             self._last_std = {self.step: float(std[-1])}
         return releases
 
-    def _commit(
+    def _write_transaction(
         self,
         counter: Counter,
         rows: list[dict[str, Any]],
