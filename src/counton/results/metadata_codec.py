@@ -16,6 +16,7 @@ from counton.base.lazy import software
 from counton.base.outside_input import inflate, parse_json
 from counton.continual import Design, Releases
 from counton.continual.intervals import node_reads
+from counton.results.counted_windows import AllToDate, LastWindows, PeriodToDate
 from counton.results.privacy_text import counting_rule, users_note_of
 from counton.results.systematic_errors import adds_users_up, systematic_errors
 from counton.results.window_notes import withdrawn_cells
@@ -140,7 +141,11 @@ def guarantee_of_stream(numbers: ReleaseData) -> dict[str, Any]:
     metadata = numbers.metadata
     once = None if metadata.windows.is_recurring else metadata.what
     people = users_note_of(metadata)
-    begun = numbers.begins_of(numbers.steps[-1:]) if isinstance(numbers.over, str) else None
+    begun = (
+        numbers.begins_of(numbers.steps[-1:])
+        if isinstance(numbers.counted_windows, PeriodToDate)
+        else None
+    )
     since = int(begun[0]) if begun is not None and len(begun) else None
     facts = about(numbers.design, numbers.level, people, numbers.steps, once=once, since=since)
     rule = counting_rule(metadata)
@@ -191,15 +196,16 @@ def _shown_numbers(numbers: ReleaseData) -> dict[str, Any]:
 
 def _counted_windows(numbers: ReleaseData) -> str:
     """Return which windows the numbers of a statistic count, in words."""
-    over = numbers.over
     windows = f"{numbers.metadata.windows.noun}s"
-    counted = f"the {over} to date"
-    if over is None:
-        counted = f"all {windows} to date"
-    elif isinstance(over, int):
-        counted = f"the last {over:,} {windows}"
-    period = adds_users_up(numbers.metadata)
-    return counted if period is None else f"{counted}, {period}"
+    match numbers.counted_windows:
+        case AllToDate():
+            words = f"all {windows} to date"
+        case LastWindows(n_windows):
+            words = f"the last {n_windows:,} {windows}"
+        case PeriodToDate(period):
+            words = f"the {period} to date"
+    users_note = adds_users_up(numbers.metadata)
+    return words if users_note is None else f"{words}, {users_note}"
 
 
 def _versions_of(numbers: ReleaseData, revisions: Revisions) -> NDArray[Any]:

@@ -456,7 +456,7 @@ class Release:
         numbers.check_released()
         metadata = numbers.metadata
         design = numbers.design
-        over = numbers.over
+        counted = numbers.counted_windows
         if not full:
             return methods_of(
                 metadata,
@@ -464,14 +464,14 @@ class Release:
                 steps=numbers.steps,
                 level=numbers.level,
                 margins=margins_of_release(numbers),
-                over=over,
+                counted=counted,
                 notes=numbers.notes,
             )
         if isinstance(numbers.published, Releases):  # the subject of its numbers is not stated
             return methods(design, errors=errors_of_release(numbers))
         notes = numbers.notes
         errors = [*errors_of_release(numbers), *notes_as_sentences(notes)]
-        return account_of(metadata, design, len(steps), errors, over)
+        return account_of(metadata, design, len(steps), errors, counted)
 
     def __repr__(self) -> str:
         last = self.numbers.steps.stop - 1

@@ -24,6 +24,12 @@ from counton.base.exact import some_of, suggest, with_capital
 from counton.continual import Design, Releases
 from counton.continual.intervals import check_confidence_level
 from counton.results.cell_series import CellNumbers, CellSeries
+from counton.results.counted_windows import (
+    AllToDate,
+    CountedWindows,
+    LastWindows,
+    PeriodToDate,
+)
 from counton.results.display import EVERYTHING, DisplaySelection
 from counton.results.metadata import PublishedSeries, ReleaseMetadata
 from counton.results.series_numbers import LateValues, Numbers
@@ -215,16 +221,19 @@ class ReleaseData:
         return range(self.first, self.steps.stop)
 
     @property
-    def over(self) -> int | str | None:
-        """Number of last steps of each number, or its period, such as "week"; None: all to date."""
+    def counted_windows(self) -> CountedWindows:
+        """The windows that each number counts."""
         series = self.metadata.series
         if series == "rolling" and len(self.metadata.widths) == 1:
-            return self.metadata.widths[0]
-        if self.shown.over is not None or self.has_cells:
-            return self.shown.over
+            return LastWindows(self.metadata.widths[0])
+        if self.shown.over is not None:
+            return LastWindows(self.shown.over)
+        if self.has_cells:
+            return AllToDate()
         if series == "period-to-date":
-            return self.metadata.anew()
-        return 1 if series == "per-window" else None
+            period = self.metadata.anew()
+            return AllToDate() if period is None else PeriodToDate(period)
+        return LastWindows(1) if series == "per-window" else AllToDate()
 
     @cached_property
     def period_begins(self) -> NDArray[np.int64]:
@@ -245,13 +254,14 @@ class ReleaseData:
         for the beginning of the stream.
         """
         ends = np.asarray(steps, np.int64)
-        if self.metadata.series == "rolling" and isinstance(self.over, int):
-            return np.maximum(ends - self.over, 0)
+        counted = self.counted_windows
+        if self.metadata.series == "rolling" and isinstance(counted, LastWindows):
+            return np.maximum(ends - counted.n_windows, 0)
         if self.shown.over is not None:
             return ends - self.shown.over
         if self.metadata.series == "period-to-date":
             return self.period_begins[ends - 1]
-        return ends - 1 if self.over == 1 else np.zeros_like(ends)
+        return ends - 1 if counted == LastWindows(1) else np.zeros_like(ends)
 
     def ends(self, steps: Steps) -> tuple[int, int]:
         """Return the step before the first of ``steps``, and the last.
@@ -259,7 +269,7 @@ class ReleaseData:
         None: the steps that the newest number covers. Steps that are not released are refused.
         """
         last = self.steps.stop - 1
-        if steps is None and self.over is not None and self.steps:
+        if steps is None and self.counted_windows != AllToDate() and self.steps:
             return int(self.begins_of([last])[0]), last
         chosen = steps_between(steps, last, self.metadata.windows)
         return chosen.start - 1, chosen.stop - 1

@@ -15,6 +15,7 @@ from counton.base.columns import UNBOUNDED, TextTable, list_in_words, readable
 from counton.base.exact import percent, quantity, text, with_capital
 from counton.base.table_schema import PER_WINDOW, WINDOW
 from counton.base.wording import counted
+from counton.results.counted_windows import LastWindows, PeriodToDate
 from counton.results.released_table import last_rows
 from counton.results.series_numbers import SeriesNumbers
 from counton.results.subject_text import incomplete_note, statistic_in_words
@@ -161,27 +162,27 @@ def _heading_of_results(numbers: ReleaseData, at_once: str) -> str:
     """Return the heading for results; ``at_once`` names what holds together."""
     after = numbers.steps.stop - 1
     windows = numbers.metadata.windows
-    over = numbers.over
+    counted = numbers.counted_windows
     confidence = f"{percent(numbers.level)}% confidence intervals{at_once}"
     subject = with_capital(_bounded_subject(numbers.metadata))
     if not windows.is_recurring:
         return f"\n{subject}, {confidence}"
     if not windows.timed:
         when = f"after step {after:,}"
-        if isinstance(over, str):
-            when = f"in the {over} up to step {after:,}"
-        elif over == 1:
+        if isinstance(counted, PeriodToDate):
+            when = f"in the {counted.period} up to step {after:,}"
+        elif counted == LastWindows(1):
             when = f"in step {after:,}"
-        elif over is not None:
-            when = f"in the {over:,} steps up to step {after:,}"
+        elif isinstance(counted, LastWindows):
+            when = f"in the {counted.n_windows:,} steps up to step {after:,}"
         return f"\n{subject}, {when}, {confidence}"
     when = windows.end_in_words(int(windows.ends(range(after, after + 1))[0]))
-    if isinstance(over, str):
-        when = f"in the {over} {when}"
-    elif over == 1:
+    if isinstance(counted, PeriodToDate):
+        when = f"in the {counted.period} {when}"
+    elif counted == LastWindows(1):
         when = f"in the {windows.period or windows.noun} {when}"
-    elif over is not None:
-        when = f"in the {over:,} windows {when}"
+    elif isinstance(counted, LastWindows):
+        when = f"in the {counted.n_windows:,} windows {when}"
     place = f"({_window_number(numbers, range(after, after + 1))}, {windows.timezone})"
     return f"\n{subject}, {when} {place}, {confidence}"
 

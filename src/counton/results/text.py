@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from counton.base.columns import list_in_words
 from counton.base.exact import percent
@@ -12,6 +12,12 @@ from counton.base.lengths import LATE_DAYS
 from counton.base.wording import counted, plural
 from counton.continual import Design
 from counton.continual.strategy_text import mechanism_in_words
+from counton.results.counted_windows import (
+    AllToDate,
+    CountedWindows,
+    LastWindows,
+    PeriodToDate,
+)
 from counton.results.error_text import margins_in_words
 from counton.results.metadata import ReleaseMetadata, counted_anew
 from counton.results.privacy_text import (
@@ -48,7 +54,7 @@ def methods_of(
     steps: range,
     level: float,
     margins: Mapping[str, float],
-    over: int | str | None = None,
+    counted: CountedWindows,
     notes: Sequence[str] = (),
 ) -> str:
     """Return the text that a publication prints with released numbers, for all readers.
@@ -68,7 +74,7 @@ def methods_of(
     guarantee = str(metadata.guarantee).replace("rho = ", "a parameter of ")
     return " ".join(
         [
-            _published_in_words(metadata, name, steps, over),
+            _published_in_words(metadata, name, steps, counted),
             protection_in_words(metadata),
             f"With {percent(level)}% confidence for each number, {error}.",
             *notes_as_sentences(notes),
@@ -80,7 +86,7 @@ def methods_of(
 
 
 def _published_in_words(
-    metadata: ReleaseMetadata, name: str, steps: range, over: int | str | None
+    metadata: ReleaseMetadata, name: str, steps: range, counted: CountedWindows
 ) -> str:
     """Return a sentence on subject, groups and times."""
     cut = metadata.windows
@@ -107,32 +113,60 @@ def _published_in_words(
         if len(steps) == 1:
             return f"The {cumulative}{subject} was published once{row}."
         return f"The {cumulative}{subject} was published {len(steps):,} times{row}."
-    every = f"period of {cut.every}" if cut.period is None else cut.period
-    if isinstance(over, str):
-        when = f"in each {over}{to_date(metadata, over)}"
-    elif metadata.series == "rolling":
-        when = f"in the {metadata.last_windows_in_words}"
-    elif metadata.series == "decayed":
-        when = f"in which a {every} counts half after {metadata.half_life_in_words}"
-    elif over is not None and over > 1:
-        several = cut.period and plural(cut.period)
-        windows = several or f"periods of {cut.every}"
-        when = f"in the last {over:,} {windows}"
-    elif over == 1 or metadata.series == "per-window":
-        when = f"in each {every}"
-    elif metadata.series == "both" and metadata.widths:
-        when = f"and those in each {every} and in the {metadata.last_windows_in_words}"
-    elif metadata.series == "both":
-        when = f"and that in each {every}"
-    elif metadata.widths:
-        when = f"and that in the {metadata.last_windows_in_words}"
-    else:
-        when = ""
-    is_cumulative = not when or when.startswith("and ")
+    times = _times_of_numbers(metadata, counted)
+    cumulative = "cumulative " if times.has_totals else ""
+    which = f", {times.words}," if times.words else ""
+    every = _window_in_words(metadata)
     return (
-        f"The {'cumulative ' * is_cumulative}{subject}{', ' * bool(when)}{when}{',' * bool(when)} "
-        f"was published after each {every} of {cut.span_text(steps)} (time zone {cut.timezone})."
+        f"The {cumulative}{subject}{which} was published after each {every} of "
+        f"{cut.span_text(steps)} (time zone {cut.timezone})."
     )
+
+
+class _Times(NamedTuple):
+    """The times that published numbers count.
+
+    Attributes:
+        has_totals: whether totals since the start are published.
+        words: words on the other published numbers; "" if there are none.
+    """
+
+    has_totals: bool
+    words: str
+
+
+def _times_of_numbers(metadata: ReleaseMetadata, counted: CountedWindows) -> _Times:
+    """Return the times that the numbers of a stream of windows count; see `methods_of`."""
+    every = _window_in_words(metadata)
+    if isinstance(counted, PeriodToDate):
+        period = counted.period
+        return _Times(has_totals=False, words=f"in each {period}{to_date(metadata, period)}")
+    if metadata.series == "rolling":
+        return _Times(has_totals=False, words=f"in the {metadata.last_windows_in_words}")
+    if metadata.series == "decayed":
+        half_life = metadata.half_life_in_words
+        return _Times(has_totals=False, words=f"in which a {every} counts half after {half_life}")
+    n_windows = counted.n_windows if isinstance(counted, LastWindows) else None
+    if n_windows is not None and n_windows > 1:
+        windows = metadata.windows
+        noun = plural(windows.period) if windows.period else f"periods of {windows.every}"
+        return _Times(has_totals=False, words=f"in the last {n_windows:,} {noun}")
+    if n_windows == 1 or metadata.series == "per-window":
+        return _Times(has_totals=False, words=f"in each {every}")
+    if metadata.series == "both" and metadata.widths:
+        last_windows = metadata.last_windows_in_words
+        return _Times(has_totals=True, words=f"and those in each {every} and in the {last_windows}")
+    if metadata.series == "both":
+        return _Times(has_totals=True, words=f"and that in each {every}")
+    if metadata.widths:
+        return _Times(has_totals=True, words=f"and that in the {metadata.last_windows_in_words}")
+    return _Times(has_totals=True, words="")
+
+
+def _window_in_words(metadata: ReleaseMetadata) -> str:
+    """Return the name of one window, such as "day" or "period of 36h"."""
+    windows = metadata.windows
+    return f"period of {windows.every}" if windows.period is None else windows.period
 
 
 def besides_as_sentence(metadata: ReleaseMetadata) -> list[str]:
@@ -146,7 +180,7 @@ def account_of(
     design: Design,
     steps: int,
     errors: Sequence[str],
-    over: int | str | None = None,
+    counted: CountedWindows,
 ) -> str:
     """Return all paragraphs on methods, for specialists; ``errors`` are sentences."""
     from counton.continual.methods import methods
@@ -163,7 +197,7 @@ def account_of(
     far = far_from_possible(design, factors, least, of=of, cited=False)
     return methods(
         design,
-        released=_released_in_words(metadata, design, steps) + _shown_in_words(metadata, over),
+        released=_released_in_words(metadata, design, steps) + _shown_in_words(metadata, counted),
         unit=metadata.privacy_unit,
         change=change_in_words(metadata),
         noun=metadata.windows.noun,
@@ -192,13 +226,14 @@ def _ids_in_words(metadata: ReleaseMetadata) -> list[str]:
     ]
 
 
-def _shown_in_words(metadata: ReleaseMetadata, over: int | str | None) -> str:
-    if over is None or metadata.series in ("per-window", "rolling"):
+def _shown_in_words(metadata: ReleaseMetadata, counted: CountedWindows) -> str:
+    if isinstance(counted, AllToDate) or metadata.series in ("per-window", "rolling"):
         return ""
-    if isinstance(over, str):
-        return f" Each user counts anew in each {over}."
+    if isinstance(counted, PeriodToDate):
+        return f" Each user counts anew in each {counted.period}."
     noun = "window" if metadata.windows.noun == "window" else "step"
-    of = f"that {noun} alone" if over == 1 else f"the last {over:,} {noun}s"
+    n_windows = counted.n_windows
+    of = f"that {noun} alone" if n_windows == 1 else f"the last {n_windows:,} {noun}s"
     return f" The numbers shown at each {noun} are of {of}."
 
 

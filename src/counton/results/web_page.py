@@ -16,6 +16,7 @@ from counton.base.exact import percent
 from counton.base.outside_input import shown_name
 from counton.base.table_schema import CUMULATIVE, PER_WINDOW, RESERVED, ROLLING
 from counton.base.wording import plural
+from counton.results.counted_windows import LastWindows, PeriodToDate
 from counton.results.released_table import table_of
 from counton.results.subject_text import groups_in_words, heading_in_words, incomplete_note
 from counton.windowing.lazy_polars import polars as pl
@@ -259,12 +260,12 @@ def _windows(
 ) -> list[str]:
     """Return the days or times that each row's numbers are of."""
     windows = numbers.metadata.windows
-    over = numbers.over
-    if isinstance(over, str):
+    counted = numbers.counted_windows
+    if isinstance(counted, PeriodToDate):
         return [f"{start} to {end}" for start, end in zip(
             texts["window_start"], texts["window_end"], strict=True
         )]  # fmt: skip
-    n_windows = over or 1
+    n_windows = counted.n_windows if isinstance(counted, LastWindows) else 1
     spans = {
         step: windows.span_text(range(max(1, step - n_windows + 1), step + 1)) for step in {*steps}
     }
