@@ -407,7 +407,7 @@ def test_year_of_counters_with_holes_ends_with_right_numbers(tmp_path: Path) -> 
         covers = "7d"
         if night == 159:
             words = refused(_job_of_year(tmp_path, table, night, days, covers))
-            assert "give also the rows from 2024-05-29" in words
+            assert "add the rows from 2024-05-29" in words
             days = 12
             covers = "12d"
         job = _job_of_year(tmp_path, table, night, days, covers)
