@@ -47,7 +47,10 @@ def test_a_batch_is_accepted_once(state: str) -> None:
         assert [v.outcome for v in inbox.put([batch("a"), batch("b"), batch("a")])] == [
             *("accepted", "accepted", "known")
         ]
-        assert [v.outcome for v in other.put([batch("a"), batch("b", b"more")])] == ["known", "other"]
+        assert [v.outcome for v in other.put([batch("a"), batch("b", b"more")])] == [
+            "known",
+            "other",
+        ]
         assert [v.outcome for v in other.put([batch("a", stream="others")])] == ["accepted"]
         found = inbox.find("visits", "a", batch("a").digest)
         assert found is not None
