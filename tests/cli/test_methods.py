@@ -12,7 +12,7 @@ from short_methods import check_short_methods
 
 from counton import ZCDP, Stream, statistics, tables
 from counton.base.literature import REFERENCES
-from counton.results.text import statistic_in_words
+from counton.results.subject_text import statistic_in_words
 from counton.run.outputs.exports import export, methods
 from counton.statistics.catalogue import KNOWN
 from counton.strategies import Binary, StreamStrategy, public_strategies

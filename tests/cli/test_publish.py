@@ -11,7 +11,7 @@ import pytest
 from databases import rows_in
 
 from counton import PureDP, Stream
-from counton.results.series import finite
+from counton.results.table_rows import finite
 from counton.run import Job, export, methods, publish, run
 from counton.strategies import Binary
 

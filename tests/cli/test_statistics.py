@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from counton import Quantiles, plan
-from counton.results.series import finite
+from counton.results.table_rows import finite
 
 from .conftest import Workplace
 

@@ -34,7 +34,7 @@ def write(file: Path, separator: str, rows: Sequence[tuple[str, ...]] = ROWS) ->
 
 
 def released(job: Job) -> list[float]:
-    totals = run(job).read().numbers.totals
+    totals = run(job).read().numbers.series.totals
     assert totals is not None
     return [round(float(one), 2) for one in totals.estimates.reshape(-1)]
 

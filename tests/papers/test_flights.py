@@ -52,7 +52,7 @@ def test_sum_of_delays_omits_missing_values_as_job_does(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="no value"):
         run(job).close()
     with run(job.derive(missing_values="drop")) as outcome:
-        totals = outcome.read().numbers.totals
+        totals = outcome.read().numbers.series.totals
     assert totals is not None
     delays = rows.drop_nulls("delay").group_by("day").agg(pl.col("delay").clip(0, 180).sum())
     expected = np.cumsum(delays.sort("day")["delay"].to_numpy())

@@ -26,8 +26,8 @@ from counton.privacy.concentrated import rho_within
 from counton.privacy.contribution import Relation, is_part
 from counton.privacy.guarantees import when_replaced
 from counton.privacy.ledger import totals
-from counton.results.periods import period_of
 from counton.strategies import Expiring
+from counton.windowing.periods import period_of
 
 
 @dataclass(frozen=True)

@@ -296,7 +296,12 @@ FACES = {
     "a chart": ("counton.charts.totals", "counton.charts.style"),
     "the page": ("counton.serve.read_paths", "counton.serve.public_series"),
     "metrics": ("counton.serve.metrics",),
-    "methods": ("counton.continual.methods", "counton.results.text"),
+    "methods": (
+        "counton.continual.methods",
+        "counton.results.text",
+        "counton.results.privacy_text",
+        "counton.results.error_text",
+    ),
     "a notebook": ("counton.results.terminal",),
     "an export": ("counton.run.outputs.exports",),
     "tables of SQL": ("counton.run.outputs.exports", "counton.state.sql_view"),

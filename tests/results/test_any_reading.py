@@ -16,6 +16,7 @@ from counton import ZCDP, Counter, PureDP
 from counton.base.errors import InvalidInputError
 from counton.continual import StepRelease
 from counton.continual.formulas import Estimate, Formula, PairEstimate, difference, shifted_ratio
+from counton.results.questions import n_comparisons, number_of
 from counton.results.release import Release as Released
 from counton.statistics import (
     Average,
@@ -225,7 +226,7 @@ def test_comparisons_from_file_equal_run_and_combine_streams(tmp_path: Path) -> 
     assert both.interval() == file.difference("home", "shop", of="mean", steps=day).interval()
     beside = own.difference("home", "home", of="count", beside=other)
     assert beside.what == "count of home of one minus count of home of two"
-    alone = [one.numbers.number_of("home", None, "count").std for one in (own, other)]
+    alone = [number_of(one.numbers, "home", None, "count").std for one in (own, other)]
     assert beside.std == pytest.approx(math.hypot(*alone))
     with pytest.raises(InvalidInputError, match="whose noise is the same"):
         own.difference("home", "home", of="count", beside=file)
@@ -236,7 +237,7 @@ def test_comparisons_from_file_equal_run_and_combine_streams(tmp_path: Path) -> 
     of_groups = {"lower": 0, "upper": 8, "cells": 8, "group_by": "page", "groups": ["home", "shop"]}
     found = run_of("quantiles", tmp_path, "q", value="paid", **of_groups)
     with pytest.raises(InvalidInputError, match="not the sum of its values"):
-        found.numbers.number_of(["home", "shop"], None, "0.5")
+        number_of(found.numbers, ["home", "shop"], None, "0.5")
     alike = run_of("average", tmp_path, "plain", **bounds)
     assert alike.difference("mean", "mean", steps="2:2", other_steps="1:1").what == (
         "mean (2 March 2024) minus mean (1 March 2024)"
@@ -247,9 +248,9 @@ def test_comparisons_from_file_equal_run_and_combine_streams(tmp_path: Path) -> 
 
 def test_comparison_in_top_k_holds_for_all_pairs(tmp_path: Path) -> None:
     shown = run_of("top-k", tmp_path, "top", group_by="page", groups=["home", "shop", "far"], top=2)
-    assert shown.numbers._comparisons == 3
+    assert n_comparisons(shown.numbers) == 3
     found = shown.difference("home", "far")
-    asked = difference(shown.numbers.number_of("home"), shown.numbers.number_of("far"))
+    asked = difference(number_of(shown.numbers, "home"), number_of(shown.numbers, "far"))
     assert found.interval() == asked.interval(1 - (1 - 0.95) / 3)
     assert shown.share("home").what == "home, of all groups"
 
@@ -261,19 +262,19 @@ def test_report_numbers_with_common_cells_share_noise(tmp_path: Path) -> None:
         statistics={"rows": {"statistic": "count"}, "paid": paid},
     )  # fmt: skip
     rows = grouped.part("rows")  # follows from the cells of the average
-    home = rows.numbers.number_of("home")
-    shop = rows.numbers.number_of("shop")
+    home = number_of(rows.numbers, "home")
+    shop = number_of(rows.numbers, "shop")
     assert rows.difference("home", "shop").std == pytest.approx(math.hypot(home.std, shop.std))
     same = grouped.difference("home", "home", of="rows", steps="2:3", other_steps="2:3")
     assert (same.std, same.lower, same.upper) == (0, 0, 0)
-    window = grouped.numbers.number_of("home", "2:3", "rows").formula
+    window = number_of(grouped.numbers, "home", "2:3", "rows").formula
     assert window is not None
     assert {part.start for one, _ in window.sums for part in one.parts} == {1}
     alike = run_of(
         "report", tmp_path, "alike",
         statistics={"paid": paid, "again": {**paid, "value": "again"}},
     )  # fmt: skip
-    both = [alike.numbers.number_of(f"{name} sum").std for name in ("paid", "again")]
+    both = [number_of(alike.numbers, f"{name} sum").std for name in ("paid", "again")]
     apart = alike.difference("paid sum", "again sum")
     assert apart.std == pytest.approx(math.hypot(*both))
     for beside in (alike.part("paid"), alike.part("again")):  # never taken for another stream

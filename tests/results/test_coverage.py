@@ -16,7 +16,8 @@ from counton import Counter, Job, Release, release
 from counton.results.charts import totals_curves
 from counton.results.metadata import ReleaseMetadata
 from counton.results.release_data import ReleaseData
-from counton.results.series import Series
+from counton.results.released_table import last_rows
+from counton.results.series_numbers import SeriesNumbers
 from counton.results.terminal import screen_of
 from counton.run.spec.plan_spec import plan_spec
 
@@ -65,7 +66,7 @@ def zeros_released(
     ]
 
 
-def held(series: Series) -> NDArray[Any]:
+def held(series: SeriesNumbers) -> NDArray[Any]:
     inside: NDArray[np.bool_] = (series.lower <= 0) & (series.upper >= 0)
     return np.asarray(inside.mean(axis=1))
 
@@ -75,12 +76,12 @@ def shares(definition: ReleaseMetadata, released: Release) -> dict[str, float]:
     starts = np.arange(10, STEPS - 30, 7)
     quarters = released.sums("3mo")
     kinds = {
-        "windows": held(released.numbers.between(np.arange(STEPS), np.arange(1, STEPS + 1))),
-        "differences": held(released.numbers.between(starts, starts + 23)),
+        "windows": held(released.numbers.series.between(np.arange(STEPS), np.arange(1, STEPS + 1))),
+        "differences": held(released.numbers.series.between(starts, starts + 23)),
         "quarters": ((quarters["lower"] <= 0) & (quarters["upper"] >= 0)).to_numpy(),
     }
     if definition.series != "per-window":
-        kinds["totals"] = held(released.numbers.series)
+        kinds["totals"] = held(released.numbers.series.released)
     return {kind: float(np.mean(inside)) for kind, inside in kinds.items()}
 
 
@@ -150,7 +151,7 @@ def shown_intervals(released: ReleaseData, kind: str) -> list[tuple[str, float, 
             rows.append((group, low, high))
         return rows
     if kind == "last rows":
-        shown = released.last_rows(20)
+        shown = last_rows(released, 20)
         return [*zip(shown["group"], shown["lower"], shown["upper"], strict=True)]
     curves = totals_curves(released).first(20)
     return [*zip(curves.groups, curves.lower[-1], curves.upper[-1], strict=True)]

@@ -144,8 +144,8 @@ def numbers_of(name: str, exact: Release) -> NDArray[Any]:
     """What the cells of a statistic changed by in each step."""
     cells: Any = cells_of(exact.numbers)
     if name.split()[0] in ("count", "sum", "distinct"):
-        assert exact.numbers.totals is not None
-        cells = exact.numbers.totals.estimates
+        assert exact.numbers.series.totals is not None
+        cells = exact.numbers.series.totals.estimates
     return np.diff(np.asarray(cells, float), axis=0, prepend=np.zeros((1, *cells.shape[1:])))
 
 

@@ -61,14 +61,14 @@ def test_errors_are_computed_in_copies_and_threads(tmp_path: Path) -> None:
         tables = list(pool.map(lambda _: first.table(), range(8)))
     assert all(table.equals(sent.table()) for table in tables)
     with pytest.raises(ValueError, match="read-only"):
-        first.numbers.series.half[0] = 0
+        first.numbers.series.released.half[0] = 0
 
 
 def test_another_level_computes_its_own_errors(tmp_path: Path) -> None:
     first = released(tmp_path, 6)
     wide = first.at(0.999)
-    assert (wide.numbers.series.half > first.numbers.series.half).all()
-    assert (wide.numbers.series.std == first.numbers.series.std).all()
+    assert (wide.numbers.series.released.half > first.numbers.series.released.half).all()
+    assert (wide.numbers.series.released.std == first.numbers.series.released.std).all()
 
 
 def test_confidence_level_out_of_range_is_refused_before_release(tmp_path: Path) -> None:

@@ -34,11 +34,20 @@ from counton.continual import Design, Errors, jointly
 from counton.continual.comparisons import Answer, answer
 from counton.continual.formulas import Formula, Ratio
 from counton.privacy import Guarantee
-from counton.results import DisplaySelection
+from counton.results import (
+    DisplaySelection,
+    period_sums,
+    questions,
+    released_table,
+    versions,
+)
+from counton.results.cell_series import CellSeries
 from counton.results.metadata import ReleaseMetadata
+from counton.results.questions import number_of, whole_of
 from counton.results.release import ChartWords, Comparison, Release
 from counton.results.release_data import ReleaseData
-from counton.results.series import labels_of
+from counton.results.released_table import last_rows, table_of_series
+from counton.results.table_rows import labels_of
 from counton.run.spec.plan_spec import plan_spec
 from counton.statistics import AccumulatorStatistic, Report
 from counton.statistics.by_group import inner_of
@@ -243,7 +252,7 @@ class Name(NamedTuple):
 def names_of(found: Release) -> list[Name]:
     """What may be asked about: groups with each of their numbers, or numbers."""
     last = found.table(found.steps[-1:])
-    if found.numbers.statistic.additive:
+    if found.numbers.metadata.statistic.additive:
         return [Name(found.numbers.groups[0], found.numbers.groups[-1], None)]
     about = [
         name
@@ -257,13 +266,13 @@ def names_of(found: Release) -> list[Name]:
     if found.numbers.groups and "group" in last.columns:
         for of in [None, *names]:
             with suppress(InvalidInputError):
-                found.numbers.number_of(found.numbers.groups[0], None, of)
+                number_of(found.numbers, found.numbers.groups[0], None, of)
                 asked.append(Name(found.numbers.groups[0], found.numbers.groups[1], of))
         return asked
     known = []
     for name in dict.fromkeys([*names, "all"]):
         with suppress(InvalidInputError):
-            found.numbers.number_of(name)
+            number_of(found.numbers, name)
             known.append(name)
     return [Name(known[at], known[at - 1], None) for at in range(min(len(known), MOST))]
 
@@ -295,24 +304,24 @@ def apart(found: Release) -> dict[str, Any]:
     return {"steps": f"{last}:{last}", "other_steps": f"1:{last - 1}"}
 
 
-#: Every method of a release with an error in what it returns, and how to ask it.
+#: Every method and function with an error in what it returns, and how to ask it.
 QUESTIONS: dict[str, Question] = {
     "table": lambda r, _: of_table(r.table(r.steps[-1:])),
-    "last_rows": lambda r, _: of_table(r.numbers.last_rows()),
-    "plain_table": lambda r, _: of_table(r.numbers.plain_table()),
+    "last_rows": lambda r, _: of_table(last_rows(r.numbers)),
+    "table_of_series": lambda r, _: of_table(table_of_series(r.numbers)),
     "band": lambda r, _: of_table(r.only(r.steps[-1:]).band()),
-    "totals": lambda r, _: of_series(r.numbers.totals),
-    "windows": lambda r, _: of_series(r.numbers.windows),
-    "series": lambda r, _: of_series(r.numbers.series),
+    "totals": lambda r, _: of_series(r.numbers.series.totals),
+    "windows": lambda r, _: of_series(r.numbers.series.windows),
+    "released": lambda r, _: of_series(r.numbers.series.released),
     "between": lambda r, _: of_series(
-        r.numbers.between(np.array([0, 1]), np.array([1, r.steps[-1]]))
+        r.numbers.series.between(np.array([0, 1]), np.array([1, r.steps[-1]]))
     ),
     "sums": lambda r, _: of_table(r.sums("1d")),
     "total": each(lambda r, n: of_answers(r.total(n.one, of=n.of))),
     "number_of": each(
-        lambda r, n: of_answers(answer(r.numbers.number_of(n.one, None, n.of), LEVEL))
+        lambda r, n: of_answers(answer(number_of(r.numbers, n.one, None, n.of), LEVEL))
     ),
-    "whole": each(lambda r, n: of_answers(answer(r.numbers.whole(None, n.of), LEVEL))),
+    "whole_of": each(lambda r, n: of_answers(answer(whole_of(r.numbers, None, n.of), LEVEL))),
     "difference": each(lambda r, n: of_answers(r.difference(n.one, n.other, of=n.of))),
     "ratio": each(lambda r, n: of_answers(r.ratio(n.one, n.other, of=n.of))),
     "change": each(lambda r, n: of_answers(r.change(n.one, n.one, of=n.of, **apart(r)))),
@@ -321,21 +330,45 @@ QUESTIONS: dict[str, Question] = {
     "between of quantiles": lambda r, _: of_quantiles(r),
 }
 #: Methods that return numbers and have a test of their own below, or no error of noise alone.
-ELSEWHERE = {"lazy", "jointly", "versions"}
+ELSEWHERE = {"lazy_table", "jointly", "versions"}
+#: Functions that a method of `Release` only calls.
+CALLED = {
+    "table_of",
+    "published_form",
+    "sums_of_periods",
+    "compare",
+    "total_of",
+    "share_of",
+    "weighted_sum_of",
+    "versions_of",
+}
+#: Series that other questions, or tests of rolling and decayed sums, read.
+OF_SERIES = {"published", "windows_of", "rolling", "decayed"}
 #: How much wider than one alone intervals may be that hold for several numbers at once.
 SEVERAL = {"band": 2.2}
 
 
+def _methods_and_functions() -> Iterator[tuple[str, Any]]:
+    """Yield what may return released numbers, by name."""
+    for owner in (ReleaseData, CellSeries, Release):
+        yield from vars(owner).items()
+    for module in (released_table, period_sums, questions, versions):
+        for name, function in vars(module).items():
+            if getattr(function, "__module__", None) == module.__name__:
+                yield name, function
+
+
 def test_cases_cover_every_method_with_an_answer() -> None:
-    told = ("Answer", "DataFrame", "LazyFrame", "Series", "Estimate", "list[Self]")
+    told = ("Answer", "DataFrame", "LazyFrame", "SeriesNumbers", "Estimate", "list[Self]")
     asked = set()
-    for name, method in {**vars(ReleaseData), **vars(Release)}.items():
+    for name, method in _methods_and_functions():
         function = method.fget if isinstance(method, property) else method
         function = method.func if isinstance(method, cached_property) else function
         returned = str(getattr(function, "__annotations__", {}).get("return", ""))
         if not name.startswith(("_", "to_")) and any(one in returned for one in told):
             asked.add(name)
-    assert asked | {"jointly", "between of quantiles"} == {*QUESTIONS, *ELSEWHERE}
+    named = {*QUESTIONS, *ELSEWHERE, *CALLED, *OF_SERIES}
+    assert asked | {"jointly", "between of quantiles"} == named
     assert set(ALONE) == {*keywords()}
     tallied = {
         name for name in keywords() if issubclass(statistic_named(name), AccumulatorStatistic)
@@ -483,25 +516,26 @@ def test_bands_and_simulations_have_noise_of_release(
     found = stream.released(part, stream.exact)
     of = "sum" if name == "average" or part == "average" else None
     asked = names_of(found)[-1]._replace(of=of)
-    one = answer(found.numbers.number_of(asked.one, None, asked.of), LEVEL)
+    one = answer(number_of(found.numbers, asked.one, None, asked.of), LEVEL)
     assert one.asked is not None
     if one.asked.formula is not None and one.asked.formula.linear:
         # Both miss together, so both hold together as often as one of them does.
         for both in jointly([one, one]):
             share = (both.upper - both.lower) / (one.upper - one.lower)
             assert 0.87 < share < 1.04
-    if found.numbers.statistic.additive and len(stream.exact) > 1:  # nor is a band narrower
+    # Nor is a band narrower.
+    if found.numbers.metadata.statistic.additive and len(stream.exact) > 1:
         alone = found.only(groups=found.numbers.groups[:1])
         band = alone.band()
-        table = alone.numbers.plain_table()
+        table = table_of_series(alone.numbers)
         wide = [(each["upper"] - each["lower"])[-1] for each in (band, table)]
         assert 0.99 < wide[0] / wide[1] < 1.5
     released = stream.released("", stream.exact)
     drawn = [each.part(part) if part else each for each in simulate(released, n=250)]
     errors = []
     for name in (asked.one, asked.other):
-        known = found.numbers.number_of(name, None, asked.of)
-        values = [each.numbers.number_of(name, None, asked.of).value for each in drawn]
+        known = number_of(found.numbers, name, None, asked.of)
+        values = [number_of(each.numbers, name, None, asked.of).value for each in drawn]
         errors.append((np.array(values) - known.value) / known.std)
     assert 0.87 < np.sqrt(np.mean(np.square(errors))) < 1.13
 

@@ -17,10 +17,12 @@ from short_methods import check_short_methods
 
 from counton import Release, read
 from counton.base.errors import InvalidInputError, StateError
+from counton.results import error_text
 from counton.results import text as wording
 from counton.results.charts import totals_curves, window_curves
 from counton.results.metadata_codec import facts_of
 from counton.results.release_data import ReleaseData
+from counton.results.released_table import last_rows
 from counton.run import Job, export, run
 
 ENDINGS = ("parquet", "csv", "json")
@@ -123,9 +125,9 @@ def test_check_short_methods_rejects_wrong_text(
     wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = released(made("average by group", tmp_path))
-    right = wording._far, wording.besides_as_sentence
+    right = error_text._margin_text, wording.besides_as_sentence
     if wrong == "half":  # in both accounts
-        monkeypatch.setattr(wording, "_far", lambda far: right[0](far / 2))
+        monkeypatch.setattr(error_text, "_margin_text", lambda far: right[0](far / 2))
     more = ["Noise is of each cell."] if wrong == "terms" else ["It is so."] * 3
     if wrong != "half":
         monkeypatch.setattr(wording, "besides_as_sentence", lambda of: [*right[1](of), *more])
@@ -156,7 +158,7 @@ def test_read_file_gives_answers_of_run(name: str, tmp_path: Path) -> None:
         assert found.methods() == own.methods()
         assert found.methods(full=True) == own.methods(full=True)
         assert read(file, confidence_level=0.5).table().equals(wide), file
-        if own.numbers.statistic.additive and own.numbers.since is None:
+        if own.numbers.metadata.statistic.additive and own.numbers.since is None:
             _answers_alike(found, own)
 
 
@@ -180,11 +182,11 @@ def _answers_alike(found: Release, own: Release) -> None:
     assert [found.share(name) for name in own.numbers.groups] == [
         own.share(name) for name in own.numbers.groups
     ]
-    if not own.numbers.delay:
+    if not own.numbers.metadata.strategy.facts.delay:
         assert found.sums("1w").equals(own.sums("1w"))
     for kind in ("totals", "windows"):
-        mine = getattr(found.numbers, kind)
-        theirs = getattr(own.numbers, kind)
+        mine = getattr(found.numbers.series, kind)
+        theirs = getattr(own.numbers.series, kind)
         assert (mine is None) == (theirs is None)
         if mine is not None:
             assert (mine.estimates == theirs.estimates).all()
@@ -244,9 +246,11 @@ def test_numbers_of_omitted_steps_are_refused_with_their_names(name: str, tmp_pa
     gone = pl.col("window_index").is_in([1, 2, 5]) & (pl.col("group") == "shop")
     rows.filter(~gone).write_csv(out)
     found = read(out)
-    kinds = [kind for kind in ("totals", "windows") if getattr(own.numbers, kind) is not None]
+    kinds = [
+        kind for kind in ("totals", "windows") if getattr(own.numbers.series, kind) is not None
+    ]
     asked: dict[str, Callable[[ReleaseData], Any]] = {
-        kind: attrgetter(kind) for kind in (*kinds, "series")
+        kind: attrgetter(f"series.{kind}") for kind in (*kinds, "released")
     }
     for of in asked.values():
         for number in ("estimates", "lower", "upper"):
@@ -255,14 +259,19 @@ def test_numbers_of_omitted_steps_are_refused_with_their_names(name: str, tmp_pa
             one = getattr(of(found.numbers.only(groups=["far", "home"])), number)
             assert (one == getattr(of(own.numbers), number)[:, [2, 0]]).all()
         assert (of(found.numbers).std == of(own.numbers).std).all()
-    for mine, theirs in zip(found.numbers._last_series, own.numbers._last_series, strict=True):
-        assert (mine is None) == (theirs is None)
-        assert mine is None or theirs is None or (mine.estimates == theirs.estimates).all()
+    last = own.steps[-1:]
+    pairs = zip(
+        found.numbers.series.published(last), own.numbers.series.published(last), strict=True
+    )
+    for (series, mine), (own_series, theirs) in pairs:
+        assert series == own_series
+        assert (mine.estimates == theirs.estimates).all()
     rows.filter(pl.col("window_index") != 10).write_csv(out)
     windows = read(out)
     for kind in kinds:
         assert (
-            getattr(windows.numbers, kind).estimates == getattr(own.numbers, kind).estimates[:9]
+            getattr(windows.numbers.series, kind).estimates
+            == getattr(own.numbers.series, kind).estimates[:9]
         ).all()
 
 
@@ -296,7 +305,7 @@ def test_rows_removed_from_file_stay_removed_in_table(name: str, tmp_path: Path)
     assert found.table().equals(left)
     assert f"{own.height - left.height:,} of {own.height:,} rows" in found.describe()
     if "once" in name:
-        assert not found.numbers.last_rows().is_empty()
+        assert not last_rows(found.numbers).is_empty()
 
 
 def test_a_table_without_the_names_of_its_rows_is_refused(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from counton.continual import halfwidths
 from counton.continual.simultaneous_intervals import narrowing_factor
 from counton.privacy import Guarantee
 from counton.results.release_data import ReleaseData
+from counton.results.released_table import table_of_series
 from counton.run.spec.plan_spec import plan_spec
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 
@@ -53,13 +54,13 @@ def test_a_band_holds_all_steps_of_a_group(release: str, loss: dict[str, Any]) -
     found = zeros(release, loss)
     bands = [found.only(groups=[group]).band() for group in found.numbers.groups[:1]]
     half = (bands[0]["upper"] - bands[0]["lower"]).to_numpy() / 2
-    table = found.numbers.plain_table()
+    table = table_of_series(found.numbers)
     each = half[table["window_index"].to_numpy() - 1]
     joint = table.with_columns(lower=table["estimate"] - each, upper=table["estimate"] + each)
     share = held(joint)
     assert LEVEL - BAND < share < LEVEL + 0.025 + BAND  # what a sample leaves open makes it wider
     assert held(table) < LEVEL - BAND  # wrong: one step at a time
-    bonferroni = found.at(1 - (1 - LEVEL) / STEPS).numbers.plain_table()
+    bonferroni = table_of_series(found.at(1 - (1 - LEVEL) / STEPS).numbers)
     assert held(bonferroni) >= share
     assert (bonferroni["upper"] - bonferroni["lower"]).max() >= 2 * half.max()
 

@@ -11,6 +11,8 @@ import pytest
 import counton
 from counton import ApproxDP, PureDP, Release, release
 from counton.base.errors import InvalidInputError
+from counton.results.questions import number_of
+from counton.results.released_table import last_rows
 from counton.statistics import Average, Contingency, Count, Moments, Quantiles, Report
 
 BEGIN = datetime(2024, 2, 27)
@@ -118,10 +120,10 @@ def test_the_intervals_are_of_the_noise_between_two_releases(tmp_path: Path) -> 
         assert row["noise_std"] == pytest.approx(
             whole.numbers.design.errors.window_std(start, stop) / unit
         )
-        week = whole.numbers.number_of("count", range(start + 1, stop + 1))
+        week = number_of(whole.numbers, "count", range(start + 1, stop + 1))
         assert row["estimate"] == pytest.approx(week.value)
     each_day = whole.sums("1d").filter(pl.col("measure") == "sum")
-    total = whole.numbers.last_rows().filter(pl.col("measure") == "sum")["estimate"].item()
+    total = last_rows(whole.numbers).filter(pl.col("measure") == "sum")["estimate"].item()
     assert each_day["estimate"].sum() == pytest.approx(total)
     assert each_day.height == DAYS
 

@@ -9,8 +9,8 @@ import pytest
 
 from counton import PureDP, release
 from counton.base.errors import InvalidInputError
-from counton.results.periods import steps_between
 from counton.run import export
+from counton.windowing.window_selection import steps_between
 from counton.windowing.windows import UnwindowedSteps, Windows
 
 DAYS = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 40)

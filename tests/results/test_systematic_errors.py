@@ -269,7 +269,7 @@ def test_systematic_errors_are_same_in_every_output(what: str, option: str, tmp_
         lines = systematic_errors(outcome.spec.metadata())
         notes = screen_of(released.numbers).notes
         screen = [note for note in notes if "Not covered: " in note]
-        figures = released.figures().values() if released.numbers.drawable else ()
+        figures = released.figures().values() if released.numbers.is_drawable else ()
         drawn = [[one.get_text() for one in each.texts] for each in figures][:1]
         file = tmp_path / "t.csv"
         write_release(released.numbers, file)

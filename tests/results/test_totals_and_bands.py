@@ -10,6 +10,8 @@ import pytest
 
 from counton import PureDP, Release, read, release
 from counton.continual import Answer
+from counton.results.bands import with_joint_intervals
+from counton.results.released_table import table_of_series
 
 
 def released(tmp_path: Path, every: str = "1h", hours: int = 29 * 24, **more: Any) -> Any:
@@ -43,10 +45,10 @@ def test_chart_of_band_shows_limits_of_band(tmp_path: Path, form: str) -> None:
     found = released(
         tmp_path, hours=40, series=form, strategy="binary" if form != "per-window" else None
     ).only(range(5, 40))
-    table = found.numbers.with_band().plain_table()
+    table = table_of_series(with_joint_intervals(found.numbers))
     assert table.equals(found.band())
     figure: Any
-    (figure,) = Release(found.numbers.with_band()).figures().values()
+    (figure,) = Release(with_joint_intervals(found.numbers)).figures().values()
     assert "with 95% intervals, which hold together" in [one.get_text() for one in figure.texts][1]
     ends = [path.vertices[:, 1] for each in figure.axes for one in each.collections
             for path in one.get_paths()]  # fmt: skip

@@ -14,6 +14,7 @@ from counton import ZCDP, PureDP, Release
 from counton.base.errors import InvalidInputError, StateError
 from counton.continual import Answer, jointly
 from counton.privacy import Guarantee
+from counton.results.questions import number_of
 from counton.run import export
 
 LEVEL = 0.8
@@ -78,7 +79,7 @@ def test_two_shops_with_one_job_have_noise_of_their_own(
             assert wider(asked(one), asked(other)) > 1.15, door
             assert wider(asked(runs[0]), asked(one)) < 1.06, door
         beside = one.difference("home", "home", beside=other)
-        alone = [each.numbers.number_of("home").std for each in (one, other)]
+        alone = [number_of(each.numbers, "home").std for each in (one, other)]
         assert beside.std == pytest.approx(math.hypot(*alone)), door
         with pytest.raises(InvalidInputError, match="whose noise is the same"):
             one.difference("home", "home", beside=runs[0])

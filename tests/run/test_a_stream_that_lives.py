@@ -38,7 +38,8 @@ def totals(request: Job) -> tuple[tuple[str, ...], list[list[int]]]:
     with run(request) as outcome:
         released = outcome.read()
         assert set(released.table()["group"]) == set(outcome.spec.metadata().groups)
-        return tuple(outcome.spec.metadata().groups), released.numbers.series.estimates.tolist()
+        estimates = released.numbers.series.released.estimates
+        return tuple(outcome.spec.metadata().groups), estimates.tolist()
 
 
 def later(request: Job, hour: int, **more: object) -> Job:

@@ -167,7 +167,7 @@ def test_users_in_several_groups_are_described_in_text_and_methods(tmp_path: Pat
         with run(job.derive(max_contributions=most, stream=f"{most}")) as outcome:
             assert outcome.spec.metadata().subject == f"number of distinct users {words}".strip()
             released = outcome.read()
-            assert released.numbers.series.estimates[-1].tolist() == counted
+            assert released.numbers.series.released.estimates[-1].tolist() == counted
             assert ("each in the first" in released.methods()) == bool(words)
 
 

@@ -25,6 +25,7 @@ from counton.continual.tails import laplace_tail
 from counton.io.row_assignment import label
 from counton.job.stream_name import usual_name
 from counton.results.metadata_codec import facts_of
+from counton.results.released_table import table_of
 from counton.run import Job, export, methods, publish, read, run
 from counton.run.spec.plan_spec import plan_spec
 from counton.state import Store, journal, state_summary, verify
@@ -318,7 +319,7 @@ def test_ranking_of_discovered_groups_is_equal_in_run_and_files(tmp_path: Path) 
     job = asked(tmp_path, visits(), what="top-k", top=1, room=7, output=out)
     with run(job) as outcome:
         written = outcome.release.numbers
-        own = written.table()
+        own = table_of(written)
         assert outcome.read().table().equals(own)
     for found in (export(state), read(out)):
         assert found.table().equals(own)

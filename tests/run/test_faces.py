@@ -147,7 +147,7 @@ def test_result_has_its_further_methods(made: tuple[str, Any]) -> None:
         has_full_text = "full" in inspect.signature(result.methods).parameters
         account = result.methods(full=True) if has_full_text else result.methods()
         assert "The privacy unit is one" in account
-    if "figures" in more and result.numbers.drawable:
+    if "figures" in more and result.numbers.is_drawable:
         for figure in result.figures().values():
             assert figure.axes
 

@@ -35,6 +35,7 @@ from counton import ContributionBound
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInputError, StateError
 from counton.results.metadata_codec import facts_of
+from counton.results.released_table import missing_rows
 from counton.run import export, read, run
 from counton.state import Store, Stream, journal, verify
 from counton.state.rollback_guard import RollbackGuard
@@ -161,7 +162,7 @@ def test_late_group_begins_with_windows_of_its_run(tmp_path: Path) -> None:
     assert found.numbers.since == {"home": 1, "new": 6}
     assert found.table().filter(group="new")["window_index"].to_list() == [4, 5, 6, 7]
     assert found.only(range(1, 4)).numbers.groups == ("home",)
-    assert found.numbers.left_out() == (0, 0)
+    assert missing_rows(found.numbers) == (0, 0)
 
 
 def test_discovered_groups_are_read_from_exported_files(tmp_path: Path) -> None:
@@ -172,7 +173,7 @@ def test_discovered_groups_are_read_from_exported_files(tmp_path: Path) -> None:
         assert export(tmp_path / "s.db", place).table().equals(own.table())
         again = read(place)
         assert again.table().equals(own.table())
-        assert again.numbers.left_out()[0] == 0
+        assert missing_rows(again.numbers)[0] == 0
         assert again.versions().equals(own.versions())
         assert facts_of(again.numbers) == facts_of(own.numbers)
     part = tmp_path / "part.csv"

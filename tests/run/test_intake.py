@@ -298,6 +298,6 @@ def test_a_night_reads_no_window_that_another_has_counted(
         )  # fmt: skip
         with run(job.derive(**asked, rho=10**6) if night == 1 else job) as outcome:
             assert outcome.after == night
-            estimates = outcome.read().numbers.series.estimates[:, 0]
+            estimates = outcome.read().numbers.series.released.estimates[:, 0]
         assert set(read) == ({2} if late and night == 4 else set())
     assert np.rint(np.diff(estimates, prepend=0)[-1]) == 4 + late

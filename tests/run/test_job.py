@@ -21,6 +21,7 @@ from counton.cli.statistic_run import run_and_report
 from counton.continual import design
 from counton.job.job_file import load
 from counton.results.charts import totals_curves
+from counton.results.released_table import lazy_table
 from counton.run import Job, planned_jobs, run
 from counton.run.opened_state import OpenedState
 from counton.run.prepared_run import prepare
@@ -59,7 +60,7 @@ def write(path: Path, rows: list[str]) -> None:
 def test_job_accepts_numbers_of_python(request_: Job) -> None:
     bounds = {"value": "value", "lower": 0, "upper": 5, "resolution": 0.5}
     with run(request_.derive(what="sum", **bounds)) as outcome:
-        assert outcome.read().numbers.series.estimates[-1].tolist() == [5.5, 1.0]
+        assert outcome.read().numbers.series.released.estimates[-1].tolist() == [5.5, 1.0]
     expiring = request_.derive(stream="forever", expiring=True, expiration_growth=0, windows=None)
     with run(expiring) as outcome:
         assert outcome.spec.metadata().strategy.parameters["growth"] == "0"
@@ -219,20 +220,19 @@ def test_table_computed_in_parts_equals_table_at_once(
     for part in (released, released.only(range(2, 4)), released.only(groups=["b"])):
         monkeypatch.undo()
         whole = part.table()
-        monkeypatch.setattr("counton.results.release_data._ROWS", 1)
+        monkeypatch.setattr("counton.results.released_table._ROWS", 1)
         assert part.table().equals(whole)
-        assert part.numbers.lazy().collect().equals(whole)
-        assert part.numbers.lazy().select("group", "noise_std").head(2).collect().height == min(
-            2, whole.height
-        )
+        assert lazy_table(part.numbers).collect().equals(whole)
+        two_rows = lazy_table(part.numbers).select("group", "noise_std").head(2).collect()
+        assert two_rows.height == min(2, whole.height)
         assert (
-            part.numbers.lazy()
+            lazy_table(part.numbers)
             .filter(pl.col("window_index") == 3)
             .collect()
             .equals(whole.filter(window_index=3))
         )
         for kind in ("parquet", "csv", "json"):
-            write_table(part.numbers.lazy(), tmp_path / f"parts.{kind}")
+            write_table(lazy_table(part.numbers), tmp_path / f"parts.{kind}")
             write_table(whole, tmp_path / f"whole.{kind}")
             one, two = ((tmp_path / f"{name}.{kind}").read_bytes() for name in ("parts", "whole"))
             if kind == "parquet":

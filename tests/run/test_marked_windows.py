@@ -16,6 +16,7 @@ from counton.base.errors import InvalidInputError, StateRolledBackError
 from counton.job.saved_job import stream_name
 from counton.results.charts import totals_curves, window_curves
 from counton.results.release import Release
+from counton.results.released_table import last_numbers
 from counton.run import Job, annotate, export, publish, run
 from counton.serve.public_series import Journal
 from counton.state import Store, verify
@@ -144,7 +145,7 @@ def test_a_withdrawn_number_is_in_no_later_table(state: Path) -> None:
         numbers = outcome.read().numbers
         drawn = [
             window_curves(numbers)[0],
-            *[totals_curves(numbers)] * (numbers.totals is not None),
+            *[totals_curves(numbers)] * (numbers.series.totals is not None),
         ]
     for curves in drawn:
         hidden = np.isnan([curves.estimates, curves.lower, curves.upper])
@@ -168,7 +169,7 @@ def test_withdrawn_number_of_last_step_is_not_shown(state: Path) -> None:
             lines = str(released).splitlines()
             (shown,) = (line for line in lines if "withdrawn" in line and line[:4] != "Note")
             assert set(shown.split()) <= {"3", "March", "2024", "b", "withdrawn", "provisional"}
-            for row in released.numbers.last_numbers()["rows"]:
+            for row in last_numbers(released.numbers)["rows"]:
                 hidden = [row[name] for name in ("estimate", "noise_std", "lower", "upper")]
                 assert all((number is None) == (row["group"] == "b") for number in hidden)
 

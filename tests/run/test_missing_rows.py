@@ -52,7 +52,7 @@ def nightly(folder: Path, rows: pl.DataFrame, until: str, **options: Any) -> Job
 def numbers(job: Job) -> list[int]:
     """The newest number of each window, after a run."""
     with run(job) as outcome:
-        estimates = outcome.read().numbers.series.estimates
+        estimates = outcome.read().numbers.series.released.estimates
     return [int(number) for number in estimates.round().ravel()]
 
 
@@ -165,7 +165,7 @@ def test_rows_of_one_group_are_enough(tmp_path: Path) -> None:
     assert numbers(nightly(tmp_path, first, day(3), **groups)) == [24] * 4
     later = pl.concat([first, rows_of(hours_of([3])), rows_of(hours_of([4]), "c")])
     with run(nightly(tmp_path, later, day(5), **groups)) as outcome:
-        estimates = outcome.read().numbers.series.estimates.round()
+        estimates = outcome.read().numbers.series.released.estimates.round()
     assert estimates.reshape(-1, 2).tolist() == [[24, 24], [24, 24], [24, 0], [0, 0]]
     holed = pl.concat([first, rows_of(hours_of([3, 6])), rows_of(hours_of([4]), "c")])
     assert "has no row of 5 March 2024" in refused(nightly(tmp_path, holed, day(7), **groups))
@@ -415,7 +415,7 @@ def test_year_of_counters_with_holes_ends_with_right_numbers(tmp_path: Path) -> 
             refusals.append(refused(job))
             continue
         with run(job) as outcome:
-            released = outcome.read().numbers.series.estimates
+            released = outcome.read().numbers.series.released.estimates
     assert all("2024" in words for words in refusals)
     truth = table.group_by("day", "station").agg(pl.col("passages").sum())
     wanted = np.zeros((NIGHTS, STATIONS), np.int64)

@@ -22,12 +22,12 @@ from counton.base.errors import InvalidInputError, NoiseKeyError, StateError, St
 from counton.base.private import reveal
 from counton.continual.node_distribution import sensitivity_of
 from counton.privacy.contribution_rules import UserLevel
-from counton.results.periods import period_of
 from counton.run import Job, run
 from counton.run.rows.row_buffer import PURPOSES, _digests
 from counton.state import Store, Stream
 from counton.state.dedup import Secret
 from counton.strategies import StreamStrategy
+from counton.windowing.periods import period_of
 
 START = datetime(2013, 3, 30, tzinfo=UTC)
 STEPS = 36

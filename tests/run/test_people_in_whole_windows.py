@@ -157,7 +157,7 @@ def test_a_value_that_changes_is_another_row(tmp_path: Path) -> None:
                 until=day(until + 1), epsilon=10**6,
             )  # fmt: skip
             with run(job) as outcome:
-                assert outcome.read().numbers.series.estimates.round().ravel()[0] == found
+                assert outcome.read().numbers.series.released.estimates.round().ravel()[0] == found
 
 
 def test_windows_that_are_released_once_stay(tmp_path: Path) -> None:

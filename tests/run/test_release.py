@@ -211,8 +211,8 @@ def test_a_cell_without_a_state_may_run_twice(
     assert lines[-1].endswith("state (secret): counts.counton.db")
     ROWS.select(pl.col("time").dt.to_string("iso"), "region").write_csv(tmp_path / "e.csv")
     of_file = release("count", tmp_path / "e.csv", **asked)
-    assert of_file.numbers.kept_in == str(tmp_path / "e.counton.db")
-    assert Path(of_file.numbers.kept_in).exists()
+    assert of_file.numbers.state == str(tmp_path / "e.counton.db")
+    assert Path(of_file.numbers.state).exists()
     release("count", tmp_path / "e.csv", output=tmp_path / "t.csv", **asked)
     assert "state (secret)" not in str(read(tmp_path / "t.csv"))
 
@@ -250,9 +250,7 @@ def test_second_data_frame_without_state_gives_warning(
     with pytest.warns(UserWarning, match="does it hold other data.*the numbers shown are not of"):
         larger = release("count", pl.concat([ROWS, ROWS]), **asked)
     assert larger.table().equals(first.table())
-    assert (
-        release("count", ROWS[:1], stream="other", **asked).numbers.kept_in == first.numbers.kept_in
-    )
+    assert release("count", ROWS[:1], stream="other", **asked).numbers.state == first.numbers.state
 
 
 TABLE: dict[str, Any] = {"columns": "region", "groups": {"region": ["north", "south"]}}

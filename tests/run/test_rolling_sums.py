@@ -15,6 +15,7 @@ from matplotlib.text import Text
 from counton import ZCDP, Decayed, PureDP, Release, Rolling, Stack, plan, read, release
 from counton.base.errors import InvalidInputError, StreamMismatchError
 from counton.job.statistics import CountJob
+from counton.results.released_table import last_numbers
 from counton.run import Job, run
 from counton.run.notes import annotate
 from counton.run.outputs.exports import export, publish
@@ -348,7 +349,7 @@ def test_change_between_weeks_has_the_joint_noise(tmp_path: Path) -> None:
     spread = float(np.std(changes["estimate"].to_numpy()))
     half = (answer.upper - answer.lower) / 2
     assert half == pytest.approx(1.96 * spread, rel=0.06)
-    numbers = result.numbers._rolling(7)
+    numbers = result.numbers.series.rolling(7)
     row = week.filter(group="g1").sort("window_index")["estimate"]
     assert answer.value == pytest.approx(row[1] - row[0])
     assert half < 1.96 * 2**0.5 * numbers.std[-1] * 1.1
@@ -476,7 +477,7 @@ def test_noted_sums_are_hollow_and_in_files_and_pages(tmp_path: Path) -> None:
     figures = result.figures()
     noted = {kind: len(hollow_points(figure)) for kind, figure in figures.items()}
     assert noted == {"totals": 1, "windows": 1, "last-3d": 3, "last-7d": 3}
-    last = result.numbers.last_numbers()["rows"]
+    last = last_numbers(result.numbers)["rows"]
     notes = {(row["series"], row["n_windows"]): row["note"] for row in last}
     sentence = "9 March 2024: broken"
     assert notes == {

@@ -13,12 +13,12 @@ from run_results import details_of
 
 from counton.base.errors import InvalidInputError, StateError
 from counton.results.charts import window_curves
-from counton.results.periods import check_periods, periods_of
 from counton.results.release import Release
 from counton.run import Job, run
 from counton.run.spec.stream_spec import StreamSpec
 from counton.state import Store
 from counton.strategies import Independent
+from counton.windowing.periods import periods_of, refuse_split_windows
 from counton.windowing.windows import Windows, microseconds
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -55,8 +55,8 @@ def test_series_both_has_windows_that_sum_to_totals(year: Job) -> None:
 @pytest.mark.parametrize("release", ["cumulative", "per-window", "both"])
 def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: str) -> None:
     found = released(year.derive(series=release))
-    assert found.numbers.totals is not None or found.numbers.windows is not None
-    ends = found.numbers.series.estimates
+    assert found.numbers.series.totals is not None or found.numbers.series.windows is not None
+    ends = found.numbers.series.released.estimates
     last = (
         ends[-1] if found.numbers.design.strategy.facts.workload == "totals" else ends.sum(axis=0)
     )
@@ -119,7 +119,7 @@ def test_periods_that_are_not_made_of_windows_are_refused(
 ) -> None:
     windows = Windows(datetime.fromisoformat(start).replace(tzinfo=UTC), every, 50)
     with pytest.raises(InvalidInputError, match=words):
-        check_periods(windows, sums)
+        refuse_split_windows(windows, sums)
 
 
 def test_periods_follow_clocks_that_jump_at_midnight() -> None:
@@ -171,10 +171,10 @@ def test_a_simple_strategy_releases_integers(year: Job) -> None:
     simple = year.derive(epsilon=None, rho=1, simple=True, until="2024-01-03")
     assert released(simple).table()["estimate"].dtype == pl.Int64
     assert (
-        released(Job("count", year.events, year.state, until="2024-01-04")).numbers.totals
+        released(Job("count", year.events, year.state, until="2024-01-04")).numbers.series.totals
         is not None
     )
-    assert released(simple).numbers.totals is not None
+    assert released(simple).numbers.series.totals is not None
     run(simple.derive(stream="best", simple=False)).close()
     with pytest.raises(StateError, match=r"'best' exists with other options: simple \(here with"):
         run(simple.derive(stream="best"))

@@ -23,7 +23,7 @@ from whole_nights import CLOSED, Night, Place, changes_of, day, kept, now, relea
 from counton import ContributionBound, read
 from counton.base.errors import InvalidInputError
 from counton.privacy.contribution_rules import BoundedUpstream
-from counton.results.text import changes_note
+from counton.results.privacy_text import changes_note
 from counton.run import Job, export, run
 from counton.run.counting.measurement import Measurement, Span
 from counton.run.counting.seen_rows import SnapshotOfRun
@@ -92,7 +92,7 @@ def test_older_input_is_reported_without_effect(tmp_path: Path) -> None:
         said = differing_rows_note(outcome) or ""
         told = counts_of(outcome)
         assert (told.gone, told.shut) == (0, 0)  # the window is open: no row stays counted for good
-        assert outcome.read().numbers.series.estimates.round().tolist() == [[1, 1]]
+        assert outcome.read().numbers.series.released.estimates.round().tolist() == [[1, 1]]
     assert said.endswith("The next release uses this input for windows that are still open")
 
 
@@ -508,6 +508,6 @@ def test_lookback_of_seven_days_covers_release_delay(tmp_path: Path) -> None:
         )
         until = f"{day(night + 1)}T03:15"
         with run(Job("count", rows, tmp_path / "s.db", until=until, **given)) as outcome:
-            found = outcome.read().numbers.series.estimates.round().ravel()
+            found = outcome.read().numbers.series.released.estimates.round().ravel()
             assert counts_of(outcome).outside == 0
             assert found.astype(int).tolist() == [5] * (night - 1)

@@ -390,5 +390,5 @@ def test_frame_with_hole_is_refused_as_on_one_machine(
         with pytest.raises(InvalidInputError, match=words):
             counton_spark.run(later, spread(spark, holed, 2))
     with counton_spark.run(later, spread(spark, rows, 3)) as outcome:
-        estimates = outcome.read().numbers.series.estimates
+        estimates = outcome.read().numbers.series.released.estimates
     assert estimates.round().ravel().tolist() == [20] * 6

@@ -17,10 +17,10 @@ from counton.base.errors import BudgetExceededError, InvalidInputError
 from counton.privacy import Ledger
 from counton.privacy.contribution import canonical_unit, with_clock, without_clock
 from counton.privacy.contribution_rules import UserLevel
-from counton.results.periods import period_of
 from counton.run import Job, run
 from counton.state import Store, verify
 from counton.state.ledger_rows import unit_name_in_ledger
+from counton.windowing.periods import period_of
 from counton.windowing.windows import microseconds
 
 ZONES = ("UTC", "Asia/Kolkata", "America/New_York")

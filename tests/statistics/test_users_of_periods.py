@@ -11,17 +11,17 @@ import pytest
 
 from counton.base.errors import InvalidInputError
 from counton.job.saved_job import stream_name
-from counton.results.metadata_codec import guarantee_of_stream
-from counton.results.periods import made_of_windows, period_starts
+from counton.results.metadata_codec import facts_of, guarantee_of_stream
 from counton.results.terminal import screen_of
 from counton.run import Job, export, run
 from counton.run.plan_job import planned_job
 from counton.run.spec.plan_spec import plan_spec
 from counton.run.spec.planned_accuracy import planned_design
 from counton.run.spec.stream_spec import StreamSpec
-from counton.serve.public_series import Journal
+from counton.serve.public_series import Journal, SeriesSelection
 from counton.state import Store
 from counton.strategies import KAry
+from counton.windowing.periods import made_of_windows, period_starts
 from counton.windowing.windows import Windows
 
 START = datetime(2024, 2, 26, tzinfo=UTC)  # a Monday
@@ -99,7 +99,7 @@ def test_every_output_names_period_of_number(tmp_path: Path) -> None:
         assert not re.search("[Tt]he running|Running", words)
     assert "in each week to date, was published" in released.methods()
     assert "in the week to the end of 5 April 2024" in screen_of(released.numbers).heading
-    assert released.numbers.facts()["counted"] == "the week to date"
+    assert facts_of(released.numbers)["counted"] == "the week to date"
     last = released.table()["estimate"][-3]
     for one in (released, export(str(asked.state))):
         found = one.total("1 or more")
@@ -118,7 +118,7 @@ def test_cumulative_reach_states_that_users_count_again(tmp_path: Path) -> None:
     assert said in released.methods()
     assert said in released.methods(full=True)
     assert "users, each counted once in each week," in screen_of(released.numbers).notes[-1]
-    assert released.numbers.facts()["counted"] == f"all windows to date, {said}"
+    assert facts_of(released.numbers)["counted"] == f"all windows to date, {said}"
     assert said in released.total("1 or more").what
     whole = sum(
         number
@@ -230,5 +230,5 @@ def test_service_names_period_of_number(tmp_path: Path) -> None:
     with Store(str(asked.state)) as store:
         journal = Journal(store, stream_name(asked))
         assert journal.about()["series"] == "period-to-date"
-        last = journal.page(last=1).table
+        last = journal.page(SeriesSelection(last=1)).table
     assert last["window_start"][0].day == 1

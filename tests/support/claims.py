@@ -23,6 +23,7 @@ from counton.base.literature import REFERENCES, paper_of
 from counton.continual import Design
 from counton.continual.strategy_text import strategy_in_words
 from counton.planning import factors_of_design
+from counton.results.released_table import last_rows, table_of
 from counton.run import Job
 from counton.statistics.by_group import inner_of
 from counton.statistics.statistic import Statistic
@@ -503,7 +504,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
         for end, number in (("low", min(stds)), ("high", max(stds))):
             require(match[end] is None or close(match[end], number, 0.05), match)
         require((match["low"] is None) == (max(stds) - min(stds) < 0.05 * max(stds)), match)
-    rows = truth.released.numbers.last_rows()
+    rows = last_rows(truth.released.numbers)
     if rows["series"].n_unique() > 1:
         series = "cumulative" if match["what"] == "a total" else "per-window"
         rows = rows.filter(series=series)
@@ -520,7 +521,7 @@ def half_width(rows: pl.DataFrame) -> float:
 
 def numbers_by_name(truth: Truth) -> dict[str, tuple[float | None, float]]:
     """The largest standard deviation and margin of each number of the last step, by its name."""
-    rows = truth.released.numbers.last_rows()
+    rows = last_rows(truth.released.numbers)
     columns = (
         [*getattr(truth.statistic, "columns", ())] if truth.job.statistic == "contingency" else []
     )
@@ -959,11 +960,11 @@ def _(match: re.Match[str], truth: Truth) -> None:
     numbers = truth.released.numbers
     named: dict[str, float] = {}
     if truth.lags:
-        table = numbers.table()
+        table = table_of(numbers)
         halves = ((table["upper"] - table["lower"]) / 2).to_list()
         named = {"when first published": halves[-1], "when final": halves[0]}
     else:
-        rows = numbers.last_rows()
+        rows = last_rows(numbers)
         for series, name in (("cumulative", "cumulative"), ("per-window", "in each hour")):
             rows_of_series = rows.filter(series=series)
             if rows_of_series.height:

@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 
 from counton.base.exact import quantity
+from counton.results.released_table import last_rows
 
 #: Words that nobody outside the field knows.
 _TERMS = re.compile(
@@ -37,7 +38,7 @@ def check_short_methods(released: Any) -> None:
     assert {*_NUMBER.findall(told)} <= {*_NUMBER.findall(full)}, (text, full)
     said = next(one for one in sentences if one.startswith("With "))
     assert f"{100 * numbers.level:g}% confidence for each number" in said
-    rows = numbers.last_rows()
+    rows = last_rows(numbers)
     series = rows.partition_by("series") if "series" in rows.columns else [rows]
     for part in series:
         estimate = pl.col("estimate")

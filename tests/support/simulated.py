@@ -14,7 +14,7 @@ def simulate(released: Release, numbers: Any = None, n: int = 1) -> list[Release
     """Releases of these true numbers of steps; None: the released numbers are the truth."""
     held = released.numbers
     if held.has_cells:
-        values = held.series.estimates
+        values = held.series.released.estimates
     else:
         assert held.results.releases is not None
         values = held.results.releases.values

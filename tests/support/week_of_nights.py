@@ -174,7 +174,7 @@ def run_nights(job: Job, season: Season) -> list[list[int]]:
     for night in range(1, DAYS + 1):
         until = day_of(season, night).replace(tzinfo=None).isoformat()
         with run(job.derive(until=until)) as outcome:
-            estimates = outcome.read().numbers.series.estimates
+            estimates = outcome.read().numbers.series.released.estimates
         released.append(estimates.round().astype(int).ravel().tolist())
     return released
 

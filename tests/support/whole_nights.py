@@ -272,7 +272,8 @@ def day(number: int) -> str:
 def now(job: Job) -> list[list[int]]:
     """The newest counts of all days by group."""
     with run(job) as outcome:
-        return outcome.read().numbers.series.estimates.round().astype(int).reshape(-1, 2).tolist()
+        estimates = outcome.read().numbers.series.released.estimates
+        return estimates.round().astype(int).reshape(-1, 2).tolist()
 
 
 def kept(state: Path) -> list[str]:

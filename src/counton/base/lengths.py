@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 #: Form of a length: a whole number above 0 and a unit.
-LENGTH: Final = re.compile(r"([1-9]\d{0,8})(s|m|h|d|w|mo)")
+_FORM: Final = re.compile(r"([1-9]\d{0,8})(s|m|h|d|w|mo)")
 #: Largest delay of a row of users or with an id, in days after the end of the last released window.
 LATE_DAYS = 35
 #: Names of common lengths.
@@ -22,18 +22,87 @@ PERIODS: Final = {
 }
 #: Approximate days of each unit.
 _DAYS = {"s": 1 / 86_400, "m": 1 / 1440, "h": 1 / 24, "d": 1, "w": 7, "mo": 31}
+#: Seconds of the units that do not depend on the calendar.
+_CLOCK_SECONDS = {"s": 1, "m": 60, "h": 3600}
 #: Seconds of each unit; a month is only compared with months.
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "mo": 1}
+_SECONDS = {**_CLOCK_SECONDS, "d": 86_400, "w": 604_800, "mo": 1}
+
+
+class Length(NamedTuple):
+    """A length of time: a number of seconds, minutes, hours, days, weeks or months.
+
+    Attributes:
+        number: how many units.
+        unit: ``s``, ``m``, ``h``, ``d``, ``w`` or ``mo``.
+
+    >>> Length.of("12h"), str(Length(2, "w"))
+    (Length(number=12, unit='h'), '2w')
+    """
+
+    number: int
+    unit: str
+
+    @classmethod
+    def parse(cls, text: str) -> Length | None:
+        """Return the length that a text states; None for another text.
+
+        Args:
+            text: such as "12h".
+        """
+        match = _FORM.fullmatch(text)
+        return None if match is None else cls(int(match[1]), match[2])
+
+    @classmethod
+    def of(cls, text: str) -> Length:
+        """Return the length that a checked text states.
+
+        Args:
+            text: such as "12h".
+        """
+        length = cls.parse(text)
+        assert length is not None, text
+        return length
+
+    @property
+    def fixed_us(self) -> int | None:
+        """Microseconds of a length of seconds, minutes or hours; None if the calendar decides."""
+        if self.unit not in _CLOCK_SECONDS:
+            return None
+        return self.number * _CLOCK_SECONDS[self.unit] * 1_000_000
+
+    @property
+    def nominal_us(self) -> int:
+        """Microseconds of a length without months, if each day has 24 hours."""
+        assert self.unit != "mo"
+        return self.number * _SECONDS[self.unit] * 1_000_000
+
+    @property
+    def days(self) -> float:
+        """Approximate number of days; a month counts as 31.
+
+        >>> Length.of("2w").days, Length.of("12h").days
+        (14, 0.5)
+        """
+        return self.number * _DAYS[self.unit]
+
+    def __str__(self) -> str:
+        return f"{self.number}{self.unit}"
+
+    def times(self, n_windows: int) -> Length:
+        """Return the length of several windows of this length.
+
+        Args:
+            n_windows: number of windows.
+
+        >>> str(Length.of("15m").times(4))
+        '60m'
+        """
+        return self._replace(number=n_windows * self.number)
 
 
 def days_in(length: str) -> float:
-    """Return the approximate number of days in a length such as "2w"; a month counts as 31.
-
-    >>> days_in("2w"), days_in("12h")
-    (14, 0.5)
-    """
-    number = length.rstrip("smhdwo")
-    return int(number) * _DAYS[length.removeprefix(number)]
+    """Return the approximate number of days in a length such as "2w"; a month counts as 31."""
+    return Length.of(length).days
 
 
 def windows_in(length: str, every: str) -> Fraction | None:
@@ -42,15 +111,11 @@ def windows_in(length: str, every: str) -> Fraction | None:
     >>> windows_in("28d", "1w"), windows_in("36h", "1d"), windows_in("1mo", "1d")
     (Fraction(4, 1), Fraction(3, 2), None)
     """
-    sizes = []
-    for text in (length, every):
-        match = LENGTH.fullmatch(text)
-        assert match is not None  # options have lengths
-        sizes.append((int(match[1]), match[2]))
-    (number, unit), (number_of_window, unit_of_window) = sizes
-    if (unit == "mo") != (unit_of_window == "mo"):
+    whole = Length.of(length)
+    window = Length.of(every)
+    if (whole.unit == "mo") != (window.unit == "mo"):
         return None
-    return Fraction(number * _SECONDS[unit], number_of_window * _SECONDS[unit_of_window])
+    return Fraction(whole.number * _SECONDS[whole.unit], window.number * _SECONDS[window.unit])
 
 
 def length_of_windows(n_windows: int, every: str) -> str:
@@ -59,8 +124,7 @@ def length_of_windows(n_windows: int, every: str) -> str:
     >>> length_of_windows(7, "1d"), length_of_windows(4, "15m")
     ('7d', '60m')
     """
-    number = every.rstrip("smhdwo")
-    return f"{n_windows * int(number)}{every.removeprefix(number)}"
+    return str(Length.of(every).times(n_windows))
 
 
 def has_same_length(length: str, other: str) -> bool:

@@ -12,8 +12,8 @@ Series: TypeAlias = Literal[
 ]
 #: Series that plans rank strategies for.
 PlannedSeries: TypeAlias = Literal["cumulative", "per-window", "both"]
-#: The releases of strategies for each series: a period's totals are differences of totals.
-WORKLOADS: Mapping[str, Literal["totals", "windows", "both"]] = {
+#: What strategies release for each series: a period's totals are differences of totals.
+RELEASE_FORMS: Mapping[str, Literal["totals", "windows", "both"]] = {
     "cumulative": "totals",
     "per-window": "windows",
     "both": "both",

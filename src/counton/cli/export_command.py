@@ -99,49 +99,51 @@ def export(
     _print_release(released, written)
 
 
-def _print_json(released: ReleaseData, out: Path | None) -> None:
+def _print_json(numbers: ReleaseData, out: Path | None) -> None:
     from counton.cli.print_forms import print_json, print_json_rows
     from counton.results.metadata_codec import facts_of
+    from counton.results.released_table import table_of
 
-    steps = released.shown_steps
-    reach = [steps.start, steps.stop - 1] if released.metadata.windows.is_recurring else None
-    report = {"about": facts_of(released), "steps": reach}
+    steps = numbers.shown_steps
+    reach = [steps.start, steps.stop - 1] if numbers.metadata.windows.is_recurring else None
+    report = {"about": facts_of(numbers), "steps": reach}
     if out is not None:
         print_json({**report, "output": str(out)})
     else:
-        print_json_rows(report, released.table())
+        print_json_rows(report, table_of(numbers))
 
 
-def _print_release(released: ReleaseData, written: str) -> None:
+def _print_release(numbers: ReleaseData, written: str) -> None:
     """Print what a release is, and its last rows unless it was written to a file.
 
     Args:
-        released: the release.
+        numbers: the release.
         written: words about the written file; "" if there is none.
     """
     from counton.cli.print_forms import Console
+    from counton.results.privacy_text import guarantee_in_words
+    from counton.results.released_table import table_of
     from counton.results.terminal import accuracy_line, text_table
-    from counton.results.text import guarantee_in_words
 
     console = Console()
-    metadata = released.metadata
-    steps = released.shown_steps
+    metadata = numbers.metadata
+    steps = numbers.shown_steps
     noun = metadata.windows.noun
     contents = f"{noun}s {steps.start:,} to {steps.stop - 1:,}"
     if len(steps) == 1:
         contents = f"{noun} {steps.start:,}"
     if not metadata.windows.is_recurring:
         contents = f"{metadata.what}, released once"
-    console.write_line(f"{released.design.name}: {contents}", bold=True)
-    level = f"{100 * released.level:g}%"
+    console.write_line(f"{numbers.design.name}: {contents}", bold=True)
+    level = f"{100 * numbers.level:g}%"
     console.write_line(f"{accuracy_line(metadata)} Confidence of each interval: {level}.")
     console.write_line(f"Privacy: {guarantee_in_words(metadata)}")
-    for note in released.facts().get("notes", ()):
+    for note in numbers.notes:
         console.write_line(f"Note: {note}")
     console.write_line(written)
     if written:
         return
-    table = released.table()
+    table = table_of(numbers)
     console.write_table(text_table(table.tail(_ROWS)))
     if table.height > _ROWS:
         console.write_line(

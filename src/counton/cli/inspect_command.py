@@ -64,9 +64,11 @@ class _Steps:
 
 
 def _steps_of(numbers: ReleaseData) -> _Steps:
+    from counton.results.released_table import table_of
+
     if not numbers.metadata.windows.is_recurring:
         return _Steps(())
-    return _Steps(tuple(numbers.table()["window_index"].unique().sort().to_list()))
+    return _Steps(tuple(table_of(numbers)["window_index"].unique().sort().to_list()))
 
 
 def _print_table_as_json(release: Release) -> None:
@@ -76,6 +78,7 @@ def _print_table_as_json(release: Release) -> None:
     from counton.cli.print_forms import print_json
     from counton.continual.strategy_text import mechanism_sources
     from counton.results.metadata_codec import guarantee_of_stream
+    from counton.results.released_table import last_rows
 
     numbers = release.numbers
     metadata = numbers.metadata
@@ -93,9 +96,9 @@ def _print_table_as_json(release: Release) -> None:
         facts["first"] = steps[0] if steps else None
         facts["last"] = steps[-1] if steps else None
         facts["missing_steps"] = covered.missing
-    last_rows = numbers.last_rows(_ROWS)
+    rows = last_rows(numbers, _ROWS)
     times_as_text = selectors.temporal().dt.to_string("iso:strict")
-    facts["rows"] = last_rows.with_columns(times_as_text).to_dicts()
+    facts["rows"] = rows.with_columns(times_as_text).to_dicts()
     print_json(facts)
 
 

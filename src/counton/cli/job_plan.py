@@ -17,7 +17,7 @@ from counton.cli.failures import failure, line_of_failed_job
 from counton.cli.print_forms import Console, print_json, warn_of_weak
 from counton.job.common_options import Job
 from counton.job.job_file import load_usable, published_to
-from counton.results.text import protected_in_words
+from counton.results.privacy_text import protected_in_words
 from counton.run.outputs.path_conflicts import refuse_publishing_over
 from counton.run.plan_job import PlannedJob, PlannedNumber, planned_job, planned_jobs
 from counton.statistics.by_group import inner_of

@@ -11,7 +11,7 @@ from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.guarantees import AgesWithData
 from counton.privacy.ledger import APART, NEIGHBOURS
 from counton.results.metadata import ReleaseMetadata
-from counton.results.text import guarantee_in_words
+from counton.results.privacy_text import guarantee_in_words
 from counton.strategies import Expiring
 
 if TYPE_CHECKING:

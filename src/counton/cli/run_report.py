@@ -17,11 +17,13 @@ from counton.base.look_alikes import shown_beside
 from counton.base.outside_input import read_plain
 from counton.base.wording import counted, plural
 from counton.job.common_options import Job
+from counton.results.privacy_text import users_note_of
+from counton.results.released_table import last_numbers
+from counton.results.subject_text import size_of_table
 from counton.results.systematic_errors import systematic_errors
-from counton.results.text import size_of_table, users_note_of
 from counton.run.input_notes import differing_rows_note, number_missing
 from counton.run.rows.row_numbers import RowNumbers
-from counton.run.run_job import RunResult
+from counton.run.run_job import RowCounts, RunResult
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import (
     CountedEvent,
@@ -483,15 +485,7 @@ def json_report(
     counts = result.confidential_counts()
     outputs = result.outputs
     is_drawn = result.after == 0 or result.chart_error is None
-    dropped = (
-        counts.rows.before_start
-        + counts.rows.after_last_window
-        + counts.rows.unlisted
-        + counts.rows.missing
-        + counts.input.choice.beyond_bound
-        + (_number_of_closed_windows(result) or counts.input.after_final)
-    )
-    report: dict[str, Any] = {
+    return {
         "state": str(result.job.state),
         "stream": result.name,
         "statistic": {"name": metadata.what, **statistic_to_dict(metadata.statistic)},
@@ -517,22 +511,35 @@ def json_report(
         "chart": None if outputs.chart is None or not is_drawn else str(outputs.chart),
         "not_drawn": result.chart_error,
         "warnings": [*warnings],
-        "last": None,
+        "last": _last_release(result) if result.after else None,
         "not_private": {
             "rows": counts.rows.read,
             "late_uncounted": counts.input.late_uncounted,
-            "dropped": dropped,
+            "dropped": _number_of_dropped_rows(result, counts),
             "quarantined": counts.rows.quarantined,
             "notes": [*notes],
         },
     }
-    if not result.after:
-        return report
+
+
+def _number_of_dropped_rows(result: RunResult, counts: RowCounts) -> int:
+    """Return how many rows of the input count in no window."""
+    return (
+        counts.rows.before_start
+        + counts.rows.after_last_window
+        + counts.rows.unlisted
+        + counts.rows.missing
+        + counts.input.choice.beyond_bound
+        + (_number_of_closed_windows(result) or counts.input.after_final)
+    )
+
+
+def _last_release(result: RunResult) -> dict[str, Any]:
+    """Return the last window with its released numbers, as JSON values."""
     numbers = result.release.numbers
     if result.is_single_table:
-        last = {**numbers.facts()}
-        last.pop("statistic")
-    else:
-        last = {"step": numbers.steps[-1], **windows.end_values(numbers.steps[-1])}
-    report["last"] = last | numbers.last_numbers()
-    return report
+        notes: dict[str, Any] = {"notes": [*numbers.notes]} if numbers.notes else {}
+        return notes | last_numbers(numbers)
+    last_step = numbers.steps[-1]
+    windows = result.spec.terms.windowing.windows
+    return {"step": last_step, **windows.end_values(last_step)} | last_numbers(numbers)

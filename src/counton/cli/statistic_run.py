@@ -39,8 +39,8 @@ from counton.cli.run_report import (
 )
 from counton.io.input_paths import left_in_folders
 from counton.job.common_options import Job
+from counton.results.subject_text import groups_in_words, statistic_in_words
 from counton.results.terminal import Screen, screen_of
-from counton.results.text import groups_in_words, statistic_in_words
 from counton.run.new_job.default_paths import has_default_state
 from counton.run.prepared_run import PreparedRun
 from counton.run.run_job import RunResult, run

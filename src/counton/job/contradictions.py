@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInputError, param
 from counton.base.lengths import has_same_length, length_of_windows, windows_in
-from counton.base.series import WORKLOADS
+from counton.base.series import RELEASE_FORMS
 from counton.base.strategy_names import FAMILIES, PAPERS, PUBLISHED, StrategyFamily
 from counton.io.input_paths import is_database, moments_named
 from counton.job.common_options import Job
@@ -360,10 +360,10 @@ def _of_strategy_object(job: Job) -> Iterator[str]:
             f"{param('strategy')} is {strategy!r}, made for {_horizon_text(strategy.horizon)}, "
             f"and the stream has {_horizon_text(horizon)}: build it for that number"
         )
-    workload = "totals"
+    release = "totals"
     if job.allowed_lateness is None:
-        workload = WORKLOADS.get(job.value_of("series") or "cumulative", workload)
-    if strategy.facts.workload != workload:
+        release = RELEASE_FORMS.get(job.value_of("series") or "cumulative", release)
+    if strategy.facts.workload != release:
         yield (
             f"{param('strategy')} is {strategy!r}, made for {strategy.facts.workload}, and does "
             f"not go with {_series_option(job)}; leave one of them out"
@@ -429,7 +429,7 @@ def _of_windows(job: Job) -> Iterator[str]:
     windows = _windows_of(job)
     if windows is None:
         return
-    from counton.results.periods import first_split_window
+    from counton.windowing.periods import first_split_window
 
     period = job.value_of("contribution_period")
     split = None

@@ -26,8 +26,8 @@ from pydantic import (
     ValidationInfo,
 )
 
+from counton.base import lengths
 from counton.base.errors import is_text, param
-from counton.base.lengths import LENGTH
 from counton.base.strategy_names import FAMILIES, PAPERS, PUBLISHED
 
 PathText: TypeAlias = str | os.PathLike[str]
@@ -71,7 +71,7 @@ def _names(value: object) -> tuple[str, ...]:
 def _length(value: object) -> str:
     if isinstance(value, timedelta):
         return length_of(value)
-    if not isinstance(value, str) or LENGTH.fullmatch(value.strip()) is None:
+    if not isinstance(value, str) or lengths.Length.parse(value.strip()) is None:
         raise ValueError(
             "is not a length of time; write a whole number and a unit: 15m, 1h, 1d, 1w, 1mo"
         )

@@ -17,7 +17,7 @@ from counton.base.arrays import to_data
 from counton.base.distributions import Pattern, Sensitivity, pattern_from_dict
 from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, check_positive, exact, first_digits, quote, text
-from counton.base.lengths import PERIODS
+from counton.base.lengths import PERIODS, Length
 from counton.privacy import value_grid
 from counton.privacy.unit_changes import (
     LARGEST_CHANGE,
@@ -49,10 +49,9 @@ _LONGEST_UNIT = 200
 #: by which periods are counted: "'s day (UTC, time)".
 _PART = re.compile(r"(?:'s (.+?)| within one window)( \(.+\))?$")
 _LENGTHS = {name: length for length, name in PERIODS.items()}
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
-#: Time zones differ by multiples of this many seconds. Periods that divide it end at the same times
-#: in every zone.
-_ZONES = 900
+#: Time zones differ by multiples of this many microseconds. Periods that divide it end at the same
+#: times in every zone.
+_ZONES_US = 900_000_000
 
 
 def check_relation(name: str, relation: object) -> None:
@@ -201,21 +200,16 @@ def is_part(unit: str, of: str) -> bool:
 
 def _lies_within(short: str | None, long: str | None) -> bool:
     """Return whether each ``short`` period, such as a day, lies within one ``long``."""
-    lengths = [
-        re.fullmatch(r"(\d+)(s|m|h|d|w|mo)", _LENGTHS.get(period or "", period or ""))
-        for period in (short, long)
-    ]
-    if lengths[0] is None or lengths[1] is None:
+    part = Length.parse(_LENGTHS.get(short or "", short or ""))
+    whole = Length.parse(_LENGTHS.get(long or "", long or ""))
+    if part is None or whole is None:
         return False
-    (few, small), (many, large) = (
-        (int(length[1]), length[2]) for length in lengths if length is not None
-    )
-    if small in _SECONDS:
-        few *= _SECONDS[small]
-        return (many * _SECONDS[large] if large in _SECONDS else _ZONES) % few == 0
-    if small == large:
-        return many % few == 0
-    return (few, small) == (1, "d") and large in ("w", "mo")
+    if part.fixed_us is not None:
+        whole_us = _ZONES_US if whole.fixed_us is None else whole.fixed_us
+        return whole_us % part.fixed_us == 0
+    if part.unit == whole.unit:
+        return whole.number % part.number == 0
+    return part == Length(1, "d") and whole.unit in ("w", "mo")
 
 
 @dataclass(frozen=True, slots=True)

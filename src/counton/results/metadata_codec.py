@@ -16,8 +16,8 @@ from counton.base.lazy import software
 from counton.base.outside_input import inflate, parse_json
 from counton.continual import Design, Releases
 from counton.continual.intervals import node_reads
-from counton.results.systematic_errors import systematic_errors
-from counton.results.text import counting_rule, users_note_of
+from counton.results.privacy_text import counting_rule, users_note_of
+from counton.results.systematic_errors import adds_users_up, systematic_errors
 from counton.results.window_notes import withdrawn_cells
 from counton.statistics.live_statistic import noise_at
 from counton.statistics.results import StatisticResults
@@ -135,50 +135,76 @@ def facts_in(path: Path) -> dict[str, Any] | None:
     return dict(parse_json(metadata_file.read_bytes()))
 
 
-def guarantee_of_stream(released: ReleaseData) -> dict[str, Any]:
+def guarantee_of_stream(numbers: ReleaseData) -> dict[str, Any]:
     """Return the guarantee, a part of `facts_of`."""
-    metadata = released.metadata
+    metadata = numbers.metadata
     once = None if metadata.windows.is_recurring else metadata.what
     people = users_note_of(metadata)
-    begun = released._begins(released.steps[-1:]) if isinstance(released.over, str) else None
+    begun = numbers.begins_of(numbers.steps[-1:]) if isinstance(numbers.over, str) else None
     since = int(begun[0]) if begun is not None and len(begun) else None
-    facts = about(released.design, released.level, people, released.steps, once=once, since=since)
+    facts = about(numbers.design, numbers.level, people, numbers.steps, once=once, since=since)
     rule = counting_rule(metadata)
     facts |= {} if rule is None else {"counted": rule}
     lines = systematic_errors(metadata)
     facts |= {"systematic_errors": lines} if lines else {}
-    facts |= {"notes": [*released.notes]} if released.notes else {}
+    facts |= {"notes": [*numbers.notes]} if numbers.notes else {}
     return facts
 
 
-def facts_of(released: ReleaseData) -> dict[str, Any]:
+def facts_of(numbers: ReleaseData) -> dict[str, Any]:
     """Return the guarantee and the description in a file, as JSON values."""
-    facts = guarantee_of_stream(released) | released.facts()
-    if isinstance(released.published, Releases) or released.design.part is not None:
+    facts = guarantee_of_stream(numbers) | _shown_numbers(numbers)
+    if isinstance(numbers.published, Releases) or numbers.design.part is not None:
         return facts  # rows are not enough for `counton.read` to restore it
-    metadata = released.metadata
-    since = released.since
-    description = {"format": FORMAT, "terms": released.design.public(), **metadata.public()}
-    description["confidence_level"] = released.level
+    metadata = numbers.metadata
+    since = numbers.since
+    description = {"format": FORMAT, "terms": numbers.design.public(), **metadata.public()}
+    description["confidence_level"] = numbers.level
     if metadata.statistic.additive:
-        description["steps"] = released.steps.stop - 1
-    if released.revisions is not None:  # they have all groups that were shown at any time
-        since = released.revisions.since
+        description["steps"] = numbers.steps.stop - 1
+    if numbers.revisions is not None:  # they have all groups that were shown at any time
+        since = numbers.revisions.since
     if since is not None:
-        names = released.groups if metadata.ranks else since
+        names = numbers.groups if metadata.ranks else since
         description["since"] = {group: since[group] for group in names}
     if not metadata.shows_cells:
-        description["shown"] = released.shown.to_dict()
-    if (cells := cells_of(released)) is not None:
+        description["shown"] = numbers.shown.to_dict()
+    if (cells := cells_of(numbers)) is not None:
         description["cells"] = pack(cells)
-    if released.revisions is not None and released.revisions.values.size <= MOST_CELLS:
-        description["revisions"] = pack(_versions_of(released, released.revisions))
+    if numbers.revisions is not None and numbers.revisions.values.size <= MOST_CELLS:
+        description["revisions"] = pack(_versions_of(numbers, numbers.revisions))
     return facts | {"description": description}
 
 
-def _versions_of(released: ReleaseData, revisions: Revisions) -> NDArray[Any]:
+def _shown_numbers(numbers: ReleaseData) -> dict[str, Any]:
+    """Return what a file states about the numbers that are not counts or sums."""
+    metadata = numbers.metadata
+    if metadata.ranks:  # the number of possible groups, from which these are chosen
+        return {"room": numbers.shown.room}
+    if not isinstance(numbers.published, StatisticResults):
+        return {}
+    facts: dict[str, Any] = {"statistic": numbers.design.statistic}
+    if metadata.windows.is_recurring:
+        facts["counted"] = _counted_windows(numbers)
+    return facts
+
+
+def _counted_windows(numbers: ReleaseData) -> str:
+    """Return which windows the numbers of a statistic count, in words."""
+    over = numbers.over
+    windows = f"{numbers.metadata.windows.noun}s"
+    counted = f"the {over} to date"
+    if over is None:
+        counted = f"all {windows} to date"
+    elif isinstance(over, int):
+        counted = f"the last {over:,} {windows}"
+    period = adds_users_up(numbers.metadata)
+    return counted if period is None else f"{counted}, {period}"
+
+
+def _versions_of(numbers: ReleaseData, revisions: Revisions) -> NDArray[Any]:
     """Return the numbers of windows in all releases; 0 for those that are withdrawn."""
-    withdrawn = withdrawn_cells(released.metadata.notes, released.steps, released.metadata.groups)
+    withdrawn = withdrawn_cells(numbers.metadata.notes, numbers.steps, numbers.metadata.groups)
     if not withdrawn.any():
         return revisions.values
     values = np.array(revisions.values)
@@ -187,13 +213,13 @@ def _versions_of(released: ReleaseData, revisions: Revisions) -> NDArray[Any]:
     return values
 
 
-def cells_of(released: ReleaseData) -> NDArray[Any] | None:
+def cells_of(numbers: ReleaseData) -> NDArray[Any] | None:
     """Return the released cells by step, if readers need them and they are not too many."""
-    values = None
-    if isinstance(released.published, StatisticResults):
-        values = None if released.published.releases is None else released.published.releases.values
-        if values is not None and released.since is not None:
-            values = values[:, : len(released.since)]
-    elif released.metadata.ranks:  # the numbers of all shown groups
-        values = released._cells
+    values: Any = None
+    if isinstance(numbers.published, StatisticResults):
+        values = None if numbers.published.releases is None else numbers.published.releases.values
+        if values is not None and numbers.since is not None:
+            values = values[:, : len(numbers.since)]
+    elif numbers.metadata.ranks:  # the numbers of all shown groups
+        values = numbers.cells.values
     return None if values is None or values.size > MOST_CELLS else values

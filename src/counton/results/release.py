@@ -1,7 +1,7 @@
 """Releases: one type for every statistic, from a run or from a file.
 
 It answers questions: differences, ratios, shares and sums, bands, sentences and charts. Answers
-come from `ReleaseData.number_of`, which knows each number's noise (`counton.continual.formulas`);
+come from `questions.number_of`, which knows each number's noise (`counton.continual.formulas`);
 intervals follow from the joint distribution of all noise.
 """
 
@@ -9,49 +9,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from counton.base.arguments import with_keywords
 from counton.base.columns import align_lines
-from counton.base.errors import InvalidInputError, param
-from counton.base.exact import percent
+from counton.base.errors import InvalidInputError
 from counton.base.lazy import require
-from counton.base.outside_input import shown_name
-from counton.continual import Design, Releases, StepRelease
-from counton.continual.comparisons import Answer, answer
-from counton.continual.formulas import Estimate, Ratio, difference, shifted_ratio
-from counton.continual.releases import noise_in_words
+from counton.continual import Releases
+from counton.continual.comparisons import Answer
+from counton.continual.formulas import Estimate, difference, shifted_ratio
+from counton.results.bands import with_joint_intervals
 from counton.results.display import ChartOptions
-from counton.results.metadata import counted_anew
+from counton.results.error_text import errors_of_release, margins_of_release
 from counton.results.metadata_codec import facts_of
-from counton.results.release_data import Groups, ReleaseData, Steps
-from counton.results.terminal import page, screen_of
-from counton.results.text import (
-    account_of,
-    deviations_in_words,
-    deviations_of,
-    error_in_words,
-    far_in_words,
-    guarantee_in_words,
-    in_words,
-    methods_of,
-    notes_as_sentences,
-    reach_of,
+from counton.results.period_sums import sums_of_periods
+from counton.results.privacy_text import guarantee_in_words, notes_as_sentences
+from counton.results.questions import (
+    Question,
+    compare,
+    refuse_shared_noise,
+    share_of,
+    total_of,
+    weighted_sum_of,
 )
-from counton.results.window_notes import with_notes
-from counton.statistics import Grouped, StatisticResult
-from counton.statistics.by_group import inner_of
-from counton.statistics.cells import Cells
-from counton.statistics.results import StatisticResults
-from counton.windowing.groups import GroupNames
+from counton.results.release_data import Groups, ReleaseData, Steps
+from counton.results.released_table import missing_rows, table_of, table_of_series
+from counton.results.report_parts import part_of
+from counton.results.terminal import page, screen_of
+from counton.results.text import account_of, description_of, methods_of
+from counton.statistics import StatisticResult
 from counton.windowing.lazy_polars import polars as pl
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import DataFrame, SparkSession
-
-    from counton.results.revisions import Revisions
-    from counton.statistics.report import Report
 
 
 class Comparison(TypedDict, total=False):
@@ -129,7 +120,7 @@ class Release:
         """
         if steps is not None:
             _check_steps(self.numbers, steps)
-        return self.numbers.table(steps)
+        return table_of(self.numbers, steps)
 
     def sums(self, every: str) -> pl.DataFrame:
         """Return the statistic of each day, week or month, from the rows of that period alone.
@@ -152,7 +143,7 @@ class Release:
                 request; or distinct users are counted again in other periods, so that sums would
                 count some of them several times.
         """
-        return self.numbers.sums(every)
+        return sums_of_periods(self.numbers, every)
 
     def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Self:
         """Return a release of only some steps and some groups; None: all.
@@ -181,59 +172,7 @@ class Release:
         Raises:
             InvalidInputError: the release is not a report, or has no statistic of this name.
         """
-        numbers = self.numbers
-        if not inner_of(numbers.statistic).statistics:
-            raise InvalidInputError(
-                f"{param('part', name)} names a statistic inside a report, but "
-                f"{numbers.design.name!r} is not a report, it releases {numbers.metadata.what}; "
-                "leave it out"
-            )
-        report: Report = cast("Report", inner_of(numbers.statistic))
-        groups = numbers.metadata.domain
-        member = report.statistic(name)
-        statistic = member
-        measured = report.derived_from.get(name, name)
-        n_groups = () if groups is None else (len(groups),)
-        design = report.design_of(measured, numbers.design, n_groups)
-        counts = statistic.additive and measured == name
-        by_group = None if groups is None or counts else Grouped(statistic, groups)
-        by = numbers.metadata.group_by
-        columns = report.columns[name]
-        if (
-            isinstance(statistic, Grouped) or statistic.declares is not None
-        ):  # it has its own groups
-            groups = GroupNames(
-                statistic.groups if isinstance(statistic, Grouped) else statistic.declares or ()
-            )
-            by = columns[0]
-            columns = columns[1:]
-            statistic = inner_of(statistic)
-        additive = statistic.additive and measured == name
-        contribution_rule = numbers.metadata.contribution_rule
-        if member.counted_ranks == (1,) or (by is None and member.counts_users):
-            contribution_rule = contribution_rule.with_groups(member.counted_ranks[-1])
-        metadata = replace(
-            numbers.metadata,
-            what=statistic.keyword or type(statistic).__name__,
-            statistic=statistic if additive else by_group or member,
-            group_by=by,
-            domain=groups,
-            value=columns[0] if len(columns) == 1 else None,
-            contribution_rule=contribution_rule,
-        )
-        releases = numbers.results.releases
-        assert releases is not None
-        if additive:
-            values = report.values_of(name, releases.values, design)
-            cells = numbers.of(metadata, design, values, numbers.level)
-            return type(self)(cells.only(range(numbers.first, numbers.steps.stop), numbers.chosen))
-
-        def read(release: StepRelease) -> StatisticResult:
-            return report.read_part(name, Cells(release), by_group)
-
-        results = StatisticResults(metadata.statistic, releases.steps, releases, read=read)
-        selected = replace(numbers, metadata=metadata, design=design, published=results)
-        return type(self)(selected)
+        return type(self)(part_of(self.numbers, name))
 
     def at(self, level: float) -> Self:
         """Return the same numbers with intervals of another confidence level.
@@ -288,7 +227,7 @@ class Release:
         True
         """
         _refuse_unknown("difference", options, Comparison)
-        return self._two(difference, "minus", groups, other, **options)
+        return self._compare(difference, "minus", groups, other, options)
 
     @with_keywords(Comparison, {"at_once": 1})
     def ratio(self, groups: Groups, other: Groups, **options: Unpack[Comparison]) -> Answer:
@@ -305,7 +244,7 @@ class Release:
             InvalidInputError: as for `difference`.
         """
         _refuse_unknown("ratio", options, Comparison)
-        return self._two(shifted_ratio, "over", groups, other, **options)
+        return self._compare(shifted_ratio, "over", groups, other, options)
 
     @with_keywords(Comparison, {"at_once": 1})
     def change(self, groups: Groups, other: Groups, **options: Unpack[Comparison]) -> Answer:
@@ -320,53 +259,35 @@ class Release:
             InvalidInputError: as for `difference`.
         """
         _refuse_unknown("change", options, Comparison)
-        change = self._two(
+        change = self._compare(
             lambda above, below: shifted_ratio(above, below, 100.0, -100.0),
             operator="against",
             groups=groups,
             other=other,
-            **options,
+            options=options,
         )
         return replace(change, what=f"{change.what}, in per cent")
 
-    def _two(
+    def _compare(
         self,
-        together: Callable[[Estimate, Estimate], Estimate],
+        operation: Callable[[Estimate, Estimate], Estimate],
         operator: str,
         groups: Groups,
         other: Groups,
-        *,
-        steps: Steps = None,
-        other_steps: Steps = None,
-        of: str | None = None,
-        beside: Release | None = None,
-        at_once: int = 1,
+        options: Comparison,
     ) -> Answer:
-        later = steps if other_steps is None else other_steps
-        first = self.numbers
-        second = first if beside is None else beside.numbers
-        if beside is not None and _may_share_noise(first.design, second.design):
-            raise InvalidInputError(
-                f"{param('beside')} seems to be the same stream, {second.design.name!r}, or its "
-                "copy, whose noise is the same, so errors of differences cannot be stated: give "
-                f"another stream, or leave {param('beside')} out to compare numbers of one stream"
-            )
-        named = None if second.statistic.additive and beside is not None else of
-        estimate = together(
-            first.number_of(groups, steps, of), second.number_of(other, later, named)
-        )
-        n_comparisons = at_once * max(first._comparisons, second._comparisons)
-        first_words = _question_in_words(first, groups, of)
-        second_words = _question_in_words(second, other, named)
-        begin = _within_words(first, steps)
-        end = _within_words(second, later)
-        if second is not first:
-            first_words = f"{first_words} of {first.design.name}"
-            second_words = f"{second_words} of {second.design.name}"
-        elif steps == later:  # the times stand only once, at the end
-            begin = ""
-        words = f"{first_words}{begin} {operator} {second_words}{end}"
-        return answer(estimate, first.level, at_once=n_comparisons, what=words)
+        steps = options.get("steps")
+        other_steps = options.get("other_steps")
+        of = options.get("of")
+        beside = options.get("beside")
+        first = Question(self.numbers, groups, steps, of)
+        numbers = self.numbers if beside is None else beside.numbers
+        if beside is not None:
+            refuse_shared_noise(self.numbers.design, numbers.design)
+            if numbers.metadata.statistic.additive:
+                of = None  # a count or a sum has one number for each group
+        second = Question(numbers, other, steps if other_steps is None else other_steps, of)
+        return compare(first, second, operation, operator, options.get("at_once", 1))
 
     def share(
         self, groups: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
@@ -382,30 +303,7 @@ class Release:
             InvalidInputError: as for `difference`; or one user may count in several groups, so that
                 the number of users of all groups is not known.
         """
-        estimate = shifted_ratio(
-            self.numbers.number_of(groups, steps, of), self.numbers.whole(steps, of)
-        )
-        if not isinstance(groups, Mapping):
-            estimate = self._bounded_share(estimate)
-        words = f"{_question_in_words(self.numbers, groups, of)}, of all groups"
-        return replace(self._answer(estimate, words, steps, at_once), per_cent=True)
-
-    def _answer(self, estimate: Estimate, words: str, steps: Steps, at_once: int) -> Answer:
-        """Return an answer: an estimate for some steps, its interval and words."""
-        numbers = self.numbers
-        words = words + _within_words(self.numbers, steps)
-        return answer(estimate, numbers.level, at_once=at_once * numbers._comparisons, what=words)
-
-    def _bounded_share(self, estimate: Estimate) -> Estimate:
-        """Return the estimate, between 0 and 1 if it is a quotient of counts."""
-        numbers = self.numbers
-        exact = numbers.design.contribution.resolution is None
-        counts = exact and numbers.has_cells
-        return (
-            replace(estimate, least=0.0, most=1.0)
-            if counts and isinstance(estimate, Ratio)
-            else estimate
-        )
+        return share_of(Question(self.numbers, groups, steps, of), at_once)
 
     def combine(
         self,
@@ -424,32 +322,7 @@ class Release:
         Raises:
             InvalidInputError: as for `difference`.
         """
-        words = " + ".join(
-            f"{weight:g} {_question_in_words(self.numbers, groups, of)}"
-            for groups, weight in weights.items()
-        )
-        words = words.replace("+ -", "- ") + _several_groups(self.numbers, weights)
-        words += _within_words(self.numbers, steps)
-        estimate = self.numbers.number_of(weights, steps, of)
-        return answer(estimate, self.numbers.level, at_once=at_once, what=words)
-
-    def _numbers_at_step(self, revisions: Revisions, step: int) -> ReleaseData:
-        """Return the newest numbers of the shown windows and groups after one release."""
-        design = revisions.design_at(step)
-        values = revisions.newest(step)
-        numbers = self.numbers
-        metadata = replace(numbers.metadata, strategy=design.strategy)
-        chosen = numbers.chosen
-        if (since := revisions.found_by(step)) is not None:
-            values = values[:, GroupNames(tuple(revisions.since or ())).places(list(since))]
-            chosen = None if chosen is None else tuple(name for name in chosen if name in since)
-        version_numbers = numbers.of(
-            metadata, design, values, numbers.level, shown=numbers.shown, since=since
-        )
-        version_numbers = replace(
-            version_numbers, revisions=revisions, notes=numbers.notes, kept_in=numbers.kept_in
-        )
-        return version_numbers if chosen is None else version_numbers.only(None, chosen)
+        return weighted_sum_of(self.numbers, weights, steps, of, at_once)
 
     def versions(self) -> pl.DataFrame:
         """Return a table of all versions of the shown windows.
@@ -474,32 +347,9 @@ class Release:
         >>> found.table()["lag_windows"].to_list(), found.versions().height
         ([2, 1, 0], 6)
         """
-        from counton.results.revisions import versions_at_hand, versions_of_cells
+        from counton.results.versions import versions_of
 
-        numbers = self.numbers
-        revisions = versions_at_hand(numbers.revisions, numbers.design.name)
-        windows = numbers.metadata.windows
-        last = numbers.design.strategy.horizon or 0
-        if numbers.has_cells:
-            names = revisions.names(numbers.metadata.groups)
-            places = GroupNames(tuple(names)).places(numbers.groups).tolist()
-            cells = dict(zip(numbers.groups, places, strict=True))
-            table = versions_of_cells(revisions, windows, cells, numbers.level, last)
-            for mark in numbers.metadata.notes:
-                if mark.withdrawn:
-                    of = pl.col("group") == (mark.group or pl.col("group"))
-                    table = table.filter(~((pl.col("window_index") == mark.step) & of))
-            table = with_notes(table, numbers.metadata.notes)
-        else:
-            tables = [
-                self._numbers_at_step(revisions, step).table(
-                    range(max(1, step - revisions.lags), step + 1)
-                )
-                for step in range(1, last + 1)
-            ]
-            table = pl.concat(tables).sort("window_index", "lag_windows", maintain_order=True)
-        shown = pl.col("window_index").is_between(numbers.first, numbers.steps.stop - 1)
-        return table.filter(shown)
+        return versions_of(self.numbers)
 
     def total(
         self, groups: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
@@ -512,9 +362,7 @@ class Release:
         Raises:
             InvalidInputError: as for `difference`.
         """
-        estimate = self.numbers.number_of(groups, steps, of)
-        words = _question_in_words(self.numbers, groups, of)
-        return self._answer(estimate, words, steps, at_once)
+        return total_of(Question(self.numbers, groups, steps, of), at_once)
 
     def band(self) -> pl.DataFrame:
         """Return the rows of `table`, with intervals that hold for all rows at once.
@@ -523,7 +371,7 @@ class Release:
         also bound every change between two steps. Except for counts and sums they follow from the
         union bound.
         """
-        table = self.numbers.with_band().plain_table()
+        table = table_of_series(with_joint_intervals(self.numbers))
         return table.with_columns(confidence_level=pl.lit(self.numbers.level))
 
     @with_keywords(ChartWords, {})
@@ -556,7 +404,7 @@ class Release:
         require("pandas")
         import pandas as pd
 
-        table = self.numbers.table()
+        table = table_of(self.numbers)
         return pd.DataFrame({name: table[name].to_list() for name in table.columns})
 
     def to_spark(self, session: SparkSession) -> DataFrame:
@@ -580,16 +428,17 @@ class Release:
         """
         from counton.results.spark_frames import frame_of
 
-        return frame_of(self.numbers.table(), facts_of(self.numbers), session)
+        return frame_of(table_of(self.numbers), facts_of(self.numbers), session)
 
     def describe(self) -> str:
         """Describe the protected unit, the guarantee and the released steps."""
         numbers = self.numbers
-        words = in_words(numbers.metadata, numbers.design, numbers.steps)
-        missing, of = numbers.left_out()
+        words = description_of(numbers.metadata, numbers.design, numbers.steps)
+        missing = missing_rows(numbers)
         words += "".join(f"\nnote: {note}" for note in numbers.notes)
-        if missing:
-            words += f"\nleft out: {missing:,} of {of:,} rows, in what was read"
+        if missing.n_missing:
+            left_out = f"{missing.n_missing:,} of {missing.n_rows:,} rows"
+            words += f"\nleft out: {left_out}, in what was read"
         return words
 
     def methods(self, *, full: bool = False) -> str:
@@ -614,14 +463,14 @@ class Release:
                 design.name,
                 steps=numbers.steps,
                 level=numbers.level,
-                reach=_reach(numbers),
+                margins=margins_of_release(numbers),
                 over=over,
-                notes=numbers.facts().get("notes", ()),
+                notes=numbers.notes,
             )
         if isinstance(numbers.published, Releases):  # the subject of its numbers is not stated
-            return methods(design, errors=_errors_in_words(numbers))
+            return methods(design, errors=errors_of_release(numbers))
         notes = numbers.notes
-        errors = [*_errors_in_words(numbers), *notes_as_sentences(notes)]
+        errors = [*errors_of_release(numbers), *notes_as_sentences(notes)]
         return account_of(metadata, design, len(steps), errors, over)
 
     def __repr__(self) -> str:
@@ -630,23 +479,23 @@ class Release:
         return f"<{type(self).__name__} {self.numbers.design.name!r}, {steps}>"
 
     def __str__(self) -> str:
-        released = self.numbers
-        if not released.steps:
+        numbers = self.numbers
+        if not numbers.steps:
             return self.describe()
-        screen = screen_of(released)
-        numbers = []
+        screen = screen_of(numbers)
+        lines = []
         for table in screen.tables:
-            numbers += align_lines(table)
+            lines += align_lines(table)
         if screen.left_out:
-            numbers.append(f"Shown: {screen.left_out}. All: table()")
-        kept = f"; state (secret): {released.kept_in}" if released.kept_in else ""
+            lines.append(f"Shown: {screen.left_out}. All: table()")
+        state = f"; state (secret): {numbers.state}" if numbers.state else ""
         return "\n".join(
             [
                 *filter(None, [screen.heading.lstrip("\n")]),
-                *numbers,
+                *lines,
                 *screen.notes,
-                f"Privacy: {guarantee_in_words(released.metadata)}",
-                f"Details: describe(){kept}",
+                f"Privacy: {guarantee_in_words(numbers.metadata)}",
+                f"Details: describe(){state}",
             ]
         )
 
@@ -656,7 +505,7 @@ class Release:
             from counton.continual.html_table import html_table
 
             return html_table(words, {})
-        return page(self.numbers, words, self.figures if self.numbers.drawable else dict)
+        return page(self.numbers, words, self.figures if self.numbers.is_drawable else dict)
 
 
 def _check_steps(numbers: ReleaseData, steps: range) -> None:
@@ -674,139 +523,3 @@ def _refuse_unknown(method: str, names: Iterable[str], keys: type) -> None:
     """Raise `TypeError` for unknown keyword arguments, as Python does."""
     if unknown := [name for name in names if name not in keys.__annotations__]:
         raise TypeError(f"Release.{method}() got an unexpected keyword argument {unknown[0]!r}")
-
-
-def _within_words(numbers: ReleaseData, steps: Steps) -> str:
-    """Return the times of some steps in parentheses; "" for all."""
-    metadata = numbers.metadata
-    again = metadata.users_again
-    covers_all = steps is None and again is None and metadata.series != "rolling"
-    if not metadata.windows.is_recurring or covers_all:
-        return ""
-    start, stop = numbers.ends(steps)
-    words = metadata.windows.span_text(range(start + 1, stop + 1))
-    words += _users_in_words(numbers, start, stop)
-    return f" ({words})" if metadata.windows.timed else f" in {words}"
-
-
-def _users_in_words(numbers: ReleaseData, start: int, stop: int) -> str:
-    """Return a note on users whom the number of some steps counts several times, or not at all.
-
-    Args:
-        numbers: the released numbers.
-        start: the step before the first of these steps.
-        stop: the last of them.
-    """
-    metadata = numbers.metadata
-    if not metadata.counts_users:
-        return ""
-    again = metadata.users_again
-    begin = 0 if again is None else int(numbers._users_begin[stop - 1])
-    if begin > start:
-        return f", {counted_anew(again or 'period')}"
-    if begin < start:
-        since = "before" if again is None else f"before in the {again}"
-        return f", without users who were counted {since}"
-    return ""
-
-
-def _may_share_noise(design: Design, other: Design) -> bool:
-    """Return True if two designs may have the same noise, of one stream or its parts."""
-    if design.noise_id is not None and other.noise_id is not None:
-        return design.noise_id == other.noise_id
-    mine = design.name, design.guarantee, design.strategy
-    return mine == (other.name, other.guarantee, other.strategy)
-
-
-def _reach(numbers: ReleaseData) -> dict[str, float]:
-    """Return the half-widths of the last numbers by name, "" for one kind; empty if not known."""
-    if not numbers.is_by_group:
-        return reach_of(numbers._last, _margins_of(numbers))
-    windows = numbers.metadata.windows
-    period = windows.period if windows.period else windows.every
-    in_each = f"in each {period}"
-    if windows.n_revisions and numbers.totals is None and numbers.windows is not None:
-        half = numbers.windows.half
-        final = len(half) > windows.n_revisions
-        oldest = "when final" if final else "of the oldest"
-        ends = {"when first published": half[-1:], oldest: half[:-1][:1]}
-        return {name: float(end[0]) for name, end in ends.items() if len(end)}
-    series_by_words = {"cumulative": numbers.totals, in_each: numbers.windows}
-    for width in numbers.metadata.widths:
-        series_by_words[f"in the {numbers.metadata.last_in_words(width)}"] = numbers._rolling(
-            width, numbers.steps[-1:]
-        )
-    if numbers.metadata.half_life is not None:
-        series_by_words[""] = numbers._decayed(numbers.steps[-1:])
-    return {
-        name: float(series.half[-1])
-        for name, series in series_by_words.items()
-        if series is not None and len(series.half)
-    }
-
-
-def _margins_of(numbers: ReleaseData) -> list[str]:
-    """Return the columns of a contingency table, whose numbers are named by those they count by."""
-    of_table = hasattr(numbers.statistic.result_type, "margin")
-    return [*getattr(numbers.statistic, "columns", ())] if of_table else []
-
-
-def _errors_in_words(numbers: ReleaseData) -> list[str]:
-    """Return sentences on the noise."""
-    far = far_in_words(_reach(numbers))
-    if numbers.has_cells:
-        by_words = {"a total": numbers.totals, "a window's own number": numbers.windows}
-        for width in numbers.metadata.widths:
-            windows = numbers.metadata.last_in_words(width)
-            by_words[f"the sum of the {windows}"] = numbers._rolling(width)
-        if numbers.metadata.half_life is not None:
-            by_words["a decayed sum"] = numbers._decayed()
-        errors = [
-            error_in_words(series, numbers.level, words)
-            for words, series in by_words.items()
-            if series is not None and len(series.std)
-        ]
-        if numbers.metadata.ranks and far:
-            errors.append(
-                "Intervals of the groups that are shown hold at once; their margins of error are "
-                f"at most {far}."
-            )
-        return errors
-    last = numbers._last
-    if isinstance(numbers.published, Releases):
-        errors = [noise_in_words(last["noise_std"].drop_nulls().to_numpy())]
-    else:
-        errors = deviations_in_words(deviations_of(last, _margins_of(numbers)))
-    level = percent(numbers.level)
-    if isinstance(numbers.published, Releases):
-        note = (
-            f"At step {numbers.steps[-1]:,}, the last one, the margin of error ({level}%) is at "
-            f"most {far}."
-        )
-        return [*errors, note]
-    reach = ""
-    if far:
-        reach = f"; the last margins of error are at most {far}"
-    return [
-        *errors,
-        (
-            f"Intervals hold the numbers without noise with a probability of {level}% or more, "
-            f"one at a time unless the table says else{reach}."
-        ),
-    ]
-
-
-def _question_in_words(numbers: ReleaseData, groups: Groups, of: str | None) -> str:
-    """Return words such as "mean of home"."""
-    name = shown_name(groups if isinstance(groups, str) else " and ".join(groups))
-    words = name if of is None else f"{of} of {name}"
-    return words + _several_groups(numbers, groups)
-
-
-def _several_groups(numbers: ReleaseData, groups: Groups) -> str:
-    """Return a note that one user may count in several of the groups that are added up, if so."""
-    if isinstance(groups, str) or numbers.metadata.groups_of_user == 1:
-        return ""
-    weights = groups.values() if isinstance(groups, Mapping) else [1.0] * len(groups)
-    added = max(sum(weight > 0 for weight in weights), sum(weight < 0 for weight in weights))
-    return ", users counted in each of these groups" if added > 1 else ""

@@ -33,7 +33,8 @@ from counton.results.metadata import PublishedSeries, ReleaseMetadata
 from counton.results.metadata_codec import FORMAT, MOST_CELLS, TABLES, facts_in, unpack
 from counton.results.release import Release
 from counton.results.release_data import ReleaseData
-from counton.results.series import labels_of, rows_among
+from counton.results.released_table import table_of
+from counton.results.table_rows import labels_of, rows_among
 from counton.statistics.by_group import Grouped
 from counton.windowing.lazy_polars import polars as pl
 
@@ -130,9 +131,9 @@ def read(
             )
         numbers = _release_of(file, confidence_level)
         for note in file.notes:
-            if note not in numbers.facts().get("notes", ()):
+            if note not in numbers.notes:
                 numbers = numbers.with_note(note)
-        numbers.only(numbers.steps[-1:]).table()  # an unreadable release is refused
+        table_of(numbers.only(numbers.steps[-1:]))  # an unreadable release is refused
         release = Release(numbers)
         release.describe()
     return release
@@ -343,11 +344,11 @@ def _cells(file: _File, metadata: ReleaseMetadata, design: Design, level: float)
     first_series, *others = by_series
     values = by_series[first_series]
     own_series = {series: by_series[series] for series in others}
-    totals_there = None
+    has_total = None
     if first_series.name == DECAYED:
         own_series = by_series
     elif metadata.widths:
-        values, totals_there = _totals_in(first_series, values, present[first_series], design)
+        values, has_total = _totals_in(first_series, values, present[first_series], design)
         own_series = by_series
     numbers = ReleaseData.of(
         metadata,
@@ -355,9 +356,9 @@ def _cells(file: _File, metadata: ReleaseMetadata, design: Design, level: float)
         values,
         level,
         since=since,
-        there=None if is_present[expected].all() else is_present | ~expected,
+        is_present=None if is_present[expected].all() else is_present | ~expected,
         own_series=own_series,
-        totals_there=totals_there,
+        has_total=has_total,
     )
     first = int(np.flatnonzero(is_present.any(axis=1))[0]) + 1 if is_present.any() else 1
     kept = np.flatnonzero(is_present.any(axis=0)).tolist()
@@ -394,11 +395,11 @@ def _totals_in(
     if series.width is None:
         return numbers, is_present
     units = np.rint(numbers / float(design.units.released)).astype(np.int64)  # exact sums
-    totals_there = is_present.copy()
+    has_total = is_present.copy()
     for step in range(series.width, len(numbers)):
         units[step] += units[step - series.width]
-        totals_there[step] &= totals_there[step - series.width]
-    return design.to_data(units), totals_there
+        has_total[step] &= has_total[step - series.width]
+    return design.to_data(units), has_total
 
 
 def _rows_of_groups(file: _File, groups: Sequence[str]) -> pl.DataFrame:
@@ -460,9 +461,9 @@ def _cell_values(file: _File, design: Design) -> NDArray[Any]:
     return unpack(cells, (-1,))
 
 
-def _rows_there(file: _File, released: ReleaseData) -> pl.DataFrame | None:
+def _stored_rows(file: _File, numbers: ReleaseData) -> pl.DataFrame | None:
     """Return the rows of a file, as columns that identify them; None: none is missing."""
-    table = _with_steps(released.table())
+    table = _with_steps(table_of(numbers))
     rows = file.rows
     names = labels_of(table)
     if lost := [name for name in names if name not in rows.columns]:
@@ -508,4 +509,4 @@ def _results_of_file(
         groups = [group for group in metadata.groups if group in stored_groups]
         if groups and len(groups) < len(metadata.groups):
             numbers = numbers.only(groups=groups)
-    return replace(numbers, rows_there=_rows_there(file, numbers))
+    return replace(numbers, stored_rows=_stored_rows(file, numbers))

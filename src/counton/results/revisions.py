@@ -19,7 +19,8 @@ from counton.base.arrays import read_only
 from counton.base.errors import InvalidInputError
 from counton.base.table_schema import PER_WINDOW
 from counton.continual import Design
-from counton.results.series import Series, arranged, local_times
+from counton.results.series_numbers import SeriesNumbers
+from counton.results.table_rows import arranged
 from counton.strategies import AsOf, WindowVersions
 from counton.windowing.windows import Windows
 
@@ -101,17 +102,17 @@ def versions_of_cells(
         names = pl.Series(list(cells), dtype=pl.String)
         columns = {
             "window_index": windows,
-            "window_start": local_times(cut, np.asarray(cut.ends(windows - 1), np.int64)),
-            "window_end": local_times(cut, np.asarray(cut.ends(windows), np.int64)),
+            "window_start": cut.local_times(np.asarray(cut.ends(windows - 1), np.int64)),
+            "window_end": cut.local_times(np.asarray(cut.ends(windows), np.int64)),
         }
         rows = np.repeat(np.arange(len(windows)), len(places))
         parts.append(
             pl.DataFrame(columns)[rows].with_columns(
                 group=names.gather(np.tile(np.arange(len(places)), len(windows))),
-                as_of=local_times(cut, np.asarray(cut.ends(windows + lag), np.int64)).gather(rows),
+                as_of=cut.local_times(np.asarray(cut.ends(windows + lag), np.int64)).gather(rows),
                 lag_windows=pl.lit(lag, pl.Int64),
                 series=pl.lit(PER_WINDOW),
-                **Series(values, std, half).columns(level),
+                **SeriesNumbers(values, std, half).columns(level),
                 is_final=pl.lit(lag == revisions.lags),
             )
         )
@@ -133,5 +134,5 @@ def final_windows(design: Design, until: int) -> int:
 def version_columns(strategy: AsOf, steps: NDArray[np.int64], windows: Windows) -> dict[str, Any]:
     """Return ``as_of`` (time of release), ``lag_windows`` (that had ended) and ``is_final``."""
     lags = strategy.lags(steps)
-    ends = local_times(windows, windows.ends(steps + lags))
+    ends = windows.local_times(windows.ends(steps + lags))
     return {"as_of": ends, "lag_windows": lags, "is_final": lags == strategy.windows.lags}

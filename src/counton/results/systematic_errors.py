@@ -10,9 +10,9 @@ from counton.base.lengths import PERIODS
 from counton.base.systematic_error import SystematicError
 from counton.base.wording import plural
 from counton.results.metadata import ReleaseMetadata, RowsLeftOut, counted_anew
-from counton.results.periods import made_of_windows
 from counton.statistics.by_group import inner_of
 from counton.statistics.clipping import beyond_in_words, clipped_in_words
+from counton.windowing.periods import made_of_windows
 
 #: What happens to numbers of users of several periods.
 _ADDED_UP = "are added up over all periods"

@@ -15,9 +15,10 @@ from counton.base.columns import UNBOUNDED, TextTable, list_in_words, readable
 from counton.base.exact import percent, quantity, text, with_capital
 from counton.base.table_schema import PER_WINDOW, WINDOW
 from counton.base.wording import counted
-from counton.results.series import Series
+from counton.results.released_table import last_rows
+from counton.results.series_numbers import SeriesNumbers
+from counton.results.subject_text import incomplete_note, statistic_in_words
 from counton.results.systematic_errors import what_intervals_leave_out
-from counton.results.text import incomplete_note, statistic_in_words
 from counton.results.window_notes import withdrawn_cells
 from counton.statistics.count import ClippedValues
 from counton.windowing.lazy_polars import polars as pl
@@ -80,35 +81,35 @@ def shown_rows(table: pl.DataFrame, first_names: Sequence[str] = ()) -> tuple[Te
     return text_table(table.head(most)), note
 
 
-def screen_of(released: ReleaseData, new_steps: range | None = None) -> Screen:
+def screen_of(numbers: ReleaseData, new_steps: range | None = None) -> Screen:
     """Return what a terminal shows of the newest windows.
 
     Args:
-        released: The release.
+        numbers: The release.
         new_steps: The windows that a run has released; None: the last one is shown.
     """
-    released.check_released()
-    steps = new_steps or released.steps[-1:]
-    if released.has_cells and not released.metadata.ranks:
-        return _screen_of_cells(released, steps)
-    shown = released.shown
+    numbers.check_released()
+    steps = new_steps or numbers.steps[-1:]
+    if numbers.has_cells and not numbers.metadata.ranks:
+        return _screen_of_cells(numbers, steps)
+    shown = numbers.shown
     at_once = ""
-    if released.metadata.ranks:
+    if numbers.metadata.ranks:
         at_once = f" for all that are shown at once, chosen from up to {shown.room or 0:,} groups"
-    rows = released.last_rows()
-    heading = _heading_of_results(released, at_once)
+    rows = last_rows(numbers)
+    heading = _heading_of_results(numbers, at_once)
     if not rows.height:
         nothing = (
             "No group has reached the threshold yet."
             if shown.over is None
-            else "Nothing yet: fewer windows are released than the numbers look back over."
+            else "Nothing yet: fewer windows are numbers than the numbers look back over."
         )
-        return Screen(heading=heading, notes=[nothing, *_below(released)])
+        return Screen(heading=heading, notes=[nothing, *_below(numbers)])
     table, rows_note = shown_rows(
-        rows.drop(_IN_HEADING, strict=False), released.metadata.inner.on_screen
+        rows.drop(_IN_HEADING, strict=False), numbers.metadata.inner.on_screen
     )
     left_out = ", ".join(filter(None, [rows_note, _shown_windows(steps, 1)]))
-    return Screen(heading, [table], left_out, [*unbounded_notes(rows), *_below(released)])
+    return Screen(heading, [table], left_out, [*unbounded_notes(rows), *_below(numbers)])
 
 
 def unbounded_notes(rows: pl.DataFrame) -> list[str]:
@@ -132,9 +133,9 @@ def _shown_windows(steps: range, n_shown: int) -> str:
     return f"the last {n_shown:,} of {counted(len(steps), 'new window')}"
 
 
-def _below(released: ReleaseData) -> list[str]:
+def _below(numbers: ReleaseData) -> list[str]:
     """Return the lines below a table: notes, and what the intervals cover."""
-    return [*(f"Note: {note}" for note in released.notes), accuracy_line(released.metadata)]
+    return [*(f"Note: {note}" for note in numbers.notes), accuracy_line(numbers.metadata)]
 
 
 def accuracy_line(metadata: ReleaseMetadata) -> str:
@@ -144,10 +145,10 @@ def accuracy_line(metadata: ReleaseMetadata) -> str:
     return f"{line} Not covered: {'; '.join(left_out)}." if left_out else line
 
 
-def _window_number(released: ReleaseData, steps: range) -> str:
+def _window_number(numbers: ReleaseData, steps: range) -> str:
     """Return the numbers of some windows, such as "windows 3 to 4 of 366"."""
-    windows = released.metadata.windows
-    horizon = released.metadata.strategy.horizon
+    windows = numbers.metadata.windows
+    horizon = numbers.metadata.strategy.horizon
     of_all = "" if horizon is None else f" of {horizon:,}"
     if windows.n_revisions:
         of_all = "" if windows.steps >= ENDLESS else f" of {windows.steps:,}"
@@ -156,13 +157,13 @@ def _window_number(released: ReleaseData, steps: range) -> str:
     return f"windows {steps[0]:,} to {steps[-1]:,}{of_all}"
 
 
-def _heading_of_results(released: ReleaseData, at_once: str) -> str:
+def _heading_of_results(numbers: ReleaseData, at_once: str) -> str:
     """Return the heading for results; ``at_once`` names what holds together."""
-    after = released.steps.stop - 1
-    windows = released.metadata.windows
-    over = released.over
-    confidence = f"{percent(released.level)}% confidence intervals{at_once}"
-    subject = with_capital(_bounded_subject(released.metadata))
+    after = numbers.steps.stop - 1
+    windows = numbers.metadata.windows
+    over = numbers.over
+    confidence = f"{percent(numbers.level)}% confidence intervals{at_once}"
+    subject = with_capital(_bounded_subject(numbers.metadata))
     if not windows.is_recurring:
         return f"\n{subject}, {confidence}"
     if not windows.timed:
@@ -181,7 +182,7 @@ def _heading_of_results(released: ReleaseData, at_once: str) -> str:
         when = f"in the {windows.period or windows.noun} {when}"
     elif over is not None:
         when = f"in the {over:,} windows {when}"
-    place = f"({_window_number(released, range(after, after + 1))}, {windows.timezone})"
+    place = f"({_window_number(numbers, range(after, after + 1))}, {windows.timezone})"
     return f"\n{subject}, {when} {place}, {confidence}"
 
 
@@ -205,15 +206,15 @@ def _bounded_subject(metadata: ReleaseMetadata) -> str:
     return subject
 
 
-def _screen_of_cells(released: ReleaseData, new_steps: range) -> Screen:
+def _screen_of_cells(numbers: ReleaseData, new_steps: range) -> Screen:
     """Return the texts for counts: the newest windows, of the first 20 groups in declared order."""
-    groups = released.groups
+    groups = numbers.groups
     if not groups:
         nothing = "No group has reached the threshold yet."
-        heading = _heading_of_cells(released, new_steps[-1:])
-        return Screen(heading, notes=[nothing, *_below(released)])
-    shown_groups = released.first_groups(MOST)
-    if released.metadata.windows.n_revisions:
+        heading = _heading_of_cells(numbers, new_steps[-1:])
+        return Screen(heading, notes=[nothing, *_below(numbers)])
+    shown_groups = numbers.first_groups(MOST)
+    if numbers.metadata.windows.n_revisions:
         steps = new_steps[-1:]
         n_shown = len(new_steps)
         table = _versions_table(shown_groups)
@@ -223,22 +224,22 @@ def _screen_of_cells(released: ReleaseData, new_steps: range) -> Screen:
         table = _windows_table(shown_groups, steps)
     groups_note = f"the first {MOST} of {len(groups):,} groups" if len(groups) > MOST else ""
     left_out = ", ".join(filter(None, [groups_note, _shown_windows(new_steps, n_shown)]))
-    notes = _below(released)
-    incomplete = incomplete_note(released.metadata, steps[0])
+    notes = _below(numbers)
+    incomplete = incomplete_note(numbers.metadata, steps[0])
     if incomplete is not None:
         notes = [f"Incomplete: {incomplete}", *notes]
-    return Screen(_heading_of_cells(released, steps), [table], left_out, notes)
+    return Screen(_heading_of_cells(numbers, steps), [table], left_out, notes)
 
 
-def _heading_of_cells(released: ReleaseData, steps: range) -> str:
+def _heading_of_cells(numbers: ReleaseData, steps: range) -> str:
     """Return what the numbers measure, and of which windows; a table names several windows."""
-    metadata = released.metadata
+    metadata = numbers.metadata
     windows = metadata.windows
     window = windows.period or windows.noun
     last = steps[-1]
     counted_to = max(last - metadata.strategy.facts.delay, 0)
     subject = with_capital(_bounded_subject(metadata))
-    place = f"({_window_number(released, steps)}, {windows.timezone}"
+    place = f"({_window_number(numbers, steps)}, {windows.timezone}"
     end = windows.end_in_words(int(windows.ends(range(last, last + 1))[0]))
     if windows.n_revisions:
         return f"\n{subject}, in each {window}, as known {end} {place})"
@@ -266,11 +267,11 @@ def _heading_of_cells(released: ReleaseData, steps: range) -> str:
     return f"\n{subject}, {when} {place})"
 
 
-def _windows_table(released: ReleaseData, steps: range) -> TextTable:
+def _windows_table(numbers: ReleaseData, steps: range) -> TextTable:
     """Return a row for each of some windows and each group."""
-    metadata = released.metadata
+    metadata = numbers.metadata
     window = metadata.windows.period or metadata.windows.noun
-    interval = f"{percent(released.level)}% interval"
+    interval = f"{percent(numbers.level)}% interval"
     is_grouped = metadata.group_by is not None
     names_windows = len(steps) > 1 or not is_grouped
     headings: list[tuple[str, bool]] = []
@@ -282,17 +283,17 @@ def _windows_table(released: ReleaseData, steps: range) -> TextTable:
         in_window = f"in this {window}" if published.name == PER_WINDOW else "cumulative"
         if published.width is not None:
             in_window = metadata.last_in_words(published.width)
-        headings.append((in_window if released.n_series > 1 else "estimate", True))
+        headings.append((in_window if numbers.n_series > 1 else "estimate", True))
         headings.append((interval, True))
     rows: list[list[str]] = []
     for step in steps:
         alone = range(step, step + 1)
         columns: list[Sequence[str]] = []
-        for _, series in released._published_series(alone):
-            columns += _numbers_of_step(released, step, series)
-        for group, *numbers in zip(released.groups, *columns, strict=True):
+        for _, series in numbers.series.published(alone):
+            columns += _numbers_of_step(numbers, step, series)
+        for group, *texts in zip(numbers.groups, *columns, strict=True):
             names = [_name_of_window(metadata, step)] if names_windows else []
-            rows.append([*names, *([group] if is_grouped else []), *numbers])
+            rows.append([*names, *([group] if is_grouped else []), *texts])
     return TextTable(headings, rows)
 
 
@@ -305,10 +306,10 @@ def _name_of_window(metadata: ReleaseMetadata, step: int) -> str:
 
 
 def _numbers_of_step(
-    released: ReleaseData, step: int, series: Series
+    numbers: ReleaseData, step: int, series: SeriesNumbers
 ) -> tuple[list[str], list[str]]:
     """Return estimates and intervals of one step as texts; withdrawn numbers are not shown."""
-    withdrawn = withdrawn_cells(released.metadata.notes, range(step, step + 1), released.groups)
+    withdrawn = withdrawn_cells(numbers.metadata.notes, range(step, step + 1), numbers.groups)
     series = series.with_withdrawn(withdrawn)
     half = float(series.half[0])
     whole = series.estimates.dtype.kind == "i"
@@ -323,27 +324,27 @@ def _numbers_of_step(
     return value, ends
 
 
-def _versions_table(released: ReleaseData) -> TextTable:
+def _versions_table(numbers: ReleaseData) -> TextTable:
     """Return the newest counts of the last windows; of many groups two windows only."""
-    windows = released.metadata.windows
-    interval = f"{percent(released.level)}% interval"
-    last = released.steps[-1]
-    steps = range(max(released.first, last - windows.n_revisions), last + 1)
-    is_long = len(steps) * len(released.groups) > MOST
+    windows = numbers.metadata.windows
+    interval = f"{percent(numbers.level)}% interval"
+    last = numbers.steps[-1]
+    steps = range(max(numbers.first, last - windows.n_revisions), last + 1)
+    is_long = len(steps) * len(numbers.groups) > MOST
     shown = sorted({steps[0], last}) if is_long else [*steps]
-    grouped = released.metadata.group_by is not None
+    grouped = numbers.metadata.group_by is not None
     names = [("window", False)]
-    names += [((released.metadata.group_by or ""), False)] if grouped else []
+    names += [((numbers.metadata.group_by or ""), False)] if grouped else []
     names += [("estimate", True), (interval, True), ("", False)]
     rows = []
     for step in shown:
-        series = released._windows(range(step, step + 1))
+        series = numbers.series.windows_of(range(step, step + 1))
         assert series is not None
         state = "final" if last - step >= windows.n_revisions else "provisional"
-        numbers_of_step = _numbers_of_step(released, step, series)
-        for group, *numbers in zip(released.groups, *numbers_of_step, strict=True):
+        numbers_of_step = _numbers_of_step(numbers, step, series)
+        for group, *texts in zip(numbers.groups, *numbers_of_step, strict=True):
             row = [windows.span_text(range(step, step + 1)), *([group] if grouped else [])]
-            rows.append([*row, *numbers, state])
+            rows.append([*row, *texts, state])
     return TextTable(names, rows)
 
 
@@ -351,12 +352,12 @@ def _versions_table(released: ReleaseData) -> TextTable:
 _ROWS = 24
 
 
-def page(released: ReleaseData, words: str, figures: Callable[[], Mapping[str, Figure]]) -> str:
+def page(numbers: ReleaseData, words: str, figures: Callable[[], Mapping[str, Figure]]) -> str:
     """Return HTML that shows a release: words, the first groups, and charts."""
     from counton.continual.html_table import html_table
 
-    table = released.last_rows(_ROWS)
-    more = 0 if released.rows is None else len(released.groups) - table.height // released.n_series
+    table = last_rows(numbers, _ROWS)
+    more = 0 if numbers.n_rows is None else len(numbers.groups) - table.height // numbers.n_series
     if more > 0:
         words += f"\n{more:,} more groups are not shown"
     if "window_end" in table.columns and table.height:

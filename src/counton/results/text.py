@@ -1,45 +1,45 @@
-"""Sentences that describe a stream of events and its releases."""
+"""Texts on a whole release: the methods that a publication prints, and its description."""
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
-from counton.base.columns import BETWEEN, list_in_words
-from counton.base.exact import percent, quantity, with_capital
+from counton.base.columns import list_in_words
+from counton.base.exact import percent
 from counton.base.lazy import software
-from counton.base.lengths import LATE_DAYS, PERIODS
+from counton.base.lengths import LATE_DAYS
 from counton.base.wording import counted, plural
 from counton.continual import Design
 from counton.continual.strategy_text import mechanism_in_words
-from counton.privacy.guarantees import (
-    AgesWithData,
-    difference,
-    parts_in_words,
-    users_note,
-)
+from counton.results.error_text import margins_in_words
 from counton.results.metadata import ReleaseMetadata, counted_anew
-from counton.results.series import Series
-from counton.results.systematic_errors import adds_users_up, systematic_errors
-from counton.statistics import Statistic
+from counton.results.privacy_text import (
+    _as_sentence,
+    _user_notes,
+    change_in_words,
+    changes_note,
+    loss_in_words,
+    notes_as_sentences,
+    protected_in_words,
+    protection_in_words,
+    users_note_of,
+)
+from counton.results.subject_text import (
+    groups_in_words,
+    size_of_table,
+    statistic_in_words,
+    to_date,
+)
+from counton.results.systematic_errors import systematic_errors
 from counton.statistics.by_group import inner_of
-from counton.windowing.date_text import day_and_time, day_in_words
-from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.date_text import day_and_time
 from counton.windowing.windows import ENDLESS
 
 #: A public introduction to differential privacy.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"
-#: What a change of a row is.
-_CHANGE = "in later inputs (it disappears, returns, or moves to another window or group)"
 #: First word of a note that says why numbers are withdrawn.
 WITHDRAWN = "WITHDRAWN"
-#: Largest number of a statistic's numbers whose errors are listed by name.
-_NAMED = 6
-#: Number of significant digits to which errors are rounded before they are compared.
-_DIGITS = 9
 
 
 def methods_of(
@@ -47,13 +47,13 @@ def methods_of(
     name: str,
     steps: range,
     level: float,
-    reach: Mapping[str, float],
+    margins: Mapping[str, float],
     over: int | str | None = None,
     notes: Sequence[str] = (),
 ) -> str:
     """Return the text that a publication prints with released numbers, for all readers.
 
-    It states subject and time, whom noise protects, how large errors are (``reach``, by number),
+    It states subject and time, whom noise protects, how large errors are (``margins``, by number),
     cautions (``notes``), and where to read more.
     """
     windows = metadata.windows
@@ -61,7 +61,7 @@ def methods_of(
         "the newest numbers" if windows.is_recurring and not windows.n_revisions else "the numbers"
     )
     # Noise is all that an interval covers: late rows and bounds move numbers further.
-    margin = far_in_words(reach)
+    margin = margins_in_words(margins)
     error = f"the noise changes {newest} by at most {margin}"
     if not margin:
         error = "the numbers without noise are in the published intervals"
@@ -77,63 +77,6 @@ def methods_of(
             f"explained at {_MORE}.",
         ]
     )
-
-
-def notes_as_sentences(notes: Sequence[str]) -> list[str]:
-    """Translate notes as sentences."""
-    return [f"{with_capital(note)}." for note in notes]
-
-
-def protection_in_words(metadata: ReleaseMetadata) -> str:
-    """Return sentences on whom noise protects, and whom less."""
-    unit = metadata.privacy_unit
-    hidden = difference(unit, metadata.contribution.relation)
-    fades = isinstance(metadata.guarantee, AgesWithData)
-    protects_rows = (
-        not metadata.contribution_rule.bounds_users
-        and metadata.contribution_rule.upstream_max_contributions is None
-    )
-    scope = "event-level privacy" if protects_rows else "user-level privacy"
-    sentence = (
-        "Random noise was added before publication: it limits how well anyone can tell, from all "
-        f"published numbers together, {hidden}{', and less so as it gets older' * fades} ({scope})."
-    )
-    if protects_rows:
-        less = f"A user with several {plural(unit)} is protected less."
-        may_change = metadata.windows.n_revisions or metadata.max_corrections
-        changes = _as_sentence(changes_note(metadata)) if may_change else []
-        return " ".join([sentence, less, *changes])
-    return " ".join([sentence, *_user_notes(metadata)])
-
-
-def measured_in(metadata: ReleaseMetadata) -> dict[str, str]:
-    """Return the units of a release's numbers; "" stands for all others.
-
-    >>> from counton.run import Job
-    >>> from counton.run.spec.plan_spec import plan_spec
-    >>> job = Job("average", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
-    ...           windows=31, value="paid", lower=0, upper=60, resolution=1, privacy_unit="visit",
-    ...           epsilon=1)
-    >>> measured_in(plan_spec(job).metadata())
-    {'': 'paid', 'count': 'visits'}
-    """
-    inner = metadata.inner
-    rows = plural("event" if metadata.contribution_rule.bounds_users else metadata.privacy_unit)
-    if inner.additive:
-        return {"": series_in_words(metadata)}
-    if not inner.statistics:
-        return inner.units_of(metadata.value, rows)
-    from counton.statistics.report import Report  # most streams do not need it
-
-    assert isinstance(inner, Report)
-    columns = inner.columns
-    return {
-        f"{name} {number}".strip(): unit
-        for name, part in inner.statistics.items()
-        for number, unit in inner_of(part)
-        .units_of(next(iter(columns[name][-1:]), None), rows)
-        .items()
-    }
 
 
 def _published_in_words(
@@ -166,7 +109,7 @@ def _published_in_words(
         return f"The {cumulative}{subject} was published {len(steps):,} times{row}."
     every = f"period of {cut.every}" if cut.period is None else cut.period
     if isinstance(over, str):
-        when = f"in each {over}{_so_far(metadata, over)}"
+        when = f"in each {over}{to_date(metadata, over)}"
     elif metadata.series == "rolling":
         when = f"in the {metadata.last_windows_in_words}"
     elif metadata.series == "decayed":
@@ -192,213 +135,10 @@ def _published_in_words(
     )
 
 
-def _so_far(metadata: ReleaseMetadata, period: str) -> str:
-    """Return " to date" if periods are longer than a window."""
-    return "" if metadata.window == period else " to date"
-
-
-def error_in_words(series: Series, level: float, series_name: str) -> str:
-    """Return a sentence on the noise of a series.
-
-    Args:
-        series: its numbers.
-        level: confidence level of the margin of error.
-        series_name: words for one of its numbers, such as "a total".
-    """
-    low, high, last = (
-        quantity(deviation, deviation)
-        for deviation in map(float, (series.std.min(), series.std.max(), series.std[-1]))
-    )
-    half = float(series.half[-1])
-    between = f" (from {low} to {high} over all steps)" if low != high else ""
-    return (
-        f"The noise of {series_name} has the standard deviation {last} at the last step{between}, "
-        f"and its margin of error ({percent(level)}%) there is {quantity(half, half)}."
-    )
-
-
-def far_in_words(reach: Mapping[str, float]) -> str:
-    """Return in words how large errors may be; "" if unknown.
-
-    >>> far_in_words({"": 7.8}), far_in_words({"mean": 0.52, "sum": 112.0})
-    ('7.8', '0.52 (mean) and 112 (sum)')
-    """
-    of_quantiles = any(name.endswith(("median", "quantile")) for name in reach)
-    if len(reach) > 1 - of_quantiles and len(reach) <= _NAMED:
-        return list_in_words([f"{_far(far)} ({name})" for name, far in reach.items()])
-    low, high = (_far(pick(reach.values(), default=0)) for pick in (min, max))
-    if not reach or low == high:
-        return high if reach else ""
-    return f"{low} to {high}, each as its range says"
-
-
-def deviations_in_words(deviations: Mapping[str, float]) -> list[str]:
-    """Return sentences on the standard deviations of noise, by the name of the number.
-
-    >>> deviations_in_words({"": 7.8}), deviations_in_words({"mean": 0.5, "sum": 112.0})
-    (['The noise of the last numbers has the standard deviation 7.8.'], ['The noise of the last
-    numbers has the standard deviation 0.50 (mean) and 112 (sum).'])
-    """
-    bounded = {name: std for name, std in deviations.items() if std < math.inf}
-    sentences = []
-    if bounded:
-        noise = "The noise of the last numbers has"
-        values = [quantity(std, std) for std in bounded.values()]
-        if len(bounded) == 1 and "" in bounded:
-            sentences = [f"{noise} the standard deviation {values[0]}."]
-        elif len(bounded) <= _NAMED:
-            phrases = [f"{value} ({name})" for value, name in zip(values, bounded, strict=True)]
-            sentences = [f"{noise} the standard deviation {list_in_words(phrases)}."]
-        else:
-            low = min(bounded.values())
-            high = max(bounded.values())
-            ends = f"from {quantity(low, low)} to {quantity(high, high)}"
-            sentences = [f"{noise} standard deviations {ends}."]
-    unknown = [name for name in deviations if name not in bounded]
-    if unknown and bounded:
-        sentences.append(f"That of {list_in_words(unknown)} is not known, for so few rows.")
-    return sentences
-
-
-def _far(far: float) -> str:
-    return quantity(far, far) if far < math.inf else "any number"
-
-
-def reach_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float]:
-    """Return the largest half-width of each number in a table.
-
-    With ``margins``, columns of a contingency table, a number is named by those by which it counts,
-    such as "sex x smokes"; the sum of all is "total".
-    """
-    if not {"estimate", "lower", "upper"} <= {*rows.columns}:
-        return {}
-    estimate = pl.col("estimate")
-    far = pl.max_horizontal(estimate - pl.col("lower"), pl.col("upper") - estimate)
-    # ends are sums, whose last digits are not exact
-    return _largest_by_name(rows, far.cast(pl.Float64).round_sig_figs(_DIGITS), margins)
-
-
-def deviations_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float]:
-    """Return the largest standard deviation of the noise of each number in a table, by its name.
-
-    It is infinite if it is not known, as that of the mean of few values: an approximation that is
-    larger than the margin of error says nothing about a number between bounds.
-    """
-    if "noise_std" not in rows.columns:
-        return {}
-    largest = _largest_by_name(rows, pl.col("noise_std").cast(pl.Float64), margins)
-    most = reach_of(rows, margins)
-    return {
-        name: std if std <= most.get(name, math.inf) else math.inf for name, std in largest.items()
-    }
-
-
-def _largest_by_name(
-    rows: pl.DataFrame, number: pl.Expr, margins: Sequence[str]
-) -> dict[str, float]:
-    """Return the largest value of an expression over the rows of each number, as in `reach_of`."""
-    if margins:
-        kept = [pl.when(pl.col(name).is_not_null()).then(pl.lit(name)) for name in margins]
-        by = pl.concat_str(kept, separator=" x ", ignore_nulls=True)
-        rows = rows.with_columns(measure=pl.when(by == "").then(pl.lit("total")).otherwise(by))
-    names = [
-        name for name in ("statistic", "measure", "tree_level", "quantile") if name in rows.columns
-    ]
-    numbers = rows.select(*names, far=number).drop_nulls("far").drop_nans("far")
-    if not names or not numbers.height:
-        return {"": max(numbers["far"])} if numbers.height else {}
-    most = numbers.group_by(names, maintain_order=True).max()
-    return {
-        " ".join(_name_of(name) for name in row[:-1] if name not in (None, "all")): row[-1]
-        for row in most.rows()
-    }
-
-
-def _name_of(name: str | float) -> str:
-    """Return a number's name in words; 0.9 is the share of a quantile.
-
-    >>> _name_of("mean"), _name_of(0.5), _name_of(0.9)
-    ('mean', 'median', '0.9 quantile')
-    """
-    if isinstance(name, str):
-        return name
-    return "median" if name == 0.5 else f"{name:g} quantile"
-
-
 def besides_as_sentence(metadata: ReleaseMetadata) -> list[str]:
     """Return a sentence on errors other than noise, if any."""
     lines = systematic_errors(metadata)
     return [f"The intervals do not include these errors: {'; '.join(lines)}."] if lines else []
-
-
-def _user_notes(metadata: ReleaseMetadata) -> list[str]:
-    """Return sentences on users whose rows are not all protected together."""
-    return [*_as_sentence(users_note_of(metadata)), *_as_sentence(changes_note(metadata))]
-
-
-def changes_note(metadata: ReleaseMetadata) -> str | None:
-    """Return a note on the loss of events that change in later inputs; None if rows count once."""
-    if (covered := metadata.max_corrections) is None:
-        return None
-    if metadata.contribution_rule.bounds_users:
-        rule = "a counted row that later inputs lack stays counted"
-        if covered:
-            times = "once" if covered == 1 else f"{covered:,} times"
-            rule = f"later inputs may replace each counted row {times}, then it stays counted"
-        return f"{rule}: the guarantee covers all inputs of each {metadata.privacy_unit} together"
-    row = metadata.contribution_rule.event_name or metadata.privacy_unit
-    if covered:
-        return f"the guarantee covers {counted(covered, 'change')} of each {row} {_CHANGE}"
-    times = _loss_of_changes(metadata)
-    return f"for each {row} that changes K times {_CHANGE}, the loss is up to {times}"
-
-
-def _loss_of_changes(metadata: ReleaseMetadata) -> str:
-    """Return the loss of a row that changes K times, as a multiple of the loss of one that stays.
-
-    In revised windows it moves the measurements of each window by +1 and -1 in turn. Else it counts
-    again in each window to which it moves, as 1 + K rows do (`loss_of_many`).
-    """
-    if metadata.windows.n_revisions:
-        return "(1 + 2K) times as large"
-    losses = metadata.guarantee.losses
-    if "rho" in losses:
-        return "(1 + K)^2 times as large"
-    return f"(1 + K) times as large{', with far more delta' if 'delta' in losses else ''}"
-
-
-def users_note_of(metadata: ReleaseMetadata) -> str | None:
-    """Return a note on the privacy loss of a user, or on who has bounded a user's rows."""
-    contribution_rule = metadata.contribution_rule
-    if (
-        contribution_rule.upstream_max_contributions is not None
-        and contribution_rule.event_name is not None
-    ):
-        noun = contribution_rule.event_name
-        if contribution_rule.upstream_max_contributions != 1:
-            noun = plural(noun)
-        rows = f"{contribution_rule.upstream_max_contributions:,} {noun}"
-        by = "as bounded before, by whoever made the table"
-        return f"the table counts at most {rows} of one {metadata.privacy_unit}, {by}"
-    if not contribution_rule.bounds_users:
-        return users_note(metadata.guarantee, metadata.privacy_unit)
-    parted = contribution_rule.contribution_period is not None
-    return parts_in_words(metadata.guarantee, metadata.privacy_unit) if parted else None
-
-
-def counting_rule(metadata: ReleaseMetadata) -> str | None:
-    """Return words for the window in which a late row counts, if it does."""
-    if not (metadata.windows.timed and metadata.windows.is_recurring):
-        return None
-    if not metadata.windows.n_revisions:
-        return "by arrival" if metadata.max_corrections is None else "by the time of each row"
-    return (
-        f"by the time of each row, for {metadata.windows.length_text(metadata.windows.n_revisions)}"
-    )
-
-
-def _as_sentence(note: str | None) -> list[str]:
-    return [] if note is None else [f"{with_capital(note)}."]
 
 
 def account_of(
@@ -483,7 +223,7 @@ def _released_in_words(metadata: ReleaseMetadata, design: Design, steps: int) ->
         subject = f"cumulative {subject}"
     elif metadata.series == "period-to-date":
         period = metadata.anew() or "period"
-        subject = f"{subject} in each {period}{_so_far(metadata, period)}"
+        subject = f"{subject} in each {period}{to_date(metadata, period)}"
     else:
         subject = f"running {subject}"
     if (by := groups_in_words(metadata)) is not None and metadata.domain is not None:
@@ -506,42 +246,6 @@ def _released_in_words(metadata: ReleaseMetadata, design: Design, steps: int) ->
     )
 
 
-def incomplete_note(
-    metadata: ReleaseMetadata, first: int, widths: Sequence[int] | None = None
-) -> str | None:
-    """Return a sentence on sums of last windows that count fewer windows; None if all do.
-
-    Args:
-        metadata: the release.
-        first: the first of the shown windows.
-        widths: the shown sums, ascending, each a number of windows; None: all.
-    """
-    widths = [width for width in widths or metadata.widths if first < width]
-    if not widths:
-        return None
-    windows = plural(metadata.window)
-    counted_before = list_in_words([f"{width - 1:,}" for width in widths])
-    before = windows if widths[-1] > 2 else metadata.window
-    last = replace(metadata, widths=tuple(widths)).last_windows_in_words
-    sums = "sum" if len(widths) == 1 else "sums"
-    count = "counts" if len(widths) == 1 else "count"
-    return (
-        f"In the first {counted_before} {before}, the {sums} of the {last} {count} all {windows} "
-        "since the start."
-    )
-
-
-def heading_in_words(metadata: ReleaseMetadata) -> str:
-    """Return what the numbers of a release are, for a page: its only series, if there is one."""
-    subject = statistic_in_words(metadata).removesuffix(",")
-    if metadata.half_life is not None:
-        weights = f"each {metadata.window} counts half after {metadata.half_life_in_words}"
-        subject = f"{subject}, {weights}"
-    elif len(metadata.published_series) == 1 and metadata.widths:
-        subject = f"{subject}, {metadata.last_windows_in_words}"
-    return title_in_words(subject, groups_in_words(metadata))
-
-
 def _spans_in_words(metadata: ReleaseMetadata) -> str:
     """Return which windows the numbers of a stream with rolling sums count."""
     spans = {"both": ["since the start", "in each window"], "cumulative": ["since the start"]}
@@ -550,113 +254,7 @@ def _spans_in_words(metadata: ReleaseMetadata) -> str:
     return list_in_words([*spans.get(metadata.series, []), last])
 
 
-def statistic_in_words(metadata: ReleaseMetadata) -> str:
-    """Return the released quantity, without an article."""
-    inner = metadata.inner
-    if inner.additive:
-        return metadata.subject
-    parameters = dict(inner.parameters)
-    edges = parameters.get("edges") or [0, 0]
-    columns = parameters.get("columns") or ()
-    names = [str(column if isinstance(column, str) else column[0]) for column in columns]
-    parameters |= {end: str(parameters[end]) for end in ("lower", "upper") if end in parameters}
-    parameters |= {
-        "value": "the values" if metadata.value is None else metadata.value,
-        "units": plural(parameters.get("unit", "user")),
-        "first": _plain(edges[0]),
-        "last": _plain(edges[-1]),
-        "columns": list_in_words([*names]),
-        "statistics": list_in_words([*inner.statistics]),
-        **inner.phrase_words,
-    }
-    phrase = (
-        inner.phrase.format(**parameters) if inner.phrase else f"statistic {type(inner).__name__}"
-    )
-    period = adds_users_up(metadata)
-    return phrase if period is None else f"{phrase}, {period}"
-
-
-def _plain(edge: object) -> str:
-    return f"{edge:.12g}" if isinstance(edge, float) else str(edge)
-
-
-def series_in_words(metadata: ReleaseMetadata) -> str:
-    """Return the name of a chart's only curve."""
-    if metadata.what == "sum":
-        return str(metadata.value)
-    return metadata.subject.removeprefix("number of ").partition(",")[0].partition(" (")[0]
-
-
-def groups_in_words(metadata: ReleaseMetadata) -> str | None:
-    """Return the grouping columns, such as "region and sex"."""
-    if metadata.group_by is None:
-        return None
-    return " and ".join(name.strip() for name in metadata.group_by.split(","))
-
-
-def title_in_words(subject: str, grouped: str | None) -> str:
-    """Return the title of a chart or a page: what counts, by which columns."""
-    return with_capital(subject) if grouped is None else f"{with_capital(subject)}, by {grouped}"
-
-
-def times_in_words(
-    metadata: ReleaseMetadata, over: int | str | None = None, every: str | None = None
-) -> str:
-    """Return the times that numbers cover, such as "in each week"; ``every``: drawn windows."""
-    cut = metadata.windows
-    if not cut.is_recurring:
-        return cut.span_text(range(1, 2))
-    if not cut.timed:
-        if isinstance(over, str):
-            return f"in each {over} to date, after each row"
-        if over is None:
-            return "after each row"
-        if over == 1:
-            return "in each row"
-        return f"in the last {over:,} rows up to each"
-    every = cut.every if every is None else every
-    if isinstance(over, str):
-        return f"in each {over}{_so_far(metadata, over)}"
-    period = PERIODS.get(every)
-    if over is not None and over > 1:
-        windows = f"windows of {every}" if period is None else f"{period}s"
-        return f"in the {over:,} {windows} up to each point"
-    if over == 1:
-        return f"in each {period if period else f'window of {every}'}"
-    start = cut.local(cut.start)
-    date = day_in_words(start, year=True, long=True)
-    if start.hour == start.minute == 0:
-        return f"since {date}"
-    return f"since {date}, {start:%H:%M}"
-
-
-def foot_of(metadata: ReleaseMetadata, source: str | None, notes: Sequence[str]) -> str:
-    """Return the text below a chart: source, notes, and protected unit."""
-    windows = metadata.windows
-    whence = "" if source is None else f"Source: {source}. "
-    zone = f"; times: {windows.timezone}" if windows.timed else ""
-    beyond = "".join(f"; {line}" for line in systematic_errors(metadata))
-    whence += "".join(f"{note}. " for note in notes)
-    protects = (
-        f"Noise protects each single {metadata.privacy_unit} ({metadata.guarantee}; "
-        f"{metadata.contribution.neighbours})"
-    )
-    return f"{whence}{protects}{zone}{beyond}"
-
-
-def size_of_table(statistic: Statistic, name: str) -> str:
-    """Return the number of released counts of a table in words, or its name.
-
-    Args:
-        statistic: a statistic that is released once.
-        name: its name in jobs.
-    """
-    from counton.statistics.measurement_choice import TableStatistic  # streams do not need it
-
-    return statistic.size if isinstance(statistic, TableStatistic) else name
-
-
-def in_words(metadata: ReleaseMetadata, design: Design, steps: range) -> str:
+def description_of(metadata: ReleaseMetadata, design: Design, steps: range) -> str:
     """Describe the privacy unit, the guarantee, the mechanism, and the released windows."""
     windows = metadata.windows
     guarantee = metadata.guarantee
@@ -683,93 +281,3 @@ def in_words(metadata: ReleaseMetadata, design: Design, steps: range) -> str:
 def _indented(lines: Sequence[str | None]) -> list[str]:
     """Return lines that belong to the line before them."""
     return [f"  {line}" for line in lines if line is not None]
-
-
-def guarantee_in_words(metadata: ReleaseMetadata, loss: str | None = None) -> str:
-    """Return sentences on the privacy loss of each unit, and on whom it does not protect.
-
-    Args:
-        metadata: the release.
-        loss: the loss in words; None: the parameters of the guarantee.
-    """
-    is_recurring = metadata.windows.is_recurring
-    together = (
-        f", for all {metadata.windows.noun}s together" if loss is None and is_recurring else ""
-    )
-    loss = metadata.guarantee.loss_in_words if loss is None else loss
-    is_replaced = metadata.contribution.relation == "replace"
-    replaced = " that is replaced by another" if is_replaced else ""
-    notes = [users_note_of(metadata)]
-    if metadata.windows.n_revisions or metadata.max_corrections:
-        notes.append(changes_note(metadata))
-    sentences = notes_as_sentences([note for note in notes if note is not None])
-    return " ".join([f"{loss} for each {metadata.privacy_unit}{replaced}{together}.", *sentences])
-
-
-def protected_in_words(metadata: ReleaseMetadata) -> str:
-    """Return words for the protected unit and how much it counts, in groups and windows if cells
-    are.
-
-    >>> from counton.run import Job
-    >>> from counton.run.spec.plan_spec import plan_spec
-    >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
-    ...           windows=31, group_by="page", groups="home,shop", privacy_unit="visit", epsilon=1)
-    >>> protected_in_words(plan_spec(job).metadata())
-    'one visit more or less, counted in one group of one window by at most 1'
-    """
-    unit = metadata.privacy_unit
-    change = change_in_words(metadata)
-    if metadata.contribution.relation == "replace":
-        return f"one {unit}, {change}, {metadata.contribution.neighbours}"
-    return f"one {unit} more or less, {change}"
-
-
-def change_in_words(metadata: ReleaseMetadata) -> str:
-    """Return the most that one unit of privacy changes, in groups and windows if cells are."""
-    words = metadata.contribution.change_in_words(steps=metadata.windows.is_recurring)
-    # Values are clipped "in steps of" their resolution, which are no windows.
-    words = re.sub(r"(?<!in )\bstep(s?)\b(?! of)", rf"{metadata.windows.noun}\1", words)
-    if metadata.windows.n_revisions and metadata.series == "both":
-        words += ", and in the totals from the window on in which it arrives"
-    if metadata.statistic.additive and metadata.groups_apart is None:
-        words = words.replace("one cell of ", "")
-    if metadata.statistic.additive:
-        return re.sub(r"\bcell(s?)\b", r"group\1", words)
-    if re.search(r"\bcells?\b", words) is not None:
-        words += "; a cell is one of the counts behind the numbers"
-    return words
-
-
-def loss_in_words(metadata: ReleaseMetadata) -> str:
-    """Return the privacy loss of each unit."""
-    guarantee = metadata.guarantee
-    unit = metadata.privacy_unit
-    if isinstance(guarantee, AgesWithData):
-        return f"grows with the age of each {unit}"
-    loss = f"{guarantee.loss_in_words} for each {unit}, once"
-    if not metadata.windows.is_recurring:
-        return loss
-    return (
-        f"{loss} for the whole stream, which is this series of releases: later releases "
-        f"add nothing; the losses of other streams about the same {unit} add up"
-    )
-
-
-def with_parts(table: pl.DataFrame, metadata: ReleaseMetadata) -> pl.DataFrame:
-    """Add a column for each part of a combined group's name."""
-    by = metadata.group_by
-    if by is None or "," not in by or "group" not in table.columns:
-        return table
-    names = [name.strip() for name in by.split(",")]
-    if {*names} & {*table.columns}:
-        return table
-    parts = pl.col("group").str.split(BETWEEN)
-    part_columns = [
-        pl.when(parts.list.len() == len(names))
-        .then(parts.list.get(place, null_on_oob=True))
-        .alias(name)
-        for place, name in enumerate(names)
-    ]
-    order = [*table.columns]
-    order[order.index("group") + 1 : order.index("group") + 1] = names
-    return table.with_columns(part_columns).select(order)

@@ -16,7 +16,8 @@ from counton.base.exact import percent
 from counton.base.outside_input import shown_name
 from counton.base.table_schema import CUMULATIVE, PER_WINDOW, RESERVED, ROLLING
 from counton.base.wording import plural
-from counton.results.text import groups_in_words, heading_in_words, incomplete_note
+from counton.results.released_table import table_of
+from counton.results.subject_text import groups_in_words, heading_in_words, incomplete_note
 from counton.windowing.lazy_polars import polars as pl
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ th {{ vertical-align: bottom; border-bottom: 2px solid #6b6b6b; }}
 
 
 def web_page(
-    released: ReleaseData,
+    numbers: ReleaseData,
     methods: str,
     figures: Callable[[float | None, str | None], Mapping[str, Figure]] | None,
     title: str | None = None,
@@ -63,29 +64,29 @@ def web_page(
     """Return HTML of a release.
 
     Args:
-        released: The numbers.
+        numbers: The numbers.
         methods: The text on methods.
         figures: Draws the charts, with a width in inches (None: as stated) and a title (None: the
             usual one); None: there are none.
         title: The heading; None: what is measured.
     """
-    metadata = released.metadata
+    metadata = numbers.metadata
     if title is None:
         title = heading_in_words(metadata)
-    table, left_out = _newest(released)
-    shown_table = _numbers(released, table)
+    table, left_out = _newest(numbers)
+    shown_table = _numbers(numbers, table)
     is_final = [True] * len(shown_table.rows)
     if "is_final" in table.columns:
         is_final = _by_series(table)[0]["is_final"].to_list()
     parts = [f"<h1>{_text(title)}</h1>"]
-    parts += [f'<p class="note">{_text(note)}</p>' for note in released.notes]
+    parts += [f'<p class="note">{_text(note)}</p>' for note in numbers.notes]
     # The heading of the page is the title of a single chart.
     is_single = len(metadata.published_series) == 1
     parts += _pictures(figures, title, "" if is_single else None)
     parts.append("<h2>Numbers</h2>")
     if not all(is_final):
         lags = metadata.windows.n_revisions
-        noun = _noun(released)
+        noun = _noun(numbers)
         open_for = f"{lags:,} {noun if lags == 1 else plural(noun)}"
         parts.append(
             f"<p>Provisional numbers may change until {open_for} after the end of their {noun}.</p>"
@@ -141,14 +142,14 @@ def _pictures(
     ]
 
 
-def _newest(released: ReleaseData) -> tuple[pl.DataFrame, str]:
+def _newest(numbers: ReleaseData) -> tuple[pl.DataFrame, str]:
     """Return the newest rows, newest first, and a sentence on the rows that are left out."""
-    steps = released.shown_steps
-    noun = _noun(released)
-    if released.is_by_group:
-        steps = steps[-max(1, _MOST_ROWS // max(1, len(released.groups))) :]
-    table = released.table(steps)
-    most = _MOST_ROWS * released.n_series
+    steps = numbers.shown_steps
+    noun = _noun(numbers)
+    if numbers.is_by_group:
+        steps = steps[-max(1, _MOST_ROWS // max(1, len(numbers.groups))) :]
+    table = table_of(numbers, steps)
+    most = _MOST_ROWS * numbers.n_series
     if "window_index" not in table.columns:
         n_rows = table.height
         return table.head(_MOST_ROWS), _left_out(n_rows) if n_rows > _MOST_ROWS else ""
@@ -160,8 +161,8 @@ def _newest(released: ReleaseData) -> tuple[pl.DataFrame, str]:
     )  # groups stay in order
     if newest.height > most:
         first_rows = [series.head(_MOST_ROWS) for series in _by_series(newest)]
-        return pl.concat(first_rows), _left_out(newest.height // released.n_series)
-    every = len(released.shown_steps)
+        return pl.concat(first_rows), _left_out(newest.height // numbers.n_series)
+    every = len(numbers.shown_steps)
     if fits.height == every:
         return newest, ""
     return newest, f"The table has the newest {fits.height:,} of {every:,} {plural(noun)}."
@@ -171,11 +172,11 @@ def _left_out(rows: int) -> str:
     return f"The table has the first {_MOST_ROWS:,} of {rows:,} rows."
 
 
-def _noun(released: ReleaseData) -> str:
-    return released.metadata.windows.period or released.metadata.windows.noun
+def _noun(numbers: ReleaseData) -> str:
+    return numbers.metadata.windows.period or numbers.metadata.windows.noun
 
 
-def _numbers(released: ReleaseData, table: pl.DataFrame) -> TextTable:
+def _numbers(numbers: ReleaseData, table: pl.DataFrame) -> TextTable:
     """Return released rows as texts with their days or times, intervals and state.
 
     Totals and single windows, which are rows of a released table, are columns here.
@@ -189,20 +190,20 @@ def _numbers(released: ReleaseData, table: pl.DataFrame) -> TextTable:
     names: list[tuple[str, bool]] = []
     shown: list[Sequence[str]] = []
     if "window_index" in columns:
-        names.append((_noun(released), False))
-        shown.append(_windows(released, columns["window_index"], texts))
-    metadata = released.metadata
+        names.append((_noun(numbers), False))
+        shown.append(_windows(numbers, columns["window_index"], texts))
+    metadata = numbers.metadata
     hidden = set(RESERVED)
     by = (metadata.group_by or "").split(",")
     hidden |= {*by} if len(by) > 1 else set()  # the group has all parts
-    hidden |= set() if metadata.group_by is not None or not released.is_by_group else {"group"}
+    hidden |= set() if metadata.group_by is not None or not numbers.is_by_group else {"group"}
     for name in columns:
         if name not in hidden:
             heading = groups_in_words(metadata) if name == "group" else ""
             names.append((heading or name.replace("_", " "), table.schema[name].is_numeric()))
             shown.append(texts[name])
     for part in series:
-        _add_numbers(part, released, names, shown)
+        _add_numbers(part, numbers, names, shown)
     if "is_certain" in columns:
         names.append(("certain", False))
         shown.append(texts["is_certain"])
@@ -232,7 +233,7 @@ def _by_series(table: pl.DataFrame) -> list[pl.DataFrame]:
 
 def _add_numbers(
     table: pl.DataFrame,
-    released: ReleaseData,
+    numbers: ReleaseData,
     names: list[tuple[str, bool]],
     shown: list[Sequence[str]],
 ) -> None:
@@ -240,25 +241,25 @@ def _add_numbers(
 
     Args:
         table: The rows of the series.
-        released: The numbers.
+        numbers: The numbers.
         names: Names of the columns, and whether they hold numbers.
         shown: The texts of the columns.
     """
     columns = table.to_dict(as_series=False)
     texts = dict(zip(columns, readable(columns), strict=True))
-    names.append((_estimate_in_words(table, released), True))
+    names.append((_estimate_in_words(table, numbers), True))
     shown.append(texts["estimate"])
-    names.append((f"{percent(released.level)}% interval", True))
+    names.append((f"{percent(numbers.level)}% interval", True))
     pairs = zip(texts["lower"], texts["upper"], strict=True)
     shown.append([f"{low} to {high}" if low and high else "" for low, high in pairs])
 
 
 def _windows(
-    released: ReleaseData, steps: Sequence[int], texts: Mapping[str, Sequence[str]]
+    numbers: ReleaseData, steps: Sequence[int], texts: Mapping[str, Sequence[str]]
 ) -> list[str]:
     """Return the days or times that each row's numbers are of."""
-    windows = released.metadata.windows
-    over = released.over
+    windows = numbers.metadata.windows
+    over = numbers.over
     if isinstance(over, str):
         return [f"{start} to {end}" for start, end in zip(
             texts["window_start"], texts["window_end"], strict=True
@@ -270,18 +271,18 @@ def _windows(
     return [spans[step] for step in steps]
 
 
-def _estimate_in_words(table: pl.DataFrame, released: ReleaseData) -> str:
+def _estimate_in_words(table: pl.DataFrame, numbers: ReleaseData) -> str:
     """Return the heading of the estimates of one series."""
-    metadata = released.metadata
+    metadata = numbers.metadata
     if "series" not in table.columns or metadata.windows.n_revisions or not table.height:
         return "estimate"
     series = table["series"][0]
     if series == CUMULATIVE:
         return "cumulative"
-    if series == ROLLING and released.n_series > 1:
+    if series == ROLLING and numbers.n_series > 1:
         return metadata.last_in_words(table["n_windows"][0])
     if series == PER_WINDOW and metadata.shows_cells:
-        return f"in this {_noun(released)}"
+        return f"in this {_noun(numbers)}"
     return "estimate"
 
 

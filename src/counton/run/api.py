@@ -139,7 +139,7 @@ def release(
     if result.chart_error is not None:
         warnings.warn(ChartWarning(result.chart_error), stacklevel=2)
     shown_state = hide_secrets(os.fspath(str(job.state)))
-    return Release(replace(result.release.numbers, kept_in=shown_state))
+    return Release(replace(result.release.numbers, state=shown_state))
 
 
 def _default_state(job: Job) -> str:

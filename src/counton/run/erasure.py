@@ -38,7 +38,6 @@ from counton.base.errors import (
 from counton.base.lengths import LATE_DAYS
 from counton.base.private import Private, reveal
 from counton.io.row_assignment import one_name
-from counton.results.periods import period_of
 from counton.run.counting.remembered_rows import BUCKETS, CLOSED, REFUSED, bucket_of
 from counton.run.rows.row_buffer import PURPOSES
 from counton.run.spec.stream_spec import StreamSpec, is_made_by_job
@@ -50,6 +49,7 @@ from counton.state.dedup import DigestChange, DigestSet, Secret, merge
 from counton.state.inbox import waiting_batches
 from counton.state.keys import KeySource
 from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.periods import period_of
 from counton.windowing.windows import microseconds, moment
 
 _Result = TypeVar("_Result")

@@ -151,7 +151,7 @@ def merge_text(released: Release, table: str, rows: str = "released") -> str:
         >>> released.to_spark(spark).createOrReplaceTempView("released")  # doctest: +SKIP
         >>> spark.sql(merge_text(released, "lake.visits"))                # doctest: +SKIP
     """
-    from counton.results.series import labels_of
+    from counton.results.table_rows import labels_of
 
     last = released.steps.stop - 1
     labels = labels_of(released.table(range(last, last + 1) if last else None))

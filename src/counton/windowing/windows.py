@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.errors import InvalidInputError, param
-from counton.base.lengths import LATE_DAYS, LENGTH, PERIODS, days_in
+from counton.base.lengths import LATE_DAYS, PERIODS, Length, days_in, windows_in
 from counton.base.wording import counted
 from counton.windowing.date_text import day_and_time, day_in_words
 from counton.windowing.lazy_polars import polars as pl
@@ -33,7 +33,6 @@ from counton.windowing.lazy_polars import polars as pl
 NO_MOMENT = -(2**62)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_FIXED = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 _DAY = 86_400_000_000
 _LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 _LARGEST_CALENDAR = 1_000_000
@@ -108,24 +107,22 @@ def parse_time(value: str | datetime, timezone: str) -> datetime:
 
 
 @lru_cache(maxsize=32)  # a run makes equal windows dozens of times
-def _calendar_edges(
-    start: datetime, steps: int, timezone: str, amount: int, unit: str
-) -> NDArray[np.int64]:
+def _calendar_edges(start: datetime, steps: int, timezone: str, every: Length) -> NDArray[np.int64]:
     """Return the edges of days, weeks or months, at local times: ``(steps + 1,)``."""
     zone = load_zone(timezone)
     first = start.astimezone(zone)
     local = first.replace(tzinfo=None)
     begin = microseconds(start)
-    length = amount * _NOMINAL_DAYS[unit] * _DAY
-    no_changes = unit != "mo" and zone.utcoffset(None) is not None  # clocks are never set
+    length = every.number * _NOMINAL_DAYS[every.unit] * _DAY
+    no_changes = every.unit != "mo" and zone.utcoffset(None) is not None  # clocks are never set
     alike = no_changes and begin + steps * length < microseconds(_LATEST)
     edges = begin + length * np.arange(steps + 1) if alike else np.empty(steps + 1, np.int64)
     for k in range(0 if alike else steps + 1):
         try:
-            later = _by_calendar(local, k * amount, unit)
+            later = _by_calendar(local, every.times(k))
         except (OverflowError, ValueError) as error:
             raise InvalidInputError(
-                f"window {k:,} of {amount}{unit} from {first.isoformat()} ends after the year "
+                f"window {k:,} of {every} from {first.isoformat()} ends after the year "
                 "9999; lower the number of steps"
             ) from error
         edges[k] = microseconds(_first_moment(later, zone))
@@ -133,11 +130,11 @@ def _calendar_edges(
     return edges
 
 
-def _by_calendar(local: datetime, amount: int, unit: str) -> datetime:
+def _by_calendar(local: datetime, length: Length) -> datetime:
     """Add days, weeks or months to a local time; a day that a month lacks becomes its last."""
-    if unit != "mo":
-        return local + timedelta(days=amount * (7 if unit == "w" else 1))
-    months = local.year * 12 + local.month - 1 + amount
+    if length.unit != "mo":
+        return local + timedelta(days=length.number * (7 if length.unit == "w" else 1))
+    months = local.year * 12 + local.month - 1 + length.number
     month = date(months // 12, months % 12 + 1, 1)
     following = date((months + 1) // 12, (months + 1) % 12 + 1, 1)
     day = min(local.day, (following - month).days)
@@ -205,13 +202,15 @@ class Windows:
         """Return windows up to the year 9999; of days or longer at most 40,000."""
         probe = cls(start, every, 1, timezone)
         room = microseconds(_LATEST) - microseconds(start)
-        amount, unit = probe._length
-        most = room // (amount * (_FIXED[unit] if probe.length else _NOMINAL_DAYS[unit] * _DAY))
-        return cls(start, every, int(most if probe.length else min(most, ENDLESS)), timezone)
+        if probe.length is not None:
+            return cls(start, every, room // probe.length, timezone)
+        length = probe._every
+        most = room // (length.number * _NOMINAL_DAYS[length.unit] * _DAY)
+        return cls(start, every, min(most, ENDLESS), timezone)
 
     def __post_init__(self) -> None:
         load_zone(self.timezone)
-        if not LENGTH.fullmatch(self.every):
+        if Length.parse(self.every) is None:
             raise InvalidInputError(
                 f"window length {self.every!r} is not a whole number above 0 and a unit; write "
                 f"15m, 1h, 1d, 1w or 1mo"
@@ -237,19 +236,16 @@ class Windows:
     @property
     def length(self) -> int | None:
         """Length of each window in microseconds; None if it varies with the calendar."""
-        amount, unit = self._length
-        return amount * _FIXED[unit] if unit in _FIXED else None
+        return self._every.fixed_us
 
     @property
     def whole_days(self) -> bool:
         """Whether each window is whole days of the zone, so that a local date decides it."""
         return self.length is None and self.local(self.start).time() == time.min
 
-    @property
-    def _length(self) -> tuple[int, str]:
-        match = LENGTH.fullmatch(self.every)
-        assert match is not None
-        return int(match[1]), match[2]
+    @cached_property
+    def _every(self) -> Length:
+        return Length.of(self.every)
 
     @cached_property
     def _origin(self) -> int:
@@ -257,12 +253,21 @@ class Windows:
 
     def _edges(self) -> NDArray[np.int64]:
         """The cached edges of calendar windows in microseconds since 1970: ``(steps + 1,)``."""
-        return _calendar_edges(self.start, self.steps, self.timezone, *self._length)
+        return _calendar_edges(self.start, self.steps, self.timezone, self._every)
 
     def local(self, time: int | datetime) -> datetime:
         """Convert a moment (datetime, or microseconds since 1970 UTC) to the windows' time zone."""
         zone = load_zone(self.timezone)
         return (time if isinstance(time, datetime) else moment(time)).astimezone(zone)
+
+    def local_times(self, us: NDArray[np.int64]) -> pl.Series:
+        """Convert microseconds since 1970-01-01 UTC to times in the time zone of the windows.
+
+        Args:
+            us: the moments.
+        """
+        moments = pl.Series(np.asarray(us, dtype=np.int64)).cast(pl.Datetime("us", "UTC"))
+        return moments.dt.convert_time_zone(self.timezone)
 
     def format_moment(self, time: int | datetime) -> str:
         """Format a moment as ISO 8601 text with the UTC offset of the windows' time zone."""
@@ -387,25 +392,23 @@ class Windows:
         >>> [days.windows_in_last(length, 10) for length in ("7d", "36h", "5h")]
         [range(4, 11), range(10, 11), range(11, 11)]
         """
-        match = LENGTH.fullmatch(length)
-        if match is None:
+        span = Length.parse(length)
+        if span is None:
             raise InvalidInputError(
                 f"{param('lookback', length)} is not a length of time: write a whole number "
                 "above 0 and a unit, as in 7d"
             )
-        amount = int(match[1])
-        unit = match[2]
         end = int(self.ends(range(last, last + 1))[0])
         begin = self._origin
         zone = load_zone(self.timezone)
-        fixed = _FIXED | {"d": _DAY, "w": 7 * _DAY}
+        is_fixed = span.fixed_us is not None
         with suppress(OverflowError, ValueError):  # else it is before the year 1
-            if unit not in _FIXED:
+            if not is_fixed:
                 local = self.local(end).replace(tzinfo=None)
-                moment_then = _first_moment(_by_calendar(local, -amount, unit), zone)
+                moment_then = _first_moment(_by_calendar(local, span.times(-1)), zone)
                 begin = max(begin, microseconds(moment_then))
-            if unit in _FIXED or (self.length is not None and unit != "mo"):
-                begin = max(begin, end - amount * fixed[unit])
+            if is_fixed or (self.length is not None and span.unit != "mo"):
+                begin = max(begin, end - span.nominal_us)
         first = int(self.step_of(np.array([begin - 1], np.int64))[0]) + 1
         return range(max(first, 1), last + 1)
 
@@ -460,8 +463,7 @@ class Windows:
 
     def length_text(self, steps: int) -> str:
         """Return the length of ``steps`` windows as the text of an option, such as "3d"."""
-        amount, unit = self._length
-        return f"{amount * steps}{unit}"
+        return str(self._every.times(steps))
 
     def count_text(self, steps: int) -> str:
         return f"{counted(steps, 'window')} of {self.every}"
@@ -564,27 +566,19 @@ def revisions_in(revise: str, every: str) -> int:
     >>> revisions_in("14d", "1d"), revisions_in("2d", "1h"), revisions_in("6mo", "3mo")
     (14, 48, 2)
     """
-    matches = [LENGTH.fullmatch(length) for length in (revise, every)]
-    if matches[0] is None or matches[1] is None:
+    if Length.parse(revise) is None or Length.parse(every) is None:
         raise InvalidInputError(
             f"{param('allowed_lateness', revise)} is not a length of time; it says how long "
             "after its end rows of a window may still come: write a whole number above 0 and a "
             "unit, as in 14d"
         )
-    (long, large), (short, small) = (
-        (int(match[1]), match[2]) for match in matches if match is not None
-    )
-    units = _FIXED | {"d": _DAY, "w": 7 * _DAY}
-    if "mo" in (large, small):
-        whole, rest = divmod(long, short) if large == small else (0, 1)
-    else:
-        whole, rest = divmod(long * units[large], short * units[small])
-    if rest or not whole:
+    n_windows = windows_in(revise, every)
+    if n_windows is None or n_windows.denominator != 1:
         raise InvalidInputError(
             f"{param('allowed_lateness', revise)} is not a multiple of the window length "
             f"{every}: give a multiple of {every}"
         )
-    return whole
+    return n_windows.numerator
 
 
 class SingleTableWindow(Windows):

@@ -182,3 +182,13 @@ def test_normalised_sqrt_refuses_invalid_arguments() -> None:
         NormalisedSqrt(10, 17)
     with pytest.raises(SumOverflowError, match="of a square root"):
         NormalisedSqrt(10).noise(HashedNoise((), 2**60), range(1, 5))
+
+
+@pytest.mark.parametrize("steps", [1, 2**16, 2**16 + 1, 100_000])
+def test_variances_of_first_releases_have_the_bits_of_all(steps: int) -> None:
+    horizon = 300_000
+    of_all = NormalisedSqrt(horizon)._variances
+    some = np.array([1, steps // 2 + 1, steps])
+    strategy = NormalisedSqrt(horizon)
+    assert strategy.variance(some).tobytes() == of_all[some - 1].tobytes()
+    assert "_variances" not in strategy.__dict__

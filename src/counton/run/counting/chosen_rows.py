@@ -17,7 +17,6 @@ import numpy as np
 
 from counton.io.aggregation import ROWS_AT_A_TIME, sum_indexed_rows
 from counton.io.row_assignment import RowRule
-from counton.results.periods import period_of
 from counton.run.counting.contribution_choice import (
     ChoiceCounts,
     first_of_each_id,
@@ -41,6 +40,7 @@ from counton.run.rows.row_buffer import RowBuffer, types_of_columns
 from counton.run.spec.terms import FileRecognition, IdRecognition, SnapshotRecognition, StreamTerms
 from counton.state.dedup import Secret
 from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.periods import period_of
 
 #: Numbers of rows of a window, beside those that were counted before.
 _NUMBERS = ("kept", "retracted", "added")

@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.private import reveal
-from counton.results.periods import period_of
 from counton.run.spec.terms import StreamTerms
 from counton.state import Stream
 from counton.state.dedup import MOST_PARTS, DigestChange, DigestSet, Secret
 from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.periods import period_of
 from counton.windowing.windows import Windows
 
 #: Microseconds of a day.

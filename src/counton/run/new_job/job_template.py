@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 from counton.base.errors import InvalidInputError, param
-from counton.base.lengths import days_in
+from counton.base.lengths import Length
 from counton.job.common_options import Job
 from counton.job.messages import parse_options
 from counton.job.option_fields import section_of
@@ -302,10 +302,8 @@ def _new_year() -> str:
 
 def days_of(every: str) -> float:
     """Return the approximate length of a window in days; 1 if the text is not a length."""
-    try:
-        return days_in(every) or 1
-    except (KeyError, ValueError):
-        return 1
+    length = Length.parse(every)
+    return 1 if length is None else length.days
 
 
 def refuse_state(job: Job) -> None:

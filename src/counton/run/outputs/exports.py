@@ -20,11 +20,11 @@ from counton.base.table_schema import RESERVED
 from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.results.metadata import ReleaseMetadata
 from counton.results.metadata_codec import TABLES, guarantee_of_stream
-from counton.results.periods import groups_named
 from counton.results.release import Release
 from counton.results.release_data import ReleaseData
 from counton.results.release_files import is_table, read_public
-from counton.results.series import finite
+from counton.results.released_table import last_rows, table_of
+from counton.results.table_rows import finite
 from counton.run.outputs.output_files import (
     PAGES,
     PICTURES,
@@ -40,6 +40,7 @@ from counton.state import Store, Stream, sql_view
 from counton.state.keys import state_files
 from counton.state.stream_reader import JournalReader
 from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.window_selection import groups_named, steps_between
 
 if TYPE_CHECKING:
     from counton.state.keys import KeySource
@@ -228,7 +229,9 @@ def _choose(
 ) -> ReleaseData:
     """Return a release that has only some steps and groups; None: all."""
     if steps is not None:
-        numbers = numbers.only(numbers.steps_named(steps))
+        numbers = numbers.only(
+            steps_between(steps, numbers.steps.stop - 1, numbers.metadata.windows)
+        )
     if groups is None:
         return numbers
     return numbers.only(groups=groups_named(groups, numbers.groups or numbers.metadata.groups))
@@ -425,7 +428,7 @@ def publish_new(
             "description": json.dumps(guarantee_of_stream(numbers)),
         }
         steps = sql_view.begin(connection, row, spec.terms.windowing.windows.n_revisions)
-        size = max(1, _ROWS_AT_A_TIME // max(1, numbers.last_rows().height)) if steps else 1
+        size = max(1, _ROWS_AT_A_TIME // max(1, last_rows(numbers).height)) if steps else 1
         for first in range(0, len(steps), size):
             chunk = steps[first : first + size]
             rows = _published_rows(numbers, chunk, is_sqlite=connection.is_sqlite)
@@ -443,7 +446,7 @@ def _published_rows(
         steps: The steps.
         is_sqlite: Whether the database is a SQLite file, which takes times as texts.
     """
-    table = finite(numbers.table(steps))
+    table = finite(table_of(numbers, steps))
     if not numbers.metadata.shows_cells:
         label = numbers.metadata.inner.label
         columns = _group_columns(table.columns)

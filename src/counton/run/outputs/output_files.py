@@ -20,6 +20,7 @@ from counton.base.exact import quote
 from counton.results.metadata_codec import ATTRS, TABLES, facts_in, facts_of
 from counton.results.release import ChartWords, Release
 from counton.results.release_data import ReleaseData
+from counton.results.released_table import lazy_table
 from counton.state.atomic_file import replace_file
 from counton.windowing.lazy_polars import polars as pl
 
@@ -262,7 +263,7 @@ def write_release(numbers: ReleaseData, path: Path, **form: Unpack[ChartWords]) 
     elif ending in PICTURES:
         draw_release(numbers, path, **form)
     else:
-        write_table(numbers.lazy(), path, facts_of(numbers))
+        write_table(lazy_table(numbers), path, facts_of(numbers))
 
 
 def write_figure(figure: Figure, path: Path) -> None:
@@ -308,5 +309,5 @@ def write_page(numbers: ReleaseData, path: Path, **form: Unpack[ChartWords]) -> 
         return release.figures(**words)
 
     title = form.get("title")
-    text = web_page(numbers, release.methods(), draw if numbers.drawable else None, title)
+    text = web_page(numbers, release.methods(), draw if numbers.is_drawable else None, title)
     replace_file(path, lambda name: Path(name).write_text(text, "utf-8"))

@@ -101,7 +101,7 @@ def write_outputs(
     if outputs.table is not None:
         progress("writing the table", 0.75)
         write_release(release.numbers, outputs.table)
-    if outputs.chart is None or not release.numbers.drawable:
+    if outputs.chart is None or not release.numbers.is_drawable:
         return None
     progress("drawing", 0.85)
     try:

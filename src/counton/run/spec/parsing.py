@@ -35,7 +35,6 @@ from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.contribution import unit_without_period
 from counton.privacy.guarantees import guarantee_from
 from counton.results.metadata import period_anew
-from counton.results.periods import made_of_windows
 from counton.results.release import ChartWords
 from counton.run.counting.missing_rows import MAX_EMPTY_WINDOWS, MAX_EMPTY_WINDOWS_OF_LOOKBACK
 from counton.run.spec.statistic_parsing import (
@@ -80,6 +79,7 @@ from counton.statistics import AccumulatorStatistic
 from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies.strategy import StreamStrategy
 from counton.windowing.groups import GroupNames
+from counton.windowing.periods import made_of_windows
 from counton.windowing.windows import (
     Windows,
     load_zone,

@@ -10,14 +10,13 @@ import numpy as np
 
 from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInputError, param
-from counton.base.series import WORKLOADS
+from counton.base.series import RELEASE_FORMS
 from counton.continual import Design
 from counton.continual.node_distribution import distribution_for
 from counton.job.common_options import Job
 from counton.planning.least_privacy import least_guarantee
 from counton.planning.planner import ranked_designs
 from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee
-from counton.results.periods import period_starts
 from counton.run.spec.parsing import (
     normal_form,
     parse_accuracy,
@@ -57,6 +56,7 @@ from counton.strategies import KAry, StreamStrategy, WindowVersions
 from counton.strategies.participation import NORMS
 from counton.strategies.strategy import ReleaseForm
 from counton.strategies.streams.window_versions import MOST_CORRECTIONS
+from counton.windowing.periods import period_starts
 
 #: Most steps at which errors of sums over periods are compared.
 _COMPARED_STEPS = 512
@@ -266,23 +266,23 @@ def choose_strategy(
         return WindowVersions(windowing.n_windows, inner, terms.max_corrections)
     if terms.workload is not None:  # such sums are differences of totals
         return _best_strategy(terms, "totals", contribution, shape)
-    return _best_strategy(terms, WORKLOADS[terms.series], contribution, shape)
+    return _best_strategy(terms, RELEASE_FORMS[terms.series], contribution, shape)
 
 
 def _best_strategy(
     terms: StreamTerms,
-    workload: ReleaseForm,
+    release: ReleaseForm,
     contribution: ContributionBound,
     shape: tuple[int, ...],
 ) -> StreamStrategy:
     """Return the user's own strategy, the best one of a stated kind, or the planner's choice."""
     windowing = terms.windowing
     if isinstance(terms.strategy, StreamStrategy):
-        return _own_strategy(terms, workload, contribution, shape)
+        return _own_strategy(terms, release, contribution, shape)
     name = terms.strategy
     sums_of_draws = isinstance(terms.groups, Discovered)  # thresholds follow from such noise
     if isinstance(windowing, Endless):
-        workload = "totals"  # the number of a window is the difference of two
+        release = "totals"  # the number of a window is the difference of two
     horizon = windowing.horizon
     further_strategies: list[StreamStrategy] = []
     if terms.series == "period-to-date" and horizon is not None and name == "auto":
@@ -295,7 +295,7 @@ def _best_strategy(
         contribution=contribution,
         shape=shape,
         strategies=None if name == "auto" else (name,),
-        release=workload,
+        release=release,
         simple=terms.is_simple or sums_of_draws or isinstance(windowing, SingleTable),
         compare=name != "auto" or sums_of_draws,
         expected_windows=windowing.expected_windows if isinstance(windowing, Endless) else None,
@@ -330,7 +330,7 @@ def _best_for_periods(terms: StreamTerms, ranked: Sequence[Design]) -> StreamStr
 
 def _own_strategy(
     terms: StreamTerms,
-    workload: ReleaseForm,
+    release: ReleaseForm,
     contribution: ContributionBound,
     shape: tuple[int, ...],
 ) -> StreamStrategy:
@@ -338,13 +338,13 @@ def _own_strategy(
     strategy = cast("StreamStrategy", terms.strategy)
     horizon = terms.windowing.horizon
     assert strategy.horizon == horizon
-    assert strategy.facts.workload == workload
+    assert strategy.facts.workload == release
     ranked, _ = ranked_designs(
         horizon,
         terms.loss,
         contribution=contribution,
         shape=shape,
         strategies=[strategy],
-        release=workload,
+        release=release,
     )
     return ranked[0].strategy

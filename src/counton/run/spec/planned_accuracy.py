@@ -13,7 +13,6 @@ from counton.continual import Design
 from counton.continual.design import design_for
 from counton.continual.stream_errors import ErrorsOf
 from counton.job.common_options import Job
-from counton.results.periods import period_starts
 from counton.run.spec.parsing import parse_accuracy, period_that_begins_anew
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import Endless, Revised, WantedAccuracy
@@ -22,6 +21,7 @@ from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.planned_halfwidths import planned_halfwidths, refuse_share_of_rows
 from counton.strategies import AsOf, WindowVersions
 from counton.strategies.workloads import Decayed
+from counton.windowing.periods import period_starts
 
 if TYPE_CHECKING:
     from counton.planning.least_privacy import ReachedHalfwidths

@@ -44,6 +44,8 @@ _LARGEST_NORMALISED = 2**20
 _EXACT_ROWS = 2**13
 #: Numbers that are computed at a time, so that they stay in the processor's cache.
 _CACHED = 2**14
+#: Smallest number of first releases whose variances are computed alone; a multiple of `_CACHED`.
+_FEWEST = 2**16
 #: Convolutions of fewer numbers are computed as sums of shifted copies.
 _SHORT_SERIES = 2**16
 #: Number of overlaps that are all computed; further ones are computed at distances that grow by a
@@ -86,6 +88,7 @@ class NormalisedSqrt(RootStrategy):
             )
         bits = _SERIES_BITS if horizon <= _EXACT_ROWS else _FINER_SERIES_BITS
         super().__init__(horizon, bits, check_integer("weight_bits", weight_bits, 4, _WEIGHT_BITS))
+        self._computed_variances: Floats = np.empty(0)
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[NormalisedSqrt, ...]:
@@ -192,13 +195,29 @@ class NormalisedSqrt(RootStrategy):
             return variances_of_long_rows(self.shares, np.ones(self.horizon))
         return exact_variances(self.shares, self.inverse, np.ones(self.horizon))
 
+    def _first_variances(self, count: int) -> Floats:
+        """Return the variances of the first ``count`` releases or more, as ``_variances`` has them.
+
+        A scheduled run at the beginning of a long stream needs no others.
+        """
+        if "_variances" in self.__dict__ or 2 * max(count, _FEWEST) > self.horizon:
+            return self._variances
+        if len(self._computed_variances) < count:
+            number = max(_FEWEST, 1 << (count - 1).bit_length())
+            self._computed_variances = variances_of_long_rows(
+                self.shares, np.ones(self.horizon), min(number, self.horizon)
+            )
+        return self._computed_variances
+
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         # Time is proportional to the horizon for each distance up to the longest window, or for
         # each window, whichever is less.
         first, last = window_ends(self, steps, since)
         variance = np.zeros(first.shape)
         from_start = (first == 0) & (last > 0)
-        variance[from_start] = self._variances[last[from_start] - 1]
+        of_totals = last[from_start]
+        if of_totals.size:
+            variance[from_start] = self._first_variances(int(of_totals.max()))[of_totals - 1]
         inner = (first > 0) & (last > first)
         s = first[inner]
         t = last[inner]
@@ -277,7 +296,7 @@ def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
     return rule, a
 
 
-def variances_of_long_rows(d: Floats, q: Floats) -> Floats:
+def variances_of_long_rows(d: Floats, q: Floats, count: int | None = None) -> Floats:
     """Return the variances of all releases of a square root whose entries are not rounded.
 
     The time is linear if ``q`` is constant.
@@ -285,13 +304,18 @@ def variances_of_long_rows(d: Floats, q: Floats) -> Floats:
     Args:
         d: the norms of the columns of the square root.
         q: the variances of the nodes' noise, which never decrease.
+        count: number of releases, of a constant ``q``; None: all. Those of fewer releases have the
+            same bits, if they are `_FEWEST` at least.
     """
     # They are the squared norms of the rows of A D C^-1. The variance at t grows by d_t^2 sum over
     # s <= t of q_s a_{t-s}^2 and by twice d_t times the sum over s < t of q_s B_{t-1,s} a_{t-s},
     # with a the coefficients of sqrt(1 - x). From 2 on these are a mixture of powers; the sums over
     # s are convolutions with q.
+    rule, a = mixture_of_powers(len(d))
+    d = d[:count]
+    q = q[:count]
+    a = a[:count]
     horizon = len(d)
-    rule, a = mixture_of_powers(horizon)
     rises = np.diff(q, prepend=0.0)
     starts = np.flatnonzero(rises)
     length = fft_length(horizon)

@@ -1,0 +1,152 @@
+"""The numbers of a series of counts or sums, by step and group, with their noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.arrays import read_only
+from counton.base.errors import InvalidInputError
+from counton.base.exact import some_of
+
+Numbers = NDArray[np.int64] | NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SeriesNumbers:
+    """Released numbers by step and group, with the standard deviation of their noise by step.
+
+    Attributes:
+        values: in data units, shape ``(steps, groups)``; 0 for a missing row: use `estimates`.
+        std, half: standard deviation and half-width by step.
+        is_present: for each number whether it is known; None: all.
+        start: number of the first step.
+
+    >>> totals = SeriesNumbers(np.array([[12], [17]]), np.array([4.0, 4.0]), np.array([9.0, 9.0]))
+    >>> totals.lower.tolist()
+    [[3], [8]]
+    """
+
+    values: Numbers
+    std: NDArray[np.float64]
+    half: NDArray[np.float64]
+    is_present: NDArray[np.bool_] | None = None
+    start: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("values", "std", "half", "is_present"):
+            object.__setattr__(self, name, read_only(getattr(self, name)))
+
+    @property
+    def estimates(self) -> Numbers:
+        """The numbers in data units; `InvalidInputError` names the steps of missing rows."""
+        if self.is_present is not None and not self.is_present.all():
+            missing = np.flatnonzero(~self.is_present.all(axis=1)) + self.start
+            raise InvalidInputError(
+                f"{steps_in_words(missing)} not in the file, at least not for all groups: give a "
+                "complete file, or ask for steps and groups that are complete, or use the table"
+            )
+        return self.values
+
+    def with_withdrawn(self, withdrawn: NDArray[np.bool_]) -> SeriesNumbers:
+        """Return a copy in which withdrawn numbers may be missing, for callers who hide them.
+
+        Args:
+            withdrawn: which numbers are withdrawn, of the shape of ``values``.
+        """
+        return (
+            self
+            if self.is_present is None
+            else replace(self, is_present=self.is_present | withdrawn)
+        )
+
+    def with_zeros(self) -> SeriesNumbers:
+        """Return a copy in which missing numbers are 0, for callers who do not show them."""
+        return replace(self, is_present=None)
+
+    @property
+    def lower(self) -> Numbers:
+        """Lower ends of the intervals, integers if estimates are."""
+        return self._shift(-self.half)
+
+    @property
+    def upper(self) -> Numbers:
+        """Upper ends of the intervals, integers if estimates are."""
+        return self._shift(self.half)
+
+    def _shift(self, by: NDArray[np.float64]) -> Numbers:
+        if self.estimates.dtype == np.int64 and np.all(by == np.rint(by)):
+            return np.asarray(self.estimates + by.astype(np.int64)[:, None], dtype=np.int64)
+        return np.asarray(self.estimates + by[:, None], dtype=np.float64)
+
+    def part(self, steps: range) -> SeriesNumbers:
+        """Return consecutive steps of a series that begins at step 1."""
+        of = slice(steps.start - 1, steps.stop - 1)
+        is_present = None if self.is_present is None else self.is_present[of]
+        return SeriesNumbers(self.values[of], self.std[of], self.half[of], is_present, steps.start)
+
+    def columns(self, confidence_level: float) -> dict[str, NDArray[Any]]:
+        """Return the columns of estimates and intervals.
+
+        Args:
+            confidence_level: that of the intervals.
+        """
+        estimates = self.estimates
+        return {
+            "estimate": estimates.ravel(),
+            "noise_std": np.repeat(self.std, estimates.shape[1]),
+            "lower": self.lower.ravel(),
+            "upper": self.upper.ravel(),
+            "confidence_level": np.full(estimates.size, confidence_level),
+        }
+
+
+@dataclass(frozen=True)
+class LateValues:
+    """An array of all steps that holds only those from ``start`` on, indexed by step - 1.
+
+    A request for a missing step raises `IndexError`.
+
+    >>> late = LateValues(np.array([[12], [17]]), 365)
+    >>> late.shape, late[365].tolist(), late[:365].shape
+    ((366, 1), [17], (365, 1))
+    """
+
+    values: Numbers
+    start: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of steps, with missing ones, and of groups."""
+        return self.start - 1 + len(self.values), self.values.shape[1]
+
+    def __getitem__(self, key: Any) -> Any:
+        before = self.start - 1
+        if isinstance(key, tuple) and key[0] == slice(None):
+            return LateValues(self.values[key], self.start)
+        if isinstance(key, slice) and not key.start:
+            return LateValues(self.values[: max(key.stop - before, 0)], self.start)
+        if isinstance(key, slice):
+            first = key.start
+            key = slice(key.start - before, key.stop - before)
+        else:
+            first = np.min(key)
+            key = key - before
+        if first < before:
+            raise IndexError(
+                f"step {first + 1:,} has no values; they begin at step {self.start:,}: ask for "
+                "later steps"
+            )
+        return self.values[key]
+
+
+def steps_in_words(steps: NDArray[np.int64]) -> str:
+    """Format ascending steps as ranges, the first few."""
+    parts = np.split(steps, np.flatnonzero(np.diff(steps) > 1) + 1)
+    texts = [f"{a[0]:,}" if len(a) == 1 else f"{a[0]:,} to {a[-1]:,}" for a in parts]
+    if len(steps) == 1:
+        return f"step {texts[0]} is"
+    return f"steps {some_of(texts)} are"
