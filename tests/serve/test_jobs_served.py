@@ -177,12 +177,12 @@ def test_two_servers_take_no_more_than_one(
         first = service.service.state_of("visits").inbox
         with closing(Inbox(state)) as other:
             verdicts = [
-                inbox.put([_batch(f"{number}-{turn}", 1 / 8)])[0].what
+                inbox.put([_batch(f"{number}-{turn}", 1 / 8)])[0].outcome
                 for number in range(3)
                 for turn, inbox in enumerate((first, other))
             ]
         assert verdicts == ["accepted"] * 4 + ["full"] * 2
-        assert first.put([_batch("0-0", 1 / 8)])[0].what == "known"
+        assert first.put([_batch("0-0", 1 / 8)])[0].outcome == "known"
         assert metric(service, "filled_ratio") == 1
 
 
@@ -625,7 +625,7 @@ def test_batch_of_another_server_is_counted_before_stream_closes(tmp_path: Path)
         def put(id: str) -> str:
             came = int((START + timedelta(minutes=1.9)).timestamp() * 1e6)
             batch = Batch("visits", id, id.encode(), came, {}, 1, pack_rows(frame))
-            return other.put([batch])[0].what
+            return other.put([batch])[0].outcome
 
         def closing_late(name: str) -> bool:
             if not told:

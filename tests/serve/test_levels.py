@@ -12,6 +12,7 @@ from inside import Inside, inside, visit
 from counton.base.distributions import distribution_from_dict
 from counton.base.table_schema import ESTIMATE
 from counton.run.outputs.exports import export
+from counton.serve.public_series import SeriesSelection
 
 AVERAGE = {"statistic": "average", "value": "spent", "lower": 0, "upper": 10, "resolution": 0.5}
 QUANTILES = {"statistic": "quantiles", "value": "spent", "lower": 0, "upper": 10, "cells": 8}
@@ -62,7 +63,7 @@ def test_answers_before_the_first_release_are_as_afterwards(
         assert before["confidence_level"] == asked(service, "")["confidence_level"] == 0.8
         service.at(2)
         journal = service.service.journals["visits"]
-        empty = journal.page(until="2000-01-01").table
+        empty = journal.page(SeriesSelection(until="2000-01-01")).table
         full = journal.page().table
         assert empty.columns == full.columns
         assert (refused.status_code, refused.text) == (422, service("GET", unknown).text)

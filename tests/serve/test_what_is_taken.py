@@ -36,10 +36,10 @@ def test_inbox_accepts_batches_exactly_up_to_its_limit(tmp_path: Path) -> None:
             ("7", 2**-40, 1, "full"),
         ):
             (verdict,) = inbox.put([batch(name, halves * MOST_SENT, step)])
-            assert (name, verdict.what) == (name, what)
+            assert (name, verdict.outcome) == (name, what)
         # Several at once, and of windows that are over nothing is kept.
         told = inbox.put([batch(f"x{n}", MOST_SENT / 2, 5, over=5) for n in range(3)])
-        assert [verdict.what for verdict in told] == ["accepted", "accepted", "full"]
+        assert [verdict.outcome for verdict in told] == ["accepted", "accepted", "full"]
         assert metric(service, "filled_ratio") == 1
 
 

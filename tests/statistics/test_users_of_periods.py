@@ -18,7 +18,7 @@ from counton.run.plan_job import planned_job
 from counton.run.spec.plan_spec import plan_spec
 from counton.run.spec.planned_accuracy import planned_design
 from counton.run.spec.stream_spec import StreamSpec
-from counton.serve.public_series import Journal
+from counton.serve.public_series import Journal, SeriesSelection
 from counton.state import Store
 from counton.strategies import KAry
 from counton.windowing.periods import made_of_windows, period_starts
@@ -230,5 +230,5 @@ def test_service_names_period_of_number(tmp_path: Path) -> None:
     with Store(str(asked.state)) as store:
         journal = Journal(store, stream_name(asked))
         assert journal.about()["series"] == "period-to-date"
-        last = journal.page(last=1).table
+        last = journal.page(SeriesSelection(last=1)).table
     assert last["window_start"][0].day == 1

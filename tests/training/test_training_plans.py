@@ -18,7 +18,7 @@ from counton.training.strategies import (
     BufferedToeplitz,
     Echo,
     OctaveTraining,
-    banded_optimum,
+    banded_search,
     echo,
     training_strategy_from_dict,
 )
@@ -240,8 +240,8 @@ def test_quick_search_for_bands_has_few_evaluations(
 ) -> None:
     """Of time in proportion to the cube of the steps: 7 milliseconds for 192, 60 for 512."""
     counted = Counted(weights_of)
-    monkeypatch.setattr("counton.training.strategies.banded_optimum.weights_of", counted)
-    banded_optimum._optimal_few.cache_clear()
+    monkeypatch.setattr("counton.training.strategies.banded_search.weights_of", counted)
+    banded_search.optimal_few.cache_clear()
     BandedOptimum.fit(steps, 4, draws=64, search="quick")
     assert counted.calls <= most
 

@@ -108,21 +108,13 @@ def exact(value: Number, name: str) -> Fraction:
     cause = None
     untyped = cast("object", None if isinstance(value, bool) else value)
     if isinstance(untyped, Rational):
-        number = Fraction(int(untyped.numerator), int(untyped.denominator))
+        number = _in_range(Fraction(int(untyped.numerator), int(untyped.denominator)))
     elif isinstance(untyped, (str, Decimal, Real)):
-        text = str(untyped).strip()
         try:
-            if not text.isascii():  # digits of other scripts look like other numbers
-                raise ValueError("digits of another script")
-            if len(text) <= _LONGEST_TEXT and "/" in text:
-                number = Fraction(text)
-            elif len(text) <= _LONGEST_TEXT:
-                decimal = Decimal(text)
-                if decimal.is_finite() and abs(decimal.adjusted()) <= _LARGEST_EXPONENT:
-                    return Fraction(decimal)
+            number = _from_text(str(untyped).strip())
         except (ValueError, InvalidOperation, ZeroDivisionError) as error:
             cause = error
-    if number is not None and (not number or 1 <= abs(number) * _LARGEST <= _LARGEST**2):
+    if number is not None:
         return number
     if not isinstance(value, str):
         remedy = "give an int, a float, a Fraction, a Decimal or decimal text"
@@ -134,6 +126,30 @@ def exact(value: Number, name: str) -> Fraction:
         f"{name} is {repr(shorten(value)) if is_one(value) else _by_type(value)}; it must be a "
         f"finite number from 1e-300 to 1e300: {remedy}"
     ) from cause
+
+
+def _from_text(text: str) -> Fraction | None:
+    """Return the fraction that a text states; None if it is too long or too large.
+
+    Raises:
+        ValueError, InvalidOperation, ZeroDivisionError: the text is no number.
+    """
+    if not text.isascii():  # digits of other scripts look like other numbers
+        raise ValueError("digits of another script")
+    if len(text) > _LONGEST_TEXT:
+        return None
+    if "/" in text:
+        return _in_range(Fraction(text))
+    decimal = Decimal(text)
+    if not decimal.is_finite() or abs(decimal.adjusted()) > _LARGEST_EXPONENT:
+        return None
+    return Fraction(decimal)
+
+
+def _in_range(number: Fraction) -> Fraction | None:
+    """Return a fraction that is 0 or of a magnitude from 1e-300 to 1e300; else None."""
+    is_in_range = not number or 1 <= abs(number) * _LARGEST <= _LARGEST**2
+    return number if is_in_range else None
 
 
 def text(value: Fraction) -> str:

@@ -108,13 +108,10 @@ def _write_signs_as_codes(figure: Figure) -> None:
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
         text.set_text(_without_control_characters(text.get_text()))
-    for ax in figure.axes:
-        for axis in (ax.xaxis, ax.yaxis):
-            for formatter in (axis.get_major_formatter(), axis.get_minor_formatter()):
-                if isinstance(formatter, FixedFormatter):
-                    formatter.seq = [
-                        _without_control_characters(str(name)) for name in formatter.seq
-                    ]
+    for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
+        for formatter in (axis.get_major_formatter(), axis.get_minor_formatter()):
+            if isinstance(formatter, FixedFormatter):
+                formatter.seq = [_without_control_characters(str(name)) for name in formatter.seq]
 
 
 def _without_control_characters(text: str) -> str:

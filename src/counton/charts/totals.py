@@ -153,51 +153,24 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
     """
     from matplotlib.ticker import MaxNLocator
 
-    if len(curves.times) == 0 or not curves.groups:
-        why = "no step has been released yet: draw it after the first release"
-        if len(curves.times):
-            why = "no group is shown yet, as none is large enough: draw it after a later release"
-        raise InvalidInputError(f"there is nothing to draw, because {why}")
+    _refuse_empty(curves)
     n_groups = curves.all_groups or len(curves.groups)
     curves = curves.first(MOST_PANELS)
     words = _with_remarks(words, curves, n_groups)
     curves = curves.thin()
-    if curves.noted is not None and curves.noted.any():
-        words = words.adding("; hollow: with a note")
     together = [*range(len(curves.groups))]
-    wide = words.width
     count = len(together)
     sizes = curves.sizes
-    alike = count > 1 and sizes.max() <= _LARGEST_RATIO * sizes.min()
-    parts = [together if alike else [index] for index in together]
-    if any(_is_thin(curves, part) for part in parts):
-        words = words.adding("; where no band is seen, it is narrower than the line")
-    words = words.adding(f"; {words.axis}" if words.axis else "")
-    if count > 1:
-        words = words.adding("; all on one scale" if alike else "; each chart with its own scale")
+    has_one_scale = count > 1 and sizes.max() <= _LARGEST_RATIO * sizes.min()
+    parts = [together if has_one_scale else [index] for index in together]
+    words = _with_scales(words, curves, parts, has_one_scale)
     values = values_in_words(curves)
     scales = [reach(curves, part) for part in parts]
-    longest = max(len(f"{end:,.0f}") for ends in scales for end in ends)
-    left = 0.3 + _VALUE_INCHES * max(4, longest)
-    names = [min(len(shorten(name)), 20) for name in curves.groups]
-    columns, panel_width, room, has_one_line = _arrange(names, values, wide, left)
-    between = "   " if has_one_line else "\n"
-    rows = -(-count // columns)
-    middle = 0.45 * wide
-    if count > 1:
-        middle = (1.75 if has_one_line else 1.95) * rows - 0.6
-    figure, bottom, top = frame(words, middle, above=0.45, below=0.55)
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    figure.subplots_adjust(
-        left=left / wide,
-        right=1 - 0.22 / wide,
-        bottom=bottom,
-        top=top,
-        hspace=0.7 if has_one_line else 0.9,
-        wspace=left / (panel_width - left),
-    )
-    value_widths = [len(value) + 3 if has_one_line else 0 for value in values]
-    headings = shorten_all(curves.groups, [max(room - used, 8) for used in value_widths])
+    panels = _arrange(curves.groups, values, scales, words.width)
+    between = "   " if panels.has_one_line else "\n"
+    value_widths = [len(value) + 3 if panels.has_one_line else 0 for value in values]
+    headings = shorten_all(curves.groups, [max(panels.room - used, 8) for used in value_widths])
+    figure, axes = _empty_panels(words, panels, count)
     for index, ax in enumerate(axes):
         if index >= count:
             ax.set_axis_off()
@@ -205,13 +178,66 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
         ax.set_ylim(scales[index])
         _draw_panel(ax, curves, index)
         name = f"{headings[index]}{between}{values[index]}"
-        x = (0.15 - left) / (panel_width - left)  # also above the numbers of the axis
+        x = (0.15 - panels.label_width) / panels.axis_width  # also above the numbers of the axis
         ax.set_title(name, x=x, loc="left", size=10, color=INK, parse_math=False)
         ax.yaxis.set_major_formatter(lambda value, _place: tick(value))
         ax.yaxis.set_major_locator(MaxNLocator(3 if count > 1 else 6))
-        n_times = 4 if panel_width > 2.5 else 3
-        name_times(ax, curves, 2, n_times if count > 1 or wide < NARROW else 8)
+        n_times = 4 if panels.width > 2.5 else 3
+        name_times(ax, curves, 2, n_times if count > 1 or words.width < NARROW else 8)
     return figure
+
+
+def _refuse_empty(curves: Curves) -> None:
+    """Refuse a chart without a step or without a group."""
+    if len(curves.times) and curves.groups:
+        return
+    why = "no step has been released yet: draw it after the first release"
+    if len(curves.times):
+        why = "no group is shown yet, as none is large enough: draw it after a later release"
+    raise InvalidInputError(f"there is nothing to draw, because {why}")
+
+
+def _empty_panels(words: Caption, panels: _Panels, count: int) -> tuple[Figure, list[Axes]]:
+    """Return a figure with a caption and ``count`` or more pairs of axes."""
+    rows = -(-count // panels.columns)
+    height = 0.45 * words.width
+    if count > 1:
+        height = (1.75 if panels.has_one_line else 1.95) * rows - 0.6
+    figure, bottom, top = frame(words, height, above=0.45, below=0.55)
+    axes = figure.subplots(rows, panels.columns, squeeze=False).ravel()
+    figure.subplots_adjust(
+        left=panels.label_width / words.width,
+        right=1 - 0.22 / words.width,
+        bottom=bottom,
+        top=top,
+        hspace=0.7 if panels.has_one_line else 0.9,
+        wspace=panels.label_width / panels.axis_width,
+    )
+    return figure, list(axes)
+
+
+def _with_scales(
+    words: Caption, curves: Curves, parts: Sequence[Sequence[int]], has_one_scale: bool
+) -> Caption:
+    """Add what a caption says about notes, thin bands, the axis and the scales.
+
+    Args:
+        words: The caption.
+        curves: The curves that are drawn.
+        parts: For each chart, the groups that share its scale.
+        has_one_scale: Whether all charts share one scale.
+    """
+    if curves.noted is not None and curves.noted.any():
+        words = words.adding("; hollow: with a note")
+    if any(_is_thin(curves, part) for part in parts):
+        words = words.adding("; where no band is seen, it is narrower than the line")
+    if words.axis:
+        words = words.adding(f"; {words.axis}")
+    if len(parts) > 1:
+        words = words.adding(
+            "; all on one scale" if has_one_scale else "; each chart with its own scale"
+        )
+    return words
 
 
 def _with_remarks(words: Caption, curves: Curves, n_groups: int) -> Caption:
@@ -232,33 +258,53 @@ def _with_remarks(words: Caption, curves: Curves, n_groups: int) -> Caption:
 
 
 class _Panels(NamedTuple):
-    """How charts are arranged: their number side by side, and the width of each in inches."""
+    """How charts are arranged; lengths are in inches.
+
+    Attributes:
+        columns: number of charts side by side.
+        width: width of each chart with its labels.
+        label_width: width of the labels of its axis.
+        room: number of letters above it.
+        has_one_line: whether the name of a group and its number stand in one line.
+    """
 
     columns: int
     width: float
-    #: Number of letters above a chart.
+    label_width: float
     room: int
-    #: Whether the name of a group and its number stand in one line.
     has_one_line: bool
 
+    @property
+    def axis_width(self) -> float:
+        """Width of a chart without its labels."""
+        return self.width - self.label_width
 
-def _arrange(names: Sequence[int], values: Sequence[str], wide: float, left: float) -> _Panels:
+
+def _arrange(
+    groups: Sequence[str],
+    values: Sequence[str],
+    scales: Sequence[tuple[float, float]],
+    width: float,
+) -> _Panels:
     """Arrange charts so that their names and numbers have room.
 
     Args:
-        names: Number of letters of each name.
+        groups: Name of each group.
         values: Number above each chart, as text.
-        wide: Width of the figure in inches.
-        left: Width of the labels of an axis in inches.
+        scales: Both ends of each axis.
+        width: Width of the figure in inches.
     """
-    most = 3 if len(values) > 8 else 2
+    names = [min(len(shorten(name)), 20) for name in groups]
+    longest_label = max(len(f"{end:,.0f}") for ends in scales for end in ends)
+    label_width = 0.3 + _VALUE_INCHES * max(4, longest_label)
+    most_columns = 3 if len(values) > 8 else 2
     needed = max(letters + 3 + len(value) for letters, value in zip(names, values, strict=True))
-    for columns in range(min(most, len(values)), 0, -1):
-        width = (wide - 0.22) / columns
-        room = int((width - 0.1) * _LETTERS)
-        if width >= left + 0.9 and room >= max(*names, *map(len, values)):
-            return _Panels(columns, width, room, has_one_line=room >= needed)
-    return _Panels(1, width, room, has_one_line=True)
+    for columns in range(min(most_columns, len(values)), 0, -1):
+        panel_width = (width - 0.22) / columns
+        room = int((panel_width - 0.1) * _LETTERS)
+        if panel_width >= label_width + 0.9 and room >= max(*names, *map(len, values)):
+            return _Panels(columns, panel_width, label_width, room, has_one_line=room >= needed)
+    return _Panels(1, panel_width, label_width, room, has_one_line=True)
 
 
 def _is_thin(curves: Curves, part: Sequence[int]) -> bool:

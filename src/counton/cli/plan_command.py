@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ _RANKED_NUMBERS = {
     "decayed": "of decayed sums ",
 }
 #: Options that may be given with a job file, which states all others.
-_WITH_JOB_FILE = ("asked", "expected_rows", "as_json")
+_WITH_JOB_FILE = ("expected_rows", "as_json")
 #: Options whose values are checked as those of a job.
 _OF_JOBS = (
     "epsilon",
@@ -175,74 +176,104 @@ class PlanCommand(TwoPageCommand):
     help="Show all strategies, their costs, and lower bounds of the error.",
 )
 @option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")
-def plan(
-    asked: str | None,
-    windows: int | None,
-    expected_windows: int | None,
-    simple: bool,
-    strategy: str | None,
-    last: str | None,
-    half_life: str | None,
-    chart: Path | None,
-    width: float | None,
-    full: bool,
-    as_json: bool,
-    expected_rows: int | None,
-    **_of_jobs: object,  # which `_checked_options` takes
-) -> None:
+def plan(asked: str | None, **values: Any) -> None:
     """Show how accurate a release would be, before you spend anything: the exact error.
 
     Strategies are ranked, best first. --margin-of-error finds the smallest epsilon for an accuracy
     that you want. A job file is planned whole: the error of every number of its jobs, and what they
     cost. A statistic is planned by its own command, with --plan. No rows are read.
     """
-    from counton.statistics.plan_verb import plan as plan_stream
-
-    stated = click.get_current_context().params
     if asked is not None and asked.endswith(".toml"):
         from counton.cli.job_plan import print_job_plans
 
-        _refuse_options_beside(asked, stated)
-        print_job_plans(asked, size=expected_rows, as_json=as_json)
+        _refuse_options_beside(asked, values)
+        print_job_plans(asked, size=values["expected_rows"], as_json=values["as_json"])
         return
     if asked is not None:
-        windows = _number_of_windows(asked, windows)
-    job = _checked_options(stated)
-    _check_windows(windows, expected_windows)
-    _check_chart(chart, width)
-    contribution = _contribution_of(job)
-    ranked = plan_stream(
-        windows,
-        strategies=_names_in(strategy),
-        expected_windows=expected_windows,
-        metric=job.metric or "mean",
-        simple=simple,
-        contribution=contribution,
-        **_numbers_of(job, last, half_life, windows),
-        **_target_of(job),
-    )
-    _warn_of_weak_guarantee(ranked, contribution.unit)
-    if chart is not None:
-        _draw(ranked, chart, width)
-    if as_json:
-        _print_json(
-            ranked,
-            job,
-            windows=windows,
-            expected_windows=expected_windows,
-            contribution=contribution,
-        )
+        values["windows"] = _number_of_windows(asked, values["windows"])
+    request = _parse_request(values)
+    ranked = request.plan()
+    _warn_of_weak_guarantee(ranked, request.contribution.unit)
+    if request.chart is not None:
+        _draw(ranked, request.chart, request.width)
+    if request.as_json:
+        _print_json(ranked, request)
         return
-    _print_plan(
-        ranked, job, expected_windows=expected_windows, contribution=contribution, is_full=full
-    )
-    if chart is not None:
+    _print_plan(ranked, request)
+    if request.chart is not None:
         from counton.cli.print_forms import Console
 
-        Console().write_line(f"chart written to {chart}")
+        Console().write_line(f"chart written to {request.chart}")
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A stream to plan, and how to show its plan.
+
+    Attributes:
+        windows: number of windows; None: there is no last one.
+        expected_windows: without a last window, number of windows for which the errors are.
+        is_simple: whether only strategies that publish whole numbers are ranked.
+        strategies: names of the strategies to rank; None: all.
+        job: the options that a job has too.
+        contribution: the bound on what one protected unit contributes.
+        numbers: arguments of `counton.plan` for the numbers that must be accurate.
+        chart: file for a chart; None: no chart.
+        width: width of the chart in inches; None: the usual one.
+        is_full: whether all strategies are shown.
+        as_json: whether one JSON object is printed.
+    """
+
+    windows: int | None
+    expected_windows: int | None
+    is_simple: bool
+    strategies: tuple[str, ...] | None
+    job: CountJob
+    contribution: ContributionBound
+    numbers: dict[str, Any]
+    chart: Path | None
+    width: float | None
+    is_full: bool
+    as_json: bool
+
+    def plan(self) -> StreamPlan:
+        """Return the plan."""
+        from counton.statistics.plan_verb import plan as plan_stream
+
+        return plan_stream(
+            self.windows,
+            strategies=self.strategies,
+            expected_windows=self.expected_windows,
+            metric=self.job.metric or "mean",
+            simple=self.is_simple,
+            contribution=self.contribution,
+            **self.numbers,
+            **_target_of(self.job),
+        )
 
 
 # ---------------------------------------------------------------------------- what was asked
+def _parse_request(values: dict[str, Any]) -> _Request:
+    """Return what the options of the command ask for; refuse options that contradict each other."""
+    windows: int | None = values["windows"]
+    job = _checked_options(values)
+    _check_windows(windows, values["expected_windows"])
+    _check_chart(values["chart"], values["width"])
+    return _Request(
+        windows=windows,
+        expected_windows=values["expected_windows"],
+        is_simple=values["simple"],
+        strategies=_names_in(values["strategy"]),
+        job=job,
+        contribution=_contribution_of(job),
+        numbers=_numbers_of(job, values["last"], values["half_life"], windows),
+        chart=values["chart"],
+        width=values["width"],
+        is_full=values["full"],
+        as_json=values["as_json"],
+    )
+
+
 def _refuse_options_beside(job_file: str, values: dict[str, Any]) -> None:
     """Refuse options that a job file states for its jobs."""
     for name, value in values.items():
@@ -275,15 +306,15 @@ def _checked_options(values: dict[str, Any]) -> CountJob:
     from counton.job.messages import parse_options
     from counton.job.statistics import CountJob
 
-    stated = {name: values[name] for name in _OF_JOBS if values[name] is not None}
-    if "max_contributions" not in stated:
+    job_options = {name: values[name] for name in _OF_JOBS if values[name] is not None}
+    if "max_contributions" not in job_options:
         for name in ("contribution_period", "max_contributions_per_window"):
-            if name in stated:
+            if name in job_options:
                 raise InvalidInputError(
-                    f"{param(name, stated[name])} needs {param('max_contributions')}; give it, "
-                    f"or leave {param(name)} out"
+                    f"{param(name, job_options[name])} needs {param('max_contributions')}; give "
+                    f"it, or leave {param(name)} out"
                 )
-    job: CountJob = parse_options(CountJob, stated)
+    job: CountJob = parse_options(CountJob, job_options)
     refuse_excluded(job)
     return job
 
@@ -409,14 +440,14 @@ def _target_of(job: CountJob) -> dict[str, Any]:
     from counton.base.errors import MissingOptionError
     from counton.privacy.guarantees import guarantee_from
 
-    named = {
+    options = {
         "confidence_level": job.confidence_level,
         "solve_for": job.solve_for,
         "expected_rows": job.expected_rows,
     }
-    stated = {name: value for name, value in named.items() if value is not None}
+    options = {name: value for name, value in options.items() if value is not None}
     if job.margin_of_error is not None:
-        return {"margin_of_error": job.margin_of_error, "delta": job.delta, **stated}
+        return {"margin_of_error": job.margin_of_error, "delta": job.delta, **options}
     guarantee = guarantee_from(job.epsilon, job.delta, job.rho)
     if guarantee is None:
         raise MissingOptionError(
@@ -424,7 +455,7 @@ def _target_of(job: CountJob) -> dict[str, Any]:
             f"{param('delta')}, or {param('rho')}: {param('epsilon', 1)} is a common choice",
             ["epsilon"],
         )
-    return {"guarantee": guarantee, **stated}
+    return {"guarantee": guarantee, **options}
 
 
 # ----------------------------------------------------------------------------------- the plan
@@ -441,28 +472,22 @@ def _draw(ranked: StreamPlan, path: Path, width: float | None) -> None:
     write_figure(plot_plan(ranked, "Errors of counts, by step", width=width), path)
 
 
-def _print_json(
-    ranked: StreamPlan,
-    job: CountJob,
-    *,
-    windows: int | None,
-    expected_windows: int | None,
-    contribution: ContributionBound,
-) -> None:
+def _print_json(ranked: StreamPlan, request: _Request) -> None:
     from counton.cli.print_forms import print_json
 
+    job = request.job
     print_json(
         {
-            "windows": windows,
+            "windows": request.windows,
             "guarantee": ranked.guarantee.to_dict(),
-            "expected_windows": expected_windows,
+            "expected_windows": request.expected_windows,
             "margin_of_error": None if ranked.reached is None else ranked.reached._asdict(),
             "metric": ranked.metric,
             "series": job.series or "cumulative",
             "max_contributions": job.max_contributions,
             "contribution_period": job.contribution_period,
             "max_contributions_per_window": job.max_contributions_per_window,
-            "contribution": contribution.to_dict(),
+            "contribution": request.contribution.to_dict(),
             "choices": ranked.rows(),
             "lower_bounds": ranked.least_std(),
             "factors": [{**bound.to_dict(), "factor": bound.factor} for bound in ranked.factors],
@@ -471,26 +496,20 @@ def _print_json(
     )
 
 
-def _print_plan(
-    ranked: StreamPlan,
-    job: CountJob,
-    *,
-    expected_windows: int | None,
-    contribution: ContributionBound,
-    is_full: bool,
-) -> None:
+def _print_plan(ranked: StreamPlan, request: _Request) -> None:
     from counton.base.exact import figures, with_capital
     from counton.base.wording import counted
     from counton.cli.print_forms import Console
 
     console = Console()
+    job = request.job
     length = counted(ranked.steps, "window")
-    if expected_windows is not None:
+    if request.expected_windows is not None:
         length = f"no last window, errors of the first {length}"
-    unit = _unit_in_words(job, contribution)
+    unit = _unit_in_words(job, request.contribution)
     guarantee = ranked.guarantee
     console.write_line(_of_windows(ranked.in_words()), bold=True)
-    if is_full:
+    if request.is_full:
         error = "mean" if ranked.metric == "mean" else "largest"
         numbers = _RANKED_NUMBERS[job.series or "cumulative"]
         order = f"least {error} variance {numbers}first"
@@ -502,7 +521,7 @@ def _print_plan(
         )
     if ranked.reached is not None:
         console.write_line(_of_windows(with_capital(str(ranked.reached))))
-    if is_full:
+    if request.is_full:
         _print_strategies(console, ranked)
     else:
         mean = figures(ranked.best.errors.mean_std)
@@ -512,17 +531,20 @@ def _print_plan(
             "(largest)"
         )
         console.write_line("Next: --full shows the mechanism, alternatives and lower bounds")
-    if (
-        job.series == "per-window"
-        and (job.max_contributions or 1) > 1
-        and job.max_contributions_per_window is None
-    ):
+    _print_note_on_early_windows(console, job)
+    if request.is_full:
+        _print_limits(console, ranked)
+
+
+def _print_note_on_early_windows(console: Console, job: CountJob) -> None:
+    """Print that early windows may use up a user's events, if the options allow it."""
+    if job.series != "per-window" or job.max_contributions_per_window is not None:
+        return
+    if (job.max_contributions or 1) > 1:
         console.write_line(
             f"Note: a user's {job.max_contributions:,} events may be used up by early windows, so "
             "that later windows are too low. --max-contributions-per-window limits each window."
         )
-    if is_full:
-        _print_limits(console, ranked)
 
 
 def _of_windows(text: str) -> str:

@@ -149,11 +149,11 @@ def _parse_overrides(*, until: str | None, allow_empty_windows: bool) -> dict[st
     from counton.job.messages import parse_options
     from counton.job.statistics import CountJob
 
-    stated: dict[str, Any] = {"allow_empty_windows": allow_empty_windows}
+    values: dict[str, Any] = {"allow_empty_windows": allow_empty_windows}
     if until is not None:
-        stated["until"] = until
-    job: Job = parse_options(CountJob, stated)
-    return {name: job.value_of(name) for name in stated if job.has_stated(name)}
+        values["until"] = until
+    job: Job = parse_options(CountJob, values)
+    return {name: job.value_of(name) for name in values if job.has_stated(name)}
 
 
 def _override(job: Job, overrides: Mapping[str, Any], *, is_begun: bool) -> Job:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -160,9 +160,10 @@ class Formula(Estimate):
         """The value, before it is clipped to the bounds of the true number."""
         terms = [self.constant]
         terms += [weight * cell_sum.value for cell_sum, weight in self.sums]
-        terms += [weight * _over(quotient) for quotient, weight in self.quotients]
+        terms += [weight * _ratio_of(quotient) for quotient, weight in self.quotients]
         terms += [
-            weight * _over(quotient) * _over(other) for quotient, other, weight in self.products
+            weight * _ratio_of(quotient) * _ratio_of(other)
+            for quotient, other, weight in self.products
         ]
         return math.fsum(terms) if all(map(math.isfinite, terms)) else math.nan
 
@@ -515,11 +516,11 @@ class TableNumbers(NamedTuple):
 
         Groups within these groups are named by both.
         """
-        each = [*parts.values()]
-        rows = [np.size(part.numbers.value) for part in each]
+        tables = [*parts.values()]
+        rows = [np.size(table.numbers.value) for table in tables]
         groups = np.repeat(np.array([*parts]), rows)
-        names = each[0].about
-        about = {name: np.concatenate([part.about[name] for part in each]) for name in names}
+        names = tables[0].about
+        about = {name: np.concatenate([table.about[name] for table in tables]) for name in names}
         inner_groups = about.pop("group", None)
         if inner_groups is not None:
             groups = np.array(
@@ -529,7 +530,7 @@ class TableNumbers(NamedTuple):
                 ],
                 dtype=object,
             )
-        return cls.stack(each, {"group": groups, **about})
+        return cls.stack(tables, {"group": groups, **about})
 
 
 def _plain(number: Any) -> Any:
@@ -597,7 +598,8 @@ def shifted_ratio(
     return PairEstimate(numerator, denominator, True, scale, offset)
 
 
-def _over(quotient: Quotient) -> float:
+def _ratio_of(quotient: Quotient) -> float:
+    """Return the released value of a quotient; NaN if its divisor is 0."""
     below = quotient.below.raw
     return quotient.above.raw / below if below else math.nan
 
@@ -617,27 +619,27 @@ class _JointNoise:
         self._noises = [_Noise(design, list(keys)) for design, keys in streams]
         self._streams = streams
 
-    def _vectors(self, formula: Formula) -> tuple[list[Floats], float]:
+    def _weights_of(self, formula: Formula) -> tuple[list[Floats], float]:
         """Return the weights of cells in a formula's plain sums, and their rounding error.
 
         There is an array for each stream, by cell and window. Quotients and products are left to
         other methods.
         """
-        vectors = [np.zeros(len(keys)) for _, keys in self._streams]
-        grain = 0.0
-        for cell_sum, weight in formula.sums:
+        weights = [np.zeros(len(keys)) for _, keys in self._streams]
+        rounding = 0.0
+        for cell_sum, factor in formula.sums:
             index = _stream_index(self._streams, cell_sum.design)
             keys = self._streams[index][1]
-            grain = grain + abs(weight) * cell_sum.grain
+            rounding = rounding + abs(factor) * cell_sum.grain
             for part in cell_sum.parts:
                 if not math.isfinite(part.weight):
                     raise InvalidInputError(
                         f"the weight of a cell is {part.weight}; give finite numbers"
                     )
-                vectors[index][keys[part[1:]]] += weight * part.weight
-        return vectors, grain
+                weights[index][keys[part[1:]]] += factor * part.weight
+        return weights, rounding
 
-    def _half(self, vectors: Sequence[Floats], confidence_level: float, full: bool) -> float:
+    def _half(self, weights: Sequence[Floats], confidence_level: float, full: bool) -> float:
         """Return the half-width of a weighted sum of cells of several independent streams.
 
         With ``full`` it also suffices if a single draw of noise has the whole variance.
@@ -646,42 +648,52 @@ class _JointNoise:
         # up.
         return math.hypot(
             *(
-                n.half(v, confidence_level, full=full)
-                for n, v in zip(self._noises, vectors, strict=True)
+                noise.half(of_stream, confidence_level, full=full)
+                for noise, of_stream in zip(self._noises, weights, strict=True)
             )
         )
 
     def first_order(self, formula: Formula) -> float | None:
         """Return a formula's standard deviation to first order; None if a released divisor is 0."""
-        vectors, _ = self._vectors(formula)
-        reads = self._read(formula)
-        if reads is None:
+        linear, _ = self._weights_of(formula)
+        quotients = self._quotients_of(formula)
+        if quotients is None:
             return None
-        vectors = _with_quotients(vectors, reads)
-        return math.hypot(*(n.std(v) for n, v in zip(self._noises, vectors, strict=True)))
+        weights = _with_quotients(linear, quotients)
+        return math.hypot(
+            *(noise.std(of_stream) for noise, of_stream in zip(self._noises, weights, strict=True))
+        )
 
-    def _read(self, formula: Formula) -> dict[Quotient, _Read] | None:
+    def _quotients_of(self, formula: Formula) -> dict[Quotient, _QuotientNoise] | None:
         """Return the released value and the noise of each quotient; None if a divisor is 0."""
-        reads: dict[Quotient, _Read] = {}
-
-        def of(quotient: Quotient) -> _Read:
-            if quotient not in reads:
-                above, grain = self._vectors(quotient.above)
-                below, rounded = self._vectors(quotient.below)
-                share = _over(quotient)
-                divisor = quotient.below.raw
-                off = [a - share * b for a, b in zip(above, below, strict=True)]
-                reads[quotient] = _Read(share, divisor, off, below, grain, rounded)
-            return reads[quotient]
-
+        noise_of: dict[Quotient, _QuotientNoise] = {}
+        for quotient in _quotients_in(formula):
+            if quotient not in noise_of:
+                noise_of[quotient] = self._noise_of_quotient(quotient)
+        if not all(math.isfinite(noise.ratio) for noise in noise_of.values()):
+            return None
         for quotient, weight in formula.quotients:
-            of(quotient).weight += weight
+            noise_of[quotient].weight += weight
         for first, second, weight in formula.products:
-            a = of(first)
-            b = of(second)
-            a.weight += weight * b.share
-            b.weight += weight * a.share
-        return reads if all(math.isfinite(read.share) for read in reads.values()) else None
+            noise_of[first].weight += weight * noise_of[second].ratio
+            noise_of[second].weight += weight * noise_of[first].ratio
+        return noise_of
+
+    def _noise_of_quotient(self, quotient: Quotient) -> _QuotientNoise:
+        dividend_weights, dividend_rounding = self._weights_of(quotient.above)
+        divisor_weights, divisor_rounding = self._weights_of(quotient.below)
+        ratio = _ratio_of(quotient)
+        return _QuotientNoise(
+            ratio=ratio,
+            divisor=quotient.below.raw,
+            error_weights=[
+                above - ratio * below
+                for above, below in zip(dividend_weights, divisor_weights, strict=True)
+            ],
+            divisor_weights=divisor_weights,
+            dividend_rounding=dividend_rounding,
+            divisor_rounding=divisor_rounding,
+        )
 
     def half(self, formula: Formula, confidence_level: float, *, full: bool = False) -> float:
         """Return the half-width of a formula's interval; infinite if a divisor may be 0.
@@ -689,62 +701,86 @@ class _JointNoise:
         With ``full`` it also suffices if a single draw of noise has the whole variance. Then it
         obeys the triangle inequality in the weights, which bounds on products of errors need.
         """
-        linear, grain = self._vectors(formula)
+        linear, rounding = self._weights_of(formula)
         if formula.linear:
-            return self._half(linear, confidence_level, full) + grain
-        reads = self._read(formula)
-        if reads is None:
+            return self._half(linear, confidence_level, full) + rounding
+        quotients = self._quotients_of(formula)
+        if quotients is None:
             return math.inf
-        widest = 1.0
-        more = grain
-        for read in reads.values():
-            size = abs(read.divisor)
-            half = self._half(read.below, confidence_level, True) + read.rounded
-            if not size > half:
+        # A divisor may be smaller than released, by up to the half-width of its interval. This
+        # multiplies the error of its quotient by at most its inflation.
+        largest_inflation = 1.0
+        further = rounding
+        for quotient in quotients.values():
+            divisor = abs(quotient.divisor)
+            divisor_half = self._half(quotient.divisor_weights, confidence_level, True)
+            divisor_half += quotient.divisor_rounding
+            if not divisor > divisor_half:
                 return math.inf
-            over = 1 / (1 - half / size)
-            widest = max(widest, over)
-            rounded = (read.grain + abs(read.share) * read.rounded) * over / size
-            read.reach = self._half(read.off, confidence_level, True) * over / size + rounded
-            more += abs(read.weight) * rounded
+            inflation = 1 / (1 - divisor_half / divisor)
+            largest_inflation = max(largest_inflation, inflation)
+            error_half = self._half(quotient.error_weights, confidence_level, True)
+            rounded = quotient.rounding * inflation / divisor
+            quotient.largest_error = error_half * inflation / divisor + rounded
+            further += abs(quotient.weight) * rounded
         for first, second, weight in formula.products:
-            more += abs(weight) * reads[first].reach * reads[second].reach
-        return self._half(_with_quotients(linear, reads), confidence_level, full) * widest + more
+            errors = quotients[first].largest_error * quotients[second].largest_error
+            further += abs(weight) * errors
+        first_order = self._half(_with_quotients(linear, quotients), confidence_level, full)
+        return first_order * largest_inflation + further
 
 
 @dataclass(eq=False)
-class _Read:
+class _QuotientNoise:
     """The released value of one quotient in a formula, and its noise.
 
     Weights are an array for each stream, by cell and window.
 
     Attributes:
-        share, divisor: released values of the quotient and its divisor.
-        off: weights of dividend - share * divisor, whose noise is the quotient's error times the
-            divisor, to first order.
-        below: weights of the cells in the divisor.
-        grain, rounded: largest rounding errors of the dividend's sums and of the divisor's sums.
+        ratio: released value of the quotient.
+        divisor: released value of its divisor.
+        error_weights: weights of dividend - ratio * divisor, whose noise is the quotient's error
+            times the divisor, to first order.
+        divisor_weights: weights of the cells in the divisor.
+        dividend_rounding: largest rounding error of the dividend's sums.
+        divisor_rounding: largest rounding error of the divisor's sums.
         weight: derivative of the formula by the quotient.
-        reach: largest error of the quotient.
+        largest_error: largest error of the quotient.
     """
 
-    share: float
+    ratio: float
     divisor: float
-    off: list[Floats]
-    below: list[Floats]
-    grain: float
-    rounded: float
+    error_weights: list[Floats]
+    divisor_weights: list[Floats]
+    dividend_rounding: float
+    divisor_rounding: float
     weight: float = 0.0
-    reach: float = 0.0
+    largest_error: float = 0.0
+
+    @property
+    def rounding(self) -> float:
+        """The largest rounding error of dividend - ratio * divisor."""
+        return self.dividend_rounding + abs(self.ratio) * self.divisor_rounding
 
 
-def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -> list[Floats]:
+def _quotients_in(formula: Formula) -> Iterator[Quotient]:
+    """Yield the quotients of a formula, and the factors of its products; some may come again."""
+    for quotient, _ in formula.quotients:
+        yield quotient
+    for first, second, _ in formula.products:
+        yield first
+        yield second
+
+
+def _with_quotients(
+    linear: Sequence[Floats], quotients: Mapping[Quotient, _QuotientNoise]
+) -> list[Floats]:
     """Return a formula's derivative by each cell: its weight to first order, for each stream."""
-    vectors = list(linear)
-    for read in reads.values():
-        for index, off in enumerate(read.off):
-            vectors[index] = vectors[index] + read.weight * off / read.divisor
-    return vectors
+    weights = list(linear)
+    for quotient in quotients.values():
+        for index, error_weights in enumerate(quotient.error_weights):
+            weights[index] = weights[index] + quotient.weight * error_weights / quotient.divisor
+    return weights
 
 
 def _stream_index(streams: Sequence[tuple[Design, object]], design: Design) -> int:
@@ -851,12 +887,11 @@ class _Noise:
         nodes = 1
         if not full and largest and self._node:
             nodes = max(int(std**2 / (largest * self._node) ** 2 * (1 + 1e-9)), 1)
-        heavy = 0.0
+        node_quantile = 0.0
         if self._node:
-            heavy = interval_halfwidth(self._design.distribution, nodes, confidence_level) / (
-                math.sqrt(nodes) * self._node
-            )
-        quantile = max(NormalDist().inv_cdf((1 + confidence_level) / 2), heavy)
+            halfwidth = interval_halfwidth(self._design.distribution, nodes, confidence_level)
+            node_quantile = halfwidth / (math.sqrt(nodes) * self._node)
+        quantile = max(NormalDist().inv_cdf((1 + confidence_level) / 2), node_quantile)
         # the largest rounding error of a weighted sum, in multiples of the resolution
         cell = 2.0**-self._design.strategy.facts.fraction_bits
         rounding = float((np.abs(at) * self._rounding).sum()) * cell

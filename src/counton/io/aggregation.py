@@ -371,16 +371,30 @@ def _sum_by_code(
             choices = n_choices(row_rule)
             code = code * choices + _choice_of_row(row_rule, choices)
         if not row_rule.counts_rows:
-            for entry, (_, amount) in enumerate(entries):
-                if isinstance(amount, int):  # equal for each row
-                    total = n_rows * amount
-                    magnitude = n_rows * float(abs(amount))
-                else:
-                    total = (amount * weight).sum()
-                    magnitude = (amount.cast(pl.Float64) * weight).abs().sum()
-                sums.append(total.alias(f"total {entry}"))
-                sums.append(magnitude.alias(f"magnitude {entry}"))
+            sums += _sums_of_entries(entries, n_rows, weight)
     return rows.group_by(code.alias("code"), *by).agg(sums)
+
+
+def _sums_of_entries(
+    entries: Sequence[tuple[Any, Any]], n_rows: pl.Expr, weight: pl.Expr
+) -> list[pl.Expr]:
+    """Return the total and the magnitude of what rows add to each accumulator.
+
+    Args:
+        entries: for each accumulator, its number and what a row adds: a number, or an expression.
+        n_rows: number of events of all rows.
+        weight: number of events of each row.
+    """
+    sums: list[pl.Expr] = []
+    for entry, (_, amount) in enumerate(entries):
+        if isinstance(amount, int):  # equal for each row
+            total = n_rows * amount
+            magnitude = n_rows * float(abs(amount))
+        else:
+            total = (amount * weight).sum()
+            magnitude = (amount.cast(pl.Float64) * weight).abs().sum()
+        sums += [total.alias(f"total {entry}"), magnitude.alias(f"magnitude {entry}")]
+    return sums
 
 
 def _choice_of_row(row_rule: RowRule, choices: int) -> pl.Expr:
@@ -499,10 +513,7 @@ def sum_rows(
     """
     code = SumCode.of(domain, mapping.row_rule)
     sums = _sums_of_source(source, mapping, domain, bound, watch, assigned)
-    sizes = [name for name in sums.columns if name.startswith("magnitude")]
-    most = sums.select(pl.col(sizes).max().fill_null(0.0)).row(0) if sizes else ()
-    exact = [name for name, size in zip(sizes, most, strict=True) if size < _LARGEST_CELL]
-    sums = sums.drop(exact).sort("code")
+    sums, magnitudes = _without_small_magnitudes(sums)
     rows_read = int(sums["rows"].sum())
     skipped = 0
     quarantined = 0
@@ -519,13 +530,10 @@ def sum_rows(
     unknown = int(counts[outside].sum())
     if unknown and mapping.unlisted_groups == "error":
         raise unknown_groups(source, mapping, domain or ())
-    within = slice(*np.searchsorted(windows, (1, mapping.windows.steps + 1)))  # they are sorted
-    early = slice(within.start)
-    late = slice(within.stop, None)
     if unknown:
         counts = np.where(outside, 0, counts)
     counted = counts > 0
-    large = (sums[name].to_numpy()[counted] for name in {*sizes} - {*exact})
+    large = (sums[name].to_numpy()[counted] for name in magnitudes)
     largest = max((column.max(initial=0) for column in large), default=0.0)
     _refuse_large_sum(float(largest), mapping)
     decoded = sums.with_columns(
@@ -533,6 +541,7 @@ def sum_rows(
     )
     if code.choices > 1:
         decoded = decoded.with_columns(pl.Series("choice", choices))
+    within = slice(*np.searchsorted(windows, (1, mapping.windows.steps + 1)))  # they are sorted
     decoded = decoded[within]
     if not counted[within].all():
         decoded = decoded.filter(counted[within])
@@ -541,8 +550,8 @@ def sum_rows(
             cells=_sums_by_accumulator(decoded, mapping.row_rule),
             newest=None if not sums.height else int(sums["us"].max()),  # type: ignore[arg-type]
             rows=rows_read,
-            before=int(counts[early].sum()),
-            beyond=int(counts[late].sum()),
+            before=int(counts[: within.start].sum()),
+            beyond=int(counts[within.stop :].sum()),
             unknown=unknown,
             skipped=skipped,
             quarantined=quarantined,
@@ -551,6 +560,19 @@ def sum_rows(
             windows_with_rows=np.unique(windows[within]),
         )
     )
+
+
+def _without_small_magnitudes(sums: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Return sums by code, and the names of columns of magnitudes that may be too large.
+
+    Columns whose magnitudes are so small that all sums are exact are left out.
+    """
+    magnitudes = [name for name in sums.columns if name.startswith("magnitude")]
+    if not magnitudes:
+        return sums.sort("code"), []
+    largest = sums.select(pl.col(magnitudes).max().fill_null(0.0)).row(0)
+    small = [name for name, size in zip(magnitudes, largest, strict=True) if size < _LARGEST_CELL]
+    return sums.drop(small).sort("code"), [name for name in magnitudes if name not in small]
 
 
 def _set_bad_rows_aside(

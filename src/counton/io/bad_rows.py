@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import short_repr
@@ -88,20 +89,32 @@ def set_bad_rows_aside(source: Source, mapping: RowMapping) -> tuple[int, int]:
                 f"{param('max_bad_rows')}"
             )
         if rows.height:
-            number = row_number_name(columns)
-            texts = texts_of(part, columns).with_row_index(number, offset=1)
-            cells = collect(source, texts.filter(pl.col(number).is_in(rows["row"].to_list())))
-            for window, (row, *values) in zip(
-                rows["window"], cells.sort(number).rows(), strict=True
-            ):
-                place = row if part.numbered else ""
-                line = part.unread.get(row - 1)
-                if line is not None:  # the whole line stands in the first column
-                    values = [line, *[None] * (len(values) - 1)]
-                rows_set_aside.append((part.name, place, problem_of(window).words, *values))
+            rows_set_aside += _texts_of_rows(source, part, columns, rows)
     if policies.quarantine is not None:
         set_aside(policies.quarantine, columns, rows_set_aside)
     return skipped, len(rows_set_aside)
+
+
+def _texts_of_rows(
+    source: Source, part: Rows, columns: Sequence[str], rows: pl.DataFrame
+) -> Iterator[tuple[object, ...]]:
+    """Yield what the file of bad rows has of some rows: name, place, problem and texts.
+
+    Args:
+        source: the source.
+        part: the part of it that has the rows.
+        columns: the columns whose texts are written.
+        rows: numbers and problems of the rows, as `_bad` returns them, sorted.
+    """
+    number = row_number_name(columns)
+    texts = texts_of(part, columns).with_row_index(number, offset=1)
+    cells = collect(source, texts.filter(pl.col(number).is_in(rows["row"].to_list())))
+    for window, (row, *values) in zip(rows["window"], cells.sort(number).rows(), strict=True):
+        place = row if part.numbered else ""
+        line = part.unread.get(row - 1)
+        if line is not None:  # the whole line stands in the first column
+            values = [line, *[None] * (len(values) - 1)]
+        yield (part.name, place, problem_of(window).words, *values)
 
 
 def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
@@ -169,22 +182,10 @@ def _explain(
 
     ``rows_of_all`` are a remote source's rows by `Problem`.
     """
-    alike = dict[Problem, int]()
-    first = None
-    for part in source.parts:
-        bad = _bad(part, mapping)
-        if mapping.policies.missing == "drop":
-            bad = bad.filter(~has_one_of(_LACKING))
-        kinds = bad.group_by("window").agg(pl.len(), pl.col("row").min())
-        first_rows = kinds.sort("row").collect(engine="streaming")
-        for window, rows, row in first_rows.rows():
-            problem = problem_of(window)
-            first = first or (part, int(row), problem)
-            alike[problem] = alike.get(problem, 0) + rows
-    assert first is not None
-    part, row, problem = first
-    number = alike[problem] if rows_of_all is None else rows_of_all[problem]
-    others = sum((alike if rows_of_all is None else rows_of_all).values()) - number
+    part, row, problem, rows_of_source = _first_bad_row(source, mapping)
+    rows_by_problem = rows_of_source if rows_of_all is None else rows_of_all
+    number = rows_by_problem[problem]
+    others = sum(rows_by_problem.values()) - number
     columns = mapping.columns
     name = {
         Problem.NO_GROUP: columns.group,
@@ -199,28 +200,54 @@ def _explain(
     counts = [f"one of {number:,} such rows"] if number > 1 else []
     counts += [f"{others:,} more {'has' if others == 1 else 'have'} another problem"] * bool(others)
     other_counts = f" ({'; '.join(counts)})" if counts else ""
+    return InvalidInputError(
+        f"{part.place_of(row)} has {problem.words} in column {name!r}{shown_text}{other_counts}; "
+        f"{_remedy_for(problem, str(text), mapping)}"
+    )
+
+
+def _first_bad_row(
+    source: Source, mapping: RowMapping
+) -> tuple[Rows, int, Problem, dict[Problem, int]]:
+    """Return the part, number and problem of the first bad row, and numbers of rows by problem."""
+    rows_by_problem = dict[Problem, int]()
+    first = None
+    for part in source.parts:
+        bad = _bad(part, mapping)
+        if mapping.policies.missing == "drop":
+            bad = bad.filter(~has_one_of(_LACKING))
+        kinds = bad.group_by("window").agg(pl.len(), pl.col("row").min())
+        first_rows = kinds.sort("row").collect(engine="streaming")
+        for window, rows, row in first_rows.rows():
+            problem = problem_of(window)
+            first = first or (part, int(row), problem)
+            rows_by_problem[problem] = rows_by_problem.get(problem, 0) + rows
+    assert first is not None
+    return (*first, rows_by_problem)
+
+
+def _remedy_for(problem: Problem, text: str, mapping: RowMapping) -> str:
+    """Return what the user can do about a text that cannot be counted."""
     remedy = problem.remedy(mapping.windows.timezone)
-    if problem == Problem.UNREADABLE_TIME and (form := format_like(str(text))) is not None:
-        remedy = remedy.replace(param("time_format"), param("time_format", f"'{form}'"))
-    reads_epochs = mapping.time_format in EPOCH_FORMATS
-    if problem == Problem.UNREADABLE_TIME and reads_epochs:
-        remedy = (
-            "write numbers since 1970 in the stated unit; numbers from 20,000 to 80,000 are days "
-            "since 1899-12-30, as Excel counts them: write these as dates, as in 2024-03-01"
-        )
-    if problem == Problem.UNREADABLE_TIME and not reads_epochs:
-        remedy = _remedy_of_time(str(text)) or remedy
-    if problem == Problem.NOT_FINITE and _DECIMAL_COMMA.fullmatch(str(text)):
-        remedy = f"if the comma is the decimal sign, give {param('decimal', ',')}; else {remedy}"
-    if problem == Problem.NO_COUNT and _GROUPED_DIGITS.fullmatch(str(text)):
-        remedy = (
+    if problem == Problem.UNREADABLE_TIME:
+        if mapping.time_format in EPOCH_FORMATS:
+            return (
+                "write numbers since 1970 in the stated unit; numbers from 20,000 to 80,000 are "
+                "days since 1899-12-30, as Excel counts them: write these as dates, as in "
+                "2024-03-01"
+            )
+        form = format_like(text)
+        if form is not None:
+            remedy = remedy.replace(param("time_format"), param("time_format", f"'{form}'"))
+        return _remedy_of_time(text) or remedy
+    if problem == Problem.NOT_FINITE and _DECIMAL_COMMA.fullmatch(text):
+        return f"if the comma is the decimal sign, give {param('decimal', ',')}; else {remedy}"
+    if problem == Problem.NO_COUNT and _GROUPED_DIGITS.fullmatch(text):
+        return (
             "write it without the point; if points group thousands in this file, give "
             f"{param('decimal', ',')}"
         )
-    return InvalidInputError(
-        f"{part.place_of(row)} has {problem.words} in column {name!r}{shown_text}{other_counts}; "
-        f"{remedy}"
-    )
+    return remedy
 
 
 _OF_PARTS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT)
@@ -305,31 +332,57 @@ def _labels_in_words(row: Sequence[object], mapping: RowMapping) -> str:
     return short_repr(tuple(row) if len(row) > 1 else row[0])
 
 
-def unlisted_names(source: Source, mapping: RowMapping) -> tuple[int, list[tuple[str, int]]]:
-    """Count the rows of undeclared groups, and the three commonest among the first 2^20.
+class UnlistedRows(NamedTuple):
+    """Exact numbers of rows in no declared group, for the operator alone.
 
-    It is exact: for the operator alone. Of a remote source only `_FEW` such rows are fetched.
+    Attributes:
+        named: number of rows with another group.
+        without_group: number of rows without a group.
+        names: the three commonest of the other groups among the first 2^20 rows, with the numbers
+            of their rows.
+    """
+
+    named: int
+    without_group: int
+    names: list[tuple[str, int]]
+
+
+def count_unlisted_rows(source: Source, mapping: RowMapping) -> UnlistedRows:
+    """Count the rows of undeclared groups, and those without a group.
+
+    It is exact: for the operator alone. Of a remote source only `_FEW` rows of each kind are
+    fetched.
     """
     column = mapping.columns.group
     assert column is not None
     name = pl.col("group")
     declared = GroupNames(mapping.declared).column
     unlisted = ~name.is_in(declared.implode()) & (name != "")  # null stays null
+    nameless = name.is_null() | (name == "")
     if isinstance(source, RemoteRows):
         plain_mapping = mapping._replace(other=None, unlisted_groups="drop")
-        examples = _some(source, plain_mapping, unlisted & ~has_problem(), _FEW)
-        if not examples.height:
-            return 0, []
-        source = _fetch(source, examples)
+        examples = [
+            _some(source, plain_mapping, condition & ~has_problem(), _FEW)
+            for condition in (unlisted, nameless)
+        ]
+        together = pl.concat(examples)
+        if not together.height:
+            return UnlistedRows(0, 0, [])
+        source = _fetch(source, together)
     frames = [part.scan((column,), (column,)) for part in source.parts]
     texts = [
         frame.select(group=as_text(pl.col(column), frame.collect_schema()[column]))
         for frame in frames
     ]
     counts = name.head(2**20).value_counts(name="rows").implode()
-    rows, names = collect(source, pl.concat(texts).filter(unlisted).select(pl.len(), counts)).row(0)
+    all_texts = pl.concat(texts)
+    rows, names = collect(source, all_texts.filter(unlisted).select(pl.len(), counts)).row(0)
     common = sorted(names, key=lambda entry: (-entry["rows"], entry["group"]))
-    return rows, [(entry["group"], entry["rows"]) for entry in common[:_NAMED]]
+    return UnlistedRows(
+        named=rows,
+        without_group=collect(source, all_texts.filter(nameless).select(pl.len())).item(),
+        names=[(entry["group"], entry["rows"]) for entry in common[:_NAMED]],
+    )
 
 
 #: Number of the commonest names of undeclared groups that are shown.

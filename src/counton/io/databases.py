@@ -245,13 +245,15 @@ class SqliteRows(QueryRows):
 
     @override
     def _bind_all(self) -> dict[str, EdgeValue]:
-        for lowest, highest in (_STORED, _WRITTEN):
-            parameters = self._between(lowest, highest)
+        for bounds in (_STORED, _WRITTEN):
+            parameters = self._between(bounds)
             if any(self._rows(f"{self._select('1')} LIMIT 1", parameters)[1]):
                 return parameters
-        return self._between(*_STORED)
+        return self._between(_STORED)
 
-    def _between(self, lowest: EdgeValue, highest: EdgeValue) -> dict[str, EdgeValue]:
+    def _between(self, bounds: tuple[EdgeValue, EdgeValue]) -> dict[str, EdgeValue]:
+        """Return the query's parameters by which it selects rows between two bounds."""
+        lowest, highest = bounds
         values = {"since": lowest, "until": highest}
         return {name: values[name] for name in self._named}
 
@@ -272,7 +274,7 @@ class SqliteRows(QueryRows):
         self._refuse_times_elsewhere(edges, wide, form, times)
         if times.is_empty() and edges.holds_all_rows:
             # A row that lies there by its time is then compared with something else.
-            times = self._times(edges, self._between(*_STORED)).texts
+            times = self._times(edges, self._between(_STORED)).texts
         self._around = edges.read(times)
         self._wide_parameters = wide.values(form)
         return edges.values(form)

@@ -296,14 +296,14 @@ class EventFile(Rows):
     def _refusal(self, fault: Fault) -> UnreadableRowError:
         """Build the error for a faulty line."""
         remedy = "correct the file, or let its program write Parquet"
-        if fault.what == NO_UTF8:
+        if fault.problem == NO_UTF8:
             remedy = (
                 "correct the file, or convert it, as from Latin-1 by iconv -f LATIN1 -t UTF-8 "
                 f"{self.name} > utf8.{self.kind}"
             )
         return UnreadableRowError(
-            f"line {fault.line:,} of {self.name} cannot be read as {self.kind} (it {fault.what}); "
-            f"{remedy}"
+            f"line {fault.line:,} of {self.name} cannot be read as {self.kind} "
+            f"(it {fault.problem}); {remedy}"
         )
 
     @contextmanager

@@ -11,7 +11,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import IO, Any, Final, NamedTuple, cast
 
@@ -44,14 +44,14 @@ class Fault(NamedTuple):
 
     line: int
     text: bytes
-    what: str
+    problem: str
 
 
 class BrokenFileError(Exception):
     """One fault by which a whole file is refused."""
 
     def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.what)
+        super().__init__(fault.problem)
         self.fault = fault
 
 
@@ -175,9 +175,7 @@ def _records(block: bytes, width: int, form: CsvForm) -> int:
 def _records_of_part(block: bytes, width: int, form: CsvForm) -> int:
     """Return the number of records in whole lines; 0 if one may break the rules.
 
-    A quotation mark of an odd number opens a field, or follows the one before at once. One of an
-    even number closes a field, or another follows at once. The separators and line ends outside
-    must follow each other as in the header.
+    The separators and line ends outside quoted fields must follow each other as in the header.
     """
     between = ord(form.separator)
     if width == 1 and (b"\n\n" in block or block.startswith(b"\n")):
@@ -185,36 +183,57 @@ def _records_of_part(block: bytes, width: int, form: CsvForm) -> int:
     byte_values = np.frombuffer(block, np.uint8)
     marks = byte_values == between
     marks |= byte_values == _LF
-    if b'"' not in block:
-        kinds = byte_values.compress(marks)
-    else:
+    if b'"' in block:
         quotes = byte_values == _QUOTE
-        kinds = byte_values.compress(marks | quotes)
-        are_quotes = kinds == _QUOTE
-        if _stand_around_fields(quotes, marks, are_quotes):
-            inside = are_quotes
-        else:
-            places = np.flatnonzero(quotes)
-            if len(places) % 2:
-                return 0
-            # the last is a LF
-            before = byte_values[places[::2] - 1]
-            after = byte_values[places[1::2] + 1]
-            for neighbours in (before, after):
-                if not (
-                    (neighbours == between) | (neighbours == _LF) | (neighbours == _QUOTE)
-                ).all():
-                    return 0
-            inside = (np.cumsum(are_quotes, dtype=np.uint8) & 1).view(bool)
-            if (kinds[inside] == _LF).any():
-                return 0
-            inside |= are_quotes
-        kinds = kinds.compress(~inside)
-    if len(kinds) % width:
+        signs = byte_values.compress(marks | quotes)
+        is_quoted = _quoted_signs(byte_values, quotes, marks, signs, between)
+        if is_quoted is None:
+            return 0
+        signs = signs.compress(~is_quoted)
+    else:
+        signs = byte_values.compress(marks)
+    if len(signs) % width:
         return 0
-    lines = kinds.reshape(-1, width)
+    lines = signs.reshape(-1, width)
     good = (lines[:, :-1] == between).all() and (lines[:, -1] == _LF).all()
     return len(lines) if good else 0
+
+
+def _quoted_signs(
+    byte_values: npt.NDArray[np.uint8],
+    quotes: npt.NDArray[np.bool_],
+    marks: npt.NDArray[np.bool_],
+    signs: npt.NDArray[np.uint8],
+    between: int,
+) -> npt.NDArray[np.bool_] | None:
+    """Return which signs belong to quoted fields; None if a field may break the rules.
+
+    A quotation mark of an odd number opens a field, or follows the one before at once. One of an
+    even number closes a field, or another follows at once.
+
+    Args:
+        byte_values: whole lines.
+        quotes: which bytes are quotation marks.
+        marks: which bytes are separators or line ends.
+        signs: the bytes that are one or the other.
+        between: the separator.
+    """
+    are_quotes: npt.NDArray[np.bool_] = signs == _QUOTE
+    if _stand_around_fields(quotes, marks, are_quotes):
+        return are_quotes
+    places = np.flatnonzero(quotes)
+    if len(places) % 2:
+        return None
+    before_openings = byte_values[places[::2] - 1]  # before the first byte is the last one, a LF
+    after_closings = byte_values[places[1::2] + 1]
+    for neighbours in (before_openings, after_closings):
+        allowed = (neighbours == between) | (neighbours == _LF) | (neighbours == _QUOTE)
+        if not allowed.all():
+            return None
+    is_inside: npt.NDArray[np.bool_] = (np.cumsum(are_quotes, dtype=np.uint8) & 1).view(np.bool_)
+    if (signs[is_inside] == _LF).any():
+        return None
+    return is_inside | are_quotes
 
 
 def _stand_around_fields(
@@ -343,49 +362,11 @@ def header_of(stream: IO[bytes], form: CsvForm) -> list[str]:
 
 def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
     """Yield some columns of JSON lines as texts, some lines at a time."""
-    schema = dict.fromkeys(columns, pl.String)
     number = 1
-
-    def parse(lines: Sequence[bytes]) -> pl.DataFrame:
-        # no line is the first, of which polars would leave a mark of byte order out
-        return parse_text(b"\n".join([b"", *lines]), len(lines))
-
-    def parse_text(text: bytes, number_of_lines: int) -> pl.DataFrame:
-        frame = pl.scan_ndjson(io.BytesIO(text), schema=schema).collect()
-        if frame.height != number_of_lines:
-            raise pl.exceptions.ComputeError("it has lines that are not rows")
-        return frame
-
-    def halves(lines: Sequence[bytes]) -> Iterator[pl.DataFrame | None]:
-        """Yield the rows of readable lines, and None for each other line."""
-        try:
-            yield parse(lines)
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
-            if len(lines) == 1:
-                yield None
-            else:
-                yield from halves(lines[: len(lines) // 2])
-                yield from halves(lines[len(lines) // 2 :])
-
-    def parse_block(block: bytes) -> pl.DataFrame | None:
-        """Return the rows of a block in which each line has each key once; else None."""
-        if b"\\" in block and (escapes.search(block) or _SURROGATE.search(block)):
-            return None
-        number_of_lines = int(np.count_nonzero(np.frombuffer(block, np.uint8) == _LF))
-        # Rows with values in all columns have each key at least once.
-        if any(block.count(key) != number_of_lines for key in keys):
-            return None
-        text = b"\n" + block if block.startswith(_MARK) else block
-        try:
-            frame = parse_text(text, number_of_lines)
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
-            return None
-        return None if any(column.null_count() for column in frame) else frame
-
     escapes = _escapes_of(columns)
     keys = [_as_key(name) for name in columns]
     for block in blocks(stream):
-        whole_frame = parse_block(block)
+        whole_frame = _parse_json_block(block, columns, keys, escapes)
         if whole_frame is not None:
             number += whole_frame.height
             yield Piece(whole_frame, {})
@@ -397,33 +378,101 @@ def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
         plain = lines
         if ambiguous:
             plain = [_NO_KEYS if row in ambiguous else line for row, line in enumerate(lines)]
-        try:
-            frame = parse(plain)
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
-            pass
+        frame = _parse_json_lines(plain, columns)
+        if frame is None:
+            yield from _json_piecewise(lines, plain, columns, ambiguous, first)
         else:
             yield Piece(frame, ambiguous)
-            continue
-        read_lines = []
-        for line in plain:
-            text = select_keys(line.decode("utf-8", "surrogateescape"), columns) or ""
-            read_lines.append(text.encode("utf-8", "surrogateescape"))
-        row = 0
-        for part in halves(read_lines):
-            if part is not None:
-                faults = {
-                    at - row: ambiguous[at]
-                    for at in range(row, row + part.height)
-                    if at in ambiguous
-                }
-                yield Piece(part, faults)
-                row += part.height
-                continue
-            at = first + row
-            line = lines[row]
-            empty = pl.DataFrame({name: [None] for name in columns}, schema=schema)
-            yield Piece(empty, {0: Fault(at, line, _fault_of_json(line, at))})
+
+
+def _json_piecewise(
+    lines: Sequence[bytes],
+    plain: Sequence[bytes],
+    columns: Sequence[str],
+    ambiguous: Mapping[int, Fault],
+    first: int,
+) -> Iterator[Piece]:
+    """Yield the rows of lines of which some cannot be read.
+
+    Args:
+        lines: the lines of the file.
+        plain: the same lines, where ambiguous ones have no values.
+        columns: the columns to read.
+        ambiguous: what is wrong with ambiguous lines, by row.
+        first: number of the first line.
+    """
+    read_lines = []
+    for line in plain:
+        text = select_keys(line.decode("utf-8", "surrogateescape"), columns) or ""
+        read_lines.append(text.encode("utf-8", "surrogateescape"))
+    row = 0
+    for part in _readable_parts(read_lines, columns):
+        if part is None:
+            empty = pl.DataFrame({name: [None] for name in columns}, schema=_texts(columns))
+            number = first + row
+            yield Piece(empty, {0: Fault(number, lines[row], _fault_of_json(lines[row], number))})
             row += 1
+            continue
+        rows = range(row, row + part.height)
+        yield Piece(part, {at - row: ambiguous[at] for at in rows if at in ambiguous})
+        row += part.height
+
+
+def _texts(columns: Sequence[str]) -> dict[str, type[pl.String]]:
+    """Return the types of columns that are all texts."""
+    return dict.fromkeys(columns, pl.String)
+
+
+def _parse_json(text: bytes, n_lines: int, columns: Sequence[str]) -> pl.DataFrame | None:
+    """Return the rows of a text of JSON lines; None if a line is no row."""
+    try:
+        frame = pl.scan_ndjson(io.BytesIO(text), schema=_texts(columns)).collect()
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return None
+    return frame if frame.height == n_lines else None
+
+
+def _parse_json_lines(lines: Sequence[bytes], columns: Sequence[str]) -> pl.DataFrame | None:
+    """Return the rows of JSON lines; None if a line is no row."""
+    # No line is the first, of which polars would leave a mark of byte order out.
+    return _parse_json(b"\n".join([b"", *lines]), len(lines), columns)
+
+
+def _parse_json_block(
+    block: bytes, columns: Sequence[str], keys: Sequence[bytes], escapes: re.Pattern[bytes]
+) -> pl.DataFrame | None:
+    """Return the rows of a block in which each line has each key once; else None.
+
+    Args:
+        block: whole lines.
+        columns: the columns to read.
+        keys: their keys, from `_as_key`.
+        escapes: the pattern from `_escapes_of`.
+    """
+    if b"\\" in block and (escapes.search(block) or _SURROGATE.search(block)):
+        return None
+    n_lines = int(np.count_nonzero(np.frombuffer(block, np.uint8) == _LF))
+    # Rows with values in all columns have each key at least once.
+    if any(block.count(key) != n_lines for key in keys):
+        return None
+    text = b"\n" + block if block.startswith(_MARK) else block
+    frame = _parse_json(text, n_lines, columns)
+    if frame is None or any(column.null_count() for column in frame):
+        return None
+    return frame
+
+
+def _readable_parts(
+    lines: Sequence[bytes], columns: Sequence[str]
+) -> Iterator[pl.DataFrame | None]:
+    """Yield the rows of readable lines, and None for each other line."""
+    frame = _parse_json_lines(lines, columns)
+    if frame is not None or len(lines) == 1:
+        yield frame
+        return
+    middle = len(lines) // 2
+    yield from _readable_parts(lines[:middle], columns)
+    yield from _readable_parts(lines[middle:], columns)
 
 
 #: A row without values, in place of a line that is refused.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -435,20 +436,7 @@ def _from_any_shape(
     texts: pl.Series, timezone: str, ambiguous: str, time_format: str | None
 ) -> pl.Series:
     """Convert texts in any form of ISO 8601, or in a stated format, or to codes of `moments`."""
-    text = pl.col("given").str.strip_chars()
-    with_offset = _WITH_OFFSET
-    local = _LOCAL
-    if time_format is None:
-        for pattern, replacement in _ISO_8601:
-            text = text.str.replace(pattern, replacement)
-    elif any(offset in time_format for offset in _OFFSETS):
-        with_offset = (time_format,)
-        local = ()
-        if time_format.endswith("z"):
-            text = text.str.replace("[Zz]$", "+00:00")
-    else:
-        with_offset = ()
-        local = (time_format,)
+    with_offset, local = _forms_of(time_format)
     nothing = pl.lit(None, dtype=pl.Int64)
     text_column = pl.col("text")
     absolute = [_parse(text_column, form).dt.epoch("us") for form in with_offset]
@@ -460,21 +448,14 @@ def _from_any_shape(
     later = pl.lit(0, dtype=pl.Int64)
     if time_format is None:
         later = pl.when(pl.col("text").str.contains(_END_OF_DAY)).then(_DAY_US).otherwise(0)
-    whole = pl.lit(True)
-    if time_format is None or _OTHER_CLOCK.search(time_format) is None:
-        whole = ~text_column.str.contains(_ONE_DIGIT)
-    # Polars also reads a year of fewer digits, as in the first century.
-    if time_format is None or "%s" not in time_format:
-        digits = "^[0-9]{4}" if time_format is None else "[0-9]{4}"
-        whole &= text_column.str.contains(digits)
     midnight = text_column.str.replace("T24", "T00", literal=True)
     # In stages, so that each text is normalised and parsed once.
     return (
         pl.LazyFrame({"given": texts})
-        .with_columns(text=text)
+        .with_columns(text=_normal_text(pl.col("given"), time_format))
         .with_columns(later=later.fill_null(0))
         .with_columns(text=pl.when(pl.col("later") > 0).then(midnight).otherwise(text_column))
-        .with_columns(text=pl.when(whole).then(text_column))
+        .with_columns(text=pl.when(_is_whole(text_column, time_format)).then(text_column))
         .with_columns(
             us=pl.coalesce(*absolute, nothing) + pl.col("later"),
             local=pl.coalesce(*naive, nothing.cast(pl.Datetime("us")))
@@ -492,6 +473,40 @@ def _from_any_shape(
         .collect()
         .to_series()
     )
+
+
+def _forms_of(time_format: str | None) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the forms of times with an offset from UTC, and of local times."""
+    if time_format is None:
+        return _WITH_OFFSET, _LOCAL
+    if any(offset in time_format for offset in _OFFSETS):
+        return (time_format,), ()
+    return (), (time_format,)
+
+
+def _normal_text(texts: pl.Expr, time_format: str | None) -> pl.Expr:
+    """Return texts in the forms that are parsed."""
+    text = texts.str.strip_chars()
+    if time_format is None:
+        for pattern, replacement in _ISO_8601:
+            text = text.str.replace(pattern, replacement)
+    elif time_format.endswith("z") and any(offset in time_format for offset in _OFFSETS):
+        text = text.str.replace("[Zz]$", "+00:00")
+    return text
+
+
+def _is_whole(text: pl.Expr, time_format: str | None) -> pl.Expr:
+    """Return whether all numbers of a text have all their digits.
+
+    Polars also reads numbers of one digit, and a year of fewer digits, as in the first century.
+    """
+    whole = pl.lit(True)
+    if time_format is None or _OTHER_CLOCK.search(time_format) is None:
+        whole = ~text.str.contains(_ONE_DIGIT)
+    if time_format is None or "%s" not in time_format:
+        digits = "^[0-9]{4}" if time_format is None else "[0-9]{4}"
+        whole &= text.str.contains(digits)
+    return whole
 
 
 def _parse(text: pl.Expr, form: str) -> pl.Expr:

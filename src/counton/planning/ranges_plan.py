@@ -110,13 +110,7 @@ def plan_cells(
         tables.workload(kind, cells=length) for kind, length in zip(asked, shape, strict=True)
     )
     names: Strategies = _by_axis("strategies", line, shape)
-    for name in names:
-        is_known_name = isinstance(name, str) and name in ("auto", *NAMES)
-        if not is_known_name and not isinstance(name, LineStrategy):
-            raise InvalidInputError(
-                f"line is {quote(name)}; it must be 'auto', or one of {', '.join(NAMES)}, or a "
-                "strategy, or a tuple with one of these for each axis"
-            )
+    _check_names(names)
 
     def attempt(family: Family, combination: Strategies) -> CellsDesign:
         grid, total = _grid(combination, workloads, NORMS[family])
@@ -139,13 +133,13 @@ def plan_cells(
     for choice in rank_attempts(attempts, cost=lambda choice: choice.expected_error):
         # "auto" on every axis can come to one name on all of them.
         distinct.setdefault((choice.family, repr(choice.strategy.parameters)), choice)
-    best = next(iter(distinct.values()))
-    asks = math.prod(work.queries for work in workloads)
-    typical = figures(math.sqrt(best.expected_error / asks))
+    choices = tuple(distinct.values())
+    n_queries = math.prod(work.queries for work in workloads)
+    typical = figures(math.sqrt(choices[0].expected_error / n_queries))
     along = " x ".join(f"{count:,}" for count in shape)
     workload_names = " x ".join(dict.fromkeys(work.name for work in workloads))
     return Plan(
-        choices=tuple(distinct.values()),
+        choices=choices,
         words=(
             f"{loss_of(guarantee)}: an answer is typically off by {typical}",
             f"{along} cells, workload {workload_names}, least total squared error first",
@@ -154,6 +148,17 @@ def plan_cells(
         ),
         shown=("strategy", "noise", "expected_error"),
     )
+
+
+def _check_names(names: Strategies) -> None:
+    """Refuse what is neither a strategy for a line nor the name of one."""
+    for name in names:
+        is_known_name = isinstance(name, str) and name in ("auto", *NAMES)
+        if not is_known_name and not isinstance(name, LineStrategy):
+            raise InvalidInputError(
+                f"line is {quote(name)}; it must be 'auto', or one of {', '.join(NAMES)}, or a "
+                "strategy, or a tuple with one of these for each axis"
+            )
 
 
 def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,19 +36,51 @@ if TYPE_CHECKING:
     from counton.results.release_data import ReleaseData
 
 
+@dataclass(frozen=True)
+class _Chart:
+    """One chart of a release.
+
+    Attributes:
+        kind: what its file is named after, such as "totals" or "last-7d".
+        curves: its data.
+        title: its title, if the user gives none.
+        times: which windows each point counts, in words.
+        note: a further remark; None: none.
+    """
+
+    kind: str
+    curves: Curves
+    title: str
+    times: str
+    note: str | None = None
+
+
 def chart_kinds(numbers: ReleaseData) -> list[str]:
     """Return the kinds of a release's charts, such as "totals", "windows" or "last-7d"."""
     metadata = numbers.metadata
-    is_apart = numbers.joint_margins is None and numbers.joint_level is None
     kinds = []
     if numbers.series.totals is not None:
         kinds.append("totals")
-    if metadata.series == "per-window" or (metadata.series == "both" and is_apart):
+    if _has_chart_of_windows(numbers):
         kinds.append("windows")
     if metadata.half_life is not None:
         kinds.append("decayed")
-    every = metadata.windows.every
-    return kinds + [f"last-{length_of_windows(width, every)}" for width in metadata.widths]
+    return kinds + [_kind_of_width(width, metadata) for width in metadata.widths]
+
+
+def _kind_of_width(width: int, metadata: ReleaseMetadata) -> str:
+    """Return the kind of the chart of sums of the last ``width`` windows."""
+    return f"last-{length_of_windows(width, metadata.windows.every)}"
+
+
+def _has_chart_of_windows(numbers: ReleaseData) -> bool:
+    series = numbers.metadata.series
+    return series == "per-window" or (series == "both" and _holds_apart(numbers))
+
+
+def _holds_apart(numbers: ReleaseData) -> bool:
+    """Return whether each interval holds by itself, and not all of them together."""
+    return numbers.joint_margins is None and numbers.joint_level is None
 
 
 def _titles_by_length(title: str | None, metadata: ReleaseMetadata) -> dict[str, str]:
@@ -57,9 +90,8 @@ def _titles_by_length(title: str | None, metadata: ReleaseMetadata) -> dict[str,
     """
     if title is None:
         return {}
-    every = metadata.windows.every
     return {
-        f"last-{length_of_windows(width, every)}": f"{title}, {metadata.last_in_words(width)}"
+        _kind_of_width(width, metadata): f"{title}, {metadata.last_in_words(width)}"
         for width in metadata.widths
     }
 
@@ -81,69 +113,75 @@ def figures_of(numbers: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
 
     metadata = numbers.metadata
     part = numbers.first_groups(MOST_PANELS)
-    grouped = groups_in_words(metadata)
-    subject = metadata.subject
-    drawn: dict[str, tuple[Curves, str, str]] = {}
-    incomplete: dict[str, str | None] = {}
-    if numbers.series.totals is not None:
-        times = times_in_words(metadata)
-        if numbers.metadata.strategy.facts.delay:
-            times += f", each point numbers {numbers.metadata.strategy.facts.delay:,} windows later"
-        running = f"Running {subject}"
-        drawn["totals"] = (totals_curves(part), title_in_words(running, grouped), times)
-    is_apart = numbers.joint_margins is None and numbers.joint_level is None
-    if metadata.series == "per-window" or (metadata.series == "both" and is_apart):
-        if is_apart:
-            curves, every = window_curves(part)
-        else:
-            curves, every = window_curves(part, len(numbers.shown_steps))
-        times = times_in_words(metadata, 1, every)
-        drawn["windows"] = curves, title_in_words(subject, grouped), times
-    if metadata.half_life is not None:
-        half_life = metadata.half_life_in_words
-        title = title_in_words(f"{subject}, decayed", grouped)
-        times = f"each {metadata.window} counts half after {half_life}"
-        drawn["decayed"] = recent_curves(part, part.series.decayed()), title, times
-    for width in metadata.widths:
-        last = metadata.last_in_words(width)
-        kind = length_of_windows(width, metadata.windows.every)
-        title = title_in_words(f"{subject}, {last}", grouped)
-        drawn[f"last-{kind}"] = (
-            recent_curves(part, part.series.rolling(width), width),
-            title,
-            f"in the {last} up to each point",
-        )
-        incomplete[f"last-{kind}"] = incomplete_note(metadata, numbers.first, [width])
-    kinds = chart_kinds(numbers)
-    assert [*drawn] == kinds
+    charts = list(_charts_of(numbers, part))
+    kinds = [chart.kind for chart in charts]
+    assert kinds == chart_kinds(numbers)
     stated_titles = {} if len(kinds) == 1 else _titles_by_length(look.title, metadata)
-    level = percent(numbers.level)
-    together = "" if is_apart else ", which hold together"
+    intervals = f"with {percent(numbers.level)}% intervals"
+    if not _holds_apart(numbers):
+        intervals += ", which hold together"
     groups = None
-    if not grouped:  # the name of the only curve is the label of its axis
+    if not groups_in_words(metadata):  # the name of the only curve is the label of its axis
         groups = [look.axis or series_in_words(metadata)]
         look = look._replace(axis="" if look.axis else None)
     notes = _notes_of(part)
-    return {
-        kind: plot_totals(
-            replace(
-                curves,
-                all_groups=len(numbers.groups),
-                groups=groups or [*curves.groups],
-            ),
-            look._replace(title=stated_titles.get(kind, look.title)).around(
-                f"{times}; with {level}% intervals" + together,
-                foot_of(
-                    metadata,
-                    look.source,
-                    notes + [note.removesuffix(".") for note in (incomplete.get(kind),) if note],
-                ),
-                title=title,
-                axis=subject,
-            ),
+    figures = {}
+    for chart in charts:
+        chart_notes = notes if chart.note is None else [*notes, chart.note.removesuffix(".")]
+        caption = look._replace(title=stated_titles.get(chart.kind, look.title)).around(
+            f"{chart.times}; {intervals}",
+            foot_of(metadata, look.source, chart_notes),
+            title=chart.title,
+            axis=metadata.subject,
         )
-        for kind, (curves, title, times) in drawn.items()
-    }
+        curves = replace(
+            chart.curves,
+            all_groups=len(numbers.groups),
+            groups=[*chart.curves.groups] if groups is None else groups,
+        )
+        figures[chart.kind] = plot_totals(curves, caption)
+    return figures
+
+
+def _charts_of(numbers: ReleaseData, part: ReleaseData) -> Iterator[_Chart]:
+    """Yield the charts of a release, in the order of `chart_kinds`.
+
+    Args:
+        numbers: the numbers.
+        part: the same for the groups that are drawn.
+    """
+    metadata = numbers.metadata
+    subject = metadata.subject
+    grouped = groups_in_words(metadata)
+    if numbers.series.totals is not None:
+        times = times_in_words(metadata)
+        if numbers.metadata.strategy.facts.delay:
+            times += (
+                f", each point released {numbers.metadata.strategy.facts.delay:,} windows later"
+            )
+        title = title_in_words(f"Running {subject}", grouped)
+        yield _Chart("totals", totals_curves(part), title, times)
+    if _has_chart_of_windows(numbers):
+        if _holds_apart(numbers):
+            curves, every = window_curves(part)
+        else:
+            curves, every = window_curves(part, len(numbers.shown_steps))
+        title = title_in_words(subject, grouped)
+        yield _Chart("windows", curves, title, times_in_words(metadata, 1, every))
+    if metadata.half_life is not None:
+        curves = recent_curves(part, part.series.decayed())
+        title = title_in_words(f"{subject}, decayed", grouped)
+        times = f"each {metadata.window} counts half after {metadata.half_life_in_words}"
+        yield _Chart("decayed", curves, title, times)
+    for width in metadata.widths:
+        last = metadata.last_in_words(width)
+        yield _Chart(
+            kind=_kind_of_width(width, metadata),
+            curves=recent_curves(part, part.series.rolling(width), width),
+            title=title_in_words(f"{subject}, {last}", grouped),
+            times=f"in the {last} up to each point",
+            note=incomplete_note(metadata, numbers.first, [width]),
+        )
 
 
 def _notes_of(numbers: ReleaseData) -> list[str]:
@@ -197,19 +235,9 @@ def window_curves(numbers: ReleaseData, most: int = 400) -> tuple[Curves, str]:
     windows = numbers.metadata.windows
     if len(numbers.shown_steps) > most:
         for every in ("1d", "1w", "1mo", "12mo"):
-            try:
-                periods = periods_of(windows, every, numbers.steps[-1])
-            except InvalidInputError:  # these windows do not divide days
-                continue
-            edges = periods.edges
-            whole = periods.is_complete & (edges[:-1] >= numbers.first - 1)
-            if 1 < whole.sum() <= most:
-                series = numbers.series.between(edges[:-1], edges[1:])
-                ends = numbers.in_local_time(windows.ends(range(numbers.steps.stop))[edges])
-                curves = _curves(numbers, ends[1:][whole], series, whole)
-                final = final_windows(numbers.design, numbers.steps.stop - 1)
-                open_ones = int((edges[1:][whole] > final).sum())
-                return replace(curves, starts=ends[:-1][whole], provisional=open_ones), every
+            curves = _period_curves(numbers, every, most)
+            if curves is not None:
+                return curves, every
     stops = np.arange(1, numbers.steps.stop)
     series = numbers.series.windows or numbers.series.between(stops - 1, stops)
     part = slice(numbers.first - 1, None)
@@ -221,6 +249,25 @@ def window_curves(numbers: ReleaseData, most: int = 400) -> tuple[Curves, str]:
     last = numbers.steps.stop - 1
     open_ones = min(last - final_windows(numbers.design, last), len(since))
     return replace(curves, starts=since, provisional=open_ones), windows.every
+
+
+def _period_curves(numbers: ReleaseData, every: str, most: int) -> Curves | None:
+    """Return the data of a chart of periods of equal length; None if there are too many or few."""
+    windows = numbers.metadata.windows
+    try:
+        periods = periods_of(windows, every, numbers.steps[-1])
+    except InvalidInputError:  # these windows do not divide days
+        return None
+    edges = periods.edges
+    whole = periods.is_complete & (edges[:-1] >= numbers.first - 1)
+    if not 1 < whole.sum() <= most:
+        return None
+    series = numbers.series.between(edges[:-1], edges[1:])
+    ends = numbers.in_local_time(windows.ends(range(numbers.steps.stop))[edges])
+    curves = _curves(numbers, ends[1:][whole], series, whole)
+    final = final_windows(numbers.design, numbers.steps.stop - 1)
+    open_ones = int((edges[1:][whole] > final).sum())
+    return replace(curves, starts=ends[:-1][whole], provisional=open_ones)
 
 
 def _curves(

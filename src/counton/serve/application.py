@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
 from time import monotonic
 
@@ -30,6 +30,46 @@ from counton.serve.slots import NoPlaceError
 
 def application(service: Service) -> FastAPI:
     """Build the service as an ASGI application."""
+    app = FastAPI(
+        title="counton",
+        version=version("counton"),
+        description="Released series under differential privacy, and the path that takes rows.",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,  # a client could name any host as the target
+        lifespan=_lifespan_of(service),
+    )
+    app.state.service = service
+    # A level above 4 takes several times as long for answers that are a few percent smaller.
+    app.add_middleware(Compression, minimum_size=1000, compresslevel=1)
+    app.add_middleware(RequestLog)
+    _add_error_answers(app)
+    received = _ReceivedBatches()
+    _add_operator_paths(app, service, received)
+    for paths in (
+        reading.router(service.journals, service.failed, service.access, LongAnswers()),
+        writing.router(service, received.count),
+        assets.router(),
+    ):
+        app.router.routes += paths.routes  # an included router would compute each path again
+    return app
+
+
+class _ReceivedBatches:
+    """Numbers of batches and of their rows, by stream and outcome, since the service started."""
+
+    def __init__(self) -> None:
+        self.batches: Counter[tuple[str, str]] = Counter()
+        self.rows: Counter[tuple[str, str]] = Counter()
+
+    def count(self, stream: str, outcome: str, n_rows: int) -> None:
+        """Count one batch."""
+        self.batches[stream, outcome] += 1
+        self.rows[stream, outcome] += n_rows
+
+
+def _lifespan_of(service: Service) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    """Return the context manager that starts a service, and stops it in the end."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -41,26 +81,11 @@ def application(service: Service) -> FastAPI:
         await asyncio.to_thread(service.close)
         note("stopped")
 
-    app = FastAPI(
-        title="counton",
-        version=version("counton"),
-        description="Released series under differential privacy, and the path that takes rows.",
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,  # a client could name any host as the target
-        lifespan=lifespan,
-    )
-    app.state.service = service
-    counts: Counter[tuple[str, str]] = Counter()
-    rows: Counter[tuple[str, str]] = Counter()
+    return lifespan
 
-    def count(stream: str, outcome: str, n_rows: int) -> None:
-        counts[stream, outcome] += 1
-        rows[stream, outcome] += n_rows
 
-    # A level above 4 takes several times as long for answers that are a few percent smaller.
-    app.add_middleware(Compression, minimum_size=1000, compresslevel=1)
-    app.add_middleware(RequestLog)
+def _add_error_answers(app: FastAPI) -> None:
+    """Add the answers to requests that raise an error."""
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
@@ -85,6 +110,10 @@ def application(service: Service) -> FastAPI:
             {"detail": "too many long answers are under way; ask again"}, 503, {"Retry-After": "2"}
         )
 
+
+def _add_operator_paths(app: FastAPI, service: Service, received: _ReceivedBatches) -> None:
+    """Add the paths that operators and their programs ask."""
+
     # These two run in no thread of the pool, all of which may be busy.
     @app.get("/health", tags=["operate"], response_class=PlainTextResponse)
     async def health() -> str:
@@ -108,15 +137,8 @@ def application(service: Service) -> FastAPI:
     )
     def numbers() -> PlainTextResponse:
         """Numbers for the operator, as Prometheus reads them. Exact, so never for readers."""
-        return PlainTextResponse(metrics.text(service, counts, rows), media_type=metrics.MEDIA)
-
-    for paths in (
-        reading.router(service.journals, service.failed, service.access, LongAnswers()),
-        writing.router(service, count),
-        assets.router(),
-    ):
-        app.router.routes += paths.routes  # an included router would compute each path again
-    return app
+        text = metrics.text(service, received.batches, received.rows)
+        return PlainTextResponse(text, media_type=metrics.MEDIA)
 
 
 class Compression(GZipMiddleware):

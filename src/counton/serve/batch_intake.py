@@ -76,24 +76,8 @@ def checked_batch(
         sum_rows(source, mapping, groups)  # refuses bad rows, unless they are skipped
     frame = _with_moments(part.frame().collect(), read["us"], served).filter(~bad)
     counted = reveal(sum_rows(source, mapping, groups, assigned=read.filter(~bad)))
-    sums = counted.cells
-    of_cells = sums.group_by("cell").agg(pl.col("total").cast(pl.Float64).abs().sum())
-    largest: Any = of_cells["total"].max()
-    sizes_of_accumulators = accumulator_sizes(sums, spec.terms.group_statistic.n_accumulators)
-    refuse_inexact(spec, AddedSums(int(largest or 0), sizes_of_accumulators), Amounts(0, 0.0))
-    # Late rows are released with the next window that is due.
     due = now - served.release_delay
-    late = pl.max_horizontal("window", served.windows.ended_by(due) + 1).alias("window")
-    shares = shares_of_bounds(spec, served.bounds, sums.with_columns(late))
-    refuse_overflow(
-        max(shares.values(), default=0.0),
-        MOST_SENT,
-        lambda: (
-            f"the rows of the batch add up to more than {MOST_SENT} of what the sums of the stream "
-            "can hold, which is the most that a service takes: correct the rows, or count in "
-            "larger units"
-        ),
-    )
+    shares = _shares_of_sums(served, counted.cells, due)
     ignored = {
         "before_first_window": counted.before,
         "after_last_window": counted.beyond,
@@ -117,6 +101,34 @@ def checked_batch(
         parts=Private(shares),
         over=served.windows.ended_by(due - _LONG),
     )
+
+
+def _shares_of_sums(served: ServedJob, sums: pl.DataFrame, due: int) -> dict[int, float]:
+    """Return the shares of what sums can hold that a batch takes; refuse sums that are too large.
+
+    Args:
+        served: the job.
+        sums: the sums of the batch, by window and cell.
+        due: windows that ended by this time, in microseconds since 1970, have been released.
+    """
+    spec = served.spec
+    of_cells = sums.group_by("cell").agg(pl.col("total").cast(pl.Float64).abs().sum())
+    largest: Any = of_cells["total"].max()
+    sizes_of_accumulators = accumulator_sizes(sums, spec.terms.group_statistic.n_accumulators)
+    refuse_inexact(spec, AddedSums(int(largest or 0), sizes_of_accumulators), Amounts(0, 0.0))
+    # Late rows are released with the next window that is due.
+    window = pl.max_horizontal("window", served.windows.ended_by(due) + 1).alias("window")
+    shares = shares_of_bounds(spec, served.bounds, sums.with_columns(window))
+    refuse_overflow(
+        max(shares.values(), default=0.0),
+        MOST_SENT,
+        lambda: (
+            f"the rows of the batch add up to more than {MOST_SENT} of what the sums of the stream "
+            "can hold, which is the most that a service takes: correct the rows, or count in "
+            "larger units"
+        ),
+    )
+    return shares
 
 
 def _with_moments(frame: pl.DataFrame, us: pl.Series, served: ServedJob) -> pl.DataFrame:

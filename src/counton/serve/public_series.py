@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial
 from threading import Lock
@@ -75,6 +76,36 @@ def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
 def _steps_with_rows(numbers: ReleaseData, steps: range) -> range:
     """Return the steps that have rows: the first numbers of several windows need these windows."""
     return range(max(steps.start, numbers.shown.over or 1), steps.stop)
+
+
+@dataclass(frozen=True)
+class SeriesSelection:
+    """Which released rows of a stream a reader wants.
+
+    Attributes:
+        groups: names of the groups; empty: all.
+        start: only windows that begin at this time or later.
+        until: only windows that end by this time.
+        series: cumulative or per-window; None: cumulative, if it is released.
+        level: probability of the intervals; None: that of the stream.
+        last: only this many newest steps.
+    """
+
+    groups: tuple[str, ...] = ()
+    start: str | None = None
+    until: str | None = None
+    series: str | None = None
+    level: float | None = None
+    last: int | None = None
+
+    @property
+    def has_all_steps(self) -> bool:
+        """Whether no step is left out."""
+        return (self.start, self.until, self.last) == (None, None, None)
+
+
+#: All released rows, with the intervals of the stream.
+ALL_ROWS = SeriesSelection()
 
 
 class _PublicFacts(NamedTuple):
@@ -220,7 +251,7 @@ class Journal:
         _, spent = totals.get(canonical_unit(counted, totals), (None, None))
         columns: list[str] = []
         if self.step:
-            columns = self.rows(last=1).page().table.columns
+            columns = self.rows(SeriesSelection(last=1)).page().table.columns
         return {
             **self.about(),
             "description": [
@@ -323,30 +354,22 @@ class Journal:
         return numbers if level == numbers.level else numbers.at(level)
 
     def has_many_rows(
-        self,
-        groups: Sequence[str] = (),
-        start: str | None = None,
-        until: str | None = None,
-        last: int | None = None,
-        position: str | None = None,
+        self, selection: SeriesSelection = ALL_ROWS, position: str | None = None
     ) -> bool:
         """Return whether an answer may have many rows, by public facts, before the journal is read.
 
         Args:
-            groups: names of the groups; empty: all.
-            start: only windows that begin at this time or later.
-            until: only windows that end by this time.
-            last: only this many newest steps.
+            selection: the rows.
             position: text of the position where a page begins.
 
         Raises:
             InvalidInputError: a time or position cannot be read.
         """
-        steps = self._steps(self.step, start, until, last)
+        steps = self._steps(self.step, selection)
         if position is not None:
             page = Position.parse(position)
             steps = range(page.step, page.last + 1)
-        return len(steps) * self._rows_of_step(groups) > FEW_ROWS
+        return len(steps) * self._rows_of_step(selection.groups) > FEW_ROWS
 
     def has_many_groups(self) -> bool:
         """Return whether `about` may be long."""
@@ -364,93 +387,67 @@ class Journal:
             return max(len(metadata.groups), 1)
         return FEW_ROWS if numbers is None else max(len(numbers.groups), 1)
 
-    def _steps(self, numbers: int, start: str | None, until: str | None, last: int | None) -> range:
-        """Return the released steps that a reader asks for; arguments as for `has_many_rows`."""
+    def _steps(self, released: int, selection: SeriesSelection) -> range:
+        """Return the steps of a selection, among the ``released`` first ones."""
         windows = self.metadata.windows
         first = 1
-        stop = numbers + 1
-        if start is not None:
-            begin = microseconds(parse_time(start, windows.timezone))
+        stop = released + 1
+        if selection.start is not None:
+            begin = microseconds(parse_time(selection.start, windows.timezone))
             first = max(first, int(windows.step_of(np.array([begin - 1]))[0]) + 1)
-        if until is not None:
-            end = microseconds(parse_time(until, windows.timezone))
+        if selection.until is not None:
+            end = microseconds(parse_time(selection.until, windows.timezone))
             stop = min(stop, windows.ended_by(end) + 1)
-        if last is not None:
-            first = max(first, stop - last)
+        if selection.last is not None:
+            first = max(first, stop - selection.last)
         return range(first, stop)
 
-    def rows(
-        self,
-        groups: Sequence[str] = (),
-        start: str | None = None,
-        until: str | None = None,
-        series: str | None = None,
-        level: float | None = None,
-        last: int | None = None,
-    ) -> ReleasedRows:
+    def rows(self, selection: SeriesSelection) -> ReleasedRows:
         """Return the rows of some released steps and groups.
-
-        Args:
-            groups: names of the groups; empty: all.
-            start: only windows that begin at this time or later.
-            until: only windows that end by this time.
-            series: cumulative or per-window; None: cumulative, if it is released.
-            level: probability of the intervals; None: that of the stream.
-            last: only this many newest steps.
 
         Raises:
             InvalidInputError: a group or time is unknown.
         """
-        numbers = self.read(level) if self.step else self._read_journal(self.level)
-        steps = _steps_with_rows(numbers, self._steps(len(numbers.steps), start, until, last))
+        numbers = self.read(selection.level) if self.step else self._read_journal(self.level)
+        steps = _steps_with_rows(numbers, self._steps(len(numbers.steps), selection))
         if not steps:
-            empty = self._table_without_rows(numbers, groups, series)
+            empty = self._table_without_rows(numbers, selection)
             return ReleasedRows(steps, lambda _: empty)
-        chosen = numbers.only(steps, list(groups) or None)
+        chosen = numbers.only(steps, list(selection.groups) or None)
+        series = selection.series
         name = chosen.metadata.series_names[0] if series is None else series
         n_series = sum(published.name == name for published in chosen.metadata.published_series)
         step_rows = None if chosen.n_rows is None else len(chosen.groups) * max(n_series, 1)
         return ReleasedRows(steps, partial(table_of_series, chosen, series), step_rows)
 
-    def page(
-        self,
-        groups: Sequence[str] = (),
-        start: str | None = None,
-        until: str | None = None,
-        series: str | None = None,
-        level: float | None = None,
-        last: int | None = None,
-        position: str | None = None,
-    ) -> Page:
-        """Return a page of `rows`; the other arguments are those of `rows`.
+    def page(self, selection: SeriesSelection = ALL_ROWS, position: str | None = None) -> Page:
+        """Return a page of `rows`.
 
         Args:
+            selection: the rows.
             position: text of the position where the page begins; None: the first page.
 
         Raises:
             InvalidInputError: a group, time or position is unknown.
         """
-        request = (self._position, tuple(groups), start, until, series, level, last, position)
+        request = (self._position, selection, position)
         cached, page = self._newest
         if cached == request:
             return page
-        if position is not None and (start, until, last) != (None, None, None):
+        if position is not None and not selection.has_all_steps:
             raise InvalidInputError(
                 f"{param('page', position)} holds the place in the series, so 'from', 'to' and "
                 "'last' do not go with it: use 'next' of the answer before as it is"
             )
-        rows = self.rows(groups, start, until, series, level, last)
-        page = rows.page(None if position is None else Position.parse(position))
+        page = self.rows(selection).page(None if position is None else Position.parse(position))
         self._newest = request, page
         return page
 
-    def _table_without_rows(
-        self, numbers: ReleaseData, groups: Sequence[str], series: str | None
-    ) -> pl.DataFrame:
-        """Return the columns of `rows`, before there are rows; arguments as for `rows`."""
+    def _table_without_rows(self, numbers: ReleaseData, selection: SeriesSelection) -> pl.DataFrame:
+        """Return the columns of `rows`, before there are rows."""
         # A group that is found in the rows may be shown later.
-        names = list(groups) if self.metadata.cells.named_beforehand else None
+        names = list(selection.groups) if self.metadata.cells.named_beforehand else None
         first_step = numbers.only(numbers.steps[:1], names or None)
-        empty = table_of_series(first_step, series).head(0)
+        empty = table_of_series(first_step, selection.series).head(0)
         more = [name for name in ESTIMATE if not self.step and name not in empty.columns]
         return empty.with_columns(pl.lit(None, pl.Float64).alias(name) for name in more)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -16,8 +17,7 @@ from counton.continual.intervals import check_confidence_level
 from counton.run.outputs.output_files import escape_formulas
 from counton.serve.access import Access
 from counton.serve.answers import LongAnswers
-from counton.serve.pages import Page
-from counton.serve.public_series import Journal, json_rows, refuse_many_rows
+from counton.serve.public_series import Journal, SeriesSelection, json_rows, refuse_many_rows
 from counton.serve.settings import MOST_NAME
 
 Name = Annotated[str, Path(description="the stream", max_length=MOST_NAME)]
@@ -53,6 +53,16 @@ def check_name(name: str, names: Collection[str], failed: Collection[str]) -> No
     raise HTTPException(404, "there is no such stream; GET /v1/streams lists them")
 
 
+#: Why a request to read was not answered, by status, for the description of the paths.
+_REFUSALS = {
+    401: "no token, or an unknown token",
+    403: "the token to write",
+    404: "no such stream",
+    422: "a value that is not allowed",
+    503: "the state cannot be used now; ask again after Retry-After seconds",
+}
+
+
 def router(
     journals: Mapping[str, Journal],
     failed: Collection[str],
@@ -71,57 +81,51 @@ def router(
         prefix="/v1/streams",
         tags=["read"],
         dependencies=[access.dependency("read")],
-        responses={
-            status: {"description": why}
-            for status, why in {
-                401: "no token, or an unknown token",
-                403: "the token to write",
-                404: "no such stream",
-                422: "a value that is not allowed",
-                503: "the state cannot be used now; ask again after Retry-After seconds",
-            }.items()
-        },
+        responses={status: {"description": why} for status, why in _REFUSALS.items()},
     )
+    answers = _ReadAnswers(journals, failed, long_answers)
+    facts: dict[str, Any] = {"response_model": dict[str, Any], "methods": ["GET"]}
+    paths.add_api_route("", answers.streams, **facts)
+    paths.add_api_route("/{name}", answers.stream, **facts)
+    csv_too: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {}}}}
+    paths.add_api_route("/{name}/series", answers.series, methods=["GET"], responses=csv_too)
+    paths.add_api_route("/{name}/release", answers.release, methods=["GET"])
+    return paths
 
-    def of(name: str) -> Journal:
-        check_name(name, journals, failed)
-        if journals[name].refused:
-            raise later(503, UNSURE, 60)
-        return journals[name]
 
-    def answer(make: Callable[[], Response], *, is_long: bool) -> Response:
-        return long_answers.whole(make) if is_long else make()
+@dataclass(frozen=True)
+class _ReadAnswers:
+    """What the service answers to readers, a method for each path.
 
-    def answer_in_parts(
-        parts: Callable[[], Iterator[bytes]],
-        media_type: str,
-        headers: Mapping[str, str] | None = None,
-        *,
-        is_long: bool,
-    ) -> Response:
-        if is_long:
-            return long_answers.in_parts(parts, media_type, headers)
-        return Response(b"".join(parts()), media_type=media_type, headers=headers)
+    The docstrings of the methods are the descriptions of the paths.
 
-    @paths.get("", response_model=dict[str, Any])
-    def streams() -> Response:
+    Attributes:
+        journals: readers of the streams, by name.
+        failed: names of streams whose jobs could not begin.
+        long_answers: the long answers of the service.
+    """
+
+    journals: Mapping[str, Journal]
+    failed: Collection[str]
+    long_answers: LongAnswers
+
+    def streams(self) -> Response:
         """All streams whose state exists, with their public facts."""
-        readable = [journal for journal in list(journals.values()) if not journal.refused]
+        readable = [journal for journal in list(self.journals.values()) if not journal.refused]
         is_long = any(journal.has_many_groups() for journal in readable)
-        return answer(
+        return self._whole(
             lambda: JSONResponse({"streams": [journal.about() for journal in readable]}),
             is_long=is_long,
         )
 
-    @paths.get("/{name}", response_model=dict[str, Any])
-    def stream(name: Name) -> Response:
+    def stream(self, name: Name) -> Response:
         """Return public facts and the description of one stream."""
-        journal = of(name)
+        journal = self._journal(name)
         is_long = journal.has_many_groups()
-        return answer(lambda: JSONResponse(journal.describe()), is_long=is_long)
+        return self._whole(lambda: JSONResponse(journal.describe()), is_long=is_long)
 
-    @paths.get("/{name}/series", responses={200: {"content": {"text/csv": {}}}})
     def series(
+        self,
         request: Request,
         name: Name,
         group: Annotated[
@@ -159,57 +163,87 @@ def router(
         JSON has pages of at most 5,000 rows: `next` is the address of the next one, as seen from
         this one, and null on the last one. CSV has all rows.
         """
-        journal = of(name)
+        journal = self._journal(name)
         level = journal.level if confidence_level is None else confidence_level
         level = check_confidence_level(level)
-        groups = group or ()
-        is_long = journal.has_many_rows(groups, start, until, last, page)
+        selection = SeriesSelection(
+            groups=tuple(group or ()),
+            start=start,
+            until=until,
+            series=chosen_series,
+            level=level,
+            last=last,
+        )
+        is_long = journal.has_many_rows(selection, page)
         if format == "csv":
             if page is not None:
                 raise InvalidInputError(
                     f"{param('page', page)} is only for JSON, since CSV has all rows: leave it out"
                 )
-            parts = partial(_csv_parts, journal, groups, start, until, chosen_series, level, last)
-            return answer_in_parts(parts, _CSV, _as_file(name), is_long=is_long)
-        parameters = [
+            parts = partial(_csv_parts, journal, selection)
+            return self._in_parts(parts, _CSV, _as_file(name), is_long=is_long)
+        shared_parameters = [
             (key, value) for key, value in request.query_params.multi_items() if key in _KEPT
         ]
+        make = partial(_json_page, journal, selection, page, shared_parameters)
+        return self._whole(make, is_long=is_long)
 
-        def make() -> Response:
-            facts = {"name": name, "confidence_level": level, **journal.promise()}
-            result = journal.page(groups, start, until, chosen_series, level, last, page)
-            return _json_page(result, facts, parameters)
-
-        return answer(make, is_long=is_long)
-
-    @paths.get("/{name}/release")
-    def release(name: Name) -> Response:
+    def release(self, name: Name) -> Response:
         """The whole release, in the form of a file for `counton.read`."""
-        journal = of(name)
+        journal = self._journal(name)
         parts = partial(_release_parts, journal)
-        return answer_in_parts(parts, "application/json", is_long=journal.has_many_rows())
+        return self._in_parts(parts, "application/json", is_long=journal.has_many_rows())
 
-    return paths
+    def _journal(self, name: str) -> Journal:
+        """Return the reader of a stream, unless its numbers cannot be shown now."""
+        check_name(name, self.journals, self.failed)
+        if self.journals[name].refused:
+            raise later(503, UNSURE, 60)
+        return self.journals[name]
+
+    def _whole(self, make: Callable[[], Response], *, is_long: bool) -> Response:
+        """Return an answer now if it is short, otherwise when its turn comes."""
+        return self.long_answers.whole(make) if is_long else make()
+
+    def _in_parts(
+        self,
+        parts: Callable[[], Iterator[bytes]],
+        media_type: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        is_long: bool,
+    ) -> Response:
+        """Return an answer as a whole if it is short, otherwise part by part."""
+        if is_long:
+            return self.long_answers.in_parts(parts, media_type, headers)
+        return Response(b"".join(parts()), media_type=media_type, headers=headers)
 
 
 def _json_page(
-    page: Page, facts: Mapping[str, Any], parameters: Sequence[tuple[str, str]]
+    journal: Journal,
+    selection: SeriesSelection,
+    position: str | None,
+    shared_parameters: Sequence[tuple[str, str]],
 ) -> JSONResponse:
     """Return a page of a series with the address of the next one.
 
     Args:
-        page: the rows, and where the next page begins.
-        facts: public facts of the stream.
-        parameters: those of the request that the next page shares.
+        journal: the stream.
+        selection: the rows.
+        position: text of the position where the page begins; None: the first page.
+        shared_parameters: those of the request that the next page shares.
     """
+    page = journal.page(selection, position)
     following = None
     if page.next is not None:
-        following = "series?" + urlencode([*parameters, ("page", str(page.next))])
+        following = "series?" + urlencode([*shared_parameters, ("page", str(page.next))])
     headers: dict[str, str] = {}
     if following is not None and len(following) <= _LINK_BYTES:
         headers["Link"] = f'<{following}>; rel="next"'
     answer = {
-        **facts,
+        "name": journal.name,
+        "confidence_level": selection.level,
+        **journal.promise(),
         "description": "release",  # its address, as seen from that of the numbers
         "columns": page.table.columns,
         "rows": json_rows(page.table),
@@ -232,17 +266,9 @@ def _release_parts(journal: Journal) -> Iterator[bytes]:
     yield b"]}"
 
 
-def _csv_parts(
-    journal: Journal,
-    groups: Sequence[str],
-    start: str | None,
-    until: str | None,
-    series: str | None,
-    level: float,
-    last: int | None,
-) -> Iterator[bytes]:
-    """Yield the parts of a series as CSV; arguments as for `Journal.rows`."""
-    rows = journal.rows(groups, start, until, series, level, last)
+def _csv_parts(journal: Journal, selection: SeriesSelection) -> Iterator[bytes]:
+    """Yield the parts of a series as CSV."""
+    rows = journal.rows(selection)
     refuse_many_rows(rows.known_rows)
     for number, table in enumerate(rows.parts()):
         shown = escape_formulas(table.lazy()).collect()

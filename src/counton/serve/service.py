@@ -370,6 +370,17 @@ class Service:
         else:
             self._wait[releaser.name] = (0, 0.0)
 
+    async def _refresh(self, name: str, journal: Journal) -> None:
+        """Read the new steps of a stream, and note whether it can be read."""
+        try:
+            await asyncio.to_thread(journal.refresh)
+        except (Exception, PanicException) as error:  # after any error it looks again
+            if name not in self.unreadable:
+                warn("a stream cannot be read", stream=name, error=type(error).__name__)
+            self.unreadable.add(name)
+        else:
+            self.unreadable.discard(name)
+
     async def watch(self) -> None:
         """Look for new releases until the service stops.
 
@@ -395,11 +406,5 @@ class Service:
             for name in sorted(ahead - before):
                 warn(BEHIND, stream=name)
             for name, journal in list(self.journals.items()):
-                try:
-                    await asyncio.to_thread(journal.refresh)
-                    self.unreadable.discard(name)
-                except (Exception, PanicException) as error:  # after any error it looks again
-                    if name not in self.unreadable:
-                        warn("a stream cannot be read", stream=name, error=type(error).__name__)
-                    self.unreadable.add(name)
+                await self._refresh(name, journal)
             await asyncio.sleep(_LOOK)

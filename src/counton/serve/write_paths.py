@@ -54,38 +54,50 @@ _NOT_TAKEN = {
 }
 
 
+#: Answers of the path besides that a batch was taken now, by status, for its description.
+_ANSWERS = {
+    200: "the same batch was accepted before",
+    400: "the body was not sent whole",
+    401: "no token, or an unknown token",
+    403: "the token to read",
+    404: "no such stream",
+    408: "the body did not come in time",
+    409: "another batch has this id",
+    410: "the stream has ended, or takes no more rows",
+    413: "more bytes or rows than allowed",
+    415: "a media type or encoding that the service does not read",
+    422: "a row or value that is not allowed",
+    503: "not now; send it again after Retry-After seconds",
+}
+
+
 def router(service: Service, count: Callable[[str, str, int], None]) -> APIRouter:
     """Build the path for batches; ``count`` gets stream, outcome and number of rows of each."""
     paths = APIRouter(prefix="/v1/streams", tags=["write"])
-    settings = service.settings
-    receiving = Slots(_AT_ONCE)
-    openers = ThreadPoolExecutor(_OPENERS, "bodies")
-    workers = ThreadPoolExecutor(_WORKERS, "rows")
-
-    @paths.post(
+    paths.add_api_route(
         "/{name}/batches/{batch}",
+        _BatchIntake(service, count).batches,
+        methods=["POST"],
         status_code=202,
         dependencies=[service.access.dependency("write")],
-        responses={
-            status: {"description": why}
-            for status, why in {
-                200: "the same batch was accepted before",
-                400: "the body was not sent whole",
-                401: "no token, or an unknown token",
-                403: "the token to read",
-                404: "no such stream",
-                408: "the body did not come in time",
-                409: "another batch has this id",
-                410: "the stream has ended, or takes no more rows",
-                413: "more bytes or rows than allowed",
-                415: "a media type or encoding that the service does not read",
-                422: "a row or value that is not allowed",
-                503: "not now; send it again after Retry-After seconds",
-            }.items()
-        },
+        responses={status: {"description": why} for status, why in _ANSWERS.items()},
         openapi_extra=_SCHEMA,
     )
+    return paths
+
+
+class _BatchIntake:
+    """What receives, checks and commits batches: a bounded number at once."""
+
+    def __init__(self, service: Service, count: Callable[[str, str, int], None]) -> None:
+        self._service = service
+        self._count = count
+        self._receiving = Slots(_AT_ONCE)
+        self._openers = ThreadPoolExecutor(_OPENERS, "bodies")
+        self._workers = ThreadPoolExecutor(_WORKERS, "rows")
+
     async def batches(
+        self,
         request: Request,
         name: Annotated[str, Path(description="the stream", max_length=MOST_NAME)],
         batch: Annotated[
@@ -98,23 +110,14 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
         ],
     ) -> JSONResponse:
         """Send rows. They are acknowledged when they are committed, and counted once."""
+        service = self._service
         check_name(name, service.served, service.failed)
         encoding = _encoding_of(request)
         _refuse_for_now(service, name)
         try:
-            # A sender that makes no progress loses its place to the next one.
-            async with receiving.hold(client_of(request.scope)):
-                body = await _receive_body(request, settings)
-                # Nothing waits before this: the batch has come when its bytes are there.
-                whole = await asyncio.wrap_future(
-                    openers.submit(decompress, body, encoding, BATCH_BYTES)
-                )
-                came = service.under_way.enter(name)
-                done = workers.submit(_take_batch, service, name, batch, whole, came)
-                done.add_done_callback(lambda _done: service.under_way.leave(name, came))
-                verdict, rows = await asyncio.wrap_future(done)
+            verdict, rows = await self._take(request, name, batch, encoding)
         except NoPlaceError:
-            count(name, "put off", 0)
+            self._count(name, "put off", 0)
             raise later(503, "too many batches are being received; send it again", 2) from None
         except TooLargeError:
             raise HTTPException(
@@ -123,19 +126,35 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                 f"{BATCH_ROWS:,} rows; divide it into several",
             ) from None
         except InvalidInputError as error:
-            count(name, "refused", 0)
+            self._count(name, "refused", 0)
             raise HTTPException(422, explain(error)) from None
         except (queue.Full, CountonError, OSError):
-            count(name, "put off", 0)
+            self._count(name, "put off", 0)
             if await asyncio.to_thread(service.is_old_copy, name):
                 raise later(503, UNSURE, 60) from None
             raise later(503, "the batch could not be saved now; send it again", 1) from None
-        count(name, verdict.what, rows)
-        if verdict.what in _NOT_TAKEN:
-            raise HTTPException(*_NOT_TAKEN[verdict.what])
-        return JSONResponse(verdict.answer, 202 if verdict.what == "accepted" else 200)
+        self._count(name, verdict.outcome, rows)
+        if verdict.outcome in _NOT_TAKEN:
+            status, remedy = _NOT_TAKEN[verdict.outcome]
+            raise HTTPException(status, remedy)
+        return JSONResponse(verdict.answer, 202 if verdict.outcome == "accepted" else 200)
 
-    return paths
+    async def _take(
+        self, request: Request, name: str, batch: str, encoding: str
+    ) -> tuple[BatchStatus, int]:
+        """Receive, check and commit a batch; return what `_take_batch` returns."""
+        service = self._service
+        # A sender that makes no progress loses its place to the next one.
+        async with self._receiving.hold(client_of(request.scope)):
+            body = await _receive_body(request, service.settings)
+            # Nothing waits before this: the batch has come when its bytes are there.
+            whole = await asyncio.wrap_future(
+                self._openers.submit(decompress, body, encoding, BATCH_BYTES)
+            )
+            came = service.under_way.enter(name)
+            done = self._workers.submit(_take_batch, service, name, batch, whole, came)
+            done.add_done_callback(lambda _done: service.under_way.leave(name, came))
+            return await asyncio.wrap_future(done)
 
 
 def _encoding_of(request: Request) -> str:

@@ -57,18 +57,22 @@ def remove_left(folder: Path, prefix: str, suffixes: tuple[str, ...] = ()) -> No
     """Remove temporary files that killed processes left: ``prefix``, eight random characters, and
     those with the suffixes ``suffixes``.
     """
-    left_name = re.compile(f"{re.escape(prefix)}[a-z0-9_]{{8}}([.][^.]*)?")
+    temporary_name = re.compile(f"{re.escape(prefix)}[a-z0-9_]{{8}}([.][^.]*)?")
     with suppress(OSError):  # a leftover costs only space
         for path in [*folder.iterdir()]:
-            if left_name.fullmatch(path.name) is None:
-                continue
-            handle = os.open(path, os.O_RDWR)
-            try:
-                if try_lock(handle):
-                    for suffix in (*suffixes, ""):
-                        Path(f"{path}{suffix}").unlink(missing_ok=True)
-            finally:
-                os.close(handle)
+            if temporary_name.fullmatch(path.name) is not None:
+                _remove_unlocked(path, suffixes)
+
+
+def _remove_unlocked(path: Path, suffixes: tuple[str, ...]) -> None:
+    """Remove a file and those beside it with further suffixes, unless a process has locked it."""
+    handle = os.open(path, os.O_RDWR)
+    try:
+        if try_lock(handle):
+            for suffix in (*suffixes, ""):
+                Path(f"{path}{suffix}").unlink(missing_ok=True)
+    finally:
+        os.close(handle)
 
 
 def try_lock(handle: int) -> bool:

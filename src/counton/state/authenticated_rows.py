@@ -33,14 +33,14 @@ class AuthenticatedTable(NamedTuple):
         address: columns that identify a row within its stream.
         index_columns: further columns, by which rows are chosen before they are read.
         contents: columns of what is read.
-        what: the contents in words, for messages.
+        contents_in_words: the contents, for messages.
     """
 
     name: str
     address: tuple[str, ...]
     index_columns: tuple[str, ...]
     contents: tuple[str, ...]
-    what: str
+    contents_in_words: str
 
     def digest_of(self, row: Mapping[str, Any]) -> bytes:
         """Return a digest of all cells of a row, by column.
@@ -208,8 +208,8 @@ class AuthenticatedRows:
 
 def _altered(table: AuthenticatedTable) -> StateError:
     return StateError(
-        f"what is kept of {table.what} (table {table.name}) is not what was written: the state was "
-        "altered; restore it from a copy"
+        f"what is kept of {table.contents_in_words} (table {table.name}) is not what was written: "
+        "the state was altered; restore it from a copy"
     )
 
 

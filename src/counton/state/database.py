@@ -157,15 +157,19 @@ class Database:
         self.close = self._connections.close
         try:
             if create and not self.is_sqlite:
-                with self.transaction(write=True) as connection:
-                    # If two processes "create if missing" at once, one of them fails.
-                    connection.lock(schema.APPLICATION_ID)
-                    if not self._has_tables(connection):
-                        connection.script(schema.TABLES)
+                self._create_tables()
             self._look_at_format()
         except BaseException:
             self.close()
             raise
+
+    def _create_tables(self) -> None:
+        """Create the tables of a server's state, if they are missing."""
+        with self.transaction(write=True) as connection:
+            # If two processes "create if missing" at once, one of them fails.
+            connection.lock(schema.APPLICATION_ID)
+            if not self._has_tables(connection):
+                connection.script(schema.TABLES)
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Connection]:

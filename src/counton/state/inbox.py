@@ -75,13 +75,13 @@ class BatchStatus(NamedTuple):
     """The inbox's decision about a batch that was sent.
 
     Attributes:
-        what: "accepted"; "known", if the same batch was accepted before; "other", if a different
+        outcome: "accepted"; "known", if the same batch was accepted before; "other", if a different
             batch with this id was accepted; "closed", if the stream takes no more rows; or "full",
             if its sums exceed what may still be filled (`MOST_SENT`).
         answer: the service's answer when the batch was accepted, as JSON values.
     """
 
-    what: Literal["accepted", "known", "other", "closed", "full"]
+    outcome: Literal["accepted", "known", "other", "closed", "full"]
     answer: dict[str, Any]
 
 
@@ -136,7 +136,7 @@ class Inbox(Closing):
     >>> Stream.create("visits.db", "visits", Binary(horizon=100), PureDP(epsilon=1)).close()
     >>> with Inbox("visits.db") as inbox:
     ...     batch = Batch("visits", "one", b"digest", 0, {"rows": 3}, 3, Private(b"rows"))
-    ...     [verdict.what for verdict in inbox.put([batch]) + inbox.put([batch])]
+    ...     [verdict.outcome for verdict in inbox.put([batch]) + inbox.put([batch])]
     ...     drain = inbox.drain("visits", lambda arrived: arrived + 10, by=20)
     ...     again = inbox.drain("visits", lambda arrived: arrived + 10, by=20)
     ...     drain.bodies, again.digest == drain.digest

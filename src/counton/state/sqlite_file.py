@@ -164,13 +164,7 @@ def identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     if status.st_nlink > 1:
-        # A process that makes the state links its name before it removes the temporary name; a
-        # process that was killed between the two left both.
-        for other in path.parent.glob(f".{glob.escape(path.name)}.*"):
-            if _TEMPORARY.fullmatch(other.name.removeprefix(f".{path.name}")):
-                with suppress(OSError):
-                    if os.path.samestat(other.lstat(), status):
-                        other.unlink()
+        _remove_temporary_links(path, status)
         status = path.stat()
     if status.st_nlink > 1:
         raise StateUnavailableError(
@@ -179,6 +173,24 @@ def identity(path: Path) -> tuple[int, int] | None:
             "log (NAME-wal) beside it; symbolic links do no harm"
         )
     return status.st_dev, status.st_ino
+
+
+def _remove_temporary_links(path: Path, status: os.stat_result) -> None:
+    """Remove temporary names of a state file.
+
+    A process that makes the state links its name before it removes the temporary name. A process
+    that was killed between the two left both.
+
+    Args:
+        path: the file.
+        status: its status.
+    """
+    for other in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        if _TEMPORARY.fullmatch(other.name.removeprefix(f".{path.name}")) is None:
+            continue
+        with suppress(OSError):
+            if os.path.samestat(other.lstat(), status):
+                other.unlink()
 
 
 def create(path: Path) -> None:

@@ -399,7 +399,7 @@ def _public(connection: Connection, database: Database, row: PublicRow) -> dict[
     The parameters of a user's own strategy are not included.
     """
     saved_design = json.loads(row.terms)
-    last = None
+    last: dict[str, Any] | None = None
     refused = dict[str, str]()
     try:
         confirm_release(database, row.name)
@@ -409,23 +409,8 @@ def _public(connection: Connection, database: Database, row: PublicRow) -> dict[
     with suppress(StateError):  # the strategy may be the user's own
         design = Design.from_dict(saved_design)
     if row.step and not refused:
-        # The values of found cells do not say which cells are shown; the cells of a statistic mean
-        # nothing without its results.
-        hidden = "counters" in saved_design or "statistic" in saved_design
         released = journal.read(connection, row.id, row.step, row.step + 1, saved_design)
-        values = None if hidden else released.values[0]
-        last = {
-            "step": row.step,
-            "values": None if values is None else values.tolist(),
-            "std": released.std,
-        }
-        if "statistic" in saved_design:  # readings may have units of their own
-            from counton.statistics.live_statistic import noise_at
-
-            last["std"] = None
-            if design is not None:
-                with suppress(InvalidInputError, StateError):  # the statistic may be the user's own
-                    last["std"], last["of"] = noise_at(design, row.step)
+        last = _last_release(row.step, released, saved_design, design)
     public_terms = {**saved_design, "law": {"law": saved_design["law"]["law"]}}
     return {
         "name": row.name,
@@ -442,3 +427,32 @@ def _public(connection: Connection, database: Database, row: PublicRow) -> dict[
         "last": last,
         **refused,
     }
+
+
+def _last_release(
+    step: int, released: journal.Entries, saved_design: Mapping[str, Any], design: Design | None
+) -> dict[str, Any]:
+    """Return the public numbers of the last release, as JSON values.
+
+    Args:
+        step: its step.
+        released: the numbers of this step.
+        saved_design: the design of the stream, as it is saved.
+        design: the same as an object; None: the strategy is the user's own.
+    """
+    # The values of found cells do not say which cells are shown; the cells of a statistic mean
+    # nothing without its results.
+    hidden = "counters" in saved_design or "statistic" in saved_design
+    last = {
+        "step": step,
+        "values": None if hidden else released.values[0].tolist(),
+        "std": released.std,
+    }
+    if "statistic" in saved_design:  # its numbers may have units of their own
+        from counton.statistics.live_statistic import noise_at
+
+        last["std"] = None
+        if design is not None:
+            with suppress(InvalidInputError, StateError):  # the statistic may be the user's own
+                last["std"], last["of"] = noise_at(design, step)
+    return last

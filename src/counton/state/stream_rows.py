@@ -105,15 +105,21 @@ def read_public_facts(connection: Connection, stream_id: int, text: str) -> dict
     for fact, summary in public_facts.pop(_NAMES, {}).items():
         names = _HELD.get(summary["digest"])
         if names is None:
-            with reading("the names of groups"):
-                names = GroupNames.from_blocks(_blocks(connection, stream_id, fact, summary))
-                if len(names) != summary["count"]:
-                    raise ValueError(
-                        f"{len(names):,} names are stored instead of {summary['count']:,}"
-                    )
+            names = _read_names(connection, stream_id, fact, summary)
             _HELD[names.digest] = names
         public_facts[fact] = names
     return public_facts
+
+
+def _read_names(
+    connection: Connection, stream_id: int, fact: str, summary: Mapping[str, Any]
+) -> GroupNames:
+    """Return the stored names of a public fact; refuse others than the stream was created with."""
+    with reading("the names of groups"):
+        names = GroupNames.from_blocks(_blocks(connection, stream_id, fact, summary))
+        if len(names) != summary["count"]:
+            raise ValueError(f"{len(names):,} names are stored instead of {summary['count']:,}")
+    return names
 
 
 def _blocks(

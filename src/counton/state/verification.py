@@ -447,6 +447,13 @@ class _Recomputation:
                 f"the ledger counts {name!r} by {spent.unit!r} ({spent.relation}), but the stream "
                 f"protects {unit!r} ({relation}): the state was altered; restore it from a copy"
             )
+        self._check_width_of_noise()
+        if design.finds_cells:
+            self._check_thresholds()
+
+    def _check_width_of_noise(self) -> None:
+        """Check that the noise is as wide as the guarantee requires."""
+        design = self._design
         promised = design.noise_guarantee or design.guarantee
         needed = distribution_for(
             design.strategy, promised, design.contribution, design.shape
@@ -461,11 +468,12 @@ class _Recomputation:
                 f"the noise ({word}) is only {part:.3g} times as wide as the guarantee needs: the "
                 f"state was altered; restore it from a copy"
             )
-        if not design.finds_cells:
-            return
+
+    def _check_thresholds(self) -> None:
+        """Check the probability with which a group of a single unit is shown."""
         from counton.statistics.discovery import cells_from_dict
 
-        # With this probability a group of a single unit is above the threshold for being shown.
+        design = self._design
         cells = cells_from_dict(json.loads(self._row.details).get("discovery"))
         chance = cells.chance(design)
         if chance is None:

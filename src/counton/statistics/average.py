@@ -241,59 +241,81 @@ class Average(ClippedValues):
             choices = ", ".join(map(repr, self.number_names[:-1]))
             raise InvalidInputError(f"name is {quote_name(name)}; give {choices} or 'count'")
         if self.number is not None:
-            start, stop = cells.ends
-            delay = cells.design.strategy.facts.delay
-            total = cells.cell(0)
-            number = float((max(stop - delay, 0) - max(start - delay, 0)) * self.number)
-            if measure == "count":
-                return Formula(number)
-            if measure == "sum":
-                return total
-            if not number:
-                raise InvalidInputError(
-                    "no value has been counted yet: ask for the mean after a later step"
-                )
-            return total.divided_by(number, float(self.lower), float(self.upper))
-        lower = float(self.lower)
-        upper = float(self.upper)
-        cell_std = cells.std
-        above, below = (np.asarray(cells.values[..., place], np.float64) for place in (0, 1))
+            return self._of_known_number(cells, measure)
+        if measure == "mean":
+            return self._mean_of(cells)
+        above, below = _above_and_below(cells)
         count = (above + below) / self.width
+        cell_std = cells.std
 
-        def parts() -> Formula:
+        def formula() -> Formula:
             over = cells.sum({0: 1.0})
             under = cells.sum({1: 1.0})
-            if measure == "mean":
-                share = quotient(over, over + under)
-                return (share * (upper - lower) + lower).bounded_by(lower, upper)
             if measure == "count":
                 return (over + under) / self.width
-            return (over + under) * (lower / self.width) + over * float(self.resolution)
+            return (over + under) * (float(self.lower) / self.width) + over * float(self.resolution)
 
-        if measure == "mean":
-            seen = above + below > 0
-            both = np.where(seen, above + below, 1.0)
-            share = np.where(seen, above / both, 0.5)
-            std = np.where(
-                seen, cell_std * (upper - lower) * np.hypot(above, below) / both**2, math.inf
-            )
-
-            def ends(confidence_level: float) -> tuple[Any, Any]:
-                # The distance from a line is a weighted sum of both cells.
-                wide = float(cells.halfwidths(np.array(cell_std), confidence_level))
-                low, high = _directions(above, below, wide)
-                return lower + (upper - lower) * low, lower + (upper - lower) * high
-
-            mean = lower + (upper - lower) * np.clip(share, 0.0, 1.0)
-            return ClosedForm(mean, ends, std, parts)
-        value = count if measure == "count" else lower * count + above * float(self.resolution)
-        weights = (1, 1) if measure == "count" else (self.lower, self.upper)
+        value = count
+        weights: tuple[Any, Any] = (1, 1)
+        if measure == "sum":
+            value = float(self.lower) * count + above * float(self.resolution)
+            weights = (self.lower, self.upper)
         weight = math.hypot(*map(float, weights)) / self.width
 
         def half(confidence_level: float) -> float:
             return float(cells.halfwidths(np.array(cell_std), confidence_level)) * weight
 
-        return ClosedForm.symmetric(value, half, cell_std * weight, parts)
+        return ClosedForm.symmetric(value, half, cell_std * weight, formula)
+
+    def _of_known_number(self, cells: Cells, measure: str) -> Estimate:
+        """Return a number of released cells if each step has a known number of values."""
+        assert self.number is not None
+        start, stop = cells.ends
+        delay = cells.design.strategy.facts.delay
+        total = cells.cell(0)
+        number = float((max(stop - delay, 0) - max(start - delay, 0)) * self.number)
+        if measure == "count":
+            return Formula(number)
+        if measure == "sum":
+            return total
+        if not number:
+            raise InvalidInputError(
+                "no value has been counted yet: ask for the mean after a later step"
+            )
+        return total.divided_by(number, float(self.lower), float(self.upper))
+
+    def _mean_of(self, cells: Cells) -> Estimate:
+        """Return the mean of an unknown number of values."""
+        lower = float(self.lower)
+        upper = float(self.upper)
+        cell_std = cells.std
+        above, below = _above_and_below(cells)
+        seen = above + below > 0
+        both = np.where(seen, above + below, 1.0)
+        share = np.where(seen, above / both, 0.5)
+        std = np.where(
+            seen, cell_std * (upper - lower) * np.hypot(above, below) / both**2, math.inf
+        )
+
+        def ends(confidence_level: float) -> tuple[Any, Any]:
+            # The distance from a line is a weighted sum of both cells.
+            wide = float(cells.halfwidths(np.array(cell_std), confidence_level))
+            low, high = _directions(above, below, wide)
+            return lower + (upper - lower) * low, lower + (upper - lower) * high
+
+        def formula() -> Formula:
+            over = cells.sum({0: 1.0})
+            share = quotient(over, over + cells.sum({1: 1.0}))
+            return (share * (upper - lower) + lower).bounded_by(lower, upper)
+
+        mean = lower + (upper - lower) * np.clip(share, 0.0, 1.0)
+        return ClosedForm(mean, ends, std, formula)
+
+
+def _above_and_below(cells: Cells) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the released sums of distances from the lower bound, and from the upper one."""
+    values = np.asarray(cells.values, np.float64)
+    return values[..., 0], values[..., 1]
 
 
 class SumBesideNumber(Average):

@@ -389,29 +389,7 @@ class Moments(AccumulatorStatistic):
         self.grid = check_integer("grid", grid, 1, _MOST_GRID)
         self.unit = checked_unit(unit)
         self._stated = unit != "event"
-        self.columns: dict[str, tuple[Fraction, Fraction]] = {}
-        for name, ends in ends_by_column.items():
-            if not isinstance(name, str) or not name.isprintable() or not name.strip():
-                raise InvalidInputError(f"a column is called {quote(name)}; give it a name")
-            if not has_parts(ends, 2):
-                raise InvalidInputError(
-                    f"bounds of column {quote(name)} are {quote(ends)}; give a pair (lower, upper)"
-                )
-            lower = exact(ends[0], "lower")
-            upper = exact(ends[1], "upper")
-            if not lower < upper:
-                raise InvalidInputError(
-                    f"bounds of column {quote(name)} are ({text(lower)}, {text(upper)}), but the "
-                    "lower must be below the upper: swap them or widen them"
-                )
-            largest = max(abs(lower), abs(upper))
-            if (upper - lower) * _LARGEST_BOUND < 1 or largest > _LARGEST_BOUND:
-                raise InvalidInputError(
-                    f"bounds of column {quote(name)} are ({readable(lower)}, {readable(upper)}); "
-                    f"bounds may be at most 1e100 in size, and at least 1e-100 apart: choose "
-                    f"another unit"
-                )
-            self.columns[name] = lower, upper
+        self.columns = {name: _bounds_of(name, ends) for name, ends in ends_by_column.items()}
         if (self.grid + 1) ** len(self.columns) >= _LARGEST_ROW:
             raise InvalidInputError(
                 f"grid is {self.grid} and there are {len(self.columns)} columns, so a row would "
@@ -436,8 +414,8 @@ class Moments(AccumulatorStatistic):
     @override
     def systematic_errors(self) -> Sequence[SystematicError]:
         return [
-            clipped_in_words(*ends, "means and variances", f"values of {name}")
-            for name, ends in self.columns.items()
+            clipped_in_words(lower, upper, "means and variances", f"values of {name}")
+            for name, (lower, upper) in self.columns.items()
         ]
 
     @property
@@ -639,3 +617,28 @@ class Moments(AccumulatorStatistic):
                 f"{', '.join(map(repr, self.names))}"
             )
         return self.names.index(str(name))
+
+
+def _bounds_of(name: object, ends: Any) -> tuple[Fraction, Fraction]:
+    """Return the bounds of a column; refuse others than two numbers in their order."""
+    if not isinstance(name, str) or not name.isprintable() or not name.strip():
+        raise InvalidInputError(f"a column is called {quote(name)}; give it a name")
+    if not has_parts(ends, 2):
+        raise InvalidInputError(
+            f"bounds of column {quote(name)} are {quote(ends)}; give a pair (lower, upper)"
+        )
+    lower = exact(ends[0], "lower")
+    upper = exact(ends[1], "upper")
+    if not lower < upper:
+        raise InvalidInputError(
+            f"bounds of column {quote(name)} are ({text(lower)}, {text(upper)}), but the "
+            "lower must be below the upper: swap them or widen them"
+        )
+    largest = max(abs(lower), abs(upper))
+    if (upper - lower) * _LARGEST_BOUND < 1 or largest > _LARGEST_BOUND:
+        raise InvalidInputError(
+            f"bounds of column {quote(name)} are ({readable(lower)}, {readable(upper)}); "
+            f"bounds may be at most 1e100 in size, and at least 1e-100 apart: choose "
+            f"another unit"
+        )
+    return lower, upper

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -281,6 +281,61 @@ def _checked_workload(workload: Any, series: str, of: Statistic | None) -> Recen
     return check_workload(workload)
 
 
+class _AccuracyTarget(NamedTuple):
+    """The half-widths that a plan must reach.
+
+    Attributes:
+        bounds: the largest half-widths, by name.
+        level: confidence level of the intervals.
+        expected_rows: public number of rows by the last step; None: not stated.
+        is_share: whether the bound is a percentage of the rows.
+        is_rank: whether it is one of a quantile's rank, which needs no number of rows.
+    """
+
+    bounds: Mapping[str, float]
+    level: float
+    expected_rows: int | None
+    is_share: bool
+    is_rank: bool
+
+    def plan(self, request: _StreamRequest, guarantee: Guarantee) -> StreamPlan:
+        """Return the plan under a guarantee, with the half-widths that it reaches."""
+        from counton.planning.least_privacy import compare_halfwidths
+        from counton.statistics.by_group import inner_of
+
+        stream_plan = request.plan(guarantee)
+        if stream_plan.own_halfwidths is not None and not self.is_rank:
+            halfwidths_of_rows = partial(stream_plan.own_halfwidths, rows=self.expected_rows)
+            stream_plan = replace(stream_plan, own_halfwidths=halfwidths_of_rows)
+        statistic = request.statistic
+        halfwidths = stream_plan.halfwidths(stream_plan.steps, self.level)
+        depends_on_rows = statistic is not None and inner_of(statistic).known_beforehand is not None
+        reached = compare_halfwidths(
+            halfwidths,
+            self._bounds_of(request, stream_plan.steps, halfwidths),
+            stream_plan.steps,
+            self.level,
+            needs_rows=depends_on_rows and self.expected_rows is None,
+        )
+        return replace(stream_plan, words=(*stream_plan.words, str(reached)), reached=reached)
+
+    def _bounds_of(
+        self, request: _StreamRequest, steps: int, halfwidths: Mapping[str, float]
+    ) -> Mapping[str, float]:
+        """Return the bounds in the unit of the half-widths of a statistic."""
+        from counton.statistics.by_group import Grouped
+        from counton.statistics.planned_halfwidths import refuse_share_of_rows
+
+        statistic = request.statistic
+        if self.is_rank:
+            n_groups = len(statistic.groups) if isinstance(statistic, Grouped) else 1
+            counted_steps = 1 if request.releases_windows else steps
+            return {"": self.bounds[""] * counted_steps / (steps * n_groups)}
+        if self.is_share and statistic is not None:
+            refuse_share_of_rows(statistic, halfwidths)
+        return self.bounds
+
+
 def _plan_accuracy(
     request: _StreamRequest,
     *,
@@ -293,55 +348,26 @@ def _plan_accuracy(
     """Return the plan with the smallest epsilon or rho that keeps half-widths."""
     from counton.base.exact import check_integer
     from counton.continual.intervals import check_confidence_level
-    from counton.planning.least_privacy import (
-        bounds_of,
-        compare_halfwidths,
-        is_share_of_rows,
-        least_guarantee,
-    )
-    from counton.statistics.by_group import Grouped, inner_of
-    from counton.statistics.planned_halfwidths import refuse_share_of_rows
+    from counton.planning.least_privacy import bounds_of, is_share_of_rows, least_guarantee
+    from counton.statistics.by_group import inner_of
 
     if expected_rows is not None:
         expected_rows = check_integer(param("expected_rows"), expected_rows, 1, 2**60)
-    level = check_confidence_level(confidence_level)
-    bounds = bounds_of(margin_of_error, expected_rows)
-    statistic = request.statistic
     is_share = is_share_of_rows(margin_of_error)
-    # A share of the rows is an error of a quantile's rank. It needs no number of rows.
-    is_rank = is_share and statistic is not None and inner_of(statistic).in_rank
+    statistic = request.statistic
+    target = _AccuracyTarget(
+        level=check_confidence_level(confidence_level),
+        bounds=bounds_of(margin_of_error, expected_rows),
+        expected_rows=expected_rows,
+        is_share=is_share,
+        is_rank=is_share and statistic is not None and inner_of(statistic).in_rank,
+    )
     if solve_for not in ("epsilon", "rho"):
         raise InvalidInputError(f"{param('solve_for', solve_for)} must be 'epsilon' or 'rho'")
 
-    def plan_with(guarantee: Guarantee, request: _StreamRequest) -> StreamPlan:
-        stream_plan = request.plan(guarantee)
-        steps = stream_plan.steps
-        if stream_plan.own_halfwidths is not None and not is_rank:
-            stream_plan = replace(
-                stream_plan, own_halfwidths=partial(stream_plan.own_halfwidths, rows=expected_rows)
-            )
-        halfwidths = stream_plan.halfwidths(steps, level)
-        bounds_to_reach = bounds
-        if is_rank:
-            assert statistic is not None
-            counted = 1 if request.releases_windows else steps
-            groups = statistic.groups if isinstance(statistic, Grouped) else ("",)
-            bounds_to_reach = {"": bounds[""] * counted / (steps * len(groups))}
-        elif is_share and statistic is not None:
-            refuse_share_of_rows(statistic, halfwidths)
-        depends_on_rows = statistic is not None and inner_of(statistic).known_beforehand is not None
-        reached = compare_halfwidths(
-            halfwidths,
-            bounds_to_reach,
-            steps,
-            level,
-            needs_rows=depends_on_rows and expected_rows is None,
-        )
-        return replace(stream_plan, words=(*stream_plan.words, str(reached)), reached=reached)
-
     def factor(guarantee: Guarantee) -> float:
-        comparison = plan_with(guarantee, request.without_comparison()).reached
+        comparison = target.plan(request.without_comparison(), guarantee).reached
         assert comparison is not None
         return comparison.factor
 
-    return plan_with(least_guarantee(factor, solve_for, delta), request)
+    return target.plan(request, least_guarantee(factor, solve_for, delta))

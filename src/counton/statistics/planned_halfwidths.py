@@ -62,37 +62,7 @@ def planned_halfwidths(
     {'mean': 0.11, 'sum': 778.55, 'count': 18.35}
     """
     if statistic.statistics:
-        report = cast("Any", statistic)
-        of_all = dict[str, float]()
-        for name, part in report.statistics.items():
-            known_names = part.known_beforehand
-            if name not in report.derived_from:
-                part_halfwidths = planned_halfwidths(
-                    part,
-                    report.design_of(name, design),
-                    step,
-                    confidence_level,
-                    rows=rows,
-                    over=over,
-                )
-            elif rows is None and known_names == ():
-                continue
-            else:
-                measured = report.derived_from[name]
-                result = planned_result(
-                    report.statistics[measured],
-                    report.design_of(measured, design),
-                    step,
-                    rows,
-                    over,
-                )
-                part_halfwidths = halfwidths_of(report.result_of(name, result), confidence_level)
-                if rows is None and known_names is not None:
-                    part_halfwidths = {
-                        key: part_halfwidths[key] for key in part_halfwidths if key in known_names
-                    }
-            of_all |= {f"{name} {key}".strip(): half for key, half in part_halfwidths.items()}
-        return of_all
+        return _halfwidths_of_report(statistic, design, step, confidence_level, rows, over)
     if isinstance(statistic, Grouped):  # a row belongs to one group
         rows = None if rows is None else max(rows // len(statistic.groups), 1)
         of_group = replace(design, shape=statistic.inner.cells)
@@ -113,6 +83,38 @@ def planned_halfwidths(
     return {name: half for name, half in halfwidths.items() if name in known_names} or {
         "": cell * statistic.error_of.mean
     }
+
+
+def _halfwidths_of_report(
+    statistic: Statistic,
+    design: Design,
+    step: int,
+    confidence_level: float,
+    rows: int | None,
+    over: int | None,
+) -> dict[str, float]:
+    """Return the half-widths of a report's statistics; arguments as for `planned_halfwidths`."""
+    report = cast("Any", statistic)
+    of_all = dict[str, float]()
+    for name, part in report.statistics.items():
+        if name in report.derived_from:
+            known_names = part.known_beforehand if rows is None else None
+            if known_names == ():
+                continue
+            measured = report.derived_from[name]
+            result = planned_result(
+                report.statistics[measured], report.design_of(measured, design), step, rows, over
+            )
+            halfwidths = halfwidths_of(report.result_of(name, result), confidence_level)
+            if known_names is not None:
+                halfwidths = {key: halfwidths[key] for key in halfwidths if key in known_names}
+        else:
+            part_design = report.design_of(name, design)
+            halfwidths = planned_halfwidths(
+                part, part_design, step, confidence_level, rows=rows, over=over
+            )
+        of_all |= {f"{name} {key}".strip(): half for key, half in halfwidths.items()}
+    return of_all
 
 
 def refuse_share_of_rows(statistic: Statistic, halfwidths: Mapping[str, float]) -> None:

@@ -253,25 +253,7 @@ class Report(AccumulatorStatistic):
         weights: Mapping[str, int] | None = None,
         unit: str | None = None,
     ) -> None:
-        members: Any = statistics
-        pairs = [*members.items()] if isinstance(members, Mapping) else members
-        if not isinstance(pairs, list | tuple) or not all(map(is_pair, pairs)):
-            raise InvalidInputError(
-                "the statistics of a report have no names: give a dictionary from names to "
-                "statistics, such as {'visits': Count()}"
-            )
-        if not 1 <= len(pairs) <= _MOST_STATISTICS:
-            raise InvalidInputError(
-                f"a report has {len(pairs)} statistics; give 1 to {_MOST_STATISTICS}"
-            )
-        self.statistics: dict[str, AccumulatorStatistic] = {}
-        for name, statistic in pairs:
-            statistic_groups = (groups or {}).get(name)
-            self.statistics[checked_name(name)] = fitting(name, statistic, statistic_groups)
-        if len(self.statistics) < len(pairs):
-            raise InvalidInputError(
-                "two statistics of a report have the same name; give each its own name"
-            )
+        self.statistics: dict[str, AccumulatorStatistic] = _members(statistics, groups or {})
         for name in groups or ():
             self.statistic(name)
         self.columns = self._columns(columns or {})
@@ -279,12 +261,7 @@ class Report(AccumulatorStatistic):
         numbers = tuple(part.name for part in self.parts if part.kind != "label")
         self.own_columns = OwnColumns(self.column_names, numbers)
         self._base = 0 if self.parts else 1  # a row without columns has code 1
-        ranked = any(statistic.counted_ranks for statistic in self.statistics.values())
-        if not self.parts and not ranked:
-            raise InvalidInputError(
-                "no statistic of the report reads a column, so it would only count rows: release "
-                "count instead"
-            )
+        self._refuse_only_rows()
         named = [source for statistic in self.statistics.values() for source in statistic.sources]
         is_known = any(
             statistic.known_beforehand is not None for statistic in self.statistics.values()
@@ -299,6 +276,19 @@ class Report(AccumulatorStatistic):
         self.n_accumulators = sum(
             statistic.n_accumulators for statistic in self.measured_ones.values()
         )
+        self._refuse_large_codes()
+
+    def _refuse_only_rows(self) -> None:
+        """Refuse a report whose statistics read no column and rank no group."""
+        ranked = any(statistic.counted_ranks for statistic in self.statistics.values())
+        if not self.parts and not ranked:
+            raise InvalidInputError(
+                "no statistic of the report reads a column, so it would only count rows: release "
+                "count instead"
+            )
+
+    def _refuse_large_codes(self) -> None:
+        """Refuse values that do not fit the code of a row."""
         largest_code = self.code_bounds()[1]
         if largest_code >= _MOST_CODES or math.prod(map(len, self.spans)) >= _MOST_CODES // 2**20:
             raise InvalidInputError(
@@ -865,3 +855,36 @@ class _Digit(NamedTuple):
     low: int
     size: int
     unit: int
+
+
+def _members(
+    statistics: Mapping[str, Statistic | Mapping[str, Any]] | Sequence[Any],
+    groups: Mapping[str, Sequence[str]],
+) -> dict[str, AccumulatorStatistic]:
+    """Return the statistics of a report by name.
+
+    Args:
+        statistics: statistics or their descriptions, by name, or pairs of both.
+        groups: declared groups of some of them, by name.
+
+    Raises:
+        InvalidInputError: there is no name, no statistic, or one that a report cannot have.
+    """
+    pairs: Any = [*statistics.items()] if isinstance(statistics, Mapping) else statistics
+    if not isinstance(pairs, list | tuple) or not all(map(is_pair, pairs)):
+        raise InvalidInputError(
+            "the statistics of a report have no names: give a dictionary from names to "
+            "statistics, such as {'visits': Count()}"
+        )
+    if not 1 <= len(pairs) <= _MOST_STATISTICS:
+        raise InvalidInputError(
+            f"a report has {len(pairs)} statistics; give 1 to {_MOST_STATISTICS}"
+        )
+    members = {
+        checked_name(name): fitting(name, statistic, groups.get(name)) for name, statistic in pairs
+    }
+    if len(members) < len(pairs):
+        raise InvalidInputError(
+            "two statistics of a report have the same name; give each its own name"
+        )
+    return members

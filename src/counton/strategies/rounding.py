@@ -1,4 +1,4 @@
-"""Rounding of released noise: one rule for real numbers, and one for multiples of fractions.
+"""Rounding of released noise: for real numbers, multiples of fractions, and integers.
 
 *Sums of real numbers* (entries of C^-1 z, for a measurement matrix C and its noise z) are rounded
 to a multiple of a power of two, nearly always to the nearest. The boundary between two multiples is
@@ -9,8 +9,10 @@ every processor rounds alike.
 added to one of them. The fraction is first rounded to a multiple of 2^-40 (`part_of`). Then the
 product is rounded to the nearest integer, halves up (`part_times`), in integer arithmetic only.
 
-Both rules commute with adding integers, so a release is a function of the measurements.
-``proofs/reference.py`` has both rules for single numbers.
+*Integers* in units of 2^-bits are rounded to the nearest multiple of a larger unit, halves up.
+
+All rules commute with adding integers, so a release is a function of the measurements.
+``proofs/reference.py`` has the first two rules for single numbers.
 """
 
 from __future__ import annotations
@@ -77,3 +79,12 @@ def part_times(numbers: Integers, part: int) -> Integers:
     product >>= _HALF_BITS
     product += (numbers >> PART_BITS) * part
     return np.asarray(product)
+
+
+def round_bits(values: Integers, bits: int) -> Integers:
+    """Return integers divided by 2^bits, rounded to the nearest integer, halves up.
+
+    >>> round_bits(np.array([1, 2, 5, 6, -2]), 2).tolist()
+    [0, 1, 1, 2, 0]
+    """
+    return np.asarray((values + (1 << bits >> 1)) >> bits)

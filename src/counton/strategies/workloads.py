@@ -327,10 +327,10 @@ def sums_of_last_steps(series: str, widths: Iterable[int]) -> RecentWorkload:
     >>> sums_of_last_steps("rolling", [7]), sums_of_last_steps("both", [7])
     (Rolling(width=7), Stack({1: 1.0, 7: 1.0}, totals=1.0))
     """
-    several = sorted({*widths})
+    distinct = sorted({*widths})
     if series == "rolling":
-        return Rolling(*several) if len(several) == 1 else Stack(several)
-    return Stack({*several, 1} if series == "both" else several, totals=1.0)
+        return Rolling(distinct[0]) if len(distinct) == 1 else Stack(distinct)
+    return Stack({*distinct, 1} if series == "both" else distinct, totals=1.0)
 
 
 def check_workload(workload: object) -> RecentWorkload:

@@ -73,20 +73,7 @@ class Tree:
         ([1, 2, 2], [('CA', 'Kings'), ('CA', 'Napa')])
         """
         columns = columns_of(domain, levels)
-        if TOTAL in levels:
-            raise InvalidInputError(
-                f"a level is called {TOTAL!r}, which is the name of the node above all others: "
-                "rename the column"
-            )
-        refuse_reserved(levels)
-        for name in levels:
-            try:
-                name.encode()
-            except UnicodeEncodeError:
-                raise InvalidInputError(
-                    f"the name of level {name!r} has half a character (a lone surrogate), which "
-                    "UTF-8 cannot write: rename the column"
-                ) from None
+        _check_names(levels)
         rows = len(columns[0])
         if not rows:
             raise InvalidInputError("the domain has no rows; it must list at least one leaf")
@@ -311,3 +298,21 @@ def _objects(values: Sequence[Hashable]) -> NDArray[Any]:
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
+
+
+def _check_names(levels: Sequence[str]) -> None:
+    """Refuse names of levels that have another meaning, or that UTF-8 cannot write."""
+    if TOTAL in levels:
+        raise InvalidInputError(
+            f"a level is called {TOTAL!r}, which is the name of the node above all others: "
+            "rename the column"
+        )
+    refuse_reserved(levels)
+    for name in levels:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise InvalidInputError(
+                f"the name of level {name!r} has half a character (a lone surrogate), which "
+                "UTF-8 cannot write: rename the column"
+            ) from None

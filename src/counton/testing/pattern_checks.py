@@ -119,11 +119,16 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
     >>> from counton.strategies import Binary
     >>> check_pattern_sensitivity(Binary(12))
     """
-    # Runs are tried from every first step. Alternating changes are tried in all sets of steps (on
-    # long horizons in some), in one cell and in several. A `BoundedChange` is tried as the worst
-    # column, and as a move from one step to another.
-    horizon = count_steps(strategy, None)
     matrix = matrix_of(strategy)
+    _check_runs(strategy, matrix)
+    _check_aligned(strategy, matrix)
+    _check_alternating(strategy, matrix, changes)
+    _check_bounded_changes(strategy, matrix)
+
+
+def _check_runs(strategy: StreamStrategy, matrix: Integers) -> None:
+    """Try runs of consecutive steps from every first step."""
+    horizon = count_steps(strategy, None)
     positive = bool((matrix >= 0).all())
     for runs in _RUNS:
         if horizon > _WRITTEN_OUT:  # runs that end within what is written out
@@ -133,13 +138,16 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
         l1, squared = _run_norms(matrix, runs)
         claimed = pattern_sensitivity(strategy, Runs(runs))
         _enough(Runs(runs), claimed, l1, squared)
-        tight = horizon > _SHORT or not (positive and strategy.structure.aligned())
+        may_be_larger = horizon > _SHORT or not (positive and strategy.structure.aligned())
         message = (
             f"{Runs(runs)} changes the measurements by {squared} (squared 2-norm), but "
             f"pattern_sensitivity returns the much larger {claimed}"
         )
-        require(tight or claimed.l2_squared <= _SLACK * squared, message)
-    # The definition of ``aligned`` is in `counton.strategies.participation.Structure`.
+        require(may_be_larger or claimed.l2_squared <= _SLACK * squared, message)
+
+
+def _check_aligned(strategy: StreamStrategy, matrix: Integers) -> None:
+    """Check both conditions of ``aligned``, which `participation.Structure` defines."""
     products = matrix.T @ matrix
     aligned = bool((products >= 0).all()) and all(
         (products[:q, q + 1 :] <= products[:q, q, None] + products[None, q, q + 1 :]).all()
@@ -151,24 +159,28 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
         "or the product of two columns exceeds the sum of their products with a column between "
         "them; return False",
     )
-    alternating = _change_norms(matrix, changes)
-    for number, (l1, squared) in enumerate(alternating, 1):
-        moves = (
-            f"{number} alternating changes change the measurements by {l1} (1-norm) and {squared} "
-            "(squared 2-norm)"
-        )
+
+
+def _check_alternating(strategy: StreamStrategy, matrix: Integers, changes: int) -> None:
+    """Try alternating changes in all sets of steps (on long horizons in some), in 1 and 2 cells."""
+    horizon = matrix.shape[1]
+    for number, (l1, squared) in enumerate(_change_norms(matrix, changes), 1):
         most = [largest_alternating(strategy, norm, number) for norm in NORMS]
         message = (
-            f"{moves}, but largest_alternating returns {most}; return at least as much, and not "
-            "far more"
+            f"{number} alternating changes change the measurements by {l1} (1-norm) and {squared} "
+            f"(squared 2-norm), but largest_alternating returns {most}; return at least as much, "
+            "and not far more"
         )
         require(most[0] >= l1 and most[1] >= squared, message)
-        loose = horizon > _SHORT or most[1] <= _SLACK * squared
-        require(loose, message)
+        require(horizon > _SHORT or most[1] <= _SLACK * squared, message)
         for cells, size in ((1, 1), (2, 3)):
             pattern = Alternating(number, cells, size)
             claimed = pattern_sensitivity(strategy, pattern)
             _enough(pattern, claimed, cells * size * l1, cells * size**2 * squared)
+
+
+def _check_bounded_changes(strategy: StreamStrategy, matrix: Integers) -> None:
+    """Try a change within norms as the worst column, and as a move from one step to another."""
     l1, squared = _norms(matrix)
     for bound in (BoundedChange(1, 1), BoundedChange(3, 5), BoundedChange(2, 4, single_step=True)):
         claimed = pattern_sensitivity(strategy, bound)

@@ -482,7 +482,7 @@ def columns_of(statistic: Any, events: Sequence[Any]) -> Sequence[Any]:
         f"columns_of() must return a column for each of the {len(parts)} parts, but returns "
         f"{len(columns)}",
     )
-    return [_column(*pair) for pair in zip(columns, parts, strict=True)]
+    return [_column(values, part) for values, part in zip(columns, parts, strict=True)]
 
 
 def _column(values: Any, part: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, partial
 from itertools import pairwise
@@ -210,32 +210,50 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
             "facts say that all weights of columns are 1 or -1, but column() has others",
         )
     if is_integral(strategy):
-        rows = rows_by_step(strategy, count)
-        index_of = {node: i for i, node in enumerate(sorted(set().union(*rows.values(), *columns)))}
-        reads = np.zeros((count, len(index_of)))
-        enters = np.zeros((len(index_of), count))
-        for (step, row), column in zip(rows.items(), columns, strict=True):
-            reads[step - 1, [index_of[node] for node in row]] = [int(w) for w in row.values()]
-            enters[[index_of[node] for node in column], step - 1] = list(column.values())
-        if count <= _ALL_MATRICES:
-            built = matrices(strategy, count)
-            for matrix, other in zip(built, (reads, enters), strict=True):
-                order = np.array_equal(matrix, other[: len(matrix), : matrix.shape[1]])
-                require(
-                    matrix.shape == other.shape and order,
-                    "matrices() returns other numbers than row() and column()",
-                )
-        # Small integers: float64 holds every sum exactly, and multiplies matrices faster.
-        product = reads @ enters
-        totals = np.tri(count, k=-strategy.facts.delay)
-        one_by_one = np.eye(count, k=-strategy.facts.delay)
-        expected = totals if strategy.facts.workload == "totals" else one_by_one
-        require(
-            np.array_equal(product, expected),
-            f"rows and columns do not fit together: B C must be A over {count} steps "
-            "(row(step) gives B, column(step) gives C, and A has the sums to release)",
-        )
-        return
+        _check_integral_factorisation(strategy, columns)
+    else:
+        _check_fractional_factorisation(strategy, columns)
+
+
+def _check_integral_factorisation(
+    strategy: StreamStrategy, columns: Sequence[Mapping[Address, int]]
+) -> None:
+    """Check B C = A if all numbers are small integers.
+
+    float64 holds every sum exactly, and multiplies matrices faster.
+    """
+    count = len(columns)
+    rows = rows_by_step(strategy, count)
+    index_of = {node: i for i, node in enumerate(sorted(set().union(*rows.values(), *columns)))}
+    reads = np.zeros((count, len(index_of)))
+    enters = np.zeros((len(index_of), count))
+    for (step, row), column in zip(rows.items(), columns, strict=True):
+        reads[step - 1, [index_of[node] for node in row]] = [int(w) for w in row.values()]
+        enters[[index_of[node] for node in column], step - 1] = list(column.values())
+    if count <= _ALL_MATRICES:
+        built = matrices(strategy, count)
+        for matrix, other in zip(built, (reads, enters), strict=True):
+            order = np.array_equal(matrix, other[: len(matrix), : matrix.shape[1]])
+            require(
+                matrix.shape == other.shape and order,
+                "matrices() returns other numbers than row() and column()",
+            )
+    totals = np.tri(count, k=-strategy.facts.delay)
+    one_by_one = np.eye(count, k=-strategy.facts.delay)
+    expected = totals if strategy.facts.workload == "totals" else one_by_one
+    require(
+        np.array_equal(reads @ enters, expected),
+        f"rows and columns do not fit together: B C must be A over {count} steps "
+        "(row(step) gives B, column(step) gives C, and A has the sums to release)",
+    )
+
+
+def _check_fractional_factorisation(
+    strategy: StreamStrategy, columns: Sequence[Mapping[Address, int]]
+) -> None:
+    """Check B C = A if some numbers are fractions."""
+    count = len(columns)
+    unit = 2**strategy.facts.lattice_bits
     entering: dict[Address, list[tuple[int, int]]] = {}
     for item, column in enumerate(columns, start=1):
         for node, weight in column.items():
@@ -390,10 +408,7 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
                 continue
             tried.append(widths)
             for chosen in sets:
-                moved: dict[Address, int] = {}
-                for item in chosen:
-                    for node, weight in columns[item].items():
-                        moved[node] = moved.get(node, 0) + abs(weight)
+                moved = _weights_moved([columns[item] for item in chosen])
                 worst = sum(
                     Fraction(weight**norm) / widths[node[0]] for node, weight in moved.items()
                 )
@@ -410,6 +425,15 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
                     f"{message}, but the stated bound is {claimed and float(claimed)}; return "
                     "an upper bound",
                 )
+
+
+def _weights_moved(columns: Iterable[Mapping[Address, int]]) -> dict[Address, int]:
+    """Return by how much some columns together change each node at most."""
+    moved: dict[Address, int] = {}
+    for column in columns:
+        for node, weight in column.items():
+            moved[node] = moved.get(node, 0) + abs(weight)
+    return moved
 
 
 def _claimed_sensitivity(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | None:
@@ -444,70 +468,110 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     >>> from counton.strategies import Binary
     >>> check_participation(Binary(12))
     """
-    # With G = C^T C, the squared 2-norm of a set is the sum of |G_st| over its steps; the 1-norm is
-    # the sum of the 1-norms of columns. Fixed schedules, every b-th step, are tried from every
-    # start: to the end, and for up to ``steps`` scheduled steps in a row.
     count = count_steps(strategy, None)
-    matrix = matrix_of(strategy)
-    columns = range(matrix.shape[1])
-    lengths = np.abs(matrix).sum(axis=0)
-    products = np.abs(matrix.T @ matrix)
-
-    def norms_moved(chosen: Sequence[tuple[int, ...]]) -> Integers:
-        """Return both norms of the change by a unit in each set of steps: (sets, 2)."""
-        members = np.array([len(positions) for positions in chosen])
-        norms = np.zeros((len(chosen), 2), products.dtype)
-        for size in set(members.tolist()):
-            at = np.array([positions for positions in chosen if len(positions) == size])
-            norms[members == size, 0] = lengths[at].sum(axis=1)
-            norms[members == size, 1] = products[at[:, :, None], at[:, None, :]].sum(axis=(1, 2))
-        return norms
-
+    moved = _MovedNorms(matrix_of(strategy))
     whole = count <= _ALL_SETS
     sizes = range(1, steps + 1)
     if whole:
         sets = [s for size in sizes for s in itertools.combinations(range(count), size)]
     else:
-        runs = [range(i, len(columns), b) for i in range(8) for b in range(1, 2 * separation)]
+        starts = itertools.product(range(8), range(1, 2 * separation))
+        runs = [range(first, moved.columns, b) for first, b in starts]
         sets = [tuple(run[:size]) for run in runs for size in sizes]
     apart = np.array([min((b - a for a, b in pairwise(s)), default=separation) for s in sets])
     members = np.array([len(s) for s in sets])
-    norms = norms_moved(sets)
+    norms = moved.by_set(sets)
     single = sensitivities(strategy)
-
-    def check_stated(claimed: Sensitivity, l1: int, squared: int, which: str) -> None:
-        message = (
-            f"a unit in {which} changes the measurements by {l1} (1-norm) and {squared} (squared "
-            f"2-norm), but sensitivities() returns {claimed}; return at least as much, and not far "
-            "more"
-        )
-        require(claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared, message)
-        require(not whole or claimed.l2_squared <= _SLACK * squared, message)
-
-    for k, b in itertools.product(range(1, steps + 1), range(1, separation + 1)):
+    for k, b in itertools.product(sizes, range(1, separation + 1)):
         l1, squared = norms[(members <= k) & (apart >= b)].max(axis=0).tolist()
         claimed = sensitivities(strategy, steps=k, separation=b)
-        check_stated(claimed, l1, squared, f"{k} steps, {b} apart")
-        tight = claimed.l1 <= k * single.l1 and claimed.l2_squared <= k * k * single.l2_squared
+        _require_near(claimed, l1, squared, f"{k} steps, {b} apart", is_largest=whole)
+        _require_consistent(strategy, claimed, single, steps=k, separation=b)
+    # Fixed schedules, every b-th step, are tried from every start: to the end, and for up to
+    # ``steps`` scheduled steps in a row.
+    for b, row in itertools.product(range(1, separation + 1), (None, *sizes)):
+        every = [tuple(range(i, moved.columns, b)[:row]) for i in range(moved.columns)]
+        l1, squared = moved.by_set(every).max(axis=0).tolist()
+        claimed = sensitivities(strategy, every=b, steps=row)
+        scheduled = f"every {b}th step" if row is None else f"{row} steps in a row, {b} apart"
+        _require_near(claimed, l1, squared, scheduled, is_largest=whole)
+
+
+class _MovedNorms:
+    """Norms of the change of the measurements by a unit that counts in a set of steps.
+
+    Args:
+        matrix: the matrix C.
+    """
+
+    # With G = C^T C, the squared 2-norm of a set is the sum of |G_st| over its steps; the 1-norm is
+    # the sum of the 1-norms of columns.
+
+    def __init__(self, matrix: Integers) -> None:
+        self.columns = matrix.shape[1]
+        self._lengths = np.abs(matrix).sum(axis=0)
+        self._products = np.abs(matrix.T @ matrix)
+
+    def by_set(self, sets: Sequence[tuple[int, ...]]) -> Integers:
+        """Return the 1-norm and the squared 2-norm for each set of steps: shape (sets, 2)."""
+        members = np.array([len(positions) for positions in sets])
+        norms = np.zeros((len(sets), 2), self._products.dtype)
+        for size in set(members.tolist()):
+            at = np.array([positions for positions in sets if len(positions) == size])
+            products = self._products[at[:, :, None], at[:, None, :]]
+            norms[members == size, 0] = self._lengths[at].sum(axis=1)
+            norms[members == size, 1] = products.sum(axis=(1, 2))
+        return norms
+
+
+def _require_near(
+    claimed: Sensitivity, l1: int, squared: int, steps_in_words: str, *, is_largest: bool
+) -> None:
+    """Require that stated norms are at least those that were found, and not far more.
+
+    Args:
+        claimed: the stated norms.
+        l1: the largest 1-norm found.
+        squared: the largest squared 2-norm found.
+        steps_in_words: the steps of the unit.
+        is_largest: whether no set of steps has a larger norm.
+    """
+    message = (
+        f"a unit in {steps_in_words} changes the measurements by {l1} (1-norm) and {squared} "
+        f"(squared 2-norm), but sensitivities() returns {claimed}; return at least as much, and "
+        "not far more"
+    )
+    require(claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared, message)
+    require(not is_largest or claimed.l2_squared <= _SLACK * squared, message)
+
+
+def _require_consistent(
+    strategy: StreamStrategy,
+    claimed: Sensitivity,
+    single: Sensitivity,
+    *,
+    steps: int,
+    separation: int,
+) -> None:
+    """Require that norms for several steps fit those for a single one, and those as fractions."""
+    tight = claimed.l1 <= steps * single.l1
+    tight = tight and claimed.l2_squared <= steps * steps * single.l2_squared
+    require(
+        tight and (steps > 1 or claimed == single),
+        f"sensitivities(steps={steps}) returns {claimed}, which is more than {steps} times "
+        f"{single}, the result for one step",
+    )
+    if steps == 1:
+        return
+    powers: tuple[tuple[Norm, int], ...] = ((1, claimed.l1), (2, claimed.l2_squared))
+    for p, exact in powers:
+        norm = sensitivity(strategy, p, steps=steps, separation=separation)
+        below = Fraction(norm) ** p < Fraction(exact, 2 ** (p * strategy.facts.lattice_bits))
         require(
-            tight and (k > 1 or claimed == single),
-            f"sensitivities(steps={k}) returns {claimed}, which is more than {k} times {single}, "
-            "the result for one step",
+            not below,
+            f"sensitivity({p}) returns {norm}, which is below {claimed}, the result of "
+            "sensitivities()",
         )
-        for p, exact in ((1, claimed.l1), (2, claimed.l2_squared)):
-            norm = sensitivity(strategy, p, steps=k, separation=b)  # type: ignore[arg-type]
-            below = Fraction(norm) ** p < Fraction(exact, 2 ** (p * strategy.facts.lattice_bits))
-            require(
-                k == 1 or not below,
-                f"sensitivity({p}) returns {norm}, which is below {claimed}, the result of "
-                "sensitivities()",
-            )
-    for b in range(1, separation + 1):
-        for row in (None, *sizes):
-            every = [tuple(range(i, len(columns), b)[:row]) for i in range(len(columns))]
-            l1, squared = norms_moved(every).max(axis=0).tolist()
-            which = f"every {b}th step" if row is None else f"{row} steps in a row, {b} apart"
-            check_stated(sensitivities(strategy, every=b, steps=row), l1, squared, which)
 
 
 @names_subject
@@ -660,15 +724,7 @@ def check_shift(
         table = HashedNoise(shape, width, seed=count % 7)
         before = strategy.noise(table, window)
         for chosen in at_once:
-            shifts: dict[Address, dict[int, int]] = {}
-            expected = np.zeros((count, max(size, 1)), np.int64)
-            for coordinate, item in enumerate(chosen):
-                column = lattice_units(strategy, column_until(strategy, item, count))
-                for node, weight in column.items():
-                    shifts.setdefault(node, {})[coordinate] = difference * weight
-                counted = item - 1 + strategy.facts.delay
-                last = None if strategy.facts.workload == "totals" else counted + 1
-                expected[counted:last, coordinate] = difference << strategy.facts.fraction_bits
+            shifts, expected = _shifts_and_changes(strategy, chosen, difference, count, size)
             moved = strategy.noise(ShiftedNoise(table, shifts), window) - before
             wrong = (moved.reshape(count, -1) != expected).any(axis=0)
             item = chosen[min(int(np.argmax(wrong)), len(chosen) - 1)]
@@ -677,3 +733,27 @@ def check_shift(
                 f"{difference} times the column of step {item}; it must hide exactly this change"
             )
             require(not wrong.any(), message)
+
+
+def _shifts_and_changes(
+    strategy: StreamStrategy, items: Sequence[int], difference: int, count: int, size: int
+) -> tuple[dict[Address, dict[int, int]], Integers]:
+    """Return shifts of nodes that cancel a change of some items, and the change of the releases.
+
+    Args:
+        strategy: the strategy.
+        items: the items, each in a coordinate of its own.
+        difference: the change of each.
+        count: number of steps.
+        size: number of coordinates.
+    """
+    shifts: dict[Address, dict[int, int]] = {}
+    changes = np.zeros((count, max(size, 1)), np.int64)
+    for coordinate, item in enumerate(items):
+        column = lattice_units(strategy, column_until(strategy, item, count))
+        for node, weight in column.items():
+            shifts.setdefault(node, {})[coordinate] = difference * weight
+        counted = item - 1 + strategy.facts.delay
+        last = None if strategy.facts.workload == "totals" else counted + 1
+        changes[counted:last, coordinate] = difference << strategy.facts.fraction_bits
+    return shifts, changes

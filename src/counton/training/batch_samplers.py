@@ -604,42 +604,57 @@ class GivenBatches(Sampler):
                 "batch, and order as 'fixed' or 'separated'"
             )
         names = None if people is None else check_people(people, self.examples)
-        self.unit = unit = "example" if people is None else "person"
-        seen: dict[Any, list[int]] = {}
-        for step, batch in enumerate(self._batches, 1):
-            for example in batch.tolist():
-                who = example if names is None else names[example]
-                before = seen.setdefault(who, [])
-                if before and before[-1] == step:
-                    raise InvalidInputError(
-                        f"{unit} {who} is in step {step} twice: put it there once, so that its "
-                        "gradients are clipped together"
-                    )
-                before.append(step)
+        self.unit = "example" if people is None else "person"
+        steps_by_unit = self._steps_by_unit(names)
         if order == "fixed":
             epochs = check_integer("epochs", epochs, 1)
-            if len(self._batches) % epochs:
-                raise InvalidInputError(
-                    f"{len(self._batches)} batches cannot be divided into {epochs} equally long "
-                    "epochs: give whole epochs"
-                )
-            apart = len(self._batches) // epochs
-            for who, steps in seen.items():
-                for step in steps[1:]:
-                    if (step - steps[0]) % apart:
-                        raise InvalidInputError(
-                            f"{unit} {who} counts in step {step} and in step {steps[0]}, but in a "
-                            f"fixed order its steps must be a multiple of {apart} apart: keep its "
-                            "place, or give order='separated'"
-                        )
-            self._schedule = Schedule(epochs, apart, fixed=True)
+            self._schedule = self._fixed_schedule(steps_by_unit, epochs)
         else:
-            times = max(map(len, seen.values()), default=1)
-            gaps = (
-                b - a for steps_of_member in seen.values() for a, b in pairwise(steps_of_member)
-            )
-            self._schedule = Schedule(times, min(gaps, default=len(self._batches)), fixed=False)
+            self._schedule = self._separated_schedule(steps_by_unit)
         self.epochs = self._schedule.steps
+
+    def _steps_by_unit(self, names: list[str] | None) -> dict[int | str, list[int]]:
+        """Return the steps of each unit; refuse a unit that is in a step twice.
+
+        Args:
+            names: the person of each example; None: examples are the units.
+        """
+        steps_by_unit: dict[int | str, list[int]] = {}
+        for step, batch in enumerate(self._batches, 1):
+            for example in batch.tolist():
+                unit = example if names is None else names[example]
+                steps = steps_by_unit.setdefault(unit, [])
+                if steps and steps[-1] == step:
+                    raise InvalidInputError(
+                        f"{self.unit} {unit} is in step {step} twice: put it there once, so that "
+                        "its gradients are clipped together"
+                    )
+                steps.append(step)
+        return steps_by_unit
+
+    def _fixed_schedule(self, steps_by_unit: dict[int | str, list[int]], epochs: int) -> Schedule:
+        """Return the schedule of a fixed order; refuse a unit that changes its place."""
+        if len(self._batches) % epochs:
+            raise InvalidInputError(
+                f"{len(self._batches)} batches cannot be divided into {epochs} equally long "
+                "epochs: give whole epochs"
+            )
+        apart = len(self._batches) // epochs
+        for unit, (first, *later) in steps_by_unit.items():
+            moved = next((step for step in later if (step - first) % apart), None)
+            if moved is not None:
+                raise InvalidInputError(
+                    f"{self.unit} {unit} counts in step {moved} and in step {first}, but in a "
+                    f"fixed order its steps must be a multiple of {apart} apart: keep its "
+                    "place, or give order='separated'"
+                )
+        return Schedule(epochs, apart, fixed=True)
+
+    def _separated_schedule(self, steps_by_unit: dict[int | str, list[int]]) -> Schedule:
+        """Return the schedule of an order that keeps only a least distance."""
+        times = max(map(len, steps_by_unit.values()), default=1)
+        gaps = (later - step for steps in steps_by_unit.values() for step, later in pairwise(steps))
+        return Schedule(times, min(gaps, default=len(self._batches)), fixed=False)
 
     @property
     @override

@@ -139,15 +139,15 @@ def _complete_graphs(edges: Floats) -> float:
     # first one, and counts the orders: this takes a quarter of the time.
     total = 0.0
     for first in range(len(edges)):
-        own = float(edges[first, first])
+        self_edge = float(edges[first, first])
         row = edges[first, first + 1 :]
         rest = edges[first + 1 :, first + 1 :]
         joined = rest * row  # an edge to the first place, and one to another
         squares = row**2
         total += 4 * float((joined * row[:, None] * (joined @ rest)).sum())
-        total += 6 * own * float(squares @ rest @ squares)
-        total += 4 * own**3 * float((row**3).sum())
-        total += own**6
+        total += 6 * self_edge * float(squares @ rest @ squares)
+        total += 4 * self_edge**3 * float((row**3).sum())
+        total += self_edge**6
     return total
 
 
@@ -253,7 +253,7 @@ class _MeanFacts(NamedTuple):
 
     def above(self, at: Floats) -> Floats:
         """Return a bound of E max(A - b, 0) for each b of ``at``."""
-        tails: Floats = np.min([each.tail(at) for each in self.compared], axis=0)
+        tails: Floats = np.min([comparison.tail(at) for comparison in self.compared], axis=0)
         return tails
 
     def below(self, at: Floats) -> Floats:
@@ -330,7 +330,7 @@ class _Class:
 
 def _bound(loss: _Loss, facts: _MeanFacts, shared: float, epsilon: float) -> float:
     """Return a bound of E F(A): the least of the comparison's and the linear program's."""
-    by_comparison = min(each.mean_of(loss, shared, epsilon) for each in facts.compared)
+    by_comparison = min(comparison.mean_of(loss, shared, epsilon) for comparison in facts.compared)
     spread = math.sqrt(facts.moments[2])
     scale = max(float(loss(np.ones(1), shared, epsilon)[0]), by_comparison / 100)
     if scale <= 0 or spread <= 0:
@@ -456,8 +456,8 @@ class _Program:
         Near 1 a constant is added. Far above and far below, a slope is cheaper, because A is rarely
         there.
         """
-        left = self.grid[:-1]
-        right = self.grid[1:]
+        starts = self.grid[:-1]
+        stops = self.grid[1:]
         smallest = 1e-12
         above = [(math.inf, 0.0)]
         below = [(-1.0, 0.0)]
@@ -465,15 +465,17 @@ class _Program:
             start = self.knots[index]
             stop = self.knots[index + 1]
             if start > 1:
-                slopes = missing / np.maximum(left - start, smallest)
-                steepest = float(slopes[left >= stop].max(initial=0.0))
+                slopes = missing / np.maximum(starts - start, smallest)
+                steepest = float(slopes[starts >= stop].max(initial=0.0))
                 above.append((stop, steepest * float(self.above[index])))
             if stop < 1:
-                slopes = missing / np.maximum(stop - right, smallest)
-                steepest = float(slopes[right <= start].max(initial=0.0))
+                slopes = missing / np.maximum(stop - stops, smallest)
+                steepest = float(slopes[stops <= start].max(initial=0.0))
                 below.append((start, steepest * float(self.below[index + 1])))
         return min(
-            float(missing[(left < high) & (right > low)].max(initial=0.0)) + cost_above + cost_below
+            float(missing[(starts < high) & (stops > low)].max(initial=0.0))
+            + cost_above
+            + cost_below
             for high, cost_above in above
             for low, cost_below in below
         )
@@ -502,14 +504,14 @@ class MomentBound:
         scale = multiplier**-2
         # The mean of several classes is above the limit if one of them is above this.
         largest = limit * len(self._classes)
-        deltas = np.array([each.deltas(epsilon, scale, largest) for each in self._classes])
+        deltas = np.array([places.deltas(epsilon, scale, largest) for places in self._classes])
         return min(1.0, float(deltas.mean(axis=0).max()))
 
     def estimated_variance(self, multiplier: float) -> float:
         """Return the variance of a normal privacy loss that is about as large, for searches."""
         scale = multiplier**-2
         parts = [
-            scale * each.shared + math.log1p(float(np.expm1(scale * each.rest).mean()))
-            for each in self._classes
+            scale * places.shared + math.log1p(float(np.expm1(scale * places.rest).mean()))
+            for places in self._classes
         ]
         return float(np.mean(parts))

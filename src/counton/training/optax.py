@@ -106,90 +106,153 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
     """
     require("optax")
     import jax
-    import jax.numpy as jnp
     import optax
 
     batch_size = float(check_positive("batch_size", batch_size, "the expected examples of a step"))
     if noise.on_device:
         noise.bind(f"JAX {jax.__version__}, partitionable {jax.config.jax_threefry_partitionable}")
     noise.take()
-    strategy = noise.strategy
-    steps = range(1, strategy.steps + 1)
-    scales = np.array([noise.std / strategy.divisor(step) for step in steps], np.float32)
-    outputs = np.array(strategy.outputs, np.float32)
-    decays = np.array(strategy.decays, np.float32)
-    normals = normals_inside(strategy) if noise.on_device else None
+    aggregate = _Aggregate(noise, batch_size, per_example)
+    return optax.GradientTransformation(aggregate.init, aggregate.update)
 
-    def init(parameters: Any) -> NoiseState:
+
+class _CheckedStep(NamedTuple):
+    """A step that the host has checked, as arrays of JAX.
+
+    Attributes:
+        number: number of the step.
+        words: secret words for drawing normals on the device, by name of the parameter; empty if
+            they are drawn on the host.
+    """
+
+    number: Any
+    words: dict[str, Any]
+
+
+class _Aggregate:
+    """The functions ``init`` and ``update`` of `private_aggregate`, which has its arguments."""
+
+    def __init__(self, noise: TrainingNoise, batch_size: float, per_example: bool) -> None:
+        strategy = noise.strategy
+        steps = range(1, strategy.steps + 1)
+        self._noise = noise
+        self._batch_size = batch_size
+        self._per_example = per_example
+        self._scales = np.array([noise.std / strategy.divisor(step) for step in steps], np.float32)
+        self._outputs = np.array(strategy.outputs, np.float32)
+        self._decays = np.array(strategy.decays, np.float32)
+        self._normals = normals_inside(strategy) if noise.on_device else None
+
+    def init(self, parameters: Any) -> NoiseState:
+        """Begin a run, without noise in its buffers."""
+        import jax
+        import jax.numpy as jnp
+
+        n_buffers = self._noise.strategy.buffers
         buffers = {
-            name: jnp.zeros((strategy.buffers, *array.shape), jnp.float32)
+            name: jnp.zeros((n_buffers, *array.shape), jnp.float32)
             for name, array in trees.distinct_leaves(parameters)
         }
         drawn = jax.ShapeDtypeStruct((_ROWS, 5), jnp.uint32)
-        run = jax.experimental.io_callback(lambda: _begin(noise), drawn)
+        run = jax.experimental.io_callback(lambda: _begin(self._noise), drawn)
         return NoiseState(jnp.zeros((), jnp.int32), buffers, run)
 
-    def update(updates: Any, state: NoiseState, parameters: Any = None) -> tuple[Any, NoiseState]:
+    def update(
+        self, updates: Any, state: NoiseState, parameters: Any = None
+    ) -> tuple[Any, NoiseState]:
+        """Return the sums of a step with their noise, divided, and the state after it."""
         del parameters
-        step = state.step + 1
-        _check_updates(updates, state, per_example)
-        if per_example:
-            summed, rows, present = _clipped_sum(updates, noise.clip)
+        _check_updates(updates, state, self._per_example)
+        if self._per_example:
+            sums, rows, present = _clipped_sum(updates, self._noise.clip)
         else:
-            summed = updates
+            sums = updates
             rows = None
             present = 0
-
-        named = trees.distinct_leaves(summed)
-        arrays = [array for _, array in named]
+        step = state.step + 1
+        checked = self._check_on_host(step, state.run, sums, rows, present)
         dtypes = {name: array.dtype for name, array in trees.leaves(updates)}
-        words = {
-            name: np.frombuffer(noise.subkey(name, math.prod(array.shape), "")[:8], "<u4")
-            for name, array in (named if noise.on_device else ())
-        }
-
-        def check(at: Any, run: Any, digest: Any, length: Any, present: Any) -> Any:
-            noise.check_step(int(at))
-            if rows is not None:
-                noise.check_count(int(at), rows, int(present))
-            noise.check_length(int(at), float(length))
-            _check(noise, int(at), _from_numbers(run), digest.tobytes())
-            return at, words
-
-        squares = [jnp.square(array.astype(jnp.float32)).sum() for array in arrays]
-        length = jnp.sqrt(sum(squares, start=jnp.zeros(())))  # 2-norm of all numbers together
-        arguments = (step, state.run, _digest(arrays), length, jnp.asarray(present))
-        # What follows takes the step from here, so that nothing is drawn before it is checked. JAX
-        # waits for effects when a program ends, and not for what is pure: threads which then call
-        # Python would abort the process. Secret words come from here too: constants
-        # of a compiled program can be read in it.
-        pair = jax.ShapeDtypeStruct((2,), jnp.uint32)
-        kinds = jax.ShapeDtypeStruct((), jnp.int32), dict.fromkeys(words, pair)
-        known_step, secret = jax.experimental.io_callback(check, kinds, *arguments)
         buffers: dict[str, Any] = {}
 
         def noisy(name: str, array: Any) -> Any:
-            def fresh(at: Any, run: Any) -> Any:
-                size = math.prod(array.shape)
-                return noise.fresh_of(_from_numbers(run), int(at), name, size).reshape(array.shape)
-
-            if normals is not None:
-                drawn = normals(secret[name], array.shape, known_step, state.run)
-            else:
-                result = jax.ShapeDtypeStruct(array.shape, jnp.float32)
-                drawn = jax.experimental.io_callback(fresh, result, known_step, state.run)
-            held = state.buffers[name]
-            total = drawn + jnp.tensordot(jnp.asarray(outputs), held, axes=1)
-            shape = (-1,) + (1,) * array.ndim
-            buffers[name] = jnp.asarray(decays).reshape(shape) * held + drawn
-            scaled = total * jnp.asarray(scales)[step - 1]
+            normals = self._draw(name, array.shape, checked, state.run)
+            noise, buffers[name] = self._mix(normals, state.buffers[name], step)
             # Rounding to 16 bits comes last: it would move a sum by more than one example does.
-            wide = array.astype(jnp.promote_types(array.dtype, jnp.float32))
-            return ((wide + scaled.astype(wide.dtype)) / batch_size).astype(dtypes[name])
+            wide = _widened(array)
+            return ((wide + noise.astype(wide.dtype)) / self._batch_size).astype(dtypes[name])
 
-        return trees.rebuilt(summed, noisy), NoiseState(step, buffers, state.run)
+        return trees.rebuilt(sums, noisy), NoiseState(step, buffers, state.run)
 
-    return optax.GradientTransformation(init, update)
+    def _check_on_host(
+        self, step: Any, run: Any, sums: Any, rows: int | None, present: Any
+    ) -> _CheckedStep:
+        """Let the host check a step before its noise is drawn.
+
+        Args:
+            step: number of the step.
+            run: the run of the state.
+            sums: the sums of clipped gradients.
+            rows: number of examples; None if ``updates`` are sums.
+            present: number of examples whose gradient is not zero.
+        """
+        import jax
+        import jax.numpy as jnp
+
+        noise = self._noise
+        named = trees.distinct_leaves(sums)
+        words = {}
+        if noise.on_device:
+            words = {
+                name: np.frombuffer(noise.subkey(name, math.prod(array.shape), "")[:8], "<u4")
+                for name, array in named
+            }
+
+        def check(step: Any, run: Any, digest: Any, length: Any, present: Any) -> Any:
+            number = int(step)
+            noise.check_step(number)
+            if rows is not None:
+                noise.check_count(number, rows, int(present))
+            noise.check_length(number, float(length))
+            _check(noise, number, _from_numbers(run), digest.tobytes())
+            return step, words
+
+        arrays = [array for _, array in named]
+        squares = [jnp.square(array.astype(jnp.float32)).sum() for array in arrays]
+        length = jnp.sqrt(sum(squares, start=jnp.zeros(())))  # 2-norm of all numbers together
+        pair = jax.ShapeDtypeStruct((2,), jnp.uint32)
+        types = jax.ShapeDtypeStruct((), jnp.int32), dict.fromkeys(words, pair)
+        # Noise is drawn for the step that the host returns, so no noise is drawn before the check.
+        # The host also returns the secret words: constants of a compiled program can be read in
+        # it. The call is an `io_callback`, because JAX waits for these when a program ends. It
+        # does not wait for a `pure_callback`, whose thread would then abort the process.
+        number, secret_words = jax.experimental.io_callback(
+            check, types, step, run, _digest(arrays), length, jnp.asarray(present)
+        )
+        return _CheckedStep(number, secret_words)
+
+    def _draw(self, name: str, shape: tuple[int, ...], step: _CheckedStep, run: Any) -> Any:
+        """Return the normal numbers of a parameter at a step."""
+        import jax
+        import jax.numpy as jnp
+
+        if self._normals is not None:
+            return self._normals(step.words[name], shape, step.number, run)
+
+        def fresh(number: Any, run: Any) -> Any:
+            size = math.prod(shape)
+            normals = self._noise.fresh_of(_from_numbers(run), int(number), name, size)
+            return normals.reshape(shape)
+
+        result = jax.ShapeDtypeStruct(shape, jnp.float32)
+        return jax.experimental.io_callback(fresh, result, step.number, run)
+
+    def _mix(self, normals: Any, buffers: Any, step: Any) -> tuple[Any, Any]:
+        """Return the noise of a step, and the buffers after it, from its normals and buffers."""
+        import jax.numpy as jnp
+
+        total = normals + jnp.tensordot(jnp.asarray(self._outputs), buffers, axes=1)
+        decays = jnp.asarray(self._decays).reshape((-1,) + (1,) * normals.ndim)
+        return total * jnp.asarray(self._scales)[step - 1], decays * buffers + normals
 
 
 def resume(state: Any, identity: str | None = None, noise: TrainingNoise | None = None) -> Any:
@@ -473,8 +536,14 @@ def _clipped_sum(updates: Any, clip: float) -> tuple[Any, int, Any]:
     factors = jnp.where(jnp.isfinite(norms), clip / jnp.maximum(norms, clip), 0.0)
 
     def sum_of(name: str, array: Any) -> Any:
-        wide = array.astype(jnp.promote_types(array.dtype, jnp.float32))
-        finite = jnp.nan_to_num(wide, nan=0.0, posinf=0.0, neginf=0.0)
+        finite = jnp.nan_to_num(_widened(array), nan=0.0, posinf=0.0, neginf=0.0)
         return jnp.tensordot(factors.astype(finite.dtype), finite, axes=1)
 
     return trees.rebuilt(updates, sum_of), len(norms), (norms != 0).sum()
+
+
+def _widened(array: Any) -> Any:
+    """Return an array with at least 32 bits for each number."""
+    import jax.numpy as jnp
+
+    return array.astype(jnp.promote_types(array.dtype, jnp.float32))

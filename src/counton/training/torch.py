@@ -117,8 +117,6 @@ class PrivateSteps:
         batch_size: float,
         clipped: bool,
     ) -> None:
-        import torch
-
         check_positive("batch_size", batch_size, "the expected examples of a step")
         _check_optimizer(optimizer)
         if getattr(optimizer, "__getstate__", None) is _refuse_copy:
@@ -129,32 +127,15 @@ class PrivateSteps:
         check_modules(model)
         check_with_opacus(model)
         names = {id(parameter): name for name, parameter in model.named_parameters()}
-        self._listed: dict[int, _Listed] = {}
-        for parameter in _parameters_of(optimizer):
-            name = names.get(id(parameter), "without a name")
-            self._listed[id(parameter)] = _Listed(name, parameter, parameter.requires_grad)
+        self._listed = {
+            id(parameter): _Listed(
+                names.get(id(parameter), "without a name"), parameter, parameter.requires_grad
+            )
+            for parameter in _parameters_of(optimizer)
+        }
         trained = [listed.parameter for listed in self._listed.values() if listed.is_trained]
-        if not all(id(parameter) in names for parameter in trained):
-            raise InvalidInputError(
-                "the optimizer has a parameter that the model does not have: make it from "
-                "model.parameters()"
-            )
-        if not clipped and any(hasattr(parameter, "placements") for parameter in trained):
-            raise InvalidInputError(
-                "parameters are sharded over processes, where the gradients of single examples are "
-                "not known: clip them yourself and give clipped=True, or use "
-                "DistributedDataParallel"
-            )
-        self._parameters: dict[str, Any] = {}
-        for parameter in trained:
-            name = names[id(parameter)]
-            other = self._parameters.setdefault(plain_name(name), parameter)
-            if other is not parameter:
-                raise InvalidInputError(
-                    f"parameters {names[id(other)]!r} and {name!r} are both called "
-                    f"{plain_name(name)!r} without the prefixes of wrappers, and would have equal "
-                    "noise: rename one"
-                )
+        _check_trained(trained, names, clipped)
+        self._parameters = _by_plain_name(trained, names)
         if noise.on_device:
             noise.bind(*map(generator_of, trained))
         noise.take()
@@ -173,8 +154,14 @@ class PrivateSteps:
         # Let all processes draw the same batches, where they are drawn by chance.
         if noise.sampler is not None and noise.sampler.identity is not None:
             noise.sampler.join(_from_first(noise.sampler.identity))
-        handles = watch_modes(model)
-        if not clipped:
+        self._add_hooks(optimizer)
+
+    def _add_hooks(self, optimizer: Any) -> None:
+        """Let the model's modules and parameters, and the optimiser, call this object."""
+        import torch
+
+        handles = watch_modes(self._model)
+        if not self._clipped:
             # A hook that kept this object alive would keep the buffers of the noise.
             steps = weakref.ref(self)
             for name, parameter in self._parameters.items():
@@ -365,17 +352,8 @@ class PrivateSteps:
             self._check_parameters(optimizer)
             check_modules(self._model)
             with torch.no_grad():
-                if self._clipped:
-                    self._check_clipped()
-                else:
-                    self._take_in()
-                    # Refuse more gradients than the sampler's batch can have.
-                    if self._noise.sampler is not None:
-                        self._noise.check_count(self.step + 1, _total(self._rows))
-                # Give all processes the run of the first one, so that they add the same noise.
-                if not self._joined:
-                    self._noise.join(_from_first(self._noise.run))
-                    self._joined = True
+                self._take_gradients()
+                self._join_first_process()
                 self._add_noise(self.step + 1)
         except BaseException:
             # No later step may apply gradients that were refused, or count them once more.
@@ -384,6 +362,21 @@ class PrivateSteps:
         self.step += 1
         self._rows = 0
         self._is_applied = True
+
+    def _take_gradients(self) -> None:
+        """Sum the gradients of a step; refuse more of them than the sampler's batch can have."""
+        if self._clipped:
+            self._check_clipped()
+            return
+        self._take_in()
+        if self._noise.sampler is not None:
+            self._noise.check_count(self.step + 1, _total(self._rows))
+
+    def _join_first_process(self) -> None:
+        """Give all processes the run of the first one, so that they add the same noise."""
+        if not self._joined:
+            self._noise.join(_from_first(self._noise.run))
+            self._joined = True
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Clear the gradients after the optimiser's step, so that none counts in the next batch."""
@@ -615,6 +608,42 @@ def _check_optimizer(optimizer: Any) -> None:
 
 def _parameters_of(optimizer: Any) -> list[Any]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _check_trained(trained: list[Any], names: Mapping[int, str], clipped: bool) -> None:
+    """Refuse parameters whose gradients of single examples would not be known.
+
+    Args:
+        trained: the parameters that the optimiser trains.
+        names: names of the model's parameters, by the identity of the object.
+        clipped: whether gradients are sums that are already clipped.
+    """
+    if not all(id(parameter) in names for parameter in trained):
+        raise InvalidInputError(
+            "the optimizer has a parameter that the model does not have: make it from "
+            "model.parameters()"
+        )
+    if not clipped and any(hasattr(parameter, "placements") for parameter in trained):
+        raise InvalidInputError(
+            "parameters are sharded over processes, where the gradients of single examples are "
+            "not known: clip them yourself and give clipped=True, or use "
+            "DistributedDataParallel"
+        )
+
+
+def _by_plain_name(trained: list[Any], names: Mapping[int, str]) -> dict[str, Any]:
+    """Return parameters by their names without the prefixes of wrappers; refuse equal names."""
+    parameters: dict[str, Any] = {}
+    for parameter in trained:
+        name = names[id(parameter)]
+        other = parameters.setdefault(plain_name(name), parameter)
+        if other is not parameter:
+            raise InvalidInputError(
+                f"parameters {names[id(other)]!r} and {name!r} are both called "
+                f"{plain_name(name)!r} without the prefixes of wrappers, and would have equal "
+                "noise: rename one"
+            )
+    return parameters
 
 
 def _refuse_copy() -> Any:

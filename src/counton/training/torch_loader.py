@@ -86,16 +86,16 @@ class StepLoader:
 class _Positions:
     """The positions of the examples of each step, for one process."""
 
-    def __init__(self, sampler: Sampler, taken: int, part: tuple[int, int]) -> None:
+    def __init__(self, sampler: Sampler, n_taken: int, part: tuple[int, int]) -> None:
         self._sampler = sampler
-        self._taken = taken
+        self._n_taken = n_taken
         self._part = part
 
     def __len__(self) -> int:
-        return self._sampler.steps - self._taken
+        return self._sampler.steps - self._n_taken
 
     def __iter__(self) -> Iterator[list[int]]:
-        for step in range(self._taken + 1, self._sampler.steps + 1):
+        for step in range(self._n_taken + 1, self._sampler.steps + 1):
             yield part_of_batch(self._sampler.batch(step), *self._part).tolist()
 
 

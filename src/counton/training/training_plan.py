@@ -492,20 +492,17 @@ def plan(
     requested = ZCDP("1/2") if guarantee is None else guarantee
     bound = float(check_positive("clip", clip, "the largest gradient norm"))
     most = float(check_positive("draws", draws, "the largest mean number of normals a step"))
+
+    def design(strategy: TrainingStrategy) -> TrainingDesign:
+        return TrainingDesign(strategy, requested, bound, dimension, sampler)
+
     if sampler is not None and sampler.for_independent_noise:
         independent = BandedInverseSquareRoot(steps, 1, sampler.schedule).under(optimizer)
         multiplier(requested, independent, sampler)
-        only = TrainingDesign(independent, requested, bound, dimension, sampler)
-        return _plan([only])
+        return _plan([design(independent)])
     noise_multiplier(requested, steps)
     if optimizer is not None:
-        if not isinstance(optimizer, SGD):
-            raise InvalidInputError(
-                f"optimizer is of type {type(optimizer).__name__}; give counton.training.SGD with "
-                "its momentum, weight decay and learning rates, or leave it out"
-            )
-        optimizer.rates(steps)
-
+        _check_optimizer(optimizer, steps)
     run = _Run(
         steps=steps,
         epochs=epochs,
@@ -519,20 +516,38 @@ def plan(
         search=search,
         guarantee=requested,
     )
+    return _plan(_ranked_designs(run, design))
+
+
+def _check_optimizer(optimizer: object, steps: int) -> None:
+    """Refuse an optimiser of another type, or with other rates than one for each step."""
+    if not isinstance(optimizer, SGD):
+        raise InvalidInputError(
+            f"optimizer is of type {type(optimizer).__name__}; give counton.training.SGD with "
+            "its momentum, weight decay and learning rates, or leave it out"
+        )
+    optimizer.rates(steps)
+
+
+def _ranked_designs(
+    run: _Run, design: Callable[[TrainingStrategy], TrainingDesign]
+) -> list[TrainingDesign]:
+    """Return the best design of each strategy's name, by error.
+
+    Args:
+        run: the run.
+        design: function that returns the design with a strategy.
+    """
     # It has its own library of linear algebra, whose threads are limited only if it is loaded.
     import scipy.linalg  # noqa: F401
 
     with one_thread():
-        strategies = _most_promising(run, _find_all(run))
-        designs = [
-            TrainingDesign(strategy, requested, bound, dimension, sampler)
-            for strategy in strategies
-        ]
+        designs = [design(strategy) for strategy in _most_promising(run, _find_all(run))]
         errors: dict[int, float] = {}
-        for number, design in enumerate(designs, 1):
+        for number, choice in enumerate(designs, 1):
             if run.secret_places is not None:
-                _tell(run, f"noise for {design.strategy.name}", number, len(designs))
-            errors[id(design)] = design.error
+                _tell(run, f"noise for {choice.strategy.name}", number, len(designs))
+            errors[id(choice)] = choice.error
     ranked = sorted(designs, key=lambda choice: errors[id(choice)])
     best_by_name = {choice.strategy.name: choice for choice in reversed(ranked)}
-    return _plan([choice for choice in ranked if choice is best_by_name[choice.strategy.name]])
+    return [choice for choice in ranked if choice is best_by_name[choice.strategy.name]]

@@ -127,9 +127,10 @@ def shares_of_bounds(spec: StreamSpec, bounds: SumBounds, sums: pl.DataFrame) ->
         return {0: _share_of(spec, bounds, sums)}
     size = pl.col("total").cast(pl.Float64).abs().sum()
     entry = inner_of(spec.accumulator_statistic).largest_entry
-    each = max(entry / bounds.largest, _part_of(1.0, bounds.readable))
+    largest_share = max(entry / bounds.largest, _part_of(1.0, bounds.readable))
     # No window has a larger share than this; of large ones the exact share is computed.
-    by_window = sums.group_by("window").agg(size).select("window", share=pl.col("total") * each)
+    bound = pl.col("total") * largest_share
+    by_window = sums.group_by("window").agg(size).select("window", share=bound)
     shares: dict[int, float] = {}
     for step, share in by_window.rows():
         is_small = share < _SMALL_SHARE

@@ -201,18 +201,18 @@ class _Beginning(NamedTuple):
 def _read_beginning(source: Source, most_unreadable: int) -> _Beginning:
     """Read the first rows of each part of a source, up to a number of bytes in all."""
     names = source.columns()
-    left = SAMPLE_BYTES
+    bytes_left = SAMPLE_BYTES
     is_whole = True
     has_csv = False
     frames: list[pl.DataFrame] = []
     for part in source.parts:
-        if left <= 0:
+        if bytes_left <= 0:
             is_whole = False
             break
         if isinstance(part, EventFile) and part.kind != "parquet":
-            part, is_all_of_it, taken = part.beginning(left)
+            part, is_all_of_it, n_bytes = part.beginning(bytes_left)
             is_whole = is_whole and is_all_of_it
-            left -= taken
+            bytes_left -= n_bytes
         has_csv |= isinstance(part, EventFile) and part.kind == "csv"
         try:
             frames.append(_rows_of(part, names, most_unreadable))

@@ -66,11 +66,11 @@ def refuse_shared(jobs: Mapping[str, Job]) -> None:
             if other is not None and other != path:
                 raise _conflict(path, other, "writes too")
             writer_of[identity] = path
-    for name, job in jobs.items():
-        for path in _read_paths(name, job):
-            for identity in path.identities():
-                if identity in writer_of:
-                    raise _conflict(writer_of[identity], path, "reads or keeps")
+    read_paths = [path for name, job in jobs.items() for path in _read_paths(name, job)]
+    for path in read_paths:
+        for identity in path.identities():
+            if identity in writer_of:
+                raise _conflict(writer_of[identity], path, "reads or keeps")
     for name, job in jobs.items():
         _refuse_tables_among_events(name, job, written_paths)
 

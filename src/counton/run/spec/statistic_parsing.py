@@ -225,11 +225,11 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
     if statistic.own_columns is not None:
         columns = statistic.own_columns.names
     if len(columns) != len(statistic.parts):
-        wanted = ", ".join(part.name for part in statistic.parts) or "none"
+        names_of_parts = ", ".join(part.name for part in statistic.parts) or "none"
         raise InvalidInputError(
             f"{param('columns')} are {', '.join(columns) or 'none'}, but {statistic!r} reads "
-            f"{len(statistic.parts)} columns besides time, group and user: {wanted}; name one "
-            "column for each"
+            f"{len(statistic.parts)} columns besides time, group and user: {names_of_parts}; name "
+            "one column for each"
         )
     return StatisticOfRows(job.name_of_statistic(), statistic, columns)
 

@@ -460,27 +460,29 @@ class Difference(NamedTuple):
     there: Any
 
     @property
-    def is_same(self) -> bool:
-        """Whether both mean the same, or the option may change.
-
-        The expected length matters only when a stream is planned.
-        """
+    def is_allowed(self) -> bool:
+        """Whether the stream may go on: both mean the same, or the option has had no effect."""
         here = None if self.here is False else self.here
         there = None if self.there is False else self.there
         if self.option == "expected_windows" and here is not None and there is not None:
-            return True
+            return True  # the number matters only when a stream is planned
         if self.option == "ambiguous" and there == "raise":
-            return True  # until now, no row with such a time counted
-        if isinstance(here, StreamStrategy) or isinstance(there, StreamStrategy):
-            return bool(here == there)
-        if isinstance(here, Statistic) and isinstance(there, Statistic):
-            return here.allows(there)
-        return bool(here == there or _to_json(here) == _to_json(there))
+            return True  # a run with an ambiguous time was refused, so none has counted
+        return _mean_the_same(here, there)
 
     def __str__(self) -> str:
         return (
             f"{param(self.option)} (here {_short_text(self.here)}, there {_short_text(self.there)})"
         )
+
+
+def _mean_the_same(here: Any, there: Any) -> bool:
+    """Return whether two values of an option mean the same, also if one was read from JSON."""
+    if isinstance(here, StreamStrategy) or isinstance(there, StreamStrategy):
+        return bool(here == there)
+    if isinstance(here, Statistic) and isinstance(there, Statistic):
+        return here.allows(there)
+    return bool(here == there or _to_json(here) == _to_json(there))
 
 
 def differences(spec: StreamSpec, job: Job) -> list[Difference]:
@@ -510,7 +512,7 @@ def differences(spec: StreamSpec, job: Job) -> list[Difference]:
     if "discover" in (here.value_of("unlisted_groups"), spec.job.value_of("unlisted_groups")):
         names.append("unlisted_groups")
     pairs = [Difference(name, here.value_of(name), spec.job.value_of(name)) for name in names]
-    differing = [pair for pair in pairs if not pair.is_same]
+    differing = [pair for pair in pairs if not pair.is_allowed]
     same = _same_in_other_form(here, spec.job, [pair.option for pair in differing])
     return [pair for pair in differing if pair.option not in same]
 

@@ -103,16 +103,16 @@ def count_completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:
         pairs_before = pairs[start - 1] if start else 0
         stop = max(start + 1, int(np.searchsorted(pairs, pairs_before + _WEDGES, side="right")))
         times = more[start:stop]
-        left = np.repeat(np.arange(start, stop), times)
-        first = np.cumsum(times) - times
-        right = left + 1 + np.arange(len(left)) - np.repeat(first, times)
-        edge_keys = (high[left] << 32) | high[right]
+        first_edges = np.repeat(np.arange(start, stop), times)
+        first_pairs = np.cumsum(times) - times
+        second_edges = first_edges + 1 + np.arange(len(first_edges)) - np.repeat(first_pairs, times)
+        edge_keys = (high[first_edges] << 32) | high[second_edges]
         candidates = np.flatnonzero(present.possible(edge_keys))
         edge_keys = edge_keys[candidates]
         place = np.searchsorted(keys, edge_keys)
         place[place == len(keys)] = 0
         real = keys[place] == edge_keys
-        ends = (left[candidates[real]], right[candidates[real]], place[real])
+        ends = (first_edges[candidates[real]], second_edges[candidates[real]], place[real])
         last = np.maximum(np.maximum(order[ends[0]], order[ends[1]]), order[ends[2]])
         triangles += np.bincount(last, minlength=len(edges))
         start = stop

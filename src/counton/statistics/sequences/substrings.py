@@ -120,15 +120,25 @@ class _Codes(WordTally):
                     length += 1
                 # The other words begin before the stream.
                 whole = codes[max(word_length - 1 - begin, 0) :]
-                words = self._base**word_length
-                if len(numbers) <= _FEW:
-                    for place, number in zip(places, numbers, strict=True):
-                        self.counts[place] += np.count_nonzero(whole == number)
-                elif words <= len(whole):
-                    self.counts[places] += np.bincount(whole, minlength=words)[numbers]
-                elif len(whole):
-                    different_codes, times = np.unique(whole, return_counts=True)
-                    at = np.minimum(
-                        np.searchsorted(different_codes, numbers), len(different_codes) - 1
-                    )
-                    self.counts[places] += np.where(different_codes[at] == numbers, times[at], 0)
+                self._count(whole, places, numbers, self._base**word_length)
+
+    def _count(
+        self, codes: NDArray[np.int64], places: Any, numbers: NDArray[np.int64], n_words: int
+    ) -> None:
+        """Add up how often some words occur.
+
+        Args:
+            codes: numbers of the words of a block, all of one length.
+            places: places of the counts of the wanted words.
+            numbers: their numbers.
+            n_words: number of words of this length.
+        """
+        if len(numbers) <= _FEW:
+            for place, number in zip(places, numbers, strict=True):
+                self.counts[place] += np.count_nonzero(codes == number)
+        elif n_words <= len(codes):
+            self.counts[places] += np.bincount(codes, minlength=n_words)[numbers]
+        elif len(codes):
+            different_codes, times = np.unique(codes, return_counts=True)
+            at = np.minimum(np.searchsorted(different_codes, numbers), len(different_codes) - 1)
+            self.counts[places] += np.where(different_codes[at] == numbers, times[at], 0)

@@ -470,17 +470,8 @@ class _HatEquations(NormalEquations):
     def _factor(self, of_level: list[int], number: list[int]) -> None:
         """Factor K as L diag(pivots) L^T, eliminating hats in the order in which they fall to 0."""
         slots = self._slots
-        inverse = self._alone
-        weights = self._in_slots
         segments = len(number) + 1
-        grams = np.zeros((segments, slots, slots))
-        reads = np.zeros((segments, slots))
-        for a in range(slots):
-            scaled = weights[a] * inverse
-            reads[:, a] = self._segment_sums(scaled)
-            for b in range(a + 1):
-                grams[:, a, b] = grams[:, b, a] = self._segment_sums(scaled * weights[b])
-        segment_reads = self._segment_sums(inverse)
+        grams, reads, segment_reads = self._products_by_segment(segments)
         hats = segments - 1 + slots
         self._hat_of_event = np.zeros(hats, np.int64)
         self._others = np.zeros((hats, slots), np.int64)
@@ -520,6 +511,25 @@ class _HatEquations(NormalEquations):
             if not last:
                 gram[slot, slot] = 1.0
                 active[slot] += 2
+
+    def _products_by_segment(self, segments: int) -> tuple[Floats, Floats, Floats]:
+        """Return sums over the cells of each segment, divided by the cells' precision.
+
+        Returns:
+            Of products of the weights of two slots: shape (segments, slots, slots); of the weights
+            of a slot: shape (segments, slots); and of ones: shape (segments,).
+        """
+        slots = self._slots
+        inverse = self._alone
+        weights = self._in_slots
+        grams = np.zeros((segments, slots, slots))
+        reads = np.zeros((segments, slots))
+        for a in range(slots):
+            scaled = weights[a] * inverse
+            reads[:, a] = self._segment_sums(scaled)
+            for b in range(a + 1):
+                grams[:, a, b] = grams[:, b, a] = self._segment_sums(scaled * weights[b])
+        return grams, reads, self._segment_sums(inverse)
 
     @cached_property
     @override

@@ -211,9 +211,11 @@ class GrowingCascade(StreamStrategy):
         for height in range(1, self.doublings + 1):
             half = 1 << height - 1
             # Left minus right among the steps of a node before the cut, at most half of them.
-            left, right = (half - np.abs((end & 2 * half - 1) - half) for end in (first, last))
-            apart = left.astype(np.float64) ** 2 + right.astype(np.float64) ** 2
-            within = (right - left).astype(np.float64) ** 2
+            at_first, at_last = (
+                half - np.abs((end & 2 * half - 1) - half) for end in (first, last)
+            )
+            apart = at_first.astype(np.float64) ** 2 + at_last.astype(np.float64) ** 2
+            within = (at_last - at_first).astype(np.float64) ** 2
             same = first >> height == last >> height
             total += 0.75 / half**2 * np.where(same, within, apart)
         v = 1 / (3 * self.weight**2)
@@ -262,10 +264,10 @@ class GrowingCascade(StreamStrategy):
             for height in range(doubling - 1, 0, -1):
                 above = start >> height
                 z = field.run(height, range(above, (last >> height) + 1)) << self.fraction_bits
-                left = (z + self.weight * nodes + self.weight) // (2 * self.weight)
+                left_children = (z + self.weight * nodes + self.weight) // (2 * self.weight)
                 below = np.empty((2 * len(nodes), *field.shape), np.int64)
-                below[0::2] = left
-                below[1::2] = nodes - left
+                below[0::2] = left_children
+                below[1::2] = nodes - left_children
                 offset = (start >> height - 1) - 2 * above
                 count = (last >> height - 1) - (start >> height - 1) + 1
                 nodes = below[offset : offset + count]

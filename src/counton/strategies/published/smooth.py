@@ -314,7 +314,6 @@ class SmoothBinary(StreamStrategy):
         ranks = range(steps.start, max(stop, steps.start))
         prefixes = Prefixes.of_all(ranks, self.zeros, ranks_type)
         sums = np.zeros((len(prefixes.begins), *field.shape), np.int64)
-        size = nodes_per_chunk(field.shape, 2**16)
         for bit in reversed(range(self.height)):
             ways = (
                 _ways_below(bit, self.zeros).clip(max=np.iinfo(ranks_type).max).astype(ranks_type)
@@ -326,16 +325,31 @@ class SmoothBinary(StreamStrategy):
             if len(read):
                 rank = steps.start + prefixes.leaves_before(int(read[0]))
                 leaf = unrank(self.height, self.zeros, rank)
-                index = self._place(leaf, bit)
-                for at in range(0, len(read), size):  # what is drawn stays in the cache
-                    rows = read[at : at + size]
-                    drawn = field.run(bit, range(index + at, index + at + len(rows)))
-                    if math.prod(field.shape) >= WIDE:  # one by one, they need no copies
-                        for row, more in zip(rows.tolist(), drawn, strict=True):
-                            sums[row] += more
-                    else:
-                        sums[rows] += drawn
+                _add_nodes(sums, read, field, bit, self._place(leaf, bit))
         return sums
+
+
+def _add_nodes(
+    sums: NDArray[np.int64], rows: NDArray[np.intp], field: NodeNoise, level: int, index: int
+) -> None:
+    """Add the noise of consecutive nodes of a level to rows of ``sums``, one node to each.
+
+    Args:
+        sums: the sums, which are changed.
+        rows: numbers of the rows.
+        field: source of the noise.
+        level: level of the nodes.
+        index: index of the first node on its level.
+    """
+    size = nodes_per_chunk(field.shape, 2**16)  # what is drawn stays in the cache
+    for begin in range(0, len(rows), size):
+        chunk = rows[begin : begin + size]
+        drawn = field.run(level, range(index + begin, index + begin + len(chunk)))
+        if math.prod(field.shape) >= WIDE:  # one by one, they need no copies
+            for row, noise in zip(chunk.tolist(), drawn, strict=True):
+                sums[row] += noise
+        else:
+            sums[chunk] += drawn
 
 
 class Prefixes(NamedTuple):

@@ -43,6 +43,7 @@ from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure
+from counton.strategies.rounding import round_bits
 from counton.strategies.strategy import (
     EndlessStrategy,
     Metric,
@@ -58,6 +59,14 @@ from counton.strategies.strategy import (
     check_window,
     window_ends,
 )
+from counton.strategies.streams.exact_totals import (
+    FRACTION_BITS,
+    GUARD_BITS,
+    LARGEST_SUM,
+    WIDEST_STDS,
+    rounding_of_releases,
+    steps_at_once,
+)
 from counton.strategies.streams.power_series import convolve, reciprocal, relative_slack
 
 if TYPE_CHECKING:
@@ -70,14 +79,6 @@ LARGEST_HORIZON = 2**30
 #: Fraction bits of the series and of weights, at least and at most.
 _LEAST_BITS = 4
 _MOST_BITS = 16
-#: Fraction bits of releases.
-_FRACTION_BITS = 10
-#: Further bits of v without weights, and of its quotient by a weight.
-_GUARD_BITS = 10
-#: Noise, or a sum of it, exceeds this many standard deviations with a probability below 2^-180.
-_REACH = 2**7
-#: Largest magnitude of intermediate integers.
-_LARGEST_SUM = 2.0**62
 #: The inverse of the series is computed up to this many times its length, and cut where less than
 #: `_NEGLIGIBLE` of its 1-norm is left.
 _INVERSE_LENGTHS = 64
@@ -85,8 +86,6 @@ _SHORTEST_INVERSE = 2**12
 _NEGLIGIBLE = 1e-11
 #: From this many windows of one length on, the variances at all steps are computed together.
 _MANY_WINDOWS = 32
-#: Most steps whose noise is computed at once.
-_AT_ONCE = 2**14
 #: Most numbers that a running stream holds; beyond it, noise is computed again from step 1.
 _MOST_HELD = 2**25
 
@@ -177,7 +176,7 @@ class Band:
         # r / (1 + q), whose 1-norm is at most |r| / (1 - |q|) if |q| < 1.
         length = max(_INVERSE_LENGTHS * len(self), _SHORTEST_INVERSE)
         inverse = self._inverse_of_length(length)
-        if not np.abs(inverse).max() < _LARGEST_SUM:
+        if not np.abs(inverse).max() < LARGEST_SUM:
             return None
         series = self.numerators / 2.0**self.bits
         count = length + len(self)
@@ -228,8 +227,7 @@ class _BandNoise:
         totals += self._total
         self._total = totals[-1].copy() if len(totals) else self._total
         self.step += len(z)
-        coarser = strategy.total_bits - _FRACTION_BITS
-        return (totals + (1 << coarser >> 1)) >> coarser
+        return round_bits(totals, strategy.total_bits - FRACTION_BITS)
 
 
 class _BandReader(Reader):
@@ -284,7 +282,7 @@ class _BandedStrategy(StreamStrategy):
         self.weight_bits = weight_bits
         self.facts = StrategyFacts(
             lattice_bits=band.bits + weight_bits,
-            fraction_bits=_FRACTION_BITS,
+            fraction_bits=FRACTION_BITS,
             local=False,
             causal=True,
             unit_columns=False,
@@ -300,12 +298,12 @@ class _BandedStrategy(StreamStrategy):
     @property
     def guard_bits(self) -> int:
         """Further fraction bits of the recursion, beside those of the noise of nodes."""
-        return 0 if self.weight_bits else _GUARD_BITS
+        return 0 if self.weight_bits else GUARD_BITS
 
     @property
     def quotient_bits(self) -> int:
         """Further fraction bits of the quotient of v and a weight."""
-        return _GUARD_BITS if self.weight_bits else 0
+        return GUARD_BITS if self.weight_bits else 0
 
     @property
     def total_bits(self) -> int:
@@ -395,13 +393,12 @@ class _BandedStrategy(StreamStrategy):
         return float(max(b.max(), 0.0) - min(b.min(), 0.0))
 
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
-        releases = (first > 0) * 0.5 + (last > first) * 0.5
         # Each v is rounded, and so is each quotient: half a unit of its grid, times what it adds.
-        grid = 2.0 ** (_FRACTION_BITS - self.facts.lattice_bits - self.guard_bits)
+        grid = 2.0 ** (FRACTION_BITS - self.facts.lattice_bits - self.guard_bits)
         of_steps = 0.5 * grid * self._largest_share * self._most_read
         if self.weight_bits:
-            of_steps += 0.5 * 2.0 ** (_FRACTION_BITS - self.total_bits)
-        return np.asarray(releases + of_steps * last, dtype=np.float64)
+            of_steps += 0.5 * 2.0 ** (FRACTION_BITS - self.total_bits)
+        return np.asarray(rounding_of_releases(first, last) + of_steps * last)
 
     @override
     def _check_distribution(self, distribution: NoiseDistribution) -> None:
@@ -409,12 +406,12 @@ class _BandedStrategy(StreamStrategy):
         inverse = self._inverse
         with np.errstate(over="ignore"):
             norm = float(np.linalg.norm(inverse))
-        v = _REACH * distribution.std * 2.0**self.guard_bits * norm
+        v = WIDEST_STDS * distribution.std * 2.0**self.guard_bits * norm
         products = v * float(self.band.magnitudes[-1])
         quotients = v * 2.0**self.quotient_bits
         total = quotients * self._largest_share / 2.0**self.weight_bits * math.sqrt(steps)
         total *= max(self._most_read, 1.0)
-        if not all(most < _LARGEST_SUM for most in (products, quotients, total)):
+        if not all(most < LARGEST_SUM for most in (products, quotients, total)):
             raise InvalidInputError(
                 f"a node of {self!r} would have noise with a standard deviation of "
                 f"{distribution.std / 2.0**self.facts.lattice_bits:.3g}, whose sums over "
@@ -427,7 +424,7 @@ class _BandedStrategy(StreamStrategy):
     def _parts(self, field: NodeNoise, noise: _BandNoise, last: int) -> Iterator[Integers]:
         """Yield the noise of the next releases up to ``last``, in parts (steps, cells)."""
         cells = math.prod(field.shape)
-        size = max(1, min(_AT_ONCE, 2**22 // max(cells, 1)))
+        size = steps_at_once(cells)
         while noise.step < last:
             steps = range(noise.step + 1, min(noise.step + size, last) + 1)
             yield noise.next(field.run(0, steps).reshape(len(steps), cells))

@@ -40,6 +40,7 @@ from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.participation import Structure
+from counton.strategies.rounding import round_bits
 from counton.strategies.strategy import (
     EndlessStrategy,
     Node,
@@ -50,6 +51,14 @@ from counton.strategies.strategy import (
     check_step,
     check_window,
     window_ends,
+)
+from counton.strategies.streams.exact_totals import (
+    FRACTION_BITS,
+    GUARD_BITS,
+    LARGEST_SUM,
+    WIDEST_STDS,
+    rounding_of_releases,
+    steps_at_once,
 )
 
 if TYPE_CHECKING:
@@ -63,16 +72,8 @@ _MOST_BITS = 16
 _REACH = 6
 #: Knots to each side of the system from whose exact inverse M is taken.
 _SOLVED = 24
-#: Fraction bits of releases, and further bits of estimates.
-_FRACTION_BITS = 10
-_GUARD_BITS = 10
 #: Fraction bits of M are `_INVERSE_BITS` more than those of c^2.
 _INVERSE_BITS = 14
-#: Noise, or a sum of it, exceeds this many standard deviations with a probability below 2^-180.
-_WIDEST = 2**7
-_LARGEST_SUM = 2.0**62
-#: Most steps whose noise is computed at once.
-_AT_ONCE = 2**14
 
 
 class EndlessHats(EndlessStrategy):
@@ -109,7 +110,7 @@ class EndlessHats(EndlessStrategy):
         self.own = (1 << self.bits) - self.height
         self.facts = StrategyFacts(
             lattice_bits=self.bits,
-            fraction_bits=_FRACTION_BITS,
+            fraction_bits=FRACTION_BITS,
             local=False,
             unit_columns=False,
             buffer_size=2,
@@ -358,24 +359,23 @@ class EndlessHats(EndlessStrategy):
     @property
     def total_bits(self) -> int:
         """Fraction bits of estimates, before totals are rounded."""
-        return self.bits + _GUARD_BITS
+        return self.bits + GUARD_BITS
 
     @override
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
-        releases = (first > 0) * 0.5 + (last > first) * 0.5
         # Each estimate is rounded, and so are the corrections by the two knots around its step.
-        of_step = 0.5 * 2.0 ** (_FRACTION_BITS - self.total_bits) * (1 + self.height / self.own)
-        return np.asarray(releases + of_step * (last - first), dtype=np.float64)
+        of_step = 0.5 * 2.0 ** (FRACTION_BITS - self.total_bits) * (1 + self.height / self.own)
+        return np.asarray(rounding_of_releases(first, last) + of_step * (last - first))
 
     @override
     def _check_distribution(self, distribution: NoiseDistribution) -> None:
-        std = _WIDEST * distribution.std
+        std = WIDEST_STDS * distribution.std
         residual = std * math.hypot(self.own, *np.concatenate([self._left, self._right]).tolist())
         corrections = residual * float(np.linalg.norm(self._kernel.astype(np.float64)))
         corrections *= 3  # residuals of neighbours are correlated
         estimates = std * 2.0**self.total_bits * 2
         total = estimates / self.own * math.sqrt(LARGEST_HORIZON) * 2
-        if not all(most < _LARGEST_SUM for most in (corrections, estimates, total)):
+        if not all(most < LARGEST_SUM for most in (corrections, estimates, total)):
             raise InvalidInputError(
                 f"a node of {self!r} would have noise with a standard deviation of "
                 f"{distribution.std / 2.0**self.bits:.3g}, whose sums are not exact in 64 bits: "
@@ -402,8 +402,7 @@ class EndlessHats(EndlessStrategy):
         corrections = np.zeros((len(knots), cells), np.int64)
         for at, factor in enumerate(self._kernel.tolist()):
             corrections += factor * padded[at : at + len(knots)]
-        coarser = self.bits + _INVERSE_BITS - _GUARD_BITS
-        corrections = (corrections + (1 << coarser >> 1)) >> coarser
+        corrections = round_bits(corrections, self.bits + _INVERSE_BITS - GUARD_BITS)
         first = (knots[0] - begin) * spacing
         own_noise = own_noise.reshape(-1, cells)[first : first + (len(knots) - 1) * spacing]
         estimates = (own_noise << self.total_bits).reshape(-1, spacing, cells)
@@ -424,7 +423,7 @@ class EndlessHats(EndlessStrategy):
             done: number of steps that are added up already.
             last: the last step.
         """
-        size = max(1, min(_AT_ONCE, 2**22 // max(len(before), 1)))
+        size = steps_at_once(len(before))
         while done < last:
             steps = range(done + 1, min(done + size, last) + 1)
             totals = np.cumsum(self._estimates(field, steps), axis=0) + before
@@ -433,8 +432,7 @@ class EndlessHats(EndlessStrategy):
             yield steps, totals
 
     def _rounded(self, totals: Integers) -> Integers:
-        coarser = self.total_bits - _FRACTION_BITS
-        return (totals + (1 << coarser >> 1)) >> coarser
+        return round_bits(totals, self.total_bits - FRACTION_BITS)
 
     @override
     def _reader(self, field: NodeNoise) -> Reader:

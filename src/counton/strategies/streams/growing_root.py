@@ -717,13 +717,23 @@ def _interpolated_variances(nodes: Integers, even: int | None = None) -> Floats:
         x = scale(table_nodes[there])
         y = variances[there]
         positions = scale(nodes[some])
-        first = np.clip(np.searchsorted(x, positions, side="right") - 2, 0, len(x) - 4)
-        total = np.zeros(len(positions))
-        for i in range(4):
-            part = y[first + i]
-            for j in range(4):
-                if i != j:
-                    part = part * (positions - x[first + j]) / (x[first + i] - x[first + j])
-            total += part
-        interpolated[some] = total
+        interpolated[some] = _cubic(x, y, positions)
     return interpolated
+
+
+def _cubic(x: Floats, y: Floats, positions: Floats) -> Floats:
+    """Return a function between its values, by the cubic polynomial through the nearest four.
+
+    Args:
+        x: increasing positions of the values.
+        y: the values.
+        positions: where the function is wanted.
+    """
+    first = np.clip(np.searchsorted(x, positions, side="right") - 2, 0, len(x) - 4)
+    total = np.zeros(len(positions))
+    for i in range(4):
+        part = y[first + i]
+        for j in (j for j in range(4) if j != i):
+            part = part * (positions - x[first + j]) / (x[first + i] - x[first + j])
+        total += part
+    return total

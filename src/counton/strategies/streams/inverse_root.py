@@ -107,10 +107,10 @@ def inverse_root(numerators: Integers, bits: int) -> BoundedSeries | None:
             break
         product, of_product = r.times(v)
         largest_r = r.largest + math.sqrt(len(f)) * of_remainder
-        left = inverse_norm * largest_r * (r.norm + of_remainder)
-        of_v = left + (1 + v.largest) * of_remainder + of_product + 2.0**-51 * (v.norm + r.norm)
+        of_rest = inverse_norm * largest_r * (r.norm + of_remainder)
+        of_v = of_rest + (1 + v.largest) * of_remainder + of_product + 2.0**-51 * (v.norm + r.norm)
         v = _Factor(v.series - r.series - product)
-        if e.largest * left <= _NEGLIGIBLE:
+        if e.largest * of_rest <= _NEGLIGIBLE:
             break
 
     product, error = e.times(v)

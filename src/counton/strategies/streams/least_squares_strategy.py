@@ -66,6 +66,7 @@ from counton.strategies.strategy import (
     widths_of,
 )
 from counton.strategies.streams.block_tree import INNER_BITS, BlockTree
+from counton.strategies.streams.exact_totals import LARGEST_SUM, WIDEST_STDS
 
 #: Most steps.
 LARGEST_HORIZON = 2**40
@@ -73,8 +74,6 @@ LARGEST_HORIZON = 2**40
 LARGEST_EXACT = 256
 #: Largest standard deviation of a node's noise, in units of the largest 1-norm of a column.
 _LARGEST_STD = 2.0**20
-#: Noise, or a sum of it, exceeds this many standard deviations with a probability below 2^-180.
-_REACH = 2**7
 #: With trees inside blocks, the noise of blocks' totals is rounded to multiples of 2^-14.
 _OUTER = 14
 #: Variances of longer streams are summarised block by block.
@@ -146,36 +145,9 @@ class LeastSquaresStrategy(StreamStrategy):
         self.radices = self._tree.radices
         self.shares = self._tree.given
         self._block = self._tree.widths[-1]
-        most = line.cells * self._block
-        if most > LARGEST_HORIZON:
-            raise InvalidInputError(
-                f"{line.cells} blocks of {self._block} steps are more than 2^40 steps: give a line "
-                "of fewer cells, or shorter blocks"
-            )
-        self.horizon = most if horizon is None else check_integer("horizon", horizon, 1)
-        if not most - self._block < self.horizon <= most:
-            raise InvalidInputError(
-                f"horizon is {horizon}, but {line.cells} blocks of {self._block} steps serve more "
-                f"than {most - self._block} and at most {most} steps: give a line with another "
-                "number of cells"
-            )
-        if self.radices and line.own.min() < 1:
-            raise InvalidInputError(
-                f"cell {int(np.argmin(line.own))} of {line!r} is not measured by itself, so no "
-                "share of it is left for the tree inside a block: use Hats, or leave radices out"
-            )
-        unit = self._tree.unit
-        # Both sides of the normal equations, as integers.
-        largest = max(
-            self._tree.variance.denominator * int(np.abs(line.own).max()) ** 2,
-            self._tree.variance.numerator * unit**2,
-        )
+        self.horizon = self._checked_horizon(horizon)
+        self._refuse_inexact()
         l1, squared = self._norms
-        if float(l1) ** 2 >= 2.0**61 or largest >= 2**62:
-            raise InvalidInputError(
-                f"shares {list(self.shares)} times the entries of {line!r} are too large for exact "
-                "sums: give the line fewer bits"
-            )
         # lattice_bits is chosen so that the columns of C have a norm of about 1 to 2
         size = l1 if norm == 1 else math.isqrt(squared - 1) + 1
         if self.radices:
@@ -190,6 +162,43 @@ class LeastSquaresStrategy(StreamStrategy):
             # the line's rows, and two levels of every block
             drawn_ahead=line.cells * (2 + math.prod(self.radices[-2:])),
         )
+
+    def _checked_horizon(self, horizon: int | None) -> int:
+        """Return the horizon; refuse one for which the line has too many or too few cells."""
+        cells = self.line.cells
+        most = cells * self._block
+        if most > LARGEST_HORIZON:
+            raise InvalidInputError(
+                f"{cells} blocks of {self._block} steps are more than 2^40 steps: give a line "
+                "of fewer cells, or shorter blocks"
+            )
+        checked = most if horizon is None else check_integer("horizon", horizon, 1)
+        if not most - self._block < checked <= most:
+            raise InvalidInputError(
+                f"horizon is {horizon}, but {cells} blocks of {self._block} steps serve more "
+                f"than {most - self._block} and at most {most} steps: give a line with another "
+                "number of cells"
+            )
+        return checked
+
+    def _refuse_inexact(self) -> None:
+        """Refuse a line without shares for the trees, or with entries too large for exact sums."""
+        line = self.line
+        if self.radices and line.own.min() < 1:
+            raise InvalidInputError(
+                f"cell {int(np.argmin(line.own))} of {line!r} is not measured by itself, so no "
+                "share of it is left for the tree inside a block: use Hats, or leave radices out"
+            )
+        # Both sides of the normal equations, as integers.
+        largest = max(
+            self._tree.variance.denominator * int(np.abs(line.own).max()) ** 2,
+            self._tree.variance.numerator * self._tree.unit**2,
+        )
+        if float(self._norms[0]) ** 2 >= 2.0**61 or largest >= 2**62:
+            raise InvalidInputError(
+                f"shares {list(self.shares)} times the entries of {line!r} are too large for exact "
+                "sums: give the line fewer bits"
+            )
 
     @classmethod
     @override
@@ -276,7 +285,7 @@ class LeastSquaresStrategy(StreamStrategy):
         inner = 2.0**INNER_BITS if self.radices else 1.0
         factor, weights, bits = self._equation_weights
         sums, singles, inverse = self._block_variances
-        reach = _REACH * distribution.std
+        reach = WIDEST_STDS * distribution.std
         # The trees' estimates of blocks, and the solution's sums, in the units in which they are
         # stored.
         largest_sums = np.full(self.line.cells, reach)
@@ -294,7 +303,7 @@ class LeastSquaresStrategy(StreamStrategy):
             alone = unit * math.sqrt(float(inverse.max())) / least
             widest = 4 * max(self.radices) * (alone + solved) + total
         held = self._system.holds(largest, solved, total, bits)
-        if not held or widest >= 2.0**62:
+        if not held or widest >= LARGEST_SUM:
             raise InvalidInputError(
                 f"a measurement of {self.saved_name} has noise with a standard deviation of "
                 f"{distribution.std / column:.3g} times the largest column, and its sums over "

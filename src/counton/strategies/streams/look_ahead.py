@@ -50,6 +50,7 @@ from counton.strategies.strategy import (
     check_window,
     nodes_per_chunk,
 )
+from counton.strategies.streams.exact_totals import WIDEST_STDS
 from counton.strategies.streams.look_ahead_search import (
     ShapeQuestion,
     best_shape,
@@ -62,8 +63,6 @@ from counton.strategies.streams.subtrees import FRACTION_BITS, LevelNoise, Subtr
 LARGEST_RADIX = 2**15
 #: Largest weight, so that squares and sums of weights fit int64.
 LARGEST_WEIGHT = 2**20
-#: Number of standard deviations that noise exceeds only for one draw in 2^180.
-_REACH = 2**7
 
 
 class _LevelNodes(NamedTuple):
@@ -256,7 +255,7 @@ class LookAhead(StreamStrategy):
             if norm == 2 or (often, apart) == (1, 1)
         ]
         shapes = dict.fromkeys(best_shape(question) for question in questions)
-        return tuple(cls(horizon, *shape) for shape in shapes)
+        return tuple(cls(horizon, radices, weights) for radices, weights in shapes)
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[LookAhead, ...]:
@@ -476,21 +475,31 @@ class LookAhead(StreamStrategy):
         # those of the nodes above it, and let a release contain these estimates c_1, c_2, ...
         # times. All partial sums of the c_j are between -1 and 1. So the weight of the noise in the
         # release is at most the sum of |r_j - r_{j+1}|.
-        trees = self._trees
         most = 0.0
         for last in (False, True):
             for level in range(self.height):
-                reads = []
-                for above in range(level, self.height):
-                    depth = trees.depths[above] - (above - level)
-                    if depth < 0:
-                        break
-                    read = float(trees.own(depth, level, last) / self.weights[level])
-                    for between in range(level + 1, above + 1):
-                        read *= float(1 - trees.own(depth + between - level, between, last))
-                    reads.append(read)
+                reads = self._reads_above(level, last)
                 most = max(most, sum(abs(a - b) for a, b in pairwise([*reads, 0.0])))
         return most * self.weights[0]
+
+    def _reads_above(self, level: int, last: bool) -> list[float]:
+        """Return the weights of a node's noise in its own estimate and in those above it.
+
+        Args:
+            level: level of the node.
+            last: whether it and those above it are the last nodes of their levels.
+        """
+        trees = self._trees
+        reads: list[float] = []
+        for above in range(level, self.height):
+            depth = trees.depths[above] - (above - level)
+            if depth < 0:
+                break
+            read = float(trees.own(depth, level, last) / self.weights[level])
+            for between in range(level + 1, above + 1):
+                read *= float(1 - trees.own(depth + between - level, between, last))
+            reads.append(read)
+        return reads
 
     @override
     def _check_distribution(self, distribution: NoiseDistribution) -> None:
@@ -505,7 +514,7 @@ class LookAhead(StreamStrategy):
             ratio = max(self.weights[level + 1] / self.weights[level], 1.0)
             widest = max(widest, math.sqrt(radix) * ratio)
         total = math.sqrt(self.overall_variance("max")) / self.weights[0]
-        return 2.0 ** (62 - FRACTION_BITS) / (_REACH * max(widest, total))
+        return 2.0 ** (62 - FRACTION_BITS) / (WIDEST_STDS * max(widest, total))
 
     def _reader(self, field: NodeNoise) -> Reader:
         """Return a reader that, with many coordinates, continues from the end of its last call."""

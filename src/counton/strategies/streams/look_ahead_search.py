@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import product
 from typing import NamedTuple
 
 from counton.strategies.strategy import Metric, Norm, ReleaseForm
@@ -203,16 +204,20 @@ class _Peaks:
         for steps in (range(max(middle, 0), wholes), range(middle - 1, -1, -1)):
             for number in steps:
                 moved, bound = child(number, False)
-                if bound <= best * (1 + 1e-15):
-                    if number != middle and c <= 0:
-                        break
-                    continue
-                best = self._climb(level - 1, False, moved, best)
+                if _is_above(bound, best):
+                    best = self._climb(level - 1, False, moved, best)
+                elif number != middle and c <= 0:
+                    break
         if last:
             moved, bound = child(count - 1, True)
-            if bound > best * (1 + 1e-15):
+            if _is_above(bound, best):
                 best = self._climb(level - 1, True, moved, best)
         return best
+
+
+def _is_above(bound: float, best: float) -> bool:
+    """Return whether a bound is above the largest variance so far by more than rounding."""
+    return bound > best * (1 + 1e-15)
 
 
 def _top_of(parabola: _Parabola) -> float:
@@ -224,8 +229,21 @@ def _top_of(parabola: _Parabola) -> float:
     return ends
 
 
-#: The error of a tree, its radices and its weights.
-_Weighed = tuple[float, tuple[int, ...], tuple[float, ...]]
+class _WeightedTree(NamedTuple):
+    """A tree, and its error, by which trees are compared."""
+
+    error: float
+    radices: tuple[int, ...]
+    weights: tuple[float, ...]
+
+
+class _RadixChange(NamedTuple):
+    """A change of one of several radices, which differ by at most one, by 1 or -1."""
+
+    levels: range
+    step: int
+
+
 #: Radices with which the search begins, by norm; for Laplace noise (norm 1) levels add more to the
 #: sensitivity, so few levels are better.
 _FIRST_RADICES: dict[int, tuple[int, ...]] = {1: (11, 12, 13, 14, 16, 18), 2: (2, 3, 4, 6)}
@@ -266,13 +284,11 @@ def best_shape(question: ShapeQuestion) -> tuple[tuple[int, ...], tuple[int, ...
             levels += 1
     begin.sort()
     for start in begin:
-        if start[0] <= _HOPELESS * best[0] or start is begin[0]:
+        if start.error <= _HOPELESS * best.error or start is begin[0]:
             best = min(best, search.nearby(start))
-    _, radices, weights = best
-    unit = 2**WEIGHT_BITS / weights[0]
-    return radices, search.polish(
-        radices, [max(1, math.floor(weight * unit + 0.5)) for weight in weights]
-    )
+    unit = 2**WEIGHT_BITS / best.weights[0]
+    integers = [max(1, math.floor(weight * unit + 0.5)) for weight in best.weights]
+    return best.radices, search.polish(best.radices, integers)
 
 
 class _Search:
@@ -284,37 +300,28 @@ class _Search:
         self._norm = question.norm
         self._metric = question.metric
 
-    def nearby(self, best: _Weighed) -> _Weighed:
+    def nearby(self, best: _WeightedTree) -> _WeightedTree:
         """Return the best tree that changes of radices by one reach from ``best``."""
-        # The radix of the lowest level, that of the highest, and those of all levels in between are
-        # changed separately. The radices in between differ by at most one.
-        levels = len(best[1])
-        groups = [range(1)] if levels == 1 else [range(1), range(levels - 1, levels)]
-        if levels > 2:
-            groups.append(range(1, levels - 1))
-        singles = [(group, step) for group in range(len(groups)) for step in (1, -1)]
-        ways: list[tuple[tuple[int, int], ...]] = [(single,) for single in singles]
-        ways += [(a, b) for a in singles for b in singles if a[0] < b[0]]
-        moving = True
-        while moving:
-            moving = False
-            for way in ways:
-                while True:
-                    radices = list(best[1])
-                    for group, step in way:
-                        # Make one of several radices larger or smaller, and keep them alike.
-                        levels_of_radix = groups[group]
-                        values = [radices[level] for level in levels_of_radix]
-                        extreme = min(values) if step > 0 else max(values)
-                        radices[levels_of_radix[values.index(extreme)]] += step
-                    if min(radices) < 2 or not self.fits(radices):
-                        break
-                    candidate = self.improve_weights(tuple(radices), best[2], rounds=4)
-                    if not candidate[0] < best[0] * (1 - 1e-9):
-                        break
-                    best = candidate
-                    moving = True
-        return self.improve_weights(best[1], best[2], rounds=8)
+        changes = _radix_changes(len(best.radices))
+        is_moving = True
+        while is_moving:
+            is_moving = False
+            for together in changes:
+                better = self._repeat(together, best)
+                is_moving = is_moving or better is not best
+                best = better
+        return self.improve_weights(best.radices, best.weights, rounds=8)
+
+    def _repeat(self, changes: Sequence[_RadixChange], best: _WeightedTree) -> _WeightedTree:
+        """Return the tree after some changes, repeated together while the error falls."""
+        while True:
+            radices = _changed(best.radices, changes)
+            if min(radices) < 2 or not self.fits(radices):
+                return best
+            candidate = self.improve_weights(radices, best.weights, rounds=4)
+            if not candidate.error < best.error * (1 - 1e-9):
+                return best
+            best = candidate
 
     def fits(self, radices: Sequence[int]) -> bool:
         """Return whether no radix of the highest level could be one less for the horizon."""
@@ -339,20 +346,19 @@ class _Search:
             return size * largest_variance(Subtrees(self._horizon, radices, weights))
 
         least = error()
-        for step in (16, 4, 1, -16, -4, -1, 1, -1):
-            for level in range(1, len(weights)):
-                while True:
-                    weights[level] += step
-                    candidate_error = error() if weights[level] > 0 else math.inf
-                    if not candidate_error < least:
-                        break
-                    least = candidate_error
-                weights[level] -= step
+        for step, level in product((16, 4, 1, -16, -4, -1, 1, -1), range(1, len(weights))):
+            while True:
+                weights[level] += step
+                candidate_error = error() if weights[level] > 0 else math.inf
+                if not candidate_error < least:
+                    break
+                least = candidate_error
+            weights[level] -= step
         return tuple(weights)
 
     def improve_weights(
         self, radices: tuple[int, ...], weights: tuple[float, ...], rounds: int
-    ) -> _Weighed:
+    ) -> _WeightedTree:
         """Improve real weights in ``rounds`` rounds; return error, radices and weights."""
         # At the best weights the product of w_l^(2 - norm) and the derivative of the error by w_l^2
         # is equal at every level; scaling each weight by the product's fourth root comes closer to
@@ -379,7 +385,7 @@ class _Search:
                 max(weight * math.sqrt(math.sqrt(gain / gains[0])), _LEAST_WEIGHT)
                 for weight, gain in zip(improved, gains, strict=True)
             ]
-        return self._error(radices, improved), radices, tuple(improved)
+        return _WeightedTree(self._error(radices, improved), radices, tuple(improved))
 
     def _error(self, radices: tuple[int, ...], weights: Sequence[float]) -> float:
         """Return variance times squared sensitivity, up to a factor; the largest as a bound."""
@@ -437,6 +443,37 @@ class _Search:
         if release == "totals" or largest:
             return totals
         return [(a + b) / 2 for a, b in zip(totals, alone, strict=True)]
+
+
+def _radix_changes(n_levels: int) -> list[tuple[_RadixChange, ...]]:
+    """Return the changes that a search makes together: one change, or two in different radices.
+
+    The radix of the lowest level, that of the highest, and those of all levels in between are
+    changed separately.
+    """
+    groups = [range(1)]
+    if n_levels > 1:
+        groups.append(range(n_levels - 1, n_levels))
+    if n_levels > 2:
+        groups.append(range(1, n_levels - 1))
+    singles = [_RadixChange(levels, step) for levels in groups for step in (1, -1)]
+    pairs = [
+        (first, second)
+        for number, first in enumerate(singles)
+        for second in singles[number + 1 :]
+        if first.levels != second.levels
+    ]
+    return [*((single,) for single in singles), *pairs]
+
+
+def _changed(radices: Sequence[int], changes: Sequence[_RadixChange]) -> tuple[int, ...]:
+    """Return radices after some changes, each of which keeps the radices of its levels alike."""
+    changed = list(radices)
+    for levels, step in changes:
+        values = [changed[level] for level in levels]
+        extreme = min(values) if step > 0 else max(values)
+        changed[levels[values.index(extreme)]] += step
+    return tuple(changed)
 
 
 def _alone(radices: Sequence[int]) -> list[float]:

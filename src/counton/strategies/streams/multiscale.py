@@ -55,6 +55,7 @@ from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure
+from counton.strategies.rounding import round_bits
 from counton.strategies.strategy import (
     Metric,
     Node,
@@ -215,7 +216,7 @@ class OctaveColumns:
             table = tables().lowest[step % (1 << LOWEST), level - 1]
         else:
             table = tables().inside[(step >> (level - CHOOSING)) % (1 << CHOOSING)]
-        table = _round_bits(table, TABLE_BITS - self._bits)
+        table = round_bits(table, TABLE_BITS - self._bits)
         inside = table[np.clip(distance + REACH - 1, 0, 2 * REACH - 1)]
         return np.where(distance > REACH, self._unit, np.where(distance <= -REACH, 0, inside))
 
@@ -357,11 +358,6 @@ def _covariance_of(nodes: Sequence[range], variances: Sequence[Floats]) -> Float
         up = matrix(below, above)
         covariance = np.diag(level_variances) + up @ covariance @ up.T
     return np.asarray(covariance)
-
-
-def _round_bits(values: Integers, bits: int) -> Integers:
-    """Return integers divided by 2^bits, rounded to the nearest integer, halves up."""
-    return (values + (1 << bits >> 1)) >> bits
 
 
 #: Two matrices, for P = 2 Q and P = 2 Q + 1: they convert weights of the nodes P - 2 .. P + 2 of a
@@ -510,7 +506,7 @@ class MultiscaleStrategy(StreamStrategy):
         text = shipped[nearest][str(self._grid.length >> upper)]
         held = integers_from_text(text, (sum(counts),))
         coarser = WEIGHT_BITS - self.weight_bits
-        rounded = np.maximum(_round_bits(held, coarser), 1)
+        rounded = np.maximum(round_bits(held, coarser), 1)
         return tuple(np.split(rounded, np.cumsum(counts)[:-1]))
 
     @cached_property

@@ -110,14 +110,7 @@ class Shape(NamedTuple):
         if len(self.rows):
             from counton.strategies.lines.dense import Dense
 
-            # The middle of each step on the shape's own cells, times 2 ``horizon``; the weights of
-            # the cells on both sides are mixed.
-            parts = 2 * horizon
-            place = np.arange(1, parts, 2) * self.cells - horizon
-            left = np.clip(place // parts, 0, self.cells - 2)
-            right = np.clip(place - left * parts, 0, parts)
-            mixed = self.rows[:, left] * (parts - right) + self.rows[:, left + 1] * right
-            rows = (2 * mixed + parts) // (2 * parts) * _FINER
+            rows = self._rows_for(horizon)
             diagonal = np.diag((1 << _LATTICE_BITS) - rows.sum(axis=0))
             return LeastSquaresStrategy(Dense(np.concatenate([rows, diagonal]), "rows"))
         from counton.strategies.lines.hats import Hats
@@ -130,14 +123,8 @@ class Shape(NamedTuple):
         amplitudes = []
         for spacing, heights in zip(self.spacings, self.amplitudes, strict=True):
             if isinstance(spacing, int):
-                # The place of each knot on the shape's own knots 0, 1, ..., times ``cells``; the
-                # heights of the knots on both sides are mixed.
-                place = np.arange(-(-cells // spacing) + 1) * self.cells
-                left = np.minimum(place // cells, len(heights) - 2)
-                right = np.clip(place - left * cells, 0, cells)
-                mixed = heights[left] * (cells - right) + heights[left + 1] * right
                 spacings.append(spacing)
-                amplitudes.append((2 * mixed + cells) // (2 * cells))
+                amplitudes.append(self._heights_for(cells, spacing, heights))
             else:
                 knots = (2 * spacing * cells + self.cells) // (2 * self.cells)
                 knots[0] = min(knots[0], cells - 1)
@@ -149,6 +136,35 @@ class Shape(NamedTuple):
             cells, spacings, [heights * _FINER for heights in amplitudes], self.norm, _LATTICE_BITS
         )
         return LeastSquaresStrategy(line, radices, self.shares, self.norm, horizon)
+
+    def _rows_for(self, horizon: int) -> Integers:
+        """Return the weights of rows in the steps of a horizon.
+
+        The middle of each step lies between two of the shape's own cells, whose weights are mixed.
+        """
+        parts = 2 * horizon
+        place = np.arange(1, parts, 2) * self.cells - horizon  # on these cells, times ``parts``
+        before = np.clip(place // parts, 0, self.cells - 2)
+        weight_after = np.clip(place - before * parts, 0, parts)
+        mixed = self.rows[:, before] * (parts - weight_after)
+        mixed += self.rows[:, before + 1] * weight_after
+        return np.asarray((2 * mixed + parts) // (2 * parts) * _FINER)
+
+    def _heights_for(self, cells: int, spacing: int, heights: Integers) -> Integers:
+        """Return the weights at equally spaced knots of a line.
+
+        Each knot lies between two of the shape's own knots, whose heights are mixed.
+
+        Args:
+            cells: number of cells of the line.
+            spacing: number of cells between two knots.
+            heights: the weights at the shape's own knots.
+        """
+        place = np.arange(-(-cells // spacing) + 1) * self.cells  # on these knots, times ``cells``
+        before = np.minimum(place // cells, len(heights) - 2)
+        weight_after = np.clip(place - before * cells, 0, cells)
+        mixed = heights[before] * (cells - weight_after) + heights[before + 1] * weight_after
+        return np.asarray((2 * mixed + cells) // (2 * cells))
 
 
 def strategies_of_shape(

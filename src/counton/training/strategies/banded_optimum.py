@@ -27,30 +27,32 @@ all strategies (``separated_squared``), so the guarantee does not depend on this
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
-from functools import cached_property, lru_cache, partial
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text
+from counton.base.arrays import Floats, integers_from_text, integers_to_text
 from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, check_integer, figures
-from counton.strategies.descent import descend, matrix_on_grid
+from counton.strategies.descent import matrix_on_grid
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE
-from counton.strategies.streams.square_root import square_root_coefficients
-from counton.training.strategies.division import divide_series
+from counton.training.strategies.banded_search import (
+    inverse_of,
+    is_at_lags,
+    optimal_bands,
+    optimal_few,
+)
 from counton.training.strategies.sensitivity import (
     fixed_squared,
     gram_of_matrix,
     separated_squared,
 )
-from counton.training.strategies.sgd import SGD, matrix_of, weights_of
+from counton.training.strategies.sgd import SGD, weights_of
 from counton.training.strategies.training_strategy import (
     SLACK,
     Search,
@@ -60,21 +62,6 @@ from counton.training.strategies.training_strategy import (
     training_schedule,
 )
 
-#: Iterations of the search for a matrix with bands, and of each round of the search for few normals
-#: per step.
-_ITERATIONS = 60
-#: Number of steps from which on a quick search for bands has fewer iterations, and the least number
-#: of them. The time of an iteration grows with the cube of the steps.
-_FEWER_FOR_BANDS = (256, 10)
-#: The same for few normals per step, whose iterations take longer.
-_FEWER_FOR_FEW = (160, 5)
-#: Number of steps from which on a quick search has one round.
-_ONE_ROUND_FROM = 320
-#: For each round: the powers whose sums replace the maximum over products of columns, and over
-#: columns.
-_POWERS = ((24, 60), (60, 200))
-#: Value that stands for an infinite logarithm of the error, so that a search moves away.
-_FAR = 1e3
 #: Entries of an inverse up to this fraction of the largest one are taken as rounding errors.
 _ROUNDED = 1e-9
 
@@ -110,8 +97,8 @@ class BandedOptimum(TrainingStrategy):
         if lags is None:
             self._matrix = self._on_grid(matrix)
             return
-        inverse = _inverse_of(matrix)
-        kept = np.where(_at_lags(self.steps, lags), inverse, 0.0)
+        inverse = inverse_of(matrix)
+        kept = np.where(is_at_lags(self.steps, lags), inverse, 0.0)
         elsewhere = float(np.abs(inverse - kept).max())
         if not elsewhere <= _ROUNDED * float(np.abs(kept).max()):
             raise InvalidInputError(
@@ -124,7 +111,7 @@ class BandedOptimum(TrainingStrategy):
     def _keep_inverse(self, increments: Floats) -> None:
         """Store the rounded inverse K of C (``increments``), and compute C from it."""
         self._increments = self._on_grid(increments)
-        self._matrix = _inverse_of(self._increments)
+        self._matrix = inverse_of(self._increments)
 
     def _on_grid(self, matrix: Floats) -> Floats:
         """Return the matrix in multiples of 2^-bits, which `to_dict` saves exactly."""
@@ -176,7 +163,7 @@ class BandedOptimum(TrainingStrategy):
                 f"draws is {draws}; it must be at least 1: each step takes one normal or more"
             )
         if most >= (steps + 1) / 2:
-            bands = _optimal_bands(steps, schedule, optimizer, search)
+            bands = optimal_bands(steps, schedule, optimizer, search)
             return cls(bands, requested).under(optimizer)
         # The last normal numbers, and those an epoch before, as many as ``draws`` allows.
         apart = schedule.apart if schedule.steps > 1 else steps
@@ -185,7 +172,7 @@ class BandedOptimum(TrainingStrategy):
         lags = tuple(
             sorted(lag for lag, so_far in zip(nearest, shares, strict=True) if so_far <= most)
         )
-        few = _optimal_few(steps, schedule, lags, optimizer, search)
+        few = optimal_few(steps, schedule, lags, optimizer, search)
         return cls(few, requested, lags).under(optimizer)
 
     @property
@@ -264,7 +251,7 @@ class BandedOptimum(TrainingStrategy):
 
     @override
     def mean_variance(self) -> float:
-        noise = weights_of(_inverse_of(self._matrix), self.optimizer)
+        noise = weights_of(inverse_of(self._matrix), self.optimizer)
         return float((noise**2).sum() / self.steps)
 
     @override
@@ -277,186 +264,3 @@ def _matrix_of(steps: int, bits: int, text: str) -> Floats:
     steps = check_integer("steps", steps, 1, LARGEST_DENSE)
     bits = check_integer("bits", bits, -1000, 1000)
     return np.ldexp(integers_from_text(text, (steps, steps)).astype(np.float64), -bits)
-
-
-def _at_lags(steps: int, lags: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Return a mask of shape (steps, steps): True where row - column is one of ``lags``."""
-    return np.isin(np.subtract.outer(np.arange(steps), np.arange(steps)), lags)
-
-
-def _inverse_of(matrix: Floats) -> Floats:
-    from scipy.linalg import solve_triangular
-
-    return np.asarray(solve_triangular(matrix, np.eye(len(matrix)), lower=True))
-
-
-def _stretches(steps: int, schedule: Schedule) -> Integers:
-    """Return each step's stretch of ``schedule.apart`` steps, in which an example counts once.
-
-    All numbers are 0 if the run is not exactly ``schedule.steps`` stretches long.
-    """
-    if schedule.steps > 1 and schedule.steps * schedule.apart == steps:
-        return np.arange(steps) // schedule.apart
-    return np.zeros(steps, np.int64)
-
-
-def _root(steps: int, optimizer: SGD | None) -> Floats:
-    """Return the start of searches: (1 - x)^(-1/2), under an optimiser (1 - momentum x)^(-1/2)
-    times.
-    """
-    root = square_root_coefficients(steps)
-    if optimizer is None:
-        return root
-    return np.convolve(root, root * optimizer.momentum ** np.arange(steps))[:steps]
-
-
-def _quick_iterations(steps: int, fewer_from: int, least: int) -> int:
-    """Return the number of iterations of a quick search: so many that its time hardly grows."""
-    return min(_ITERATIONS, max(least, int(_ITERATIONS * (fewer_from / steps) ** 3)))
-
-
-@lru_cache(maxsize=4)
-def _optimal_bands(steps: int, schedule: Schedule, optimizer: SGD | None, search: Search) -> Floats:
-    """Return the optimal C with as many bands as the least distance: shape (steps, steps)."""
-    apart = schedule.apart if schedule.steps > 1 else steps
-    stretch = _stretches(steps, schedule)
-    number = int(stretch[-1]) + 1
-    lag = np.subtract.outer(np.arange(steps), np.arange(steps))
-    inside = (lag >= 0) & (lag < apart)
-
-    def columns(x: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return C, its columns' norms before and after scaling, and the shares of stretches.
-
-        A share is the squared norm of every column in a stretch. ``x`` has the logarithms of
-        shares, then the entries of C within its bands.
-        """
-        shares = np.exp(x[:number] - x[:number].max())
-        shares /= shares.sum()
-        matrix = np.zeros((steps, steps))
-        matrix[inside] = x[number:]
-        norms = np.linalg.norm(matrix, axis=0)
-        target_norms = np.sqrt(shares[stretch])
-        return matrix * (target_norms / norms), norms, target_norms, shares
-
-    def value(x: Floats) -> tuple[float, Floats]:
-        matrix, norms, target_norms, shares = columns(x)
-        inverse = _inverse_of(matrix)
-        sums = weights_of(inverse, optimizer)
-        slope = np.where(inside, (inverse @ (sums.T @ sums)).T, 0.0) * (-2 / steps)
-        along = (slope * matrix).sum(axis=0)  # by the logarithm of a column's norm
-        by_entry = (slope - matrix * (along / target_norms**2)) * (target_norms / norms)
-        by_share = np.asarray(np.bincount(stretch, along / 2), np.float64)
-        by_share -= shares * by_share.sum()
-        return float((sums**2).sum() / steps), np.concatenate([by_share, by_entry[inside]])
-
-    start = np.concatenate([np.zeros(number), _root(apart, optimizer)[lag[inside]]])
-    iterations = _ITERATIONS
-    if search == "quick":
-        iterations = _quick_iterations(steps, *_FEWER_FOR_BANDS)
-    return columns(descend(value, start, maxiter=iterations, maxfun=2 * iterations)[1])[0]
-
-
-@lru_cache(maxsize=4)
-def _optimal_few(
-    steps: int,
-    schedule: Schedule,
-    lags: tuple[int, ...],
-    optimizer: SGD | None,
-    search: Search,
-) -> Floats:
-    """Return the C of least error found by search, if its inverse has the diagonals ``lags``."""
-    members = schedule.steps
-    apart = schedule.apart if members > 1 else steps
-    stretch = _stretches(steps, schedule)
-    number = int(stretch[-1]) + 1
-    members_each = members / number
-    inside = _at_lags(steps, lags)
-    at = np.arange(steps)
-
-    def sensitivity_bound(products: Floats, power: int, sharp: int) -> tuple[float, Floats]:
-        """Return the logarithm of a smooth bound on the squared sensitivity, and its gradient.
-
-        ``products`` has the magnitudes of C^T C, shape (steps, steps). Maxima are replaced by sums
-        of powers, with the exponents ``power`` and ``sharp``.
-        """
-        # Sums of powers replace maxima, to make it smooth.
-        products = products / (unit := float(np.diagonal(products).max()))
-        powers = products**power
-        behind = np.cumsum(powers[:, ::-1], axis=1)[:, ::-1]
-        costs = np.diagonal(products).copy()
-        reached: list[tuple[Integers, Floats]] = []
-        for member in range(1, members):
-            positions = at[: max(steps - member * apart, 0)]
-            largest = np.maximum(behind[positions, positions + member * apart], 1e-300) ** (
-                1 / power
-            )
-            costs[positions] += 2 * largest
-            reached.append((positions, largest))
-        largest = np.zeros(number)
-        np.maximum.at(largest, stretch, costs)
-        shares = costs / largest[stretch]
-        sums = np.bincount(stretch, shares**sharp)
-        total = members_each * float(largest @ sums ** (1 / sharp))
-        by_cost = members_each * shares ** (sharp - 1) * (sums ** (1 / sharp - 1))[stretch] / total
-        first = np.zeros((steps, steps))
-        for member, (positions, largest) in enumerate(reached, 1):
-            first[positions, positions + member * apart] = (
-                2 * by_cost[positions] * largest ** (1 - power)
-            )
-        slope = np.cumsum(first, axis=1) * products ** (power - 1)
-        slope[at, at] += by_cost
-        return math.log(total * unit), slope / unit
-
-    def increments_of(x: Floats) -> tuple[Floats, Floats]:
-        """Return each step's scale, and the inverse K of C with rows multiplied by it.
-
-        ``x`` has the logarithms of the scales, then the entries of K at its lags.
-        """
-        entries = np.zeros((steps, steps))
-        entries[inside] = x[steps:]
-        scales = np.exp(x[:steps])[:, None]
-        return scales, scales * entries
-
-    def value(x: Floats, *, power: int, sharp: int) -> tuple[float, Floats]:
-        scales, increments = increments_of(x)
-        sums = weights_of(increments, optimizer)
-        squares = float((sums**2).sum())
-        matrix = _inverse_of(increments)
-        gram = matrix.T @ matrix
-        logs, by_gram = sensitivity_bound(np.abs(gram), power, sharp)
-        by_gram *= np.sign(gram)
-        by_matrix = matrix @ (by_gram + by_gram.T)
-        if optimizer is None:
-            slope = np.cumsum(sums[::-1], axis=0)[::-1] * (2 / squares)
-        else:
-            slope = matrix_of(optimizer, steps).T @ sums * (2 / squares)
-        slope -= matrix.T @ by_matrix @ matrix.T
-        by_scale = (slope * increments).sum(axis=1)
-        return logs + math.log(squares), np.concatenate([by_scale, (scales * slope)[inside]])
-
-    def finite_value(powers: tuple[int, int], x: Floats) -> tuple[float, Floats]:
-        power, sharp = powers
-        with np.errstate(all="ignore"):
-            try:
-                value_there, slope = value(x, power=power, sharp=sharp)
-            except ValueError:  # an inverse that leaves float64
-                return _FAR, np.zeros_like(x)
-        near = math.isfinite(value_there) and bool(np.isfinite(slope).all())
-        return (value_there, slope) if near else (_FAR, np.zeros_like(x))
-
-    impulse = np.zeros(steps)
-    impulse[0] = 1
-    start = np.zeros(steps)
-    start[list(lags)] = divide_series(impulse, _root(apart, optimizer))[list(lags)]
-    norms = np.sqrt(np.cumsum(divide_series(impulse, start) ** 2)[::-1])
-    lag = np.subtract.outer(at, at)
-    x = np.concatenate([np.log(norms), start[lag[inside]]])
-    iterations = _ITERATIONS
-    rounds: tuple[tuple[int, int], ...] = _POWERS
-    if search == "quick":
-        iterations = _quick_iterations(steps, *_FEWER_FOR_FEW)
-        rounds = _POWERS if steps < _ONE_ROUND_FROM else _POWERS[:1]
-    for powers in rounds:
-        objective = partial(finite_value, powers)
-        _, x = descend(objective, x, maxiter=iterations, maxfun=2 * iterations, maxcor=20)
-    return _inverse_of(increments_of(x)[1])

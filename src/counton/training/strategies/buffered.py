@@ -297,15 +297,17 @@ def fit_buffers(
     """
     if buffers == 1:
         fitted = _search(steps, schedule, 1, series)
-        return fitted if interlaces(*fitted) else ((0.5,), (0.25,))
+        theta, thetahat = fitted
+        return fitted if interlaces(theta, thetahat) else ((0.5,), (0.25,))
     fewer = fit_buffers(steps, schedule, buffers - 1, series)
     if len(fewer[0]) < buffers - 1:
         return fewer
     fitted = _search(steps, schedule, buffers, series)
-    worth = interlaces(*fitted) and _rmse(fitted, steps, schedule, series) < (
-        _rmse(fewer, steps, schedule, series) * (1 - _WORTH)
-    )
-    return fitted if worth else fewer
+    theta, thetahat = fitted
+    if not interlaces(theta, thetahat):
+        return fewer
+    largest_rmse = _rmse(fewer, steps, schedule, series) * (1 - _WORTH)
+    return fitted if _rmse(fitted, steps, schedule, series) < largest_rmse else fewer
 
 
 def _rmse(
