@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from importlib.resources import files
@@ -300,7 +300,27 @@ def _field_without_levels(field: NodeNoise, equal: int) -> NodeNoise:
     return NoiseView(field.shape, run)
 
 
-class _Releases:
+class _CompensatedSum:
+    """A running sum of vectors in float64, with a correction of its rounding error."""
+
+    def __init__(self, length: int) -> None:
+        self.value = np.zeros(length)
+        self._correction = np.zeros(length)
+
+    def add(self, summand: Floats) -> None:
+        """Add a vector.
+
+        Args:
+            summand: a vector of the same length.
+        """
+        rounded = self.value + summand
+        added = rounded - self.value
+        self._correction += (self.value - (rounded - added)) + (summand - added)
+        self.value = rounded + self._correction
+        self._correction -= self.value - rounded
+
+
+class _NoiseOfReleases:
     """The noise of releases, node after node, for ``cells`` coordinates at once.
 
     With s the noise of running totals by unscaled columns, and d_i the norms of the columns, the
@@ -311,55 +331,83 @@ class _Releases:
     def __init__(self, root: GrowingSquareRoot, cells: int) -> None:
         self._root = root
         self._dividing = Dividing(root._stairs, cells)
-        self._past = np.zeros(
-            (2, cells)
-        )  # the sum over i < t, and a correction of its rounding error
-        self._passed = np.zeros(cells)  # the sum of absolute values
-        self._fallen = 0.0  # sum of |d_i - d_{i+1}|
+        #: The sum over i < t for the next t, and the sum of the absolute values of its terms.
+        self._past = _CompensatedSum(cells)
+        self._past_size = np.zeros(cells)
+        #: The sum of |d_i - d_{i+1}| over i < t.
+        self._total_change = 0.0
+        #: s and the weight of the last node; there is no weight before the first.
         self._last_s: Floats = np.zeros((1, cells))
-        self._last_w = np.zeros(0, np.int64)
+        self._last_weight = np.zeros(0, np.int64)
 
-    def next(self, z: NDArray[np.int64], all_before: Any) -> NDArray[np.int64]:
-        """Return the noise of releases at the next nodes: shape (nodes, cells), as ``z``, theirs.
+    def at_next_nodes(
+        self, z: NDArray[np.int64], noise_until: Callable[[int, int], NDArray[np.int64]]
+    ) -> NDArray[np.int64]:
+        """Return the noise of the releases at the next nodes, of the shape of ``z``.
 
-        ``all_before`` returns the noise of all nodes up to one, of a coordinate.
+        Args:
+            z: the noise of these nodes: shape (nodes, cells).
+            noise_until: function of (node, coordinate) that returns the noise of all nodes up to
+                this one.
         """
         root = self._root
         first = self._dividing.steps + 1
-        last_s = self._last_s
-        last_w = self._last_w
         s = self._dividing.next(z)
-        w = root._weights(range(first, first + len(z)))
-        unit = 2.0**root.weight_bits
-        shares = unit / w
-        inverses = np.append(last_w, w)
-        # Exact except for two roundings.
-        change = unit * np.diff(inverses) / (inverses[1:] * inverses[:-1])
-        falls = np.append(np.zeros(1 - len(last_w)), change)
-        terms = falls * np.concatenate([last_s, s[:-1]]).T
-        before, depth = running_sums(terms)
-        products = shares * s.T
-        self._passed += np.abs(terms).sum(axis=1)
-        self._fallen += float(np.abs(falls).sum())
-        total = products + (before + self._past[0][:, None])
-        cell = 2.0 ** (root.facts.fraction_bits - root.facts.lattice_bits)
-        cells = total * cell + OFFSET
-        of_s = (self._fallen + shares) * 1.001 * root._stairs.error(first + len(z) - 1)
-        rounded = (np.abs(products) + self._passed[:, None]) * ((depth + 24) * 1.01 * 2.0**-53)
-        guard = cell * (of_s + rounded) + (1 + np.abs(cells)) * 2.0**-50
-        released = np.empty(z.shape, np.int64)
-        for row, column in floor_all(cells, guard, released):
-            at = first + int(row)
-            released[row, column] = root._beginning(at)._decide(all_before(at, int(column)))
+        weights = root._weights(range(first, first + len(z)))
+        norms = 2.0**root.weight_bits / weights
+        changes = self._changes_of_norms(weights)
+        past_terms = changes * np.concatenate([self._last_s, s[:-1]]).T
+        past_sums, n_roundings = running_sums(past_terms)
+        present_terms = norms * s.T
+        sums = present_terms + (past_sums + self._past.value[:, None])
+
+        self._past_size += np.abs(past_terms).sum(axis=1)
+        self._total_change += float(np.abs(changes).sum())
+        error_of_s = (self._total_change + norms) * 1.001 * root._stairs.error(first + len(z) - 1)
+        sizes = np.abs(present_terms) + self._past_size[:, None]
+        rounding_error = sizes * ((n_roundings + 24) * 1.01 * 2.0**-53)
+        released = self._rounded(first, sums, error_of_s + rounding_error, noise_until)
+
+        self._past.add(past_sums[:, -1])
         self._last_s = s[-1:]
-        self._last_w = w[-1:]
-        past = self._past[0]
-        added = before[:, -1]
-        both = past + added
-        kept = both - past
-        self._past[1] += (past - (both - kept)) + (added - kept)
-        self._past[0] = both + self._past[1]
-        self._past[1] -= self._past[0] - both
+        self._last_weight = weights[-1:]
+        return released
+
+    def _changes_of_norms(self, weights: NDArray[np.int64]) -> Floats:
+        """Return d_i - d_{i+1} for each next node i + 1, given its weight; 0 for the first node."""
+        inverses = np.append(self._last_weight, weights)
+        # Exact except for two roundings.
+        products = inverses[1:] * inverses[:-1]
+        changes = 2.0**self._root.weight_bits * np.diff(inverses) / products
+        return np.append(np.zeros(1 - len(self._last_weight)), changes)
+
+    def _rounded(
+        self,
+        first: int,
+        sums: Floats,
+        error: Floats,
+        noise_until: Callable[[int, int], NDArray[np.int64]],
+    ) -> NDArray[np.int64]:
+        """Return sums of noise as multiples of 2^-fraction_bits, correctly rounded.
+
+        Args:
+            first: the first node.
+            sums: approximate sums at the nodes, in units of the lattice: shape (cells, nodes).
+            error: bounds on their errors.
+            noise_until: see `at_next_nodes`.
+
+        Returns:
+            int64 of shape (nodes, cells).
+        """
+        facts = self._root.facts
+        lattice_unit = 2.0 ** (facts.fraction_bits - facts.lattice_bits)
+        unrounded = sums * lattice_unit + OFFSET
+        guard = lattice_unit * error + (1 + np.abs(unrounded)) * 2.0**-50
+        released = np.empty(sums.shape[::-1], np.int64)
+        for row, column in floor_all(unrounded, guard, released):
+            node = first + int(row)
+            noise = noise_until(node, int(column))
+            released[row, column] = self._root._beginning(node)._decide(noise)
         return released
 
 
@@ -379,7 +427,7 @@ class _RootReader(Reader):
         self._begin()
 
     def _begin(self) -> None:
-        self._releases = _Releases(self._strategy, self._cells)
+        self._noise_of_releases = _NoiseOfReleases(self._strategy, self._cells)
         self._done = 0
         self._kept = np.empty((0, self._cells), np.int64)
 
@@ -409,7 +457,7 @@ class _RootReader(Reader):
         while self._done < nodes.stop - 1:
             some = range(self._done + 1, min(self._done + _AT_ONCE, nodes.stop - 1) + 1)
             z = self._of_root.run(0, some).reshape(len(some), self._cells)
-            part = self._releases.next(z, self._noise_before_node)
+            part = self._noise_of_releases.at_next_nodes(z, self._noise_until)
             self._done = some.stop - 1
             if some.start <= nodes.start:
                 parts, first = [parts[-1][-1:], part], some.start - len(parts[-1][-1:])
@@ -420,7 +468,7 @@ class _RootReader(Reader):
         totals_asked = totals[nodes.start - first : nodes.stop - first]
         return totals_asked.reshape(len(nodes), *self._field.shape)
 
-    def _noise_before_node(self, node: int, column: int) -> NDArray[np.int64]:
+    def _noise_until(self, node: int, column: int) -> NDArray[np.int64]:
         z = self._of_root.run(0, range(1, node + 1))
         return np.ascontiguousarray(z.reshape(node, self._cells)[:, column])
 
@@ -668,9 +716,9 @@ class GrowingSquareRoot(EndlessStrategy):
         # For 1,000 steps of 5,000 coordinates a new reader takes 646 MB, and blocks of coordinates
         # take 126 MB; so a reader without room comes here.
         def write(z: NDArray[np.int64], nodes: range, out: NDArray[np.int64]) -> None:
-            releases = _Releases(self, z.shape[1])
+            noise_of_releases = _NoiseOfReleases(self, z.shape[1])
             for at in range(0, len(z), _AT_ONCE):
-                part = releases.next(
+                part = noise_of_releases.at_next_nodes(
                     z[at : at + _AT_ONCE], lambda node, column: z[:node, column].copy()
                 )
                 low = max(nodes.start - 1 - at, 0)
