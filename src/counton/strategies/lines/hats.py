@@ -419,6 +419,182 @@ def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Le
     return _Level(starts, lengths, falls, rises, interval, first)
 
 
+class _Segments(NamedTuple):
+    """The ends of hats, in order along the line. A *segment* is a range of cells between them.
+
+    Attributes:
+        ends: for each hat but the last two of each level, the first cell in which it is 0 again.
+        slots_of_ends: the slot of each of these hats.
+    """
+
+    ends: Integers
+    slots_of_ends: Integers
+
+    @property
+    def starts(self) -> Integers:
+        """The first cell of each segment."""
+        return np.concatenate([[0], self.ends])
+
+    def sums(self, numbers: Floats) -> Floats:
+        """Return the sum of numbers of cells over each segment; 0 for an empty one."""
+        starts = self.starts
+        sums = np.add.reduceat(numbers, starts)
+        sums[:-1][starts[1:] == starts[:-1]] = 0.0
+        return np.asarray(sums)
+
+
+def _segments_of(levels: Sequence[_Level]) -> _Segments:
+    """Return the segments of a line."""
+    # Each level's hats end in order, at the starts of its intervals; all last hats end with the
+    # line.
+    ends = np.concatenate([np.zeros(0, np.int64), *(level.starts[1:] for level in levels)])
+    slots = np.concatenate(
+        [
+            np.zeros(0, np.int64),
+            *(
+                2 * level_index + (np.arange(len(level.starts) - 1) & 1)
+                for level_index, level in enumerate(levels)
+            ),
+        ]
+    )
+    order = np.argsort(ends, kind="stable")
+    return _Segments(ends[order], slots[order])
+
+
+def _weights_in_slots(levels: Sequence[_Level]) -> list[Floats]:
+    """Return the weights in every cell of the hats of each slot."""
+    in_slots = []
+    for level in levels:
+        for rises in ((level.interval & 1).astype(bool), (level.interval & 1) == 0):
+            weights = np.where(rises, level.rises, level.falls)
+            in_slots.append(weights.astype(np.float64))
+    return in_slots
+
+
+class _SegmentProducts(NamedTuple):
+    """Sums over the cells of each segment, divided by the cells' precision.
+
+    Attributes:
+        grams: sums of products of the weights of two slots: shape (segments, slots, slots).
+        weights: sums of the weights of a slot: shape (segments, slots).
+        ones: sums of ones: shape (segments,).
+    """
+
+    grams: Floats
+    weights: Floats
+    ones: Floats
+
+
+def _segment_products(
+    segments: _Segments, in_slots: Sequence[Floats], inverse: Floats
+) -> _SegmentProducts:
+    """Return the sums over segments, given the weights by slot, and 1 / precision of cells."""
+    slots = len(in_slots)
+    count = len(segments.starts)
+    grams = np.zeros((count, slots, slots))
+    weights = np.zeros((count, slots))
+    for a in range(slots):
+        scaled = in_slots[a] * inverse
+        weights[:, a] = segments.sums(scaled)
+        for b in range(a + 1):
+            grams[:, a, b] = grams[:, b, a] = segments.sums(scaled * in_slots[b])
+    return _SegmentProducts(grams, weights, segments.sums(inverse))
+
+
+class _Factors(NamedTuple):
+    """The factors of K = L diag(pivots) L^T, by hat in the order in which hats are eliminated.
+
+    Attributes:
+        hats: indices of the hats.
+        slots: their slots.
+        others: hats that overlap each of them, by slot: shape (hats, slots).
+        ratios: the entries of L for these: shape (hats, slots).
+        pivots: the diagonal matrix.
+        variances_before: at the start of each segment, the variance of the sum of all earlier
+            cells, before the hats that are still above 0 lower it.
+        weights_before: the weights of these hats in it, by slot: shape (segments, slots).
+    """
+
+    hats: Integers
+    slots: list[int]
+    others: Integers
+    ratios: Floats
+    pivots: Floats
+    variances_before: Floats
+    weights_before: Floats
+
+
+def _factors(levels: Sequence[_Level], segments: _Segments, products: _SegmentProducts) -> _Factors:
+    """Factor K by eliminating hats in the order in which they fall to 0."""
+    n_slots = 2 * len(levels)
+    n_segments = len(segments.starts)
+    slots = [*segments.slots_of_ends.tolist(), *range(n_slots)]
+    factors = _Factors(
+        hats=np.zeros(len(slots), np.int64),
+        slots=slots,
+        others=np.zeros((len(slots), n_slots), np.int64),
+        ratios=np.zeros((len(slots), n_slots)),
+        pivots=np.ones(len(slots)),
+        variances_before=np.zeros(n_segments),
+        weights_before=np.zeros((n_segments, n_slots)),
+    )
+    gram = np.eye(n_slots)
+    weights = np.zeros(n_slots)
+    variance = 0.0
+    active = np.array([level.first + k for level in levels for k in (0, 1)], np.int64)
+    for event, slot in enumerate(slots):
+        if event < n_segments:
+            factors.variances_before[event] = variance
+            factors.weights_before[event] = weights
+            gram += products.grams[event]
+            weights = weights + products.weights[event]
+            variance += products.ones[event]
+        pivot = gram[slot, slot]
+        ratio = gram[slot] / pivot
+        ratio[slot] = 0.0
+        factors.hats[event] = active[slot]
+        factors.others[event] = active
+        factors.pivots[event] = pivot
+        factors.ratios[event] = ratio
+        variance -= weights[slot] ** 2 / pivot
+        weights = weights - ratio * weights[slot]
+        gram -= ratio[:, None] * gram[slot]
+        gram[slot] = gram[:, slot] = 0.0
+        weights[slot] = 0.0
+        if event < n_segments - 1:  # the next hat of the level takes the slot
+            gram[slot, slot] = 1.0
+            active[slot] += 2
+    return factors
+
+
+def _inverses_by_segment(factors: _Factors) -> Floats:
+    """Return the entries of K^-1 for hats that overlap: shape (segments, slots, slots)."""
+    n_segments, n_slots = factors.weights_before.shape
+    overlapping = np.zeros((n_segments, n_slots, n_slots))
+    inverse = np.zeros((n_slots, n_slots))
+    for event in range(len(factors.slots) - 1, -1, -1):
+        slot = factors.slots[event]
+        ratio = factors.ratios[event]
+        column = -(inverse @ ratio)
+        column[slot] = 1.0 / factors.pivots[event] - float(ratio @ column)
+        inverse[slot] = inverse[:, slot] = column
+        if event < n_segments:
+            overlapping[event] = inverse
+    return overlapping
+
+
+class _SumBefore(NamedTuple):
+    """The sum of all cells before a cell, before the hats above 0 in it lower its variance.
+
+    Attributes:
+        variance: its variance.
+        weights: the weights of these hats in it, by slot.
+    """
+
+    variance: float
+    weights: Floats
+
+
 class _HatEquations(NormalEquations):
     """The equations G u = r of least squares, with G = H^T H + D and D = diag(precision).
 
@@ -426,163 +602,71 @@ class _HatEquations(NormalEquations):
     module's docstring.
 
     In every cell two hats of each level are above 0, with an even and an odd index. So each level
-    has two *slots*. A *segment* is a range of cells in which no hat ends.
+    has two *slots*.
     """
 
-    # K = I + H D^-1 H^T is factored by eliminating hats in the order in which they end.
-
     def __init__(self, strategy: Hats, precision: Floats) -> None:
-        levels = strategy._levels
         self._strategy = strategy
-        self._levels = levels
-        self._precision = precision
+        self._levels = strategy._levels
         self._alone = 1.0 / precision
         self.floor = precision
         self._cells = len(precision)
-        self._slots = 2 * len(levels)
-        # Each level's hats end in order, at the starts of its intervals; all last hats end with the
-        # line.
-        ends = [level.starts[1:] for level in levels]
-        where = np.concatenate([np.zeros(0, np.int64), *ends])
-        of_level = np.repeat(np.arange(len(levels)), [len(end_hats) for end_hats in ends])
-        number = np.concatenate(
-            [np.zeros(0, np.int64), *(np.arange(len(end_hats)) for end_hats in ends)]
-        )
-        order = np.argsort(where, kind="stable")
-        self._ends = where[order]
-        of_level = of_level[order]
-        number = number[order]
-        #: For each level, the weights in every cell of the hat with even, and with odd index.
-        self._in_slots: list[Floats] = []
-        for level in levels:
-            for rises in ((level.interval & 1).astype(bool), (level.interval & 1) == 0):
-                weights = np.where(rises, level.rises, level.falls)
-                self._in_slots.append(weights.astype(np.float64))
-        self._factor(of_level.tolist(), number.tolist())
-
-    def _segment_sums(self, numbers: Floats) -> Floats:
-        """Return the sum of ``numbers`` over each segment; 0 for an empty one."""
-        starts = np.concatenate([[0], self._ends])
-        sums = np.add.reduceat(numbers, starts)
-        sums[:-1][starts[1:] == starts[:-1]] = 0.0
-        return np.asarray(sums)
-
-    def _factor(self, of_level: list[int], number: list[int]) -> None:
-        """Factor K as L diag(pivots) L^T, eliminating hats in the order in which they fall to 0."""
-        slots = self._slots
-        segments = len(number) + 1
-        grams, reads, segment_reads = self._products_by_segment(segments)
-        hats = segments - 1 + slots
-        self._hat_of_event = np.zeros(hats, np.int64)
-        self._others = np.zeros((hats, slots), np.int64)
-        self._ratios = np.zeros((hats, slots))
-        self._pivots = np.ones(hats)
-        self._where = np.zeros(hats, np.int64)
-        #: At the start of each segment: the variance of the sum of all earlier cells, before the
-        #: hats that are still above 0 lower it, and the weights of these hats in it.
-        self._before = np.zeros(segments)
-        self._reading = np.zeros((segments, slots))
-        gram = np.eye(slots)
-        read = np.zeros(slots)
-        variance = 0.0
-        active = np.array([level.first + k for level in self._levels for k in (0, 1)], np.int64)
-        for event in range(hats):
-            if event < segments:
-                self._before[event] = variance
-                self._reading[event] = read
-                gram += grams[event]
-                read = read + reads[event]
-                variance += segment_reads[event]
-            last = event >= segments - 1
-            slot = event - segments + 1 if last else 2 * of_level[event] + (number[event] & 1)
-            pivot = gram[slot, slot]
-            ratio = gram[slot] / pivot
-            ratio[slot] = 0.0
-            self._hat_of_event[event] = active[slot]
-            self._others[event] = active
-            self._where[event] = slot
-            self._pivots[event] = pivot
-            self._ratios[event] = ratio
-            variance -= read[slot] ** 2 / pivot
-            read = read - ratio * read[slot]
-            gram -= ratio[:, None] * gram[slot]
-            gram[slot] = gram[:, slot] = 0.0
-            read[slot] = 0.0
-            if not last:
-                gram[slot, slot] = 1.0
-                active[slot] += 2
-
-    def _products_by_segment(self, segments: int) -> tuple[Floats, Floats, Floats]:
-        """Return sums over the cells of each segment, divided by the cells' precision.
-
-        Returns:
-            Of products of the weights of two slots: shape (segments, slots, slots); of the weights
-            of a slot: shape (segments, slots); and of ones: shape (segments,).
-        """
-        slots = self._slots
-        inverse = self._alone
-        weights = self._in_slots
-        grams = np.zeros((segments, slots, slots))
-        reads = np.zeros((segments, slots))
-        for a in range(slots):
-            scaled = weights[a] * inverse
-            reads[:, a] = self._segment_sums(scaled)
-            for b in range(a + 1):
-                grams[:, a, b] = grams[:, b, a] = self._segment_sums(scaled * weights[b])
-        return grams, reads, self._segment_sums(inverse)
+        self._segments = _segments_of(self._levels)
+        self._in_slots = _weights_in_slots(self._levels)
+        products = _segment_products(self._segments, self._in_slots, self._alone)
+        self._factors = _factors(self._levels, self._segments, products)
 
     @cached_property
     @override
     def variances(self) -> tuple[Floats, Floats]:
-        cells = self._cells
-        slots = self._slots
-        segments = len(self._ends) + 1
-        # The entries of K^-1 for hats that overlap, by segment.
-        overlapping = np.zeros((segments, slots, slots))
-        inverse = np.zeros((slots, slots))
-        for event in range(len(self._hat_of_event) - 1, -1, -1):
-            slot = int(self._where[event])
-            ratio = self._ratios[event]
-            column = -(inverse @ ratio)
-            column[slot] = 1.0 / self._pivots[event] - float(ratio @ column)
-            inverse[slot] = inverse[:, slot] = column
-            if event < segments:
-                overlapping[event] = inverse
-        prefixes = np.zeros(cells + 1)
-        singles = np.empty(cells)
-        starts = np.concatenate([[0], self._ends])
-        alone = self._alone
-        size = max(1, _CHUNK // max(slots, 1) ** 2 * 8)
-        carried = np.zeros(slots)
-        carried_variance = 0.0
-        for at in range(0, cells, size):
-            part = slice(at, min(at + size, cells))
-            segment = np.searchsorted(self._ends, np.arange(part.start, part.stop), side="right")
-            over = (
-                np.stack([w[part] for w in self._in_slots], 1)
-                if slots
-                else np.zeros((part.stop - at, 0))
-            )
-            between = overlapping[segment]
-            scaled = over * alone[part, None]
-            sums = np.concatenate([np.zeros((1, slots)), np.cumsum(scaled, axis=0)])
-            plain = np.concatenate([[0.0], np.cumsum(alone[part])])
-            begin = starts[segment]
-            here = begin >= at
-            from_start = np.maximum(begin - at, 0)
-            base = np.where(here[:, None], self._reading[segment], carried)
-            prefix_values = np.where(here, self._before[segment], carried_variance)
-            reading = base + sums[1:] - sums[from_start]
-            prefix_values = prefix_values + plain[1:] - plain[from_start]
-            prefixes[1:][part] = prefix_values - np.einsum(
-                "ca,cab,cb->c", reading, between, reading, optimize=True
-            )
-            singles[part] = alone[part] - np.einsum(
-                "ca,cab,cb->c", scaled, between, scaled, optimize=True
-            )
-            carried = reading[-1]
-            carried_variance = float(prefix_values[-1])
+        n_slots = len(self._in_slots)
+        inverses = _inverses_by_segment(self._factors)
+        prefixes = np.zeros(self._cells + 1)
+        singles = np.empty(self._cells)
+        size = max(1, _CHUNK // max(n_slots, 1) ** 2 * 8)
+        before = _SumBefore(0.0, np.zeros(n_slots))
+        for part in _slices(self._cells, size):
+            prefixes[1:][part], singles[part], before = self._variances_of(part, before, inverses)
         return prefixes, singles
+
+    def _variances_of(
+        self, part: slice, before: _SumBefore, inverses: Floats
+    ) -> tuple[Floats, Floats, _SumBefore]:
+        """Return the variances of the sums up to each cell of ``part``, and of the single cells.
+
+        Args:
+            part: consecutive cells.
+            before: the sum of all cells before them.
+            inverses: entries of K^-1, by segment.
+
+        Returns:
+            Both variances, and the sum of all cells up to the end of ``part``.
+        """
+        n_slots = len(self._in_slots)
+        alone = self._alone[part]
+        segment = np.searchsorted(
+            self._segments.ends, np.arange(part.start, part.stop), side="right"
+        )
+        in_slots = np.zeros((len(alone), 0))
+        if n_slots:
+            in_slots = np.stack([weights[part] for weights in self._in_slots], 1)
+        scaled = in_slots * alone[:, None]
+        weight_sums = np.concatenate([np.zeros((1, n_slots)), np.cumsum(scaled, axis=0)])
+        sums_alone = np.concatenate([[0.0], np.cumsum(alone)])
+        # What is added begins at the start of the cell's segment, or of the part.
+        begin = self._segments.starts[segment]
+        begins_here = begin >= part.start
+        from_start = np.maximum(begin - part.start, 0)
+        weights = np.where(
+            begins_here[:, None], self._factors.weights_before[segment], before.weights
+        )
+        weights = weights + weight_sums[1:] - weight_sums[from_start]
+        sums = np.where(begins_here, self._factors.variances_before[segment], before.variance)
+        sums = sums + sums_alone[1:] - sums_alone[from_start]
+        inverse = inverses[segment]
+        prefixes = sums - np.einsum("ca,cab,cb->c", weights, inverse, weights, optimize=True)
+        singles = alone - np.einsum("ca,cab,cb->c", scaled, inverse, scaled, optimize=True)
+        return prefixes, singles, _SumBefore(float(sums[-1]), weights[-1])
 
     @override
     def solve(self, right: Floats) -> Floats:
@@ -590,7 +674,7 @@ class _HatEquations(NormalEquations):
         if self._strategy.few and len(right) > 1:
             hats = hats @ self._inverse
         elif len(right) == 1:
-            hats[0] = self._solve_column(self._hat_of_event.tolist(), hats[0].tolist())
+            hats[0] = self._solve_column(hats[0].tolist())
         else:
             hats = np.ascontiguousarray(self._solve_columns(np.ascontiguousarray(hats.T)).T)
         return np.asarray((right - self._strategy.under(hats)) * self._alone)
@@ -600,28 +684,28 @@ class _HatEquations(NormalEquations):
         return self._solve_columns(np.eye(self._strategy.rows))
 
     def _solve_columns(self, columns: Floats) -> Floats:
-        """Return K^-1 times each column (overwritten), with the factors of K from `_factor`."""
-        own_hats = self._hat_of_event.tolist()
-        for event, hat in enumerate(own_hats):
-            columns[self._others[event]] -= self._ratios[event][:, None] * columns[hat]
-        columns[self._hat_of_event] /= self._pivots[:, None]
-        for event in range(len(own_hats) - 1, -1, -1):
-            columns[own_hats[event]] -= self._ratios[event] @ columns[self._others[event]]
+        """Return K^-1 times each column (overwritten)."""
+        factors = self._factors
+        hats = factors.hats.tolist()
+        for event, hat in enumerate(hats):
+            columns[factors.others[event]] -= factors.ratios[event][:, None] * columns[hat]
+        columns[factors.hats] /= factors.pivots[:, None]
+        for event in range(len(hats) - 1, -1, -1):
+            columns[hats[event]] -= factors.ratios[event] @ columns[factors.others[event]]
         return columns
 
-    def _solve_column(self, own_hats: list[int], right: list[float]) -> list[float]:
+    def _solve_column(self, right: list[float]) -> list[float]:
         """Return K^-1 ``right`` (overwritten) for a single column, faster than `solve`."""
-        others = self._others.tolist()
-        ratios = self._ratios.tolist()
-        for hat, theirs, ratios_of_hat in zip(own_hats, others, ratios, strict=True):
+        hats = self._factors.hats.tolist()
+        others = self._factors.others.tolist()
+        ratios = self._factors.ratios.tolist()
+        for hat, theirs, ratios_of_hat in zip(hats, others, ratios, strict=True):
             value = right[hat]
             for other, ratio in zip(theirs, ratios_of_hat, strict=True):
                 right[other] -= ratio * value
-        for hat, pivot in zip(own_hats, self._pivots.tolist(), strict=True):
+        for hat, pivot in zip(hats, self._factors.pivots.tolist(), strict=True):
             right[hat] /= pivot
-        for hat, theirs, ratios_of_hat in zip(
-            own_hats[::-1], others[::-1], ratios[::-1], strict=True
-        ):
+        for hat, theirs, ratios_of_hat in zip(hats[::-1], others[::-1], ratios[::-1], strict=True):
             read = 0.0
             for other, ratio in zip(theirs, ratios_of_hat, strict=True):
                 read += ratio * right[other]
@@ -704,10 +788,11 @@ class _HatEquations(NormalEquations):
         squares = whole + ((1 - cut) ** 2 - 1) * inverse[low] + more**2 * inverse[high]
         right = self._read(last) - self._read(first)
         # r^T K^-1 r is taken off for each column r of ``right``, with K = I + H D^-1 H^T.
-        for event, hat in enumerate(self._hat_of_event.tolist()):
-            right[self._others[event]] -= self._ratios[event][:, None] * right[hat]
+        factors = self._factors
+        for event, hat in enumerate(factors.hats.tolist()):
+            right[factors.others[event]] -= factors.ratios[event][:, None] * right[hat]
         return np.asarray(
-            squares - (right[self._hat_of_event] ** 2 / self._pivots[:, None]).sum(axis=0)
+            squares - (right[factors.hats] ** 2 / factors.pivots[:, None]).sum(axis=0)
         )
 
 
