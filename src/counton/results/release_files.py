@@ -318,55 +318,83 @@ def _cells(file: _File, metadata: ReleaseMetadata, design: Design, level: float)
         since = {group: first for group, first in since.items() if first <= last_step}
     groups = metadata.groups if since is None else tuple(since)
     last = file.last() or int(file.described["steps"])
+    by_series = _numbers_by_series(file, metadata, design, groups, last)
+    has_all_series = np.logical_and.reduce([found.has_row for found in by_series.values()])
+    may_lack = np.zeros_like(has_all_series)
+    if since is not None:
+        may_lack = _is_before_first_release(since, metadata.windows.n_revisions, last)
+    first_series = next(iter(by_series))
+    totals, has_total = by_series[first_series].numbers, None
+    own_series = {series: found.numbers for series, found in by_series.items()}
+    if first_series.name != DECAYED and metadata.widths:
+        totals, has_total = _totals_in(first_series, *by_series[first_series], design)
+    elif first_series.name != DECAYED:
+        del own_series[first_series]
+    is_complete = bool((has_all_series | may_lack).all())
+    numbers = ReleaseData.of(
+        metadata,
+        design,
+        totals,
+        level,
+        since=since,
+        is_present=None if is_complete else has_all_series | may_lack,
+        own_series=own_series,
+        has_total=has_total,
+    )
+    return _only_where_present(numbers, groups, has_all_series)
+
+
+class _SeriesNumbers(NamedTuple):
+    """The numbers of one series in a file, by step and group.
+
+    Attributes:
+        numbers: the estimates; 0 where the file has no row.
+        has_row: for each number whether the file has its row.
+    """
+
+    numbers: Any
+    has_row: NDArray[np.bool_]
+
+
+def _numbers_by_series(
+    file: _File, metadata: ReleaseMetadata, design: Design, groups: Sequence[str], last: int
+) -> dict[PublishedSeries, _SeriesNumbers]:
+    """Return the numbers of each published series of a file, up to step ``last``."""
     rows = _rows_of_groups(file, groups)
     estimates = _estimates(file.label, rows, design, is_decayed=metadata.half_life is not None)
     step_index = rows["window_index"].to_numpy() - 1
     group_index = rows["group_index"].to_numpy()
-    zeros = np.zeros((last, len(groups)), estimates.dtype)
-    by_series: dict[PublishedSeries, Any] = {}
-    present: dict[PublishedSeries, NDArray[np.bool_]] = {}
-    is_present = np.ones(zeros.shape, np.bool_)
+    by_series: dict[PublishedSeries, _SeriesNumbers] = {}
     for series in metadata.published_series:
         is_of_series = _is_of_series(file, rows, series)
-        at = step_index[is_of_series], group_index[is_of_series]
-        by_series[series] = zeros.copy()
-        by_series[series][at] = estimates[is_of_series]
-        has_row = np.zeros(zeros.shape, np.bool_)
-        has_row[at] = True
-        present[series] = has_row
-        is_present &= has_row
-    expected = np.ones_like(is_present)
-    if since is not None:
-        starts = (
-            np.array([since[group] for group in groups], np.int64) - metadata.windows.n_revisions
-        )
-        expected = np.arange(1, last + 1)[:, None] >= starts
-    first_series, *others = by_series
-    values = by_series[first_series]
-    own_series = {series: by_series[series] for series in others}
-    has_total = None
-    if first_series.name == DECAYED:
-        own_series = by_series
-    elif metadata.widths:
-        values, has_total = _totals_in(first_series, values, present[first_series], design)
-        own_series = by_series
-    numbers = ReleaseData.of(
-        metadata,
-        design,
-        values,
-        level,
-        since=since,
-        is_present=None if is_present[expected].all() else is_present | ~expected,
-        own_series=own_series,
-        has_total=has_total,
-    )
-    first = int(np.flatnonzero(is_present.any(axis=1))[0]) + 1 if is_present.any() else 1
-    kept = np.flatnonzero(is_present.any(axis=0)).tolist()
-    kept_groups = [groups[number] for number in kept]
+        places = step_index[is_of_series], group_index[is_of_series]
+        numbers = np.zeros((last, len(groups)), estimates.dtype)
+        numbers[places] = estimates[is_of_series]
+        has_row = np.zeros(numbers.shape, np.bool_)
+        has_row[places] = True
+        by_series[series] = _SeriesNumbers(numbers, has_row)
+    return by_series
+
+
+def _is_before_first_release(
+    since: Mapping[str, int], n_revisions: int, last: int
+) -> NDArray[np.bool_]:
+    """Return for each step up to ``last`` and undeclared group whether no number is released."""
+    first_steps = np.array([*since.values()], np.int64) - n_revisions
+    return np.asarray(np.arange(1, last + 1)[:, None] < first_steps)
+
+
+def _only_where_present(
+    numbers: ReleaseData, groups: Sequence[str], is_present: NDArray[np.bool_]
+) -> ReleaseData:
+    """Leave out first steps without any row, and groups without any row unless all lack rows."""
+    last = len(is_present)
+    has_step = is_present.any(axis=1)
+    first = int(np.argmax(has_step)) + 1 if has_step.any() else 1
     steps = range(first, last + 1) if first > 1 else None
-    return numbers.only(
-        steps, kept_groups if len(kept_groups) < len(groups) and kept_groups else None
-    )
+    kept_groups = [groups[place] for place in np.flatnonzero(is_present.any(axis=0)).tolist()]
+    is_selection = 0 < len(kept_groups) < len(groups)
+    return numbers.only(steps, kept_groups if is_selection else None)
 
 
 def _is_of_series(file: _File, rows: pl.DataFrame, series: PublishedSeries) -> NDArray[np.bool_]:
