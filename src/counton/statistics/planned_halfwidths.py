@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -61,60 +61,103 @@ def planned_halfwidths(
     >>> {name: round(half, 2) for name, half in found.items()}
     {'mean': 0.11, 'sum': 778.55, 'count': 18.35}
     """
+    request = _Request(design, step, confidence_level, rows=rows, over=over, ask=ask)
     if statistic.statistics:
-        return _halfwidths_of_report(statistic, design, step, confidence_level, rows, over)
-    if isinstance(statistic, Grouped):  # a row belongs to one group
-        rows = None if rows is None else max(rows // len(statistic.groups), 1)
-        of_group = replace(design, shape=statistic.inner.cells)
-        return planned_halfwidths(
-            statistic.inner, of_group, step, confidence_level, rows=rows, over=over, ask=ask
-        )
-    start = step_before(design, step, over)
+        return _halfwidths_of_report(statistic, request)
+    if isinstance(statistic, Grouped):
+        return _halfwidths_of_one_group(statistic, request)
     if statistic.on_demand:
-        return {"": float(design.errors.window_halfwidths(start, step, confidence_level))}
+        return {"": request.halfwidth_of_cell()}
+    return _halfwidths_of_result(statistic, request)
 
-    halfwidths = halfwidths_of(
-        planned_result(statistic, design, step, rows, over), confidence_level, ask
-    )
+
+@dataclass(frozen=True)
+class _Request:
+    """The arguments of `planned_halfwidths` besides the statistic."""
+
+    design: Design
+    step: int
+    confidence_level: float
+    rows: int | None
+    over: int | None
+    ask: Sequence[Any] | None
+
+    def halfwidth_of_cell(self) -> float:
+        """Return the half-width of the sum of one cell over the counted steps."""
+        start = step_before(self.design, self.step, self.over)
+        errors = self.design.errors
+        return float(errors.window_halfwidths(start, self.step, self.confidence_level))
+
+    def halfwidths_of(self, statistic: Statistic) -> dict[str, float]:
+        """Return the half-widths of another statistic for these arguments."""
+        return planned_halfwidths(
+            statistic,
+            self.design,
+            self.step,
+            self.confidence_level,
+            rows=self.rows,
+            over=self.over,
+            ask=self.ask,
+        )
+
+    def result_of(self, statistic: Statistic) -> StatisticResult:
+        """Return the numbers of a noiseless release; see `planned_result`."""
+        return planned_result(statistic, self.design, self.step, rows=self.rows, over=self.over)
+
+
+def _halfwidths_of_one_group(statistic: Grouped, request: _Request) -> dict[str, float]:
+    """Return the half-widths of one group of a statistic by group."""
+    rows = request.rows
+    if rows is not None:  # a row belongs to one group
+        rows = max(rows // len(statistic.groups), 1)
+    design = replace(request.design, shape=statistic.inner.cells)
+    return replace(request, design=design, rows=rows).halfwidths_of(statistic.inner)
+
+
+def _halfwidths_of_result(statistic: Statistic, request: _Request) -> dict[str, float]:
+    """Return the half-widths of a statistic without groups and parts."""
+    result = request.result_of(statistic)
+    halfwidths = halfwidths_of(result, request.confidence_level, request.ask)
     known_names = statistic.known_beforehand
-    if rows is not None or known_names is None:
+    if request.rows is not None or known_names is None:
         return halfwidths
-    cell = float(design.errors.window_halfwidths(start, step, confidence_level))
-    return {name: half for name, half in halfwidths.items() if name in known_names} or {
-        "": cell * statistic.error_of.mean
-    }
+    known = {name: half for name, half in halfwidths.items() if name in known_names}
+    return known or {"": request.halfwidth_of_cell() * statistic.error_of.mean}
 
 
-def _halfwidths_of_report(
-    statistic: Statistic,
-    design: Design,
-    step: int,
-    confidence_level: float,
-    rows: int | None,
-    over: int | None,
-) -> dict[str, float]:
-    """Return the half-widths of a report's statistics; arguments as for `planned_halfwidths`."""
+def _halfwidths_of_report(statistic: Statistic, request: _Request) -> dict[str, float]:
+    """Return the half-widths of a report's statistics, by their name and that of the number."""
     report = cast("Any", statistic)
     of_all = dict[str, float]()
     for name, part in report.statistics.items():
+        part_request = replace(request, ask=None)
         if name in report.derived_from:
-            known_names = part.known_beforehand if rows is None else None
-            if known_names == ():
-                continue
-            measured = report.derived_from[name]
-            result = planned_result(
-                report.statistics[measured], report.design_of(measured, design), step, rows, over
-            )
-            halfwidths = halfwidths_of(report.result_of(name, result), confidence_level)
-            if known_names is not None:
-                halfwidths = {key: halfwidths[key] for key in halfwidths if key in known_names}
+            halfwidths = _halfwidths_of_derived_part(report, name, part_request)
         else:
-            part_design = report.design_of(name, design)
-            halfwidths = planned_halfwidths(
-                part, part_design, step, confidence_level, rows=rows, over=over
-            )
+            design = report.design_of(name, request.design)
+            halfwidths = replace(part_request, design=design).halfwidths_of(part)
         of_all |= {f"{name} {key}".strip(): half for key, half in halfwidths.items()}
     return of_all
+
+
+def _halfwidths_of_derived_part(report: Any, name: str, request: _Request) -> dict[str, float]:
+    """Return the half-widths of a statistic that a report computes from another one's cells.
+
+    Args:
+        report: the report.
+        name: name of the statistic in it.
+        request: design and other arguments for the whole report.
+    """
+    known_names = report.statistics[name].known_beforehand if request.rows is None else None
+    if known_names == ():
+        return {}
+    measured = report.derived_from[name]
+    design = report.design_of(measured, request.design)
+    cells = replace(request, design=design).result_of(report.statistics[measured])
+    halfwidths = halfwidths_of(report.result_of(name, cells), request.confidence_level)
+    if known_names is None:
+        return halfwidths
+    return {key: half for key, half in halfwidths.items() if key in known_names}
 
 
 def refuse_share_of_rows(statistic: Statistic, halfwidths: Mapping[str, float]) -> None:
