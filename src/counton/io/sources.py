@@ -52,6 +52,7 @@ class Rows(ABC):
         stream_exists: True if the stream exists already. Its columns were checked, so JSON lines
             may now lack one.
         unread: unreadable lines by number from 0; these rows are empty.
+        n_not_utf8: number of those that have bytes of another encoding than UTF-8.
         place: folder and name of the file, without .gz or .zst.
         still: what to do about rows that changed while they were read.
         again: what to do about events that were counted already.
@@ -64,6 +65,7 @@ class Rows(ABC):
     together: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     stream_exists: bool = False
     unread: Mapping[int, str] = MappingProxyType({})
+    n_not_utf8: int = 0
     place: str | None = None
     still: str = "try again when nothing writes to it"
     again: str = (
