@@ -17,6 +17,7 @@ class RowNumbers:
         missing: rows that were left out since they lack a value.
         quarantined: unreadable rows that were set aside.
         in_other_group: rows of undeclared groups in the group of all others.
+        without_group: rows without a group in the group of all others.
         unlisted_names: the commonest names of undeclared groups, each with its number of rows.
         users_like_missing: texts that programs write for a missing value and that are names of
             users here, each with its number of rows in windows.
@@ -30,5 +31,6 @@ class RowNumbers:
     missing: int
     quarantined: int
     in_other_group: int = 0
+    without_group: int = 0
     unlisted_names: tuple[tuple[str, int], ...] = ()
     users_like_missing: tuple[tuple[str, int], ...] = ()
