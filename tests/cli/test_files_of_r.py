@@ -57,10 +57,10 @@ def test_users_whose_names_contain_such_a_text_are_not_reported(place: Workplace
 def test_init_without_user_names_each_column_of_texts_like_missing_values(
     place: Workplace,
 ) -> None:
-    Path("v.csv").write_text(visits(["a,NA", "NULL,NA", "b,c"], "time,patient,ward"))
+    Path("v.csv").write_text(visits(["a,NA", "NULL,NA", "b,c"], "time,patient,count"))
     said = place.plain("init", "v.csv").fine().err
     assert "column 'patient' has the text 'NULL' in 1 row." in said
-    assert "column 'ward' has the text 'NA' in 2 rows." in said
+    assert "column 'count' has the text 'NA' in 2 rows." in said
     assert "has the text" not in place.plain("init", "v.csv", *SAID, "--force").fine().err
 
 
