@@ -30,6 +30,7 @@ from counton.io.input_paths import (
     is_database,
     place_of_file,
 )
+from counton.io.json_lines import json_pieces, keys_of
 from counton.io.other_formats import content_of
 from counton.io.sources import (
     Rows,
@@ -48,8 +49,6 @@ from counton.io.text_lines import (
     blocks,
     csv_pieces,
     header_of,
-    json_pieces,
-    keys_of,
     whole_lines,
 )
 from counton.windowing.lazy_polars import polars as pl
