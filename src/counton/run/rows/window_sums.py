@@ -140,15 +140,15 @@ def _row_numbers(
         has_other_rows = bool((group_index == len(groups.declared)).any())
     number = 0
     names: list[tuple[str, int]] = []
-    if isinstance(groups, Declared) and (counted.unknown or has_other_rows):
+    if isinstance(groups, Declared) and (counted.unlisted or has_other_rows):
         number, names = unlisted_names(rows, mapping)
     return RowNumbers(
         read=counted.rows,
         within=counted.within,
-        before_start=counted.before,
-        after_last_window=counted.beyond,
-        unlisted=counted.unknown,
-        missing=counted.skipped,
+        before_start=counted.before_start,
+        after_last_window=counted.after_last_window,
+        unlisted=counted.unlisted,
+        missing=counted.missing,
         quarantined=counted.quarantined,
         in_other_group=number if has_other_rows else 0,
         unlisted_names=tuple(names),
@@ -183,7 +183,7 @@ def _times_of(counted: Aggregates, now: datetime, *, more_follow: bool) -> RowTi
     return RowTimes(
         newest=counted.newest,
         newest_within=int(past.max()) if past.size else None,
-        any_beyond=counted.beyond > 0,
+        any_beyond=counted.after_last_window > 0,
         any_rows=counted.rows > 0,
         more_follow=more_follow,
         windows_with_rows=counted.windows_with_rows,
