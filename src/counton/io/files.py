@@ -114,7 +114,7 @@ class EventFile(Rows):
                 )
             refuse_sqlite(path)
         self.path = path
-        self.place = None if self._bytes is not None else place_of_file(path)
+        self.path_without_compression = None if self._bytes is not None else place_of_file(path)
         self._stamp = self._present()
         if not self.size and self.kind != "jsonl":  # JSON lines without events are an empty file
             needs = (

@@ -126,7 +126,7 @@ def _add_up(
     buffer = make_buffer(mapping, groups)
     counted = reveal(sum_rows(rows, mapping, groups, bound=buffer, watch=watch))
     numbers = _row_numbers(rows, mapping, spec, counted)
-    times = _times_of(counted, now, more_follow=rows.live)
+    times = _times_of(counted, now, more_follow=rows.may_grow)
     return WindowSums(counted.cells, times, numbers, names, buffer)
 
 
