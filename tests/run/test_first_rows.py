@@ -227,3 +227,18 @@ def test_row_of_later_window_is_not_reported_as_beyond_bound(
     revised = {"allowed_lateness": "1d", "max_contributions": 1}
     _, beyond = run_until(2, rows, tmp_path / "s.db", **revised)
     assert beyond == 0
+
+
+@pytest.mark.parametrize("least", [0, 2**24])
+def test_snapshot_reports_rows_beyond_bound_once(
+    least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RowBuffer, "least", least)
+    daily = {"max_contributions": 1, "contribution_period": "1d"}
+    rows = [row(1, "ann"), row(1, "ann"), row(2, "bob"), row(2, "bob"), row(2, "bob")]
+    _, beyond = run_until(2, rows, tmp_path / "s.db", **daily)
+    assert beyond == 1
+    _, beyond = run_until(3, rows, tmp_path / "s.db", **daily)
+    assert beyond == 2
+    _, beyond = run_until(3, rows, tmp_path / "s.db", **daily)
+    assert beyond == 0

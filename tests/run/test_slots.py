@@ -139,7 +139,8 @@ def moved(case: Case, held: Any = HELD, *, keeps_always: bool = False) -> Any:
             }
             rows.append(pl.DataFrame(frame))
         remembered = RememberedRows.read(memory, terms, last)
-        choice = RowChoice(terms, names, last, inside)
+        target = max(case.ended[: night + 1])
+        choice = RowChoice(terms, names, last, inside, target)
         buffer: Any = Buffer(rows, names)
         chosen = choice.choose(buffer, remembered)
         if new:
@@ -151,7 +152,7 @@ def moved(case: Case, held: Any = HELD, *, keeps_always: bool = False) -> Any:
             chosen.rows,
             secret=buffer.secret,
             terms=terms,
-            target=max(case.ended[: night + 1]),
+            target=target,
         )
         memory.write(Private(change))
     return found

@@ -44,14 +44,17 @@ def take(inbox: Inbox, fold: InboxDrain) -> None:
 
 def test_a_batch_is_accepted_once(state: str) -> None:
     with Inbox(state) as inbox, Inbox(state) as other:
-        assert [v.what for v in inbox.put([batch("a"), batch("b"), batch("a")])] == [
+        assert [v.outcome for v in inbox.put([batch("a"), batch("b"), batch("a")])] == [
             *("accepted", "accepted", "known")
         ]
-        assert [v.what for v in other.put([batch("a"), batch("b", b"more")])] == ["known", "other"]
-        assert [v.what for v in other.put([batch("a", stream="others")])] == ["accepted"]
+        assert [v.outcome for v in other.put([batch("a"), batch("b", b"more")])] == [
+            "known",
+            "other",
+        ]
+        assert [v.outcome for v in other.put([batch("a", stream="others")])] == ["accepted"]
         found = inbox.find("visits", "a", batch("a").digest)
         assert found is not None
-        assert (found.what, found.answer) == ("known", {"rows": 3})
+        assert (found.outcome, found.answer) == ("known", {"rows": 3})
         assert inbox.find("visits", "c", b"") is None
         assert inbox.load() == Load(3, 9, 12)
         assert inbox.load("visits") == Load(2, 6, 8)
@@ -65,7 +68,7 @@ def test_of_one_id_two_servers_accept_one(state: str) -> None:
         def put(inbox: Inbox, body: bytes) -> None:
             for number in range(20):
                 (verdict,) = inbox.put([batch(f"{number}", body)])
-                verdicts.append(f"{number} {verdict.what}")
+                verdicts.append(f"{number} {verdict.outcome}")
 
         threads = [
             threading.Thread(target=put, args=given) for given in ((one, b"x"), (other, b"y"))
@@ -100,7 +103,7 @@ def test_drain_is_same_until_it_is_committed(state: str) -> None:
         take(inbox, rest)
         assert fold_of(inbox) is None
         assert inbox.load() == Load(1, 3, 1)
-        assert inbox.put([batch("a", b"1")])[0].what == "known"
+        assert inbox.put([batch("a", b"1")])[0].outcome == "known"
 
 
 def test_drains_are_divided_by_arrival_times(state: str) -> None:
@@ -129,7 +132,7 @@ def test_a_closed_stream_takes_nothing(state: str) -> None:
         assert inbox.close_stream("visits")
         assert inbox.close_stream("visits")
         verdicts = other.put([batch("a"), batch("b"), batch("b", stream="others")])
-        assert [verdict.what for verdict in verdicts] == ["known", "closed", "accepted"]
+        assert [verdict.outcome for verdict in verdicts] == ["known", "closed", "accepted"]
         assert inbox.load().batches == 1
 
 
@@ -191,7 +194,7 @@ def test_batch_ids_are_removed_by_age(state: str) -> None:
     with Inbox(state) as inbox:
         inbox.put([batch("a", arrived=10), batch("b", arrived=20)])
         assert inbox.forget(15) == 1
-        assert [v.what for v in inbox.put([batch("a"), batch("b")])] == ["accepted", "known"]
+        assert [v.outcome for v in inbox.put([batch("a"), batch("b")])] == ["accepted", "known"]
 
 
 def test_batch_id_reused_after_retention_is_another_drain(state: str) -> None:
@@ -199,7 +202,7 @@ def test_batch_id_reused_after_retention_is_another_drain(state: str) -> None:
     with Inbox(state) as inbox:
         stale = None
         for arrived in (10, 20):
-            assert inbox.put([batch("a", arrived=arrived)])[0].what == "accepted"
+            assert inbox.put([batch("a", arrived=arrived)])[0].outcome == "accepted"
             fold = fold_of(inbox)
             assert fold is not None
             if stale is not None:

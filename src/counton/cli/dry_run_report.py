@@ -12,7 +12,7 @@ from counton.cli.exits import ExitCode
 from counton.cli.failures import failed_report, failure, line_of_failed_job
 from counton.cli.job_plan import loss_of
 from counton.cli.print_forms import CONFIDENTIAL, Console, print_json
-from counton.cli.run_report import unlisted_group_notes
+from counton.cli.run_report import omitted_row_notes, unlisted_group_notes
 from counton.job.common_options import Job
 from counton.run.dry_run import DryRun, dry_run
 from counton.run.plan_job import PlannedJob, planned_jobs
@@ -84,7 +84,12 @@ def _print(name: str, outcome: Rehearsal | ClosedStream | FailedJob) -> None:
             result = outcome.result
             console.write_line(f"{name}: {_release_in_words(result)} {_loss_in_words(outcome)}")
             rows = result.confidential_counts()
-            for note in (f"rows read: {rows.read:,}", *unlisted_group_notes(rows, result.spec)):
+            notes = [
+                f"rows read: {rows.read:,}",
+                *omitted_row_notes(rows, result.confidential_beyond_limit()),
+                *unlisted_group_notes(rows, result.spec),
+            ]
+            for note in notes:
                 errors.write_line(f"{CONFIDENTIAL}: job {name}: {note}")
         case ClosedStream():
             console.write_line(
@@ -133,6 +138,13 @@ def _rehearsal_to_dict(outcome: Rehearsal) -> dict[str, Any]:
     windowing = result.spec.terms.windowing
     metadata = result.spec.metadata()
     rows = result.confidential_counts()
+    dropped = (
+        rows.before_start
+        + rows.after_last_window
+        + rows.unlisted
+        + rows.missing
+        + result.confidential_beyond_limit()
+    )
     is_single_table = isinstance(windowing, SingleTable)
     return {
         "new_stream": result.before is None,
@@ -144,7 +156,7 @@ def _rehearsal_to_dict(outcome: Rehearsal) -> dict[str, Any]:
         "plan": outcome.plan.to_dict(),
         "not_private": {
             "rows": rows.read,
-            "dropped": rows.before_start + rows.after_last_window + rows.unlisted + rows.missing,
+            "dropped": dropped,
             "quarantined": rows.quarantined,
         },
     }

@@ -122,12 +122,22 @@ def time_remarks(result: RunResult) -> Iterator[str]:
     last_end = int(windows.ends(range(result.after, result.after + 1))[0]) if result.after else 0
     if result.until < last_end:
         return
-    less = f", less the release delay of {delay}" if result.options.release_delay else ""
-    newest = f"{windows.to_the_minute(result.until)}{less}"
+    newest = windows.to_the_minute(result.until + result.options.release_delay)
+    determines = ", which determines the released windows"
+    if result.options.release_delay:
+        end = windows.to_the_minute(result.until)
+        determines = (
+            f". Less the release delay of {delay}, it is {end}. Windows that ended by then are "
+            "released"
+        )
     yield (
-        f"Not protected: the time of the newest event, {newest}, which determines the released "
-        f"windows. Without {param('until', 'latest-event')} the clock does."
+        f"Not protected: the time of the newest event, {newest}{determines}. Without "
+        f"{param('until', 'latest-event')} the clock determines the windows."
     )
+
+
+def _limits_users(result: RunResult) -> bool:
+    return result.spec.terms.privacy_unit.user_column is not None
 
 
 def _may_revise(result: RunResult) -> bool:
@@ -148,6 +158,49 @@ def distinct_lines(file: Path | None) -> frozenset[bytes]:
         return frozenset()
 
 
+def omitted_row_notes(rows: RowNumbers, beyond_limit: int) -> list[str]:
+    """Return sentences on the rows that a dry run would not count, whatever windows they are of.
+
+    Args:
+        rows: numbers of the rows that were read.
+        beyond_limit: number of rows beyond their user's limit.
+    """
+    return _lines_of(_omitted_rows(rows.missing, rows.quarantined, beyond_limit))
+
+
+def quarantined_note(number: int) -> str:
+    """Return a sentence on the unreadable rows that a refused run has set aside."""
+    (note,) = _lines_of(_omitted_rows(0, number, 0))
+    return note
+
+
+def _omitted_rows(
+    missing: int,
+    quarantined: int,
+    beyond_limit: int,
+    *,
+    quarantined_before: int = 0,
+    which_beyond: str = "",
+) -> list[tuple[str, int]]:
+    """Return texts on rows that do not count, with their numbers.
+
+    Args:
+        missing: number of rows that lack a value.
+        quarantined: number of unreadable rows.
+        beyond_limit: number of rows beyond their user's limit.
+        quarantined_before: number of unreadable rows that earlier runs had set aside.
+        which_beyond: of which rows ``beyond_limit`` is the number; "" for all of this run.
+    """
+    set_aside = ""
+    if quarantined_before > 0:
+        set_aside = f" ({quarantined_before:,} more were set aside by earlier runs)"
+    return [
+        ("rows with a missing value, not counted", missing),
+        (f"rows that cannot be read, set aside{set_aside}", quarantined),
+        (f"rows{which_beyond} beyond their user's limit, not counted", beyond_limit),
+    ]
+
+
 def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
     """Return exact facts about the rows of a run, in sentences for the operator only.
 
@@ -155,16 +208,13 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
         newly_quarantined: number of unreadable rows that no earlier run had written to their file.
     """
     counts = result.confidential_counts()
-    others = counts.rows.quarantined - newly_quarantined
-    set_aside = f" ({others:,} more were set aside by earlier runs)" if others > 0 else ""
-    of_rows = [
-        ("rows with a missing value, not counted", counts.rows.missing),
-        (f"rows that cannot be read, set aside{set_aside}", newly_quarantined),
-        (
-            f"rows{_which_beyond(result)} beyond their user's limit, not counted",
-            counts.input.choice.beyond_bound,
-        ),
-    ]
+    of_rows = _omitted_rows(
+        counts.rows.missing,
+        newly_quarantined,
+        counts.input.choice.beyond_bound,
+        quarantined_before=counts.rows.quarantined - newly_quarantined,
+        which_beyond=_which_beyond(result),
+    )
     missing = (
         "rows that were counted before and are missing now, still counted",
         number_missing(result),
@@ -185,7 +235,7 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
     notes = _lines_of([*_notes_of_windows(result, of_rows), missing])
     if counts.input.changed:
         notes += _changed_windows(result)
-    if counts.rows.unlisted or counts.rows.in_other_group:
+    if counts.rows.unlisted or counts.rows.in_other_group or counts.rows.without_group:
         notes += unlisted_group_notes(counts.rows, result.spec)
     windows = result.spec.terms.windowing.windows
     if counts.input.late_by and not windows.n_revisions:
@@ -249,14 +299,15 @@ def _when_counted(result: RunResult) -> str:
     windows = result.spec.terms.windowing.windows
     has_next_release = result.after < windows.steps
     if result.after > result.before:
-        when = f"counted in window {result.before + 1:,}"
-    elif has_next_release:
-        when = "to be counted at the next release"
-    else:
-        when = "not counted: the stream has had its last release"
-    if windows.n_revisions and has_next_release:
-        when += ", in their own windows"
-    return when
+        number = f"{result.before + 1:,}"
+        if windows.n_revisions:
+            return f"counted in their own windows, which were revised with window {number}"
+        return f"counted in window {number}"
+    if not has_next_release:
+        return "not counted: the stream has had its last release"
+    if windows.n_revisions:
+        return "to be counted in their own windows at the next release"
+    return "to be counted at the next release"
 
 
 def _late_in_snapshot(result: RunResult) -> str:
@@ -330,10 +381,19 @@ def unlisted_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
             ),
         ]
     )
+    without_group = _lines_of(
+        [
+            (
+                f"rows without a group, counted in group {spec.terms.groups.other!r}",
+                rows.without_group,
+            )
+        ]
+    )
     names = "; ".join(
         f"{shown_beside(name, declared)}, {number:,}" for name, number in rows.unlisted_names
     )
-    return [f"{line} (most often {names})" if names else line for line in lines]
+    lines = [f"{line} (most often {names})" if names else line for line in lines]
+    return lines + without_group
 
 
 def _remedy_of_late_rows(result: RunResult) -> str:
@@ -350,8 +410,9 @@ def _remedy_of_late_rows(result: RunResult) -> str:
     if rows.with_wait < rows.all:
         with_wait = _share(rows.with_wait, rows.all)
         later = f"; {counted(rows.all - rows.with_wait, 'row')} came later"
+    within_limit = " within their user's limit" if _limits_users(result) else ""
     sentence = (
-        f"new rows that were in time for their {windows.period or 'window'}: "
+        f"new rows{within_limit} that were in time for their {windows.period or 'window'}: "
         f"{rows.without_wait:,} of {rows.all:,} ({_share(rows.without_wait, rows.all)}). "
         f"With {option}, {with_wait} would have been in time{later}."
     )

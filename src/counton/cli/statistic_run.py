@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from counton.base.errors import MissingOptionError, hide_secrets, param, translate
+from counton.base.errors import CountonError, MissingOptionError, hide_secrets, param, translate
 from counton.base.wording import counted
 from counton.cli.command_text import CommandActions, command_words
 from counton.cli.exits import ExitCode
@@ -34,6 +34,7 @@ from counton.cli.run_report import (
     next_window_line,
     operator_notes,
     progress_line,
+    quarantined_note,
     time_remarks,
 )
 from counton.io.input_paths import left_in_folders
@@ -147,9 +148,17 @@ def run_and_report(
     if not prefix:
         guard_paths = (job.state, job.rollback_guard)
         warn_of_guard_beside_state(messages, guard_paths, option="--rollback-guard")
-    result = _run(job, asks=asks)
-    new_lines = len(distinct_lines(quarantine) - quarantined_before)
-    newly_quarantined = min(result.confidential_counts().rows.quarantined, new_lines)
+    try:
+        result = _run(job, asks=asks)
+    except CountonError:
+        new_lines = _number_of_new_rows(quarantine, quarantined_before)
+        if new_lines and not is_silent:
+            messages.write_line(f"{CONFIDENTIAL}: {prefix}{quarantined_note(new_lines)}")
+        raise
+    newly_quarantined = result.confidential_counts().rows.quarantined
+    if result.before:  # before the first release, no earlier run has named these rows
+        new_lines = _number_of_new_rows(quarantine, quarantined_before)
+        newly_quarantined = min(newly_quarantined, new_lines)
     _write_remarks(result, messages, prefix)
     notes = [translate(note, names) for note in operator_notes(result, newly_quarantined)]
     if isinstance(messages, ReportLines):
@@ -159,6 +168,18 @@ def run_and_report(
         messages.write_line(f"{CONFIDENTIAL}: {prefix}{note}")
     print_result(Console(), result, names)
     return RunOutcome(None, result.chart_error)
+
+
+def _number_of_new_rows(quarantine: Path | None, lines_before: frozenset[bytes]) -> int:
+    """Return how many rows the file of unreadable rows has that it did not have before.
+
+    Args:
+        quarantine: the file; None: there is none.
+        lines_before: its lines before, with the names of its columns; none if it did not exist.
+    """
+    new_lines = distinct_lines(quarantine) - lines_before
+    n_headers = 0 if lines_before else 1
+    return max(0, len(new_lines) - n_headers)
 
 
 def _run(job: Job, *, asks: bool) -> RunResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import short_repr
@@ -331,31 +332,57 @@ def _labels_in_words(row: Sequence[object], mapping: RowMapping) -> str:
     return short_repr(tuple(row) if len(row) > 1 else row[0])
 
 
-def unlisted_names(source: Source, mapping: RowMapping) -> tuple[int, list[tuple[str, int]]]:
-    """Count the rows of undeclared groups, and the three commonest among the first 2^20.
+class UnlistedRows(NamedTuple):
+    """Exact numbers of rows in no declared group, for the operator alone.
 
-    It is exact: for the operator alone. Of a remote source only `_FEW` such rows are fetched.
+    Attributes:
+        named: number of rows with another group.
+        without_group: number of rows without a group.
+        names: the three commonest of the other groups among the first 2^20 rows, with the numbers
+            of their rows.
+    """
+
+    named: int
+    without_group: int
+    names: list[tuple[str, int]]
+
+
+def count_unlisted_rows(source: Source, mapping: RowMapping) -> UnlistedRows:
+    """Count the rows of undeclared groups, and those without a group.
+
+    It is exact: for the operator alone. Of a remote source only `_FEW` rows of each kind are
+    fetched.
     """
     column = mapping.columns.group
     assert column is not None
     name = pl.col("group")
     declared = GroupNames(mapping.declared).column
     unlisted = ~name.is_in(declared.implode()) & (name != "")  # null stays null
+    nameless = name.is_null() | (name == "")
     if isinstance(source, RemoteRows):
         plain_mapping = mapping._replace(other=None, unlisted_groups="drop")
-        examples = _some(source, plain_mapping, unlisted & ~has_problem(), _FEW)
-        if not examples.height:
-            return 0, []
-        source = _fetch(source, examples)
+        examples = [
+            _some(source, plain_mapping, condition & ~has_problem(), _FEW)
+            for condition in (unlisted, nameless)
+        ]
+        together = pl.concat(examples)
+        if not together.height:
+            return UnlistedRows(0, 0, [])
+        source = _fetch(source, together)
     frames = [part.scan((column,), (column,)) for part in source.parts]
     texts = [
         frame.select(group=as_text(pl.col(column), frame.collect_schema()[column]))
         for frame in frames
     ]
     counts = name.head(2**20).value_counts(name="rows").implode()
-    rows, names = collect(source, pl.concat(texts).filter(unlisted).select(pl.len(), counts)).row(0)
+    all_texts = pl.concat(texts)
+    rows, names = collect(source, all_texts.filter(unlisted).select(pl.len(), counts)).row(0)
     common = sorted(names, key=lambda entry: (-entry["rows"], entry["group"]))
-    return rows, [(entry["group"], entry["rows"]) for entry in common[:_NAMED]]
+    return UnlistedRows(
+        named=rows,
+        without_group=collect(source, all_texts.filter(nameless).select(pl.len())).item(),
+        names=[(entry["group"], entry["rows"]) for entry in common[:_NAMED]],
+    )
 
 
 #: Number of the commonest names of undeclared groups that are shown.

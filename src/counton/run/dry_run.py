@@ -30,6 +30,8 @@ class DryRun:
         until: windows that ended by this time would be released, in microseconds since 1970; of a
             single table, the time means nothing.
         counts: exact numbers of rows as read, including rows that an earlier run has counted.
+        beyond_limit: exact number of rows beyond their user's limit; 0 for an existing stream,
+            whose counted rows only its writer reads.
     """
 
     spec: StreamSpec
@@ -37,10 +39,15 @@ class DryRun:
     after: int
     until: int
     counts: Private[RowNumbers] = field(repr=False)
+    beyond_limit: Private[int] = field(repr=False)
 
     def confidential_counts(self) -> RowNumbers:
         """Return the exact numbers of rows. Only for people who may see the rows."""
         return reveal(self.counts)
+
+    def confidential_beyond_limit(self) -> int:
+        """Return how many rows are beyond their user's limit. Only for people who may see rows."""
+        return reveal(self.beyond_limit)
 
 
 def dry_run(job: Job, progress: Progress = no_progress) -> DryRun:
@@ -70,14 +77,17 @@ def dry_run(job: Job, progress: Progress = no_progress) -> DryRun:
         prepared = _without_quarantine_file(prepared, Path(folder))
         read = read_rows(prepared, progress)
         ended = decide(prepared, read)
+        beyond_limit = 0
         if prepared.begins_stream:
-            plan_steps(prepared, read, ended, None)
+            steps = plan_steps(prepared, read, ended, None)
+            beyond_limit = steps.counts.choice.beyond_bound
         return DryRun(
             spec=prepared.spec,
             before=None if prepared.begins_stream else state.released,
             after=max(ended.last, state.released),
             until=ended.until,
             counts=Private(reveal(read.sums).numbers),
+            beyond_limit=Private(beyond_limit),
         )
 
 

@@ -162,8 +162,9 @@ class RollbackGuard:
                 f"the rollback guard {file.path} of state {self._label} cannot be read "
                 f"({_why(error)}). It records the last releases, and without it nobody can tell "
                 "whether the state was restored from an old copy: make it readable, or restore it "
-                "from a copy; or, if you know that the state is the newest, move the rollback "
-                f"guard away, and confirm it ({param('accept_old_copy', True)})"
+                f"from a copy; if it was moved, name its folder ({param('rollback_guard')}); or, "
+                "if you know that the state is the newest, move the rollback guard away, and "
+                f"confirm it ({param('accept_old_copy', True)})"
             ) from None
 
     def keep(self, connection: Connection, *, accept: bool = False) -> None:
@@ -275,8 +276,9 @@ class RollbackGuard:
                 f"stream {at.name!r} is at step {at.step:,} in state {self._label}, and "
                 f"{record_path} has no record of it, so nobody here can tell whether the state was "
                 "restored from an old copy. An old copy would release steps again, with equal "
-                "noise, and reveal how the data differ: restore the newest copy with its rollback "
-                "guard; if you know that this copy is the newest, confirm it "
+                "noise, and reveal how the data differ: if the rollback guard was moved, name its "
+                f"folder ({param('rollback_guard')}); else restore the newest copy with its "
+                "rollback guard. Only if you know that this copy is the newest, confirm it "
                 f"({param('accept_old_copy', True)})"
             )
 

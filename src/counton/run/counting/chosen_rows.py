@@ -6,6 +6,7 @@ guarantee covers changes, rows that a snapshot lacks are subtracted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -168,12 +169,14 @@ class RowChoice:
         groups: names of all groups, by their places.
         released: number of steps released before.
         choosable: windows of which rows may count (`PreparedRun.choosable_windows`).
+        target: number of steps released after the run; None: not known yet.
     """
 
     terms: StreamTerms
     groups: Sequence[str]
     released: int
     choosable: range
+    target: int | None = None
 
     def choose(self, buffer: RowBuffer, remembered: RememberedRows) -> ChosenRows:
         """Choose the rows that count, some users after others."""
@@ -200,10 +203,32 @@ class RowChoice:
         open_rows = self._of_open_windows(rows, first_open)
         first = within_bound(open_rows, open_rows.clear(), self.terms.privacy_unit, self.groups)
         counts = ChoiceCounts(
-            beyond_bound=open_rows.height - first.height,
             after_final=rows.height - open_rows.height,
+            dropped_early=_rows_by_window(open_rows) - _rows_by_window(first),
         )
         return first.select(rows.columns), counts
+
+    def counts_with_dropped(self, counts: ChoiceCounts, dropped: ChoiceCounts) -> ChoiceCounts:
+        """Return the numbers of rows that do not count, with those that were dropped early.
+
+        Args:
+            counts: numbers of the rows that were held until all were read.
+            dropped: numbers of the rows that `that_may_count` dropped.
+        """
+        by_window = dropped.dropped_early
+        is_snapshot = isinstance(self.terms.recognition, SnapshotRecognition)
+        reported = self._reported_windows() if is_snapshot else by_window
+        beyond = sum(number for window, number in by_window.items() if window in reported)
+        return counts.plus(replace(dropped, beyond_bound=beyond, dropped_early=Counter()))
+
+    def _reported_windows(self) -> range:
+        """Return the windows of a snapshot whose rows beyond a bound the run reports.
+
+        A snapshot repeats rows of released windows that did not count, as if they were new. The
+        next snapshot has the rows of later windows again.
+        """
+        assert self.target is not None, "all rows are read"
+        return range(self.released + 1, self.target + 1)
 
     def _choose_of_users(
         self,
@@ -303,13 +328,10 @@ class RowChoice:
         return with_ranks(chosen, counted, self.terms.group_statistic.rank_digits, self.groups)
 
     def _number_beyond(self, new: pl.DataFrame, chosen: pl.DataFrame) -> int:
-        """Return for how many new rows their users have no room.
-
-        A snapshot repeats rows of released windows that did not count, as if they were new. So only
-        rows of later windows are counted there.
-        """
+        """Return for how many new rows their users have no room."""
         if isinstance(self.terms.recognition, SnapshotRecognition):
-            is_news = pl.col("window") > self.released
+            reported = self._reported_windows()
+            is_news = pl.col("window").is_between(reported.start, reported.stop, closed="left")
             new = new.filter(is_news)
             chosen = chosen.filter(is_news)
         return new.height - chosen.height
@@ -357,6 +379,10 @@ class RowChoice:
         return rows.with_columns(**columns).filter(is_open)
 
 
+def _rows_by_window(rows: pl.DataFrame) -> Counter[int]:
+    return Counter(dict(rows.group_by("window").len().iter_rows()))
+
+
 def _with_ids_of_units(rows: pl.DataFrame, secret: Secret) -> pl.DataFrame:
     """Return rows with an id for each unit: so one unit's ids tell nothing of another's rows."""
     ids = rows["id"].to_numpy()
@@ -378,19 +404,18 @@ def choose_rows(
     remembered: RememberedRows,
     names: GroupNamesOfRun | None,
     digests: Sequence[str],
-    *,
-    target: int,
 ) -> NewRowsOfRun:
     """Choose the rows that count, and say what the state remembers of them.
 
     Args:
+        choice: the choice, whose ``target`` is known.
         names: names of groups that are found in the rows; None if groups are declared.
         digests: digests of the files.
-        target: number of steps that are released after the run.
     """
+    assert choice.target is not None, "all rows are read"
     terms = choice.terms
     chosen = choice.choose(buffer, remembered)
-    counts = chosen.counts.plus(buffer.dropped)
+    counts = choice.counts_with_dropped(chosen.counts, buffer.dropped)
     if names is not None:
         rows, names = names.of_counted_rows(chosen.rows, pl.lit(value=True), column="group")
         chosen = replace(chosen, rows=rows)
@@ -401,7 +426,7 @@ def choose_rows(
         chosen.rows,
         secret=buffer.secret,
         terms=terms,
-        target=target,
+        target=choice.target,
     )
     return NewRowsOfRun(
         chosen.sums(max(1, groups), buffer.row_rule),

@@ -12,8 +12,9 @@ and perhaps ``id``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from counton.run.spec.terms import DistinctUser, PrivacyUnit, User
 from counton.statistics.accumulator_statistic import RankDigit
@@ -31,11 +32,13 @@ class ChoiceCounts:
 
     Attributes:
         beyond_bound: rows for which their users had no room; of a snapshot, those of windows that
-            were not released before.
+            this run releases.
         duplicates: rows that an earlier run has counted.
         after_final: rows of windows or periods that are closed.
         missing: counted rows that a snapshot lacks, and that stay counted.
         retracted: counted rows that a snapshot lacks, and that count no more.
+        dropped_early: rows beyond a bound by window, dropped before all rows were read, so before
+            it was known which windows the run releases.
     """
 
     beyond_bound: int = 0
@@ -43,10 +46,11 @@ class ChoiceCounts:
     after_final: int = 0
     missing: int = 0
     retracted: int = 0
+    dropped_early: Counter[int] = field(default_factory=Counter)
 
     def plus(self, other: ChoiceCounts) -> ChoiceCounts:
         """Return the sums of both."""
-        names = [field.name for field in fields(self)]
+        names = [each.name for each in fields(self)]
         return ChoiceCounts(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 

@@ -82,12 +82,11 @@ def _chosen_rows(
     if isinstance(spec.terms.windowing, SingleTable):
         return _chosen_rows_of_table(spec, buffer, sums.names, is_released=released > 0)
     choosable = prepared.choosable_windows(ended)
-    choice = RowChoice(spec.terms, buffer.groups, released, choosable)
+    target = max(ended.last, released)
+    choice = RowChoice(spec.terms, buffer.groups, released, choosable, target)
     digests = read.files.digests if sums.numbers.read else ()
     remembered = RememberedRows.read(stream, spec.terms, released)
-    rows = choose_rows(
-        choice, buffer, remembered, sums.names, digests, target=max(ended.last, released)
-    )
+    rows = choose_rows(choice, buffer, remembered, sums.names, digests)
     return replace(rows, outside_snapshot=outside)
 
 
@@ -95,9 +94,9 @@ def _chosen_rows_of_table(
     spec: StreamSpec, buffer: RowBuffer, names: GroupNamesOfRun | None, *, is_released: bool
 ) -> SnapshotOfRun:
     """Choose the rows of a single table: as its first run did, since all rows are given again."""
-    choice = RowChoice(spec.terms, buffer.groups, released=0, choosable=range(1, 2))
+    choice = RowChoice(spec.terms, buffer.groups, released=0, choosable=range(1, 2), target=1)
     nothing = RememberedRows.read(None, spec.terms, 0)
-    rows = choose_rows(choice, buffer, nothing, names, (), target=1)
+    rows = choose_rows(choice, buffer, nothing, names, ())
     return SnapshotOfRun(
         rows.sums,
         covered=range(1, 2),

@@ -240,7 +240,7 @@ def _unsaid_unit(job: CountJob, columns: str) -> dict[str, str]:
         remarks["user"] = (
             f"whom to protect: the column that names the user ({columns}), with "
             "max-contributions and contribution-period; or delete these three lines and write "
-            'privacy-unit = "visit", which protects single rows'
+            'privacy-unit = "row", or what a row is in one word: it protects single rows'
         )
     if job.distinct_users:
         return remarks

@@ -17,6 +17,7 @@ class RowNumbers:
         missing: rows that were left out since they lack a value.
         quarantined: unreadable rows that were set aside.
         in_other_group: rows of undeclared groups in the group of all others.
+        without_group: rows without a group in the group of all others.
         unlisted_names: the commonest names of undeclared groups, each with its number of rows.
     """
 
@@ -28,4 +29,5 @@ class RowNumbers:
     missing: int
     quarantined: int
     in_other_group: int = 0
+    without_group: int = 0
     unlisted_names: tuple[tuple[str, int], ...] = ()

@@ -11,7 +11,7 @@ import numpy as np
 from counton.base.errors import InvalidInputError, param
 from counton.base.private import Private, reveal
 from counton.io.aggregation import Aggregates, sum_rows
-from counton.io.bad_rows import unlisted_names
+from counton.io.bad_rows import UnlistedRows, count_unlisted_rows
 from counton.io.row_assignment import Columns, RowMapping
 from counton.io.sources import Source, UnreadableRowError
 from counton.run.rows.discovered_groups import GroupNamesOfRun, find_group_names
@@ -138,10 +138,9 @@ def _row_numbers(
     if isinstance(groups, Declared) and groups.other is not None:
         group_index = counted.cells["cell"] // spec.terms.group_statistic.n_accumulators
         has_other_rows = bool((group_index == len(groups.declared)).any())
-    number = 0
-    names: list[tuple[str, int]] = []
+    unlisted = UnlistedRows(0, 0, [])
     if isinstance(groups, Declared) and (counted.unknown or has_other_rows):
-        number, names = unlisted_names(rows, mapping)
+        unlisted = count_unlisted_rows(rows, mapping)
     return RowNumbers(
         read=counted.rows,
         within=counted.within,
@@ -150,8 +149,9 @@ def _row_numbers(
         unlisted=counted.unknown,
         missing=counted.skipped,
         quarantined=counted.quarantined,
-        in_other_group=number if has_other_rows else 0,
-        unlisted_names=tuple(names),
+        in_other_group=unlisted.named if has_other_rows else 0,
+        without_group=unlisted.without_group if has_other_rows else 0,
+        unlisted_names=tuple(unlisted.names),
     )
 
 

@@ -220,8 +220,9 @@ class ReleaseClock:
         most = 1 + self.options.max_empty_windows
         if new_and_empty <= 0 or (empty <= most and not is_empty_snapshot):
             return
+        due = counted(ended - self.released, "window")
         raise InvalidInputError(
-            f"{self._stated_in_words()} would release {counted(new_and_empty, 'window')}, but "
+            f"{self._stated_in_words()} would release {due}, but "
             f"{self._newest_row_in_words()}.{self._empty_windows_in_words(ended)} Add missing "
             f"files{self._remedy_for_the_past()}. If nothing happened, give "
             f"{param('allow_empty_windows', True)} for this run, or a larger "

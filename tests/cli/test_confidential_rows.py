@@ -1,0 +1,117 @@
+"""What a run and a dry run report of rows that do not count, to the operator alone."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Workplace
+
+ROWS = (
+    "time,who\n2024-03-01T09:00,ann\n2024-03-01T10:00,ann\n2024-03-02T10:15,bob\n"
+    "soon,bob\nlater,bob\nnever,ann\n"
+)
+JOB = """
+[jobs.visits]
+state = "v.db"
+events = "e.csv"
+bad-rows = "quarantine:bad.csv"
+time = "time"
+every = "1d"
+start = 2024-03-01
+windows = 365
+user = "who"
+max-contributions = 1
+contribution-period = "1d"
+privacy-unit = "visitor"
+series = "per-window"
+epsilon = 100
+"""
+SET_ASIDE = "confidential: job visits: rows that cannot be read, set aside: 3"
+BEYOND = "confidential: job visits: rows beyond their user's limit, not counted: 1"
+
+
+@pytest.fixture
+def job_file(tmp_path: Path) -> str:
+    """Return a job file whose rows have three that cannot be read and one beyond a limit."""
+    (tmp_path / "e.csv").write_text(ROWS)
+    file = tmp_path / "nightly.toml"
+    file.write_text(JOB)
+    return str(file)
+
+
+def test_refused_run_does_not_hide_unreadable_rows(place: Workplace, job_file: str) -> None:
+    refused = place.plain("run", job_file, "--until", "2024-05-01")
+    assert refused.code == 2
+    assert (place.folder / "bad.csv").exists()
+    assert SET_ASIDE in refused.err.splitlines()
+    released = place.plain("run", job_file, "--until", "2024-03-03").fine()
+    assert SET_ASIDE in released.err.splitlines()
+    assert "set aside" not in place.plain("run", job_file, "--until", "2024-03-03").fine().err
+
+
+def test_refused_later_run_reports_new_unreadable_rows(place: Workplace, job_file: str) -> None:
+    place.plain("run", job_file, "--until", "2024-03-03").fine()
+    (place.folder / "e.csv").write_text(f"{ROWS}tomorrow,cid\n")
+    refused = place.plain("run", job_file, "--until", "2024-05-01")
+    assert refused.code == 2
+    note = "confidential: job visits: rows that cannot be read, set aside: 1"
+    assert note in refused.err.splitlines()
+
+
+def test_dry_run_reports_rows_that_do_not_count(place: Workplace, job_file: str) -> None:
+    done = place.plain("run", job_file, "--dry-run", "--until", "2024-03-03").fine()
+    assert not done.changed
+    assert {SET_ASIDE, BEYOND} <= set(done.err.splitlines())
+    again = place.plain("run", job_file, "--dry-run", "--json", "--until", "2024-03-03").fine()
+    numbers = json.loads(again.out)["jobs"]["visits"]["not_private"]
+    assert numbers == {"rows": 6, "dropped": 1, "quarantined": 3}
+
+
+def test_delay_and_newest_event_are_stated_apart(place: Workplace) -> None:
+    events = place.write("e.csv", ["00:10,a", "01:20,a", "03:05,b"])
+    done = place.count(events, "--release-delay", "30m", "--until", "latest-event").fine()
+    said = " ".join(done.out.split())
+    assert (
+        "Not protected: the time of the newest event, 2013-01-01 03:05+00:00. Less the release "
+        "delay of 30m, it is 2013-01-01 02:35+00:00. Windows that ended by then are released."
+    ) in said
+
+
+def test_rows_without_a_group_in_other_group_are_reported(place: Workplace) -> None:
+    events = place.write("e.csv", ["00:10,a", "00:20,x", "00:30,", "00:40,", "01:20,a"])
+    done = place.count(events, "--other-group", "rest").fine()
+    lines = done.err.splitlines()
+    named = "rows of undeclared groups, counted in group 'rest': 1 (most often 'x', 1)"
+    assert f"confidential: {named}" in lines
+    assert "confidential: rows without a group, counted in group 'rest': 2" in lines
+
+
+def test_rows_without_a_group_alone_are_reported(place: Workplace) -> None:
+    events = place.write("e.csv", ["00:10,a", "00:30,", "01:20,a"])
+    done = place.count(events, "--other-group", "rest").fine()
+    assert "confidential: rows without a group, counted in group 'rest': 1" in done.err.splitlines()
+    assert "undeclared" not in done.err
+
+
+def test_late_rows_of_revised_windows_count_in_their_own_windows(place: Workplace) -> None:
+    revised = {"windows": None, "allowed_lateness": "3h"}
+    first = place.write("first.csv", ["00:10,a", "01:10,a"])
+    place("release", "count", first, *place.new(**revised), "--append").fine()
+    late = place.write("late.csv", ["00:20,b", "00:30,b", "02:00,a"])
+    done = place("release", "count", late, "--append", "--state", str(place.state)).fine()
+    assert (
+        "confidential: rows that arrived late for windows released before, counted in their own "
+        "windows, which were revised with window 2: 2"
+    ) in done.err.splitlines()
+
+
+def test_share_of_rows_in_time_is_of_rows_within_limit(place: Workplace) -> None:
+    users = ("--user", "who", "--max-contributions", "1", "--contribution-period", "1d")
+    header = "time,group,who"
+    first = place.write("first.csv", ["00:10,a,ann", "01:10,a,bob"], header)
+    place.count(first, *users).fine()
+    rows = ["00:10,a,ann", "00:20,a,cid", "00:30,a,cid", "01:10,a,bob", "02:10,a,dan"]
+    done = place("release", "count", place.write("next.csv", rows, header), *place.again).fine()
+    said = " ".join(done.err.split())
+    assert "new rows within their user's limit that were in time for their hour: 1 of 2" in said
