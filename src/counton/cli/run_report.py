@@ -524,13 +524,17 @@ def json_report(
 
 def _number_of_dropped_rows(result: RunResult, counts: RowCounts) -> int:
     """Return how many rows of the input count in no window."""
+    # Rows that are chosen one by one are counted as they are chosen; others by windows.
+    of_choice = _number_of_closed_windows(result)
+    of_windows = counts.input.after_final
+    closed = of_choice if of_choice > 0 else of_windows
     return (
         counts.rows.before_start
         + counts.rows.after_last_window
         + counts.rows.unlisted
         + counts.rows.missing
         + counts.input.choice.beyond_bound
-        + (_number_of_closed_windows(result) or counts.input.after_final)
+        + closed
     )
 
 

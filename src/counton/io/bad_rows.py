@@ -171,7 +171,7 @@ def change_error(part: Rows) -> InvalidInputError:
     """Build the error for rows that changed while they were read."""
     return InvalidInputError(
         f"{part.name} changed while it was read, so nobody can tell which rows were counted; "
-        f"{part.still}"
+        f"{part.remedy_if_changed}"
     )
 
 

@@ -30,6 +30,7 @@ from counton.io.input_paths import (
     is_database,
     place_of_file,
 )
+from counton.io.json_lines import json_pieces, keys_of
 from counton.io.other_formats import content_of
 from counton.io.sources import (
     Rows,
@@ -48,8 +49,6 @@ from counton.io.text_lines import (
     blocks,
     csv_pieces,
     header_of,
-    json_pieces,
-    keys_of,
     whole_lines,
 )
 from counton.windowing.lazy_polars import polars as pl
@@ -115,7 +114,7 @@ class EventFile(Rows):
                 )
             refuse_sqlite(path)
         self.path = path
-        self.place = None if self._bytes is not None else place_of_file(path)
+        self.path_without_compression = None if self._bytes is not None else place_of_file(path)
         self._stamp = self._present()
         if not self.size and self.kind != "jsonl":  # JSON lines without events are an empty file
             needs = (

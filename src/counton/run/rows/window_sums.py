@@ -126,7 +126,7 @@ def _add_up(
     buffer = make_buffer(mapping, groups)
     counted = reveal(sum_rows(rows, mapping, groups, bound=buffer, watch=watch))
     numbers = _row_numbers(rows, mapping, spec, counted)
-    times = _times_of(counted, now, more_follow=rows.live)
+    times = _times_of(counted, now, more_follow=rows.may_grow)
     return WindowSums(counted.cells, times, numbers, names, buffer)
 
 
@@ -139,15 +139,15 @@ def _row_numbers(
         group_index = counted.cells["cell"] // spec.terms.group_statistic.n_accumulators
         has_other_rows = bool((group_index == len(groups.declared)).any())
     unlisted = UnlistedRows(0, 0, [])
-    if isinstance(groups, Declared) and (counted.unknown or has_other_rows):
+    if isinstance(groups, Declared) and (counted.unlisted or has_other_rows):
         unlisted = count_unlisted_rows(rows, mapping)
     return RowNumbers(
         read=counted.rows,
         within=counted.within,
-        before_start=counted.before,
-        after_last_window=counted.beyond,
-        unlisted=counted.unknown,
-        missing=counted.skipped,
+        before_start=counted.before_start,
+        after_last_window=counted.after_last_window,
+        unlisted=counted.unlisted,
+        missing=counted.missing,
         quarantined=counted.quarantined,
         in_other_group=unlisted.named if has_other_rows else 0,
         without_group=unlisted.without_group if has_other_rows else 0,
@@ -183,7 +183,7 @@ def _times_of(counted: Aggregates, now: datetime, *, more_follow: bool) -> RowTi
     return RowTimes(
         newest=counted.newest,
         newest_within=int(past.max()) if past.size else None,
-        any_beyond=counted.beyond > 0,
+        any_beyond=counted.after_last_window > 0,
         any_rows=counted.rows > 0,
         more_follow=more_follow,
         windows_with_rows=counted.windows_with_rows,
