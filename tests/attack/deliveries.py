@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from counton.cli.app import app
 from counton.continual.node_distribution import sensitivity_of
+from counton.job.saved_job import save
 from counton.run import Job, run
 from counton.state import Store
 from counton.strategies import Binary
@@ -44,7 +45,7 @@ PEOPLE: tuple[dict[str, Any], ...] = (
     {"user": "user", "max_contributions": 2, "once_per_window": True},
     {"user": "user", "max_contributions": 2, "max_contributions_per_window": 1},
 )
-DOORS = ("files", "frames", "command")
+DOORS = ("files", "frames", "job file")
 ZONES = ("Z", "+05:30", "-08:00", "+00:00")
 ENDINGS = ("csv", "csv.gz", "jsonl", "parquet")
 
@@ -81,14 +82,14 @@ def draw(chance: random.Random) -> Case:
         unit = [[row[0], row[1] % 2 + 2, *row[2:]] for row in unit]
         before = _row(chance, hours, append, user="ann", id="x")  # another unit: her other hours
         others += [[before[0], hour, *before[2:4], id, 1] for hour, id in ((0, "w"), (5, "x"))]
+    if ids and not append:  # a file with none of the ids of earlier files is refused
+        others.append([[*range(NIGHTS)], hours[0], "n", "keeper", "kept", 1])
     return {
         "statistic": name,
         "own": {**people, **({"row_id": "id"} if ids else {}), "append": append},
         "others": others,
         "unit": unit,
-        "door": chance.choice(
-            (DOORS if name in ("count", "sum") else DOORS[:2]) + ("folder",) * append
-        ),
+        "door": chance.choice(DOORS + ("folder",) * append),
         "files": [
             [chance.choice(ENDINGS), chance.choice(ZONES), chance.random() < 0.5]
             for _ in range(NIGHTS)
@@ -132,32 +133,19 @@ def _released(case: Case, rows: list[Any], folder: Path) -> tuple[Any, Any]:
             "allow_empty_windows": True, "stream": "it", "missing_values": "drop",
             **STATISTICS[case["statistic"]], **case["own"],
         }  # fmt: skip
-        if case["door"] == "command":
-            words = [
-                "release",
-                case["statistic"],
-                str(events),
-                "--state",
-                str(state),
-                *_words(asked),
-            ]
-            done = CliRunner().invoke(app, words)
+        job = Job(case["statistic"], events, state, **asked)
+        if case["door"] == "job file":
+            file = folder / f"night{night}.toml"
+            save(job, file)
+            done = CliRunner().invoke(app, ["run", str(file)])
             assert done.exit_code == 0, done.output
         else:
-            run(Job(case["statistic"], events, state, **asked)).close()
+            run(job).close()
     with Store(state) as store:
         reader = store.reader("it")
         values = np.asarray(reader.releases().values, float) / float(reader.design.units.exact)
     values = np.rint(values).reshape(len(values), -1)
     return np.diff(values, axis=0, prepend=0), reader.design
-
-
-def _words(asked: dict[str, Any]) -> list[str]:
-    found = list[str]()
-    for name, value in asked.items():
-        option = f"--{name.replace('_', '-')}"
-        found += [option] if value is True else [] if value is False else [option, str(value)]
-    return found
 
 
 def _events(case: Case, rows: list[Any], night: int, folder: Path) -> Any:

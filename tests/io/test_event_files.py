@@ -87,7 +87,7 @@ def test_every_format_gives_the_same_counts(kind: str, tmp_path: Path) -> None:
         ).write_parquet(path)
     found = read(path)
     assert dense(found) == [[2, 0], [0, 1], [0, 0], [1, 0]]
-    assert (found.rows, found.before, found.beyond, found.unknown) == (6, 1, 1, 0)
+    assert (found.rows, found.before_start, found.after_last_window, found.unlisted) == (6, 1, 1, 0)
     assert found.newest == microseconds(datetime(2013, 1, 1, 4, tzinfo=UTC))
 
 
@@ -125,12 +125,20 @@ def test_rows_of_many_groups_are_added_up_by_label_first(
     by_label = read(paths, columns, domain=names, row_rule=adds, unlisted_groups=unknown)
     agree(by_label, placed_first)
     assert by_label.cells.height > 60
-    assert (by_label.unknown > 0) == (unknown == "drop")
+    assert (by_label.unlisted > 0) == (unknown == "drop")
 
 
 def agree(found: Aggregates, other: Aggregates) -> None:
     assert found.cells.equals(other.cells)
-    for fact in ("newest", "rows", "before", "beyond", "unknown", "skipped", "quarantined"):
+    for fact in (
+        "newest",
+        "rows",
+        "before_start",
+        "after_last_window",
+        "unlisted",
+        "missing",
+        "quarantined",
+    ):
         assert getattr(found, fact) == getattr(other, fact)
 
 
@@ -165,7 +173,7 @@ def test_rows_aggregated_by_labels_first_equal_row_by_row(
     monkeypatch.setattr("counton.io.aggregation.MANY_GROUPS", -1)
     alike_first = found()
     agree(alike_first, row_by_row)
-    assert alike_first.unknown > 100
+    assert alike_first.unlisted > 100
     assert alike_first.cells["rows"].sum() > 50
 
 
@@ -483,7 +491,7 @@ def test_several_files_are_counted_together(how: str, three_files: Path) -> None
     }[how]  # fmt: skip
     found = read(events)
     assert dense(found) == [[2, 0], [0, 1], [0, 0], [1, 0]]
-    assert (found.rows, found.before, found.beyond) == (6, 1, 1)
+    assert (found.rows, found.before_start, found.after_last_window) == (6, 1, 1)
 
 
 def test_unreadable_time_in_one_of_several_files_names_row(three_files: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from counton.base.errors import InvalidInputError
 from counton.io import text_lines
 from counton.io.files import open_source
-from counton.io.text_lines import number_text
+from counton.io.json_lines import number_text
 from counton.serve.bodies import TooLargeError, read_rows
 
 ROW = b'{"n": 1}'

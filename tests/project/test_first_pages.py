@@ -40,8 +40,10 @@ def test_tutorial_states_the_exact_numbers(visits: pl.DataFrame) -> None:
 
 
 def test_ten_minutes_states_rows_beyond_the_limit(visits: pl.DataFrame) -> None:
-    counted = visits.group_by(pl.col("time").dt.date(), "visitor").len().height
-    beyond = round(visits.height - counted, -2)
+    last_day = dt.datetime(2024, 3, 31)  # the day of the newest row is not released
+    released = visits.filter(pl.col("time") < last_day)
+    counted = released.group_by(pl.col("time").dt.date(), "visitor").len().height
+    beyond = round(released.height - counted, -2)
     assert f"Here about {beyond:,} rows are beyond the limit" in page("getting-started/ten-minutes")
 
 

@@ -2,6 +2,9 @@
 
 import csv
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -150,6 +153,40 @@ def test_bad_rows_file_is_readable_by_owner_only(there: str, tmp_path: Path) -> 
         assert "ann" in file.read_text()
     assert other.read_text() == "of somebody else\n"
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+#: Writes a file of bad rows, and waits after the first row has reached the disk.
+WRITES_BAD_ROWS = """
+import sys
+from pathlib import Path
+from counton.io.error_policy import set_aside
+
+def rows():
+    yield ("e.csv", 1, "no time", "ann" * 10_000)
+    print("writing", flush=True)
+    sys.stdin.readline()
+
+set_aside(Path(sys.argv[1]), ["user"], rows())
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks are POSIX's")
+def test_bad_rows_left_by_killed_run_are_removed(tmp_path: Path) -> None:
+    file = tmp_path / "q.csv"
+    arguments = [sys.executable, "-c", WRITES_BAD_ROWS, str(file)]
+    with subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "writing\n"
+        running.kill()
+    (leftover,) = (path for path in tmp_path.iterdir() if path.name.startswith("."))
+    assert "ann" in leftover.read_text()
+    assert leftover.stat().st_mode & 0o777 == 0o600
+    job = asked(tmp_path, [*GOOD, BAD["NaN"]], bad_rows=f"quarantine:{file}")
+    assert released(job)[1].quarantined == 1
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_columns_may_have_any_names_when_rows_are_set_aside(tmp_path: Path) -> None:

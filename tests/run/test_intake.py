@@ -96,9 +96,9 @@ def test_bounds_of_sums_are_of_all_that_waits(events: list[Event], released: int
     together = intake.added_sums(one_step_alone=False)
     alone = intake.added_sums(one_step_alone=True)
     assert together.largest == waiting.sum(axis=0).max()
-    assert together.of_places.tolist() == [waiting.sum()]
+    assert together.by_accumulator.tolist() == [waiting.sum()]
     assert alone.largest == waiting.max()
-    assert alone.of_places.tolist() == [waiting.sum(axis=1).max()]
+    assert alone.by_accumulator.tolist() == [waiting.sum(axis=1).max()]
 
 
 def seen(intake: PlannedSteps, steps: range) -> Kept:

@@ -125,7 +125,7 @@ def test_differences_of_the_same_job_are_none(statistic: str, options: dict[str,
     empty: Job = parse_options(model_of(statistic), {"append": job.append})
     assert differences(spec, job) == []
     assert differences(spec, empty) == []
-    assert parse_terms(normal_form(spec.fill_job(empty))) == spec.terms
+    assert parse_terms(normal_form(spec.complete_job(empty))) == spec.terms
 
 
 @pytest.mark.parametrize("is_new_rows", [True, False])
@@ -210,7 +210,7 @@ def test_differences_of_a_changed_choice_at_clock_changes_are_named() -> None:
     job: Job = parse_options(CountJob, {"ambiguous": "latest"})
     assert [one.option for one in differences(spec, job)] == ["ambiguous"]
     stream_of_spring = plan_spec(job_of("count", LOSS))
-    later = stream_of_spring.remember(stream_of_spring.fill_job(job))
+    later = stream_of_spring.updated_by(stream_of_spring.complete_job(job))
     assert later.terms.ambiguous == "latest"
 
 
@@ -239,7 +239,7 @@ def test_parse_run_kinds_of_input_are_different_types() -> None:
     def kind(**options: Any) -> Any:
         job = job_of("count", {**LOSS, **options})
         spec = plan_spec(job)
-        return parse_run(spec.fill_job(job), spec.terms).input
+        return parse_run(spec.complete_job(job), spec.terms).input
 
     assert kind(lookback="7d") == Snapshot("7d")
     assert kind(append=True) == NewRows()

@@ -15,7 +15,7 @@ import zstandard
 from run_results import counts_of, releases_of
 
 from counton.base.errors import InvalidInputError
-from counton.io import text_lines as text_lines
+from counton.io import json_lines, text_lines
 from counton.run import Job, run
 
 GOOD = {
@@ -210,7 +210,7 @@ def test_bad_line_changes_no_other_line(bad: bytes, monkeypatch: pytest.MonkeyPa
     columns = ["time", "page"]
 
     def of(rows: list[bytes]) -> Any:
-        pieces = list(text_lines.json_pieces(io.BytesIO(b"".join(rows)), columns))
+        pieces = list(json_lines.json_pieces(io.BytesIO(b"".join(rows)), columns))
         frames = [pl.DataFrame(schema=schema), *(piece.rows for piece in pieces)]
         return pl.concat(frames).rows(), [len(piece.faults) for piece in pieces]
 

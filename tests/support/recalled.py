@@ -9,4 +9,4 @@ def recall(job: Job) -> Job:
     with OpenedState(job) as state:
         if state.saved is None:
             return job
-        return StreamSpec.of_stream(state.saved).fill_job(job)
+        return StreamSpec.of_stream(state.saved).complete_job(job)

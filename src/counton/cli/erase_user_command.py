@@ -55,7 +55,9 @@ def erase_user(
     from counton.run import erasure
 
     if user is not None and age is None:
-        erasures = erasure.erase_user(state, user, stream=stream, key=key, wait=wait, yes=yes)
+        erasures = erasure.erase_user(
+            state, user, stream=stream, key=key, wait=wait, accepts_bucket_refusal=yes
+        )
     elif age is not None and user is None:
         erasures = erasure.erase_older(state, age, stream=stream, key=key, wait=wait)
     else:

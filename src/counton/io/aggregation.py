@@ -67,12 +67,20 @@ class SumCode(NamedTuple):
 
     def encode(self, window: Any, group_index: Any, choice: Any) -> Any:
         """Return the code, of numbers or of columns."""
-        return (window * self.groups + group_index) * self.choices + choice
+        return self.add_choice(self.add_group(window, group_index), choice)
 
     def encode_group(self, code: pl.Expr, group_index: pl.Expr) -> pl.Expr:
         """Return the code with a group, from one without groups."""
         encoded: pl.Expr = self.encode(code // self.choices, group_index, code % self.choices)
         return encoded
+
+    def add_group(self, window: Any, group_index: Any) -> Any:
+        """Return the code without a choice, of numbers or of columns."""
+        return window * self.groups + group_index
+
+    def add_choice(self, code: Any, choice: Any) -> Any:
+        """Return the code with a choice, from one without."""
+        return code * self.choices + choice
 
     def decode(
         self, code: NDArray[np.int64]
@@ -224,7 +232,7 @@ def sums_by_code(
     """Add up rows by window and index of the group in ``domain``."""
     code = pl.col("window")
     if domain is not None:
-        code = code * (len(domain) + 1) + pl.col("group_index")
+        code = SumCode.of(domain, row_rule).add_group(code, pl.col("group_index"))
         rows = _add_group_index(rows, pl.col("group"), domain)
     return _sum_by_code(rows, code, row_rule, **more)
 
@@ -278,11 +286,11 @@ def sums_by_label(
         return sums
     indices = _group_indices(sums["label"], domain)
     code = SumCode.of(domain, row_rule).encode_group(pl.col("code"), pl.lit(indices))
-    unknown = indices == len(domain)
+    is_unlisted = indices == len(domain)
     indexed = sums.with_columns(code=code).drop("label")
-    if not unknown.any():
+    if not is_unlisted.any():
         return indexed
-    return pl.concat([indexed.filter(~unknown), merge_sums([indexed.filter(unknown)])])
+    return pl.concat([indexed.filter(~is_unlisted), merge_sums([indexed.filter(is_unlisted)])])
 
 
 def _group_indices(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
@@ -308,21 +316,31 @@ def sum_indexed_rows(
     ``number``: how many times each row counts; below 0 it is taken back.
     """
     no_rows = pl.DataFrame(schema=dict.fromkeys(("window", "group", "total", "number"), pl.Int64))
+    code = SumCode(groups=groups, choices=n_choices(row_rule))
     add_up = partial(
         _sum_by_code,
-        code=pl.col("window") * groups + pl.col("group"),
+        code=code.add_group(pl.col("window"), pl.col("group")),
         row_rule=row_rule,
         number=number,
     )
     sums = _sum_batches(parts, no_rows, add_up).sort("code")
-    choices = n_choices(row_rule)
-    without_choice = sums["code"] // choices
+    return _sums_by_accumulator(_decode_sums(sums, code), row_rule)
+
+
+def _decode_sums(sums: pl.DataFrame, code: SumCode) -> pl.DataFrame:
+    """Add ``window``, ``group_index`` and, if values choose accumulators, ``choice``.
+
+    Args:
+        sums: sums by ``code``, none of which is below 0.
+        code: what the codes consist of.
+    """
+    windows, group_indices, choices = code.decode(sums["code"].to_numpy())
     decoded = sums.with_columns(
-        window=without_choice // groups, group_index=without_choice % groups
+        pl.Series("window", windows), pl.Series("group_index", group_indices)
     )
-    if choices > 1:
-        decoded = decoded.with_columns(choice=sums["code"] % choices)
-    return _sums_by_accumulator(decoded, row_rule)
+    if code.choices > 1:
+        decoded = decoded.with_columns(pl.Series("choice", choices))
+    return decoded
 
 
 def _sum_batches(
@@ -368,8 +386,8 @@ def _sum_by_code(
     if row_rule is not None:
         entries = row_rule.entries(pl.col("total"))
         if values_choose_sum(row_rule):
-            choices = n_choices(row_rule)
-            code = code * choices + _choice_of_row(row_rule, choices)
+            sum_code = SumCode.of(None, row_rule)
+            code = sum_code.add_choice(code, _choice_of_row(row_rule, sum_code.choices))
         if not row_rule.counts_rows:
             sums += _sums_of_entries(entries, n_rows, weight)
     return rows.group_by(code.alias("code"), *by).agg(sums)
@@ -467,8 +485,8 @@ class Aggregates:
         cells: ``window``; ``cell``, which is (index of the group) * (number of accumulators) +
             accumulator; ``rows``; and ``total``, the amount that they add; all int64.
         newest: newest readable time, also of rows that count nowhere, in microseconds since 1970.
-        before, beyond: rows before the first and after the last window.
-        unknown, skipped, quarantined: rows of undeclared groups, with a missing value, and
+        before_start, after_last_window: rows before the first and after the last window.
+        unlisted, missing, quarantined: rows of undeclared groups, with a missing value, and
             unreadable ones.
         moments: newest times of the cells up to the last window, in any order. A row after it, such
             as one of the year 9999, does not show that no window is missing.
@@ -481,10 +499,10 @@ class Aggregates:
     cells: pl.DataFrame
     newest: int | None
     rows: int
-    before: int
-    beyond: int
-    unknown: int
-    skipped: int = 0
+    before_start: int
+    after_last_window: int
+    unlisted: int
+    missing: int = 0
     quarantined: int = 0
     moments: ArrayLike = ()
     within: int = 0
@@ -515,51 +533,73 @@ def sum_rows(
     sums = _sums_of_source(source, mapping, domain, bound, watch, assigned)
     sums, magnitudes = _without_small_magnitudes(sums)
     rows_read = int(sums["rows"].sum())
-    skipped = 0
+    missing = 0
     quarantined = 0
     if sums.height and sums["code"][0] < 0:
-        skipped, quarantined = _set_bad_rows_aside(source, mapping, sums, code)
+        missing, quarantined = _set_bad_rows_aside(source, mapping, sums, code)
         sums = sums.filter(pl.col("code") >= 0)
-    counts = sums["rows"].to_numpy()
-    windows, group_indices, choices = code.decode(sums["code"].to_numpy())
-    outside = np.zeros(len(windows), bool)
-    if code.choices > 1:
-        outside = choices == code.choices - 1
-    if domain is not None:
-        outside |= group_indices == len(domain)
-    unknown = int(counts[outside].sum())
-    if unknown and mapping.unlisted_groups == "error":
+    decoded = _decode_sums(sums, code)
+    n_listed = _numbers_of_listed_rows(decoded, code, domain)
+    unlisted = int(sums["rows"].sum()) - int(n_listed.sum())
+    if unlisted and mapping.unlisted_groups == "error":
         raise unknown_groups(source, mapping, domain or ())
-    if unknown:
-        counts = np.where(outside, 0, counts)
-    counted = counts > 0
-    large = (sums[name].to_numpy()[counted] for name in magnitudes)
-    largest = max((column.max(initial=0) for column in large), default=0.0)
-    _refuse_large_sum(float(largest), mapping)
-    decoded = sums.with_columns(
-        pl.Series("window", windows), pl.Series("group_index", group_indices)
-    )
-    if code.choices > 1:
-        decoded = decoded.with_columns(pl.Series("choice", choices))
-    within = slice(*np.searchsorted(windows, (1, mapping.windows.steps + 1)))  # they are sorted
-    decoded = decoded[within]
-    if not counted[within].all():
-        decoded = decoded.filter(counted[within])
+    _refuse_large_sum(_largest_magnitude(decoded, magnitudes, n_listed > 0), mapping)
+    within = _within_windows(decoded, mapping)
+    windows = decoded["window"].to_numpy()
     return Private(
         Aggregates(
-            cells=_sums_by_accumulator(decoded, mapping.row_rule),
+            cells=_cells_within(decoded, within, n_listed > 0, mapping.row_rule),
             newest=None if not sums.height else int(sums["us"].max()),  # type: ignore[arg-type]
             rows=rows_read,
-            before=int(counts[: within.start].sum()),
-            beyond=int(counts[within.stop :].sum()),
-            unknown=unknown,
-            skipped=skipped,
+            before_start=int(n_listed[: within.start].sum()),
+            after_last_window=int(n_listed[within.stop :].sum()),
+            unlisted=unlisted,
+            missing=missing,
             quarantined=quarantined,
             moments=sums["us"].to_numpy()[: within.stop],
             within=int(sums["rows"][within].sum()),
             windows_with_rows=np.unique(windows[within]),
         )
     )
+
+
+def _numbers_of_listed_rows(
+    decoded: pl.DataFrame, code: SumCode, domain: Sequence[str] | None
+) -> NDArray[np.int64]:
+    """Return the number of rows of each sum; 0 for undeclared groups and unknown values."""
+    is_unlisted = np.zeros(len(decoded), bool)
+    if code.choices > 1:
+        is_unlisted = decoded["choice"].to_numpy() == code.choices - 1
+    if domain is not None:
+        is_unlisted |= decoded["group_index"].to_numpy() == len(domain)
+    return np.where(is_unlisted, 0, decoded["rows"].to_numpy())
+
+
+def _largest_magnitude(
+    decoded: pl.DataFrame, magnitudes: Sequence[str], is_counted: NDArray[np.bool_]
+) -> float:
+    """Return the largest magnitude of a sum that counts; 0 if there is none."""
+    columns = (decoded[name].to_numpy()[is_counted] for name in magnitudes)
+    return float(max((column.max(initial=0) for column in columns), default=0.0))
+
+
+def _within_windows(decoded: pl.DataFrame, mapping: RowMapping) -> slice:
+    """Return where sums of the stream's windows lie; sums are sorted by their windows."""
+    edges = np.searchsorted(decoded["window"].to_numpy(), (1, mapping.windows.steps + 1))
+    return slice(*edges)
+
+
+def _cells_within(
+    decoded: pl.DataFrame,
+    within: slice,
+    is_counted: NDArray[np.bool_],
+    row_rule: RowRule | None,
+) -> pl.DataFrame:
+    """Return `Aggregates.cells`: the sums that count, within the windows."""
+    sums = decoded[within]
+    if not is_counted[within].all():
+        sums = sums.filter(is_counted[within])
+    return _sums_by_accumulator(sums, row_rule)
 
 
 def _without_small_magnitudes(sums: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:

@@ -395,7 +395,7 @@ class SqliteRows(QueryRows):
         if version != self._version:
             raise InvalidInputError(
                 f"{self.name} returned other rows when it was read again, so nobody can tell which "
-                f"rows were counted; {self.still}"
+                f"rows were counted; {self.remedy_if_changed}"
             )
         return rows
 

@@ -7,14 +7,12 @@ a policy the run goes on; what happens to a row depends on that row alone.
 from __future__ import annotations
 
 import csv
-import os
-import tempfile
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from counton.base.atomic_file import replace_file
 from counton.base.errors import InvalidInputError, param
 
 
@@ -135,20 +133,18 @@ def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object
 
     A row has the name of its file, its number there, its problem, and its values.
     """
+    if file.is_symlink():
+        raise _not_written(file, "it is a symbolic link")
+
+    def write(name: str) -> None:
+        with open(name, "w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(aside_header(columns))
+            writer.writerows(rows)
+
     try:
-        _refuse_no_file(file)
         # A new file: a reader or a link of the old one sees none of these rows.
-        descriptor, name = tempfile.mkstemp(prefix=".counton-aside-", dir=file.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
-                writer = csv.writer(stream)
-                writer.writerow(aside_header(columns))
-                writer.writerows(rows)
-            os.replace(name, file)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(name)
-            raise
+        replace_file(file, write, 0o600)
     except OSError as error:
         raise _not_written(file, error.strerror) from error
 
@@ -163,13 +159,6 @@ def aside_header(columns: Iterable[str]) -> list[str]:
     columns = list(columns)
     added = [f"counton {name}" if name in columns else name for name in ("file", "row", "problem")]
     return [*added, *columns]
-
-
-def _refuse_no_file(file: Path) -> None:
-    if file.is_symlink():
-        raise _not_written(file, "it is a symbolic link")
-    if file.exists() and not file.is_file():
-        raise _not_written(file, "it is not a plain file")
 
 
 def _not_written(file: Path, why: str | None) -> InvalidInputError:

@@ -52,9 +52,10 @@ class Rows(ABC):
         stream_exists: True if the stream exists already. Its columns were checked, so JSON lines
             may now lack one.
         unread: unreadable lines by number from 0; these rows are empty.
-        place: folder and name of the file, without .gz or .zst.
-        still: what to do about rows that changed while they were read.
-        again: what to do about events that were counted already.
+        n_not_utf8: number of those that have bytes of another encoding than UTF-8.
+        path_without_compression: folder and name of the file, without .gz or .zst.
+        remedy_if_changed: what to do about rows that changed while they were read.
+        remedy_if_counted: what to do about events that were counted already.
     """
 
     name: str
@@ -64,9 +65,10 @@ class Rows(ABC):
     together: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     stream_exists: bool = False
     unread: Mapping[int, str] = MappingProxyType({})
-    place: str | None = None
-    still: str = "try again when nothing writes to it"
-    again: str = (
+    n_not_utf8: int = 0
+    path_without_compression: str | None = None
+    remedy_if_changed: str = "try again when nothing writes to it"
+    remedy_if_counted: str = (
         f"leave it out, or leave {param('append', True)} out if the file holds everything since "
         "the first window"
     )
@@ -286,10 +288,10 @@ class Source:
     name: str
     #: True if rows wait in a service's inbox. They were checked when they arrived, and are removed
     #: in the transaction that counts them: they cannot come again, so no digest is kept.
-    accepted: ClassVar[bool] = False
+    comes_from_inbox: ClassVar[bool] = False
 
     @property
-    def live(self) -> bool:
+    def may_grow(self) -> bool:
         """True if more events will follow, so that a source may be empty."""
         return False
 
@@ -415,8 +417,8 @@ class FetchedColumns(EventFrame):
         self._held = pl.DataFrame()
         if not numbered:
             self.numbered = False
-            self.still = "select rows that do not change during the run"
-            self.again = (
+            self.remedy_if_changed = "select rows that do not change during the run"
+            self.remedy_if_counted = (
                 f"select only the new rows, or leave {param('append', True)} out if the query "
                 "returns everything since the first window"
             )

@@ -63,7 +63,7 @@ def save(
     """
     import tomlkit
 
-    from counton.state.atomic_file import replace_file
+    from counton.base.atomic_file import replace_output
 
     file = Path(path)
     comments = {} if comments is None else comments
@@ -82,7 +82,7 @@ def save(
     jobs[stream_name(job)] = table
     text = tomlkit.dumps(document)
     mode = file.stat().st_mode & 0o777 if file.exists() else _MODE
-    replace_file(file, lambda new: Path(new).write_text(text, "utf-8"), mode)
+    replace_output(file, lambda new: Path(new).write_text(text, "utf-8"), mode)
 
 
 def stream_name(job: Job) -> str:

@@ -21,9 +21,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from counton.base.atomic_file import sync_folder
 from counton.base.errors import StateError, StateUnavailableError
 from counton.base.outside_input import open_plain
-from counton.noise.key import InsecureSeededKey, Key, give_name, sync_folder
+from counton.noise.key import InsecureSeededKey, Key, give_name
 
 #: Identity under which a key has given noise, by the key's fingerprint and the user's name.
 _identities: dict[tuple[str, str], str] = {}

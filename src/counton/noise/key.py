@@ -14,6 +14,7 @@ from typing import Any, Self
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from counton.base.atomic_file import sync_folder
 from counton.base.errors import InvalidInputError, NoiseKeyError, param
 from counton.base.outside_input import read_plain
 
@@ -25,17 +26,6 @@ _LABEL = b"counton/noise/1"
 
 class InsecureKeyWarning(UserWarning):
     """A warning that noise comes from a seed somebody chose: there is no privacy."""
-
-
-def sync_folder(folder: Path) -> None:
-    """Write a folder's entries to disk, so that file names survive a power cut."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def give_name(waiting: Path, path: Path) -> bool:

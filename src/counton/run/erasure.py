@@ -90,7 +90,7 @@ def erase_user(
     key: KeySource = None,
     now: datetime | None = None,
     wait: float = 0,
-    yes: bool = True,
+    accepts_bucket_refusal: bool = True,
 ) -> list[UserErasure]:
     """Delete a state's memory of a user, in all of its streams or in one.
 
@@ -107,42 +107,44 @@ def erase_user(
         now: the current time, aware; None: this machine's clock.
         wait: largest number of seconds to wait for a service to count the rows in its inbox, and
             for a run that writes a stream or its state.
-        yes: allow that all new users in the user's bucket (1 of `BUCKETS` parts of all users) are
-            refused, in all periods up to the present one; needed for any name, known or not.
+        accepts_bucket_refusal: allow that all new users in the user's bucket (1 of `BUCKETS` parts
+            of all users) are refused, in all periods up to the present one; needed for any name,
+            known or not.
 
     Returns:
         What was deleted in each stream.
 
     Raises:
-        InvalidInputError: ``yes`` is False (for every user, known or not); a stream keeps ids of
-            rows, and no users; rows wait in an inbox; or rows of the user are dated later than now.
-            Nothing is deleted.
+        InvalidInputError: ``accepts_bucket_refusal`` is False (for every user, known or not); a
+            stream keeps ids of rows, and no users; rows wait in an inbox; or rows of the user are
+            dated later than now. Nothing is deleted.
         ConcurrentWriterError: another process wrote a stream meanwhile; nothing is deleted in that
             one.
         StateError, NoiseKeyError: see `Stream.open`.
     """
-    options: object = user
-    if not isinstance(options, str) or not options:
+    user_text: object = user
+    if not isinstance(user_text, str) or not user_text:
         raise InvalidInputError(
             f"{param('user')} is not a text; give the user as it is written in the rows"
         )
     patience = _Patience(wait)
     streams = _kept_streams(state, stream, patience)
-    going_on = [
+    open_streams = [
         name
         for name, stream_of_users in streams.items()
         if stream_of_users.spec and not stream_of_users.is_over
     ]
-    if going_on and not yes:
+    if open_streams and not accepts_bucket_refusal:
+        names = ", ".join(map(repr, open_streams))
         raise InvalidInputError(
-            f"{user!r} can be erased in {', '.join(map(repr, going_on))} only at a price: one in "
+            f"{user!r} can be erased in {names} only at a price: one in "
             f"{BUCKETS:,} of all users who are new to the stream will not be counted. With a "
             "contribution period, this ends with the current period. It cannot be undone. Check "
             f"the name, and give {param('yes', True)} to go on"
         )
     now = datetime.now(UTC) if now is None else now
-    act = partial(_erase_user, state, user, key, now)
-    return _in_each(state, streams, patience, act)
+    erase_in_stream = partial(_erase_user, state, user, key, now)
+    return _in_each(state, streams, patience, erase_in_stream)
 
 
 def _erase_user(
@@ -237,8 +239,8 @@ def erase_older(
                 "in other streams of the state by their names, or begin a stream that protects "
                 "periods, such as days"
             )
-    act = partial(_erase_periods, state, before, key)
-    return _in_each(state, streams, patience, act, before)
+    erase_in_stream = partial(_erase_periods, state, before, key)
+    return _in_each(state, streams, patience, erase_in_stream, before)
 
 
 def _erase_periods(
@@ -335,16 +337,18 @@ class _Patience:
         sleep(_PAUSE)
         return True
 
-    def retry(self, act: Callable[[], _Result], conflict: type[CountonError]) -> _Result:
+    def retry(
+        self, erase_in_stream: Callable[[], _Result], conflict: type[CountonError]
+    ) -> _Result:
         """Call a function until it succeeds, or the time is over.
 
         Args:
-            act: the function.
+            erase_in_stream: the function.
             conflict: the error after which it is called again.
         """
         while True:
             try:
-                return act()
+                return erase_in_stream()
             except conflict:
                 if not self.has_time():
                     raise
@@ -399,7 +403,7 @@ def _in_each(
     state: str | os.PathLike[str],
     streams: Mapping[str, _KeptStream],
     patience: _Patience,
-    act: Callable[[str, StreamSpec], Private[int]],
+    erase_in_stream: Callable[[str, StreamSpec], Private[int]],
     before: datetime | None = None,
 ) -> list[UserErasure]:
     """Erase users in each stream that keeps them.
@@ -408,7 +412,7 @@ def _in_each(
         state: the state.
         streams: the streams by name.
         patience: how long a conflict is waited for.
-        act: function that deletes digests of a stream, and returns their number.
+        erase_in_stream: function that deletes digests of a stream, and returns their number.
         before: for a deletion by age, the time by which the erased periods had ended.
     """
     done: list[UserErasure] = []
@@ -416,7 +420,9 @@ def _in_each(
         if stream_of_users.spec is None:
             done.append(UserErasure(name, "sums", Private(0)))
             continue
-        deleted = patience.retry(partial(act, name, stream_of_users.spec), ConcurrentWriterError)
+        deleted = patience.retry(
+            partial(erase_in_stream, name, stream_of_users.spec), ConcurrentWriterError
+        )
         done.append(UserErasure(name, "digests", deleted, before, stream_of_users.is_over))
     patience.retry(partial(compact, state), StateError)
     return done

@@ -30,6 +30,7 @@ from counton.run.spec.terms import OutputFiles, RunOptions, SingleTable
 from counton.run.windows.covered_windows import covered_windows
 from counton.run.windows.due_windows import EndedWindows
 from counton.state.ledger_rows import SpentUnit
+from counton.state.stream_reader import JournalReader
 from counton.windowing.windows import Windows
 
 
@@ -109,23 +110,13 @@ def prepare(
         BudgetExceededError: the privacy budget of the state has no room for the new stream.
     """
     progress("choosing a strategy", 0.05)
-    is_new_stream = state.saved is None
     states_domain = job.has_stated("groups")
     source: Source | None = None
     if state.saved is None:
-        from counton.run.spec.plan_spec import plan_spec  # loads all strategies
-
         source = open_rows_of_new_stream(job, rows)
-        spec = plan_spec(job, [*state.units, *units])
-        state.refuse_beyond_budget(spec)
+        spec = _planned_stream(job, state, units)
     else:
-        saved_spec = StreamSpec.of_stream(state.saved)
-        state.refuse_closed(saved_spec)
-        refuse_differences(saved_spec, job, state.name)
-        job = saved_spec.fill_job(job)
-        refuse_less_accurate(saved_spec, job, state.name)
-        job = job.with_options(margin_of_error=None, solve_for=None)
-        spec = saved_spec.remember(job)
+        job, spec = _continued_stream(job, state, state.saved)
     options = parse_run(job, spec.terms)
     outputs = parse_outputs(job) if writes_files else OutputFiles()
     retention = job.value_of("retain")
@@ -139,7 +130,7 @@ def prepare(
         source = open_rows(job, rows, moments.edges)
         if states_domain:
             refuse_rows_as_domain(job, source, rows)
-        if is_new_stream:
+        if state.saved is None:
             refuse_unit_of_users(job, source.parts[0].columns())
     return PreparedRun(
         job=job,
@@ -147,7 +138,31 @@ def prepare(
         options=options,
         outputs=outputs,
         state=state,
-        source=Private(check_rows(source, spec, is_new_stream=is_new_stream)),
+        source=Private(check_rows(source, spec, is_new_stream=state.saved is None)),
         are_several_files=rows is None and are_several(job.events),
         now=now if moments.asked_at is None else moments.asked_at,
     )
+
+
+def _planned_stream(job: Job, state: OpenedState, units: Sequence[SpentUnit]) -> StreamSpec:
+    """Plan a new stream, and refuse it if the privacy budget of the state has no room for it."""
+    from counton.run.spec.plan_spec import plan_spec  # loads all strategies
+
+    spec = plan_spec(job, [*state.units, *units])
+    state.refuse_beyond_budget(spec)
+    return spec
+
+
+def _continued_stream(job: Job, state: OpenedState, saved: JournalReader) -> tuple[Job, StreamSpec]:
+    """Refuse a job that contradicts its stream, and complete it.
+
+    Returns:
+        The job with the options that the stream keeps, and the specification that it updates.
+    """
+    saved_spec = StreamSpec.of_stream(saved)
+    state.refuse_closed(saved_spec)
+    refuse_differences(saved_spec, job, state.name)
+    job = saved_spec.complete_job(job)
+    refuse_less_accurate(saved_spec, job, state.name)
+    job = job.with_options(margin_of_error=None, solve_for=None)
+    return job, saved_spec.updated_by(job)

@@ -79,9 +79,9 @@ def checked_batch(
     due = now - served.release_delay
     shares = _shares_of_sums(served, counted.cells, due)
     ignored = {
-        "before_first_window": counted.before,
-        "after_last_window": counted.beyond,
-        "of_undeclared_groups": counted.unknown,
+        "before_first_window": counted.before_start,
+        "after_last_window": counted.after_last_window,
+        "of_undeclared_groups": counted.unlisted,
         "lacking_something": int(bad.sum()),
     }
     answer = {

@@ -12,8 +12,9 @@ from typing import Any
 import polars as pl
 
 from counton.base.errors import InvalidInputError
+from counton.io.json_lines import number_text
 from counton.io.sources import EventFrame, no_column
-from counton.io.text_lines import blocks, number_text
+from counton.io.text_lines import blocks
 
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 ENCODINGS = ("identity", "gzip")
@@ -37,7 +38,7 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
 
 
-#: Decoder of rows that reads numbers as texts, as `counton.io.text_lines` does.
+#: Decoder of rows that reads numbers as texts, as `counton.io.json_lines` does.
 _AS_TEXTS = json.JSONDecoder(
     object_pairs_hook=_object_of,
     parse_float=number_text,

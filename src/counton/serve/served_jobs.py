@@ -50,7 +50,7 @@ from counton.windowing.windows import Windows
 class AcceptedRows(Source):
     """Rows that were checked on arrival."""
 
-    accepted = True
+    comes_from_inbox = True
 
 
 def empty_inbox(columns: Sequence[str] = ("time",)) -> Source:
@@ -192,10 +192,10 @@ def serve_job(name: str, job: Job) -> ServedJob:
         job = job.with_options(append=True, allow_empty_windows=True)
         columns: Sequence[str] = named_columns(job, ())
         if kept is not None and type(job) is type(kept.job):
-            job = kept.with_remembered_options(job)
+            job = kept.complete_run_options(job)
             columns = columns_of(kept).names
         if kept is not None and kept.closed_at_step is not None:  # no run goes on with it
-            options = parse_run(kept.fill_job(job), kept.terms)
+            options = parse_run(kept.complete_job(job), kept.terms)
             level = check_confidence_level(job.confidence_level, usual=LEVEL)
             check_shown(options.display, kept.metadata(), level)
             spec = kept

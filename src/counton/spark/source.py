@@ -54,7 +54,9 @@ class SparkRows(Rows):
     name = "the data frame"
     kind = "a data frame"
     numbered = False
-    still = "it gives other rows each time it is read: cache() it, or write it to a table first"
+    remedy_if_changed = (
+        "it gives other rows each time it is read: cache() it, or write it to a table first"
+    )
 
     def __init__(self, frame: DataFrame, salt: str = "") -> None:
         self.spark = frame
@@ -138,7 +140,7 @@ class MicroBatch(Rows):
 
     kind = "a data frame"
     numbered = False
-    again = (
+    remedy_if_counted = (
         "and it had other rows then: its source gives other rows when Spark runs a batch again; "
         "read from a source that repeats its rows, as files and Kafka do"
     )
@@ -178,7 +180,7 @@ class SparkSource(RemoteRows):
 
     @property
     @override
-    def live(self) -> bool:
+    def may_grow(self) -> bool:
         return len(self.parts) > 1
 
     @override

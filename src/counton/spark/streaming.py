@@ -194,7 +194,7 @@ class Batches:
         """Return what happens to unreadable rows of a batch: each batch has a file of its own."""
         job = self.job
         if state.saved is not None:
-            job = StreamSpec.of_stream(state.saved).fill_job(job)
+            job = StreamSpec.of_stream(state.saved).complete_job(job)
         policy = job.bad_rows
         if policy is None or not policy.startswith(QUARANTINE):
             return policy

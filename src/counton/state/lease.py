@@ -15,9 +15,9 @@ import secrets
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 
+from counton.base.atomic_file import try_lock
 from counton.base.errors import ConcurrentWriterError, CountonError
 from counton.state import schema
-from counton.state.atomic_file import try_lock
 from counton.state.database import Closing, Database
 
 #: Seconds after which an unrenewed lease is over.

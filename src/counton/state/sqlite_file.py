@@ -13,15 +13,15 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from counton.base.atomic_file import remove_left, sync_folder, try_lock
 from counton.base.errors import (
     StateError,
     StateUnavailableError,
     StreamMismatchError,
 )
 from counton.base.outside_input import sqlite_header
-from counton.noise.key import give_name, sync_folder
+from counton.noise.key import give_name
 from counton.state import schema
-from counton.state.atomic_file import remove_left, try_lock
 from counton.state.sql import Connection
 
 

@@ -70,7 +70,7 @@ class JournalReader:
         self.design = design
         self._database = database
         self._row = row
-        self._kept = key
+        self._key_source = key
         self._public_facts = dict(public_facts)
         #: Whether the rollback guard has recorded the last release.
         self._is_recorded = False
@@ -330,7 +330,9 @@ class JournalReader:
     def _key(self) -> Key:
         """The key of the stream. A key with another fingerprint than the stream's is refused."""
         row = self._row
-        noise_key = keyfile.key_for(self._database, row.key_fingerprint, row.key_salt, self._kept)
+        noise_key = keyfile.key_for(
+            self._database, row.key_fingerprint, row.key_salt, self._key_source
+        )
         stream_rows.check_key_of(row, noise_key)
         return noise_key
 

@@ -26,6 +26,7 @@ from counton.run.counting.contribution_choice import (
     within_bound,
 )
 from counton.run.counting.contribution_slots import Slots, compare_slots
+from counton.run.counting.measurement import counting_step
 from counton.run.counting.missing_rows import KeptRows, MissingRows
 from counton.run.counting.remembered_rows import (
     DAY,
@@ -362,10 +363,9 @@ class RowChoice:
         period = period_of(
             pl.col("us"), self.terms.privacy_unit.rule.contribution_period, windows.timezone
         )
-        counting_step = pl.col("window")
-        if not windows.n_revisions:  # a late row counts at the next step
-            next_step = pl.lit(self.released + 1, pl.Int64)
-            counting_step = pl.max_horizontal(counting_step, next_step)
+        step_of_bound = pl.col("window")
+        if not windows.n_revisions:  # a revised window keeps its late rows within its own bound
+            step_of_bound = counting_step(pl.col("window"), self.released)
         is_open = self._is_choosable()
         is_open &= pl.col("window") >= windows.first_open(self.released)
         is_open &= pl.col("period") >= first_open.period
@@ -373,7 +373,7 @@ class RowChoice:
             is_open &= pl.col("us") // DAY >= first_open.day
         columns = {
             "period": period,
-            "counting_step": counting_step,
+            "counting_step": step_of_bound,
             "replaced": pl.lit(0, pl.Int64),
         }
         return rows.with_columns(**columns).filter(is_open)

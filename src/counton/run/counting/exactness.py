@@ -30,11 +30,11 @@ class AddedSums(NamedTuple):
 
     Attributes:
         largest: to any sum of a group.
-        of_places: to each sum of a statistic, in all groups together.
+        by_accumulator: to each sum of a statistic, in all groups together.
     """
 
     largest: int
-    of_places: NDArray[np.float64]
+    by_accumulator: NDArray[np.float64]
 
 
 def refuse_inexact(spec: StreamSpec, added: AddedSums, before: Amounts) -> None:
@@ -47,12 +47,12 @@ def refuse_inexact(spec: StreamSpec, added: AddedSums, before: Amounts) -> None:
         SumOverflowError: a sum is larger.
     """
     of_group = spec.terms.group_statistic
-    total = before.whole + of_group.total_of_sums(added.of_places)
+    total = before.whole + of_group.total_of_sums(added.by_accumulator)
     if total > spec.accumulator_statistic.most_counted(0.0, 0.0):
         refuse_unreadable(spec.accumulator_statistic, spec.strategy, _distribution_of(spec), total)
     most = largest_sum(spec.strategy) - before.largest
     if of_group.largest_entry > 1:
-        size = of_group.largest_measured(added.of_places)
+        size = of_group.largest_measured(added.by_accumulator)
         remedy = "counts in larger units"
     else:
         size = added.largest

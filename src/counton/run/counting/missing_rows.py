@@ -162,9 +162,9 @@ def refuse_other_ids(source_name: str, id_column: str) -> None:
     """
     raise InvalidInputError(
         f"{source_name} has none of the ids that were counted before. If each export gives other "
-        f"ids ({param('row_id', id_column)}), its rows would count again: begin a stream of "
-        f"another {param('stream')} with ids that stay. If all rows are new, give "
-        f"{param('append', True)}"
+        f"ids ({param('row_id', id_column)}), its rows would count again: use ids "
+        f"that stay, and begin a new stream with another {param('stream')}. If all rows are new, "
+        f"give {param('append', True)}"
     )
 
 

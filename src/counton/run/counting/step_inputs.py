@@ -30,7 +30,7 @@ from counton.base.arrays import narrowest
 from counton.base.private import Private, reveal
 from counton.run.counting.exactness import AddedSums
 from counton.run.counting.kept_totals import KEPT, KEY, is_due
-from counton.run.counting.measurement import Measurement, Span
+from counton.run.counting.measurement import Measurement, Span, counting_step
 from counton.run.counting.missing_rows import MissingRows
 from counton.run.counting.operator_counts import OperatorCounts
 from counton.run.counting.seen_rows import RowsOfRun
@@ -282,8 +282,7 @@ class PlannedSteps:
 
     def counting_step(self) -> pl.Expr:
         """The step that counts a row: that of its own window, or the next one for a late row."""
-        next_step = pl.lit(self.span.released + 1)
-        return pl.max_horizontal(_window, next_step).alias("counting_step")
+        return counting_step(_window, self.span.released).alias("counting_step")
 
 
 def _is_counted_by(steps: range) -> pl.Expr:

@@ -15,13 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from counton.base.atomic_file import replace_output
 from counton.base.errors import CountonError, InvalidInputError, param
 from counton.base.exact import quote
 from counton.results.metadata_codec import ATTRS, TABLES, facts_in, facts_of
 from counton.results.release import ChartWords, Release
 from counton.results.release_data import ReleaseData
 from counton.results.released_table import lazy_table
-from counton.state.atomic_file import replace_file
 from counton.windowing.lazy_polars import polars as pl
 
 if TYPE_CHECKING:
@@ -228,10 +228,10 @@ def write_table(
         except pl.exceptions.PolarsError as error:
             raise OSError(str(error)) from error
 
-    replace_file(path, write)
+    replace_output(path, write)
     if facts is not None and ending != ".parquet":
         text = json.dumps(facts, indent=2, sort_keys=True) + "\n"
-        replace_file(description_path(path), lambda name: Path(name).write_text(text, "utf-8"))
+        replace_output(description_path(path), lambda name: Path(name).write_text(text, "utf-8"))
 
 
 def _write_parquet(rows: pl.LazyFrame, name: str, metadata: Mapping[str, str]) -> None:
@@ -270,7 +270,7 @@ def write_figure(figure: Figure, path: Path) -> None:
     """Write the file of a chart, whole or not at all."""
     from counton.charts.style import save_figure
 
-    replace_file(path, partial(save_figure, figure))
+    replace_output(path, partial(save_figure, figure))
 
 
 def draw_release(numbers: ReleaseData, path: Path, **form: Unpack[ChartWords]) -> None:
@@ -310,4 +310,4 @@ def write_page(numbers: ReleaseData, path: Path, **form: Unpack[ChartWords]) -> 
 
     title = form.get("title")
     text = web_page(numbers, release.methods(), draw if numbers.is_drawable else None, title)
-    replace_file(path, lambda name: Path(name).write_text(text, "utf-8"))
+    replace_output(path, lambda name: Path(name).write_text(text, "utf-8"))

@@ -177,7 +177,7 @@ class JobStates(Closing):
         if stream is None:
             return
         self.begun.add(name)
-        filled = StreamSpec.of_stream(stream).fill_job(job)
+        filled = StreamSpec.of_stream(stream).complete_job(job)
         self.jobs[name] = filled.with_options(stream=stream_name)
 
     def at(self, state: str | os.PathLike[str] | None) -> Store | None:

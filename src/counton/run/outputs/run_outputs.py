@@ -61,7 +61,7 @@ def refuse_shared_files(
         InvalidInputError: a file cannot be written, or would be replaced.
     """
     quarantine = options.policies.quarantine
-    if isinstance(rows, Source) and rows.accepted:
+    if isinstance(rows, Source) and rows.comes_from_inbox:
         quarantine = None
     written = [
         ("bad_rows", quarantine, (".csv",)),

@@ -42,7 +42,11 @@ class UncountedFiles:
     @property
     def digests(self) -> Sequence[str]:
         """Digests of bytes and names under which the state keeps that they are counted."""
-        names = [_name_digest(part) for part in self.new.values() if part.place is not None]
+        names = [
+            _name_digest(part)
+            for part in self.new.values()
+            if part.path_without_compression is not None
+        ]
         return (*self.new, *(name for name in dict.fromkeys(names) if name not in self.known_names))
 
     def refuse_duplicate(self, windows: int) -> None:
@@ -88,7 +92,7 @@ def leave_out_counted_files(
         InvalidInputError: there is such a file.
     """
     files = reveal(source)
-    if files.accepted or isinstance(files, RemoteRows):
+    if files.comes_from_inbox or isinstance(files, RemoteRows):
         return source
     if not are_several and len(files.parts) == 1:  # it is hashed after its rows are read
         return source
@@ -126,13 +130,19 @@ def recognise_files(
     files = reveal(source)
     recognised = UncountedFiles(files.name, len(files.parts))
     is_new_rows = isinstance(kind, NewRows)
-    if not files.accepted and not isinstance(kind, Snapshot) and (is_new_rows or files.live):
+    if (
+        not files.comes_from_inbox
+        and not isinstance(kind, Snapshot)
+        and (is_new_rows or files.may_grow)
+    ):
         by_digest = _by_digest(files.parts, columns)
         new = {digest: part for digest, part in by_digest.items() if not is_counted(digest)}
         counted = [part for digest, part in by_digest.items() if digest not in new]
         if is_new_rows and new and counted and has_rows:
             raise _counted_already(counted[0])
-        names = {_name_digest(part) for part in new.values() if part.place is not None}
+        names = {
+            _name_digest(part) for part in new.values() if part.path_without_compression is not None
+        }
         known_names = frozenset(name for name in names if is_counted(name))
         is_duplicate = is_new_rows and not new
         recognised = replace(
@@ -167,12 +177,12 @@ def refuse_counted_meanwhile(
 
 
 def _counted_already(part: Rows) -> InputChangedError:
-    return InputChangedError(f"{part.name} has been counted already; {part.again}")
+    return InputChangedError(f"{part.name} has been counted already; {part.remedy_if_counted}")
 
 
 def _refuse_other_bytes(new: Mapping[str, Rows], is_counted: IsCounted) -> None:
     for part in new.values():
-        if part.place is not None and is_counted(_name_digest(part)):
+        if part.path_without_compression is not None and is_counted(_name_digest(part)):
             raise InvalidInputError(
                 f"{part.name} was counted with other bytes, and its rows would count a second "
                 "time. Put the file back as it was counted, or leave it out. If all its rows are "
@@ -189,5 +199,5 @@ def _by_digest(parts: Sequence[Rows], columns: Sequence[str]) -> dict[str, Rows]
 
 
 def _name_digest(part: Rows) -> str:
-    place = str(part.place).encode("utf-8", "backslashreplace").decode()
-    return f"name:{place}"
+    path = str(part.path_without_compression).encode("utf-8", "backslashreplace").decode()
+    return f"name:{path}"

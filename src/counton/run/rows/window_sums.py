@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
 
 from counton.base.errors import InvalidInputError, param
+from counton.base.exact import with_capital
 from counton.base.private import Private, reveal
 from counton.io.aggregation import Aggregates, sum_rows
-from counton.io.bad_rows import UnlistedRows, count_unlisted_rows
+from counton.io.bad_rows import UnlistedRows, count_unlisted_rows, why_none_counts
 from counton.io.row_assignment import Columns, RowMapping
 from counton.io.sources import Source, UnreadableRowError
 from counton.run.rows.discovered_groups import GroupNamesOfRun, find_group_names
@@ -126,7 +127,11 @@ def _add_up(
     buffer = make_buffer(mapping, groups)
     counted = reveal(sum_rows(rows, mapping, groups, bound=buffer, watch=watch))
     numbers = _row_numbers(rows, mapping, spec, counted)
-    times = _times_of(counted, now, more_follow=rows.live)
+    if buffer is not None:
+        numbers = replace(numbers, users_like_missing=buffer.users_like_missing())
+    times = _times_of(counted, now, more_follow=rows.may_grow)
+    if counted.rows and counted.newest is None:
+        times = replace(times, why_none_counts=why_none_counts(rows, mapping))
     return WindowSums(counted.cells, times, numbers, names, buffer)
 
 
@@ -139,15 +144,15 @@ def _row_numbers(
         group_index = counted.cells["cell"] // spec.terms.group_statistic.n_accumulators
         has_other_rows = bool((group_index == len(groups.declared)).any())
     unlisted = UnlistedRows(0, 0, [])
-    if isinstance(groups, Declared) and (counted.unknown or has_other_rows):
+    if isinstance(groups, Declared) and (counted.unlisted or has_other_rows):
         unlisted = count_unlisted_rows(rows, mapping)
     return RowNumbers(
         read=counted.rows,
         within=counted.within,
-        before_start=counted.before,
-        after_last_window=counted.beyond,
-        unlisted=counted.unknown,
-        missing=counted.skipped,
+        before_start=counted.before_start,
+        after_last_window=counted.after_last_window,
+        unlisted=counted.unlisted,
+        missing=counted.missing,
         quarantined=counted.quarantined,
         in_other_group=unlisted.named if has_other_rows else 0,
         without_group=unlisted.without_group if has_other_rows else 0,
@@ -164,9 +169,15 @@ def refuse_no_row_within(sums: Private[WindowSums], windows: Windows) -> None:
     opened = reveal(sums)
     if not opened.numbers.read or opened.numbers.within or opened.times.more_follow:
         return
+    times = opened.times
+    if times.why_none_counts is not None:
+        raise InvalidInputError(
+            "No row can be counted, and nothing was released. "
+            f"{with_capital(times.why_none_counts)}"
+        )
     newest = "none can be counted"
-    if opened.times.newest is not None:
-        shown = windows.to_the_minute(opened.times.newest)
+    if times.newest is not None:
+        shown = windows.to_the_minute(times.newest)
         newest = f"the newest row that can be read is of {shown}"
     raise InvalidInputError(
         f"No row lies in a window of the stream, from {windows.format_moment(windows.start)} to "
@@ -183,7 +194,7 @@ def _times_of(counted: Aggregates, now: datetime, *, more_follow: bool) -> RowTi
     return RowTimes(
         newest=counted.newest,
         newest_within=int(past.max()) if past.size else None,
-        any_beyond=counted.beyond > 0,
+        any_beyond=counted.after_last_window > 0,
         any_rows=counted.rows > 0,
         more_follow=more_follow,
         windows_with_rows=counted.windows_with_rows,

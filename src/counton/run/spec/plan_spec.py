@@ -95,8 +95,8 @@ def plan_spec(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
     if accuracy is not None:
         job = _with_least_loss(job, accuracy)
     if not states_loss(job):
-        return _with_loss_of_targets(job).remember(job)
-    return _planned(job).remember(job)
+        return _with_loss_of_targets(job).updated_by(job)
+    return _planned(job).updated_by(job)
 
 
 def _with_loss_of_targets(job: Job) -> StreamSpec:

@@ -267,7 +267,7 @@ class StreamSpec:
         return replace(self, **{name: getattr(current, name) for name in attributes})
 
     # ------------------------------------------------------------------------------- later jobs
-    def fill_job(self, job: Job) -> Job:
+    def complete_job(self, job: Job) -> Job:
         """Return a later job with the options that it leaves out, as the stream has them.
 
         Each job says itself whether its files hold new rows only.
@@ -292,13 +292,13 @@ class StreamSpec:
                 missing = {name: value for name, value in missing.items() if name not in other_form}
         return job.with_options(**missing)
 
-    def with_remembered_options(self, job: Job) -> Job:
+    def complete_run_options(self, job: Job) -> Job:
         """Return a later job with those options of runs that it leaves out, as they are now.
 
         Args:
             job: a job for the same stream; options that it states are kept.
         """
-        filled = self.fill_job(job)
+        filled = self.complete_job(job)
         names = names_in_scope(type(job), REMEMBERED)
         return job.with_options(**{name: filled.value_of(name) for name in names})
 
@@ -307,11 +307,11 @@ class StreamSpec:
         parsed = parse_options(model, self.remembered)
         return {name: parsed.value_of(name) for name in self.remembered}
 
-    def remember(self, job: Job) -> Self:
+    def updated_by(self, job: Job) -> Self:
         """Return the spec that remembers what a job, filled or not, says of runs.
 
         Args:
-            job: a job for the same stream; `fill_job` may have completed it.
+            job: a job for the same stream; `complete_job` may have completed it.
         """
         new_options = {
             name: _without_folder(name, _to_json(value))
@@ -503,7 +503,7 @@ def differences(spec: StreamSpec, job: Job) -> list[Difference]:
     statistic = spec.job.statistic
     if job.statistic != statistic:
         return [Difference("statistic", job.statistic, statistic)]
-    here = normal_form(spec.fill_job(job))
+    here = normal_form(spec.complete_job(job))
     unit = canonical_unit(
         str(here.privacy_unit), [str(spec.job.privacy_unit)]
     )  # case does not matter

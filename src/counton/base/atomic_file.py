@@ -10,7 +10,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from counton.noise.key import sync_folder
+
+def sync_folder(folder: Path) -> None:
+    """Write a folder's entries to disk, so that file names survive a power cut."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def replace_file(path: Path, write: Callable[[str], object], mode: int | None = None) -> None:
@@ -40,17 +49,31 @@ def replace_file(path: Path, write: Callable[[str], object], mode: int | None = 
         os.replace(name, path.resolve())
         name = None
         sync_folder(folder)
+    finally:
+        if name is not None:
+            Path(name).unlink(missing_ok=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def replace_output(path: Path, write: Callable[[str], object], mode: int | None = None) -> None:
+    """Write a file of a run as `replace_file` does; errors name the file and the remedy.
+
+    Args:
+        write: function that writes the file under the name it gets; raises OSError if it fails.
+        mode: permissions of the file; None: the default for new files.
+
+    Raises:
+        OSError: writing failed; the old file, if any, is unchanged.
+    """
+    try:
+        replace_file(path, write, mode)
     except OSError as error:
         raise OSError(
             f"{str(path)!r} could not be written ({error.strerror or error}): check its "
             "permissions and the space left. The release is kept, and the same command writes the "
             "file again"
         ) from error
-    finally:
-        if name is not None:
-            Path(name).unlink(missing_ok=True)
-        if handle is not None:
-            os.close(handle)
 
 
 def remove_left(folder: Path, prefix: str, suffixes: tuple[str, ...] = ()) -> None:

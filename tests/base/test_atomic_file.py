@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from counton.state.atomic_file import replace_file
+from counton.base.atomic_file import replace_file
 
 WRITES = """
 import sys, time
 from pathlib import Path
-from counton.state.atomic_file import replace_file
+from counton.base.atomic_file import replace_file
 
 def write(name):
     Path(name).write_text("half")
