@@ -1,9 +1,9 @@
 """The search for what `counton.strategies.streams.multiscale` ships: short columns, and weights.
 
-*Tables* say what a column is near its step (``OctaveColumns``). There is one table for each value
-of three bits of the step. The cost of a level is a quadratic form for each of 16 patterns of four
-bits, and the cost of a table is the largest sum along any sequence of bits. It is made small by
-least squares, in rounds: each pattern is weighted by how often the worst sequence contains it,
+*Tables* say what a column is near its step (``MultiscaleColumns``). There is one table for each
+value of three bits of the step. The cost of a level is a quadratic form for each of 16 patterns of
+four bits, and the cost of a table is the largest sum along any sequence of bits. It is made small
+by least squares, in rounds: each pattern is weighted by how often the worst sequence contains it,
 averaged over the rounds so far.
 
 *Weights* belong to the nodes of the upper levels. They minimise the product of the largest squared
@@ -38,8 +38,8 @@ from counton.strategies.streams.multiscale import (
     TABLE_BITS,
     UPPER,
     WEIGHT_BITS,
+    MultiscaleColumns,
     MultiscaleStrategy,
-    OctaveColumns,
     matrix,
 )
 
@@ -200,7 +200,7 @@ class _Search:
         grid = MultiscaleStrategy(length, metric)._grid
         nodes = grid.nodes[grid.upper :]
         plain = tuple(np.full(len(one), 1 << WEIGHT_BITS) for one in nodes)
-        columns = OctaveColumns(length, grid.nodes, plain, 12, WEIGHT_BITS)
+        columns = MultiscaleColumns(length, grid.nodes, plain, 12, WEIGHT_BITS)
         self._entering = columns.entering / 2.0**12
         self._below = columns.below(2) / 4.0 ** (16 + WEIGHT_BITS)
         ups = [np.eye(len(nodes[0]))]

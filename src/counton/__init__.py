@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from counton.statistics import Sum as Sum
     from counton.statistics import TopK as TopK
     from counton.statistics import Triangles as Triangles
-    from counton.statistics.plan_verb import plan as plan
+    from counton.statistics.plan_api import plan as plan
     from counton.strategies.workloads import Decayed as Decayed
     from counton.strategies.workloads import Rolling as Rolling
     from counton.strategies.workloads import Stack as Stack

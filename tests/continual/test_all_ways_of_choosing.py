@@ -17,7 +17,7 @@ from node_masses import masses
 from numpy.typing import NDArray
 
 from counton import ZCDP, ApproxDP, ContributionBound
-from counton.base.distributions import DiscreteLaplace, Family, NoiseDistribution
+from counton.base.distributions import DiscreteLaplace, NoiseDistribution, NoiseKind
 from counton.continual.node_distribution import distribution_for
 from counton.privacy import calibrate
 from counton.strategies import (
@@ -165,7 +165,7 @@ GUARANTEES = [ApproxDP(6, "0.02"), ApproxDP(5, "0.2")]
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 @pytest.mark.parametrize("strategy", SMALL, ids=str)
 def test_no_way_of_choosing_exceeds_epsilon_and_delta(
-    strategy: StreamStrategy, family: Family
+    strategy: StreamStrategy, family: NoiseKind
 ) -> None:
     for guarantee in GUARANTEES:
         epsilon = float(guarantee.epsilon)
@@ -190,7 +190,7 @@ def test_search_finds_loss_beyond_composed_bound() -> None:
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 @pytest.mark.parametrize("strategy", SMALL, ids=str)
 def test_no_way_of_choosing_exceeds_rho_at_whole_orders(
-    strategy: StreamStrategy, family: Family
+    strategy: StreamStrategy, family: NoiseKind
 ) -> None:
     for rho, order in ((2, 2), (2, 3), (4, 2)):
         distribution = distribution_for(strategy, ZCDP(rho), ONE, family=family).distribution
@@ -243,7 +243,7 @@ FEW = [strategy for strategy in SMALL if strategy.horizon is not None and strate
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 @pytest.mark.parametrize("strategy", FEW, ids=str)
 def test_no_way_of_choosing_a_stream_exceeds_epsilon_and_delta(
-    strategy: StreamStrategy, family: Family
+    strategy: StreamStrategy, family: NoiseKind
 ) -> None:
     for guarantee in GUARANTEES:
         distribution = distribution_for(strategy, guarantee, ONE, family=family).distribution

@@ -20,7 +20,7 @@ from counton.base.series import PlannedSeries
 from counton.base.strategy_names import FAMILIES, PAPERS, RECENT_FAMILIES
 from counton.continual.node_distribution import distribution_for
 from counton.planning import families, planner
-from counton.planning.families import StreamRequest
+from counton.planning.families import FamilyRequest
 from counton.planning.families import candidates as candidates_by_kind
 from counton.planning.planner import MOST_HELD
 from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee, PureDP
@@ -51,7 +51,7 @@ GUARANTEES = [PureDP(1), ZCDP(Fraction(1, 2)), ApproxDP(1, 1e-6)]
 def members(
     horizon: int, metric: Metric, *, simple: bool = False, **unit: Any
 ) -> dict[str, tuple[StreamStrategy, ...]]:
-    request = StreamRequest(horizon, metric, **unit)
+    request = FamilyRequest(horizon, metric, **unit)
     by_family = candidates_by_kind(request, simple=simple)
     return {family.strategy_family: family.members for family in by_family}
 

@@ -268,6 +268,12 @@ CASES: dict[str, Callable[[], tuple[int, str]]] = {
     "cannot be read as csv": lambda: count(
         events=write("wide.csv", "time,page", "2024-03-01T09:00,home,more")
     ),
+    "separates columns": lambda: count(
+        events=write("semicolons.csv", '"time";"page"', '"2024-03-01T09:00";"home"')
+    ),
+    "No row can be counted": lambda: count(
+        "--bad-rows", "quarantine:bad.csv", events=write("weeks.csv", "time", "2024-W10")
+    ),
     "has a time that cannot be read": lambda: count(events=write("t.csv", "time", "yesterday")),
     "that a clock change skips or repeats": lambda: count(
         events=write("clock.csv", "time", "2024-10-27T02:30"), every="1h", start="2024-10-27",
@@ -287,6 +293,9 @@ CASES: dict[str, Callable[[], tuple[int, str]]] = {
         "--query", "SELECT time FROM visits", events="postgresql://127.0.0.1:1/none"
     ),
     "that are not listed": lambda: count(group_by="page", groups="home"),
+    "the column of the groups": lambda: count(
+        group_by="page", groups=write("pages.csv", "home", "shop")
+    ),
     "is the file of the events": lambda: count(group_by="page", groups=VISITS),
     "needs --groups": lambda: count(group_by="page"),
     "needs --max-contributions": lambda: count(user="visitor"),

@@ -31,7 +31,7 @@ from counton.statistics import (
     Statistic,
     TopK,
 )
-from counton.statistics.results import StatisticResult, read_release
+from counton.statistics.results import StatisticResult, result_of_release
 from counton.strategies import Binary
 from counton.tables import Tree
 
@@ -49,7 +49,7 @@ def cells_of(statistic: Statistic, each: NDArray[Any]) -> list[Any]:
     found = counter.release_many(changes)
     stds = counter.design.errors.std(range(1, STEPS + 1))
     return [
-        read_release(statistic, StepRelease(step, value, float(std), counter.design))
+        result_of_release(statistic, StepRelease(step, value, float(std), counter.design))
         for step, (value, std) in enumerate(zip(found.values, stds, strict=True), 1)
     ]
 

@@ -23,7 +23,7 @@ from counton.run import Job, export, run
 from counton.run.plan_job import planned_job
 from counton.statistics import Report
 from counton.statistics.catalogue import statistic_to_dict
-from counton.statistics.results import read_release
+from counton.statistics.results import result_of_release
 
 from .test_planned import halfwidths
 
@@ -190,7 +190,7 @@ def missed(definition: ReleaseMetadata, steps: int) -> tuple[dict[str, int], dic
 
 
 def _rows(report: Report, release: StepRelease, column: str) -> list[tuple[str, float]]:
-    table = read_release(report, release).table_columns()
+    table = result_of_release(report, release).table_columns()
     labels = [
         table[label] for label in ("statistic", "group", "measure", "quantile") if label in table
     ]
@@ -237,7 +237,7 @@ def quantiles_planned_and_released(folder: Path, keys: int) -> tuple[dict[str, f
         )  # fmt: skip
         rest = np.zeros((STEPS - 1, *report.cells), np.int64)
         last = [counter.release(each) for each in (cells, *rest)][-1]
-        reading: Any = read_release(report, last)
+        reading: Any = result_of_release(report, last)
         table = reading.of("spread").table_columns()
         found.append((table["upper"] - table["lower"]) / 2)
     halves = {one.what: one.halfwidths[-1] for one in planned.numbers if one.part == "spread"}

@@ -16,7 +16,7 @@ from counton.base.errors import InvalidInputError, SumOverflowError
 from counton.continual import StepRelease
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.moments import MomentsResult
-from counton.statistics.results import read_release
+from counton.statistics.results import result_of_release
 from counton.strategies import Binary
 
 Rows = Sequence[tuple[float, ...]]
@@ -106,7 +106,7 @@ def test_deviations_are_those_of_the_derivatives() -> None:
             for moved in (1e-3, -1e-3):
                 sums = exact.copy()
                 sums[cell] += moved * TWO.grid**2
-                other: Any = read_release(
+                other: Any = result_of_release(
                     TWO,
                     StepRelease(reading.step, sums, reading.release.std, reading.release._design),
                 )
@@ -136,7 +136,7 @@ def test_moment_intervals_share_their_failure_probability() -> None:
     for name, lines in {
         ("mean", "x"): 0, ("variance", "x"): 1, ("covariance", "x", "y"): 2,
     }.items():  # fmt: skip
-        reading: Any = read_release(TWO, StepRelease(1, released, std, terms))
+        reading: Any = result_of_release(TWO, StepRelease(1, released, std, terms))
         asked = list[float]()
         reading._unit_halfwidth = lambda fails, asked=asked: asked.append(fails) or 0.1
         reading.interval(name, 0.9)
@@ -147,7 +147,7 @@ def test_moment_intervals_share_their_failure_probability() -> None:
         assert number + lines * means + own == pytest.approx(0.1)
     sharp: Any
     wide: Any
-    sharp, wide = (read_release(TWO, StepRelease(1, released, std, terms)) for _ in range(2))
+    sharp, wide = (result_of_release(TWO, StepRelease(1, released, std, terms)) for _ in range(2))
     assert wide._unit_halfwidth(1e-11) >= wide._unit_halfwidth(3e-9) > sharp._unit_halfwidth(1e-3)
 
 
@@ -216,7 +216,7 @@ def test_moment_intervals_hold_for_extreme_noise() -> None:
                 else:
                     noise = np.linalg.lstsq(np.array(rows), wanted, rcond=None)[0]
                 released = (sums + noise) * TWO.grid**2
-                reading: Any = read_release(TWO, StepRelease(1, released, 1.0, terms))
+                reading: Any = result_of_release(TWO, StepRelease(1, released, 1.0, terms))
                 reading._unit_halfwidth = lambda fails, o=off, f=far: float(
                     f if fails < 0.03 else o
                 )

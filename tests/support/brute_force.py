@@ -11,7 +11,7 @@ from counton.continual import StepRelease
 from counton.noise import NoiseField
 from counton.privacy import Guarantee
 from counton.statistics import Exact, RunningStatistic, Statistic, unit_sensitivity
-from counton.statistics.results import read_release
+from counton.statistics.results import result_of_release
 from counton.statistics.statistic import restore
 from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz, StreamStrategy, matrices
 from counton.strategies.strategy import node_distribution
@@ -94,7 +94,7 @@ def simulated(
     values = terms.to_data(released + (np.asarray(exact) << terms.strategy.facts.fraction_bits))
     std = float(terms.errors.std(range(step, step + 1))[0])
     for value in values:
-        yield read_release(statistic, StepRelease(step, value, std, terms))
+        yield result_of_release(statistic, StepRelease(step, value, std, terms))
 
 
 def check_scores(found: np.ndarray[Any, Any]) -> None:

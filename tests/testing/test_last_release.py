@@ -21,7 +21,7 @@ from counton.continual.checkpoint import StreamProgress
 from counton.continual.design import Design, largest_sum
 from counton.continual.node_distribution import distribution_for
 from counton.noise import NoiseField
-from counton.planning.families import FamilyMembers, StreamRequest, candidates
+from counton.planning.families import FamilyMembers, FamilyRequest, candidates
 from counton.planning.planner import MOST_DRAWN, MOST_HELD
 from counton.privacy import ZCDP, ApproxDP, Guarantee
 from counton.statistics import (
@@ -142,7 +142,7 @@ def test_the_last_step_can_be_released(strategy: StreamStrategy, horizon: int) -
 
 
 def contending(horizon: int, norms: tuple[Norm, ...]) -> tuple[FamilyMembers, ...]:
-    request = StreamRequest(horizon)
+    request = FamilyRequest(horizon)
     return candidates(request, norms=norms, published=False, unlikely=False)
 
 

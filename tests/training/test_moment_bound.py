@@ -54,7 +54,7 @@ def exact_deltas(gram: Floats, epsilon: float, scale: float) -> tuple[float, flo
 def test_both_directions_are_above_their_integral(
     gram: Floats, epsilon: float, scale: float
 ) -> None:
-    found = moment_bound._Class(gram).deltas(epsilon, scale)
+    found = moment_bound._PlaceGroup(gram).deltas(epsilon, scale)
     for bound, exact in zip(found, exact_deltas(gram, epsilon, scale), strict=True):
         assert exact * (1 - GRID) <= bound <= exact * 1.3 + 1e-4
 
@@ -62,7 +62,7 @@ def test_both_directions_are_above_their_integral(
 @by_gram
 @pytest.mark.parametrize("scale", [0.3, 1.5])
 def test_tails_of_the_mean_are_above_their_integral(gram: Floats, scale: float) -> None:
-    places = moment_bound._Class(gram)
+    places = moment_bound._PlaceGroup(gram)
     facts = places.facts(scale)
     values, masses = mean_of_factors(scale * places.rest)
     points = np.array([0.02, 0.1, 0.3, 0.6, 0.9, 1.0, 1.3, 2.0, 4.0])
@@ -77,7 +77,7 @@ def test_tails_of_the_mean_are_above_their_integral(gram: Floats, scale: float) 
 
 def test_mass_cut_off_by_grid_is_part_of_tail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moment_bound, "_COMPARED_CUT", 0.05)
-    compared = moment_bound._Compared(PlaceBound(4, 0.2), 1.0, 1.5)
+    compared = moment_bound._DominatingDistribution(PlaceBound(4, 0.2), 1.0, 1.5)
     assert compared.beyond > 1e-3
     assert float(compared.tail(np.zeros(1))[0]) == pytest.approx(1)
 
@@ -94,10 +94,12 @@ def test_losses_are_means_over_the_shared_factor(loss: Any) -> None:
         assert float(loss(np.array([value]), 0.8, 1.0)[0]) == pytest.approx(expected, rel=1e-5)
 
 
-def small_program(loss: Any = excess) -> moment_bound._Program:
+def small_program(loss: Any = excess) -> moment_bound._BoundProgram:
     """A program whose solution takes no time, and which is still a bound."""
-    places = moment_bound._Class(GRAMS[1])
-    return moment_bound._Program(loss, places.shared, 1.0, places.facts(1.0), end=12.0, scale=0.1)
+    places = moment_bound._PlaceGroup(GRAMS[1])
+    return moment_bound._BoundProgram(
+        loss, places.shared, 1.0, places.facts(1.0), end=12.0, scale=0.1
+    )
 
 
 @pytest.fixture
@@ -124,7 +126,7 @@ def test_solution_that_does_not_reach_the_loss_is_repaired(
     assert exact * (1 - GRID) <= right
     monkeypatch.setattr("scipy.optimize.linprog", lower)
     assert exact * (1 - GRID) <= small_program(loss).solve() <= 2 * right
-    monkeypatch.setattr(moment_bound._Program, "_repair", lambda self, missing: 0.0)
+    monkeypatch.setattr(moment_bound._BoundProgram, "_repair", lambda self, missing: 0.0)
     assert small_program(loss).solve() < exact
 
 
@@ -143,7 +145,7 @@ def test_polynomial_between_points_is_below_its_chord() -> None:
         assert float((chord - polynomial(inside)).max()) <= missing[index] * (1 + 1e-6) + 1e-12
 
 
-def test_classes_of_places_count_with_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_of_places_count_with_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     """Told the place itself, an attacker sees one of two normal losses."""
     monkeypatch.setattr(moment_bound, "MOST_TOGETHER", 1)
     gram = np.diag([1.0, 0.25])
@@ -155,24 +157,24 @@ def test_classes_of_places_count_with_their_mean(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.usefixtures("few_points")
 def test_what_is_above_the_end_of_the_grid_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moment_bound, "_TAIL", 1.0)
-    facts = moment_bound._Class(GRAMS[1]).facts(1.5)
+    facts = moment_bound._PlaceGroup(GRAMS[1]).facts(1.5)
     solved: list[float] = []
-    solve = moment_bound._Program.solve
+    solve = moment_bound._BoundProgram.solve
 
     def solve_and_note(program: Any) -> float:
         solved.append(solve(program))
         return solved[-1]
 
-    monkeypatch.setattr(moment_bound._Program, "solve", solve_and_note)
-    monkeypatch.setattr(moment_bound._Compared, "mean_of", lambda *_: 1.0)
-    bound = moment_bound._bound(excess, facts, 0.0, 1.0)
+    monkeypatch.setattr(moment_bound._BoundProgram, "solve", solve_and_note)
+    monkeypatch.setattr(moment_bound._DominatingDistribution, "mean_of", lambda *_: 1.0)
+    bound = moment_bound._bound(moment_bound._EXCESS, facts, 0.0, 1.0)
     assert bound > solved[-1] + 1e-3
 
 
 @pytest.mark.usefixtures("few_points")
 def test_bound_above_its_limit_is_that_of_a_removed_example() -> None:
     """A search needs the other direction only if the first one is small enough."""
-    places = moment_bound._Class(GRAMS[0])
+    places = moment_bound._PlaceGroup(GRAMS[0])
     removed, added = places.deltas(1.0, 1.0)
     assert 0 < added < removed
     bound = MomentBound(GRAMS[0])

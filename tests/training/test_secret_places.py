@@ -496,7 +496,7 @@ def test_a_wrong_moment_bound_is_found(wrong: str, monkeypatch: pytest.MonkeyPat
             lambda edges, complete: moments(edges, complete) * np.array([1, 1, 0.6, 0.5, 0.4]),
         )
     if wrong == "shared factor":
-        right._classes[0].shared *= 0.5
+        right._groups[0].shared *= 0.5
     if wrong == "solver":
         repaired = right.delta(1.0, 1.3)
         linprog = scipy.optimize.linprog
@@ -508,7 +508,7 @@ def test_a_wrong_moment_bound_is_found(wrong: str, monkeypatch: pytest.MonkeyPat
 
         monkeypatch.setattr("scipy.optimize.linprog", short)
         assert repaired < right.delta(1.0, 1.3) < 1.5 * repaired
-        monkeypatch.setattr(moment_bound._Program, "_repair", lambda self, missing: 0.0)
+        monkeypatch.setattr(moment_bound._BoundProgram, "_repair", lambda self, missing: 0.0)
         assert right.delta(1.0, 1.3) < repaired
         return
     assert right.delta(1.0, 1.3) < mean - 5 * error
@@ -539,7 +539,7 @@ def test_places_in_classes_lose_more_than_all_together(monkeypatch: pytest.Monke
     together = moment_bound_of(strategy, 16).delta(1.0, 1.2)
     monkeypatch.setattr(moment_bound, "MOST_TOGETHER", 8)
     apart = moment_bound_of(strategy, 16)
-    assert len(apart._classes) == 2
+    assert len(apart._groups) == 2
     assert together < apart.delta(1.0, 1.2) < 2 * together
 
 

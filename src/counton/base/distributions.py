@@ -15,7 +15,7 @@ from counton.base.errors import InvalidInputError
 from counton.base.exact import exact
 
 #: The kinds of noise.
-Family = Literal["laplace", "gaussian"]
+NoiseKind = Literal["laplace", "gaussian"]
 
 #: With a larger scale or standard deviation, sums of noise could leave int64.
 LARGEST_SPREAD = 2**40
@@ -40,7 +40,7 @@ class DiscreteLaplace:
     49.83366...
     """
 
-    family: ClassVar[Family] = "laplace"
+    family: ClassVar[NoiseKind] = "laplace"
     scale: Fraction
 
     def __post_init__(self) -> None:
@@ -78,7 +78,7 @@ class DiscreteGaussian:
     9.0
     """
 
-    family: ClassVar[Family] = "gaussian"
+    family: ClassVar[NoiseKind] = "gaussian"
     sigma_squared: Fraction
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from counton.cli.exits import ExitCode
 from counton.cli.failures import failed_report, failure, line_of_failed_job
 from counton.cli.job_plan import loss_of
 from counton.cli.print_forms import CONFIDENTIAL, Console, print_json
-from counton.cli.run_report import omitted_row_notes, unlisted_group_notes
+from counton.cli.run_report import omitted_row_notes, unlisted_group_notes, user_notes
 from counton.job.common_options import Job
 from counton.run.dry_run import DryRun, dry_run
 from counton.run.plan_job import PlannedJob, planned_jobs
@@ -88,6 +88,7 @@ def _print(name: str, outcome: Rehearsal | ClosedStream | FailedJob) -> None:
                 f"rows read: {rows.read:,}",
                 *omitted_row_notes(rows, result.confidential_beyond_limit()),
                 *unlisted_group_notes(rows, result.spec),
+                *user_notes(rows, result.spec),
             ]
             for note in notes:
                 errors.write_line(f"{CONFIDENTIAL}: job {name}: {note}")

@@ -11,6 +11,7 @@ import click
 
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import with_capital
+from counton.base.wording import counted
 from counton.cli.command_class import CountonCommand, SectionedOption, option
 from counton.cli.command_text import command_words
 from counton.cli.parameters import TABLE_ENDINGS
@@ -193,6 +194,19 @@ def _print_facts(look: FirstLook, job: CountJob, unanswered: Collection[str]) ->
         console.write_line(
             f"{CONFIDENTIAL}: column {column!r} has rows named {name!r}. If they are sums of other "
             "rows, remove them from the file; otherwise they are counted as well"
+        )
+    for column, text, number in facts.like_missing[:_SHOWN_COLUMNS]:
+        console.write_line(
+            f"{CONFIDENTIAL}: column {column!r} has the text {text!r} in {counted(number, 'row')}. "
+            f"In a column of users, it is one user. If {text!r} stands for a missing value, write "
+            'an empty field instead (in R: na = "")'
+        )
+    for file, number in facts.not_utf8:
+        console.write_line(
+            f"{CONFIDENTIAL}: {counted(number, 'row')} of {file} cannot be read, because "
+            f"{'it has' if number == 1 else 'they have'} bytes that are not UTF-8. A run does not "
+            "count them. Convert the file, as from Latin-1: "
+            f"iconv -f LATIN1 -t UTF-8 {shlex.quote(file)} > utf8.csv"
         )
     if facts.first is not None and facts.newest is not None and "start" in unanswered:
         rows = "rows" if look.has_all_rows else "first rows"

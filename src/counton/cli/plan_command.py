@@ -238,7 +238,7 @@ class _Request:
 
     def plan(self) -> StreamPlan:
         """Return the plan."""
-        from counton.statistics.plan_verb import plan as plan_stream
+        from counton.statistics.plan_api import plan as plan_stream
 
         return plan_stream(
             self.windows,

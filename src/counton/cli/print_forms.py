@@ -215,8 +215,9 @@ def warn_of_weak(console: Console, guarantee: Guarantee, unit: str, about: str =
     if loss is not None and loss > MOST_LOSS:
         console.write_line(
             f"{about}warning: the privacy loss {readable(loss)} for one {unit} is above "
-            f"{MOST_LOSS}. Released numbers may be e^{MOST_LOSS} times likelier with this {unit} "
-            "than without it, so next to nothing is hidden; a loss of 1 is a common choice"
+            f"{MOST_LOSS}. At ε = {MOST_LOSS}, released numbers may already be e^{MOST_LOSS} times "
+            f"likelier with this {unit} than without it, so next to nothing is hidden; a loss of 1 "
+            "is a common choice"
         )
 
 

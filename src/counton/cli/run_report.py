@@ -231,12 +231,13 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
                 ),
                 missing,
             ]
-        )
+        ) + user_notes(counts.rows, result.spec)
     notes = _lines_of([*_notes_of_windows(result, of_rows), missing])
     if counts.input.changed:
         notes += _changed_windows(result)
     if counts.rows.unlisted or counts.rows.in_other_group or counts.rows.without_group:
         notes += unlisted_group_notes(counts.rows, result.spec)
+    notes += user_notes(counts.rows, result.spec)
     windows = result.spec.terms.windowing.windows
     if counts.input.late_by and not windows.n_revisions:
         notes.insert(1, _remedy_of_late_rows(result))
@@ -394,6 +395,17 @@ def unlisted_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
     )
     lines = [f"{line} (most often {names})" if names else line for line in lines]
     return lines + without_group
+
+
+def user_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
+    """Return sentences on users whose name is a text that programs write for a missing value."""
+    column = spec.terms.privacy_unit.user_column
+    return [
+        f"{counted(number, 'row')} {'has' if number == 1 else 'have'} the user {text!r} in column "
+        f"{column!r}, which is one user. If {text!r} stands for a missing value, write an empty "
+        'field instead (in R: na = "")'
+        for text, number in rows.users_like_missing
+    ]
 
 
 def _remedy_of_late_rows(result: RunResult) -> str:

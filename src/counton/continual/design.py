@@ -19,8 +19,8 @@ from typing_extensions import TypeVar
 
 from counton.base.arrays import to_data
 from counton.base.distributions import (
-    Family,
     NoiseDistribution,
+    NoiseKind,
     distribution_from_dict,
     distribution_to_dict,
 )
@@ -170,7 +170,7 @@ class Design(Generic[S]):
         return Units(exact, exact / noise, exact / released)
 
     @property
-    def family(self) -> Family:
+    def family(self) -> NoiseKind:
         return self.distribution.family
 
     def row(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +36,6 @@ from counton.strategies.strategy import (
     window_rounding,
     window_rows,
 )
-
-if TYPE_CHECKING:
-    pass
 
 #: Sums of float64 numbers cannot distinguish smaller tail probabilities from 0.
 SMALLEST_TAIL = 1e-9

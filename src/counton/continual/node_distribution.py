@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from counton.base.distributions import Family
+from counton.base.distributions import NoiseKind
 from counton.base.errors import InvalidInputError
 from counton.base.exact import quote
 from counton.noise.blocks import ROWS_LIMIT
@@ -83,7 +83,7 @@ def distribution_for(
     guarantee: Guarantee,
     contribution: ContributionBound,
     shape: tuple[int, ...] = (),
-    family: Family | None = None,
+    family: NoiseKind | None = None,
 ) -> Calibration:
     """Return the noise distribution of least variance that satisfies ``guarantee``.
 

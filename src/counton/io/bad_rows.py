@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import date
 from typing import NamedTuple
 
 from counton.base.errors import InvalidInputError, param
@@ -21,7 +23,7 @@ from counton.io.row_assignment import (
     parts_of_columns,
     row_number_name,
 )
-from counton.io.sources import EventFrame, Rows, Source
+from counton.io.sources import EventFrame, Rows, Source, UnreadableRowError
 from counton.io.timestamps import EPOCH_FORMATS, as_text, format_like
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
@@ -39,8 +41,23 @@ _PERIOD = re.compile(r"\s*(\d{4})(?:[-/. ]?(?:0[1-9]|1[0-2])|[-/. ][1-9]|[- ]?[q
 _END_OF_DAY = re.compile(r".*\b24[:.]00\b.*")
 
 
+#: Matches a week of ISO 8601, or a day of it.
+_ISO_WEEK = re.compile(r"\s*(\d{4})-?W(\d{2})(?:-?([1-7]))?\s*")
+
+
 def _remedy_of_time(text: str) -> str | None:
-    """Return what to do about a text that is no time, if its form says it."""
+    """Return what to do about a text that is no time, if its form says it.
+
+    >>> _remedy_of_time("2026-W02")
+    'an ISO week is no moment: write its Monday, as in 2026-01-05'
+    """
+    week = _ISO_WEEK.fullmatch(text)
+    if week is not None:
+        with suppress(ValueError):  # a year has 52 or 53 weeks
+            day = date.fromisocalendar(int(week[1]), int(week[2]), int(week[3] or 1))
+            if week[3]:
+                return f"write the day of an ISO week as a date, as in {day}"
+            return f"an ISO week is no moment: write its Monday, as in {day}"
     period = _PERIOD.fullmatch(text)
     if period is not None:
         return (
@@ -204,6 +221,26 @@ def _explain(
         f"{part.place_of(row)} has {problem.words} in column {name!r}{shown_text}{other_counts}; "
         f"{_remedy_for(problem, str(text), mapping)}"
     )
+
+
+def why_none_counts(source: Source, mapping: RowMapping) -> str | None:
+    """Return why the first row of a source cannot be counted; None if nobody knows.
+
+    Args:
+        source: rows of which none can be counted.
+        mapping: the options by which they are read.
+    """
+    if isinstance(source, RemoteRows):
+        return None
+    for part in source.parts:
+        if not part.unread:
+            continue
+        try:
+            part.sift(mapping.columns.names, 0)
+        except UnreadableRowError as error:
+            return str(error)
+    policies = mapping.policies._replace(missing="fail")
+    return str(_explain(source, mapping._replace(policies=policies)))
 
 
 def _first_bad_row(

@@ -119,6 +119,29 @@ def refuse_groups_of_fewer_columns(names: GroupNames, column: str) -> None:
         )
 
 
+def refuse_groups_without_header(groups: object, column: str, columns: Sequence[str]) -> None:
+    """Refuse a table of one column whose first line is probably a group and no header.
+
+    Args:
+        groups: the stated groups.
+        column: the column of groups.
+        columns: columns of the rows.
+
+    Raises:
+        InvalidInputError: the first line of the table names no column of the rows.
+    """
+    if not isinstance(groups, str | os.PathLike) or not is_file(os.fspath(groups)):
+        return
+    header = table_columns(groups)
+    if len(header) != 1 or header[0] in columns or "," in column:
+        return
+    raise InvalidInputError(
+        f"the first line of {param('groups', os.fspath(groups))} must be {column!r}, the column of "
+        f"the groups, and it is {header[0][:80]!r}, which would be no group. Add a first line, or "
+        "write the groups into a .txt file, one group a line"
+    )
+
+
 def _values_in_text(source: str, column: str) -> dict[str, list[str]] | None:
     """Return the values of several columns that a text lists; None if it lists groups.
 

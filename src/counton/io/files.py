@@ -49,6 +49,7 @@ from counton.io.text_lines import (
     blocks,
     csv_pieces,
     header_of,
+    other_separator,
     whole_lines,
 )
 from counton.windowing.lazy_polars import polars as pl
@@ -279,21 +280,32 @@ class EventFile(Rows):
         if self.kind == "parquet":
             return self
         unread = dict[int, str]()
+        n_not_utf8 = 0
         row = 0
         for piece in self._pieces(self.of_file(columns)):
             for place, fault in sorted(piece.faults.items()):
                 if len(unread) == most:
                     raise self._refusal(fault)
                 unread[row + place] = fault.text.decode("utf-8", "backslashreplace")
+                n_not_utf8 += fault.problem == NO_UTF8
             row += piece.rows.height
         if not unread:
             return self
         part = copy(self)
         part.unread = unread
+        part.n_not_utf8 = n_not_utf8
         return part
 
     def _refusal(self, fault: Fault) -> UnreadableRowError:
         """Build the error for a faulty line."""
+        if fault.line == 1 and self.kind == "csv" and fault.problem != NO_UTF8:
+            sign = other_separator(fault.text)
+            if sign not in (None, self.form.separator):
+                option = param("separator", "tab" if sign == "\t" else f"'{sign}'")
+                return UnreadableRowError(
+                    f"the header of {self.name} cannot be read with the separator "
+                    f"{self.form.separator!r}; say which character separates columns, {option}"
+                )
         remedy = "correct the file, or let its program write Parquet"
         if fault.problem == NO_UTF8:
             remedy = (

@@ -81,6 +81,9 @@ class RowRule(Protocol):
 #: Most characters of a label of a group found in the data; longer labels are counted nowhere.
 _LONGEST_LABEL = 200
 
+#: Texts that programs write for a missing value, R the first one. Each is the name of one user.
+LIKE_MISSING = ("NA", "N/A", "NULL", "null", "None", "NaN", "nan")
+
 _HIDDEN = r"[\p{C}\p{Zl}\p{Zp}]"
 
 

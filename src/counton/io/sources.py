@@ -52,6 +52,7 @@ class Rows(ABC):
         stream_exists: True if the stream exists already. Its columns were checked, so JSON lines
             may now lack one.
         unread: unreadable lines by number from 0; these rows are empty.
+        n_not_utf8: number of those that have bytes of another encoding than UTF-8.
         path_without_compression: folder and name of the file, without .gz or .zst.
         remedy_if_changed: what to do about rows that changed while they were read.
         remedy_if_counted: what to do about events that were counted already.
@@ -64,6 +65,7 @@ class Rows(ABC):
     together: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     stream_exists: bool = False
     unread: Mapping[int, str] = MappingProxyType({})
+    n_not_utf8: int = 0
     path_without_compression: str | None = None
     remedy_if_changed: str = "try again when nothing writes to it"
     remedy_if_counted: str = (

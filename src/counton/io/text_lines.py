@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import IO, Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -21,7 +22,7 @@ from typing_extensions import override
 from counton.base.exact import name_alone
 from counton.base.lazy import require
 from counton.base.wording import counted
-from counton.io.input_paths import CsvForm
+from counton.io.input_paths import SEPARATORS, CsvForm
 from counton.windowing.lazy_polars import polars as pl
 
 #: Number of bytes that are read at a time.
@@ -251,6 +252,20 @@ def _stand_around_fields(
     next_to_mark = np.ones_like(marks)  # the first byte begins a field, the last one is a line end
     next_to_mark[1:-1] = marks[2:] | marks[:-2]
     return not (quotes > next_to_mark).any()
+
+
+def other_separator(header: bytes) -> str | None:
+    """Return the only separator at which a header has several fields; None if it is not known.
+
+    >>> other_separator(b'"week";"clinic, ward";"number"')
+    ';'
+    """
+    possible = []
+    for sign in SEPARATORS:
+        with suppress(_BadLineError):
+            if len(fields_of(header, CsvForm(sign))) > 1:
+                possible.append(sign)
+    return possible[0] if len(possible) == 1 else None
 
 
 def csv_pieces(

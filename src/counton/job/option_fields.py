@@ -1,4 +1,4 @@
-"""The description of one option: a field of a model, with its help its scope and its marks."""
+"""The description of one option: a field of a model, with its help, its scope and its marks."""
 
 from __future__ import annotations
 

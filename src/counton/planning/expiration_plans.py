@@ -19,9 +19,9 @@ from counton.base.exact import Number, check_integer, exact, float_below, percen
 from counton.base.expiry import Expiry, checked_age
 from counton.continual.design import Design
 from counton.planning.expiration_search import (
-    CONCENTRATED,
-    PURE,
-    Space,
+    GAUSSIAN_FORMULAS,
+    LAPLACE_FORMULAS,
+    SearchSpace,
     least_error,
 )
 from counton.planning.plans import Plan, margin_in_words, worst_step
@@ -162,8 +162,8 @@ def plan_expiring(
         )
     losses = _check_targets(epsilon if rho is None else rho)
     steps = max([*losses, _SHORTEST_AVERAGE]) if steps is None else check_integer("steps", steps, 1)
-    space = Space(
-        form=PURE if rho is None else CONCENTRATED,
+    space = SearchSpace(
+        formulas=LAPLACE_FORMULAS if rho is None else GAUSSIAN_FORMULAS,
         per_step=_positive("per_step", per_step),
         largest_growth=Expiry(exact(largest_growth, "largest_growth")).growth,
         steps=steps,

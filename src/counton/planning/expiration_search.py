@@ -1,6 +1,6 @@
 """The search for growth, delay and budget of a stream whose protection weakens with age.
 
-It minimises the error for one form of noise.
+It minimises the error for one kind of noise.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _COARSE = Fraction(1, 4)
 _FINER = (Fraction(1, 20), Fraction(1, 100))
 
 
-# ------------------------------------------------------------------------------ forms of noise
+# ------------------------------------------------------------------------------ kinds of noise
 
 
-class _Pure:
+class _LaplaceFormulas:
     """Formulas of streams with Laplace noise, of scale 1 / epsilon in single steps."""
 
     gaussian = False
 
-    def noise(self, unit: float, parameter: float) -> float:
+    def noise_error(self, unit: float, parameter: float) -> float:
         """Return the error at an epsilon; ``unit`` is the error at an epsilon of 1."""
         return unit / parameter
 
-    def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
+    def approximate_parameter(self, growth: Fraction, age: int, loss: float) -> float:
         """Return about the largest epsilon of the mechanism at which an item's loss is at most
         ``loss``.
 
@@ -53,7 +53,7 @@ class _Pure:
         return ExpiringDP(parameter)
 
 
-class _ConcentratedLoss:
+class _GaussianFormulas:
     """The same formulas for Gaussian noise, of variance 1 / (2 rho) in single steps.
 
     Discrete noise that is narrow loses more privacy than continuous noise, so other formulas give
@@ -62,10 +62,10 @@ class _ConcentratedLoss:
 
     gaussian = True
 
-    def noise(self, unit: float, parameter: float) -> float:
+    def noise_error(self, unit: float, parameter: float) -> float:
         return unit / math.sqrt(parameter)
 
-    def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
+    def approximate_parameter(self, growth: Fraction, age: int, loss: float) -> float:
         rho = loss / _first_loss(growth, age, "concentrated")
         wide = is_wide(Expiry(growth), rho, age)
         return rho if wide else loss / _first_loss(growth, age, "exact")
@@ -77,9 +77,9 @@ class _ConcentratedLoss:
         return ExpiringZCDP(parameter)
 
 
-Form = _Pure | _ConcentratedLoss
-PURE = _Pure()
-CONCENTRATED = _ConcentratedLoss()
+NoiseFormulas = _LaplaceFormulas | _GaussianFormulas
+LAPLACE_FORMULAS = _LaplaceFormulas()
+GAUSSIAN_FORMULAS = _GaussianFormulas()
 
 
 @cache
@@ -100,15 +100,15 @@ def _mean_variance(growth: Fraction, delay: int, steps: int, gaussian: bool) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
-    """The growths and delays that the search tries, for one form of noise.
+class SearchSpace:
+    """The growths and delays that the search tries, for one kind of noise.
 
     Attributes:
         per_step: expected items of a step, which each step of delay leaves out.
         steps: number of releases of the errors; delays are shorter.
     """
 
-    form: Form
+    formulas: NoiseFormulas
     per_step: float
     largest_growth: Fraction
     steps: int
@@ -116,7 +116,7 @@ class Space:
     def design(self, expiry: Expiry, parameter: Fraction) -> Design[Expiring]:
         return design_for(
             Expiring(expiry.growth, expiry.delay),
-            self.form.guarantee(parameter),
+            self.formulas.guarantee(parameter),
             ContributionBound.add_remove(),
             errors_of=ErrorsOf(steps=self.steps, per_step=self.per_step),
             strategy_family="expiring",
@@ -157,44 +157,48 @@ class Space:
         return Expiry(best[1], best[2])
 
 
-def least_error(space: Space, targets: Mapping[int, float]) -> Design[Expiring]:
+def least_error(space: SearchSpace, targets: Mapping[int, float]) -> Design[Expiring]:
     """Return the design with the smallest error that keeps the limits on loss by age.
 
     The error is the root of the mean squared error of noise and delay, as if noise were continuous.
     Delays are at most the largest age in ``targets``, since with a longer one no release has
     counted such items.
     """
-    form = space.form
+    formulas = space.formulas
 
     def score(growth: Fraction, delay: int) -> float:
         parameter = min(
-            form.quick_parameter(growth, age - delay, loss)
+            formulas.approximate_parameter(growth, age - delay, loss)
             for age, loss in targets.items()
             if age >= delay
         )
-        mean = _mean_variance(growth, delay, space.steps, form.gaussian)
-        noise = form.noise(math.sqrt(mean / 2 if form.gaussian else 2 * mean), parameter)
+        mean = _mean_variance(growth, delay, space.steps, formulas.gaussian)
+        noise = formulas.noise_error(
+            math.sqrt(mean / 2 if formulas.gaussian else 2 * mean), parameter
+        )
         # Noise has mean 0, so squares add up.
         return math.hypot(noise, space.per_step * delay)
 
     at_once = min(score(growth, 0) for growth in space.growths())
     expiry = space.search(score, space.delays_up_to(at_once, targets))
-    return space.design(expiry, _largest_parameter(form, expiry, targets))
+    return space.design(expiry, _largest_parameter(formulas, expiry, targets))
 
 
-def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float]) -> Fraction:
+def _largest_parameter(
+    formulas: NoiseFormulas, expiry: Expiry, targets: Mapping[int, float]
+) -> Fraction:
     """Return the largest epsilon or rho of five digits that keeps all losses; ages below the delay
     are not checked, since no release has counted such items.
     """
     limits = {age: Fraction(str(loss)) for age, loss in targets.items() if age >= expiry.delay}
 
     def within_target(parameter: Fraction) -> bool:
-        return all(form.loss(expiry, parameter, age) <= loss for age, loss in limits.items())
+        return all(formulas.loss(expiry, parameter, age) <= loss for age, loss in limits.items())
 
     least = min(loss / loss_rounded_up(expiry, age) for age, loss in limits.items())
     low = _five_digits(least, math.floor)  # keeps all targets; for epsilon the largest
     high = min(limits.values())  # an item loses the parameter at once
-    if form is PURE or not low < high:
+    if formulas is LAPLACE_FORMULAS or not low < high:
         return low
     while (middle := _five_digits((low + high) / 2, math.floor)) > low:
         low, high = (middle, high) if within_target(middle) else (low, middle)

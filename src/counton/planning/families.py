@@ -49,7 +49,7 @@ _LONGEST_ROOT = 2**22
 EXPECTED_WINDOWS = 2**16
 
 
-class StreamRequest(NamedTuple):
+class FamilyRequest(NamedTuple):
     """What decides the candidates; the steps of a unit are as in `ContributionBound`."""
 
     horizon: int
@@ -62,7 +62,7 @@ class StreamRequest(NamedTuple):
     @classmethod
     def of(
         cls, horizon: int, metric: Metric, release: ReleaseForm, contribution: ContributionBound
-    ) -> StreamRequest:
+    ) -> FamilyRequest:
         """Return the request for a unit whose contribution is bounded."""
         return cls(
             horizon=horizon,
@@ -104,7 +104,7 @@ class StreamRequest(NamedTuple):
         return front
 
 
-def _kary(request: StreamRequest, subtraction: bool) -> Iterable[StreamStrategy]:
+def _kary(request: FamilyRequest, subtraction: bool) -> Iterable[StreamStrategy]:
     if request.plain:
         return catalogue.KAry.undominated_trees(request.horizon, request.metric, subtraction)
     return request.without_dominated(_kary_trees(request.horizon, subtraction))
@@ -116,7 +116,7 @@ def _kary_trees(horizon: int, subtraction: bool) -> list[catalogue.KAry]:
     return catalogue.KAry.candidates(horizon, subtraction, of_each=3 if horizon > _LONG else 8)
 
 
-def _smooth(request: StreamRequest, norm: Norm) -> Iterable[StreamStrategy]:
+def _smooth(request: FamilyRequest, norm: Norm) -> Iterable[StreamStrategy]:
     if request.plain:
         return catalogue.SmoothBinary.candidates(request.horizon, of_each=1)
     trees = _smooth_trees(request.horizon)
@@ -134,7 +134,7 @@ def _smooth_trees(horizon: int) -> list[catalogue.SmoothBinary]:
     return catalogue.SmoothBinary.candidates(horizon)
 
 
-def _square_root(request: StreamRequest, norm: Norm) -> Iterable[StreamStrategy]:
+def _square_root(request: FamilyRequest, norm: Norm) -> Iterable[StreamStrategy]:
     if norm == 1 and request.horizon > _LONG_SERIES:
         raise InvalidInputError(
             f"with Laplace noise it is not planned beyond {_LONG_SERIES:,} steps: it needs many "
@@ -151,14 +151,14 @@ class FamilyRule(NamedTuple):
     """How plans consider a family of strategies.
 
     Attributes:
-        make: returns the strategies for a `StreamRequest` and a norm.
+        make: returns the strategies for a `FamilyRequest` and a norm.
         contends: the norms with which it may be the best from 64 steps on.
         published: papers describe it, and it is never the best for units that count in one step:
             plans include it for comparison only.
     """
 
     family: StrategyFamily
-    make: Callable[[StreamRequest, Norm], Iterable[StreamStrategy]]
+    make: Callable[[FamilyRequest, Norm], Iterable[StreamStrategy]]
     contends: tuple[Norm, ...] = (1, 2)
     published: bool = False
 
@@ -318,7 +318,7 @@ def workload_families(
         else:
             # A strategy for both totals and single steps may be the best for sums of many steps.
             forms: tuple[ReleaseForm, ...] = ("totals", "both")
-            requests = [StreamRequest.of(horizon, metric, form, contribution) for form in forms]
+            requests = [FamilyRequest.of(horizon, metric, form, contribution) for form in forms]
             families += _families_of_requests(requests, norms, contribution, simple=simple)
     return families
 
@@ -346,7 +346,7 @@ def _families_of_recent_sums(
 
 
 def _families_of_requests(
-    requests: Iterable[StreamRequest],
+    requests: Iterable[FamilyRequest],
     norms: tuple[Norm, ...],
     contribution: ContributionBound,
     *,
@@ -404,12 +404,12 @@ def published_family(name: str, horizon: int | None) -> FamilyMembers:
         strategy = catalogue.KAry(horizon, 19, subtraction=True)
     else:
         rule = next(rule for rule in TOTALS_FAMILIES if rule.family == names.PAPERS[name])
-        (strategy,) = rule.make(StreamRequest(horizon), 2)
+        (strategy,) = rule.make(FamilyRequest(horizon), 2)
     return FamilyMembers(name, (strategy,))
 
 
 @lru_cache(maxsize=128)
-def _members_of(request: StreamRequest, rule: FamilyRule, norms: tuple[Norm, ...]) -> FamilyMembers:
+def _members_of(request: FamilyRequest, rule: FamilyRule, norms: tuple[Norm, ...]) -> FamilyMembers:
     members: list[StreamStrategy] = []
     note = ""
     try:
@@ -423,7 +423,7 @@ def _members_of(request: StreamRequest, rule: FamilyRule, norms: tuple[Norm, ...
 
 
 def known_best(
-    request: StreamRequest, guarantee: Guarantee, contribution: ContributionBound, *, simple: bool
+    request: FamilyRequest, guarantee: Guarantee, contribution: ContributionBound, *, simple: bool
 ) -> FamilyMembers:
     """Return the strategy that is known to be the best, so that none need be compared, if any."""
     if request.horizon == 1 and simple and request.release != "windows":
@@ -431,13 +431,13 @@ def known_best(
         return FamilyMembers(names.SUBTRACTING.words, (catalogue.KAry(1, 2),))
     small = isinstance(guarantee, PureDP) and guarantee.epsilon <= _SOLVED_UP_TO
     if small and request.horizon >= _SOLVED_FROM and contribution.in_one_step and not simple:
-        one_step = StreamRequest(request.horizon, request.metric, request.release)
+        one_step = FamilyRequest(request.horizon, request.metric, request.release)
         return _members_of(one_step, _LEAST_SQUARES, (1,))
     return FamilyMembers("", ())
 
 
 def candidates(
-    request: StreamRequest,
+    request: FamilyRequest,
     *,
     simple: bool = False,
     published: bool = True,
@@ -456,7 +456,7 @@ def candidates(
             unlikely families.
         norms: the norms of the guarantee's noise.
 
-    >>> [family.strategy_family for family in candidates(StreamRequest(1000), simple=True)]
+    >>> [family.strategy_family for family in candidates(FamilyRequest(1000), simple=True)]
     ['k-ary with subtraction', 'multiscale, whole numbers', 'k-ary', 'smooth binary',
      'smooth binary, even height', 'binary', 'noise for each step']
     """

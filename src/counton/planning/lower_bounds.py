@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counton.base.distributions import Family, Sensitivity
+from counton.base.distributions import NoiseKind, Sensitivity
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, float_above
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, calibrate
@@ -269,7 +269,7 @@ def least_noise_variance(guarantee: Guarantee) -> float:
 ANY_MECHANISM = "after Constant Matters, Theorem 3; with its constant (counton)"
 
 
-def least_std(design: Design, metric: Metric) -> dict[Family, float]:
+def least_std(design: Design, metric: Metric) -> dict[NoiseKind, float]:
     """Return lower bounds on the standard deviation of any strategy's releases, in data units, by
     kind of noise; kinds without a known bound are left out.
     """

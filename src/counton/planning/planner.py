@@ -24,7 +24,7 @@ from counton.continual.stream_errors import ErrorsOf
 from counton.planning.families import (
     EXPECTED_WINDOWS,
     FamilyMembers,
-    StreamRequest,
+    FamilyRequest,
     candidates,
     considers_published,
     endless_families,
@@ -201,7 +201,7 @@ class _ListedStrategies(NamedTuple):
         return {family.words for name in self.names for family in by_name.get(name, ())}
 
 
-class _PlanRequest(NamedTuple):
+class _CheckedRequest(NamedTuple):
     """The checked arguments of `ranked_designs` that each design depends on."""
 
     horizon: int | None
@@ -218,7 +218,7 @@ class _PlanRequest(NamedTuple):
     @property
     def norms(self) -> tuple[Norm, ...]:
         """The norms of the kinds of noise that can give the guarantee."""
-        return tuple(NORMS[family] for family in self.guarantee.families)
+        return tuple(NORMS[noise_kind] for noise_kind in self.guarantee.families)
 
     def design(self, strategy_family: str, strategy: StreamStrategy) -> Design:
         """Return the design with a strategy.
@@ -250,7 +250,7 @@ def _checked_request(
     compare: bool,
     expected_windows: int | None,
     workload: RecentWorkload | None,
-) -> _PlanRequest:
+) -> _CheckedRequest:
     """Check the arguments of `ranked_designs`, and fill in what is not stated."""
     if horizon is None:
         if expected_windows is None:
@@ -267,7 +267,7 @@ def _checked_request(
     check_guarantee(guarantee)
     contribution = ContributionBound.add_remove() if contribution is None else contribution
     check_contribution(contribution)
-    return _PlanRequest(
+    return _CheckedRequest(
         horizon=horizon,
         guarantee=guarantee,
         contribution=contribution,
@@ -281,11 +281,11 @@ def _checked_request(
     )
 
 
-def _design_of_known_best(request: _PlanRequest) -> Design | None:
+def _design_of_known_best(request: _CheckedRequest) -> Design | None:
     """Return the design that is best without a comparison; None if none is known to be."""
     if request.horizon is None or request.workload is not None:
         return None
-    of_stream = StreamRequest(request.horizon, request.metric, request.release)
+    of_stream = FamilyRequest(request.horizon, request.metric, request.release)
     best = known_best(of_stream, request.guarantee, request.contribution, simple=request.simple)
     for strategy in best.members:
         # Noise that is too wide for this strategy may not be for another one.
@@ -294,7 +294,7 @@ def _design_of_known_best(request: _PlanRequest) -> Design | None:
     return None
 
 
-def _families_to_rank(request: _PlanRequest, listed: _ListedStrategies) -> list[FamilyMembers]:
+def _families_to_rank(request: _CheckedRequest, listed: _ListedStrategies) -> list[FamilyMembers]:
     """Return all strategies to compare, by family."""
     families_asked = listed.families(request.workload)
     published = names.PUBLISHED in listed.names
@@ -318,7 +318,7 @@ def _is_published(family: FamilyMembers) -> bool:
     return any(paper_of(member.sources) is not None for member in family.members)
 
 
-def _all_families(request: _PlanRequest, *, everything: bool) -> Sequence[FamilyMembers]:
+def _all_families(request: _CheckedRequest, *, everything: bool) -> Sequence[FamilyMembers]:
     """Return the candidates of all families; ``everything``: those that are never best, too."""
     contribution = request.contribution
     if request.workload is not None:
@@ -339,7 +339,7 @@ def _all_families(request: _PlanRequest, *, everything: bool) -> Sequence[Family
     # be best here that never are otherwise.
     may_differ = not contribution.in_one_step and isinstance(request.guarantee, ApproxDP)
     return candidates(
-        StreamRequest.of(request.horizon, request.metric, request.release, contribution),
+        FamilyRequest.of(request.horizon, request.metric, request.release, contribution),
         simple=request.simple,
         published=everything or considers_published(contribution),
         unlikely=everything or may_differ,
@@ -348,7 +348,7 @@ def _all_families(request: _PlanRequest, *, everything: bool) -> Sequence[Family
 
 
 def _no_strategy(
-    request: _PlanRequest, listed: _ListedStrategies, notes: Sequence[str]
+    request: _CheckedRequest, listed: _ListedStrategies, notes: Sequence[str]
 ) -> InvalidInputError:
     """Return the error that no strategy can serve a request."""
     horizon = request.horizon
@@ -400,22 +400,22 @@ def _best_designs(
         notes += [note] * bool(note)
         if beaten.get(strategy_family) in {choice.strategy_family for choice in choices}:
             continue
-        least: dict[str, Design] = {}
+        least: dict[str, Design] = {}  # by the kind of noise
         refused: list[str] = []
         for strategy in members:
             if least and strategy_family in _EVER_COARSER:
                 break
             try:
                 choice = design(strategy_family, strategy)
-                error = choice.errors.by(metric)
-                _ = choice.errors.by(other)
+                _check_errors(choice, (metric, other))
             except InvalidInputError as refusal:
                 message = f"{strategy_family}: {strategy!r} left out, {refusal}"
                 refused.append(shorten(message, 220, placeholder=" ..."))
                 continue
-            better = least.get(choice.family)
-            if better is None or error < better.errors.by(metric):
-                least[choice.family] = choice
+            noise_kind = choice.family
+            better = least.get(noise_kind)
+            if better is None or choice.errors.by(metric) < better.errors.by(metric):
+                least[noise_kind] = choice
         if not least:
             notes += refused
         known_already = [(choice.strategy, choice.family) for choice in choices]
@@ -426,6 +426,12 @@ def _best_designs(
         ]
     choices.sort(key=lambda choice: (choice.errors.by(metric), choice.errors.by(other)))
     return choices, notes
+
+
+def _check_errors(design: Design, metrics: tuple[Metric, Metric]) -> None:
+    """Refuse a design whose mean or largest error cannot be computed."""
+    for metric in metrics:
+        design.errors.by(metric)
 
 
 def _check_serves(
@@ -439,7 +445,9 @@ def _check_serves(
         raise InvalidInputError("it has a last step, or its protection fades")
     if horizon is not None and strategy.horizon is not None and strategy.horizon < horizon:
         raise InvalidInputError(f"it serves fewer than {horizon:,} steps")
-    if release is not None and strategy.facts.workload == "windows" != release:
+    releases_windows = strategy.facts.workload == "windows"
+    needs_totals = release is not None and release != "windows"
+    if needs_totals and releases_windows:
         raise InvalidInputError("it releases no totals")
     check_addresses(strategy, shape)
     cells = math.prod(shape)

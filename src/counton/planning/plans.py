@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import override
 
 from counton.base.columns import TextTable, align_lines, list_in_words
-from counton.base.distributions import Family
+from counton.base.distributions import NoiseKind
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, figures, figures_above, percent
 from counton.base.literature import origin_of, paper_of
@@ -420,7 +420,7 @@ class StreamPlan(Plan[Design]):
             for name in ends[self.steps]
         )
 
-    def least_std(self, metric: Metric | None = None) -> dict[Family, float]:
+    def least_std(self, metric: Metric | None = None) -> dict[NoiseKind, float]:
         """Return lower bounds on the standard deviation of releases, by kind of noise.
 
         They hold for every strategy. They are in data units, of the plan's or another metric, and

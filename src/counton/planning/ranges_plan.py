@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from counton import tables
 from counton.base.arguments import known_arguments
-from counton.base.distributions import Family, NoiseDistribution
+from counton.base.distributions import NoiseDistribution, NoiseKind
 from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, figures, is_whole, quote, quoted_numbers
 from counton.continual.node_distribution import check_guarantee
@@ -62,7 +62,7 @@ class CellsDesign:
         return self.strategy.name
 
     @property
-    def family(self) -> Family:
+    def family(self) -> NoiseKind:
         return self.distribution.family
 
     def row(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def plan_cells(
     names: Strategies = _by_axis("strategies", line, shape)
     _check_names(names)
 
-    def attempt(family: Family, combination: Strategies) -> CellsDesign:
+    def attempt(family: NoiseKind, combination: Strategies) -> CellsDesign:
         grid, total = _grid(combination, workloads, NORMS[family])
         distribution = calibrate(guarantee, sensitivity_of_cells(grid, unit), family).distribution
         return CellsDesign(
@@ -129,7 +129,7 @@ def plan_cells(
         for family in noise_kinds(guarantee)
         for combination in _combinations(names, workloads, NORMS[family])
     )
-    distinct: dict[tuple[Family, str], CellsDesign] = {}
+    distinct: dict[tuple[NoiseKind, str], CellsDesign] = {}
     for choice in rank_attempts(attempts, cost=lambda choice: choice.expected_error):
         # "auto" on every axis can come to one name on all of them.
         distinct.setdefault((choice.family, repr(choice.strategy.parameters)), choice)

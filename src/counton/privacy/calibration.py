@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family, Sensitivity
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseKind, Sensitivity
 from counton.base.errors import InvalidInputError
 from counton.base.exact import float_below, root_rounded_up, rounded_up
 from counton.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
@@ -25,7 +25,7 @@ class Candidate(NamedTuple):
         method: why the distribution meets the guarantee, or why there is no distribution.
     """
 
-    family: Family
+    family: NoiseKind
     distribution: DiscreteLaplace | DiscreteGaussian | None
     method: str
 
@@ -35,7 +35,7 @@ class Candidate(NamedTuple):
         return math.inf if self.distribution is None else self.distribution.variance
 
 
-def _candidate(family: Family, method: str, parameter: Callable[[], Fraction]) -> Candidate:
+def _candidate(family: NoiseKind, method: str, parameter: Callable[[], Fraction]) -> Candidate:
     """Return a candidate of the parameter ``parameter()``, or of its error as the reason."""
     distribution = DiscreteLaplace if family == "laplace" else DiscreteGaussian
     try:
@@ -222,7 +222,7 @@ class Calibration(NamedTuple):
 def calibrate(
     guarantee: Guarantee,
     sensitivity: Sensitivity,
-    family: Family | None = None,
+    family: NoiseKind | None = None,
     *,
     causal: bool = True,
     once: bool = True,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family, Sensitivity
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseKind, Sensitivity
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import Number, exact, text
 from counton.base.expiry import LEVELS, ExpiringNoise, Expiry, checked_age, checked_ages
@@ -129,7 +129,7 @@ class ExpiringDP(ExpiringGuarantee):
     """
 
     kind: ClassVar[str] = "expiring"
-    families: ClassVar[tuple[Family, ...]] = ("laplace",)
+    families: ClassVar[tuple[NoiseKind, ...]] = ("laplace",)
     epsilon: Fraction
     expiry: Expiry | None
 
@@ -188,7 +188,7 @@ class ExpiringZCDP(ExpiringGuarantee):
     """
 
     kind: ClassVar[str] = "expiring zero-concentrated"
-    families: ClassVar[tuple[Family, ...]] = ("gaussian",)
+    families: ClassVar[tuple[NoiseKind, ...]] = ("gaussian",)
     rho: Fraction
     expiry: Expiry | None
 
@@ -274,7 +274,7 @@ class ExpiringZCDP(ExpiringGuarantee):
 
 
 def calibrate_expiring(
-    guarantee: ExpiringDP | ExpiringZCDP, sensitivity: Sensitivity, family: Family | None = None
+    guarantee: ExpiringDP | ExpiringZCDP, sensitivity: Sensitivity, family: NoiseKind | None = None
 ) -> Calibration:
     """Return the noise of single steps (level 0) under a guarantee that expires.
 
@@ -291,7 +291,7 @@ def calibrate_expiring(
     DiscreteLaplace(scale=Fraction(2, 1))
     """
     distribution: DiscreteLaplace | DiscreteGaussian
-    needed: Family
+    needed: NoiseKind
     if isinstance(guarantee, ExpiringDP):
         needed = "laplace"
         method = "Laplace of scale l1 / epsilon times a factor for each level"

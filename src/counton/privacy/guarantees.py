@@ -14,7 +14,7 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
-from counton.base.distributions import Family
+from counton.base.distributions import NoiseKind
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import Number, check_positive, exact, float_above, readable, text
 from counton.base.wording import plural
@@ -37,7 +37,7 @@ class Guarantee(ABC):
     #: The releases that the guarantee is about: words that can follow the guarantee's description.
     scope: ClassVar[str] = "for all releases of the stream together"
     #: The kinds of noise that a plan compares; the last one if it compares none.
-    families: ClassVar[tuple[Family, ...]] = ("laplace", "gaussian")
+    families: ClassVar[tuple[NoiseKind, ...]] = ("laplace", "gaussian")
     _kinds: ClassVar[dict[str, type[Guarantee]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -194,7 +194,7 @@ class PureDP(Guarantee):
     """
 
     kind: ClassVar[str] = "pure"
-    families: ClassVar[tuple[Family, ...]] = ("laplace",)
+    families: ClassVar[tuple[NoiseKind, ...]] = ("laplace",)
     epsilon: Fraction
 
     def __init__(self, epsilon: Number) -> None:
@@ -259,7 +259,7 @@ class ZCDP(Guarantee):
     """
 
     kind: ClassVar[str] = "zero-concentrated"
-    families: ClassVar[tuple[Family, ...]] = ("gaussian",)
+    families: ClassVar[tuple[NoiseKind, ...]] = ("gaussian",)
     rho: Fraction
 
     def __init__(self, rho: Number) -> None:

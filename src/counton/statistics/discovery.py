@@ -133,8 +133,8 @@ class Declared:
         return None
 
     def thresholds(self, design: Design, steps: range) -> NDArray[np.int64]:
-        """Return the thresholds of groups that are found; declared groups have none."""
-        raise NotImplementedError
+        """Fail, because only groups that are found in rows have thresholds."""
+        raise AssertionError("declared groups have no thresholds")
 
 
 @dataclass(frozen=True)

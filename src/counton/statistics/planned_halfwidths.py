@@ -22,7 +22,7 @@ from counton.continual.releases import StepRelease
 from counton.continual.table_request import TableRequest
 from counton.statistics.accumulator_statistic import AccumulatorStatistic
 from counton.statistics.by_group import Grouped
-from counton.statistics.results import StatisticResult, read_release
+from counton.statistics.results import StatisticResult, result_of_release
 
 if TYPE_CHECKING:
     from counton.statistics.statistic import Statistic
@@ -179,7 +179,7 @@ def planned_result(
     if start and design.strategy.facts.workload == "totals":
         nothing = StepRelease(start, value - value, float(design.errors.std(start)), design)
         release = release.since(nothing)
-    return read_release(statistic, release)
+    return result_of_release(statistic, release)
 
 
 def halfwidths_of(

@@ -25,7 +25,7 @@ def read_cells(statistic: Statistic, cells: Cells) -> StatisticResult:
     return result
 
 
-def read_release(statistic: Statistic, release: StepRelease) -> StatisticResult:
+def result_of_release(statistic: Statistic, release: StepRelease) -> StatisticResult:
     """Return the numbers of one release of all cells."""
     return read_cells(statistic, Cells(release))
 
@@ -215,7 +215,7 @@ class StatisticResults(Sequence[StatisticResult]):
         self.steps = steps
         self.releases = releases
         self._statistic = statistic
-        self._read = read or partial(read_release, statistic)
+        self._read = read or partial(result_of_release, statistic)
 
     @classmethod
     def from_values(

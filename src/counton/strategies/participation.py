@@ -64,7 +64,7 @@ import numpy as np
 from counton.base.distributions import (
     Alternating,
     BoundedChange,
-    Family,
+    NoiseKind,
     Pattern,
     Runs,
     Sensitivity,
@@ -83,7 +83,7 @@ X = TypeVar("X", bound=Hashable)
 Norm = Literal[1, 2]
 _NORMS: tuple[Norm, Norm] = (1, 2)
 #: The norm to which each kind of noise is calibrated.
-NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
+NORMS: dict[NoiseKind, Norm] = {"laplace": 1, "gaussian": 2}
 #: If a unit counts in more steps than this, their worst distribution over a tree is not computed;
 #: `_level_bound` is used.
 _MOST_SHARED = 1024

@@ -84,10 +84,9 @@ _Strategy = TypeVar("_Strategy", bound="Strategy")
 Metric = Literal["mean", "max"]
 #: How neighbouring datasets differ: a unit is present or absent, or it moves to another cell.
 Relation = Literal["add_remove", "move"]
-#: The releases of a stream: totals so far, or each step's own count.
-Workload = Literal["totals", "windows"]
-#: The quantity that is to be accurate: totals, each step's own count (a difference of totals), or
-#: both.
+#: What a strategy releases: totals so far, or each step's own count.
+StrategyReleaseForm = Literal["totals", "windows"]
+#: What a plan makes accurate: totals, each step's own count (a difference of totals), or both.
 ReleaseForm = Literal["totals", "windows", "both"]
 
 #: One step or many.
@@ -204,8 +203,8 @@ class StrategyFacts(NamedTuple):
     """Facts about a strategy for streams, besides its matrices B and C.
 
     Attributes:
-        workload: "totals": a release is the sum of all items so far. "windows": the step's own
-            item.
+        workload: what a release is. "totals": the sum of all items so far. "windows": the step's
+            own item.
         lattice_bits: C x and z are multiples of ``2**-lattice_bits``, so C x is exact in integers.
         fraction_bits: B z is a multiple of ``2**-fraction_bits``. If B has fractions, it is rounded
             in such a way that a release is still a function of y = C x + z alone.
@@ -238,7 +237,7 @@ class StrategyFacts(NamedTuple):
     (True, 3)
     """
 
-    workload: Workload = "totals"
+    workload: StrategyReleaseForm = "totals"
     lattice_bits: int = 0
     fraction_bits: int = 0
     unit_columns: bool = True
@@ -382,7 +381,7 @@ class StreamStrategy(Strategy):
         variances = [read_variance(self, window_rows(self, start, stop)) for start, stop in pairs]
         return np.array(variances, dtype=np.float64).reshape(starts.shape)
 
-    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+    def overall_variance(self, metric: Metric, of: StrategyReleaseForm = "totals") -> float:
         """Return the exact mean or maximum of variances, in units of one node's noise variance.
 
         Args:

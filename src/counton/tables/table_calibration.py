@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from counton.base.distributions import Family, scaled_norms
+from counton.base.distributions import NoiseKind, scaled_norms
 from counton.base.errors import InvalidInputError
 from counton.privacy import ZCDP, ContributionBound, Guarantee, Sensitivity
 from counton.strategies.strategy import TableStrategy
@@ -65,7 +65,7 @@ def fraction_bits(std: float) -> int:
     return min(max(16 - math.floor(math.log2(std)), 0), 16)
 
 
-def noise_kinds(guarantee: Guarantee) -> tuple[Family, ...]:
+def noise_kinds(guarantee: Guarantee) -> tuple[NoiseKind, ...]:
     """Return the kinds of noise that should be tried for a guarantee."""
     # Up to rho = 2, Laplace noise of scale l1 / sqrt(2 rho) has at least twice the variance of
     # Gaussian noise with any strategy, since l1 is never below l2.

@@ -22,7 +22,7 @@ from counton.privacy import ZCDP, ContributionBound, PureDP
 from counton.privacy.unit_changes import ScheduledSteps, SpacedSteps
 from counton.statistics.by_group import inner_of
 from counton.statistics.catalogue import statistic_of_kind, statistic_to_dict
-from counton.statistics.results import read_release
+from counton.statistics.results import result_of_release
 from counton.statistics.statistic import NamedCells, Statistic, place_of_name, restore
 from counton.strategies import Independent, StreamStrategy, matrices
 from counton.testing.rows import PropertyViolationError, names_subject, require, require_description
@@ -459,7 +459,7 @@ def one_release(statistic: Any, batches: Batches) -> tuple[Any, StepRelease, Any
 
 def _shown_results(statistic: Statistic, release: StepRelease) -> dict[str, Any]:
     """Return everything that a release shows, by name."""
-    reading = read_release(statistic, release)
+    reading = result_of_release(statistic, release)
     results: dict[str, Any] = dict(reading.table_columns(0.9))
     results[" words"] = np.array([reading.describe(), repr(reading)])
     for name in [*reading.number_names][:NAMES]:

@@ -32,8 +32,8 @@ repaired without the program: between two points F is below its chord, and the p
 its chord less h^2 max(q'') / 8. What is missing in a cell is added to the combination, with its
 cost. So the bound does not depend on the solver: a bad solution is only a loose bound.
 
-**Classes of places.** If there are more than `MOST_TOGETHER` places, the attacker is told the place
-modulo a number. R is then a mean over the classes, and f is convex, so the mean of the classes'
+**Groups of places.** If there are more than `MOST_TOGETHER` places, the attacker is told the place
+modulo a number. R is then a mean over the groups, and f is convex, so the mean of the groups'
 bounds is a bound.
 
 All numbers are bounds up to float64.
@@ -68,7 +68,7 @@ _ROUNDING = 1e-12
 _TAIL = 1e-4
 
 #: A convex function of an array, for a variance of the shared factor and an epsilon.
-_Loss = Callable[[Floats, float, float], Floats]
+_LossFunction = Callable[[Floats, float, float], Floats]
 
 
 def excess(values: Floats, variance: float, epsilon: float) -> Floats:
@@ -115,6 +115,22 @@ def shortfall(values: Floats, variance: float, epsilon: float) -> Floats:
         at = (-np.log(values) - epsilon) / width
     losses: Floats = np.maximum(ndtr(at + width / 2) - limit * values * ndtr(at - width / 2), 0)
     return losses
+
+
+class _Loss(NamedTuple):
+    """A convex function of A, whose mean is bounded.
+
+    Attributes:
+        function: the function; its slopes are between -1 and 1.
+        rises: whether it rises with A; otherwise it falls.
+    """
+
+    function: _LossFunction
+    rises: bool
+
+
+_EXCESS = _Loss(excess, rises=True)
+_SHORTFALL = _Loss(shortfall, rises=False)
 
 
 def central_moments(covariances: Floats) -> Floats:
@@ -184,7 +200,7 @@ def _magnitudes(edges: Floats) -> Floats:
     return _moments_of_edges(sizes, complete)
 
 
-class _Compared:
+class _DominatingDistribution:
     """A distribution on a grid that bounds E max(A - b, 0) for all b.
 
     Attributes:
@@ -227,7 +243,7 @@ class _Compared:
         tails: Floats = np.maximum(inside, 0) + self.beyond
         return tails
 
-    def mean_of(self, loss: _Loss, variance: float, epsilon: float) -> float:
+    def mean_of(self, loss: _LossFunction, variance: float, epsilon: float) -> float:
         """Return a bound of the mean of a loss, whose slopes are at most 1."""
         return float(self.masses @ loss(self.values, variance, epsilon)) + self.beyond
 
@@ -239,7 +255,7 @@ class _MeanFacts(NamedTuple):
         moments: central moments 0 to 4.
         rounding: bounds of their rounding.
         variance: largest variance of ln of a factor of R.
-        compared: distributions that bound E max(A - b, 0).
+        dominating: distributions that bound E max(A - b, 0).
         log_mean: mean of ln L.
         log_width: standard deviation of ln L.
     """
@@ -247,13 +263,13 @@ class _MeanFacts(NamedTuple):
     moments: Floats
     rounding: Floats
     variance: float
-    compared: Sequence[_Compared]
+    dominating: Sequence[_DominatingDistribution]
     log_mean: float
     log_width: float
 
     def above(self, at: Floats) -> Floats:
         """Return a bound of E max(A - b, 0) for each b of ``at``."""
-        tails: Floats = np.min([comparison.tail(at) for comparison in self.compared], axis=0)
+        tails: Floats = np.min([distribution.tail(at) for distribution in self.dominating], axis=0)
         return tails
 
     def below(self, at: Floats) -> Floats:
@@ -273,7 +289,7 @@ class _MeanFacts(NamedTuple):
         return tails
 
 
-class _Class:
+class _PlaceGroup:
     """Places that are compared with each other: covariances, without what they share."""
 
     def __init__(self, gram: Floats) -> None:
@@ -308,7 +324,9 @@ class _Class:
             moments=_moments_of_edges(edges, _complete_graphs(edges)),
             rounding=_ROUNDING * _magnitudes(edges),
             variance=scale * (self.shared + self.largest),
-            compared=[_Compared(bound, self.largest, scale) for bound in self.bounds],
+            dominating=[
+                _DominatingDistribution(bound, self.largest, scale) for bound in self.bounds
+            ],
             log_mean=-float(rest.diagonal().mean()) / 2,
             log_width=math.sqrt(max(float(rest.mean()), 0.0)),
         )
@@ -322,36 +340,38 @@ class _Class:
             limit: if the first bound is above it, the second one is of no use, and 0.
         """
         facts = self.facts(scale)
-        removed = _bound(excess, facts, scale * self.shared, epsilon)
+        removed = _bound(_EXCESS, facts, scale * self.shared, epsilon)
         if removed > limit:
             return removed, 0.0
-        return removed, _bound(shortfall, facts, scale * self.shared, epsilon)
+        return removed, _bound(_SHORTFALL, facts, scale * self.shared, epsilon)
 
 
 def _bound(loss: _Loss, facts: _MeanFacts, shared: float, epsilon: float) -> float:
     """Return a bound of E F(A): the least of the comparison's and the linear program's."""
-    by_comparison = min(comparison.mean_of(loss, shared, epsilon) for comparison in facts.compared)
+    by_comparison = min(
+        distribution.mean_of(loss.function, shared, epsilon) for distribution in facts.dominating
+    )
     spread = math.sqrt(facts.moments[2])
-    scale = max(float(loss(np.ones(1), shared, epsilon)[0]), by_comparison / 100)
+    scale = max(float(loss.function(np.ones(1), shared, epsilon)[0]), by_comparison / 100)
     if scale <= 0 or spread <= 0:
         return by_comparison
     last = math.exp(epsilon + 8 * math.sqrt(facts.variance) + facts.variance)
     ends = np.geomspace(1 + spread, last + 2 * spread, 200)
     tails = facts.above(ends)
     end = min(int(np.searchsorted(-tails, -_TAIL * scale)), len(ends) - 1)
-    # The slope of the excess is at most 1, so what lies above the end adds at most the tail there.
-    # The shortfall falls.
-    cut_off = float(tails[end]) if loss is excess else 0.0
-    program = _Program(loss, shared, epsilon, facts, float(ends[end]), scale)
+    # The slope is at most 1, so what lies above the end adds at most the tail there. A loss that
+    # falls adds nothing.
+    cut_off = float(tails[end]) if loss.rises else 0.0
+    program = _BoundProgram(loss.function, shared, epsilon, facts, float(ends[end]), scale)
     return min(by_comparison, program.solve() + cut_off)
 
 
-class _Program:
+class _BoundProgram:
     """The linear program for one loss F: a combination that is nowhere below F, of least cost."""
 
     def __init__(
         self,
-        loss: _Loss,
+        loss: _LossFunction,
         shared: float,
         epsilon: float,
         facts: _MeanFacts,
@@ -491,7 +511,7 @@ class MomentBound:
 
     def __init__(self, gram: Floats) -> None:
         apart = -(-len(gram) // MOST_TOGETHER)
-        self._classes = [_Class(gram[first::apart, first::apart]) for first in range(apart)]
+        self._groups = [_PlaceGroup(gram[first::apart, first::apart]) for first in range(apart)]
 
     def delta(self, epsilon: float, multiplier: float, limit: float = math.inf) -> float:
         """Return an upper bound on delta, for an added and for a removed example.
@@ -502,9 +522,9 @@ class MomentBound:
             limit: a larger bound may be that for a removed example alone, which takes less time.
         """
         scale = multiplier**-2
-        # The mean of several classes is above the limit if one of them is above this.
-        largest = limit * len(self._classes)
-        deltas = np.array([places.deltas(epsilon, scale, largest) for places in self._classes])
+        # The mean of several groups is above the limit if one of them is above this.
+        largest = limit * len(self._groups)
+        deltas = np.array([places.deltas(epsilon, scale, largest) for places in self._groups])
         return min(1.0, float(deltas.mean(axis=0).max()))
 
     def estimated_variance(self, multiplier: float) -> float:
@@ -512,6 +532,6 @@ class MomentBound:
         scale = multiplier**-2
         parts = [
             scale * places.shared + math.log1p(float(np.expm1(scale * places.rest).mean()))
-            for places in self._classes
+            for places in self._groups
         ]
         return float(np.mean(parts))

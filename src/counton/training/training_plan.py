@@ -37,8 +37,8 @@ from counton.training.strategies.training_strategy import (
     training_schedule,
 )
 
-#: Largest number of steps for which plans try Octave, which needs matrices of steps x steps.
-_MOST_FOR_OCTAVE = 1024
+#: Largest number of steps for which plans try `OctaveTraining`: it needs matrices of steps x steps.
+_MOST_FOR_MULTISCALE = 1024
 #: Largest number of steps for which plans search for Echo.
 _MOST_FOR_ECHO = 2**14
 #: Largest number of steps for which plans search for banded matrices.
@@ -286,8 +286,8 @@ def _find_bands(run: _Run) -> list[TrainingStrategy]:
     ]
 
 
-def _find_octave(run: _Run) -> list[TrainingStrategy]:
-    """Return Octave."""
+def _find_multiscale(run: _Run) -> list[TrainingStrategy]:
+    """Return multiscale noise for training."""
     scaling = "free" if run.scaling == "free" else "equal"
     return [OctaveTraining.fit(*run.place, scaling=scaling, search=run.search)]
 
@@ -360,8 +360,8 @@ def _candidates(run: _Run) -> list[_Candidates]:
         candidates.append(_Candidates("Echo", lambda: _find_echo(run, scaling)))
     if _takes_bands(run):
         candidates.append(_Candidates("banded optimum", lambda: _find_bands(run)))
-    if run.steps <= _MOST_FOR_OCTAVE and run.optimizer is None:
-        candidates.append(_Candidates("Octave", lambda: _find_octave(run)))
+    if run.steps <= _MOST_FOR_MULTISCALE and run.optimizer is None:
+        candidates.append(_Candidates("Octave", lambda: _find_multiscale(run)))
     if places is not None:
         reaches = [places // 4, places // 2, places, 2 * places]
         candidates.append(_Candidates("independent noise", lambda: _find_independent(run)))
@@ -498,9 +498,9 @@ def plan(
 
     if sampler is not None and sampler.for_independent_noise:
         independent = BandedInverseSquareRoot(steps, 1, sampler.schedule).under(optimizer)
-        multiplier(requested, independent, sampler)
+        _check_amplified(requested, independent, sampler)
         return _plan([design(independent)])
-    noise_multiplier(requested, steps)
+    _check_calibrates(requested, steps)
     if optimizer is not None:
         _check_optimizer(optimizer, steps)
     run = _Run(
@@ -517,6 +517,16 @@ def plan(
         guarantee=requested,
     )
     return _plan(_ranked_designs(run, design))
+
+
+def _check_amplified(guarantee: Guarantee, strategy: TrainingStrategy, sampler: Sampler) -> None:
+    """Refuse a guarantee that the strategy cannot give with the batches of the sampler."""
+    multiplier(guarantee, strategy, sampler)
+
+
+def _check_calibrates(guarantee: Guarantee, steps: int) -> None:
+    """Refuse a guarantee that no noise of training gives, before strategies are searched."""
+    noise_multiplier(guarantee, steps)
 
 
 def _check_optimizer(optimizer: object, steps: int) -> None:

@@ -15,7 +15,7 @@ from counton.base.distributions import DiscreteGaussian
 from counton.base.errors import HorizonExceededError, InvalidInputError
 from counton.strategies import Metric, MultiscaleStrategy, noise_variance
 from counton.strategies.participation import Schedule, sensitivities, sensitivity
-from counton.strategies.streams.multiscale import _DIFFERENCE, _STEP, OctaveColumns, _Grid
+from counton.strategies.streams.multiscale import _DIFFERENCE, _STEP, MultiscaleColumns, _Grid
 from counton.testing import HashedNoise
 
 
@@ -249,7 +249,7 @@ def test_equal_weights_have_the_known_bounds(horizon: int, levels: int, proven: 
     """Of real numbers, which rounding to multiples of 2^-12 raises a little."""
     nodes = Plain(horizon, levels)._grid.nodes
     upper = tuple(np.full(len(one), 64) for one in nodes[levels - 8 :])
-    found = OctaveColumns(horizon, nodes, upper, 12, 6).norms.l2_squared / 4.0**22
+    found = MultiscaleColumns(horizon, nodes, upper, 12, 6).norms.l2_squared / 4.0**22
     assert proven <= found <= 1.0008 * proven
 
 

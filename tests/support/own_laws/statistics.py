@@ -14,7 +14,7 @@ from counton.base.arrays import Integers
 from counton.base.errors import InvalidInputError
 from counton.continual import StepRelease
 from counton.statistics.by_group import inner_of
-from counton.statistics.results import read_release
+from counton.statistics.results import result_of_release
 from counton.statistics.statistic import NamedCells, Statistic, shape_of
 from counton.testing.rows import names_subject, require
 from counton.testing.statistic_checks import (
@@ -54,7 +54,7 @@ def check_statistic(
 def _check_shown_numbers(this: Any, batches: Batches) -> None:
     fresh, release, design = one_release(this, batches)
     value = release.value
-    expected = read_release(fresh, release).table_columns(0.9)
+    expected = result_of_release(fresh, release).table_columns(0.9)
     shapes = shape_of(this, None), shape_of(this, 3)
     expected_shapes = ((), (3,)) if this.additive else (this.cells, this.cells)
     require(shapes == expected_shapes, f"shape_of() returns {shapes}, not {expected_shapes}")
@@ -145,7 +145,7 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
     number = int(counted.sum())
     value = cell_changes(statistic, batches).sum(axis=0) * float(terms.units.exact)
     release = StepRelease(len(batches), value if statistic.cells else float(value), 1.0, terms)
-    reading = read_release(statistic, release)
+    reading = result_of_release(statistic, release)
 
     def compare(name: str, found: float, bounds: Any, column: Any) -> None:
         expected = float(number)
@@ -179,7 +179,7 @@ def _check_numbers(statistic: Statistic, release: StepRelease) -> None:
 
     If the formula is linear, the number's interval is wide enough for its noise.
     """
-    reading = read_release(statistic, release)
+    reading = result_of_release(statistic, release)
     cells = math.prod(statistic.cells) if tuple(statistic.error_of) == _OF_ONE_CELL else 0
     for place, name in enumerate([*reading.number_names][:NAMES]):
         try:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from counton.io.row_assignment import LIKE_MISSING
 from counton.io.timestamps import EPOCH_FORMATS, moments
 from counton.windowing.windows import is_moment, microseconds
 
@@ -273,6 +274,21 @@ def find_totals(columns: Iterable[pl.Series]) -> tuple[tuple[str, str], ...]:
         totals = names.filter(folded.is_in(list(_TOTALS)))
         names_of_totals += [(column.name, name) for name in sorted(totals.to_list())]
     return tuple(names_of_totals)
+
+
+def find_like_missing(columns: Iterable[pl.Series]) -> tuple[tuple[str, str, int], ...]:
+    """Return columns with texts that programs write for a missing value, and numbers of rows.
+
+    >>> find_like_missing([pl.Series("reader", ["ann", "NA", "NA"]), pl.Series("number", [1, 2])])
+    (('reader', 'NA', 2),)
+    """
+    return tuple(
+        (column.name, text, number)
+        for column in columns
+        if column.dtype == pl.String
+        for text in LIKE_MISSING
+        if (number := int((column == text).sum()))
+    )
 
 
 _QUARTER_HOUR = 900 * 1_000_000

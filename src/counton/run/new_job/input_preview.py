@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -25,12 +26,14 @@ from counton.run.new_job.column_contents import (
     TimeColumn,
     columns_of_counts,
     decimal_sign,
+    find_like_missing,
     find_times,
     find_totals,
 )
 from counton.run.rows.row_source import (
     named_columns,
     open_rows,
+    refuse_groups_of_no_header,
     refuse_rows_as_domain,
     refuse_unit_of_users,
 )
@@ -57,12 +60,17 @@ class FirstFacts(NamedTuple):
             job's zone; None: unknown.
         totals: columns with names of totals, such as Total, and these names.
         counts: columns of whole numbers, if each row seems to stand for several events.
+        like_missing: columns that may name users, with texts that programs write for a missing
+            value, and numbers of rows.
+        not_utf8: files with bytes that are not UTF-8, and numbers of rows that have them.
     """
 
     first: datetime | None
     newest: datetime | None
     totals: tuple[tuple[str, str], ...] = ()
     counts: tuple[str, ...] = ()
+    like_missing: tuple[tuple[str, str, int], ...] = ()
+    not_utf8: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,27 +93,34 @@ class FirstLook:
     decimal: str | None
     has_rows: bool
     _sample: Private[pl.DataFrame]
+    _not_utf8: Private[tuple[tuple[str, int], ...]]
 
     def confidential_counts(self, job: Job) -> FirstFacts:
         """Return exact facts about the first rows, under the options of a job."""
         sample = reveal(self._sample)
         some = sample.head(_SOME_ROWS)
-        totals = find_totals(some.iter_columns())
+        facts = FirstFacts(
+            None,
+            None,
+            totals=find_totals(some.iter_columns()),
+            like_missing=find_like_missing(sample[name] for name in _user_columns(sample, job)),
+            not_utf8=reveal(self._not_utf8),
+        )
         time = "" if job.time is None else str(job.time)
         formats = {column.name: column.time_format for column in self.times if not column.formats}
         time_format = formats.get(time) if job.time_format is None else str(job.time_format)
         if time not in sample.columns or not (time in formats or time_format):
-            return FirstFacts(None, None, totals)
+            return facts
         zone = str(job.timezone or "UTC")
         times = _moments(sample, time, zone, time_format)
         known_times = times.filter(is_moment(times))
         if known_times.is_empty():
-            return FirstFacts(None, None, totals)
+            return facts
         clock = load_zone(zone)
         first = moment(int(str(known_times.min()))).astimezone(clock)
         newest = moment(int(str(known_times.max()))).astimezone(clock)
         counts = columns_of_counts(some, time, times.head(_SOME_ROWS))
-        return FirstFacts(first, newest, totals, counts)
+        return facts._replace(first=first, newest=newest, counts=counts)
 
 
 def look_at(job: Job) -> FirstLook:
@@ -144,6 +159,7 @@ def look_at(job: Job) -> FirstLook:
         )
     source.parts[0].check_columns(named_columns(job, names))
     refuse_unit_of_users(job, names)
+    refuse_groups_of_no_header(job, names)
     beginning = _read_beginning(source, parse_policies(job).most)
     sample = beginning.sample
     time = None if job.time is None else str(job.time)
@@ -162,6 +178,7 @@ def look_at(job: Job) -> FirstLook:
         decimal=decimal,
         has_rows=not sample.is_empty(),
         _sample=Private(sample),
+        _not_utf8=Private(beginning.not_utf8),
     )
 
 
@@ -175,13 +192,29 @@ def _with_separator(job: Job) -> Job:
     """Return the job with the separator of its events, if it states none and that is no comma."""
     if job.has_stated("separator"):
         return job
-    columns = _open(job).columns()
+    try:
+        columns = _open(job).columns()
+    except UnreadableRowError:  # other separators may stand between names in quotation marks
+        return _with_separator_of_quoted_names(job)
     if len(columns) != 1:
         return job
     for sign in SEPARATORS[1:]:
         if sign in columns[0]:
-            return job.with_options(separator="tab" if sign == "\t" else sign)
+            return _separated_by(job, sign)
     return job
+
+
+def _with_separator_of_quoted_names(job: Job) -> Job:
+    for sign in SEPARATORS[1:]:
+        separated = _separated_by(job, sign)
+        with suppress(UnreadableRowError):
+            if len(_open(separated).columns()) > 1:
+                return separated
+    return job
+
+
+def _separated_by(job: Job, sign: str) -> Job:
+    return job.with_options(separator="tab" if sign == "\t" else sign)
 
 
 @name_alone
@@ -191,11 +224,13 @@ class _Beginning(NamedTuple):
     Attributes:
         is_whole: whether all files were read to their ends.
         has_csv: whether one of the files is CSV.
+        not_utf8: files with bytes that are not UTF-8, and numbers of rows that have them.
     """
 
     sample: pl.DataFrame
     is_whole: bool
     has_csv: bool
+    not_utf8: tuple[tuple[str, int], ...]
 
 
 def _read_beginning(source: Source, most_unreadable: int) -> _Beginning:
@@ -205,6 +240,7 @@ def _read_beginning(source: Source, most_unreadable: int) -> _Beginning:
     is_whole = True
     has_csv = False
     frames: list[pl.DataFrame] = []
+    not_utf8: list[tuple[str, int]] = []
     for part in source.parts:
         if bytes_left <= 0:
             is_whole = False
@@ -215,7 +251,7 @@ def _read_beginning(source: Source, most_unreadable: int) -> _Beginning:
             bytes_left -= n_bytes
         has_csv |= isinstance(part, EventFile) and part.kind == "csv"
         try:
-            frames.append(_rows_of(part, names, most_unreadable))
+            rows, n_not_utf8 = _rows_of(part, names, most_unreadable)
         except UnreadableRowError as error:
             if len(names) > 1:
                 raise
@@ -223,9 +259,23 @@ def _read_beginning(source: Source, most_unreadable: int) -> _Beginning:
                 f"The first line of {source.name} names one column ({names[0]}), and other lines "
                 "have more fields. Remove the lines above the names of the columns"
             ) from error
+        frames.append(rows)
+        if n_not_utf8:
+            not_utf8.append((part.name, n_not_utf8))
     # In one chunk: polars nests a call of Python for each chunk, up to a recursion error.
     sample = pl.concat(frames, how="diagonal_relaxed").rechunk()
-    return _Beginning(sample, is_whole, has_csv)
+    return _Beginning(sample, is_whole, has_csv, tuple(not_utf8))
+
+
+def _user_columns(sample: pl.DataFrame, job: Job) -> list[str]:
+    """Return the columns that may name users: the stated one, or all texts if it is not known."""
+    user = job.value_of("user")
+    if user is not None:
+        return [str(user)] if str(user) in sample.columns else []
+    if job.value_of("count_column") is not None or job.privacy_unit is not None:
+        return []
+    others = {str(name) for name in (job.time, *(job.value_of("group_by") or ()))}
+    return [name for name in sample.columns if name not in others]
 
 
 def _time_columns(
@@ -239,14 +289,15 @@ def _time_columns(
     return tuple(sorted(times, key=lambda column: bool(_OTHER_TIMES.search(column.name))))
 
 
-def _rows_of(part: Rows, names: Sequence[str], most: int) -> pl.DataFrame:
-    """Return the first rows of a source, in which unreadable rows are left empty.
+def _rows_of(part: Rows, names: Sequence[str], most: int) -> tuple[pl.DataFrame, int]:
+    """Return the first rows of a source, in which unreadable rows are left empty, and how many of
+    them have bytes that are not UTF-8.
 
     Raises:
         InvalidInputError: over ``most`` rows, or half of the first rows, are unreadable.
     """
     try:
-        return _first_rows(part, names)
+        return _first_rows(part, names), 0
     except unreadable_errors() as error:
         raise part.unreadable(error) from error
     except UnreadableRowError:
@@ -254,7 +305,7 @@ def _rows_of(part: Rows, names: Sequence[str], most: int) -> pl.DataFrame:
         rows = _first_rows(sifted, names)
         if 2 * len(sifted.unread) > rows.height:
             raise
-        return rows
+        return rows, sifted.n_not_utf8
 
 
 def _first_rows(part: Rows, names: Sequence[str]) -> pl.DataFrame:

@@ -152,7 +152,7 @@ def unsaid(values: JobValues, look: FirstLook) -> dict[str, str]:
             'decimal sign of the numbers: "," or "."; the file has numbers that can be read in '
             "both ways, such as 1.234"
         )
-    columns = ", ".join(name for name in look.columns if name != whole.time)
+    columns = ", ".join(name for name in look.columns if name not in ("", whole.time))
     has_by = job.group_by is not None
     has_domain = job.groups is not None
     if has_domain and not has_by:
@@ -179,7 +179,7 @@ def _unsaid_times(job: CountJob, whole: CountJob, look: FirstLook) -> dict[str, 
     possible = [column for column in look.times if job.time in (None, column.name)]
     if job.time is None and len(look.times) != 1:
         named = [_words_of_times(column) for column in look.times]
-        remarks["time"] = f"column of times: {', '.join(named or look.columns)}"
+        remarks["time"] = f"column of times: {', '.join(named or filter(None, look.columns))}"
     if job.time_format is None and look.has_rows:
         remark = _remark_on_format(possible)
         if remark is not None:

@@ -131,11 +131,13 @@ def _files(source: Source) -> Sequence[EventFile]:
 
 def _pack(sums: WindowSums, digest: str, sizes: Sequence[int]) -> InputSums:
     times = sums.times
+    rows = asdict(sums.numbers)
+    del rows["users_like_missing"]  # there are none: rows of users are chosen one by one
     return InputSums(
         digest,
         numbers={
             "sizes": list(sizes),
-            "rows": asdict(sums.numbers),
+            "rows": rows,
             "newest": times.newest,
             "newest_within": times.newest_within,
             "any_beyond": times.any_beyond,

@@ -10,10 +10,11 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counton.base.arrays import narrowest
 from counton.base.exact import name_alone
-from counton.io.row_assignment import RowMapping, values_choose_sum
+from counton.io.row_assignment import LIKE_MISSING, RowMapping, values_choose_sum
 from counton.run.counting.contribution_choice import ChoiceCounts
 from counton.state.dedup import Secret
 from counton.windowing.lazy_polars import polars as pl
@@ -112,6 +113,11 @@ class RowBuffer:
         self._rows: dict[int, list[pl.DataFrame]] = {}  # by bucket
         self.height = 0
         self._height_once_dropped = 0
+        self._digests_like_missing: NDArray[np.uint64] | None = None
+        if columns.user is not None:
+            texts = pl.Series(LIKE_MISSING)
+            self._digests_like_missing = _digests(secret, PURPOSES["user"], texts).to_numpy()
+        self._rows_like_missing = np.zeros(len(LIKE_MISSING), np.int64)
 
     def drop_by(self, that_may_count: RowFilter) -> None:
         """Drop rows, once they are many, by a function that is given all rows read so far."""
@@ -141,6 +147,7 @@ class RowBuffer:
             can_count &= pl.col("total") >= 0  # otherwise it is of no known cell
         held = rows.filter(can_count).cast(self._types)
         self.height += held.height
+        self._count_users_like_missing(held)
         by_bucket = held.with_columns(bucket=_bucket(self._bucket_column)).partition_by(
             "bucket", maintain_order=True, include_key=False, as_dict=True
         )
@@ -149,6 +156,20 @@ class RowBuffer:
         are_many = self.height > max(self.least, 2 * self._height_once_dropped)
         if self._that_may_count is not None and are_many:
             self._drop(self._that_may_count)
+
+    def _count_users_like_missing(self, held: pl.DataFrame) -> None:
+        if self._digests_like_missing is None:
+            return
+        users = held["user"].to_numpy()
+        for place, digest in enumerate(self._digests_like_missing):
+            self._rows_like_missing[place] += np.count_nonzero(users == digest)
+
+    def users_like_missing(self) -> tuple[tuple[str, int], ...]:
+        """Return texts that programs write for a missing value and that name users here, each with
+        the number of its rows in windows.
+        """
+        numbers = zip(LIKE_MISSING, self._rows_like_missing.tolist(), strict=True)
+        return tuple((text, number) for text, number in numbers if number)
 
     def _drop(self, that_may_count: RowFilter) -> None:
         for bucket, rows in self._rows.items():

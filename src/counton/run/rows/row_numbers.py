@@ -19,6 +19,8 @@ class RowNumbers:
         in_other_group: rows of undeclared groups in the group of all others.
         without_group: rows without a group in the group of all others.
         unlisted_names: the commonest names of undeclared groups, each with its number of rows.
+        users_like_missing: texts that programs write for a missing value and that are names of
+            users here, each with its number of rows in windows.
     """
 
     read: int
@@ -31,3 +33,4 @@ class RowNumbers:
     in_other_group: int = 0
     without_group: int = 0
     unlisted_names: tuple[tuple[str, int], ...] = ()
+    users_like_missing: tuple[tuple[str, int], ...] = ()

@@ -11,7 +11,11 @@ from datetime import datetime
 from typing import NamedTuple
 
 from counton.base.errors import CountonError, InvalidInputError, param
-from counton.io.declared_groups import refuse_events_as_domain, refuse_groups_of_fewer_columns
+from counton.io.declared_groups import (
+    refuse_events_as_domain,
+    refuse_groups_of_fewer_columns,
+    refuse_groups_without_header,
+)
 from counton.io.files import EventFile
 from counton.io.files import open_source as open_files
 from counton.io.input_paths import CsvForm, is_database, moments_named
@@ -145,7 +149,23 @@ def open_rows_of_new_stream(job: Job, rows: object) -> Source | None:
         source.parts[0].check_columns(named_columns(job, columns))
         refuse_unit_of_users(job, columns)
     refuse_rows_as_domain(job, source, rows)
+    refuse_groups_of_no_header(job, columns)
     return None if job.query is not None else source
+
+
+def refuse_groups_of_no_header(job: Job, columns: Sequence[str]) -> None:
+    """Refuse a table of groups whose first line is probably a group and no header.
+
+    Args:
+        job: the job that begins a stream.
+        columns: columns of the rows.
+
+    Raises:
+        InvalidInputError: the only column of the table is none of the rows.
+    """
+    column = ",".join(job.value_of("group_by") or ())
+    if column and columns:
+        refuse_groups_without_header(job.value_of("groups"), column, columns)
 
 
 def refuse_unit_of_users(job: Job, columns: Sequence[str]) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
 
 from counton.base.errors import InvalidInputError, param
+from counton.base.exact import with_capital
 from counton.base.private import Private, reveal
 from counton.io.aggregation import Aggregates, sum_rows
-from counton.io.bad_rows import UnlistedRows, count_unlisted_rows
+from counton.io.bad_rows import UnlistedRows, count_unlisted_rows, why_none_counts
 from counton.io.row_assignment import Columns, RowMapping
 from counton.io.sources import Source, UnreadableRowError
 from counton.run.rows.discovered_groups import GroupNamesOfRun, find_group_names
@@ -126,7 +127,11 @@ def _add_up(
     buffer = make_buffer(mapping, groups)
     counted = reveal(sum_rows(rows, mapping, groups, bound=buffer, watch=watch))
     numbers = _row_numbers(rows, mapping, spec, counted)
+    if buffer is not None:
+        numbers = replace(numbers, users_like_missing=buffer.users_like_missing())
     times = _times_of(counted, now, more_follow=rows.may_grow)
+    if counted.rows and counted.newest is None:
+        times = replace(times, why_none_counts=why_none_counts(rows, mapping))
     return WindowSums(counted.cells, times, numbers, names, buffer)
 
 
@@ -164,9 +169,15 @@ def refuse_no_row_within(sums: Private[WindowSums], windows: Windows) -> None:
     opened = reveal(sums)
     if not opened.numbers.read or opened.numbers.within or opened.times.more_follow:
         return
+    times = opened.times
+    if times.why_none_counts is not None:
+        raise InvalidInputError(
+            "No row can be counted, and nothing was released. "
+            f"{with_capital(times.why_none_counts)}"
+        )
     newest = "none can be counted"
-    if opened.times.newest is not None:
-        shown = windows.to_the_minute(opened.times.newest)
+    if times.newest is not None:
+        shown = windows.to_the_minute(times.newest)
         newest = f"the newest row that can be read is of {shown}"
     raise InvalidInputError(
         f"No row lies in a window of the stream, from {windows.format_moment(windows.start)} to "

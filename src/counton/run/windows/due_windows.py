@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counton.base.errors import HorizonExceededError, InvalidInputError, param
+from counton.base.exact import with_capital
 from counton.base.wording import counted
 from counton.run.spec.terms import RunOptions, Snapshot
 from counton.windowing.windows import Windows, microseconds, moment
@@ -33,6 +34,7 @@ class RowTimes:
         newest_within: that of the newest row neither after the last window nor in the future.
         any_beyond: whether a row is after the last window.
         any_rows: whether the input has a row.
+        why_none_counts: why the first row cannot be counted, if no row can; else None.
         more_follow: whether more rows will follow in further runs, so that there may be none yet.
         windows_with_rows: numbers of the windows that have a row, in order. Rows that count
             nowhere, such as those of undeclared groups, are rows, too.
@@ -44,6 +46,7 @@ class RowTimes:
     any_rows: bool
     more_follow: bool = False
     windows_with_rows: ArrayLike = ()
+    why_none_counts: str | None = None
 
     def windows_since_newest(self, windows: Windows, span_end: int, released: int) -> int:
         """Return how many windows up to ``span_end`` were not released and have no row.
@@ -183,6 +186,11 @@ class ReleaseClock:
         """Return the time of the newest row, if it may decide."""
         windows = self.windows
         newest = self.times.newest
+        if newest is None and self.times.why_none_counts is not None:
+            raise InvalidInputError(
+                "No row can be counted, so none tells which windows have ended. "
+                f"{with_capital(self.times.why_none_counts)}"
+            )
         if newest is None:
             raise InvalidInputError(
                 "There are no rows, so none tells which windows have ended. Give "

@@ -45,8 +45,8 @@ from counton.strategies.strategy import (
     Norm,
     Steps,
     StrategyFacts,
+    StrategyReleaseForm,
     StreamStrategy,
-    Workload,
     check_metric,
     check_step,
     check_width,
@@ -227,7 +227,7 @@ class GrowingCascade(StreamStrategy):
         heights = np.ceil(np.log2(np.maximum(last - first, 1))) + 1
         return np.asarray(np.minimum(last - first, 2 * heights), dtype=np.float64)
 
-    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+    def overall_variance(self, metric: Metric, of: StrategyReleaseForm = "totals") -> float:
         """Return the mean or the largest variance of the releases.
 
         It is 1 / (3 w^2) or slightly less, with the weight w of all measurements but the first.

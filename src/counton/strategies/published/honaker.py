@@ -35,8 +35,8 @@ from counton.strategies.strategy import (
     NodeNoise,
     Steps,
     StrategyFacts,
+    StrategyReleaseForm,
     StreamStrategy,
-    Workload,
     check_metric,
     check_step,
     check_width,
@@ -153,7 +153,7 @@ class HonakerOnline(StreamStrategy):
         # Half a unit for each level of each estimate in a release.
         return self.height**2 / 4
 
-    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+    def overall_variance(self, metric: Metric, of: StrategyReleaseForm = "totals") -> float:
         # In closed form: the variance v_l of an estimate of level l counts once for each step that
         # has bit l set.
         check_metric(metric)

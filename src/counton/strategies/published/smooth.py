@@ -30,8 +30,8 @@ from counton.strategies.strategy import (
     Norm,
     Steps,
     StrategyFacts,
+    StrategyReleaseForm,
     StreamStrategy,
-    Workload,
     check_metric,
     check_step,
     check_window,
@@ -277,7 +277,7 @@ class SmoothBinary(StreamStrategy):
         total[last == 0] = 0
         return total.astype(np.float64)
 
-    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+    def overall_variance(self, metric: Metric, of: StrategyReleaseForm = "totals") -> float:
         # For totals: height - zeros. For single steps: twice the number of nodes that a release
         # uses and the release before it did not. The first release uses all its nodes. Each later
         # one has as many new nodes as the lowest run of ones of the previous leaf is long. Over all

@@ -52,8 +52,8 @@ from counton.strategies.strategy import (
     Reader,
     Steps,
     StrategyFacts,
+    StrategyReleaseForm,
     StreamStrategy,
-    Workload,
     check_metric,
     check_step,
     check_window,
@@ -716,7 +716,7 @@ class BandedRoot(_BandedStrategy):
             variances[step - 1] = seen @ seen
         return variances[steps - 1]
 
-    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+    def overall_variance(self, metric: Metric, of: StrategyReleaseForm = "totals") -> float:
         check_metric(metric)
         if not self.weight_bits and of == "totals":
             b = self._sums

@@ -18,8 +18,8 @@ from counton.strategies.strategy import (
     NodeNoise,
     Steps,
     StrategyFacts,
+    StrategyReleaseForm,
     StreamStrategy,
-    Workload,
     check_metric,
     check_step,
     check_window,
@@ -82,7 +82,7 @@ class Independent(StreamStrategy):
     def _decayed_variance(self, factor: float, steps: Integers) -> Floats:
         return np.asarray((1 - factor ** (2.0 * steps)) / (1 - factor**2))
 
-    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+    def overall_variance(self, metric: Metric, of: StrategyReleaseForm = "totals") -> float:
         """Return 1.
 
         Args:

@@ -34,8 +34,8 @@ from counton.strategies.strategy import (
     Reader,
     Steps,
     StrategyFacts,
+    StrategyReleaseForm,
     StreamStrategy,
-    Workload,
     add_up,
     check_metric,
     check_step,
@@ -177,7 +177,7 @@ class DigitTree(StreamStrategy):
             first, last = cuts
         return total.astype(np.float64)
 
-    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+    def overall_variance(self, metric: Metric, of: StrategyReleaseForm = "totals") -> float:
         # The time is O(height^2) integer operations. For the count of a single step, the variance
         # is 1, plus k - 1 for each digit that is carried when the step's number is counted up.
         check_metric(metric)

@@ -57,8 +57,8 @@ from counton.strategies.strategy import (
     Reader,
     Steps,
     StrategyFacts,
+    StrategyReleaseForm,
     StreamStrategy,
-    Workload,
     check_ends,
     check_metric,
     check_step,
@@ -656,7 +656,7 @@ class LeastSquaresStrategy(StreamStrategy):
         return variance
 
     @override
-    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+    def overall_variance(self, metric: Metric, of: StrategyReleaseForm = "totals") -> float:
         check_metric(metric)
         if of == "windows":
             return self._overall_of_steps(metric)

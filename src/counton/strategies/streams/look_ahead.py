@@ -39,8 +39,8 @@ from counton.strategies.strategy import (
     ReleaseForm,
     Steps,
     StrategyFacts,
+    StrategyReleaseForm,
     StreamStrategy,
-    Workload,
     add_up,
     check_ends,
     check_metric,
@@ -421,7 +421,7 @@ class LookAhead(StreamStrategy):
             part = read / spread
             excess = spread - above
 
-    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+    def overall_variance(self, metric: Metric, of: StrategyReleaseForm = "totals") -> float:
         # The mean of totals is computed from moments, the largest by branch and bound.
         check_metric(metric)
         if of == "windows":

@@ -1,4 +1,4 @@
-"""Octave: running totals with Gaussian noise over any horizon, computed in integers.
+"""Multiscale noise: running totals with Gaussian noise over any horizon, computed in integers.
 
 Privacy needs *some* matrix C with B C = A and columns of small norm, but a running stream need not
 compute it. So this mechanism defines the noise B z first: independent noise at points of time that
@@ -63,8 +63,8 @@ from counton.strategies.strategy import (
     Reader,
     Steps,
     StrategyFacts,
+    StrategyReleaseForm,
     StreamStrategy,
-    Workload,
     check_metric,
     check_step,
     nodes_per_chunk,
@@ -173,7 +173,7 @@ def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> I
     return nodes_below[offset : offset + len(nodes)]
 
 
-class OctaveColumns:
+class MultiscaleColumns:
     """The columns of C, and bounds on their norms.
 
     Args:
@@ -510,9 +510,9 @@ class MultiscaleStrategy(StreamStrategy):
         return tuple(np.split(rounded, np.cumsum(counts)[:-1]))
 
     @cached_property
-    def _columns(self) -> OctaveColumns:
+    def _columns(self) -> MultiscaleColumns:
         """The columns of C, and bounds on their norms."""
-        return OctaveColumns(
+        return MultiscaleColumns(
             self.horizon, self._grid.nodes, self.weights, self.grid_bits - 4, self.weight_bits
         )
 
@@ -655,7 +655,7 @@ class MultiscaleStrategy(StreamStrategy):
             later = _climb(later, there)
         return total
 
-    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+    def overall_variance(self, metric: Metric, of: StrategyReleaseForm = "totals") -> float:
         """Return the mean or the largest variance; beyond 2^16 steps the largest within 1e-4.
 
         Args:

@@ -35,8 +35,8 @@ from counton.strategies.strategy import (
     NodeNoise,
     Steps,
     StrategyFacts,
+    StrategyReleaseForm,
     StreamStrategy,
-    Workload,
     check_metric,
     check_step,
     check_window,
@@ -375,7 +375,7 @@ class RootStrategy(StreamStrategy):
     def _variances(self) -> Floats:
         """Variances of all releases: shape ``(horizon,)``."""
 
-    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+    def overall_variance(self, metric: Metric, of: StrategyReleaseForm = "totals") -> float:
         check_metric(metric)
         if of == "windows":
             return super().overall_variance(metric, of)

@@ -49,8 +49,8 @@ from counton.strategies.strategy import (
     Reader,
     Steps,
     StrategyFacts,
+    StrategyReleaseForm,
     StreamStrategy,
-    Workload,
     check_metric,
     check_step,
     check_window,
@@ -366,7 +366,7 @@ class WindowVersions(StreamStrategy):
         first, last = window_ends(self, steps, since)
         return np.asarray((last - first) * float(self.lag_variance([self.lags])[0]))
 
-    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+    def overall_variance(self, metric: Metric, of: StrategyReleaseForm = "totals") -> float:
         """Return the variance of a final number, equal for all windows.
 
         Args:
@@ -622,7 +622,7 @@ class AsOf(StreamStrategy):
         """Return the variance of a weighted sum of totals of newest counts."""
         return _variance_of_stretches(self, stops, weights)
 
-    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+    def overall_variance(self, metric: Metric, of: StrategyReleaseForm = "totals") -> float:
         """Return the mean or the largest noise variance of windows' newest counts.
 
         Args:

@@ -1,4 +1,4 @@
-"""Octave for training: noise on every octave of time, interpolated between its points.
+"""Multiscale noise for training: on every octave of time, interpolated between its points.
 
 Level l has nodes 1, 2, ..., one for each 2^l steps, with standard normals z_l and a weight w_l.
 Nothing is stored between steps, because normals are drawn again from their addresses. The noise of

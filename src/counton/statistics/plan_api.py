@@ -152,7 +152,7 @@ def plan(
         options["workload"] = _checked_workload(workload, series, of)
     if of is not None:
         _check_statistic(of, contribution, shape)
-    request = _StreamRequest(
+    request = _StatisticPlanRequest(
         horizon=horizon,
         contribution=contribution,
         shape=shape,
@@ -181,7 +181,7 @@ def plan(
     )
 
 
-class _StreamRequest(NamedTuple):
+class _StatisticPlanRequest(NamedTuple):
     """What is planned, besides the guarantee.
 
     Attributes:
@@ -224,7 +224,7 @@ class _StreamRequest(NamedTuple):
             **self.options,
         )
 
-    def without_comparison(self) -> _StreamRequest:
+    def without_comparison(self) -> _StatisticPlanRequest:
         """Return the request without families of strategies that are never the best."""
         options = self.options.copy()
         options["compare"] = False
@@ -298,7 +298,7 @@ class _AccuracyTarget(NamedTuple):
     is_share: bool
     is_rank: bool
 
-    def plan(self, request: _StreamRequest, guarantee: Guarantee) -> StreamPlan:
+    def plan(self, request: _StatisticPlanRequest, guarantee: Guarantee) -> StreamPlan:
         """Return the plan under a guarantee, with the half-widths that it reaches."""
         from counton.planning.least_privacy import compare_halfwidths
         from counton.statistics.by_group import inner_of
@@ -320,7 +320,7 @@ class _AccuracyTarget(NamedTuple):
         return replace(stream_plan, words=(*stream_plan.words, str(reached)), reached=reached)
 
     def _bounds_of(
-        self, request: _StreamRequest, steps: int, halfwidths: Mapping[str, float]
+        self, request: _StatisticPlanRequest, steps: int, halfwidths: Mapping[str, float]
     ) -> Mapping[str, float]:
         """Return the bounds in the unit of the half-widths of a statistic."""
         from counton.statistics.by_group import Grouped
@@ -337,7 +337,7 @@ class _AccuracyTarget(NamedTuple):
 
 
 def _plan_accuracy(
-    request: _StreamRequest,
+    request: _StatisticPlanRequest,
     *,
     margin_of_error: TargetWidth,
     confidence_level: float,
