@@ -393,8 +393,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
 EXCLUSIONS_OF_OUTPUTS: tuple[Exclusion, ...] = (
     _excludes(
         stated("chart"),
-        _OF_SEVERAL_NUMBERS,
-        equals("statistic", "top-k", "reach"),
+        differs("statistic", "count", "sum", "distinct"),
         because="it draws counts and sums over time",
     ),
     _excludes(
