@@ -26,8 +26,8 @@ from counton.noise.samplers import (
 )
 from counton.privacy import ZCDP, AddableGuarantee, ApproxDP, PureDP
 from counton.privacy.filter import PrivacyFilter, RenyiOrder
+from counton.strategies.rounding import round_bits
 from counton.strategies.streams.block_tree import _quotients
-from counton.strategies.streams.multiscale import _round_bits
 
 # ------------------------------------------------------------------------------------ the filter
 #: A unit of epsilon: just above log 2, so that its randomised response has odds of two to one.
@@ -125,7 +125,7 @@ def test_filters_that_are_wrong_are_found() -> None:
 # -------------------------------------------------------------------------------------- rounding
 ROUNDINGS: dict[str, Callable[[int, int], int]] = {
     # A value in units of 1 / parts, rounded to whole numbers or to multiples of 2^-24.
-    "shifts of bits": lambda value, bits: int(_round_bits(np.array([value]), bits)[0]),
+    "shifts of bits": lambda value, bits: int(round_bits(np.array([value]), bits)[0]),
     "quotients": lambda value, weight: int(
         _quotients(np.array([[value]]), np.array([[weight]]))[0, 0]
     ),
