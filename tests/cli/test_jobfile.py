@@ -665,7 +665,7 @@ def test_report_of_run_names_keys_of_job_file(file: Path, place: Workplace) -> N
     done = place.plain("run", str(file), "--only", "visits").fine()
     assert "If you move the state, change state in the job file." in done.out
     assert "before their day is released, set release-delay." in done.out
-    assert "Without until latest-event the clock does." in done.out
+    assert "Without until latest-event the clock determines the windows." in done.out
     assert "--" not in done.out.replace("counton methods", "").replace("--full", "")
     again = place.plain("run", str(file), "--only", "paid", "--until", "latest-event").fine()
     assert "Without --until latest-event the clock does." in again.out

@@ -219,7 +219,7 @@ def test_every_option_that_defines_a_stream_is_compared() -> None:
     for name in names_in_scope(CountJob, STREAM):
         if name in ("start", "timezone", "groups", "strategy", "expected_windows", "expiring"):
             continue  # their values are read, and "another" is none
-        value: Any = ("2d",) if name == "last" else "2d" if name == "half_life" else "another"
+        value = {"last": ("2d",), "half_life": "2d", "allowed_lateness": "2d"}.get(name, "another")
         other = spec.job.with_options(**{name: value})
         changed = StreamSpec(other, spec.accumulator_statistic, spec.contribution, spec.strategy)
         assert [one.option for one in differences(changed, spec.job)] in ([name], []), name

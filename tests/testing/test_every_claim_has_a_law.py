@@ -63,7 +63,14 @@ from counton.strategies.participation import (
     pattern_sensitivity,
     sums_of_runs,
 )
-from counton.strategies.strategy import WIDE, Reader, Steps, Workload, window_ends, window_rows
+from counton.strategies.strategy import (
+    WIDE,
+    Reader,
+    Steps,
+    StrategyReleaseForm,
+    window_ends,
+    window_rows,
+)
 from counton.strategies.streams.expiring import below_split
 from counton.tables import Hats
 from counton.testing import (
@@ -252,7 +259,7 @@ def less_with_a_law(
     )
 
 
-def single_steps(metric: Metric, of: Workload) -> float:
+def single_steps(metric: Metric, of: StrategyReleaseForm) -> float:
     """Half of what single steps have, and all of what totals have."""
     return Binary(HORIZON).overall_variance(metric, of) / (2 if of == "windows" else 1)
 

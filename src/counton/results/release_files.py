@@ -319,13 +319,13 @@ def _cells(file: _File, metadata: ReleaseMetadata, design: Design, level: float)
     groups = metadata.groups if since is None else tuple(since)
     last = file.last() or int(file.described["steps"])
     by_series = _numbers_by_series(file, metadata, design, groups, last)
-    has_all_series = np.logical_and.reduce([found.has_row for found in by_series.values()])
+    has_all_series = np.logical_and.reduce([part.has_row for part in by_series.values()])
     may_lack = np.zeros_like(has_all_series)
     if since is not None:
         may_lack = _is_before_first_release(since, metadata.windows.n_revisions, last)
     first_series = next(iter(by_series))
     totals, has_total = by_series[first_series].numbers, None
-    own_series = {series: found.numbers for series, found in by_series.items()}
+    own_series = {series: part.numbers for series, part in by_series.items()}
     if first_series.name != DECAYED and metadata.widths:
         totals, has_total = _totals_in(first_series, *by_series[first_series], design)
     elif first_series.name != DECAYED:

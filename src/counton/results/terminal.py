@@ -103,7 +103,7 @@ def screen_of(numbers: ReleaseData, new_steps: range | None = None) -> Screen:
         nothing = (
             "No group has reached the threshold yet."
             if shown.over is None
-            else "Nothing yet: fewer windows are numbers than the numbers look back over."
+            else "Nothing yet: fewer windows are released than the numbers look back over."
         )
         return Screen(heading=heading, notes=[nothing, *_below(numbers)])
     table, rows_note = shown_rows(

@@ -121,8 +121,8 @@ def _halfwidths_of_result(statistic: Statistic, request: _Request) -> dict[str, 
     known_names = statistic.known_beforehand
     if request.rows is not None or known_names is None:
         return halfwidths
-    known = {name: half for name, half in halfwidths.items() if name in known_names}
-    return known or {"": request.halfwidth_of_cell() * statistic.error_of.mean}
+    halfwidths = {name: half for name, half in halfwidths.items() if name in known_names}
+    return halfwidths or {"": request.halfwidth_of_cell() * statistic.error_of.mean}
 
 
 def _halfwidths_of_report(statistic: Statistic, request: _Request) -> dict[str, float]:
