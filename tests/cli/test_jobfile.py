@@ -668,7 +668,7 @@ def test_report_of_run_names_keys_of_job_file(file: Path, place: Workplace) -> N
     assert "Without until latest-event the clock determines the windows." in done.out
     assert "--" not in done.out.replace("counton methods", "").replace("--full", "")
     again = place.plain("run", str(file), "--only", "paid", "--until", "latest-event").fine()
-    assert "Without --until latest-event the clock does." in again.out
+    assert "Without --until latest-event the clock determines the windows." in again.out
 
 
 def test_longer_lookback_is_named_as_a_line_of_the_file(file: Path, place: Workplace) -> None:
