@@ -109,9 +109,11 @@ def test_commands_of_the_page_run_after_make_demo(
 def test_page_states_noise_printed_by_command(visits: Path) -> None:
     found = re.findall(r"^ *(\w[-\w ]*?)  +([\d.]+)  ", printed(PLAN, visits), re.MULTILINE)
     planned = {name: float(noise) for name, noise in found}
-    assert noise_on_the_page() == {
+    stated = noise_on_the_page()
+    del stated["least-squares"]  # a complete table, which `python -m papers survey` computes
+    assert stated == {
         "counton": round(planned["least-squares"], 1),
-        "best": round(planned["k-ary with subtraction"], 1),
+        "k-ary": round(planned["k-ary with subtraction"], 1),
         "independent": round(planned["noise for each step"], 1),
     }
 

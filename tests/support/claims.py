@@ -932,11 +932,14 @@ def _(match: re.Match[str], truth: Truth) -> None:
 @sentence(
     r"Random noise was added before publication: it limits how well anyone can tell, from all "
     r"published numbers together, whether one (?P<unit>[^\n]+?) is there(?P<fades>, and less so "
-    r"as it gets older)? \((?P<level>event|user)-level privacy\)\."
+    r"as it gets older)? \((?P<level>[^\n()]+)\)\."
 )
 def _(match: re.Match[str], truth: Truth) -> None:
-    require(match["level"] == ("event" if truth.unit == "event" else "user"), match)
-    require(match["unit"] == UNITS[truth.unit], match)
+    is_whole = truth.unit in {"event", "user"}  # not a period of a user
+    unit = UNITS[truth.unit]
+    level = f"{truth.unit}-level privacy" if is_whole else f"privacy of each {unit}"
+    require(match["level"] == level, match)
+    require(match["unit"] == unit, match)
     require((match["fades"] is not None) == (truth.form == "expiring"), match)
 
 

@@ -45,6 +45,8 @@ def protection_in_words(metadata: ReleaseMetadata) -> str:
         and metadata.contribution_rule.upstream_max_contributions is None
     )
     scope = "event-level privacy" if protects_rows else "user-level privacy"
+    if metadata.contribution_rule.contribution_period is not None:
+        scope = f"privacy of each {unit}"
     sentence = (
         "Random noise was added before publication: it limits how well anyone can tell, from all "
         f"published numbers together, {hidden}{', and less so as it gets older' * fades} ({scope})."
