@@ -139,6 +139,19 @@ def write_same_size(folder: Path) -> Path:
     return path
 
 
+def test_digest_of_kept_sums_needs_the_key(tmp_path: Path, key: Key) -> None:
+    (tmp_path / "visits.csv").write_text(visits([(0.5, "a", 1), (1.5, "b", 2)]))
+    digests = set()
+    for state, key_of_state in (("s.db", key), ("t.db", Key.generate())):
+        job = counting(tmp_path, state)
+        outcome(job, key_of_state, START + timedelta(days=2))
+        with Store(tmp_path / state) as store:
+            kept_here = reveal(store.reader("count", key_of_state).input_sums())
+        assert kept_here is not None
+        digests.add(kept_here.digest)
+    assert len(digests) == 2  # without the key, nobody can test guesses of the rows
+
+
 def test_row_of_the_future_is_read_again(tmp_path: Path, key: Key) -> None:
     (tmp_path / "visits.csv").write_text(visits([(0.5, "a", 1), (5.5, "b", 2)]))
     job = counting(tmp_path, "s.db")

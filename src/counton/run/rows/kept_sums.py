@@ -63,10 +63,12 @@ def find_sums(prepared: PreparedRun, source: Source) -> Private[WindowSums] | No
     """
     saved = prepared.state.saved
     kept = None if saved is None else reveal(saved.input_sums())
-    if kept is None or kept.numbers["sizes"] != _sizes(source):
+    if saved is None or kept is None or kept.numbers["sizes"] != _sizes(source):
         return None
     sums = _unpack(kept)
-    if not _are_past(sums, prepared.now) or kept.digest != _digest(prepared, source):
+    if not _are_past(sums, prepared.now):
+        return None
+    if kept.digest != saved.digest_of_sums(_digest(prepared, source)):
         return None
     return Private(sums)
 
