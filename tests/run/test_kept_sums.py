@@ -203,6 +203,27 @@ def test_larger_sums_are_not_kept(
     assert not rows
 
 
+@pytest.mark.parametrize("fate", ["deleted", "replaced", "unreadable"])
+def test_file_that_is_gone_before_the_commit_is_not_kept(
+    fate: str, tmp_path: Path, key: Key
+) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_text(visits([(0.5, "a", 1), (1.5, "b", 2)]))
+
+    def change_file(*_: object) -> None:
+        path.unlink()
+        if fate == "replaced":
+            write_same_size(tmp_path).rename(path)
+        elif fate == "unreadable":
+            path.mkdir()
+
+    job = counting(tmp_path, "s.db")
+    with run(job, key=key, now=START + timedelta(days=2), before_commit=change_file) as result:
+        assert result.after == 2
+    with Store(tmp_path / "s.db") as store:
+        assert reveal(store.reader("count", key).input_sums()) is None
+
+
 KINDS: dict[str, dict[str, Any]] = {
     "whole": {},
     "lookback": {"lookback": "4d"},

@@ -26,6 +26,7 @@ from typing import cast
 
 import numpy as np
 
+from counton.base.errors import InvalidInputError
 from counton.base.private import Private, reveal
 from counton.io.error_policy import Policies
 from counton.io.files import EventFile
@@ -98,8 +99,12 @@ class ReadSums:
             return None
         if not _are_past(sums, self.prepared.now):
             return None
-        digest = _digest(self.prepared, source)
-        if any(part.has_changed() for part in source.parts):
+        try:
+            digest = _digest(self.prepared, source)
+            is_other = any(part.has_changed() for part in source.parts)
+        except (InvalidInputError, OSError):  # a file that was read whole is gone by now
+            return None
+        if is_other:
             return None
         return Private(_pack(sums, digest, _sizes(source)))
 
