@@ -23,6 +23,7 @@ from counton.run.prepared_run import PreparedRun
 from counton.run.rows import kept_sums, read_rows
 from counton.run.rows.window_sums import WindowSums
 from counton.state import Store
+from counton.state.input_sums import InputSums
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 EVENTS = ("same", "later", "new", "late", "fewer")
@@ -222,6 +223,25 @@ def test_file_that_is_gone_before_the_commit_is_not_kept(
         assert result.after == 2
     with Store(tmp_path / "s.db") as store:
         assert reveal(store.reader("count", key).input_sums()) is None
+
+
+def test_sums_that_another_version_kept_are_not_unpacked(
+    tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "visits.csv").write_text(visits([(0.5, "a", 1), (1.5, "b", 2)]))
+    pack = kept_sums._pack
+
+    def pack_more(*given: Any) -> InputSums:
+        sums = pack(*given)
+        rows = {**sums.numbers["rows"], "a number of another version": 1}
+        return sums._replace(numbers={"sizes": sums.numbers["sizes"], "rows": rows})
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_sums, "version", lambda _: "0")
+        patch.setattr(kept_sums, "_pack", pack_more)
+        outcome(counting(tmp_path, "s.db"), key, START + timedelta(days=2))
+    before, after, *_ = outcome(counting(tmp_path, "s.db"), key, START + timedelta(days=3))
+    assert (before, after) == (2, 3)
 
 
 KINDS: dict[str, dict[str, Any]] = {

@@ -64,14 +64,12 @@ def find_sums(prepared: PreparedRun, source: Source) -> Private[WindowSums] | No
     """
     saved = prepared.state.saved
     kept = None if saved is None else reveal(saved.input_sums())
-    if saved is None or kept is None or kept.numbers["sizes"] != _sizes(source):
-        return None
-    sums = _unpack(kept)
-    if not _are_past(sums, prepared.now):
+    if saved is None or kept is None or kept.numbers.get("sizes") != _sizes(source):
         return None
     if kept.digest != saved.digest_of_sums(_digest(prepared, source)):
         return None
-    return Private(sums)
+    sums = _unpack(kept)  # of this version: the digest says so
+    return Private(sums) if _are_past(sums, prepared.now) else None
 
 
 @dataclass(frozen=True, repr=False)
